@@ -64,6 +64,11 @@ class InterruptedRunError(UserError):
     exit_code = 130
 
 
+def reason_of(error: Exception) -> str:
+    """The first line of what an error of a library says, or its kind."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+
+
 def is_disk_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 

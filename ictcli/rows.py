@@ -12,7 +12,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
-from ictcli.errors import UserError
+from ictcli.errors import UserError, reason_of
 from ictcli.files import encodable
 from ictcli.files.reading import UnreadableError, parse_json, read_bytes
 
@@ -211,7 +211,7 @@ def _parquet(name: str, content: bytes) -> Iterator[Row]:
     try:
         columns = cast(Any, parquet).read_table(arrow.BufferReader(content)).to_pylist()
     except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        reason = reason_of(error)
         raise UserError(f"{name} is not Parquet: {reason}.", "check the file") from error
     for number, row in enumerate(columns, 1):
         yield Row(f"{name}, row", number, row)

@@ -42,6 +42,13 @@ def _shows(character: str, keep: str) -> bool:
     return character in keep or (character.isprintable() and character not in HIDDEN)
 
 
+def folded(text: str) -> str:
+    """A form of a text that neither case nor compatible characters (NFKC) change."""
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+
+
 def one_line(text: object) -> str:
     """A sentence, a path or a name as one line of a terminal."""
     return visible(str(text), SPACES)

@@ -39,13 +39,14 @@ def command(
     """
     if end_with_stdin:
         end_with(0)
-    from ictcli.console import check_learned, narrate, observer, report, warn_altered
+    from ictcli.console import narrate, observer, report, warn_altered
     from ictcli.recipe import load_recipe
     from ictcli.runs import Run
     from ictcli.runs.list import find_run
     from ictcli.text import shell_word
     from ictcli.train.extend import check_keys, extend
     from ictcli.train.finish import finished
+    from ictcli.train.health import check_learned
     from ictcli.train.launch import launch
 
     folder = find_run(folder)

@@ -70,10 +70,11 @@ def command(
     ictcli train quickstart --beside grpo,random
     ictcli train my-recipe.toml --run runs/mine --dry-run --memory 16
     """
-    from ictcli.console import check_learned, narrate, report
+    from ictcli.console import narrate, report
     from ictcli.console.beside import print_beside
     from ictcli.recipe import find_recipe, load_recipe, unused_keys
     from ictcli.runs.trust import read_typed
+    from ictcli.train.health import check_learned
 
     file = read_typed(recipe)
     settings = (*overrides, *engine_settings(backend, threads))

@@ -6,12 +6,11 @@ step.
 
 from ictcli.console.live import observer
 from ictcli.console.plain import narrate, output, warn_altered
-from ictcli.console.results import EvalProgress, check_learned, evaluations, report
+from ictcli.console.results import EvalProgress, evaluations, report
 from ictcli.console.table import print_records
 
 __all__ = [
     "EvalProgress",
-    "check_learned",
     "evaluations",
     "narrate",
     "observer",

@@ -11,7 +11,6 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from ictcli.console.plain import narrate, narrate_paragraph, output
 from ictcli.console.table import Screen, print_json, print_table
-from ictcli.errors import NothingLearnedError
 from ictcli.evaluation.passk import Difference, Interval
 from ictcli.evaluation.report import by_temperature, caption, differences, reached, results_page
 from ictcli.evaluation.results import Result
@@ -27,9 +26,8 @@ from ictcli.tables.numbers import counted, signed, thousandths
 from ictcli.tables.table import Span
 from ictcli.text import cut, duration, figure, one_line, shell_word
 from ictcli.tracking import where_to_look
+from ictcli.train.health import TRIAL
 
-TRIAL = 5
-"""A training of fewer steps tries something out, and ends as it should without a gradient."""
 EVERY = 30.0
 """Seconds between lines of progress where stderr is no terminal."""
 
@@ -136,12 +134,6 @@ def _trained(summary: Summary, recipe: Recipe) -> None:
     if summary.sharpening:
         narrate_paragraph(summary.sharpening.sentence)
     narrate_paragraph(kept_line(summary.kept_tokens, recipe.dense_steps, summary.steps))
-
-
-def check_learned(summary: Summary) -> None:
-    """NothingLearnedError where every gradient of `TRIAL` steps or more was 0."""
-    if summary.unlearned and summary.steps >= TRIAL:
-        raise NothingLearnedError(summary.unlearned.sentence, summary.unlearned.hint)
 
 
 def _reached(summary: Summary) -> list[Column[str]]:

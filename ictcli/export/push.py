@@ -6,7 +6,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
-from ictcli.errors import RunFailedError, UserError
+from ictcli.errors import RunFailedError, UserError, reason_of
 from ictcli.text import shell_word
 
 LOGIN = "hf auth login, with a token that may write"
@@ -70,18 +70,14 @@ def _faults(repo: str, kept: str = "") -> Generator[None]:
                 hint(f"{LOGIN} to {repo.split('/')[0]}, or --push to a name of your own"),
             ) from error
         raise RunFailedError(
-            f"The hub refuses ({code or 'no code'}): {_line(error)}.", hint("try again later")
+            f"The hub refuses ({code or 'no code'}): {reason_of(error)[:200]}.",
+            hint("try again later"),
         ) from error
     except Exception as error:  # connections, timeouts, and HF_HUB_OFFLINE
         library = type(error).__module__.split(".")[0]
         if not isinstance(error, OSError) and library not in ("httpx", "httpx2", "httpcore"):
             raise
         raise RunFailedError(
-            f"The hub cannot be reached: {_line(error)}.",
+            f"The hub cannot be reached: {reason_of(error)[:200]}.",
             hint("check the network, and that HF_HUB_OFFLINE is not set"),
         ) from error
-
-
-def _line(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0][:200].rstrip(".")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ictcli.engine.hub import answers, offline_variable, silence
-from ictcli.errors import UserError
+from ictcli.errors import UserError, reason_of
 from ictcli.rows import Row, Rows
 
 COMMIT = re.compile("[0-9a-f]{40}")
@@ -224,9 +224,7 @@ def _refusal(source: HubSource, error: Exception) -> UserError:
             f"The hub has no data set {path}, or none that is open to you.",
             f"look at {source.page}, or {instead}",
         )
-    reason = type(error).__name__
-    if not source.gated:
-        reason = ((str(error).strip() or reason).splitlines()[0]).rstrip(".")
+    reason = type(error).__name__ if source.gated else reason_of(error)
     return UserError(
         f"The data set {path} cannot be loaded: {reason}.",
         f"check that {source.page} is open to you, or {instead}",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from ictcli.errors import UserError
+from ictcli.errors import UserError, reason_of
 from ictcli.files.reading import check_file, parse_json, read_text
 from ictcli.rows import SAVED, SPLITS, Row, Rows
 
@@ -39,7 +39,7 @@ def read_saved(name: str, split: str | None, usual: str) -> Rows:
     try:
         rows = list(_rows(f"{folder}, row", files))
     except Exception as error:  # whatever damage makes pyarrow raise
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        reason = reason_of(error)
         raise UserError(f"{folder} cannot be read: {reason}.", "save it again") from error
     if not rows:
         raise UserError(f"The data set {name} is empty.", "save one with rows")

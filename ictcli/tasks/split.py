@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from ictcli.errors import UserError
 from ictcli.rewards import Verifier, find_verifier
 from ictcli.rows import Rows
 from ictcli.tasks.task import BOXED, Benchmark, Domain, Task, with_train
+from ictcli.text import folded
 from ictcli.types import Problem
 
 HELDOUT_DIVISOR = 16
@@ -35,11 +35,7 @@ class ProblemSet:
 def key_of(prompt: str) -> str:
     """SHA-256 of a prompt up to case, white space and compatible characters (NFKC): copies of a
     problem have the same key."""
-    if prompt.isascii():
-        same = prompt.lower()
-    else:
-        same = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", prompt).casefold())
-    return hashlib.sha256(" ".join(same.split()).encode("utf-8", "replace")).hexdigest()
+    return hashlib.sha256(" ".join(folded(prompt).split()).encode("utf-8", "replace")).hexdigest()
 
 
 def is_heldout(prompt: str) -> bool:

@@ -13,7 +13,7 @@ from ictcli.recipe.data import PromptSettings
 from ictcli.tasks.custom import MOST_LOST
 from ictcli.tasks.prompts import batched_ids, fitted, render
 from ictcli.tasks.task import Domain, Task, with_train
-from ictcli.text import middle_cut
+from ictcli.text import folded, middle_cut
 from ictcli.types import Problem
 
 CHECKED = 2000
@@ -44,12 +44,12 @@ def _read_back(tokenizer: Any, texts: Sequence[str]) -> Iterator[str | None]:
 
 def _characters(text: str) -> Counter[str]:
     """How often each visible character occurs, in a form that normalising does not change."""
-    if text.isascii():
-        return Counter(filter(str.isprintable, "".join(text.lower().split())))
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    same = folded(text)
+    if same.isascii():
+        return Counter(filter(str.isprintable, "".join(same.split())))
     return Counter(
         character
-        for character in folded
+        for character in same
         if not character.isspace()
         and character != METASPACE
         and unicodedata.category(character) not in ("Cc", "Cf")

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ictcli.errors import RunFailedError
+from ictcli.errors import NothingLearnedError, RunFailedError
 from ictcli.recipe import Recipe
 from ictcli.recipe.metrics import direction, is_dense
 from ictcli.rewards import Verdict, Verifier
 from ictcli.rewards.verifiers import FAILED, name_of
 from ictcli.runs import Run, checkpoints
 from ictcli.runs.checkpoints import State
-from ictcli.runs.records import StepMetrics, Unlearned
+from ictcli.runs.records import StepMetrics, Summary, Unlearned
 from ictcli.runs.rollouts import Batch
 from ictcli.tables.numbers import counted
 from ictcli.tasks import Domain
@@ -22,6 +22,8 @@ from ictcli.text import shell_word
 
 COLLAPSE_BELOW, EXPLOSION_ABOVE = 0.1, 3.0
 """Of mean H1 against its first value."""
+TRIAL = 5
+"""A training of fewer steps tries something out, and ends as it should without a gradient."""
 NONFINITE_LIMIT = 3
 """Non-finite steps in a row that end a run, whatever the recipe says."""
 STEPS = 5
@@ -220,6 +222,12 @@ def sentence(step: int, shares: Shares) -> str:
         f"truncated; of their groups {shares.all_right:.0%} are all right and "
         f"{shares.all_wrong:.0%} all wrong."
     )
+
+
+def check_learned(summary: Summary) -> None:
+    """NothingLearnedError where every gradient of `TRIAL` steps or more was 0."""
+    if summary.unlearned and summary.steps >= TRIAL:
+        raise NothingLearnedError(summary.unlearned.sentence, summary.unlearned.hint)
 
 
 def unlearned(run: Run, recipe: Recipe, domain: Domain) -> Unlearned | None:
