@@ -1,6 +1,5 @@
 """Processes that train a comparison's runs: why one ended, and what they leave to others."""
 
-import json
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -72,16 +71,23 @@ def test_runs_that_begin_alike_share_what_was_evaluated_before_training(tmp_path
     variants = variants_of(("grpo", "random"), [])
     design = Design("chain-compare", small, variants, 2, tmp_path / "shared")
     alone = replace(design, variants=variants[1:], seeds=1, folder=tmp_path / "alone")
-    summaries, failed = train_all(run_specs(design), observer, lambda text: None)
-    (own, expected), *_ = train_all(run_specs(alone), observer, lambda text: None)[0].items()
+    evaluated: set[Path] = set()
+
+    class Watching(Observer):
+        def __init__(self, folder: Path) -> None:
+            self.folder = folder
+
+        def evaluating(self, label: str, done: int, total: int) -> None:
+            evaluated.update([self.folder] * (label == "before"))
+
+    def watching(recipe: Recipe, folder: Path, later: int) -> Observer:
+        return Watching(folder)
+
+    summaries, failed = train_all(run_specs(design), watching, lambda text: None)
+    (own, expected), *_ = train_all(run_specs(alone), watching, lambda text: None)[0].items()
     assert len(summaries) == 4 and not failed
-
-    def seconds(folder: Path) -> float:
-        return json.loads((folder / "eval/before.json").read_text())["seconds"]
-
     lent = {(spec.variant.label, spec.seed): spec.folder for spec in run_specs(design)}
-    assert seconds(lent["grpo", 0]) == seconds(lent["random", 0]) != seconds(lent["random", 1])
-    assert seconds(lent["grpo", 1]) == seconds(lent["random", 1]) != seconds(own)
+    assert evaluated == {lent["grpo", 0], lent["grpo", 1], own}
     assert summaries[lent["random", 0]].before == expected.before
     assert summaries[lent["random", 0]].after == expected.after
     for name in ("before.jsonl", "before@0.jsonl"):
