@@ -32,14 +32,14 @@ def judge(response: str, gold: str, choices: Sequence[str] = ()) -> Verdict:
     """The verdict on a response, given the gold letter. With `choices`, the texts of A, B, ..., the
     answer may be such a text. Without a box, it is the letter of the last statement (`statement`).
     Two letters are unparsed."""
-    found = located(statement.shown(response))
-    return verdict(decision(response, found, choices), gold, choices)
+    seen = statement.shown(response)
+    return verdict(decision(seen, located(seen), choices), gold, choices)
 
 
 def decision(response: str, found: Located, choices: Sequence[str]) -> Decision:
-    """What a response decides on, given the marked answer in it, if there is one."""
+    """What a response, as `statement.shown` gives it, decides on, given the marked answer in it, if
+    there is one."""
     answer, source, missing = found
-    response = statement.shown(response)
     if answer is not None:
         letters = letter_of(answer, choices)
         boxed = {letter_of(box, ()) for box in set(_BOX.findall(response))} - {""}

@@ -96,9 +96,11 @@ def grade(
     rows: list[Row] = []
     for row, (response, gold) in enumerate(zip(responses, golds, strict=True)):
         question = questions[row] if questions else ""
-        found = _located(verifier, response, gold, question, pattern, limits)
+        seen = shown(response) if verifier.name == "choice" else response  # 10 MB take a second
+        text = seen if pattern is None else response
+        found = _located(verifier, text, gold, question, pattern, limits)
         its = columns[row] if columns else NO_COLUMNS
-        rows.append(Row(response, gold, choices[row] if choices else (), found, question, its))
+        rows.append(Row(seen, gold, choices[row] if choices else (), found, question, its))
     verdicts = _verdicts(verifier, rows, pattern is not None, limits)
     if explain:
         reasons = [explained(verifier, v, *row[:4]) for v, row in zip(verdicts, rows, strict=True)]
@@ -125,7 +127,7 @@ def _located(
     elif verifier.golds is not None:
         found = answers.located(response, gold, listed)
     elif verifier.name == "choice":
-        return answers.located(shown(response))
+        return answers.located(response)
     else:
         return Located(response, "response")
     if verifier.golds is not None and found.answer:
