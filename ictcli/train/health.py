@@ -265,7 +265,8 @@ def advice(run: Path, recipe: Recipe, domain: Domain, shares: Shares) -> str:
     if shares.truncated >= 0.5:
         return f"max_tokens={2 * recipe.max_tokens} (room for longer responses)"
     if shares.unparsed >= 0.5:
-        return f"{grade} (shows where an answer is looked for)"
+        way = "" if recipe.sft.data else "; sft.data=FILE (a few supervised steps teach the form)"
+        return f"{grade} (shows where an answer is looked for){way}"
     if shares.all_right >= 0.5:
         return f"{wider} (more responses to each problem), or harder problems"
     if shares.all_wrong >= 0.5:
