@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from ictcli.algorithm.attribution import SURE
 from ictcli.compare.comparison import CURVES, Comparison
+from ictcli.compare.crossed import LEVEL
 from ictcli.compare.efficiency import LEAST_ERRORS, LEAST_GAIN
 from ictcli.compare.entropy_claims import ERROR_BELOW, PEARSON_ABOVE
 from ictcli.compare.report import figures, tables, token_tables, words
@@ -44,6 +45,7 @@ GIVEN = {
     "SURE": SURE,
     "LEAST_ERRORS": LEAST_ERRORS,
     "LEAST_GAIN": LEAST_GAIN,
+    "LEVEL": LEVEL,
     "MARGIN": MARGIN,
     "RESAMPLES": RESAMPLES,
     "PEARSON_ABOVE": PEARSON_ABOVE,
