@@ -55,7 +55,7 @@ def command(
     .timeout, .memory, engine.*. The same command gives the same answers.
 
     \b
-    ictcli generate runs/quickstart-ict-s0 "7*9-8+2*2+3*7="
+    ictcli generate builtin:chain "7*9-8+2*2+3*7="
     ictcli generate runs/mine "What is 17 * 23?" --n 4 --gold 391
     ictcli generate runs/mine --checkpoint best prompt.system="Think twice."
     ictcli generate Qwen/Qwen2.5-0.5B-Instruct --temperature 0.6
