@@ -218,6 +218,10 @@ def _run() -> int:
         part = error.object[max(0, error.start - 20) : error.end + 20]
         message = f"A name cannot be written in {error.encoding}: {part!r}."
         return fail(message, "name it in UTF-8; where the locale is another, set PYTHONUTF8=1", 2)
+    except Exception as error:
+        if "KeyboardInterrupt" not in str(error):  # pydantic wraps one that meets it at a schema
+            raise
+        return fail("Interrupted.", AGAIN, 130)
     return result if isinstance(result, int) else 0
 
 

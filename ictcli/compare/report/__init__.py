@@ -29,7 +29,7 @@ from ictcli.compare.statistics import BEFORE, MARGIN, RESAMPLES
 from ictcli.compare.variants import STOPPED
 from ictcli.files import write_text
 from ictcli.tables.numbers import ABSENT, listed
-from ictcli.tables.pages import render
+from ictcli.tables.pages import render, sentence
 
 HERE = Path(__file__).parent
 Kind = Literal["html", "md"]
@@ -71,6 +71,11 @@ def comparison_page(comparison: Comparison, kind: Kind) -> str:
         looks=looks,
         colours=colours,
     )
+
+
+def lead(comparison: Comparison) -> str:
+    """What a comparison found, in a few sentences."""
+    return sentence(HERE / "lead.jinja", c=comparison, **GIVEN)
 
 
 def page(template: str, kind: Kind, **values: Any) -> str:
