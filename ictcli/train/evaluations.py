@@ -19,8 +19,12 @@ from ictcli.text import shell_word
 from ictcli.train.health import check_verdicts, hint_of
 from ictcli.train.sample import sampling_of
 
-ALONE = ("before", "after", "step-000000")
-"""Evaluations before which no step is in flight."""
+ALONE = {
+    "before": "before training",
+    "step-000000": "after the supervised steps",
+    "after": "after training",
+}
+"""When an evaluation is made before which no step is in flight."""
 
 
 def known_evaluation(
@@ -67,7 +71,7 @@ def evaluate_heldout(
         observer.evaluating(label, done, total)
         if interrupted() and label in ALONE:  # no step is in flight
             raise InterruptedRunError(
-                f"Interrupted in the evaluation {label}; no step is lost.",
+                f"Interrupted in the evaluation {ALONE[label]}; no step is lost.",
                 f"ictcli resume {shell_word(run.folder)}",
             )
 

@@ -14,6 +14,7 @@ from ictcli.runs.observer import Observer
 from ictcli.runs.records import SftMetrics, Summary
 from ictcli.tasks.prepare import task_of
 from ictcli.tasks.sft import fitted_examples, given_rollouts
+from ictcli.train.extend import extend
 from ictcli.train.loop import train
 
 Make = Callable[..., Any]
@@ -105,6 +106,11 @@ def test_training_then_is_that_of_the_model_they_made(make: Make, tmp_path: Path
         for name in ("both/eval/step-000000.json", "after/eval/before.json")
     )
     assert between == before
+    run, recipe = Run.open(tmp_path / "alone")
+    with run:  # ictcli resume RUN steps=2
+        extend(run, recipe, recipe.model_copy(update={"steps": 2}), print)
+    go(make, tmp_path / "alone", *given, "steps=2", resume=True)
+    assert same(tmp_path / "both", tmp_path / "alone", "metrics.jsonl", "sft.jsonl")
 
 
 def test_held_out_problems_are_not_trained_on_and_what_does_not_fit_is_counted(
