@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from test_prompt_tokens import EOS, tokenizer_of
-from transformers import PreTrainedTokenizerFast
 
 from ictcli.recipe.data import ColumnSettings, HubSettings, PromptSettings
 from ictcli.tasks import Domain, find_benchmark
@@ -54,8 +53,8 @@ TEMPLATES = {"": "\n4", CLOSES + OPENS: "4", "{{ messages[0].content }}": "4"}
 
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_response_ends_once_and_stands_where_the_template_has_it(template: str) -> None:
-    tokenizer: PreTrainedTokenizerFast = tokenizer_of("", writes_bos=False)
-    tokenizer.chat_template = template or None  # pyright: ignore
+    tokenizer: Any = tokenizer_of("", writes_bos=False)
+    tokenizer.chat_template = template or None
     engine: Any = SimpleNamespace(tokenizer=tokenizer, stop_ids=(EOS,))
     domain = Domain(find_benchmark("chain").domain.verify)
     example = Problem("1", "2+2?", "", solution="4")
@@ -69,4 +68,4 @@ def test_a_response_ends_once_and_stands_where_the_template_has_it(template: str
         )
         both = [*tokens_of(tokenizer, example, domain, PromptSettings())[1], *ids]
         expected = tokenizer(str(whole), add_special_tokens=False)["input_ids"]
-        assert both == list(expected)[: len(both)]  # pyright: ignore
+        assert both == list(expected)[: len(both)]

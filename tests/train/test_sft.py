@@ -11,7 +11,7 @@ import pytest
 from ictcli.errors import InterruptedRunError, UserError
 from ictcli.runs import Run
 from ictcli.runs.observer import Observer
-from ictcli.runs.records import SftMetrics, Summary
+from ictcli.runs.records import Environment, SftMetrics, Summary
 from ictcli.tasks.prepare import task_of
 from ictcli.tasks.sft import fitted_examples, given_rollouts
 from ictcli.train.extend import extend
@@ -108,6 +108,7 @@ def test_training_then_is_that_of_the_model_they_made(make: Make, tmp_path: Path
     assert between == before
     run, recipe = Run.open(tmp_path / "alone")
     with run:  # ictcli resume RUN steps=2
+        run.write("environment.json", Environment())  # as `launch` does
         extend(run, recipe, recipe.model_copy(update={"steps": 2}), print)
     go(make, tmp_path / "alone", *given, "steps=2", resume=True)
     assert same(tmp_path / "both", tmp_path / "alone", "metrics.jsonl", "sft.jsonl")

@@ -152,8 +152,8 @@ def test_rft_trains_groups_that_are_all_right_and_nothing_that_is_wrong(make: Ma
     assert 0 < kept.sum() < batch.rollouts.valid.sum()
     for report in outcome.reports:  # the loss is that of likelihood, in later epochs too
         assert report.loss == pytest.approx(-report.logp[kept].mean(), rel=1e-5)
-    always = make("method=rft", "reward.signal=format")
-    assert sample_batch(*always, 1).has_signal.all()
+    recipe, engine, task = make("method=rft", "reward.signal=format")
+    assert sample_batch(recipe, engine, task, 1).has_signal.all()
 
 
 def test_the_dense_warm_up_trains_every_token(make: Make) -> None:
