@@ -240,7 +240,8 @@ def unlearned(run: Run, recipe: Recipe, domain: Domain) -> Unlearned | None:
         values = [metrics.value(name) for metrics in steps]
         return float(np.mean([value for value in values if value is not None] or [0.0]))
 
-    begin, number = "Nothing was learned, because", counted(len(steps), "step")
+    first = " after the supervised steps" * bool(recipe.sft.data)
+    begin, number = f"Nothing was learned{first}, because", counted(len(steps), "step")
     if signal := share("groups_with_signal"):
         return Unlearned(
             sentence=f"{begin} every gradient of {number} was 0: {recipe.label} keeps "
