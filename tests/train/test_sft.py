@@ -12,13 +12,17 @@ from ictcli.errors import InterruptedRunError, UserError
 from ictcli.runs import Run
 from ictcli.runs.observer import Observer
 from ictcli.runs.records import Environment, SftMetrics, Summary
-from ictcli.tasks.prepare import task_of
 from ictcli.tasks.sft import fitted_examples, given_rollouts
 from ictcli.train.extend import extend
 from ictcli.train.loop import train
 
 Make = Callable[..., Any]
 EXAMPLES = [("1+2+3=", "3+3;6#"), ("2+2+4=", "4+4;8#"), ("5-1-1=", "4-1;3#"), ("3*2+1=", "6+1;7#")]
+
+
+@pytest.fixture(autouse=True)
+def _few_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ictcli.tasks.prepare.GENERATED", 8)  # it takes half a second to make all
 
 
 def written(folder: Path, rows: Sequence[tuple[str, str]] = EXAMPLES) -> str:
@@ -40,7 +44,7 @@ def go(
     kill: int | None = None,
     resume: bool = False,
 ) -> Summary:
-    recipe, engine, _ = make("method=grpo", "lr=0.003", "sft.lr=0.003", "eval.n=4", *overrides)
+    recipe, engine, task = make("method=grpo", "lr=0.003", "sft.lr=0.003", "eval.n=4", *overrides)
     made: list[SftMetrics] = []
 
     def supervised(metrics: SftMetrics) -> None:
@@ -51,7 +55,7 @@ def go(
     observer = Observer()
     observer.supervised = supervised  # pyright: ignore
     with Run.open(folder)[0] if resume else Run.create(folder, recipe) as run:
-        return train(run, recipe, task_of(recipe), engine, observer, lambda: len(made) == stop)
+        return train(run, recipe, task, engine, observer, lambda: len(made) == stop)
 
 
 def same(a: Path, b: Path, *names: str) -> bool:
