@@ -27,14 +27,8 @@ class Optimizer:
         self.gradient: Any = None
         """Float32, by the names of the trained weights; None before a pass."""
         self.masters: Any = tree_map(lambda x: x.astype(mx.float32), model.trainable_parameters())
-        self.adamw = optim.AdamW(
-            learning_rate=0.0,
-            betas=[settings.beta1, settings.beta2],
-            eps=settings.eps,
-            weight_decay=settings.weight_decay,
-            bias_correction=True,  # mlx's default leaves it out
-        )
-        self.adamw.init(self.masters)
+        self.settings = settings
+        self.reset()
         self._apply = mx.compile(self._pure) if compiled else self._pure
 
     def add(self, gradient: Any) -> None:
@@ -53,6 +47,17 @@ class Optimizer:
         if scale < 1:
             self.gradient = tree_map(lambda g: g * scale, self.gradient)
         return norm
+
+    def reset(self) -> None:
+        """Begin without moments, at step 0."""
+        self.adamw = optim.AdamW(
+            learning_rate=0.0,
+            betas=[self.settings.beta1, self.settings.beta2],
+            eps=self.settings.eps,
+            weight_decay=self.settings.weight_decay,
+            bias_correction=True,  # mlx's default leaves it out
+        )
+        self.adamw.init(self.masters)
 
     def drop_gradient(self) -> None:
         self.gradient = None

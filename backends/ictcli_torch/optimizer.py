@@ -53,6 +53,10 @@ class Optimizer:
         self.adamw.step()
         self._round()
 
+    def reset(self) -> None:
+        """Forget moments and steps."""
+        self.adamw.state.clear()
+
     def drop_gradient(self) -> None:
         """Of a pass that was broken off, maybe before a weight had handed its own over."""
         self.adamw.zero_grad(set_to_none=True)

@@ -1,11 +1,11 @@
-"""Methods that train every token and differ in how the ratio pi / pi_old is clipped.
+"""Methods that train whole responses and differ in how the ratio pi / pi_old is clipped.
 
-With one optimiser update a batch the ratio is 1, and they differ in their normalisation alone.
+With one optimiser update a batch the ratio is 1, and that makes no difference.
 """
 
 from pydantic import Field
 
-from ictcli.algorithm.objective import Clip
+from ictcli.algorithm.objective import LIKELIHOOD, Clip
 from ictcli.algorithm.registry import Choice, Options, Scored, register
 
 
@@ -41,3 +41,14 @@ def cispo(batch: Scored, options: CispoOptions) -> Choice:
     Ours: the mean is over the tokens of the batch, where the paper's is over a group's.
     """
     return Choice(batch.valid, clip=Clip("weight", options.low, options.high))
+
+
+@register("arXiv 2308.01825", normalisation="kept", clips=True, of_correct=True)
+def rft(batch: Scored, options: Options) -> Choice:
+    """The likelihood of correct responses, and nothing else: the mean of -log pi over their tokens.
+
+    Rejection-sampling fine-tuning, one step's samples at a time (as RAFT, arXiv 2304.06767, keeps
+    the best ones). Neither the group nor the ratio counts: its weight is clipped to exactly 1.
+    Ours: equal responses stay, and pi is taken at the sampling temperature, as everywhere here.
+    """
+    return Choice(batch.valid & batch.correct[:, None], clip=LIKELIHOOD)

@@ -26,6 +26,10 @@ class Clip:
     high: float
 
 
+LIKELIHOOD = Clip("weight", 0.0, 0.0)
+"""Psi is A log pi, whatever the ratio: its weight is 1."""
+
+
 @dataclass(frozen=True)
 class Objective:
     """Coefficients of Psi. `temperature` is the sampler's: the ratio compares those policies."""

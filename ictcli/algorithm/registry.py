@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from ictcli.algorithm.objective import Clip, Term
-from ictcli.algorithm.weights import Normalisation
+from ictcli.algorithm.weights import Normalisation, group_advantage
 from ictcli.errors import UserError, nearest
 from ictcli.types import BoolArray, FloatArray, IntArray, TokenStats
 
@@ -93,6 +93,14 @@ class Method:
     """Whether advantages are divided by the group's standard deviation."""
     clips: bool
     """Whether it has a clip of its own, and the recipe's `clip` is not read."""
+    of_correct: bool
+    """Whether the advantage is 1 for correct responses and 0 for others, whatever their group."""
+
+    def advantage(self, rewards: FloatArray, correct: BoolArray, group: int) -> FloatArray:
+        """(B,) from the rewards (B,), group-major, and which responses are correct (B,)."""
+        if self.of_correct:
+            return correct.astype(np.float64)
+        return group_advantage(rewards, group, scale=self.scaled_advantage)
 
 
 METHODS: dict[str, Method] = {}
@@ -107,6 +115,7 @@ def register(
     dense_warmup: bool = False,
     scaled_advantage: bool = True,
     clips: bool = False,
+    of_correct: bool = False,
 ) -> Callable[[Rule], Rule]:
     """Decorator: make a rule a method under the function's name."""
 
@@ -125,6 +134,7 @@ def register(
             dense_warmup,
             scaled_advantage,
             clips,
+            of_correct,
         )
         return rule
 

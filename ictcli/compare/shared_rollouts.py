@@ -1,14 +1,13 @@
 """Which tokens the methods choose from the same rollouts, sampled before training."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from ictcli.algorithm.attribution import SURE
 from ictcli.algorithm.dynamics import ranks
 from ictcli.algorithm.selection import random_share
-from ictcli.algorithm.weights import group_advantage
 from ictcli.engine import Engine
 from ictcli.recipe import Recipe
 from ictcli.recipe.tables import UpdateSettings
@@ -19,7 +18,7 @@ from ictcli.tasks.forks import fork_mask
 from ictcli.tasks.prepare import task_of
 from ictcli.tasks.unread import usable
 from ictcli.train.launch import failure_message
-from ictcli.train.sample import sample_batch
+from ictcli.train.sample import sample_batch, with_advantage
 from ictcli.train.step import select
 from ictcli.types import ROW_STATS, BoolArray, FloatArray
 
@@ -75,9 +74,7 @@ def sample_shared(recipes: Mapping[str, Recipe], seed: int, engine: Engine) -> S
 def kept_by(recipe: Recipe, batch: Batch) -> BoolArray:
     """What a recipe keeps of the batch, (B, T), by its own advantages."""
     chooser = recipe.model_copy(update={"prompts": PROBLEMS, "update": UpdateSettings()})
-    scale = recipe.rule.scaled_advantage
-    own = replace(batch, advantage=group_advantage(batch.rewards, recipe.group, scale=scale))
-    return select(chooser, own, recipe.warmup + 1).kept
+    return select(chooser, with_advantage(recipe, batch), recipe.warmup + 1).kept
 
 
 @dataclass(frozen=True)

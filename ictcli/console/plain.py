@@ -10,6 +10,7 @@ from ictcli.planning.time_estimate import Pace
 from ictcli.recipe import Recipe
 from ictcli.runs import manifest
 from ictcli.runs.observer import Observer, Step
+from ictcli.runs.records import SftMetrics
 from ictcli.tables.numbers import counted
 from ictcli.text import duration, figure, one_line, wrapped
 from ictcli.tracking import where_to_look
@@ -76,6 +77,13 @@ class PlainObserver(Observer):
             f"{name} {score.value:.3f}" for name, score in evaluation.figures.items()
         )
         self.say(f"{label}: {scores}  ({evaluation.problems} problems x {evaluation.n})")
+
+    def supervised(self, metrics: SftMetrics) -> None:
+        self.pace.supervised()
+        self.say(
+            f"sft {metrics.step}/{self.recipe.sft.steps}  loss {figure(metrics.loss)}  "
+            f"tokens {metrics.tokens:,}  grad {figure(metrics.grad_norm)}"
+        )
 
     def stepped(self, step: Step) -> None:
         first = self.pace.estimate() is None

@@ -110,6 +110,8 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
         f"{summary.tokens_sampled:,} tokens sampled{again}, "
         f"{summary.tokens_kept_share:.1%} of them kept.",
     )
+    if summary.sft:
+        narrate_paragraph(summary.sft.sentence)
     if summary.unlearned and summary.steps < TRIAL:
         narrate_paragraph(f"{summary.unlearned.sentence} Next: {summary.unlearned.hint}")
     elif not summary.unlearned:
@@ -133,7 +135,8 @@ def _trained(summary: Summary, recipe: Recipe) -> None:
         narrate_paragraph(verdict)
     if summary.sharpening:
         narrate_paragraph(summary.sharpening.sentence)
-    narrate_paragraph(kept_line(summary.kept_tokens, recipe.dense_steps, summary.steps))
+    if summary.kept_tokens:
+        narrate_paragraph(kept_line(summary.kept_tokens, recipe.dense_steps, summary.steps))
 
 
 def _reached(summary: Summary) -> list[Column[str]]:

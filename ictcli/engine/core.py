@@ -49,7 +49,7 @@ class EngineCore(Engine, ABC):
     vocabulary: int
     """V, the width of the logits."""
     optimizer: Any = None
-    """Has `kinds`, `clip`, `step`, `drop_gradient` and `state`."""
+    """Has `kinds`, `clip`, `step`, `drop_gradient`, `reset` and `state`."""
     lockstep: Callable[..., Rollouts]
     """Decode all rows of some prompts side by side: (prompts, group, sampling, the numbers (B, T)
     that decide every draw, wanted statistics, `OnTokens` of its own rows or None)."""
@@ -219,6 +219,9 @@ class EngineCore(Engine, ABC):
             return stats
 
         return self.budget.passing(work)
+
+    def reset_optimizer(self) -> None:
+        self.optimizer.reset()
 
     def save(self, folder: Path) -> None:
         about = {"base": self.base} if self.base else {}  # one entry: their order is not fixed

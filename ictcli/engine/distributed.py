@@ -150,6 +150,10 @@ class DataParallel(EngineCore):
     def update(self, *arguments: Any, **options: Any) -> UpdateReport:
         return super().update(*arguments, **options)
 
+    @by_all
+    def reset_optimizer(self) -> None:
+        super().reset_optimizer()
+
     def gradient(self, update: Update) -> UpdateStats:
         """The whole batch's gradient and figures: each rank passes over its rows."""
         share, pass_over = self.share_of(update, self.ranks.rank), super().gradient

@@ -87,6 +87,10 @@ class Engine(Protocol):
         gradient that is not finite leaves weights and optimiser as they were."""
         ...
 
+    def reset_optimizer(self) -> None:
+        """Forget the optimiser's moments and steps, as if the model had just been loaded."""
+        ...
+
     def save(self, folder: Path) -> None:
         """Write what is trained and the optimiser state as safetensors into an existing folder."""
         ...

@@ -1,7 +1,7 @@
 """A recorded step with every method's selection, and its groups as data."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -9,7 +9,6 @@ import numpy as np
 from ictcli.algorithm.attribution import KINDS, attribute
 from ictcli.algorithm.methods import Method, beside, find_method
 from ictcli.algorithm.quantities import statistic
-from ictcli.algorithm.weights import group_advantage
 from ictcli.errors import UserError, nearest
 from ictcli.inspect.group import (
     FORMAT,
@@ -24,6 +23,7 @@ from ictcli.inspect.group import (
 from ictcli.inspect.recorded import RecordedStep
 from ictcli.tasks.detokenize import Decode, token_texts
 from ictcli.tasks.forks import Decided
+from ictcli.train.sample import with_advantage
 from ictcli.train.step import StepSelection, select
 from ictcli.types import ROW_STATS, BoolArray, FloatArray
 
@@ -92,11 +92,10 @@ def _select(recorded: RecordedStep, method: Method) -> StepSelection | MissingSt
     if absent:
         return missing_statistics(method.name, *absent)
     if method.name != recorded.run_method:
-        scaled = method.scaled_advantage
-        batch = replace(batch, advantage=group_advantage(batch.rewards, recipe.group, scale=scaled))
         recipe = recipe.model_copy(
             update={"method": beside(recipe.method, method.name), "control": "none"}
         )
+        batch = with_advantage(recipe, batch)
     try:
         return select(recipe.model_copy(update={"warmup": 0}), batch, recorded.step)
     except KeyError as error:  # a plugin that uses a statistic it does not name
@@ -260,8 +259,8 @@ class StepView:
             return None
         masks = known.masks if known else ()
         if selection.name not in (TRAINED, self.recorded.run_method):
-            scaled = find_method(selection.name).scaled_advantage
-            advantage = group_advantage(batch.rewards, batch.rollouts.group, scale=scaled)
+            method, group = find_method(selection.name), batch.rollouts.group
+            advantage = method.advantage(batch.rewards, batch.correct, group)
         shares = attribute(batch.rollouts, selection.weights, advantage, *masks).shares
         if not shares.any():
             return None

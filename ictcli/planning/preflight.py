@@ -26,10 +26,15 @@ def recipe_notes(recipe: Recipe) -> list[str]:
             )
         if not find_launch():
             notes.append("engine.shard spreads nothing in one process: torchrun starts several.")
-    if recipe.dense_steps >= recipe.steps:
+    if 0 < recipe.steps <= recipe.dense_steps:
         notes.append(
             f"{recipe.rule.name} chooses no token: warmup = {recipe.warmup} has each of the "
             f"{recipe.steps} steps train every token. warmup=0, or more steps, lets it choose."
+        )
+    if recipe.sft.data and recipe.kl:
+        notes.append(
+            "kl is measured from the model before the supervised steps; from that after them in a "
+            "run of its own: steps=0, then model=RUN without sft.data."
         )
     return notes
 

@@ -99,6 +99,10 @@ class Pace:
             self._started += now - self._evaluating[0]
         self._evaluating = None
 
+    def supervised(self) -> None:
+        """Called after a supervised step, which is none of the steps that are timed."""
+        self._started = self._clock()
+
     def stepped(self, number: int) -> None:
         """Called after step `number`."""
         now = self._clock()

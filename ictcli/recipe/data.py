@@ -86,6 +86,26 @@ class PromptSettings(Table):
         return self
 
 
+class SftSettings(Table):
+    """Supervised steps before reinforcement learning, on responses that are given."""
+
+    data: str | None = None
+    """Examples with a prompt and a response: a .jsonl, .json, .csv or .parquet file, a folder of
+    `save_to_disk`, or `hub:owner/name`; none of the held-out problems is used. Default: no such
+    steps."""
+    steps: int = Field(default=20, ge=0)
+    """Number of optimiser updates."""
+    batch: int = Field(default=16, ge=1)
+    """Responses per update."""
+    lr: float = Field(default=2e-5, gt=0)
+    """Learning rate; ten times as much suits adapters."""
+    columns: ColumnSettings = ColumnSettings()
+    """Columns of `data`. `response` is what to train on; default: the assistant's last message, a
+    response, completion or solution, or the answer in a box."""
+    hub: HubSettings = HubSettings()
+    """Which part of `data` to use, if it is `hub:owner/name`; `sft.hub.split` of a folder too."""
+
+
 Signal = Literal["true", "random", "format"]
 
 

@@ -20,6 +20,7 @@ def read_files(data: dict[str, Any], base: Path) -> None:
         (data, "data", _is_data),
         (data.get("eval"), "bench", _is_data),
         (data.get("eval"), "data", _is_data),
+        (data.get("sft"), "data", _is_data),
         (data.get("eval"), "verifier", Path.is_file),
         (data.get("reward"), "verifier", Path.is_file),
         (data.get("prompt"), "examples", Path.is_file),

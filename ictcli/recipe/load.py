@@ -182,6 +182,10 @@ def _check_across(recipe: Recipe, source: str, typed: Sequence[str]) -> None:
     def refusal(keys: tuple[str, ...], message: str, hint: str) -> UserError:
         return UserError(f"{blamed(source, typed, *keys)}: {message}", hint)
 
+    if recipe.steps == 0 and not (recipe.sft.data and recipe.sft.steps):
+        raise refusal(
+            ("steps",), "steps = 0 trains nothing.", "sft.data=FILE trains on its responses alone"
+        )
     reward = recipe.reward
     if reward.overlong_buffer > recipe.max_tokens:
         raise refusal(
@@ -302,6 +306,9 @@ def unused_keys(recipe: Recipe, overrides: Sequence[str]) -> dict[str, str]:
     if recipe.reward.signal != "true":
         weights = {f"reward.{name}" for name in REWARDS}
         unused |= dict.fromkeys(sorted(weights & typed), f"reward.signal={recipe.reward.signal}")
+    if not recipe.sft.data:
+        keys = sorted(key for key in typed if key.startswith("sft.") and key != "sft.data")
+        unused |= dict.fromkeys(keys, "no sft.data")
     if recipe.adapter.kind == "none":
         keys = recipe.adapter.model_fields_set - {"kind"}
         names = [f"adapter.{name}" for name in type(recipe.adapter).model_fields if name in keys]

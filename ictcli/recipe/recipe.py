@@ -14,6 +14,7 @@ from ictcli.recipe.data import (
     HubSettings,
     PromptSettings,
     RewardSettings,
+    SftSettings,
 )
 from ictcli.recipe.tables import (
     AdapterSettings,
@@ -40,8 +41,8 @@ class Recipe(Table):
     .csv or .parquet file, a folder of `save_to_disk` of datasets, or `hub:owner/name`."""
     method: dict[str, Any]
     """Name and options of the method; in TOML also the name alone."""
-    steps: int = Field(ge=1)
-    """Number of training steps."""
+    steps: int = Field(ge=0)
+    """Number of training steps; 0 with `sft.data` alone."""
     seed: int = Field(default=0, ge=0)
     """Seed of every random choice of the run."""
     lr: float = Field(default=1e-6, gt=0)
@@ -75,6 +76,8 @@ class Recipe(Table):
     curriculum: Literal["none", "length", "difficulty"] = "none"
     """Order of the first epoch: none = shuffled; length = shortest question first, in characters;
     difficulty = easiest first, by `columns.difficulty` (task math: by level)."""
+    sft: SftSettings = SftSettings()
+    """Supervised steps before training."""
     reward: RewardSettings = RewardSettings()
     """How responses are judged and rewarded; in TOML also the verifier alone."""
     plugins: tuple[str, ...] = Field(default=(), strict=False)

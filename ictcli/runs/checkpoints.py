@@ -49,6 +49,8 @@ class State:
     A field that an older checkpoint lacks takes its default; unknown keys are ignored."""
 
     step: Count = 0
+    sft: Count = 0
+    """Supervised steps made."""
     nonfinite: Count = 0
     """Steps skipped in a row for a loss, gradient or logit that was not finite."""
     skipped: Count = 0

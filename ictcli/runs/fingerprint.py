@@ -23,6 +23,8 @@ from ictcli.rows import is_file_name
 from ictcli.runs.read import read_record
 from ictcli.runs.records import Environment, RecipeRecord
 
+PARTS = ("train", "heldout", "sft")
+"""Problems whose checksums are recorded."""
 MAY_CHANGE = ("model", "plugins", "engine", "checkpoint", "alarms", "log", "data")
 """Keys that may differ between two processes of a run; the model and the data have checksums."""
 
@@ -51,7 +53,7 @@ def check_same(
             "set model to that one, wherever it lies now, or train this one as a run of its own",
         )
     for part in differs:
-        do = {"train": "train on", "heldout": "evaluate on"}[part]
+        do = {"train": "train on", "heldout": "evaluate on", "sft": "train on first"}[part]
         old, new = map(_size, (before[part], now[part]))
         raise UserError(
             f"The problems to {do} changed since {run} began: {old}, and now {new}.",
@@ -75,8 +77,8 @@ def of_recipe(recipe: Mapping[str, Any], began: Environment | None = None) -> st
 
 
 def of_problems(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The problems to train and to evaluate on, of data as environment.json has it."""
-    return {part: data[part] for part in ("train", "heldout") if part in data}
+    """The problems to train and to evaluate on, and examples, as environment.json has them."""
+    return {part: data[part] for part in PARTS if part in data}
 
 
 def _deciding(recipe: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,6 +92,8 @@ def _deciding(recipe: Mapping[str, Any]) -> dict[str, Any]:
         del data["task"]
     evaluation: dict[str, Any] = data.get("eval", {})
     evaluation.pop("data", None)
+    if sft := data.get("sft"):
+        sft["data"] = "data" in sft  # which examples has a checksum of its own
     if _is_path(str(evaluation.get("bench"))):
         del evaluation["bench"]
     by_content: dict[str, str] = {}

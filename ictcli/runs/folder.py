@@ -5,6 +5,7 @@
 | recipe.toml | the resolved recipe; `ictcli train RUN/recipe.toml` repeats the run |
 | environment.json | versions, device, dtype, seed, and checksums of recipe, model and data |
 | metrics.jsonl | one line a step; a resumed run's equals an uninterrupted one's |
+| sft.jsonl | one line a supervised step (`sft.data`) |
 | timings.jsonl | one line a step: seconds and memory, which no two runs share |
 | rollouts/step-*.safetensors | recorded rollouts: tokens, statistics, kept mask, texts |
 | eval/*.json, eval/*.jsonl | evaluations and their samples |
@@ -45,7 +46,7 @@ from ictcli.runs import checkpoints, manifest
 from ictcli.runs.checkpoints import DAMAGE, DamagedError, State
 from ictcli.runs.fingerprint import of_recipe
 from ictcli.runs.read import cut_lines, read_lines, read_record
-from ictcli.runs.records import StepMetrics, StepTimings
+from ictcli.runs.records import SftMetrics, StepMetrics, StepTimings
 from ictcli.runs.rollouts import Batch, write_rollouts
 from ictcli.runs.trust import read_run, remember
 from ictcli.text import shell_word
@@ -53,6 +54,8 @@ from ictcli.types import BoolArray, FloatArray
 
 R = TypeVar("R", bound=Record)
 STEPS = ("metrics.jsonl", "timings.jsonl")
+SFT = "sft.jsonl"
+LINES = {StepMetrics: STEPS[0], StepTimings: STEPS[1], SftMetrics: SFT}
 
 
 class Run:
@@ -164,9 +167,10 @@ class Run:
                 "lines were taken out.",
                 "put the file back, or train again",
             )
-        manifest.leave(self.folder, *STEPS)
+        manifest.leave(self.folder, *STEPS, SFT)
         for name in STEPS:
             cut_lines(self.folder / name, state.step)
+        cut_lines(self.folder / SFT, state.sft)
         for step, path in numbered(self.folder / "rollouts", r"step-(\d+)\.safetensors"):
             if step > state.step:
                 manifest.leave(self.folder, f"rollouts/{path.name}")
@@ -193,10 +197,9 @@ class Run:
         """The steps of metrics.jsonl."""
         return read_lines(self.folder / "metrics.jsonl", StepMetrics)
 
-    def append(self, record: StepMetrics | StepTimings) -> None:
-        """Add a step's line to metrics.jsonl or timings.jsonl."""
-        name = "metrics.jsonl" if isinstance(record, StepMetrics) else "timings.jsonl"
-        with appended(self.folder / name) as file:
+    def append(self, record: StepMetrics | StepTimings | SftMetrics) -> None:
+        """Add a step's line to the file of its kind."""
+        with appended(self.folder / LINES[type(record)]) as file:
             file.write(record.to_line().encode())
 
     def record_rollouts(

@@ -112,6 +112,38 @@ class StepTimings(RunRecord):
         return self.sample_s + self.update_s
 
 
+class SftMetrics(RunRecord):
+    """A line of sft.jsonl: a supervised step."""
+
+    step: int
+    loss: float
+    """Mean of -log pi over the tokens of the responses, in nats."""
+    tokens: int
+    """Of the responses."""
+    grad_norm: float
+    """Before it is clipped."""
+    lr: float
+
+
+class SftSummary(RunRecord):
+    """What supervised steps did before training."""
+
+    steps: int
+    examples: int
+    tokens: int
+    """Of responses, each as often as it was trained on."""
+    first_loss: float
+    last_loss: float
+    """Mean of -log pi, in nats."""
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"{self.steps} supervised steps on {self.examples:,} examples came first "
+            f"({self.tokens:,} tokens; loss {self.first_loss:.3g}, then {self.last_loss:.3g})."
+        )
+
+
 def passes_by_k(passes: Mapping[str, Interval]) -> dict[int, Interval]:
     """pass@K by k, of figures that hold others too."""
     return {
@@ -169,6 +201,8 @@ class Summary(RunRecord):
     best: Best | None = None
     unlearned: Unlearned | None = None
     """Why nothing was learned, where every gradient was 0."""
+    sft: SftSummary | None = None
+    """The supervised steps before training."""
 
     @model_validator(mode="after")
     def _same_figures(self) -> Self:
@@ -207,6 +241,7 @@ class DataRecord(RunRecord):
     sha256: str | None = None
     train: ProblemSet | None = None
     heldout: ProblemSet | None = None
+    sft: ProblemSet | None = None
     left_out: dict[str, int] = Field(default_factory=dict[str, int])
 
 

@@ -50,7 +50,8 @@ class Batch:
 
     @property
     def has_signal(self) -> BoolArray:
-        """(P,): whether the rewards of a group differ."""
+        """(P,): whether a response of the group has an advantage: its rewards differ, for most
+        methods."""
         return (self.advantage != 0).reshape(-1, self.rollouts.group).any(axis=1)
 
     @property

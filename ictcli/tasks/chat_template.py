@@ -30,15 +30,20 @@ class _OverTimeError(BaseException):
 
 
 def rendered(
-    tokenizer: Any, messages: Sequence[Mapping[str, str]], *, system: bool, of_data: bool = False
+    tokenizer: Any,
+    messages: Sequence[Mapping[str, str]],
+    *,
+    system: bool,
+    of_data: bool = False,
+    answered: bool = False,
 ) -> str:
-    """The text of the messages, up to where the model's answer begins. UserError where the template
-    raises, does not parse, or exceeds a limit; `system`, `of_data`: there is a message that some
-    refuse, of the settings or else of the data."""
+    """The text of the messages, up to where the model's answer begins, or where it is `answered` to
+    the end. UserError where the template raises, does not parse, or exceeds a limit; `system`,
+    `of_data`: there is a message that some refuse, of the settings or else of the data."""
     try:
         with _limited():
             text = tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=True
+                messages, tokenize=False, add_generation_prompt=not answered
             )
         if len(text) <= CHARACTERS:
             return text

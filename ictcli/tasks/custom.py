@@ -65,15 +65,15 @@ def problems_of(
     whole: bool = True,
 ) -> ProblemSet:
     """The problems of rows that were read from the data set of that name; see `read_custom`."""
-    columns = _columns(name, rows, columns or ColumnSettings(), usual)
-    has_choices = _has_choices(rows, columns.choices or "choices")
+    columns = known_columns(name, rows, columns or ColumnSettings(), usual)
+    has_choices = have_choices(rows, columns.choices or "choices")
     problems: dict[str, Problem] = {}
     names = rows.columns if whole else ()
     unsolved: set[str] = set()
     lost: list[UserError] = []
     for row in rows.rows:
         try:
-            problem, solved = _problem(row, columns, names, has_choices=has_choices)
+            problem, solved = problem_of(row, columns, names, has_choices=has_choices)
         except UserError as error:
             lost.append(error)
             continue
@@ -82,7 +82,7 @@ def problems_of(
         problems[problem.id] = problem
         if not solved:
             unsolved.add(problem.id)
-    rows = replace(rows, rows=[], notes=(*rows.notes, *_lost_notes(lost, len(rows.rows))))
+    rows = replace(rows, rows=[], notes=(*rows.notes, *lost_notes(lost, len(rows.rows))))
     if len(unsolved) == len(problems):
         raise UserError(
             f"No solution of {name} has an answer in a box.",
@@ -93,7 +93,7 @@ def problems_of(
     return ProblemSet(list(problems.values()), rows, kind, unsolved, len(lost))
 
 
-def _lost_notes(lost: Sequence[UserError], total: int) -> list[str]:
+def lost_notes(lost: Sequence[UserError], total: int) -> list[str]:
     """A note on the rows that are left out, if there are any. UserError if they are too many."""
     if not lost:
         return []
@@ -106,8 +106,8 @@ def _lost_notes(lost: Sequence[UserError], total: int) -> list[str]:
     return [f"{count} left out, as they cannot be read. The first: {first.message}"]
 
 
-def _columns(
-    name: str, rows: Rows, columns: ColumnSettings, usual: ColumnSettings | None
+def known_columns(
+    name: str, rows: Rows, columns: ColumnSettings, usual: ColumnSettings | None = None
 ) -> ColumnSettings:
     """The columns, each of which is there, filled by the usual ones that are."""
     for key, column in columns.model_dump(exclude_none=True).items():
@@ -122,7 +122,7 @@ def _columns(
     return columns.filled_by(ColumnSettings(**there))
 
 
-def _has_choices(rows: Rows, column: str) -> bool:
+def have_choices(rows: Rows, column: str) -> bool:
     """Whether the rows have choices. UserError if only some have."""
     without = [row for row in rows.rows if row.get(column) is None]
     if 0 < len(without) < len(rows.rows):
@@ -132,16 +132,16 @@ def _has_choices(rows: Rows, column: str) -> bool:
     return not without
 
 
-def _problem(
+def problem_of(
     row: Row, columns: ColumnSettings, names: Sequence[str], *, has_choices: bool
 ) -> tuple[Problem, bool]:
     """The problem of a row, with the columns of these names, and whether it has an answer."""
     named = columns.id is not None or row.get("id") is not None
     id_ = text(row, columns.id or "id") if named else str(row.number)
-    prompt, turns, said = _asked(row, columns)
+    prompt, turns, said = question_of(row, columns)
     difficulty = _difficulty(row, columns.difficulty) if columns.difficulty else None
     golds = GOLDS if columns.gold is None else (columns.gold,)
-    golded = _filled(row, golds) is not None
+    golded = filled(row, golds) is not None
     choices: tuple[str, ...] = ()
     solved_alone = not golded and row.get("solution") is not None
     whole = said if said is not None and not golded else None
@@ -169,7 +169,7 @@ def _problem(
     return problem, bool(gold) or not solved_alone
 
 
-def _filled(row: Row, names: Sequence[str]) -> str | None:
+def filled(row: Row, names: Sequence[str]) -> str | None:
     """The first of these columns that has a value."""
     for name in names:
         if row.columns.get(name) is not None and row.get(name) is not None:
@@ -177,11 +177,11 @@ def _filled(row: Row, names: Sequence[str]) -> str | None:
     return None
 
 
-def _asked(row: Row, columns: ColumnSettings) -> tuple[str, tuple[Turn, ...], str | None]:
+def question_of(row: Row, columns: ColumnSettings) -> tuple[str, tuple[Turn, ...], str | None]:
     """The question of a row, its messages if it is a conversation, and what the assistant answers
     in it."""
     names = ASKED if columns.prompt is None else (columns.prompt,)
-    name = _filled(row, names)
+    name = filled(row, names)
     messages = messages_of(row, name) if name else None
     if messages is None:
         if columns.prompt is None:
@@ -193,7 +193,7 @@ def _asked(row: Row, columns: ColumnSettings) -> tuple[str, tuple[Turn, ...], st
 
 def _gold(row: Row, names: Sequence[str], key: str) -> str:
     """The text of the gold, which may be a message (TRL's `completion`)."""
-    name = _filled(row, names)
+    name = filled(row, names)
     messages = messages_of(row, name) if name else None
     return messages[-1][1] if messages else text(row, *names, key=key)
 

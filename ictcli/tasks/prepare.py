@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from ictcli.errors import UserError, nearest
-from ictcli.recipe import Recipe
+from ictcli.recipe import Recipe, data_name
 from ictcli.recipe.data import Example
 from ictcli.rewards import Judge, Limits, Verifier, find_verifier
 from ictcli.rewards.grading import NOT_PASSED
 from ictcli.seeds import generator
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.registry import find_benchmark, find_task
+from ictcli.tasks.sft import read_examples
 from ictcli.tasks.split import digest_of, key_of
 from ictcli.tasks.task import Domain, Task, with_train
 from ictcli.types import Problem
@@ -51,13 +52,34 @@ def task_of(recipe: Recipe) -> Task:
     task = replace(task, prompt=recipe.prompt.model_copy(update={"examples": examples}))
     shown = {key_of(example.prompt) for example in examples}
     task = _without(task, shown, "examples", "examples of the prompt")
-    task = _ordered(recipe, _few(recipe, task))
+    task = _with_sft(recipe, _ordered(recipe, _few(recipe, task)))
     verifiers = [find_verifier(name) for name, _ in recipe.reward.added.values()]
     _check_columns(task.name, [task.domain.verify, *verifiers], task.finite[:1])
     name, domain = task.exam
     if isinstance(domain.verify, Verifier) and domain.verify.needs:
         _check_columns(name, [domain.verify], task.heldout(1))
     return task
+
+
+def _with_sft(recipe: Recipe, task: Task) -> Task:
+    """The task with the examples of `sft.data`, none of which is a held-out problem."""
+    settings = recipe.sft
+    if not settings.data or not settings.steps:
+        return task
+    examples, notes = read_examples(settings.data, settings.columns, settings.hub, recipe.columns)
+    asked = recipe.eval.skip + recipe.eval.problems
+    held = {key_of(p.prompt) for p in task.heldout(max(len(task.finite), asked, GENERATED))}
+    kept = tuple(example for example in examples if key_of(example.prompt) not in held)
+    name = data_name(settings.data, None)
+    if not kept:
+        raise UserError(
+            f"Every example of {name} is a held-out problem, so none is left to train on.",
+            "eval.bench=... other problems to evaluate on, or other examples",
+        )
+    note = f"{name}: {len(kept):,} examples for supervised steps"
+    if out := len(examples) - len(kept):
+        note += f"; {out:,} more are held-out problems, and are left out"
+    return replace(task, sft=kept, notes=(*task.notes, *notes, f"{note}."))
 
 
 def _check_columns(
@@ -127,14 +149,18 @@ def _judged(domain: Domain, recipe: Recipe) -> Domain:
 
 def described(task: Task, heldout: Sequence[Problem]) -> dict[str, Any]:
     """The data as recorded in environment.json: its source, checksums of the training and of the
-    evaluation problems, the number of problems left out, and the drawn examples."""
+    evaluation problems, the number of problems left out, the examples of `sft.data`, and those
+    drawn for the prompt."""
     train = {"problems": len(task.train), "sha256": digest_of(task.train)} if task.train else None
+    given = digest_of(task.sft, solutions=True)
+    sft = {"problems": len(task.sft), "sha256": given} if task.sft else None
     drawn = [example.model_dump() for example in task.prompt.examples] * bool(task.prompt.shots)
     return {
         **task.source,
         "train": train,
         "heldout": {"problems": len(heldout), "sha256": digest_of(heldout)},
         "left_out": dict(task.left_out),
+        **({"sft": sft} if sft else {}),
         **({"examples": drawn} if drawn else {}),
     }
 

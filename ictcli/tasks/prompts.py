@@ -33,12 +33,19 @@ def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Tem
     return "none" if settings.template == "none" or not (has_template and domain.words) else "chat"
 
 
-def render(tokenizer: Any, problem: Problem, domain: Domain, settings: PromptSettings) -> str:
+def render(
+    tokenizer: Any,
+    problem: Problem,
+    domain: Domain,
+    settings: PromptSettings,
+    response: str | None = None,
+) -> str:
     """The prompt as text: the examples and the question, each with the suffix, in the template. In
     a chat, an example is a turn of the user and one of the assistant; else text followed by an
     empty line. A conversation's messages are turns too, and its system message stands where
     `settings.system` says nothing. A beginning-of-text token before any of them moves to the front,
-    or with a chat template is left out: that writes its own."""
+    or with a chat template is left out: that writes its own. With a chat template a `response` is
+    the assistant's last message, and closed."""
     template = template_of(tokenizer, domain, settings)
     default = "" if template == "own" else domain.suffix
     suffix = default if settings.suffix is None else settings.suffix
@@ -63,8 +70,14 @@ def render(tokenizer: Any, problem: Problem, domain: Domain, settings: PromptSet
         turns.append(("user", f"{asked_last}\n{suffix}" if suffix else asked_last))
     else:
         turns.append(("user", questions[-1]))
-    messages = as_messages(turns)
-    return rendered(tokenizer, messages, system=bool(settings.system), of_data=bool(system))
+    turns += [("assistant", response)] if response is not None else []
+    return rendered(
+        tokenizer,
+        as_messages(turns),
+        system=bool(settings.system),
+        of_data=bool(system),
+        answered=response is not None,
+    )
 
 
 def _as_text(questions: Sequence[str], answers: Sequence[str], template: str) -> str:

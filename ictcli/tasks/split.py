@@ -43,12 +43,14 @@ def is_heldout(prompt: str) -> bool:
     return int(key_of(prompt)[:8], 16) % HELDOUT_DIVISOR == 0
 
 
-def digest_of(problems: Sequence[Problem]) -> str:
-    """SHA-256 of the prompts, golds, choices and messages of problems, in order."""
+def digest_of(problems: Sequence[Problem], *, solutions: bool = False) -> str:
+    """SHA-256 of the prompts, golds, choices and messages of problems, in order; or with their
+    solutions."""
     digest = hashlib.sha256()
     for problem in problems:
-        turns = [problem.turns] if problem.turns else []
-        line = json.dumps([problem.prompt, problem.gold, list(problem.choices), *turns])
+        more = [problem.turns] if problem.turns else []
+        more += [problem.solution] * solutions
+        line = json.dumps([problem.prompt, problem.gold, list(problem.choices), *more])
         digest.update(line.encode() + b"\n")
     return digest.hexdigest()
 

@@ -86,6 +86,8 @@ class Task:
     """Problems to train on, each once per epoch (`with_train`); empty: `batch` makes its own."""
     left_out: Mapping[str, int] = field(default_factory=dict[str, int])
     """Number of problems left out of training, by reason."""
+    sft: tuple[Problem, ...] = ()
+    """Examples to train on first: prompts with a `solution`, which is the response."""
     rank: Callable[[Problem], float] | None = None
     """Rank in the curriculum, if there is one."""
     prompt: PromptSettings = field(default_factory=PromptSettings)

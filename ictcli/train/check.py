@@ -24,6 +24,7 @@ from ictcli.seeds import seed_of
 from ictcli.tasks import Task
 from ictcli.tasks.prepare import heldout, task_of
 from ictcli.tasks.prompts import decode, encode, tokens_of
+from ictcli.tasks.sft import fitted_examples
 from ictcli.tasks.split import key_of
 from ictcli.tasks.unread import usable
 from ictcli.train.evaluations import other_temperatures
@@ -140,6 +141,7 @@ def check(recipe: Recipe, prompts: int, say: Callable[[str], None]) -> Checked:
         load_s = time.perf_counter() - started
         known = len(task.notes)
         task = usable(engine, task, recipe.eval.skip + recipe.eval.problems)
+        task = fitted_examples(engine, task, recipe.max_tokens)
         held = heldout(recipe, task)
         notes += [*task.notes[known:], *unread(engine, task, recipe)]
         tried = _try(recipe, engine, task, prompts, load_s, say)
@@ -267,20 +269,24 @@ def _verdict(
         return False, memory.sentence, changes
     groups, sampled = tried.groups, tried.sampled
     share = groups.with_signal / groups.total
-    counts = f"{groups.with_signal} of {groups.total} groups have unequal rewards"
+    signal = "a correct response" if recipe.rule.of_correct else "unequal rewards"
+    counts = f"{groups.with_signal} of {groups.total} groups have {signal}"
     if share >= FEW:
         return True, f"Train: {counts}, and so something to learn from.", ()
-    begin = "Not yet: " + (
-        f"only {counts}" if groups.with_signal else "no group has unequal rewards"
-    )
+    begin = "Not yet: " + (f"only {counts}" if groups.with_signal else f"no group has {signal}")
     if 2 * sampled.truncated >= sampled.total:
         more = f"max_tokens={2 * recipe.max_tokens}"
         return False, f"{begin}, as most answers are cut at max_tokens.", (more,)
+    if 2 * sampled.unparsed >= sampled.total and recipe.sft.data:
+        first = "most answers cannot be read yet. Supervised steps come first, and may teach it"
+        return True, f"Train: {first}; the evaluation step-000000 will tell.", ()
     if 2 * sampled.unparsed >= sampled.total:
         advice = "most answers cannot be read. prompt.suffix or prompt.system can say how to answer"
         shown = worked and not recipe.prompt.examples and not recipe.prompt.shots
         shots = ("prompt.shots=2",) * shown
-        return False, f"{begin}, as {advice}, prompt.shots show it, reward.pattern reads it.", shots
+        advice += ", prompt.shots show it, reward.pattern reads it"
+        taught = "supervised steps on a few examples teach it (sft.data=FILE)"
+        return False, f"{begin}, as {advice}; {taught}.", shots
     wider = (f"group={2 * recipe.group}",)
     if 2 * groups.all_right >= groups.total:
         return False, f"{begin}, as most are all right. Harder problems teach more.", wider

@@ -9,6 +9,7 @@ from ictcli.errors import InterruptedRunError
 from ictcli.evaluation.record import Evaluation
 from ictcli.planning.time_estimate import TimeEstimate, estimate_time
 from ictcli.recipe import Recipe
+from ictcli.recipe.data import SftSettings
 from ictcli.runs import Run
 from ictcli.runs.observer import Observer
 from ictcli.runs.read import read_lines, size
@@ -72,6 +73,7 @@ def _measure(recipe: Recipe) -> RunCosts:
             "eval": recipe.eval.model_copy(update={"problems": problems, "every": 0}),
             "checkpoint": recipe.checkpoint.model_copy(update={"every": warm + 2, "last": 1}),
             "log": (),
+            "sft": SftSettings(),
             "record": recipe.record.model_copy(update={"rollouts_every": warm + 2}),
         }
     )

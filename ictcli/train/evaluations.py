@@ -19,6 +19,13 @@ from ictcli.text import shell_word
 from ictcli.train.health import check_verdicts, hint_of
 from ictcli.train.sample import sampling_of
 
+ALONE = {
+    "before": "before training",
+    "step-000000": "after the supervised steps",
+    "after": "after training",
+}
+"""When an evaluation is made before which no step is in flight."""
+
 
 def known_evaluation(
     run: Run, recipe: Recipe, label: str, say: Callable[[str], None] = lambda text: None
@@ -58,13 +65,13 @@ def evaluate_heldout(
 ) -> Evaluation:
     """Evaluate on held-out problems and write eval/LABEL.json. The seed is always the same, so that
     evaluations of a run, and of the runs it is compared with, are paired. InterruptedRunError if
-    Ctrl-C comes before or after training."""
+    Ctrl-C comes while no step is in flight."""
 
     def progress(done: int, total: int) -> None:
         observer.evaluating(label, done, total)
-        if interrupted() and label in ("before", "after"):  # no step is in flight
+        if interrupted() and label in ALONE:  # no step is in flight
             raise InterruptedRunError(
-                f"Interrupted in the evaluation {label} training; no step is lost.",
+                f"Interrupted in the evaluation {ALONE[label]}; no step is lost.",
                 f"ictcli resume {shell_word(run.folder)}",
             )
 

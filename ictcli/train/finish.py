@@ -14,8 +14,10 @@ from ictcli.recipe import Recipe
 from ictcli.recipe.metrics import shown_in
 from ictcli.runs import FORMAT, Run, checkpoints, manifest
 from ictcli.runs.checkpoints import State
+from ictcli.runs.folder import SFT, STEPS
 from ictcli.runs.model import engine_at
-from ictcli.runs.records import Best, Summary, Unlearned
+from ictcli.runs.read import read_lines
+from ictcli.runs.records import Best, SftMetrics, SftSummary, Summary, Unlearned
 from ictcli.runs.trust import remember
 
 
@@ -73,9 +75,10 @@ def finish(
     before: Evaluation,
     after: Evaluation,
     unlearned: Unlearned | None = None,
+    examples: int = 0,
 ) -> Summary:
     """Export the model or the adapters, and write the summary; `unlearned` is why nothing was
-    learned."""
+    learned, `examples` the number of those for supervised steps."""
     path = export(run, recipe, engine)
     figures = [f"pass@{k}" for k in recipe.eval.k]
     figures += ["greedy"] * ("greedy" in before.figures and "greedy" in after.figures)
@@ -105,6 +108,15 @@ def finish(
     if recipe.checkpoint.best:
         best = Best(metric=state.best_metric, step=state.best_step, value=state.best_value)
         summary = summary.model_copy(update={"best": best})
-    manifest.enter(run.folder, "metrics.jsonl", "timings.jsonl")
+    if lines := read_lines(run.folder / SFT, SftMetrics):
+        sft = SftSummary(
+            steps=len(lines),
+            examples=examples,
+            tokens=sum(line.tokens for line in lines),
+            first_loss=lines[0].loss,
+            last_loss=lines[-1].loss,
+        )
+        summary = summary.model_copy(update={"sft": sft})
+    manifest.enter(run.folder, *STEPS, SFT)
     run.write("summary.json", summary)
     return summary

@@ -240,7 +240,8 @@ def unlearned(run: Run, recipe: Recipe, domain: Domain) -> Unlearned | None:
         values = [metrics.value(name) for metrics in steps]
         return float(np.mean([value for value in values if value is not None] or [0.0]))
 
-    begin, number = "Nothing was learned, because", counted(len(steps), "step")
+    first = " after the supervised steps" * bool(recipe.sft.data)
+    begin, number = f"Nothing was learned{first}, because", counted(len(steps), "step")
     if signal := share("groups_with_signal"):
         return Unlearned(
             sentence=f"{begin} every gradient of {number} was 0: {recipe.label} keeps "
@@ -265,7 +266,8 @@ def advice(run: Path, recipe: Recipe, domain: Domain, shares: Shares) -> str:
     if shares.truncated >= 0.5:
         return f"max_tokens={2 * recipe.max_tokens} (room for longer responses)"
     if shares.unparsed >= 0.5:
-        return f"{grade} (shows where an answer is looked for)"
+        way = "" if recipe.sft.data else "; sft.data=FILE (a few supervised steps teach the form)"
+        return f"{grade} (shows where an answer is looked for){way}"
     if shares.all_right >= 0.5:
         return f"{wider} (more responses to each problem), or harder problems"
     if shares.all_wrong >= 0.5:

@@ -5,6 +5,7 @@ import platform
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import replace
 
 from ictcli import __version__
 from ictcli.engine import Engine, build_engine, versions
@@ -30,6 +31,7 @@ from ictcli.runs.records import (
 from ictcli.tasks import Domain, Task
 from ictcli.tasks.prepare import described, heldout, task_of
 from ictcli.tasks.prompts import BATCH, encode
+from ictcli.tasks.sft import fitted_examples
 from ictcli.tasks.unread import unread_notes, usable
 from ictcli.text import shell_word
 from ictcli.tracking.run import tracked
@@ -66,6 +68,8 @@ def launch(run: Run, recipe: Recipe, observer: Observer) -> Summary:
         observer.attach(engine)
         noted = len(task.notes)
         task = usable(engine, task, recipe.eval.skip + recipe.eval.problems)
+        given = task.sft
+        task = fitted_examples(engine, task, recipe.max_tokens)
         note(task.notes[noted:])
         note(unread(engine, task, recipe))
         longest = longest_prompt(recipe, engine, task, task.finite, task.domain) or PROMPT_TOKENS
@@ -74,7 +78,7 @@ def launch(run: Run, recipe: Recipe, observer: Observer) -> Summary:
         held = longest_prompt(recipe, engine, task, problems, task.exam[1])
         check_lengths(engine, recipe.model, max(longest, held) + recipe.max_tokens)
 
-        data = described(task, problems)
+        data = described(replace(task, sft=given), problems)  # as they are without an engine
         model = fingerprint.of_model(recipe.model, recipe.engine)
         fingerprint.check_same(run.folder, began, {**model, **fingerprint.of_problems(data)})
         if recorded is None:  # a resumed run keeps the first one's

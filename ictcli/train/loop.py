@@ -24,6 +24,7 @@ from ictcli.train.finish import finish
 from ictcli.train.health import Health, unlearned
 from ictcli.train.moment import Moment
 from ictcli.train.sample import sample_batch
+from ictcli.train.sft import supervise
 from ictcli.train.step import measure, optimise, select
 
 
@@ -52,8 +53,13 @@ def train(
     state = run.restore(engine, observer.warned)
     engine.budget.restore(state.budget)
     track(state.step)
+    if task.sft and not state.step:
+        supervise(run, recipe, task, engine, state, observer, interrupted)
     label = f"step-{state.step:06d}"
-    if last := known_evaluation(run, recipe, label):  # of a run that is extended
+    last = known_evaluation(run, recipe, label)  # of a run that is extended
+    if task.sft and not state.step and recipe.steps:  # what of the change is not the loop's
+        last = last or evaluate(label)
+    if last and state.step:
         judged = with_passes(StepMetrics(step=state.step), recipe.eval.k, last)
         if health.update_best(state, judged, due=False):
             checkpoints.write_best(run.folder, state)
@@ -107,12 +113,12 @@ def train(
             )
 
     after = evaluate("after")
-    if state.nonfinite == 0:  # the last step's weights are judged by it too
+    if state.step and state.nonfinite == 0:  # the last step's weights are judged by it too
         metrics = with_passes(StepMetrics(step=state.step), recipe.eval.k, after)
         if health.update_best(state, metrics, due=False):
             checkpoints.prune(run.folder, state, recipe.checkpoint.last)
     reason = unlearned(run, recipe, task.domain)
-    return finish(run, recipe, engine, state, before, after, reason)
+    return finish(run, recipe, engine, state, before, after, reason, len(task.sft))
 
 
 def with_passes(metrics: StepMetrics, ks: Sequence[int], evaluation: Evaluation) -> StepMetrics:

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 
 from ictcli.algorithm.quantities import kinds, statistic
-from ictcli.algorithm.weights import group_advantage
 from ictcli.engine import Engine
 from ictcli.engine.sampling import join
 from ictcli.errors import UserError
@@ -94,8 +93,15 @@ def _draw(
     else:
         rng = generator(recipe.seed, "reward", *purpose)
         rewards = control_reward(recipe.reward.signal, verdicts, rng)
-    advantage = group_advantage(rewards, recipe.group, scale=recipe.rule.scaled_advantage)
-    return Batch(problems, rollouts, texts, verdicts, rewards, advantage, parts)
+    batch = Batch(problems, rollouts, texts, verdicts, rewards, np.zeros(len(texts)), parts)
+    return with_advantage(recipe, batch)
+
+
+def with_advantage(recipe: Recipe, batch: Batch) -> Batch:
+    """The batch with the advantages that the recipe's method has of it."""
+    correct = taken_as_correct(recipe, batch)
+    advantage = recipe.rule.advantage(batch.rewards, correct, recipe.group)
+    return replace(batch, advantage=advantage)
 
 
 def _replaced(batch: Batch, places: IntArray, other: Batch) -> Batch:

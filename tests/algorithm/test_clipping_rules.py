@@ -1,4 +1,4 @@
-"""Laws of gspo and cispo: loss and gradient are those of the papers' equations, and of TRL."""
+"""Laws of gspo, cispo and rft: loss and gradient are those of the papers' equations, and of TRL."""
 
 import math
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ictcli.algorithm.clipping import CispoOptions, GspoOptions
-from ictcli.algorithm.methods import METHODS, Scored
+from ictcli.algorithm.methods import METHODS, Options, Scored
 from ictcli.algorithm.objective import SEQUENCE, Objective, policy_loss, was_clipped
 from ictcli.algorithm.weights import normalise
 from ictcli.types import FloatArray
@@ -34,13 +34,15 @@ def ours(name: str, options: Any) -> tuple[float, FloatArray, Objective]:
     """The loss and its gradient (B, T) by log pi, from what the method chooses."""
     from ictcli_torch import namespace
 
-    choice = METHODS[name].rule(scored(), options)
-    assert choice.weight is None and (choice.kept == VALID).all() and choice.clip is not None
-    clip = choice.clip
+    method, rows = METHODS[name], scored()
+    choice = method.rule(rows, options)
+    assert choice.weight is None and choice.clip is not None
+    kept, clip = choice.kept, choice.clip
+    given = method.advantage(A, rows.correct, 3) if method.of_correct else A
     objective = Objective(clip.low, clip.high, clip_on=clip.on)
     arrays = {
-        "advantage": np.broadcast_to(A[:, None], VALID.shape),
-        "weights": normalise(VALID, VALID, METHODS[name].normalisation, 99).astype(np.float64),
+        "advantage": np.broadcast_to(given[:, None], VALID.shape),
+        "weights": normalise(kept, VALID, method.normalisation, 99).astype(np.float64),
         "old_logp": OLD,
     }
     if clip.on == "sequence":
@@ -90,6 +92,14 @@ def test_cispo_is_equation_4_of_its_paper() -> None:
     clipped = was_clipped(np, LOGP, OLD, A[:, None], objective)
     np.testing.assert_array_equal(clipped, (ratio > 1.4) | (ratio < 0.7))
     assert clipped[VALID].any() and not clipped[VALID].all()
+
+
+def test_rft_is_the_mean_negative_log_likelihood_of_correct_responses() -> None:
+    """-sum log pi over their tokens by the number of those, whatever pi_old and the group are."""
+    loss, gradient, _ = ours("rft", Options())
+    right = VALID & (A > 0)[:, None]
+    assert loss == pytest.approx(-LOGP[right].sum() / right.sum(), rel=1e-6)
+    np.testing.assert_allclose(gradient, np.where(right, -1 / right.sum(), 0), rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["gspo", "cispo"])

@@ -55,6 +55,7 @@ DEFAULTS: dict[str, tuple[Normalisation, dict[str, Any]]] = {
     "eapo": ("sequence", {"alpha": 0.2, "phi": 2.0}),
     "gspo": ("sequence", {"low": 3e-4, "high": 4e-4}),
     "cispo": ("tokens", {"low": 1.0, "high": 4.0}),
+    "rft": ("kept", {}),
     "gtpo": ("tokens", {"base": 1.0, "entropy": 0.1, "over": "group"}),
 }
 

@@ -67,6 +67,24 @@ def test_restore_of_other_models_goes_on_to_the_bit(
     goes_on_to_the_bit(build, build, tmp_path)
 
 
+def test_a_reset_optimizer_is_that_of_a_model_just_loaded(
+    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path
+) -> None:
+    rollouts = made_up()
+    engine = make_engine(tiny_model, SMOOTH)
+    train(engine, rollouts, 2)
+    engine.reset_optimizer()
+    engine.export(tmp_path)
+    loaded, restored = (make_engine(path, SMOOTH) for path in (tmp_path, tiny_model))
+    state(engine, tmp_path / "saved")  # without a moment, and still read back
+    restored.restore(tmp_path / "saved")
+    for each in (engine, loaded, restored):
+        train(each, rollouts, 2, 2)
+    went_on = weights_of(engine, tmp_path / "went on")
+    assert apart(went_on, weights_of(loaded, tmp_path / "loaded")) < 1e-6
+    assert apart(went_on, weights_of(restored, tmp_path / "restored")) == 0
+
+
 def test_only_safetensors_are_written(make_engine: MakeEngine, model: Path, tmp_path: Path) -> None:
     """The length in front, then a JSON header: no pickle under another name."""
     engine = make_engine(model)

@@ -144,6 +144,18 @@ def test_a_method_s_own_clip_stands_in_for_the_recipe_s(make: Make, method: str)
     assert first.clip_fraction == 0 < second.clip_fraction
 
 
+def test_rft_trains_groups_that_are_all_right_and_nothing_that_is_wrong(make: Make) -> None:
+    recipe, batch, outcome = one_step(make, "method=rft", "seed=1", "update.epochs=2", "lr=0.003")
+    np.testing.assert_array_equal(batch.advantage, batch.correct)
+    kept = select(recipe, batch, 1).kept
+    np.testing.assert_array_equal(kept, batch.rollouts.valid & batch.correct[:, None])
+    assert 0 < kept.sum() < batch.rollouts.valid.sum()
+    for report in outcome.reports:  # the loss is that of likelihood, in later epochs too
+        assert report.loss == pytest.approx(-report.logp[kept].mean(), rel=1e-5)
+    recipe, engine, task = make("method=rft", "reward.signal=format")
+    assert sample_batch(recipe, engine, task, 1).has_signal.all()
+
+
 def test_the_dense_warm_up_trains_every_token(make: Make) -> None:
     recipe, engine, task = make("warmup=2")
     batch = sample_batch(recipe, engine, task, 1)

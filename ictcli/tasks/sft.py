@@ -1,0 +1,151 @@
+"""Examples to train on before reinforcement learning: prompts with the responses to give."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ictcli.engine import Engine
+from ictcli.errors import UserError
+from ictcli.recipe.data import ColumnSettings, HubSettings, PromptSettings
+from ictcli.rows import Row, text
+from ictcli.tasks.chats import messages_of
+from ictcli.tasks.custom import (
+    MOST_LOST,
+    filled,
+    have_choices,
+    known_columns,
+    lost_notes,
+    problem_of,
+    question_of,
+    read_rows,
+)
+from ictcli.tasks.golds import choices_of, with_choices
+from ictcli.tasks.prompts import all_tokens, batched_ids, render, template_of
+from ictcli.tasks.task import Domain, Task
+from ictcli.tasks.unread import lost_of
+from ictcli.types import Problem, Rollouts
+
+RESPONSES = ("response", "completion", "solution")
+"""Usual columns of the response, where a conversation has none."""
+
+
+def read_examples(
+    name: str, columns: ColumnSettings, hub: HubSettings, usual: ColumnSettings | None = None
+) -> tuple[list[Problem], tuple[str, ...]]:
+    """The examples of a custom data set, each a problem with its `solution`, and notes.
+
+    Columns are as in `read_custom`. The response is in the column named, or is the assistant's last
+    message, or is in one of `RESPONSES`: as it is written. Else the answer is put in a box. Rows
+    without a response are left out; UserError for the first where they are more than `MOST_LOST`,
+    or where a named column is missing.
+    """
+    rows = read_rows(name, hub)
+    columns = known_columns(name, rows, columns, usual)
+    choice = have_choices(rows, columns.choices or "choices")
+    examples: list[Problem] = []
+    lost: list[UserError] = []
+    for row in rows.rows:
+        try:
+            examples.append(_example(row, columns, choice=choice))
+        except UserError as error:
+            lost.append(error)
+    return examples, (*rows.notes, *lost_notes(lost, len(rows.rows)))
+
+
+def _example(row: Row, columns: ColumnSettings, *, choice: bool) -> Problem:
+    prompt, turns, response = question_of(row, columns)
+    name = filled(row, RESPONSES) if columns.response is None else columns.response
+    if name and (response is None or columns.response):
+        messages = messages_of(row, name)
+        response = messages[-1][1] if messages else text(row, name)
+    if response is None:  # the answer, as examples in a prompt have it
+        problem, solved = problem_of(row, columns, (), has_choices=choice)
+        response = problem.solution if solved else ""
+    if not response.strip():
+        raise UserError(
+            f"{row.where} has no response.", "columns.response=NAME names the column of responses"
+        )
+    if choice:
+        listed = choices_of(row, columns.choices or "choices")
+        prompt = with_choices(prompt, listed)
+        turns = (*turns[:-1], ("user", with_choices(turns[-1][1], listed))) if turns else ()
+    several = turns if len(turns) > 1 else ()
+    return Problem(str(row.number), prompt, "", solution=response, turns=several)
+
+
+def response_ids(
+    engine: Engine, examples: Sequence[Problem], domain: Domain, settings: PromptSettings
+) -> Iterator[list[int]]:
+    """The tokens of each response, up to what ends it: where a chat template closes the
+    assistant's message, else the tokenizer's end of a text."""
+    tokenizer, stops = engine.tokenizer, engine.stop_ids
+    eos: int | None = tokenizer.eos_token_id
+    end = [eos if eos in stops else stops[0]] if stops else []
+    texts = [_response(tokenizer, example, domain, settings) for example in examples]
+    chat = template_of(tokenizer, domain, settings) == "chat"
+    for example, ids in zip(examples, batched_ids(tokenizer, texts), strict=True):
+        length = next((n for n, token in enumerate(ids, 1) if token in stops), None)
+        if chat and length is None:  # the template closes a message in a way of its own
+            ids = next(batched_ids(tokenizer, [example.solution]))
+        yield ids[:length] if length else [*ids, *end]
+
+
+def _response(tokenizer: Any, example: Problem, domain: Domain, settings: PromptSettings) -> str:
+    """The text behind the prompt. Without a chat template it stands where an example's does."""
+    template, response = template_of(tokenizer, domain, settings), example.solution
+    prompt = render(tokenizer, example, domain, settings)
+    if template == "chat":
+        whole = render(tokenizer, example, domain, settings, response)
+        return whole.removeprefix(prompt) if whole.startswith(prompt) else response
+    begun = prompt[-1:].isspace() or response[:1].isspace() or not domain.words
+    return response if begun else f"{' ' if template == 'own' else chr(10)}{response}"
+
+
+def fitted_examples(engine: Engine, task: Task, max_tokens: int) -> Task:
+    """The task without examples of which the tokenizer loses characters, or whose response is
+    longer than `max_tokens` or than the context leaves room for, and with a note of their number.
+    UserError where they are more than `MOST_LOST`."""
+    if not task.sft:
+        return task
+    ids = (
+        all_tokens(engine.tokenizer, task.sft, task.domain, task.prompt),
+        response_ids(engine, task.sft, task.domain, task.prompt),
+    )
+    sizes = np.array([(len(p), len(r)) for p, r in zip(*ids, strict=True)])
+    room = np.minimum(engine.context - sizes[:, 0], max_tokens)
+    texts = dict.fromkeys(each for e in task.sft for each in (e.prompt, e.solution))
+    lossy = lost_of(engine.tokenizer, texts)
+    unread = np.array([e.prompt in lossy or e.solution in lossy for e in task.sft])
+    out = unread | (sizes[:, 1] > room) | (sizes[:, 0] == 0)
+    if not out.any():
+        return task
+    words = (
+        f"{out.sum():,} of {len(out):,} examples of sft.data do not fit: {unread.sum():,} have "
+        f"characters that the tokenizer loses, the others more tokens than max_tokens = "
+        f"{max_tokens} or the context allow"
+    )
+    if out.sum() > MOST_LOST * len(out):
+        raise UserError(
+            f"{words}. At most a tenth may be left out.",
+            "take a model that reads such text, or other examples"
+            if 2 * unread.sum() > out.sum()
+            else f"max_tokens={sizes[:, 1].max()}, or shorter responses",
+        )
+    kept = tuple(e for e, gone in zip(task.sft, out, strict=True) if not gone)
+    return replace(task, sft=kept, notes=(*task.notes, f"{words}. They are left out."))
+
+
+def given_rollouts(
+    engine: Engine, examples: Sequence[Problem], domain: Domain, settings: PromptSettings
+) -> Rollouts:
+    """The responses of examples in place of sampled ones, one a prompt."""
+    prompts = tuple(map(tuple, all_tokens(engine.tokenizer, examples, domain, settings)))
+    responses = list(response_ids(engine, examples, domain, settings))
+    lengths = np.array([*map(len, responses)], dtype=np.int32)
+    tokens = np.zeros((len(responses), lengths.max()), dtype=np.int32)
+    for row, ids in zip(tokens, responses, strict=True):
+        row[: len(ids)] = ids
+    ended = np.ones(len(responses), dtype=np.bool_)
+    return Rollouts(prompts, 1, tokens, lengths, ended, np.zeros(tokens.shape, dtype=np.float32))

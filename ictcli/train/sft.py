@@ -1,0 +1,79 @@
+"""Supervised steps before reinforcement learning: the likelihood of given responses.
+
+They go the way of every update, with given responses in place of sampled ones and A = 1. What they
+do is a function of (recipe, step, weights), as in `ictcli.train.loop`.
+"""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from ictcli.algorithm.objective import LIKELIHOOD, Objective
+from ictcli.algorithm.weights import normalise
+from ictcli.engine import Engine
+from ictcli.engine.update import Update
+from ictcli.errors import InterruptedRunError, RunFailedError
+from ictcli.recipe import Recipe
+from ictcli.runs import Run
+from ictcli.runs.checkpoints import State
+from ictcli.runs.observer import Observer
+from ictcli.runs.records import SftMetrics
+from ictcli.seeds import seed_of
+from ictcli.tasks import Task
+from ictcli.tasks.sft import given_rollouts
+from ictcli.tasks.task import shuffled_batch
+from ictcli.text import shell_word
+
+NLL = Objective(eps_low=0.0, eps_high=0.0, clip_on=LIKELIHOOD.on)
+"""-sum w log pi, at temperature 1."""
+
+
+def supervise(
+    run: Run,
+    recipe: Recipe,
+    task: Task,
+    engine: Engine,
+    state: State,
+    observer: Observer,
+    interrupted: Callable[[], bool],
+) -> None:
+    """Train on the task's examples until `sft.steps` are made: each an optimiser update on the mean
+    of -log pi over the tokens of `sft.batch` responses. The optimiser then begins anew, as for a
+    model that was trained before. Saves as training does."""
+    settings, seed = recipe.sft, seed_of(recipe.seed, "sft")
+    for number in range(state.sft + 1, settings.steps + 1):
+        started = time.perf_counter()
+        examples = shuffled_batch(task.sft, seed, number, settings.batch)
+        rollouts = given_rollouts(engine, examples, task.domain, task.prompt)
+        weights = normalise(rollouts.valid, rollouts.valid, "tokens", recipe.max_tokens)
+        update = Update(rollouts, weights, np.ones(len(rollouts)), NLL)
+        report = engine.update(update, settings.lr)
+        if not report.finite:
+            raise RunFailedError(
+                f"The loss or the gradient of supervised step {number} is not finite.",
+                f"train again with a smaller rate than sft.lr={settings.lr:g}",
+            )
+        metrics = SftMetrics(
+            step=number,
+            loss=report.loss,
+            tokens=report.evaluated,
+            grad_norm=report.grad_norm,
+            lr=settings.lr,
+        )
+        run.append(metrics)
+        state.sft, done = number, number == settings.steps
+        if done:
+            engine.reset_optimizer()
+        seconds = time.perf_counter() - started
+        state.wall_s, state.train_s = state.wall_s + seconds, state.train_s + seconds
+        state.budget = engine.budget.state()
+        observer.supervised(metrics)
+        stop = interrupted()
+        if stop or done or number % recipe.checkpoint.every == 0:
+            run.checkpoint(engine, state, recipe.checkpoint.last)
+        if stop:
+            raise InterruptedRunError(
+                f"Interrupted: supervised step {number} of {settings.steps} is finished and saved.",
+                f"ictcli resume {shell_word(run.folder)}",
+            )
