@@ -7,8 +7,9 @@ LLAMA_CPP is a folder of llama.cpp's source, whose converter runs on the export 
 export RUN --to gguf`). The converter knows the tokenizers of published models by a hash, and
 llama.cpp wants a tokenizer to have merges; the built-in models' is of Qwen2's kind, unknown and
 without any. So here alone the converter is told that an unknown tokenizer is Qwen2's, and a merge
-is written that never applies. cyllama's wheel has llama.cpp in it. Exits with 1 if a held-out
-problem of the run's task has another answer.
+is written that never applies. cyllama's wheel has llama.cpp in it, which keeps keys and values in
+16 bits: take a trained model, as random weights have near ties. Exits with 1 if a problem of the
+run's task has another answer.
 """
 
 import argparse
@@ -56,7 +57,8 @@ def main() -> int:
     parser.add_argument("--problems", type=int, default=64)
     options = parser.parse_args()
     trained = trained_by(options.run, None, None)
-    problems = task_alone(load_recipe(read_run(options.run))).heldout(options.problems)
+    task = task_alone(load_recipe(read_run(options.run)))
+    problems = [*task.heldout(options.problems), *task.finite][: options.problems]
     with tempfile.TemporaryDirectory() as name:
         shim = Path(name) / SCRIPT
         shim.write_text(SHIM.format(folder=str(options.llama_cpp.resolve())), encoding="utf-8")

@@ -63,9 +63,9 @@ def _name_end(model: Path, config: dict[str, Any]) -> None:
     take it all the same, and no answer would end."""
     from transformers import AutoTokenizer
 
-    ends = config.get("eos_token_id")
-    ends = ends if isinstance(ends, list) else [ends]
+    named = config.get("eos_token_id")
+    ends = cast(list[Any], named if isinstance(named, list) else [named])
     tokenizer: Any = cast(Any, AutoTokenizer).from_pretrained(model)
-    if isinstance(ends[0], int) and tokenizer.eos_token_id not in ends:
+    if ends and isinstance(ends[0], int) and tokenizer.eos_token_id not in ends:
         tokenizer.eos_token = tokenizer.convert_ids_to_tokens(ends[0])
         tokenizer.save_pretrained(model)
