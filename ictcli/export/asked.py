@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
+from ictcli.engine.models import loading
 from ictcli.errors import UserError
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.recipe import load_recipe
+from ictcli.recipe.tables import EngineSettings
 from ictcli.rewards import find_verifier
 from ictcli.runs.model import settings_of
 from ictcli.tasks import BOXED, Domain
@@ -62,3 +65,12 @@ def asked_by(run: Path) -> Asked:
     except UserError:
         domain = domain or Domain(find_verifier("math"), BOXED)
     return Asked(settings, domain, question)
+
+
+def tokenizer_in(folder: Path, settings: EngineSettings) -> Any:
+    """The tokenizer of an exported model. UserError where it cannot be loaded."""
+    from transformers import AutoTokenizer
+
+    remote = {"trust_remote_code": True} if settings.trust_remote_code else {}
+    with loading(str(folder), "torch"):
+        return cast(Any, AutoTokenizer).from_pretrained(folder, **remote)

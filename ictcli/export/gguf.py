@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from ictcli.errors import RunFailedError, UserError
+from ictcli.export.asked import tokenizer_in
 from ictcli.files.reading import parse_json, read_text
+from ictcli.recipe.tables import EngineSettings
 
 SCRIPT = "convert_hf_to_gguf.py"
 FOLDER = "LLAMA_CPP"
@@ -39,11 +41,11 @@ def _folders() -> Generator[Path]:
         yield from Path(quantize).resolve().parents[:3]  # a build's bin/ is two below the clone
 
 
-def convert(model: Path, out: Path, command: list[str]) -> None:
+def convert(model: Path, out: Path, command: list[str], settings: EngineSettings) -> None:
     """Write a model folder as one file, in the precision of its weights. RunFailedError with what
     the converter says last."""
     config = parse_json(read_text(model / "config.json"))
-    _name_end(model, config)
+    _name_end(model, config, settings)
     precision = TYPES.get(config.get("dtype") or config.get("torch_dtype"), "auto")
     more = ["--outfile", str(out), "--outtype", precision, str(model)]
     imports = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
@@ -58,14 +60,12 @@ def convert(model: Path, out: Path, command: list[str]) -> None:
         )
 
 
-def _name_end(model: Path, config: dict[str, Any]) -> None:
+def _name_end(model: Path, config: dict[str, Any], settings: EngineSettings) -> None:
     """In place: the tokenizer's end token is the model's. Where it is another, the converter would
     take it all the same, and no answer would end."""
-    from transformers import AutoTokenizer
-
     named = config.get("eos_token_id")
     ends = cast(list[Any], named if isinstance(named, list) else [named])
-    tokenizer: Any = cast(Any, AutoTokenizer).from_pretrained(model)
+    tokenizer = tokenizer_in(model, settings)
     if ends and isinstance(ends[0], int) and tokenizer.eos_token_id not in ends:
         tokenizer.eos_token = tokenizer.convert_ids_to_tokens(ends[0])
         tokenizer.save_pretrained(model)

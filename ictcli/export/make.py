@@ -172,7 +172,7 @@ def export_model(
                     shutil.copyfile(file, plain / file.name)
             name_end_token(plain)
         if layout == "gguf":
-            gguf.convert(plain, folder / "model.gguf", command)
+            gguf.convert(plain, folder / "model.gguf", command, trained.settings)
         elif layout == "ollama":
             note = write_modelfile(trained.run, folder)
         elif beside_it:

@@ -4,11 +4,11 @@ import contextlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ictcli.engine.models import stop_ids
 from ictcli.errors import UserError
-from ictcli.export.asked import Asked, asked_by
+from ictcli.export.asked import Asked, asked_by, tokenizer_in
 from ictcli.files.reading import parse_json, read_text
 from ictcli.tasks.chat_template import rendered
 from ictcli.tasks.chats import as_messages
@@ -24,15 +24,14 @@ QUOTES = '"""'
 
 def write_modelfile(run: Path, folder: Path) -> str:
     """Write the Modelfile of a run's model into the folder of that; returns `modelfile`'s note."""
-    from transformers import AutoTokenizer
-
-    tokenizer: Any = cast(Any, AutoTokenizer).from_pretrained(folder)
+    asked = asked_by(run)
+    tokenizer = tokenizer_in(folder, asked.settings.engine)
     ends: list[Any] = []
     for name in ("generation_config.json", "config.json"):
         if (folder / name).is_file():
             ends.append(parse_json(read_text(folder / name)).get("eos_token_id"))
     stops = [tokenizer.decode([stop]) for stop in stop_ids(tokenizer, *ends)]
-    text, note = modelfile(tokenizer, asked_by(run), stops)
+    text, note = modelfile(tokenizer, asked, stops)
     (folder / "Modelfile").write_text(text, encoding="utf-8")
     return note
 
