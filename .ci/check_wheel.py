@@ -20,7 +20,8 @@ def main(wheel: str) -> None:
     sources |= {str(p.relative_to("backends")) for p in Path("backends").rglob("*.py")}
     recipes = {f"ictcli/{p}" for p in Path("recipes").rglob("*.toml")}
     models = {str(p) for p in Path("ictcli/tasks").glob("*/model/*")}
-    missing = (sources | recipes | models) - set(names)
+    typed = {f"{package}/py.typed" for package in TOP}
+    missing = (sources | recipes | models | typed) - set(names)
     assert not missing, f"the wheel lacks {sorted(missing)}"
     junk = [n for n in names if "__pycache__" in n or n.startswith(("tests/", "bench/"))]
     assert not junk, f"the wheel holds {junk}"

@@ -25,3 +25,15 @@ def test_classifiers_name_the_pythons_that_are_tested() -> None:
 def test_workflows_say_what_they_were_not_tried_with() -> None:
     for name in ("tests", "docs", "release"):
         assert "# " in WORKFLOWS[name] and "Not tried:" in WORKFLOWS[name].split("\nname:")[0]
+
+
+def test_actions_are_pinned_by_digest() -> None:
+    for uses in re.findall(r"uses: (.*)", "".join(WORKFLOWS.values())):
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", uses), uses
+
+
+def test_the_citation_is_of_this_version() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert [cited[key] for key in ("title", "version", "license")] == [
+        PROJECT[key] for key in ("name", "version", "license")
+    ]

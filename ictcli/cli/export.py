@@ -8,11 +8,13 @@ import click
 from ictcli.cli import CHECKPOINT, candidates
 from ictcli.cli.options import BACKEND, TRUST
 
+TO = ("hf", "mlx", "ollama", "gguf")
+
 
 @click.command("export")
 @click.argument("run", **candidates.RUN)
 @click.option("--merge", is_flag=True, help="Fuse adapters into a whole model.")
-@click.option("--to", "layout", type=click.Choice(["hf", "mlx"]), help="For which library.")
+@click.option("--to", "layout", type=click.Choice(TO), help="For which library or program.")
 @click.option("--out", type=click.Path(path_type=Path), help="The folder to make.")
 @click.option("--packed", is_flag=True, help="--merge, its weights packed as the model's are.")
 @click.option("--push", "repo", metavar="OWNER/NAME", help="Upload it to the hub, private.")
@@ -23,7 +25,7 @@ from ictcli.cli.options import BACKEND, TRUST
 def command(
     run: Path,
     merge: bool,
-    layout: Literal["hf", "mlx"] | None,
+    layout: Literal["hf", "mlx", "ollama", "gguf"] | None,
     out: Path | None,
     packed: bool,
     repo: str | None,
@@ -36,12 +38,14 @@ def command(
     --to writes adapters for peft (hf) or for mlx-lm (mlx). --merge makes a whole model of them and
     of the model below, which computes what the run trained: weights of 4 or 8 bits are unpacked.
     With --packed they are rounded again, which makes the file small and may round what was trained
-    away. The folder is RUN/model for --merge, else RUN/export; for --checkpoint RUN/model-step-N or
-    RUN/export-step-N.
+    away. --to ollama makes a whole model with a Modelfile, --to gguf one file by llama.cpp's own
+    converter: on PATH, in the folder $LLAMA_CPP or beside llama-quantize. The folder is RUN/model
+    for --merge, RUN/ollama, RUN/gguf or else RUN/export, with -step-N for --checkpoint.
 
     \b
     ictcli export runs/mine --merge
     ictcli export runs/mine --to hf --out mine-peft
+    ictcli export runs/mine --to ollama --out mine-ollama
     ictcli export runs/mine --merge --push me/mine
     ictcli export runs/mine --checkpoint best
     """
@@ -62,9 +66,12 @@ def command(
         )
     if public and repo is None:
         raise UserError("--public says who sees what --push uploads.", "--push OWNER/NAME --public")
+    if packed and layout in make.OTHERS:
+        raise UserError(f"--to {layout} packs no weights.", "leave --packed out")
     warn_altered(run, "*.json", "recipe.toml", "eval/*.json", "model/*", "adapter/*")
     trained = make.trained_by(run, checkpoint, backend)
-    merge, adapters = merge or packed, trained.recipe.adapters
+    merge = merge or packed or layout in make.OTHERS
+    adapters = trained.recipe.adapters
     whole = merge or adapters is None
     made = out or trained.place(layout, merge=merge)
     if made.exists():
@@ -74,7 +81,9 @@ def command(
     base = make.check_public(run, trained.recipe, repo) if repo and not whole else None
     hub = open_repository(repo, public=public) if repo else None
     if whole:
-        make.export_model(trained, made, layout, repo or made.name, packed=packed)
+        note = make.export_model(trained, made, layout, repo or made.name, packed=packed)
+        if note:
+            narrate(f"note: {note}")
     else:
         make.export_adapters(trained, made, layout, repo or made.name, base)
     output(made)
@@ -82,5 +91,7 @@ def command(
         narrate(f"a whole model: ictcli export {shell_word(run)} --merge")
     if repo:
         narrate(f"pushed: {push(hub, made, repo, public=public)}")
-    if evaluation := evaluation_command(run, made):
+    if layout == "ollama":
+        narrate(f"next: ollama create {shell_word(run.name)} -f {shell_word(made / 'Modelfile')}")
+    elif layout != "gguf" and (evaluation := evaluation_command(run, made)):
         narrate(f"next: {evaluation}")

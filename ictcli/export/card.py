@@ -8,13 +8,14 @@ import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ictcli.algorithm.methods import METHODS
-from ictcli.engine.models import BUILTIN, snapshot
 from ictcli.errors import UserError
 from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.record import Evaluation
+from ictcli.export.asked import asked_by
+from ictcli.export.base import chats, license_of, names_of
 from ictcli.files.fingerprint import flat
 from ictcli.runs.public import base_of, is_public, public_data, public_name
 from ictcli.runs.read import read_environment, read_record
@@ -33,8 +34,8 @@ OFF = ("none", "true")
 
 
 def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None = None) -> str:
-    """The card of a run's export. `name` is what others load, `layout` hf or mlx, `step` that of a
-    checkpoint (None = the last weights).
+    """The card of a run's export. `name` is what others load, `layout` that of its files, `step`
+    that of a checkpoint (None = the last weights).
 
     Raises UserError where the run's recipe cannot be read.
     """
@@ -47,7 +48,9 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
     if summary and step == summary.steps:
         step = None  # the last weights, measured at the end
     began = base_of(record.to_json(), environment)
-    base = began if is_public(began, run) else public_name(began, run)
+    base, origin = names_of(began, run)
+    parent = base if adapter or is_public(base) else origin
+    asked = asked_by(run)
     data, source = environment.data, METHODS[method].source if method in METHODS else ""
     paper = re.match(r"arXiv (\d{4}\.\d{5})", source)
     sources = public_data(data)
@@ -64,7 +67,9 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
         run=run.name,
         base=base,
         public=is_public(base),
-        license=license_of(began),
+        origin=origin,
+        parent=parent if parent and is_public(parent) else None,
+        license=license_of(began, run),
         dataset=data.path if data.path and is_public(data.path) else None,
         task=public_name(record.data_name),
         method=method,
@@ -79,26 +84,13 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
         sources=sources,
         generated=made_here and not {"path", "file"} & {*sources},
         named=named,
-        word=shlex.quote(named),
+        word=shlex.quote,
+        asked=asked,
+        prompt=asked.shown(chats=chats(began, run)),
         versions=_versions(environment),
         paper=paper,
         cited=source[paper.end() :] if paper else "",
     )
-
-
-def license_of(base: str) -> str | None:
-    """The licence in the base model's card, if that is on this machine."""
-    folder = BUILTIN.get(base.removeprefix("builtin:"))
-    if folder is None:
-        folder = snapshot(base) if is_public(base) or Path(base).is_dir() else None
-    from huggingface_hub import repocard
-
-    try:
-        header: Any = cast(Any, repocard).metadata_load(folder / "README.md") if folder else None
-    except Exception:  # a file of others, which may be no YAML
-        return None
-    name = header.get("license") if header else None
-    return name if isinstance(name, str) else None
 
 
 Scores = Mapping[str, Interval | None]

@@ -15,7 +15,9 @@ from ictcli.engine import Engine, build_engine, is_installed
 from ictcli.engine.adapters import FILES, in_layout, layout_of, read_config
 from ictcli.engine.models import ADAPTER_CONFIG, locate, name_end_token, snapshot
 from ictcli.errors import EngineMissingError, UserError, install
+from ictcli.export import gguf
 from ictcli.export.card import card
+from ictcli.export.modelfile import write_modelfile
 from ictcli.files import new_folder
 from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import Recipe, RecipeFile, load_recipe
@@ -27,7 +29,9 @@ from ictcli.runs.read import read_environment
 from ictcli.runs.trust import read_run
 from ictcli.text import shell_word
 
-Layout = Literal["hf", "mlx"]
+Layout = Literal["hf", "mlx", "ollama", "gguf"]
+OTHERS = ("ollama", "gguf")
+"""Layouts for other programs, of whole models alone."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class Trained:
     def place(self, layout: Layout | None, *, merge: bool) -> Path:
         """The folder that an export makes by default."""
         adapters = self.recipe.adapters is not None
+        if layout in OTHERS:
+            return self.run / (f"{layout}-{self.saved.name}" if self.saved else layout)
         fused = adapters and merge and layout != "mlx"
         which = "model" if fused or (self.saved and (merge or not adapters)) else "export"
         return self.run / (f"{which}-{self.saved.name}" if self.saved else which)
@@ -146,14 +152,17 @@ def _blocks(adapter: Path) -> int:
 
 def export_model(
     trained: Trained, out: Path, layout: Layout | None, name: str, *, packed: bool = False
-) -> None:
+) -> str:
     """Write a whole model to `out`: that of an engine with adapters fused, or, where nothing is to
-    be computed, a copy of RUN/model. mlx-lm's layout is made by its converter."""
+    be computed, a copy of RUN/model. mlx-lm's layout and GGUF are made by their converters. Returns
+    a sentence on what could not be written, or nothing."""
+    note = ""
     if layout == "mlx" and not is_installed("mlx"):
         raise EngineMissingError("--to mlx of a whole model needs mlx-lm.", install("mlx"))
-    converted = layout == "mlx" and not packed
+    command = gguf.converter() if layout == "gguf" else []
+    beside_it = layout == "gguf" or (layout == "mlx" and not packed)
     with new_folder(out) as folder, tempfile.TemporaryDirectory(dir=folder) as beside:
-        plain = Path(beside) / "hf" if converted else folder
+        plain = Path(beside) / "hf" if beside_it else folder
         plain.mkdir(exist_ok=True)
         if trained.saved or trained.adapter or packed:
             trained.engine().export(plain, packed=packed)
@@ -162,7 +171,11 @@ def export_model(
                 if file.is_file() and file.name != "README.md":
                     shutil.copyfile(file, plain / file.name)
             name_end_token(plain)
-        if converted:
+        if layout == "gguf":
+            gguf.convert(plain, folder / "model.gguf", command, trained.settings)
+        elif layout == "ollama":
+            note = write_modelfile(trained.run, folder)
+        elif beside_it:
             convert: Any = importlib.import_module("mlx_lm.convert").convert
             with contextlib.redirect_stdout(sys.stderr):  # it prints
                 convert(str(plain), str(Path(beside) / "mlx"))
@@ -170,3 +183,4 @@ def export_model(
                 shutil.move(file, folder / file.name)
         text = card(trained.run, name, adapter=False, layout=layout or "hf", step=trained.step)
         (folder / "README.md").write_text(text, encoding="utf-8")
+    return note

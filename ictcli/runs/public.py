@@ -20,28 +20,28 @@ def public_name(name: str, run: Path | None = None) -> str:
     folder, to which and to whose parents a name may be relative."""
     if PureWindowsPath(name).drive:
         return PureWindowsPath(name).name
-    return Path(name).name if name.startswith(("/", "~", ".")) or _is_here(name, run) else name
+    return Path(name).name if name.startswith(("/", "~", ".")) or place_of(name, run) else name
 
 
 def is_public(model: str, run: Path | None = None) -> bool:
     """Whether a model's name is one of the hub's, as far as the name and this machine tell."""
     return re.fullmatch(r"[\w.-]+/[\w.-]+", model) is not None and not (
-        model.startswith(".") or _is_here(model, run)
+        model.startswith(".") or place_of(model, run) is not None
     )
 
 
-def _is_here(name: str, run: Path | None) -> bool:
-    """Relative to the working directory, to the run's folder or one above it, or beside the recipe
-    that the run was started by."""
+def place_of(name: str, run: Path | None) -> Path | None:
+    """Where a file or folder is: relative to the working directory, to the run's folder or one
+    above it, or beside the recipe that the run was started by. None where it is in none."""
     places = [Path()]
     if run is not None:
         places += [run.resolve(), *run.resolve().parents]
         recipe = Path(recipe_name(read_environment(run)))
         places += [place / recipe.parent for place in list(places)]
     try:
-        return any((place / name).exists() for place in places)
+        return next((place / name for place in places if (place / name).exists()), None)
     except (OSError, ValueError):  # too long, or with a null: no name of a file
-        return False
+        return None
 
 
 def base_of(recipe: Mapping[str, Any], environment: Environment) -> str:

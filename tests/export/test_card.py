@@ -9,7 +9,8 @@ import tomli_w
 import yaml
 from made_runs import evaluation, write, write_summary
 
-from ictcli.export.card import card, license_of
+from ictcli.export.base import license_of
+from ictcli.export.card import card
 from ictcli.runs.public import is_public, public_name
 
 HOSTILE = 'x" ]\n---\n# owned <script>alert(1)</script> | `a` ``b`` ![](http://e) {{7}}'
@@ -156,3 +157,37 @@ def test_the_paper_cited_is_the_method_s(tmp_path: Path) -> None:
         cited = card(run, "it", adapter=False, layout="hf").partition("## Citation")[2]
         assert f"`{method}`" in cited and ("arXiv" in cited) == (paper is not None)
         assert paper is None or f"https://arxiv.org/abs/{paper}" in cited
+
+
+def test_a_base_of_one_s_own_is_named_by_what_it_was(tmp_path: Path) -> None:
+    """A run by its name, a folder by its own and its card's or config's model, a file of the hub's
+    cache by the hub's name: no path."""
+    first = make_run(tmp_path / "first")
+    second = make_run(tmp_path / "second", model=str(first / "model"))
+    third = make_run(tmp_path / "third", model="../second/model-step-000004")
+    mine = tmp_path / "models" / "mine"
+    for folder in (first / "model", second / "model-step-000004", mine):
+        folder.mkdir(parents=True)
+    write(mine / "config.json", {"_name_or_path": "Qwen/Qwen3-0.6B"})
+    fourth = make_run(tmp_path / "fourth", model=str(mine))
+    cached = f"{tmp_path}/models--Qwen--Qwen3-0.6B/snapshots/abc"
+    fifth = make_run(tmp_path / "fifth", model=cached)
+    origins = (second, "first", "Qwen/Qwen2.5-0.5B"), (third, "second", "Qwen/Qwen2.5-0.5B")
+    for run, name, origin in (*origins, (fourth, "mine", "Qwen/Qwen3-0.6B")):
+        text = card(run, "it", adapter=False, layout="hf")
+        assert f"`{name}` (made from `{origin}`), trained" in text
+        assert header(text)["base_model"] == origin and str(tmp_path) not in text
+        assert "base_model" not in header(card(run, "it", adapter=True, layout="hf"))
+    text = card(fifth, "it", adapter=True, layout="hf")
+    assert header(text)["base_model"] == "Qwen/Qwen3-0.6B" and str(tmp_path) not in text
+
+
+def test_use_ends_in_a_line_that_generates(tmp_path: Path) -> None:
+    """With a real prompt, and none of a data set."""
+    run = make_run(tmp_path / "run")
+    ends = {"hf": "print(tokenizer.decode(", "mlx": "mlx_lm.generate ", "ollama": "ollama run "}
+    for layout, end in {**ends, "gguf": 'print(answer["choices"]'}.items():
+        used = card(run, "me/it", adapter=False, layout=layout).split("## Use")[1]
+        code = used.split("```")[1].replace("\nPlease", " Please").strip()
+        assert code.splitlines()[-1].startswith(end)
+        assert "What is 17 + 25?" in used and "..." not in used

@@ -1,6 +1,7 @@
 """Exports are loaded by the libraries that others use: transformers' pipelines, mlx-lm, lm-eval."""
 
 import json
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,11 @@ import pytest
 from chain_texts import EOS_ID
 
 from ictcli.engine import is_installed
+from ictcli.errors import UserError
+from ictcli.export import gguf
 from ictcli.export.make import export_model, trained_by
 from ictcli.recipe import load_recipe
+from ictcli.recipe.tables import EngineSettings
 from ictcli.runs import Run
 
 QUESTION = "3+4="
@@ -41,6 +45,41 @@ def test_transformers_pipeline_generates(exported: Path) -> None:
     assert answer["generated_text"].startswith(QUESTION) and answer["generated_text"] != QUESTION
     assert generate.tokenizer.eos_token is not None
     assert generate.model.generation_config.eos_token_id == EOS_ID
+
+
+def test_the_card_s_code_runs_and_prints_an_answer(
+    exported: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(exported.parent)
+    used = (exported / "README.md").read_text("utf-8").split("## Use")[1]
+    exec(used.split("```python")[1].split("```")[0], {})
+    assert capsys.readouterr().out.strip().endswith("#")  # the end of an answer of chain
+
+
+CONVERTER = """
+import json, pathlib, sys
+_, _, out, _, precision, model = sys.argv
+pathlib.Path(out).write_text(precision + " " + json.load(open(model + "/config.json"))["dtype"])
+"""
+
+
+def test_llama_cpp_s_converter_gets_the_model_s_precision_and_end(
+    exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tokenizer's own end token is its padding, which would never come."""
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv(gguf.FOLDER, raising=False)
+    with pytest.raises(UserError, match=r"convert_hf_to_gguf\.py is not found"):
+        gguf.converter()
+    (tmp_path / gguf.SCRIPT).write_text(CONVERTER)
+    monkeypatch.setenv(gguf.FOLDER, str(tmp_path))
+    model = shutil.copytree(exported, tmp_path / "hf")
+    gguf.convert(model, tmp_path / "model.gguf", gguf.converter(), EngineSettings())
+    assert (tmp_path / "model.gguf").read_text() == "f32 float32"
+    assert json.loads((model / "tokenizer_config.json").read_text())["eos_token"] == "#"
+    (tmp_path / gguf.SCRIPT).write_text("raise SystemExit('of no kind I know.')")
+    with pytest.raises(UserError, match="failed: of no kind I know"):
+        gguf.convert(model, tmp_path / "other.gguf", gguf.converter(), EngineSettings())
 
 
 @pytest.mark.skipif(not is_installed("mlx"), reason="mlx-lm is not installed")

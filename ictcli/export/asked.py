@@ -1,0 +1,76 @@
+"""How a run's model is asked, for the card and for the programs that others ask it with."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from ictcli.engine.models import loading
+from ictcli.errors import UserError
+from ictcli.evaluation.settings import EvaluationSettings
+from ictcli.recipe import load_recipe
+from ictcli.recipe.tables import EngineSettings
+from ictcli.rewards import find_verifier
+from ictcli.runs.model import settings_of
+from ictcli.tasks import BOXED, Domain
+from ictcli.tasks.chats import as_messages
+from ictcli.tasks.prepare import task_alone
+from ictcli.tasks.prompts import render, template_of
+from ictcli.types import Problem
+
+QUESTION = "What is 17 + 25?"
+MAX_TOKENS = 512
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the run's recipe says of prompts and sampling."""
+
+    settings: EvaluationSettings
+    domain: Domain
+    question: str
+    """Of a task that makes its problems one of them, else one of ours: no text of a data set."""
+
+    @property
+    def suffix(self) -> str:
+        """What stands below a question in a chat."""
+        own = self.settings.prompt.suffix
+        return self.domain.suffix if own is None else own
+
+    @property
+    def max_tokens(self) -> int:
+        return self.settings.max_tokens or MAX_TOKENS
+
+    def shown(self, *, chats: bool) -> str | list[dict[str, str]]:
+        """The question as a prompt, or as messages where the model `chats`; the examples of the
+        recipe are left out, which may be text of a data set."""
+        prompt = self.settings.prompt.model_copy(update={"examples": ()})
+        tokenizer = SimpleNamespace(chat_template=chats, bos_token=None)
+        if template_of(tokenizer, self.domain, prompt) != "chat":
+            return render(tokenizer, Problem("shown", self.question, ""), self.domain, prompt)
+        asked = f"{self.question}\n{self.suffix}" if self.suffix else self.question
+        system = [("system", prompt.system)] if prompt.system else []
+        return as_messages([*system, ("user", asked)])
+
+
+def asked_by(run: Path) -> Asked:
+    """How the run's model is asked; as in mathematics where its recipe or its data is gone."""
+    settings, domain, question = EvaluationSettings(), None, QUESTION
+    try:
+        file, settings, _, _ = settings_of(run)
+        task = task_alone(load_recipe(file))
+        domain = task.domain
+        if not task.train and not task.finite and not task.source.get("path"):
+            question = task.heldout(1)[0].prompt
+    except UserError:
+        domain = domain or Domain(find_verifier("math"), BOXED)
+    return Asked(settings, domain, question)
+
+
+def tokenizer_in(folder: Path, settings: EngineSettings) -> Any:
+    """The tokenizer of an exported model. UserError where it cannot be loaded."""
+    from transformers import AutoTokenizer
+
+    remote = {"trust_remote_code": True} if settings.trust_remote_code else {}
+    with loading(str(folder), "torch"):
+        return cast(Any, AutoTokenizer).from_pretrained(folder, **remote)

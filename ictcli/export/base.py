@@ -1,0 +1,79 @@
+"""The model that a run began with, as others know it: its name, its origin, its licence."""
+
+import contextlib
+import re
+from pathlib import Path
+from typing import Any, cast
+
+from ictcli.engine.models import BUILTIN, snapshot
+from ictcli.files.reading import parse_json, read_text
+from ictcli.runs import is_run
+from ictcli.runs.public import base_of, is_public, place_of, public_name
+from ictcli.runs.read import read_environment, read_record
+from ictcli.runs.records import RecipeRecord
+
+DEEPEST = 8
+"""Runs that are followed, each the base of the next."""
+
+
+def names_of(model: str, run: Path, deep: int = DEEPEST) -> tuple[str, str | None]:
+    """A base model's name for others, and the model it was made from, where this machine knows: by
+    the hub's cache, a run, a model card or a config. `run` is as in `public_name`."""
+    if cached := re.search(r"models--([\w.-]+?)--([\w.-]+)/snapshots/", model):
+        return "/".join(cached.groups()), None
+    place = place_of(model, run) if model and not is_public(model, run) else None
+    if place is None:
+        return public_name(model, run), None
+    folder = place.resolve()
+    trained = next((f for f in (folder, folder.parent) if is_run(f)), None)
+    if trained is None or not deep:
+        return folder.name, _made_from(folder)
+    recipe = read_record(trained / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
+    began = base_of(recipe.to_json(), read_environment(trained))
+    name, origin = names_of(began, trained, deep - 1)
+    return trained.name, origin or name or None
+
+
+def _made_from(folder: Path) -> str | None:
+    """By a model's card or config: a name of the hub alone, as no path may be told."""
+    config: Any = {}
+    with contextlib.suppress(OSError, ValueError):
+        config = parse_json(read_text(folder / "config.json"))
+    told = _header(folder).get("base_model") or cast(dict[str, Any], config).get("_name_or_path")
+    name: Any = [*cast(list[Any], told), None][0] if isinstance(told, list) else told
+    return name if isinstance(name, str) and is_public(name) else None
+
+
+def files_of(base: str, run: Path | None = None) -> Path | None:
+    """The folder of a base model's files, if that is on this machine."""
+    place = BUILTIN.get(base.removeprefix("builtin:")) or place_of(base, run)
+    if place is None:
+        return snapshot(base) if is_public(base) else None
+    return place / "model" if is_run(place) else place
+
+
+def license_of(base: str, run: Path | None = None) -> str | None:
+    """The licence in the base model's card, if that is on this machine."""
+    folder = files_of(base, run)
+    name = _header(folder).get("license") if folder else None
+    return name if isinstance(name, str) else None
+
+
+def chats(base: str, run: Path | None = None) -> bool:
+    """Whether the base model's tokenizer has a chat template, as far as its files are here."""
+    folder = files_of(base, run)
+    if folder is None or (folder / "chat_template.jinja").is_file():
+        return folder is not None
+    with contextlib.suppress(OSError, ValueError):
+        return '"chat_template"' in read_text(folder / "tokenizer_config.json")
+    return False
+
+
+def _header(folder: Path) -> dict[str, Any]:
+    """Of the model card, empty where there is none."""
+    from huggingface_hub import repocard
+
+    try:
+        return cast(Any, repocard).metadata_load(folder / "README.md") or {}
+    except Exception:  # a file of others, which may be no YAML
+        return {}

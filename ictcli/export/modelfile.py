@@ -1,0 +1,130 @@
+"""Ollama's Modelfile: the model beside it, asked and sampled as its run does."""
+
+import contextlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ictcli.engine.models import stop_ids
+from ictcli.errors import UserError
+from ictcli.export.asked import Asked, asked_by, tokenizer_in
+from ictcli.files.reading import parse_json, read_text
+from ictcli.tasks.chat_template import rendered
+from ictcli.tasks.chats import as_messages
+from ictcli.tasks.prompts import render, template_of
+from ictcli.types import Problem
+
+LEFT_OUT = (
+    "The model's template cannot be written for Ollama: the Modelfile has no TEMPLATE, and Ollama "
+    "takes the nearest that it knows."
+)
+QUOTES = '"""'
+
+
+def write_modelfile(run: Path, folder: Path) -> str:
+    """Write the Modelfile of a run's model into the folder of that; returns `modelfile`'s note."""
+    asked = asked_by(run)
+    tokenizer = tokenizer_in(folder, asked.settings.engine)
+    ends: list[Any] = []
+    for name in ("generation_config.json", "config.json"):
+        if (folder / name).is_file():
+            ends.append(parse_json(read_text(folder / name)).get("eos_token_id"))
+    stops = [tokenizer.decode([stop]) for stop in stop_ids(tokenizer, *ends)]
+    text, note = modelfile(tokenizer, asked, stops)
+    (folder / "Modelfile").write_text(text, encoding="utf-8")
+    return note
+
+
+def modelfile(tokenizer: Any, asked: Asked, stops: Sequence[str]) -> tuple[str, str]:
+    """The file's text, and a sentence where it has no template. `stops` are the texts of the
+    tokens that end an answer."""
+    prompt, note = asked.settings.prompt, ""
+    chats = template_of(tokenizer, asked.domain, prompt) == "chat"
+    lines = ["FROM ."]
+    template = _chat(tokenizer, asked.suffix) if chats else _text(tokenizer, asked)
+    blocks = [("TEMPLATE", template or "")] if template else []
+    if chats and prompt.system:
+        blocks.append(("SYSTEM", prompt.system))
+    for example in prompt.examples if chats else ():
+        blocks += [("MESSAGE user", example.prompt), ("MESSAGE assistant", example.response)]
+    if template is None or any(QUOTES in text for _, text in blocks):
+        blocks, note = [block for block in blocks if block[0] == "SYSTEM"], LEFT_OUT
+    lines += [f"{name} {QUOTES}{text}{QUOTES}" for name, text in blocks]
+    sampling = asked.settings.sampling
+    heat = asked.settings.temperature
+    values = {
+        "temperature": 1.0 if heat is None else heat,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "min_p": 0,
+        "repeat_penalty": 1,
+        "num_predict": asked.max_tokens,
+    }
+    lines += [f"PARAMETER {name} {value}" for name, value in values.items()]
+    lines += [f'PARAMETER stop "{text}"' for text in stops if text.strip() and '"' not in text]
+    return "\n".join(lines) + "\n", note
+
+
+def _text(tokenizer: Any, asked: Asked) -> str:
+    """The template of a model without a chat template: the prompt as text around the question."""
+    mark = "zq0z"
+    problem = Problem("shown", mark, "")
+    before, after = render(tokenizer, problem, asked.domain, asked.settings.prompt).split(mark)
+    return f"{_literal(_begun(tokenizer, before))}{{{{ .Prompt }}}}{_literal(after)}"
+
+
+def _chat(tokenizer: Any, suffix: str) -> str | None:
+    """The tokenizer's chat template in Go's language, None where it is no chain of turns.
+
+    It is found by what the template makes of conversations: the texts between their messages are
+    the same in a longer one, or it is not translated.
+    """
+    if "strftime" in str(tokenizer.chat_template):
+        return None  # it writes today's date
+    begin = _between(tokenizer, "user")
+    longer = _between(tokenizer, "user", "assistant", "user", "assistant", "user")
+    if begin is None or longer is None:
+        return None
+    first, end = begin
+    reply, turn = longer[1:3]
+    if longer != [first, reply, turn, reply, turn, end]:
+        return None
+    opening = _literal(_begun(tokenizer, first))
+    if ordered := _between(tokenizer, "system", "user", "assistant", "user"):
+        if ordered[2:] != [reply, turn, end]:
+            return None
+        before, below = _literal(_begun(tokenizer, ordered[0])), _literal(ordered[1])
+        with_system = f"{before}{{{{ .System }}}}{below}"
+        opening = f"{{{{ if .System }}}}{with_system}{{{{ else }}}}{opening}{{{{ end }}}}"
+    after = _literal(reply)
+    if reply != end:
+        last = "{{ if eq (len (slice $.Messages $i)) 1 }}"
+        after = f"{last}{_literal(end)}{{{{ else }}}}{after}{{{{ end }}}}"
+    asks = _literal(f"\n{suffix}" if suffix else "")
+    return (
+        f"{opening}{{{{ range $i, $_ := .Messages }}}}"
+        f'{{{{ if eq .Role "user" }}}}{{{{ .Content }}}}{asks}{after}'
+        f'{{{{ else if eq .Role "assistant" }}}}{{{{ .Content }}}}{_literal(turn)}'
+        "{{ end }}{{ end }}"
+    )
+
+
+def _between(tokenizer: Any, *roles: str) -> list[str] | None:
+    """The texts around the messages of a conversation; None where the template refuses it, or
+    leaves a message out."""
+    words = [f"zq{number}z" for number in range(len(roles))]
+    with contextlib.suppress(UserError):
+        messages = as_messages(list(zip(roles, words, strict=True)))
+        texts = re.split(r"zq\dz", rendered(tokenizer, messages, system="system" in roles))
+        return texts if len(texts) == len(roles) + 1 else None
+    return None
+
+
+def _begun(tokenizer: Any, text: str) -> str:
+    """Without the beginning-of-text token, which llama.cpp puts there itself."""
+    return text.removeprefix(getattr(tokenizer, "bos_token", None) or "")
+
+
+def _literal(text: str) -> str:
+    return text.replace("{{", '{{ "{{" }}')
