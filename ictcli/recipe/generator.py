@@ -56,4 +56,4 @@ def task_name(task: object) -> object:
 
 def _text(value: object) -> str:
     bare = isinstance(value, str) and toml_value(value) == value and not _OPTION.search(value)
-    return str(value) if bare else json.dumps(value)
+    return str(value) if bare else json.dumps(value).replace(":", "\\u003a")
