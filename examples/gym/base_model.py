@@ -21,9 +21,12 @@ from ictcli.tasks import find_task
 from ictcli.tasks.split import key_of
 from ictcli.types import Problem
 
-TASKS = {"gym:chain_sum:max_digits=1:max_terms=3": 56, "gym:spell_backward:max_word_len=5": 8}
-"""And how many problems of each a step has: sums take longer to learn."""
-STEPS, LR, DRAWN = 600, 3e-3, 20_000
+TASKS = {
+    "gym:spell_backward:max_word_len=5": 32,
+    "gym:word_sequence_reversal:max_words=2:min_words=2": 32,
+}
+"""And how many problems of each a step has."""
+STEPS, LR, DRAWN = 250, 3e-3, 20_000
 
 
 def taught(name: str) -> list[Problem]:
