@@ -53,6 +53,7 @@ def show(name: str, as_json: bool) -> None:
     if as_json:
         print_json(parts)
         return
-    for key, value in parts.items():
-        texts = [f"task.{k}={v}" for k, v in value.items()] if isinstance(value, dict) else [value]
-        output(key, *(f"  {line}" for text in texts for line in str(text).split("\n")))
+    options = (f"task.{key}={value}" for key, value in parts.pop("options", {}).items())
+    for part, text in parts.items():
+        output(part, *(f"  {line}" for line in str(text).split("\n")))
+    output(*options)

@@ -7,7 +7,7 @@ also be typed as keys: `task=gym:chain_sum task.max_terms=3`, or a table `[task]
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from ictcli.errors import UserError
 from ictcli.recipe.overrides import toml_value
@@ -38,7 +38,7 @@ def task_name(task: object) -> object:
     """A recipe's task as it was given; of a table with a name and options, the name of both, and
     of the name of a generator, that with its options in order. UserError for options of a task
     that has none."""
-    table = dict(task) if isinstance(task, dict) else {"name": task}
+    table = dict(cast(dict[str, Any], task)) if isinstance(task, dict) else {"name": task}
     name = table.pop("name", None)
     if not isinstance(name, str) or not is_gym(name):
         if not table:

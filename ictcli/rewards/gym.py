@@ -4,23 +4,25 @@ their own score of an answer, from 0 to 1. The score is the reward; 1 is correct
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from types import CodeType
-from typing import Any
+from typing import Any, cast
 
-from reasoning_gym.factory import DATASETS
+from reasoning_gym import factory
 
 from ictcli.errors import UserError, nearest, reason_of
 from ictcli.recipe.generator import GYM, parted
 from ictcli.rewards.verifiers import Verdict
 
+DATASETS: dict[str, tuple[Any, Any]] = cast(Any, factory).DATASETS
+"""Class and options of each generator, by its name."""
 SIZE = 2048
 """Default of the option `size` of every generator, its problems to train on."""
 AS_CODE = "reasoning-gym would run this answer as Python"
 _FORMULA = re.compile(
-    r"(?:\d+(?:\.\d*)?|[\s+\-*/()^]|\b(?:[A-Za-z]|sin|cos|tan|exp|log|ln|sqrt)\b(?!\s*\.))+"
+    r"(?:\d++(?:\.\d*+)?|[\s+\-*/()^]|\b(?:[A-Za-z]|sin|cos|tan|exp|log|ln|sqrt)\b(?!\s*\.))++"
 )
 _TEXT = re.compile(r"\\text\{([^{}]*)\}")
 
@@ -87,6 +89,8 @@ def _verdict(text: str, entry: dict[str, Any], name: str) -> Verdict:
             score = float(judge.score_answer(answer, entry))
     except _CodeError:
         return Verdict("unparsed", answer[:200], AS_CODE)
+    except Exception as error:  # some scores fail at what they cannot read
+        return Verdict("unparsed", answer[:200], f"reasoning-gym: {reason_of(error)}")
     return Verdict("correct" if score >= 1 else "wrong", answer[:200], score=score)
 
 
@@ -105,7 +109,7 @@ class _Watch:
 
 
 @contextmanager
-def _watched(known: str | None) -> Iterator[None]:
+def _watched(known: str | None) -> Generator[None]:
     """Some scores call `eval` on the answer, or sympy's, which does. Run no code here but that of
     files, and expressions of the problem that is `known`; None: whatever is called."""
     if not _Watch.hooked:

@@ -56,6 +56,15 @@ def test_the_library_s_golds_get_1_in_a_worker_and_other_answers_its_own_score()
     assert none.status == "unparsed"
 
 
+def test_an_answer_at_which_a_score_fails_is_unparsed_and_others_are_judged() -> None:
+    task = find_task("gym:prime_factorization:size=16")
+    problem = task.train[0]
+    texts = [f"#### {answer}" for answer in ("many", problem.gold, "9" * 9_999 + "!")]
+    failed, right, long = task.domain.judge([problem], texts)
+    assert (failed.status, failed.failed, right.status) == ("unparsed", False, "correct")
+    assert long.status == "unparsed"
+
+
 @pytest.mark.parametrize("name", [NAMES[2], NAMES[4]])
 def test_no_answer_runs_as_code(name: str, tmp_path: Path) -> None:
     task, mark = find_task(name), tmp_path / "mark"
