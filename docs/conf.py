@@ -15,7 +15,7 @@ author = "The ictcli maintainers"
 project_copyright = author
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence"]
 

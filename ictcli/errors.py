@@ -12,6 +12,7 @@
 
 import errno
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -73,10 +74,13 @@ def is_disk_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-def nearest(word: str, known: list[str]) -> str:
-    """The known word nearest to a mistyped one, as ` (did you mean X?)`, or nothing."""
+def nearest(word: str, known: list[str], others: Mapping[str, str] = {}) -> str:
+    """The known word nearest to a mistyped one, as ` (did you mean X?)`, or nothing. `others`: what
+    other programs call them."""
     from difflib import get_close_matches
 
+    if others.get(word) in known:
+        return f" (did you mean {others[word]}?)"
     close = get_close_matches(word, known, n=1, cutoff=0.5)
     return f" (did you mean {close[0]}?)" if close else ""
 

@@ -25,6 +25,18 @@ COMMANDS = (
     *("train", "check", "resume", "eval", "generate", "grade", "compare", "inspect"),
     *("export", "runs", "recipes", "tasks", "methods", "download", "doctor", "completion"),
 )
+OTHERS = {
+    "list": "runs ls",
+    "ls": "runs ls",
+    "config": "recipes",
+    "chat": "generate",
+    "sample": "generate",
+    "run": "train",
+    "evaluate": "eval",
+    "test": "eval",
+    "info": "doctor",
+}
+"""What other programs call a command."""
 COMPLETES = "_ICTCLI_COMPLETE"
 """Set by the script of `ictcli completion` when a shell asks for completions."""
 json_option = partial(click.option, "--json", "as_json", is_flag=True)
@@ -50,7 +62,17 @@ QUIET = click.option(
 """Of every command. Narration is all that goes to stderr besides errors (see `_command`)."""
 
 
-class LazyGroup(click.Group):
+class Group(click.Group):
+    """Its help has the whole first sentence of each command's; click's own cuts it."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        rows = [(name, each.get_short_help_str(limit=200)) for name, each in commands if each]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+class LazyGroup(Group):
     """Imports the command NAME from ictcli.cli.NAME when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -69,8 +91,9 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            near = nearest(args[0], [*COMMANDS, *OTHERS.values()], OTHERS)
             raise UserError(
-                f"There is no command {args[0]!r}{nearest(args[0], list(COMMANDS))}.",
+                f"There is no command {args[0]!r}{near}.",
                 "ictcli --help lists them",
             )
         return super().resolve_command(ctx, args)
@@ -195,6 +218,10 @@ def _run() -> int:
         part = error.object[max(0, error.start - 20) : error.end + 20]
         message = f"A name cannot be written in {error.encoding}: {part!r}."
         return fail(message, "name it in UTF-8; where the locale is another, set PYTHONUTF8=1", 2)
+    except Exception as error:
+        if "KeyboardInterrupt" not in str(error):  # pydantic wraps one that meets it at a schema
+            raise
+        return fail("Interrupted.", AGAIN, 130)
     return result if isinstance(result, int) else 0
 
 

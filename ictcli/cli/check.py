@@ -34,11 +34,11 @@ def command(
     as_json: bool,
     threads: int | None,
 ) -> int:
-    """Try a training before hours are spent on it: read the data, show prompts as the model sees
-    them, let the model answer some, grade the answers, and say what the training takes.
+    """Try a training before hours are spent on it.
 
-    It ends in a verdict and the command to type. The exit code is 4 where the verdict is not to
-    train yet. Nothing is written.
+    It reads the data, shows prompts as the model sees them, lets the model answer some, grades the
+    answers, and says what the training takes. It ends in a verdict and the command to type. The
+    exit code is 4 where the verdict is not to train yet. Nothing is written.
 
     \b
     ictcli check ledger data=examples/own-data/train.csv

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="At a time.")
 @BACKEND
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the runs; continued.")
+@click.option("--details", is_flag=True, help="Print every table of the answer.")
 @click.option("--dry-run", is_flag=True, help="Print the runs, their time and disk; stop.")
 @json_option(help="Print the comparison, or with --dry-run the plan, as JSON.")
 @TRUST
@@ -56,6 +57,7 @@ def command(
     jobs: int,
     backend: str | None,
     out: Path | None,
+    details: bool,
     dry_run: bool,
     as_json: bool,
     threads: int | None,
@@ -106,7 +108,7 @@ def command(
         from ictcli.console import observer
         from ictcli.console.compare import comparison, studied
 
-        watch = partial(observer, live=not as_json)
+        watch = partial(observer, live=not as_json, told=set[str]())
         train = partial(train_all, observer=watch, say=narrate, jobs=jobs, threads=threads)
         line = encodable("ictcli " + shlex.join(sys.argv[1:]))
         if study:
@@ -114,7 +116,7 @@ def command(
             studied(results, failed, folder, as_json=as_json)
         else:
             result = run_comparison(plans[0], train, narrate, line).result
-            comparison(result, folder, as_json=as_json)
+            comparison(result, folder, as_json=as_json, details=details)
             failed = result.failed
     return 1 if failed else 0
 

@@ -16,11 +16,12 @@ from ictcli.errors import UserError, install
 @JSON
 def command(as_json: bool) -> int:
     """Check this machine: engines, device, memory, disk. Exit code 3 if no engine runs."""
-    from ictcli.console import print_records
+    from ictcli.console import narrate, print_records
     from ictcli.engine import choose_backend, versions
 
     offline = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("HF_DATASETS_OFFLINE")
     free = shutil.disk_usage(".").free
+    narrate("Trying each engine.")
     engines = [(f"engine {name}", *_try_engine(name)) for name in engine_names()[1:]]
     rows = [
         ("ictcli", "info", f"{__version__}, Python {platform.python_version()}"),

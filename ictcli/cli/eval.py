@@ -66,8 +66,9 @@ def command(
     threads: int | None,
     **sizes: Any,
 ) -> None:
-    """Measure pass@k, maj@n and greedy accuracy of model folders, hub ids, built-in models
-    (builtin:chain, builtin:ledger) and runs, side by side.
+    """Measure pass@k, maj@n and greedy accuracy of models and runs, side by side.
+
+    MODEL is a folder, a hub id or a built-in model (builtin:chain, builtin:ledger).
 
     KEY=VALUE are a recipe's: temperature, max_tokens, seed, data (a file in place of the hub's
     data; data.BENCH for one of several), plugins, columns.*, hub.*, prompt.*, sampling.*,
@@ -77,10 +78,10 @@ def command(
     stopped.
 
     \b
-    ictcli eval builtin:chain --bench chain,chain-long
-    ictcli eval runs/quickstart-ict-s0 --bench chain --n 64 --k 1,4,16
-    ictcli eval runs/quickstart-ict-s0 --bench chain --checkpoint best
-    ictcli eval builtin:chain --bench chain --temperatures 0,0.3,0.7,1
+    ictcli eval builtin:ledger runs/quickstart-ict-s0 --bench ledger,ledger-easy
+    ictcli eval runs/quickstart-ict-s0 --bench ledger --n 64 --k 1,4,16
+    ictcli eval runs/quickstart-ict-s0 --bench ledger --checkpoint best
+    ictcli eval builtin:ledger --bench ledger --temperatures 0,0.3,0.7,1
     ictcli eval Qwen/Qwen2.5-0.5B runs/mine --bench math500,gsm8k temperature=0.6
     ictcli eval MODEL --bench gpqa_diamond data=gpqa_diamond.jsonl --resume
     ictcli eval MODEL --bench mine.csv columns.prompt=frage columns.gold=antwort

@@ -55,7 +55,7 @@ def command(
     .timeout, .memory, engine.*. The same command gives the same answers.
 
     \b
-    ictcli generate runs/quickstart-ict-s0 "7*9-8+2*2+3*7="
+    ictcli generate builtin:chain "7*9-8+2*2+3*7="
     ictcli generate runs/mine "What is 17 * 23?" --n 4 --gold 391
     ictcli generate runs/mine --checkpoint best prompt.system="Think twice."
     ictcli generate Qwen/Qwen2.5-0.5B-Instruct --temperature 0.6
@@ -83,6 +83,7 @@ def command(
     question = _question(*prompts)
     if question is None and (settings.n > 1 or gold is not None or as_json):
         raise UserError("--n, --gold and --json are of one prompt.", "ictcli generate MODEL PROMPT")
+    narrate(f"Loading {model}.")
     (spec,) = find_models([find_model(model)], settings, checkpoint, narrate)
     if spec.run:
         warn_altered(spec.run, "recipe.toml", "environment.json", "model/*", "adapter/*")

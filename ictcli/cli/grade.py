@@ -34,8 +34,10 @@ def command(
     beside: str | None,
     as_json: bool,
 ) -> None:
-    """Judge each row of a JSONL, CSV or Parquet file: response, gold, and optionally choices, the
-    texts of (A), (B), ..., and question (or prompt). What counts as equal: docs/verifier.md.
+    """Judge each row of a JSONL, CSV or Parquet file.
+
+    Its columns: response, gold, and optionally choices, the texts of (A), (B), ..., and question
+    (or prompt). What counts as equal: docs/verifier.md.
 
     \b
     ictcli grade answers.jsonl

@@ -31,10 +31,11 @@ TEMPLATE = Path(__file__).with_name("entropy_claim.jinja")
 PEARSON_ABOVE, ERROR_BELOW = 0.95, 0.02
 """What the paper claims of predicted against measured dH2."""
 ENTROPY_CLAIMS = {
-    SUBJECT: "entropy neither collapses nor explodes",
-    "grpo": "training every token collapses entropy",
-    "entropy20": "training high-entropy tokens alone makes entropy explode",
+    SUBJECT: "neither collapse nor explosion",
+    "grpo": "collapse",
+    "entropy20": "explosion",
 }
+"""What the paper says becomes of it."""
 RIVALS = {"grpo": ("more", 1), "entropy20": ("less", -1)}
 """Whether the paper says that ict keeps more entropy than these, or less."""
 ACCURACIES = 50
@@ -49,7 +50,8 @@ def entropy_claims(curves: Mapping[Variant, Sequence[FloatArray]]) -> list[Claim
     for variant, seeds in curves.items():
         ratios = [ratio for curve in seeds if (ratio := _ratio(curve)) is not None]
         if variant.method in ENTROPY_CLAIMS and ratios:
-            name = f"{variant.label}: {ENTROPY_CLAIMS[variant.method]}"
+            said = ENTROPY_CLAIMS[variant.method]
+            name = f"what becomes of {variant.label}'s entropy (the paper: {said})"
             claims.append(_entropy_claim(name, np.array(ratios), seeds, not variant.is_paper))
     return claims
 

@@ -110,5 +110,6 @@ def _claim(
         gain=gain if loses or (gain and result.differs) else None,
         metric=metric,
     )
-    text = sentence(TEMPLATE, test=test, result=numbers, shown=FORMS[test.unit], margin=MARGIN)
+    values = {"shown": FORMS[test.unit], "margin": MARGIN, "usual": LEVEL}
+    text = sentence(TEMPLATE, test=test, result=numbers, **values)
     return Claim(test.name, verdict, text, numbers, test.caveats, ours=test.family == "variants")

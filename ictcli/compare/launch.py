@@ -171,7 +171,7 @@ def _side_by_side(
     """Each run in a process of its own, `jobs` of them at a time."""
     waiting = list(todo)
     running: Running = {}
-    with finish_step_on_interrupt(lambda text: say(f"warning: {text}")) as interrupted:
+    with finish_step_on_interrupt(lambda text: say(f"note: {text}")) as interrupted:
         try:
             while waiting or running:
                 while waiting and len(running) < jobs and not interrupted():

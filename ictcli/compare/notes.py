@@ -150,6 +150,11 @@ def notes_of(
                 f"{first} and {second} have no seed that both finished: nothing is said of their "
                 "difference."
             )
+    if len(next(iter(next(iter(scores.values())).values()))) == 2:
+        notes.append(
+            "Two seeds hardly show how runs vary, so intervals over seeds are as wide as they are; "
+            "a third one narrows them much."
+        )
     return notes
 
 

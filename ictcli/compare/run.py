@@ -20,6 +20,7 @@ from ictcli.compare.report.study import write_study
 from ictcli.engine import build_engine
 from ictcli.errors import NothingFinishedError
 from ictcli.files import write_json, write_text
+from ictcli.tables.numbers import counted
 
 Train = Callable[..., tuple[Summaries, list[str]]]
 """`launch.train_all` of runs, and of the number of those after them (`later`)."""
@@ -62,6 +63,7 @@ def run_comparison(plan: ComparisonPlan, train: Train, say: Say, command: str) -
         say(f"failed: {line}")
     if not done:
         raise NothingFinishedError("Every run of the comparison failed.", f"mend that: {GOES_ON}")
+    say(f"Making the report of {counted(len(done), 'run')}.")
     result, tests = gather(
         plan,
         runs,

@@ -203,13 +203,14 @@ def extra_of(tries: Tries, chosen: str) -> dict[str, float]:
 
 
 def curve_of(tries: Tries) -> dict[str, tuple[float, float, float]]:
-    """By override the mean of the curves and the ends that hold 95 % of them."""
+    """By override the mean of the curves and the ends that hold 95 % of them, shares within 0 and
+    1."""
     finished = _finished(tries)
     if not finished:
         return {}
     curves = _curves(finished, metric_of(finished))
     ends = np.quantile(curves, [0.025, 0.975], axis=0)
-    rows = np.stack([curves.mean(axis=0), *ends]).T.tolist()
+    rows = np.clip([curves.mean(axis=0), *ends], 0.0, 1.0).T.tolist()
     return {each: (mean, low, high) for each, (mean, low, high) in zip(finished, rows, strict=True)}
 
 

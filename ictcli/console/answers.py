@@ -17,7 +17,7 @@ from ictcli.rewards import Explanation
 from ictcli.rewards.files import as_columns
 from ictcli.text import BREAKS, SPACES, visible
 
-QUIT, RESET = "/quit", "/reset"
+QUIT, RESET, HELP = "/quit", "/reset", "/help"
 
 
 def print_answers(session: Session, question: str, gold: str | None, *, as_json: bool) -> int:
@@ -46,10 +46,12 @@ def chat(session: Session) -> int:
     with contextlib.suppress(ImportError):
         importlib.import_module("readline")  # gives `input` line editing and a history
     introduce(session)
+    commands = f"{QUIT} or Ctrl-D ends, Ctrl-C stops an answer."
     if session.remembers:
-        narrate(f"{RESET} begins a new conversation, {QUIT} or Ctrl-D ends.")
+        commands = f"{RESET} begins a new conversation, {commands}"
     else:
-        narrate(f"Each prompt is asked alone, without a chat template. {QUIT} or Ctrl-D ends.")
+        narrate("Each prompt is asked alone, without a chat template.")
+    narrate(commands)
     if hint := session.form.hint:
         narrate(f"{hint[0].upper()}{hint[1:]}")
     while True:
@@ -65,6 +67,8 @@ def chat(session: Session) -> int:
             return 0
         if question.strip() == RESET:
             session.reset()
+        elif question.strip() == HELP:
+            narrate(commands)
         elif question.strip():
             _answer(session, question)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ictcli.compare.comparison import Comparison
-from ictcli.compare.report import study, tables, token_tables, words
+from ictcli.compare.report import lead, study, tables, token_tables, words
 from ictcli.compare.report.drawing import looks_of
 from ictcli.compare.time_estimate import ComparisonEstimate, RunEstimate
 from ictcli.compare.variants import STOPPED
@@ -48,24 +48,29 @@ def planned(estimate: ComparisonEstimate, jobs: int, *, as_json: bool) -> None:
     )
 
 
-def comparison(result: Comparison, folder: Path, *, as_json: bool) -> None:
-    """A comparison as JSON, or as tables: what was reached, what was kept, and the answer: the
-    differences from the baseline and the verdicts."""
+def comparison(result: Comparison, folder: Path, *, as_json: bool, details: bool) -> None:
+    """A comparison as JSON, or what was reached as a table, and the answer in a few sentences; with
+    `details` also what was kept, the differences from the baseline and the verdicts."""
     if as_json:
         print_json(result.model_dump(mode="json"))
         return
     looks, _ = looks_of(result.variants)
-    shown = [tables.summary(result, looks)]
-    if result.forks:
-        shown.append(token_tables.forks(result, looks))
-    if result.attribution:
-        shown.append(token_tables.gradient(result.attribution, looks))
-    print_noted(*shown)
+    print_noted(tables.summary(result, looks), *(_details(result) if details else ()))
     for line in result.failed:
         narrate(f"failed: {line}")
     for line in result.notes:
         narrate(f"note: {line}")
+    narrate_paragraph(lead(result))
+    narrate("", f"runs: {folder}", f"report: {folder / 'report.html'}")
+
+
+def _details(result: Comparison) -> list[Table]:
+    looks, _ = looks_of(result.variants)
     answer: list[Table] = []
+    if result.forks:
+        answer.append(token_tables.forks(result, looks))
+    if result.attribution:
+        answer.append(token_tables.gradient(result.attribution, looks))
     if result.tests:
         families = {"": result.differences, ", none crashed": result.differences_without_crashed}
         caption = (
@@ -86,8 +91,7 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool) -> None:
             "difference"
         )
         answer.append(words.verdicts(result.claims, caption))
-    print_noted(*answer)
-    narrate(f"runs: {folder}", f"report: {folder / 'report.html'}")
+    return answer
 
 
 def studied(

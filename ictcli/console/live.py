@@ -43,20 +43,29 @@ def sparkline(values: Sequence[float | None], width: int, least: float = 0.0) ->
     return "".join(BLOCKS[min(7, int((v - low) / span * 8))] for v in means)
 
 
-def observer(recipe: Recipe, folder: Path, later: int = 0, *, live: bool = True) -> Observer:
-    """The live view if stderr is a terminal, else a plain line a step. `later` is the number of
-    runs after this one."""
+def observer(
+    recipe: Recipe,
+    folder: Path,
+    later: int = 0,
+    *,
+    live: bool = True,
+    told: set[str] | None = None,
+) -> Observer:
+    """The live view if stderr is a terminal, else a plain line a step. `later` and `told` are
+    those of `PlainObserver`."""
     err = Screen(stderr=True)
     if live and err.is_terminal and not err.is_dumb_terminal:
-        return LiveObserver(recipe, folder, later)
-    return PlainObserver(recipe, folder, later)
+        return LiveObserver(recipe, folder, later, told)
+    return PlainObserver(recipe, folder, later, told)
 
 
 class LiveObserver(PlainObserver):
     """Draws on stderr. The newest rollout's kept tokens stand in reverse."""
 
-    def __init__(self, recipe: Recipe, folder: Path, later: int = 0) -> None:
-        super().__init__(recipe, folder, later)
+    def __init__(
+        self, recipe: Recipe, folder: Path, later: int = 0, told: set[str] | None = None
+    ) -> None:
+        super().__init__(recipe, folder, later, told)
         self._console = Screen(stderr=True)
         self._live = Live(console=self._console, refresh_per_second=8, transient=True)
         self._history: list[StepMetrics] = []

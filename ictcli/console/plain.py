@@ -46,12 +46,15 @@ def narrate_paragraph(text: str) -> None:
 
 class PlainObserver(Observer):
     """Writes to stderr. Knows how long its run will still take, and `later` runs like it after
-    it."""
+    it. `told`: notes that runs before it gave, which are not said again."""
 
     engine: Engine | None = None
 
-    def __init__(self, recipe: Recipe, folder: Path, later: int = 0) -> None:
+    def __init__(
+        self, recipe: Recipe, folder: Path, later: int = 0, told: set[str] | None = None
+    ) -> None:
         self.recipe, self.folder = recipe, folder
+        self.told = set[str]() if told is None else told
         self.pace, self.later = Pace(recipe), later
 
     def attach(self, engine: Engine) -> None:
@@ -95,6 +98,11 @@ class PlainObserver(Observer):
             f"grad {figure(m.grad_norm)}  "
             f"{step.timings.seconds:.2f}s  left {self.pace.left()}"
         )
+
+    def noted(self, message: str) -> None:
+        if message not in self.told:
+            self.say(f"note: {message}")
+        self.told.add(message)
 
     def warned(self, message: str) -> None:
         self.say(f"warning: {message}")

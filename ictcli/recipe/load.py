@@ -174,7 +174,7 @@ def validate(
         source = blamed(source, typed, path)
         if fault["type"] == "extra_forbidden":
             known = [*recipe_keys(model), *model.model_fields]
-            near = nearest(path, known) or nearest(path.split(".")[-1], known)
+            near = nearest(path, known, OTHERS) or nearest(path.split(".")[-1], known)
             raise UserError(f"{source}: there is no key {path!r}{near}.", hint) from error
         raise _explain(fault, source, path, hint) from error
 
@@ -222,6 +222,37 @@ def recipe_keys(model: type[BaseModel] = Recipe) -> Iterator[str]:
     if model is Recipe:
         options = {key for method in METHODS.values() for key in method.options.model_fields}
         yield from (f"method.{key}" for key in ["name", *sorted(options)])
+
+
+OTHERS = {
+    "learning_rate": "lr",
+    "num_generations": "group",
+    "batch_size": "prompts",
+    "per_device_train_batch_size": "prompts",
+    "num_iterations": "update.epochs",
+    "max_steps": "steps",
+    "num_train_epochs": "steps",
+    "max_completion_length": "max_tokens",
+    "max_new_tokens": "max_tokens",
+    "max_prompt_length": "prompt.max_tokens",
+    "beta": "kl",
+    "epsilon": "clip.low",
+    "epsilon_high": "clip.high",
+    "loss_type": "method",
+    "model_name_or_path": "model",
+    "dataset_name": "data",
+    "reward_funcs": "reward.functions",
+    "reward_weights": "reward.weights",
+    "weight_decay": "optimizer.weight_decay",
+    "max_grad_norm": "optimizer.clip_norm",
+    "warmup_steps": "optimizer.lr_warmup",
+    "lora_r": "adapter.rank",
+    "lora_alpha": "adapter.alpha",
+    "report_to": "log",
+    "save_steps": "checkpoint.every",
+    "eval_steps": "eval.every",
+}
+"""What other trainers call a key."""
 
 
 _PLAINLY = {

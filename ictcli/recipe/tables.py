@@ -1,9 +1,18 @@
 """The tables of a recipe, like `[clip]`: one frozen model each, with defaults and bounds."""
 
 import math
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self, cast, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from ictcli.recipe.overrides import toml_value
 
 
 class Table(BaseModel):
@@ -14,6 +23,16 @@ class Table(BaseModel):
         strict=True,
         use_attribute_docstrings=True,  # `ictcli.recipe.keys` shows them
     )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _listed(cls, value: Any, info: ValidationInfo) -> Any:
+        """A list may be given as one value alone, or as text with commas between."""
+        kind = cls.model_fields[info.field_name or ""].annotation
+        is_list = tuple in map(get_origin, (kind, *get_args(kind)))
+        if not is_list or isinstance(value, list | tuple | None):
+            return value
+        return [*map(toml_value, value.split(","))] if isinstance(value, str) else [value]
 
 
 OF_TRL = {"vllm_server": "", "vllm_memory": 0.3, "importance_cap": 3.0}

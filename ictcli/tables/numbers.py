@@ -71,10 +71,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
-def count_range(counts: Sequence[int]) -> str:
-    """`5`, or `3 to 5` where they differ."""
+def count_range(counts: Sequence[int], noun: str = "") -> str:
+    """`5`, or `3 to 5` where they differ, of a noun if one is named."""
     low, high = min(counts, default=0), max(counts, default=0)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    shown = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    return f"{shown} {noun}{'' if high == 1 else 's'}" if noun else shown
 
 
 def listed(words: Sequence[str]) -> str:

@@ -43,13 +43,13 @@ TURN = 16
 def launch(run: Run, recipe: Recipe, observer: Observer) -> Summary:
     """Build the engine and train the run to its end; returns its summary."""
 
-    def warn(notes: Iterable[str]) -> None:
-        for note in notes:
-            observer.warned(note)
+    def note(notes: Iterable[str]) -> None:
+        for each in notes:
+            observer.noted(each)
 
-    with finish_step_on_interrupt(observer.warned) as interrupted, record_failure(run):
+    with finish_step_on_interrupt(observer.noted) as interrupted, record_failure(run):
         task = task_of(recipe)  # before a model is loaded
-        warn([*recipe_notes(recipe), *task.notes])
+        note([*recipe_notes(recipe), *task.notes])
         recorded = run.read("environment.json", Environment)
         began = recorded or Environment()
         hashed = fingerprint.of_recipe(run.recipe, began)
@@ -61,15 +61,15 @@ def launch(run: Run, recipe: Recipe, observer: Observer) -> Summary:
         limit = memory_limit(recipe.with_engine(device="cpu").engine)  # before loading the model
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
         option, adapters = "engine.backend=", recipe.adapters is not None
-        if note := check_engine(run.folder, began, engine, adapters=adapters, option=option):
-            observer.warned(note)
+        if changed := check_engine(run.folder, began, engine, adapters=adapters, option=option):
+            observer.warned(changed)
         observer.attach(engine)
         noted = len(task.notes)
         task = usable(engine, task, recipe.eval.skip + recipe.eval.problems)
-        warn(task.notes[noted:])
-        warn(unread(engine, task, recipe))
+        note(task.notes[noted:])
+        note(unread(engine, task, recipe))
         longest = longest_prompt(recipe, engine, task, task.finite, task.domain) or PROMPT_TOKENS
-        chosen = set_budget(recipe, engine, longest, limit, began.micro_tokens, observer.warned)
+        chosen = set_budget(recipe, engine, longest, limit, began.micro_tokens, observer.noted)
         problems = heldout(recipe, task)
         held = longest_prompt(recipe, engine, task, problems, task.exam[1])
         check_lengths(engine, recipe.model, max(longest, held) + recipe.max_tokens)

@@ -20,6 +20,7 @@ def site(tmp_path: Path) -> Path:
     return about.parent
 
 
+@pytest.mark.thorough
 def test_doctor_tries_it(bare: Processes, site: Path) -> None:
     ended = bare.run("doctor", "--json", folder=site, PYTHONPATH=str(site))
     rows = {row["check"]: row for row in json.loads(ended.out)}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from processes import Ended, Processes
 
 from tests.conftest import PROFILE
@@ -74,6 +75,7 @@ BAD: list[tuple[str, Callable[[Path], None]]] = [
 ]
 
 
+@pytest.mark.thorough
 def test_bad_folders_hide_no_other_and_can_be_removed(
     ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path
 ) -> None:

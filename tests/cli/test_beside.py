@@ -63,6 +63,7 @@ def test_what_cannot_be_beside_is_said_before_anything_is_trained(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.thorough
 def test_where_a_later_run_fails_what_is_trained_and_what_has_not_begun_is_said(
     ictcli: Processes, tmp_path: Path
 ) -> None:

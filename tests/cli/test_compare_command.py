@@ -77,7 +77,10 @@ def test_repeated_it_trains_nothing_again_and_its_tables_name_methods_and_interv
     whole: Comparison,
 ) -> None:
     before = whole.numbers("whole")
-    ended = whole.run("whole", form="")
+    short = whole.run("whole", form="")
+    rows = [line.split()[0] for line in short.out.splitlines() if line.strip()]
+    assert rows == ["method", "before", *METHODS] and "of the paper's claims" in short.err
+    ended = whole.run("whole", "--details", form="")
     assert ended.code == 0 and whole.numbers("whole") == before
     assert ended.err.count("finished before") == 4 and "step " not in ended.err
     rows = [line.split()[0] for line in ended.out.splitlines() if line.strip()]
@@ -180,6 +183,7 @@ def test_what_was_found_is_written_down(whole: Comparison) -> None:
     assert values == sorted(values, reverse=True) and values[0] <= 0.6932
 
 
+@pytest.mark.thorough
 def test_controls_show_what_the_warm_up_and_the_choice_of_tokens_did(whole: Comparison) -> None:
     named = ("warmup=2", "--methods", "ict,ict control=permuted", "--stop-after-warmup")
     named += ("--seeds", "1")

@@ -37,6 +37,7 @@ def test_a_killed_comparison_takes_its_processes_along(whole: Comparison) -> Non
         assert whole.steps("orphans") == done
 
 
+@pytest.mark.thorough
 def test_what_is_lost_of_a_finished_comparison_is_told(whole: Comparison) -> None:
     """Without a run's metrics its figures come from the other seed; where no seed is left that both
     methods finished, nothing is said of their difference."""
@@ -101,6 +102,7 @@ def broken(batch: Scored, options: Options) -> Choice:
 """
 
 
+@pytest.mark.thorough
 def test_a_baseline_that_tuning_lost_is_said_and_the_rest_goes_on(whole: Comparison) -> None:
     (whole.folder / "broken.py").write_text(BROKEN)
     small = ("plugins=['broken.py']", "steps=1", "eval.problems=2", "--seeds", "1")

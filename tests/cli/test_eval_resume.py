@@ -53,6 +53,7 @@ def same(one: Path, other: Path) -> None:
         assert (one / name).read_bytes() == (other / name).read_bytes()
 
 
+@pytest.mark.thorough
 def test_killed_again_and_again_it_ends_with_the_same_numbers(
     ictcli: Processes, tiny_model: Path, whole: tuple[Path, Ended], tmp_path: Path
 ) -> None:

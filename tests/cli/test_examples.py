@@ -82,6 +82,7 @@ def test_a_benchmark_evaluates(ictcli: Processes, tmp_path: Path) -> None:
     assert '"problems": 10' in ended.out
 
 
+@pytest.mark.thorough
 def test_an_engine_is_installed_and_trains(bare: Processes, tmp_path: Path) -> None:
     package, place = tmp_path / "loud-engine", tmp_path / "installed"
     package.mkdir()

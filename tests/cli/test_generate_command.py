@@ -44,7 +44,10 @@ def test_the_answer_is_on_stdout_and_the_rest_on_stderr(
     pytest.importorskip(backend)
     ended = ictcli.run(*CHAIN, "--backend", backend, folder=tmp_path)
     assert (ended.code, ended.out) == (0, GREEDY + "\n")
-    assert re.fullmatch(rf"builtin-chain: 335,136 parameters, {backend} on .+\n", ended.err)
+    loading = re.escape("Loading builtin:chain.\n")
+    assert re.fullmatch(
+        rf"{loading}builtin-chain: 335,136 parameters, {backend} on .+\n", ended.err
+    )
 
 
 def test_a_run_answers_as_its_recipe_says_and_the_same_every_time(

@@ -49,6 +49,7 @@ def test_a_copy_of_the_question_is_wrong_and_explained(
     assert second["explanation"]["why"].endswith("is no result: a formula of the question")
 
 
+@pytest.mark.thorough
 def test_rows_that_another_verifier_judges_otherwise_are_listed_and_counted(
     ictcli: Processes, tmp_path: Path
 ) -> None:

@@ -51,8 +51,10 @@ def test_the_installed_script_and_the_module_are_the_same_command(tmp_path: Path
 
 def test_every_command_has_a_help(ictcli: Processes, tmp_path: Path) -> None:
     ended = ictcli.run("--help", folder=tmp_path)
-    listed = [line.split() for line in ended.out.split("Commands:\n")[1].splitlines()]
+    lines = ended.out.split("Commands:\n")[1].splitlines()
+    listed = [line.split() for line in lines if line[2:3] != " "]
     assert [words[0] for words in listed] == list(COMMANDS) and min(map(len, listed)) > 2
+    assert not any(line.endswith("...") for line in lines)  # cut
     for command in ("train", "runs", "runs gc"):
         ended = ictcli.run(*command.split(), "--help", folder=tmp_path)
         assert (ended.code, ended.err) == (0, "")

@@ -181,6 +181,7 @@ def test_evaluations_and_cards_are_plain_markdown(ictcli: Processes, world: Worl
     plain_markdown(body)
 
 
+@pytest.mark.thorough
 def test_a_comparison_is_plain_markdown(compared: Path) -> None:
     plain_markdown((compared / "report.md").read_text("utf-8"))
 

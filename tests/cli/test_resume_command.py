@@ -124,6 +124,7 @@ def test_killed_at_any_moment_and_resumed_it_ends_the_same(runs: Runs) -> None:
     assert runs.result("killed") == runs.result("whole")
 
 
+@pytest.mark.thorough
 def test_killed_while_it_writes_a_checkpoint_it_keeps_the_one_before(runs: Runs) -> None:
     running = runs.start("torn")
     runs.after_step("torn", 4)

@@ -103,6 +103,7 @@ def fussy(batch, options: Options) -> Choice:
 """
 
 
+@pytest.mark.thorough
 def test_what_fails_in_one_comparison_leaves_the_others(ictcli: Processes, tmp_path: Path) -> None:
     """A recipe without a finished run, a rule that fails on the shared rollouts, and recipes that
     measure different things."""

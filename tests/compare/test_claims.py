@@ -126,17 +126,21 @@ def test_what_pass_4_gains_more_than_pass_1() -> None:
     base = np.tile([8, 0, 8, 0], (3, 20))
     wider = np.where(np.arange(80) % 2, 2, 6) + np.zeros((3, 1), dtype=int)
     surer = np.tile([2, 2, 2, 2], (3, 20))
-    surest = np.tile([8, 8, 8, 2], (3, 20))
+    sharper, surest = (np.tile(each, (3, 20)) for each in ([5, 3, 2, 1], [8, 8, 8, 2]))
     noise = np.random.default_rng(0).integers(0, 2, (3, 80))
     spread = scores_of({"grpo": base, "ict": np.clip(wider + noise, 0, 8)}, 8, [1, 4])
     assert accuracy_claims(spread)[GAINS].verdict == "supported"
-    sharpened = scores_of({"grpo": surer, "ict": np.clip(surest - noise, 0, 8)}, 8, [1, 4])
+    sharpened = scores_of({"grpo": surer, "ict": sharper + noise}, 8, [1, 4])
     claim = accuracy_claims(sharpened)[GAINS]
     one, many = sharpened["pass@1"], sharpened["pass@4"]
     expected = (many["ict"] - many["grpo"]).mean() - (one["ict"] - one["grpo"]).mean()
     assert claim.test and claim.test.value == pytest.approx(expected)
     assert claim.verdict == "contradicted"
     assert "grpo left 75.0 points to gain in pass@1" in claim.sentence
+    full = scores_of({"grpo": surer, "ict": surest - noise}, 8, [1, 4])
+    claim = accuracy_claims(full)[GAINS]
+    assert claim.verdict == "not testable"
+    assert "grpo left 21.4 points to gain in pass@4, less than pass@1 gained" in claim.sentence
 
 
 def test_a_method_that_only_does_damage_gains_nothing() -> None:

@@ -153,7 +153,7 @@ def deep_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_deep(tmp_path_factory.mktemp("models") / "deep")
 
 
-@pytest.fixture(scope="session", params=first(["tied", "sliding", "untied"], 2))
+@pytest.fixture(scope="session", params=first(["tied", "sliding", "untied"]))
 def model(
     request: pytest.FixtureRequest, tiny_model: Path, untied_model: Path, sliding_model: Path
 ) -> Path:

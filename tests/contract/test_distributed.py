@@ -82,6 +82,7 @@ def launched(folder: Path, kind: str, *command: str) -> str:
     return done.stdout
 
 
+@pytest.mark.thorough
 def test_a_launcher_is_known_by_what_it_sets(tmp_path: Path) -> None:
     """As the other tests set it."""
     (tmp_path / "asks.py").write_text("from ictcli.ranks import find_launch\nprint(find_launch())")

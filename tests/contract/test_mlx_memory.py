@@ -41,6 +41,7 @@ def peak_of_an_update(engine: Any, rollouts: Rollouts) -> int:
     return engine.peak_memory() - held
 
 
+@pytest.mark.thorough
 def test_recomputing_activations_saves_most_of_them(deep_model: Path) -> None:
     kept = peak_of_an_update(make_mlx(deep_model), long_rollouts())
     again = peak_of_an_update(make_mlx(deep_model, gradient_checkpointing=True), long_rollouts())

@@ -63,6 +63,7 @@ def gaps(
     return dict(zip(WAYS, map(json.loads, lines), strict=True))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", WAYS)
 def test_two_processes_have_the_numbers_of_one(gaps: dict[str, dict[str, float]], way: str) -> None:
     """Samples, statistics, log-probabilities, and of each term of the loss its value, gradient and

@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -81,6 +82,7 @@ def test_a_formula_of_the_question_is_rewarded_only_as_the_form_of_the_gold(
         assert own.status == "correct"
 
 
+@pytest.mark.thorough
 def test_a_question_of_any_text_is_searched_in_little_time() -> None:
     for text in ("$" * 20_000, "\\frac{" * 3000, "(" * 20_000, "$x$" * 6000, "{}^" * 6000):
         assert not copied("\\frac{6}{4}", "1.5", text)

@@ -106,6 +106,7 @@ def test_an_equation_with_a_malformed_side_is_unparsed() -> None:
     assert grade(r"\boxed{(<a,b) = (,4)}", "(3,4)").status == "unparsed"
 
 
+@pytest.mark.thorough
 def test_math_verify_judges_as_the_library_does() -> None:
     import math_verify  # pyright: ignore[reportMissingTypeStubs]
 

@@ -35,6 +35,7 @@ def test_the_main_of_a_script_runs_once(tmp_path: Path) -> None:
     assert run("", "-c", SCRIPT) == expected
 
 
+@pytest.mark.thorough
 def test_a_forked_process_has_workers_of_its_own() -> None:
     script = """
 import os, test_workers as t

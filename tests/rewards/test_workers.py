@@ -155,6 +155,7 @@ def test_no_call_can_ignore_its_limit_and_it_costs_no_other(name: str) -> None:
     assert found == [*range(1, 21), Fault("timeout", "took more than 0.3 s"), *range(1, 21)]
 
 
+@pytest.mark.thorough
 def test_time_in_which_a_worker_does_not_run_does_not_count() -> None:
     one = Limits(seconds=1, workers=1)
     (worker,) = pids(one)
@@ -193,6 +194,7 @@ def test_errors_of_a_call_leave_its_worker_alive() -> None:
     assert faults[4].message == "StubbornError"
 
 
+@pytest.mark.thorough
 def test_a_call_that_closes_its_connection_costs_no_other() -> None:
     found = isolated(act, [("add", 1, 2), ("cut",), ("add", 1, 2)], LIMITS)
     assert found == [3, Fault("died", "it closed its worker's connection"), 3]
@@ -228,6 +230,7 @@ def test_workers_killed_from_outside_cost_nothing() -> None:
     assert isolated(add, [(1, 2)] * 2000, LIMITS) == [3] * 2000
 
 
+@pytest.mark.thorough
 def test_a_pool_that_breaks_forgets_no_call() -> None:
     one = Limits(seconds=5, workers=1)
     (idle,) = pids(one)
@@ -243,6 +246,7 @@ def test_a_worker_full_of_what_calls_left_is_replaced() -> None:
     assert isolated(keep, [(size,) for size in sizes], one) == sizes
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("apart", first([0.01, 0.0]))
 def test_threads_do_not_disturb_each_other_with_the_same_limits_or_others(apart: float) -> None:
     found: dict[int, list[int | Fault]] = {}

@@ -113,6 +113,7 @@ def test_half_a_line_is_no_line(tmp_path: Path) -> None:
     assert list(lines) == [b"two\n", b"three\n"]
 
 
+@pytest.mark.thorough
 def test_what_a_longer_run_adds_is_told_to_a_tracker_that_cannot_rewind(
     tmp_path: Path, fake: pytest.MonkeyPatch
 ) -> None:

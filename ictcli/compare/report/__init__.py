@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from ictcli.algorithm.attribution import SURE
 from ictcli.compare.comparison import CURVES, Comparison
+from ictcli.compare.crossed import LEVEL
 from ictcli.compare.efficiency import LEAST_ERRORS, LEAST_GAIN
 from ictcli.compare.entropy_claims import ERROR_BELOW, PEARSON_ABOVE
 from ictcli.compare.report import figures, tables, token_tables, words
@@ -28,7 +29,7 @@ from ictcli.compare.statistics import BEFORE, MARGIN, RESAMPLES
 from ictcli.compare.variants import STOPPED
 from ictcli.files import write_text
 from ictcli.tables.numbers import ABSENT, listed
-from ictcli.tables.pages import render
+from ictcli.tables.pages import render, sentence
 
 HERE = Path(__file__).parent
 Kind = Literal["html", "md"]
@@ -44,6 +45,7 @@ GIVEN = {
     "SURE": SURE,
     "LEAST_ERRORS": LEAST_ERRORS,
     "LEAST_GAIN": LEAST_GAIN,
+    "LEVEL": LEVEL,
     "MARGIN": MARGIN,
     "RESAMPLES": RESAMPLES,
     "PEARSON_ABOVE": PEARSON_ABOVE,
@@ -69,6 +71,11 @@ def comparison_page(comparison: Comparison, kind: Kind) -> str:
         looks=looks,
         colours=colours,
     )
+
+
+def lead(comparison: Comparison) -> str:
+    """What a comparison found, in a few sentences."""
+    return sentence(HERE / "lead.jinja", c=comparison, **GIVEN)
 
 
 def page(template: str, kind: Kind, **values: Any) -> str:

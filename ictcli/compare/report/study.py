@@ -21,11 +21,11 @@ from ictcli.compare.report.tables import (
     method_column,
     method_table,
     of,
+    spent_column,
 )
 from ictcli.compare.statistics import BEFORE
 from ictcli.tables import Column, Table
-from ictcli.tables.numbers import counted, listed, percent, rounded, setting
-from ictcli.tables.table import Span
+from ictcli.tables.numbers import counted, listed, setting
 
 Results = Mapping[str, Comparison]
 """By recipe."""
@@ -119,14 +119,9 @@ def costs(results: Results, unit: str, labels: Sequence[str], looks: Looks) -> T
     for name, result in results.items():
         if not result.efficiency or unit not in result.efficiency.units:
             continue
-        figures = result.efficiency.units[unit].figures
-        for figure, head, form in (
-            (TO_THRESHOLD, TO_THRESHOLD, rounded),
-            (AT_BUDGET, f"{AT_BUDGET}, %", percent),
-        ):
-            if figure in figures:
-                column = Column[Span](f"{name} {head}", lambda row: row, form, bounded=True)
-                columns += of(figures[figure].values, column)
+        spent = result.efficiency.units[unit]
+        shown = [each for each in (TO_THRESHOLD, AT_BUDGET) if each in spent.figures]
+        columns += [spent_column(spent, each, name) for each in shown]
     return Table([method_column(looks), *columns], labels, f"cost-{slug(unit)}")
 
 

@@ -1,15 +1,16 @@
 """What was reached, as tables with a row for each variant: for pages and the terminal alike."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
 from ictcli.compare.comparison import CURVES, Comparison, Cost, Curve, TrainedTokens, VariantRecord
 from ictcli.compare.design import slug
-from ictcli.compare.efficiency import TO_THRESHOLD
+from ictcli.compare.efficiency import TO_THRESHOLD, Spending
 from ictcli.compare.report.drawing import Looks
 from ictcli.compare.statistics import Estimate, PairedDifference
+from ictcli.recipe import toml_value
 from ictcli.tables import Cell, Column, Table, text_table
 from ictcli.tables.numbers import (
     change,
@@ -192,14 +193,27 @@ def spending(comparison: Comparison, unit: str, looks: Looks) -> Table:
         reached = {label: f"{count} of {runs[label]}" for label, count in spent.reached.items()}
         columns += of(reached, Column("reached", lambda text: text, str))
     for name, figure in spent.figures.items():
-        shares = name != TO_THRESHOLD
-        for head, rows, form in (
-            (name + ", %" * shares, figure.values, percent if shares else rounded),
-            ("difference", figure.differences, points if shares else change),
-        ):
-            csv = name if rows is figure.values else f"{name} difference"
-            columns += of(rows, Column(head, lambda row: row, form, name=csv, bounded=True))
+        form = change if name == TO_THRESHOLD else points
+        csv = f"{name} difference"
+        column = Column[Span]("difference", lambda row: row, form, name=csv, bounded=True)
+        columns += [spent_column(spent, name), *of(figure.differences, column)]
     return Table([method_column(looks), *columns], list(spent.step), f"spent-{slug(unit)}")
+
+
+def spent_column(spent: Spending, figure: str, name: str = "") -> Column[str]:
+    """A figure of what was spent, by variant; one that no run reached took more than the budget.
+    `name`: what stands before the head."""
+    is_threshold = figure == TO_THRESHOLD
+
+    def value(label: str) -> Span | Cell | None:
+        span = spent.figures[figure].values.get(label)
+        if span and is_threshold and not spent.reached[label]:
+            return Cell(f"over {rounded(span.value)}", (None, span.value, None))
+        return span
+
+    head = f"{name} {figure}".strip()
+    form = rounded if is_threshold else percent
+    return Column(head + ", %" * (not is_threshold), value, form, name=head, bounded=True)
 
 
 def passk(comparison: Comparison, looks: Looks) -> Table:
@@ -232,7 +246,7 @@ def last_step(comparison: Comparison, looks: Looks) -> Table:
 def tuning(comparison: Comparison, looks: Looks) -> Table:
     tuned = {each.label: each for each in comparison.variants if each.tuned}
     tried = [scores for each in tuned.values() for scores in (each.tuned or {}).items()]
-    settings = list(dict.fromkeys(override for override, _ in tried))
+    settings = _ordered(override for override, _ in tried)
     metrics = list(dict.fromkeys(metric for _, scores in tried for metric in scores))
 
     def column(override: str, metric: str) -> Column[VariantRecord]:
@@ -246,10 +260,18 @@ def tuning(comparison: Comparison, looks: Looks) -> Table:
     return method_table(looks, tuned, [*columns, chosen], name="tuning")
 
 
+def _ordered(overrides: Iterable[str]) -> list[str]:
+    """Each once, by its value where all are numbers."""
+    values = {each: toml_value(each.partition("=")[2]) for each in overrides}
+    if not all(type(value) in (int, float) for value in values.values()):
+        return list(values)
+    return sorted(values, key=lambda each: cast(float, values[each]))
+
+
 def tuning_curve(comparison: Comparison, looks: Looks) -> Table:
     """The smooth curve of each method, and what the choice adds to its intervals."""
     tuned = {each.label: each for each in comparison.variants if each.tuned_curve}
-    settings = list(dict.fromkeys(key for each in tuned.values() for key in each.tuned_curve))
+    settings = _ordered(key for each in tuned.values() for key in each.tuned_curve)
 
     def column(override: str) -> Column[VariantRecord]:
         def value(row: VariantRecord) -> Span | None:

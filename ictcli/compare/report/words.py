@@ -142,11 +142,11 @@ def detectable(comparison: Comparison) -> str:
         [1.0 if size is None else size for size in sizes]
         for sizes in (
             [each.detectable for each in tested],
-            [each.detectable_holm or each.detectable for each in tested],
+            [each.detectable_holm for each in tested],
         )
     )
     spans = (" to ".join(dict.fromkeys(map(percent, (min(x), max(x))))) for x in (before, after))
-    return f"{next(spans)} points before correction and {next(spans)} after it"
+    return f"{next(spans)} points before correction and {next(spans)} as they are tested"
 
 
 def curves(comparison: Comparison) -> dict[str, dict[str, Curve]]:
