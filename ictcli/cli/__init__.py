@@ -23,7 +23,7 @@ from ictcli.text import VisibleStream, one_line, wrapped
 
 COMMANDS = (
     *("train", "check", "resume", "eval", "generate", "grade", "compare", "inspect"),
-    *("export", "runs", "recipes", "methods", "download", "doctor", "completion"),
+    *("export", "runs", "recipes", "tasks", "methods", "download", "doctor", "completion"),
 )
 OTHERS = {
     "list": "runs ls",

@@ -53,6 +53,7 @@ downloads = _of(RECIPES, BENCHMARKS, kind="file")
 keys = _of("recipe:recipe_keys")
 methods = _of(METHODS, listed=True)
 benchmarks = _of(BENCHMARKS, kind="file", listed=True)
+tasks = _of("tasks:TASKS", BENCHMARKS, kind="file")
 engines = _of("cli.options:engine_names")
 
 

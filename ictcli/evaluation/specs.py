@@ -10,6 +10,7 @@ from ictcli.errors import UserError
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.recipe import RecipeFile
 from ictcli.recipe.data import ColumnSettings, Example, HubSettings, PromptSettings, RewardSettings
+from ictcli.recipe.generator import is_gym
 from ictcli.rewards import find_verifier
 from ictcli.rows import is_saved
 from ictcli.seeds import generator
@@ -157,7 +158,9 @@ def benchmark_specs(
             BenchmarkSpec(
                 replace(benchmark, domain=judged(benchmark.domain, reward)),
                 problems,
-                settings.max_tokens or (is_custom(name) and trained) or benchmark.max_tokens,
+                settings.max_tokens
+                or ((is_custom(name) or is_gym(name)) and trained)
+                or benchmark.max_tokens,
                 _stem(benchmark.name, [spec.stem for spec in specs]),
                 examples,
             )

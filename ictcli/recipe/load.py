@@ -18,6 +18,7 @@ from ictcli.files import plugins
 from ictcli.files.reading import LARGEST, parse_toml, read_bytes
 from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.recipe.files import read_files
+from ictcli.recipe.generator import task_name
 from ictcli.recipe.keys import all_keys
 from ictcli.recipe.metrics import unrecorded
 from ictcli.recipe.overrides import KEYS_HINT, NAMES, apply_overrides, blamed, typed_key
@@ -162,6 +163,8 @@ def validate(
     for key, name in NAMES.items():
         if isinstance(data.get(key), str):
             data[key] = {name: data[key]}
+    if "task" in data:
+        data["task"] = task_name(data["task"])
     read_files(data, base or Path())
     try:
         return model.model_validate(data)

@@ -8,6 +8,8 @@ from ictcli.files.reading import parse_toml
 
 NAMES = {"method": "name", "reward": "verifier"}
 """Tables that may be given as this key alone."""
+TABLES = {**NAMES, "task": "name"}
+"""And the task, which is its name in a recipe that is read."""
 KEYS_HINT = "ictcli recipes keys explains them"
 
 
@@ -22,7 +24,7 @@ def apply_overrides(data: dict[str, Any], overrides: Sequence[str]) -> None:
 
     def is_name(override: str) -> bool:
         value = toml_value(override.partition("=")[2])
-        return typed_key(override) in NAMES and isinstance(value, str)
+        return typed_key(override) in TABLES and isinstance(value, str)
 
     for override in sorted(overrides, key=is_name, reverse=True):
         apply_override(data, override)
@@ -40,8 +42,8 @@ def apply_override(data: dict[str, Any], override: str) -> None:
     table = data
     for part in parts[:-1]:
         inner = table.setdefault(part, {})
-        if part in NAMES and isinstance(inner, str):
-            inner = table[part] = {NAMES[part]: inner}
+        if part in TABLES and isinstance(inner, str):
+            inner = table[part] = {TABLES[part]: inner}
         if not isinstance(inner, dict):
             raise UserError(f"{part} in {override!r} is a value, not a table.", KEYS_HINT)
         table = cast(dict[str, Any], inner)

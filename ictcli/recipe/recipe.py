@@ -38,7 +38,8 @@ class Recipe(Table):
     """Folder, hub id, `builtin:chain` or `builtin:ledger`, or run folder of the model to train."""
     task: str
     """Task: chain, ledger (-easy, -echo, -drift), gsm8k, math, one of a plugin, a .jsonl, .json,
-    .csv or .parquet file, a folder of `save_to_disk` of datasets, or `hub:owner/name`."""
+    .csv or .parquet file, a folder of `save_to_disk` of datasets, `hub:owner/name`, or `gym:NAME`,
+    whose options are `task.KEY` (ictcli tasks show gym:NAME)."""
     method: dict[str, Any]
     """Name and options of the method; in TOML also the name alone."""
     steps: int = Field(ge=0)

@@ -126,7 +126,7 @@ def _located(
         found = answers.matched(response, pattern, min(answers.PATTERN_SECONDS, limits.seconds))
     elif verifier.golds is not None:
         found = answers.located(response, gold, listed)
-    elif verifier.name == "choice":
+    elif verifier.name == "choice" or verifier.boxed:
         return answers.located(response)
     else:
         return Located(response, "response")
@@ -143,7 +143,7 @@ def _verdicts(
     grouped: list[int] = []
     left: dict[tuple[str, ...], list[int]] = {}  # what a worker must judge: the rows it is for
     for place, row in enumerate(rows):
-        if not row.found.answer and (required or verifier.golds is not None):
+        if not row.found.answer and (required or verifier.golds is not None or verifier.boxed):
             verdicts[place] = Verdict("unparsed", "", row.found.missing)
             continue
         if verifier.in_groups:

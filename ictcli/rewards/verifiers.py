@@ -70,6 +70,8 @@ class Verifier:
     """Whether it judges the responses to a problem in one call (TRL's form)."""
     needs: tuple[str, ...] = ()
     """The columns without which it cannot be called."""
+    boxed: bool = False
+    """Whether it judges the answer in the last box or after `####`, not the whole response."""
 
     def __call__(self, response: str, gold: str, question: str = "") -> Verdict:
         if self.in_groups:
@@ -83,8 +85,10 @@ class Verifier:
 
 
 VERIFIERS: dict[str, Verifier] = {}
-OPTIONAL = {"math-verify": "ictcli.rewards.public:math_verify"}
+OPTIONAL = {"math-verify": "ictcli.rewards.public:math_verify", "gym": "ictcli.rewards.gym:scores"}
 """Where the verifiers are that need the extra of their name."""
+LIBRARIES = {"math-verify": "math_verify", "gym": "reasoning_gym"}
+"""What these extras install."""
 
 
 def register_verifier(
@@ -125,10 +129,12 @@ def made_of(name: str, function: Callable[..., Any]) -> Verifier:
 def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | None) -> Judge:
     """A function in TRL's form, (prompts, completions, **columns) to a list of rewards, as one to
     verdicts. It may be async. `taken`: the parameters that it has; None: it takes any. A reward of
-    1 or more is correct; None and NaN are no reward at all. TypeError or ValueError for any other
-    result."""
+    1 or more is correct; None and NaN are no reward at all; a Verdict is one. TypeError or
+    ValueError for any other result."""
 
     def verdict(reward: Any) -> Verdict:
+        if isinstance(reward, Verdict):
+            return reward
         if reward is None or math.isnan(float(reward)):
             return Verdict("unparsed", "", ABSTAINED, 0.0)
         score = float(reward)
@@ -197,11 +203,11 @@ def find_verifier(name: str) -> Verifier:
     if name in VERIFIERS:
         return VERIFIERS[name]
     if name in OPTIONAL:
-        if importlib.util.find_spec(name.replace("-", "_")) is None:
+        if importlib.util.find_spec(LIBRARIES[name]) is None:
             raise UserError(
                 f"The verifier {name} is not installed.", f'pip install "ictcli[{name}]"'
             )
-        return replace(find_verifier(OPTIONAL[name]), name=name)
+        return replace(find_verifier(OPTIONAL[name]), name=name, boxed=name == "gym")
     place, colon, function = name.rpartition(":")
     if colon and place:
         return from_source(place, function)

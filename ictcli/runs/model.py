@@ -19,6 +19,7 @@ from ictcli.files import plugins
 from ictcli.files.reading import parse_json, read_bytes, read_text
 from ictcli.recipe import RecipeFile, load_recipe, read_recipe
 from ictcli.recipe.data import ColumnSettings, Example, PromptSettings, RewardSettings
+from ictcli.recipe.generator import is_gym
 from ictcli.recipe.tables import (
     AdapterSettings,
     EngineSettings,
@@ -157,7 +158,7 @@ def trained_on(file: RecipeFile) -> Collection[str]:
     left out by the tokenizer, as unread or longer than `prompt.max_tokens`, are among them."""
     try:
         recipe = load_recipe(file)
-        if not is_custom(recipe.task) and recipe.data is None:
+        if not (is_custom(recipe.task) or is_gym(recipe.task) or recipe.data):
             return ()
         train = task_of(recipe).train
         environment = file.path.with_name("environment.json")

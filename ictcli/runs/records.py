@@ -238,6 +238,10 @@ class DataRecord(RunRecord):
     config: str | list[str] | None = None
     split: str | None = None
     revision: str | None = None
+    generator: str | None = None
+    """Name of a task of reasoning-gym, with `version` of the library and the two `seeds`."""
+    version: str | None = None
+    seeds: dict[str, int] | None = None
     sha256: str | None = None
     train: ProblemSet | None = None
     heldout: ProblemSet | None = None

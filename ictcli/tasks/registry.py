@@ -9,9 +9,11 @@ from typing import Any, TypeVar
 
 from ictcli.errors import UserError, nearest
 from ictcli.recipe.data import ColumnSettings, HubSettings
+from ictcli.recipe.generator import is_gym
 from ictcli.rewards import find_verifier
 from ictcli.rows import KINDS
 from ictcli.tasks.custom import is_custom, read_custom
+from ictcli.tasks.gym import gym_task
 from ictcli.tasks.split import listed, split_task
 from ictcli.tasks.task import Benchmark, Task
 
@@ -61,11 +63,12 @@ def find_task(
     if is_custom(name):
         _refuse_data(f"The task {name} is a data set", data)
         return split_task(name, read_custom(name, columns, hub, whole=whole), verify)
-    takes = _parameters(TASKS.get(name)) if data is not None else ()
+    known = {**TASKS, name: partial(gym_task, name)} if is_gym(name) else TASKS
+    takes = _parameters(known.get(name)) if data is not None else ()
     refused = ColumnSettings() if "columns" in takes else columns
-    _check_name("task", name, TASKS, refused, HubSettings() if "hub" in takes else hub)
+    _check_name("task", name, known, refused, HubSettings() if "hub" in takes else hub)
     given = {"data": data, "verify": verify, "columns": columns, "hub": hub}
-    task = _build("task", name, TASKS[name], **given)
+    task = _build("task", name, known[name], **given)
     return task if verify is None else replace(task, domain=replace(task.domain, verify=verify))
 
 
@@ -86,13 +89,13 @@ def find_benchmark(
     if is_custom(name):
         _refuse_data(f"The benchmark {name} is a data set", data)
         return listed(name, read_custom(name, columns, hub, "test", usual, whole=whole))
-    if name in TASKS and name not in BENCHMARKS:
+    if is_gym(name) or (name in TASKS and name not in BENCHMARKS):
         _refuse_tables(f"the benchmark {name}", columns, hub)
         task = find_task(name, data=data)
         size = len(task.finite) or 512
 
         return Benchmark(
-            name,
+            task.name,
             task.domain,
             lambda n: task.heldout(n or size),
             source=task.source,
@@ -130,7 +133,7 @@ def _check_name(
     raise UserError(
         f"There is no {kind} {name!r}{nearest(name, sorted(known))}.",
         f"the {kind}s are: {', '.join(sorted(known))}, "
-        f"the path of {KINDS}, a folder of `save_to_disk`, or hub:owner/name",
+        f"the path of {KINDS}, a folder of `save_to_disk`, hub:owner/name, or gym:NAME",
     )
 
 

@@ -79,16 +79,21 @@ def launch(run: Run, recipe: Recipe, observer: Observer) -> Summary:
         check_lengths(engine, recipe.model, max(longest, held) + recipe.max_tokens)
 
         data = described(replace(task, sft=given), problems)  # as they are without an engine
+        if began.data.version not in (None, now := data.get("version")):
+            observer.warned(
+                f"{run.folder} began with reasoning-gym {began.data.version}, and goes on with "
+                f"{now}: its problems and scores may differ."
+            )
         model = fingerprint.of_model(recipe.model, recipe.engine)
         fingerprint.check_same(run.folder, began, {**model, **fingerprint.of_problems(data)})
         if recorded is None:  # a resumed run keeps the first one's
-            now = {
+            parts = {
                 **chosen,
                 "data": DataRecord.model_validate(data, strict=False),
                 "model": ModelRecord(name=recipe.model, sha256=model.get("model", "")),
                 "recipe_sha256": hashed,
             }
-            run.write("environment.json", environment(engine, recipe).model_copy(update=now))
+            run.write("environment.json", environment(engine, recipe).model_copy(update=parts))
         with tracked(run, recipe, observer.warned) as track:
             return train(run, recipe, task, engine, observer, interrupted, track)
 

@@ -163,6 +163,8 @@ def heldout(operands: tuple[int, int], n: int) -> list[Problem]:
 
 @register_task("chain")
 def chain_task() -> Task:
+    """Built in: arithmetic modulo 10, rewritten one operator at a time."""
+
     def batch(seed: int, step: int, n: int) -> list[Problem]:
         rng = random.Random(seed_of(seed, "problems", step))
         return draw(rng, CHAIN, n, heldout=False)
@@ -177,4 +179,5 @@ def chain_benchmark() -> Benchmark:
 
 @register_benchmark("chain-long")
 def chain_long() -> Benchmark:
+    """Built in: chains of 9 or 10 operands, more than the built-in model was shown."""
     return Benchmark("chain-long", DOMAIN, lambda n: heldout(CHAIN_LONG, n or 512), max_tokens=128)

@@ -190,7 +190,9 @@ def ledger_task(
     columns: ColumnSettings | None = None,
     hub: HubSettings | None = None,
 ) -> Task:
-    """The task of a setting; `data` has problems in its words, in place of those it makes
+    """Built in: how many days past full weeks a ledger in words comes to.
+
+    `name` is that of a setting; `data` has problems in its words, in place of those it makes
     itself."""
     if data is not None:
         own = read_custom(data, columns, hub)

@@ -1,0 +1,59 @@
+"""ictcli tasks: list the tasks and benchmarks that have names, and show a problem of one."""
+
+import click
+
+from ictcli.cli import JSON, candidates, help_without_command
+
+
+@click.group("tasks", invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """List the tasks and benchmarks that have names, and show a problem of one."""
+    help_without_command(ctx)
+
+
+@command.command("ls")
+@JSON
+def ls(as_json: bool) -> None:
+    """List the built-in tasks, the data sets known by name, and the generators of reasoning-gym.
+
+    The problems of a file, a folder or any data set of the hub are a task too.
+    """
+    from ictcli.console import narrate
+    from ictcli.console.table import print_json, print_table
+    from ictcli.errors import install
+    from ictcli.tables import text_table
+    from ictcli.tasks.gym import is_installed
+    from ictcli.tasks.list import named
+
+    rows = [{"task": task.name, "for": task.use, "about": task.about} for task in named()]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(text_table(rows))
+    if not is_installed():
+        narrate(f"{install('gym')} adds the tasks gym:NAME: the generators of reasoning-gym")
+
+
+@command.command("show")
+@click.argument("name", shell_complete=candidates.tasks)
+@JSON
+def show(name: str, as_json: bool) -> None:
+    """Show a task's options, if it has any, their defaults, and its first held-out problem.
+
+    \b
+    ictcli tasks show gym:chain_sum
+    ictcli tasks show gym:chain_sum:min_terms=4:max_terms=4
+    """
+    from ictcli.console import output
+    from ictcli.console.table import print_json
+    from ictcli.tasks.list import shown
+
+    parts = shown(name)
+    if as_json:
+        print_json(parts)
+        return
+    options = (f"task.{key}={value}" for key, value in parts.pop("options", {}).items())
+    for part, text in parts.items():
+        output(part, *(f"  {line}" for line in str(text).split("\n")))
+    output(*options)

@@ -1,0 +1,59 @@
+"""A generator of problems as the name of a task, its options in it: `gym:NAME:key=value:...`.
+
+So a recipe, `--bench` and `eval.bench` name the same problems alike. In a recipe the options may
+also be typed as keys: `task=gym:chain_sum task.max_terms=3`, or a table `[task]` with a `name`.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from ictcli.errors import UserError
+from ictcli.recipe.overrides import toml_value
+
+GYM = "gym:"
+_OPTION = re.compile(r":(?=\w+=)")
+
+
+def is_gym(name: str) -> bool:
+    """Whether a task or benchmark is a generator of reasoning-gym."""
+    return name.startswith(GYM)
+
+
+def parted(name: str) -> tuple[str, dict[str, Any]]:
+    """`gym:NAME:key=value:...` as NAME and the values of its options."""
+    generator, *options = _OPTION.split(name.removeprefix(GYM))
+    pairs = (option.partition("=") for option in options)
+    return generator, {key: toml_value(value) for key, _, value in pairs}
+
+
+def joined(generator: str, options: Mapping[str, Any]) -> str:
+    """The name of a task: its options in the order of their names, so that there is one of each."""
+    texts = (f":{key}={_text(options[key])}" for key in sorted(options))
+    return f"{GYM}{generator}{''.join(texts)}"
+
+
+def task_name(task: object) -> object:
+    """A recipe's task as it was given; of a table with a name and options, the name of both, and
+    of the name of a generator, that with its options in order. UserError for options of a task
+    that has none."""
+    table = dict(cast(dict[str, Any], task)) if isinstance(task, dict) else {"name": task}
+    name = table.pop("name", None)
+    if not isinstance(name, str) or not is_gym(name):
+        if not table:
+            return name
+        key = next(iter(table))
+        raise UserError(
+            f"The task {name} has no option {key!r}: it has none."
+            if isinstance(name, str)
+            else f"[task] needs a name, as it has the option {key!r}.",
+            "task=gym:NAME has options; ictcli tasks ls lists the names",
+        )
+    generator, options = parted(name)
+    return joined(generator, {**options, **table})
+
+
+def _text(value: object) -> str:
+    bare = isinstance(value, str) and toml_value(value) == value and not _OPTION.search(value)
+    return str(value) if bare else json.dumps(value).replace(":", "\\u003a")

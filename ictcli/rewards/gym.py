@@ -1,0 +1,134 @@
+"""The generators of reasoning-gym (arXiv 2505.24760) by name and options, and the verifier `gym`:
+their own score of an answer, from 0 to 1. The score is the reward; 1 is correct.
+"""
+
+import re
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from types import CodeType
+from typing import Any, cast
+
+from reasoning_gym import factory
+
+from ictcli.errors import UserError, nearest, reason_of
+from ictcli.recipe.generator import GYM, parted
+from ictcli.rewards.verifiers import Verdict
+
+DATASETS: dict[str, tuple[Any, Any]] = cast(Any, factory).DATASETS
+"""Class and options of each generator, by its name."""
+SIZE = 2048
+"""Default of the option `size` of every generator, its problems to train on."""
+AS_CODE = "reasoning-gym would run this answer as Python"
+_FORMULA = re.compile(
+    r"(?:\d++(?:\.\d*+)?|[\s+\-*/()^]|\b(?:[A-Za-z]|sin|cos|tan|exp|log|ln|sqrt)\b(?!\s*\.))++"
+)
+_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+
+
+@lru_cache(maxsize=16)
+def generator(name: str, seed: int = 0, size: int = 1) -> Any:
+    """The generator `gym:NAME:key=value:...` with a seed: entry i of `size` is a table of question,
+    answer and metadata. UserError for an unknown name or option, or a value that it refuses."""
+    kind, options = parted(name)
+    known = options_of(kind)
+    for key in options:
+        if key not in known:
+            has = ", ".join(f"{option}={value}" for option, value in known.items())
+            raise UserError(
+                f"{GYM}{kind} has no option {key!r}{nearest(key, list(known))}.",
+                f"its options, and their defaults: {has}",
+            )
+    build, settings = DATASETS[kind]
+    try:
+        return build(settings(**{**options, "seed": seed, "size": size}))
+    except Exception as error:
+        raise UserError(
+            f"{GYM}{kind} does not take these options: {reason_of(error)}.",
+            f"ictcli tasks show {GYM}{kind}",
+        ) from error
+
+
+def options_of(kind: str) -> dict[str, Any]:
+    """The options of a generator and their defaults. UserError for an unknown one."""
+    if kind not in DATASETS:
+        raise UserError(
+            f"reasoning-gym has no generator {kind!r}{nearest(kind, sorted(DATASETS))}.",
+            "ictcli tasks ls lists them",
+        )
+    return {**vars(DATASETS[kind][1]()), "seed": 0, "size": SIZE}
+
+
+def about(kind: str) -> str:
+    """What a generator makes, in a sentence."""
+    return (DATASETS[kind][0].__doc__ or "").strip().partition("\n")[0]
+
+
+def scores(
+    completions: Sequence[str],
+    question: Sequence[str],
+    answer: Sequence[str],
+    metadata: Sequence[Any],
+    gym: Sequence[str],
+) -> list[Verdict]:
+    """The verdicts on answers to problems, whose columns are those of an entry of the generator
+    `gym`."""
+    entries = (
+        {"question": asked, "answer": gold, "metadata": more}
+        for asked, gold, more in zip(question, answer, metadata, strict=True)
+    )
+    return [_verdict(*row) for row in zip(completions, entries, gym, strict=True)]
+
+
+def _verdict(text: str, entry: dict[str, Any], name: str) -> Verdict:
+    answer = _TEXT.sub(r"\1", text).strip()
+    judge, known = generator(name), None if _FORMULA.fullmatch(answer) else repr(entry)
+    try:
+        with _watched(known):
+            score = float(judge.score_answer(answer, entry))
+    except _CodeError:
+        return Verdict("unparsed", answer[:200], AS_CODE)
+    except Exception as error:  # some scores fail at what they cannot read
+        return Verdict("unparsed", answer[:200], f"reasoning-gym: {reason_of(error)}")
+    return Verdict("correct" if score >= 1 else "wrong", answer[:200], score=score)
+
+
+class _CodeError(BaseException):
+    """Passes the `except Exception` of a score."""
+
+
+class _Watch:
+    """Of this process, which cannot remove an audit hook."""
+
+    hooked = False
+    known: str | None = None
+    """The problem, while an answer to it is scored that may be code."""
+    source = ""
+    """What was compiled last."""
+
+
+@contextmanager
+def _watched(known: str | None) -> Generator[None]:
+    """Some scores call `eval` on the answer, or sympy's, which does. Run no code here but that of
+    files, and expressions of the problem that is `known`; None: whatever is called."""
+    if not _Watch.hooked:
+        sys.addaudithook(_audit)
+        _Watch.hooked = True
+    _Watch.known, _Watch.source = known, ""
+    try:
+        yield
+    finally:
+        _Watch.known = None
+
+
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+    if _Watch.known is None:
+        return
+    if event == "compile":
+        text: object = arguments[0]
+        _Watch.source = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+    elif event == "exec" and isinstance(code := arguments[0], CodeType):
+        typed = code.co_filename in ("", "<string>")
+        if typed and _Watch.source.strip() not in _Watch.known:
+            raise _CodeError

@@ -1,0 +1,139 @@
+"""The tasks `gym:NAME`: problems of a generator of reasoning-gym, drawn with one seed to train on
+and with another to hold out.
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from itertools import islice
+
+from ictcli.errors import UserError, install, reason_of
+from ictcli.recipe.generator import joined, parted
+from ictcli.rewards import find_verifier
+from ictcli.rewards.verifiers import LIBRARIES
+from ictcli.tasks.split import key_of
+from ictcli.tasks.task import BOXED, Domain, Task, with_train
+from ictcli.types import Problem
+
+HELDOUT_SEED = 1 << 31
+"""Seed of the held-out problems. Entry i of a generator is drawn with seed + i: those to train on
+have smaller ones."""
+BY_HASH = (
+    *("codeio", "isomorphic_strings", "knight_swap", "list_functions"),
+    *("polynomial_multiplication", "ransom_note", "word_ladder"),
+)
+"""Generators of version 0.1.25 that give other problems under another hash seed of Python."""
+LEAST = 8
+"""Problems to train on, and different ones, that a task has at least."""
+
+
+def is_installed() -> bool:
+    return find_spec(LIBRARIES["gym"]) is not None
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The different problems of a generator: to train on, those of the held-out part among them,
+    and held out."""
+
+    train: tuple[Problem, ...]
+    heldout: tuple[Problem, ...]
+    repeated: int
+    """Drawn again, and left out."""
+    seeds: dict[str, int]
+
+
+@lru_cache(maxsize=8)
+def draw(name: str) -> Drawn:
+    """`size` problems to train on; a quarter as many to hold out, of which so few are taken that
+    they cost no more than a quarter of those to train on. Always the same for a name with its
+    options and a version of the library. UserError if it cannot make them."""
+    if not is_installed():
+        raise UserError(
+            f"The task {name} needs reasoning-gym, which is not installed.", install("gym")
+        )
+    from ictcli.rewards.gym import options_of  # takes seconds
+
+    kind, options = parted(name)
+    seed, size = ({**options_of(kind), **options}[key] for key in ("seed", "size"))
+    if kind in BY_HASH and sys.flags.hash_randomization:
+        raise UserError(
+            f"The problems of gym:{kind} differ from process to process: they depend on Python's "
+            "hash seed.",
+            "export PYTHONHASHSEED=0 makes them the same",
+        )
+    if not (isinstance(seed, int) and isinstance(size, int)):
+        raise UserError(f"{name}: seed and size are whole numbers.", "task.seed=1 task.size=500")
+    if size < LEAST or not 0 <= seed <= HELDOUT_SEED - size:
+        raise UserError(
+            f"{name}: size is {LEAST} or more, and seed + size at most {HELDOUT_SEED}.",
+            "task.seed=1 task.size=500",
+        )
+    train = dict(_different(name, "train", seed, size))
+    drawn = _different(name, "heldout", HELDOUT_SEED, size // 4)
+    held: list[Problem] = []
+    shared = 0
+    for key, problem in drawn:
+        shared += key in train
+        if 4 * shared > len(train):
+            break
+        held.append(problem)
+    if len(train) < LEAST or not held:
+        raise UserError(
+            f"{name} makes only {len(train)} different problems.", f"ictcli tasks show gym:{kind}"
+        )
+    seeds = {"train": seed, "heldout": HELDOUT_SEED}
+    return Drawn(tuple(train.values()), tuple(held), size - len(train), seeds)
+
+
+def _different(name: str, part: str, seed: int, size: int) -> Iterator[tuple[str, Problem]]:
+    """The problems of a seed, each with its key and once. UserError if the generator fails, or its
+    problems have no text as answer."""
+    from ictcli.rewards.gym import generator
+
+    entries, seen = generator(name, seed, size), set[str]()
+    for i in range(size):
+        try:
+            entry = entries[i]
+        except Exception as error:
+            raise UserError(
+                f"{name} fails at its problem {i} of seed {seed}: {reason_of(error)}.",
+                "other options, or another generator: ictcli tasks ls",
+            ) from error
+        question, answer = entry["question"], entry["answer"]
+        if not (isinstance(question, str) and isinstance(answer, str) and answer.strip()):
+            raise UserError(
+                f"The problems of {name} have no text as their answer.", "ictcli tasks ls"
+            )
+        key = key_of(question)
+        if key not in seen:
+            seen.add(key)
+            columns = {"answer": answer, "metadata": entry["metadata"], "gym": name}
+            yield key, Problem(f"{part}-{i}", question, answer, columns=columns)
+
+
+def gym_task(name: str) -> Task:
+    """The task `gym:NAME:key=value:...`. UserError if there is none of that name, or the library is
+    missing."""
+    name = joined(*parted(name))
+    drawn = draw(name)
+    notes: list[str] = []
+    if drawn.repeated:
+        notes.append(
+            f"{drawn.repeated:,} of {drawn.repeated + len(drawn.train):,} problems drawn from "
+            f"{name} left out: they are repeated."
+        )
+    task = Task(
+        name,
+        Domain(find_verifier("gym"), BOXED),
+        lambda seed, step, n: [],
+        lambda n: [*islice(drawn.heldout, n)],
+        (*drawn.train, *drawn.heldout),
+        {"generator": name, "version": version("reasoning-gym"), "seeds": drawn.seeds},
+        tuple(notes),
+        left_out={"repeated": drawn.repeated} if drawn.repeated else {},
+    )
+    return with_train(task, drawn.train)

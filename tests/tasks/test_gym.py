@@ -1,0 +1,163 @@
+"""Tasks of reasoning-gym: the same problems for a seed, none of those held out to train on, and the
+library's own scores from our workers."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from ictcli.errors import UserError
+from ictcli.recipe import Recipe, load_recipe, to_toml
+from ictcli.recipe.generator import joined, parted
+from ictcli.rewards import Verdict
+from ictcli.rewards.verifiers import find_verifier
+from ictcli.tasks import find_benchmark, find_task
+from ictcli.tasks.gym import HELDOUT_SEED, draw
+from ictcli.tasks.prepare import described, heldout, task_of
+from ictcli.tasks.split import digest_of, key_of
+
+reasoning_gym = pytest.importorskip("reasoning_gym")
+KINDS = ["chain_sum", "spell_backward", "countdown:max_numbers=4", "number_sorting", "n_queens"]
+NAMES = [f"gym:{kind}:size=16" for kind in KINDS]
+SMALL = "gym:chain_sum:max_digits=1:max_terms=2:size=400"
+"""100 sums and 100 differences: fewer problems than are drawn."""
+
+
+def recipe(*settings: str) -> Recipe:
+    return load_recipe("grpo", ["model=builtin:chain", *settings])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_problems_are_the_library_s_own_for_the_recorded_seeds(name: str) -> None:
+    kind, options = parted(name)
+    task = find_task(name)
+    for problems, seed in ((task.train, 0), (task.heldout(4), HELDOUT_SEED)):
+        made = reasoning_gym.create_dataset(kind, **{**options, "seed": seed})
+        for problem in problems:
+            entry = made[int(problem.id.rpartition("-")[2])]
+            assert (problem.prompt, problem.gold) == (entry["question"], entry["answer"])
+    assert task.source["seeds"] == {"train": 0, "heldout": HELDOUT_SEED}
+    draw.cache_clear()
+    assert digest_of(find_task(name).train) == digest_of(task.train)
+
+
+def test_the_library_s_golds_get_1_in_a_worker_and_other_answers_its_own_score() -> None:
+    problems = [find_task(name).train[0] for name in NAMES]
+    texts = [f"So it is \\boxed{{{problem.gold}}}." for problem in problems]
+    domain = find_task(NAMES[0]).domain
+    assert [verdict.score for verdict in domain.judge(problems, texts)] == [1.0] * len(problems)
+    problem = problems[1]
+    half = f"\\boxed{{{problem.gold[:-1]}}}"
+    verdict, none = domain.judge([problem], [half, problem.gold])
+    score = reasoning_gym.get_score_answer_fn("spell_backward")
+    entry = {"question": problem.prompt, "answer": problem.gold, **problem.columns}
+    assert verdict == Verdict("wrong", problem.gold[:-1], score=score(problem.gold[:-1], entry))
+    assert 0 < verdict.reward < 1
+    assert none.status == "unparsed"
+
+
+def test_an_answer_at_which_a_score_fails_is_unparsed_and_others_are_judged() -> None:
+    task = find_task("gym:prime_factorization:size=16")
+    problem = task.train[0]
+    texts = [f"#### {answer}" for answer in ("many", problem.gold, "9" * 9_999 + "!")]
+    failed, right, long = task.domain.judge([problem], texts)
+    assert (failed.status, failed.failed, right.status) == ("unparsed", False, "correct")
+    assert long.status == "unparsed"
+
+
+@pytest.mark.parametrize("name", [NAMES[2], NAMES[4]])
+def test_no_answer_runs_as_code(name: str, tmp_path: Path) -> None:
+    task, mark = find_task(name), tmp_path / "mark"
+    code = f"__import__('pathlib').Path({str(mark)!r}).write_text('')"
+    listed = f"[[{code}]]"
+    verdicts = task.domain.judge(task.train[:1], [f"#### {code}", f"#### {listed}"])
+    assert not mark.exists()
+    assert [verdict.status for verdict in verdicts] == ["unparsed"] * 2
+
+
+def test_a_formula_is_computed() -> None:
+    problem = find_task(NAMES[2]).train[0]
+    verdict, wrong = find_task(NAMES[2]).domain.judge(
+        [problem], [f"\\boxed{{({problem.gold}) + 0 * 1}}", "\\boxed{1 + 1}"]
+    )
+    numbers = reasoning_gym.get_score_answer_fn("countdown")
+    entry = {"question": problem.prompt, "answer": problem.gold, **problem.columns}
+    assert verdict.score == numbers(f"({problem.gold}) + 0 * 1", entry)
+    assert wrong.score == numbers("1 + 1", entry) < 1
+
+
+def test_a_small_generator_holds_out_a_part_of_its_problems_and_trains_on_none_of_them() -> None:
+    run = recipe(f"task={SMALL}")
+    task = task_of(run)
+    train, held = ({key_of(p.prompt) for p in part} for part in (task.train, heldout(run, task)))
+    assert len(train) == len(task.train)
+    assert len(held) == len(task.heldout(1000)) > 8
+    assert not train & held
+    drawn = find_task(SMALL)
+    among = sum(key_of(problem.prompt) in held for problem in drawn.train)
+    assert task.left_out == {"repeated": 400 - len(drawn.train), "held_out": among}
+    assert 4 * among <= len(drawn.train)
+    assert described(task, heldout(run, task))["version"]
+
+
+def test_more_problems_to_train_on_leave_the_held_out_ones_as_they_are() -> None:
+    few, more = (find_task(f"gym:spell_backward:size={size}").heldout(100) for size in (64, 256))
+    assert [p.prompt for p in few] == [p.prompt for p in more][: len(few)]
+    other = find_task("gym:spell_backward:size=64:seed=5")
+    assert [p.prompt for p in other.heldout(9)] == [p.prompt for p in few][:9]
+    assert other.train[0] != find_task("gym:spell_backward:size=64").train[0]
+
+
+def test_options_are_keys_or_part_of_the_name_and_a_recipe_reads_back_equal(tmp_path: Path) -> None:
+    typed = recipe("task.max_terms=3", "task=gym:chain_sum", "task.min_terms=2")
+    assert typed.task == "gym:chain_sum:max_terms=3:min_terms=2"
+    assert recipe("task=gym:chain_sum:min_terms=2", "task.max_terms=3") == typed
+    file = tmp_path / "r.toml"
+    file.write_text(to_toml(typed))
+    assert load_recipe(file) == typed
+    file.write_text(to_toml(typed).replace(f'"{typed.task}"', '{name = "gym:chain_sum"}'))
+    assert load_recipe(file, ["task.max_terms=3", "task.min_terms=2"]) == typed
+    assert load_recipe(file, ["task=gym:gcd"]).task == "gym:gcd"
+    assert find_benchmark("gym:chain_sum:min_terms=2:max_terms=3").name == typed.task
+
+
+@pytest.mark.parametrize("value", [1, -2.5, True, "a b", "3", "a:b=1", ["+", "-"], 'x"'])
+def test_the_name_of_a_task_keeps_its_options(value: object) -> None:
+    name = joined("some_kind", {"one": value, "two": 2})
+    assert parted(name) == ("some_kind", {"one": value, "two": 2})
+
+
+SENTENCES = {
+    "gym:chain_su": "reasoning-gym has no generator 'chain_su' (did you mean chain_sum?).",
+    "gym:chain_sum:min_term=2": "no option 'min_term' (did you mean min_terms?)",
+    "gym:chain_sum:min_terms=9": "does not take these options: max_terms must be >= min_terms.",
+    "gym:graph_color:size=8": "have no text as their answer.",
+    "gym:composite": "does not take these options",
+    "gym:chain_sum:size=1": "size is 8 or more",
+    "gym:word_ladder": "depend on Python's hash seed.",
+}
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_what_cannot_be_made_is_refused_in_a_sentence(name: str) -> None:
+    with pytest.raises(UserError) as caught:
+        find_task(name)
+    assert SENTENCES[name] in caught.value.message
+    if "min_term=" in name:
+        assert "min_terms=2, max_terms=6, " in str(caught.value.hint)
+
+
+def test_a_task_without_options_says_so() -> None:
+    with pytest.raises(UserError, match="The task chain has no option 'max_terms'"):
+        recipe("task=chain", "task.max_terms=3")
+
+
+def test_a_missing_library_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw.cache_clear()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("ictcli.tasks.gym.find_spec", lambda name: None)
+    with pytest.raises(UserError, match="needs reasoning-gym, which is not installed") as caught:
+        find_task("gym:gcd")
+    assert "[gym]" in str(caught.value.hint)
+    with pytest.raises(UserError, match="gym is not installed"):
+        find_verifier("gym")
