@@ -260,7 +260,6 @@ OTHERS = {
 
 
 _PLAINLY = {
-    "tuple_type": "input should be a list, in square brackets",
     "dict_type": "input should be a method's name, or a table with one",
     "model_type": "input should be a table; set the keys in it",
 }

@@ -25,7 +25,7 @@ OVERRIDES = [
     (["temperature=0"], "temperature = 0: input should be greater than 0"),
     (["eval.k=[0]"], "every k must lie in 1..n = 4"),
     (["eval.k=[1,1]"], "no k may stand there twice"),
-    (["eval.k=4"], "eval.k = 4: input should be a list, in square brackets"),
+    (["eval.k=x"], "eval.k.0 = 'x': input should be a valid integer"),
     (["checkpoint=3"], "checkpoint = 3: input should be a table"),
     (["keep.x=3"], "keep in 'keep.x=3' is a value, not a table"),
     (["=3"], "'=3' is not of the form key=value"),
