@@ -120,6 +120,7 @@ def gather(
             *notes.of_crashes(crashed, seeds),
             *shared.failed,
             *missing,
+            *notes.of_seeds(seeds),
             *notes.of_controls(controls, alike),
             *notes.notes_of(plan, variants, scores, base, tuned),
         ],

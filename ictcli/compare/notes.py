@@ -150,12 +150,16 @@ def notes_of(
                 f"{first} and {second} have no seed that both finished: nothing is said of their "
                 "difference."
             )
-    if len(next(iter(next(iter(scores.values())).values()))) == 2:
-        notes.append(
-            "Two seeds hardly show how runs vary, so intervals over seeds are as wide as they are; "
-            "a third one narrows them much."
-        )
     return notes
+
+
+def of_seeds(seeds: Sequence[int]) -> list[str]:
+    """Why intervals over two seeds are of no use."""
+    wide = (
+        "Two seeds hardly show how runs vary: intervals over seeds are very wide for that reason, "
+        "and a third seed makes them several times narrower."
+    )
+    return [wide] * (len(seeds) == 2)
 
 
 def of_crashes(crashed: Crashed, seeds: Sequence[int]) -> list[str]:

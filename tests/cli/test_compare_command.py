@@ -80,6 +80,7 @@ def test_repeated_it_trains_nothing_again_and_its_tables_name_methods_and_interv
     short = whole.run("whole", form="")
     rows = [line.split()[0] for line in short.out.splitlines() if line.strip()]
     assert rows == ["method", "before", *METHODS] and "of the paper's claims" in short.err
+    assert "note: Two seeds hardly show" in " ".join(short.err.split())
     ended = whole.run("whole", "--details", form="")
     assert ended.code == 0 and whole.numbers("whole") == before
     assert ended.err.count("finished before") == 4 and "step " not in ended.err
