@@ -30,7 +30,7 @@ class Table(BaseModel):
         """A list may be given as one value alone, or as text with commas between."""
         kind = cls.model_fields[info.field_name or ""].annotation
         is_list = tuple in map(get_origin, (kind, *get_args(kind)))
-        if not is_list or isinstance(value, list | tuple | None):
+        if not is_list or value is None or type(value) in (list, tuple):
             return value
         return [*map(toml_value, value.split(","))] if isinstance(value, str) else [value]
 

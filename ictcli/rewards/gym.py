@@ -10,7 +10,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any, cast
 
-from reasoning_gym import factory
+from reasoning_gym import factory  # pyright: ignore[reportMissingTypeStubs]
 
 from ictcli.errors import UserError, nearest, reason_of
 from ictcli.recipe.generator import GYM, parted

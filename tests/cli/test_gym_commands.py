@@ -3,6 +3,7 @@
 import importlib.util
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from processes import Ended, Processes
@@ -17,7 +18,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The model of docs/gym.md, taught for one step."""
     spec = importlib.util.spec_from_file_location("base_model", EXAMPLE / "base_model.py")
     assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     folder = tmp_path_factory.mktemp("gym") / "base"
     module.STEPS, module.DRAWN = 1, 100
