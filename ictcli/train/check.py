@@ -105,6 +105,8 @@ class Tried:
     """Why answers are unparsed or timed out, the most frequent reason first."""
     unparsed: tuple[str, ...]
     """The first such answers."""
+    room: int
+    """Tokens that the model's context leaves to a response after the longest prompt."""
     load_s: float
     time: TimeEstimate
 
@@ -200,6 +202,7 @@ def _try(
         rewards={name: mean_reward(its) for name, its in own.parts.items()},
         reasons=dict(Counter(reason for reason, _ in lost).most_common()),
         unparsed=tuple(text for _, text in lost[:SHOWN]),
+        room=engine.context - longest,
         load_s=load_s,
         time=_time(recipe, part, len(own.texts) + len(batch.redrawn), sample_s, update_s),
     )
@@ -275,8 +278,10 @@ def _verdict(
         return True, f"Train: {counts}, and so something to learn from.", ()
     begin = "Not yet: " + (f"only {counts}" if groups.with_signal else f"no group has {signal}")
     if 2 * sampled.truncated >= sampled.total:
-        more = f"max_tokens={2 * recipe.max_tokens}"
-        return False, f"{begin}, as most answers are cut at max_tokens.", (more,)
+        begin += ", as most answers are cut at max_tokens"
+        if tried.room <= recipe.max_tokens:
+            return False, f"{begin}, and the model's context has no room for longer ones.", ()
+        return False, f"{begin}.", (f"max_tokens={min(2 * recipe.max_tokens, tried.room)}",)
     if 2 * sampled.unparsed >= sampled.total and recipe.sft.data:
         first = "most answers cannot be read yet. Supervised steps come first, and may teach it"
         return True, f"Train: {first}; the evaluation step-000000 will tell.", ()
