@@ -11,6 +11,7 @@ from ictcli.recipe.data import Example
 from ictcli.rewards import Judge, Limits, Verifier, find_verifier
 from ictcli.rewards.grading import NOT_PASSED
 from ictcli.seeds import generator
+from ictcli.tables.numbers import counted
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.registry import find_benchmark, find_task
 from ictcli.tasks.sft import read_examples
@@ -76,7 +77,7 @@ def _with_sft(recipe: Recipe, task: Task) -> Task:
             f"Every example of {name} is a held-out problem, so none is left to train on.",
             "eval.bench=... other problems to evaluate on, or other examples",
         )
-    note = f"{name}: {len(kept):,} examples for supervised steps"
+    note = f"{name}: {counted(len(kept), 'example')} for supervised steps"
     if out := len(examples) - len(kept):
         note += f"; {out:,} more are held-out problems, and are left out"
     return replace(task, sft=kept, notes=(*task.notes, *notes, f"{note}."))

@@ -1,5 +1,6 @@
 """Examples to train on before reinforcement learning: prompts with the responses to give."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -41,6 +42,16 @@ def read_examples(
     without a response are left out; UserError for the first where they are more than `MOST_LOST`,
     or where a named column is missing.
     """
+    try:
+        return _read(name, columns, hub, usual)
+    except UserError as error:  # its hint names keys of the data to train on
+        hint = re.sub(r"\b(?:columns|hub)\.", r"sft.\g<0>", error.hint)
+        raise UserError(error.message, hint) from error
+
+
+def _read(
+    name: str, columns: ColumnSettings, hub: HubSettings, usual: ColumnSettings | None
+) -> tuple[list[Problem], tuple[str, ...]]:
     rows = read_rows(name, hub)
     columns = known_columns(name, rows, columns, usual)
     choice = have_choices(rows, columns.choices or "choices")
@@ -122,9 +133,9 @@ def fitted_examples(engine: Engine, task: Task, max_tokens: int) -> Task:
     if not out.any():
         return task
     words = (
-        f"{out.sum():,} of {len(out):,} examples of sft.data do not fit: {unread.sum():,} have "
-        f"characters that the tokenizer loses, the others more tokens than max_tokens = "
-        f"{max_tokens} or the context allow"
+        f"{out.sum():,} of {len(out):,} examples of sft.data do not fit ({unread.sum():,} for "
+        f"characters that the tokenizer loses, {(out & ~unread).sum():,} for more tokens than "
+        f"max_tokens = {max_tokens} or the context allow)"
     )
     if out.sum() > MOST_LOST * len(out):
         raise UserError(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from test_prompt_tokens import EOS, tokenizer_of
 
+from ictcli.errors import UserError
 from ictcli.recipe.data import ColumnSettings, HubSettings, PromptSettings
 from ictcli.tasks import Domain, find_benchmark
 from ictcli.tasks.prompts import tokens_of
@@ -69,3 +70,11 @@ def test_a_response_ends_once_and_stands_where_the_template_has_it(template: str
         both = [*tokens_of(tokenizer, example, domain, PromptSettings())[1], *ids]
         expected = tokenizer(str(whole), add_special_tokens=False)["input_ids"]
         assert both == list(expected)[: len(both)]
+
+
+def test_hints_name_the_keys_of_the_examples(tmp_path: Path) -> None:
+    path = tmp_path / "blank.jsonl"
+    path.write_text('{"prompt": "2+2?", "response": ""}\n')
+    with pytest.raises(UserError, match="no response") as caught:
+        read_examples(str(path), ColumnSettings(), HubSettings())
+    assert caught.value.hint.startswith("sft.columns.response=")
