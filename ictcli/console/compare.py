@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.report import lead, study, tables, token_tables, words
-from ictcli.compare.report.drawing import looks_of
+from ictcli.compare.report.drawing import Looks, looks_of
 from ictcli.compare.time_estimate import ComparisonEstimate, RunEstimate
 from ictcli.compare.variants import STOPPED
 from ictcli.console.plain import narrate, narrate_paragraph
@@ -55,7 +55,7 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool, details: bool
         print_json(result.model_dump(mode="json"))
         return
     looks, _ = looks_of(result.variants)
-    print_noted(tables.summary(result, looks), *(_details(result) if details else ()))
+    print_noted(tables.summary(result, looks), *(_details(result, looks) if details else ()))
     for line in result.failed:
         narrate(f"failed: {line}")
     for line in result.notes:
@@ -64,8 +64,8 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool, details: bool
     narrate("", f"runs: {folder}", f"report: {folder / 'report.html'}")
 
 
-def _details(result: Comparison) -> list[Table]:
-    looks, _ = looks_of(result.variants)
+def _details(result: Comparison, looks: Looks) -> list[Table]:
+    """What was kept, the differences and the verdicts."""
     answer: list[Table] = []
     if result.forks:
         answer.append(token_tables.forks(result, looks))

@@ -23,7 +23,7 @@ from ictcli.compare.comparison import CURVES, Comparison
 from ictcli.compare.crossed import LEVEL
 from ictcli.compare.efficiency import LEAST_ERRORS, LEAST_GAIN
 from ictcli.compare.entropy_claims import ERROR_BELOW, PEARSON_ABOVE
-from ictcli.compare.report import figures, tables, token_tables, words
+from ictcli.compare.report import figures, made_tables, tables, token_tables, words
 from ictcli.compare.report.drawing import looks_of
 from ictcli.compare.statistics import BEFORE, MARGIN, RESAMPLES
 from ictcli.compare.variants import STOPPED
@@ -36,6 +36,7 @@ Kind = Literal["html", "md"]
 KINDS: tuple[Kind, Kind] = ("html", "md")
 GIVEN = {
     "tables": tables,
+    "made": made_tables,
     "tokens": token_tables,
     "figures": figures,
     "words": words,
