@@ -2,10 +2,10 @@
 
 import click
 
-from ictcli.cli import JSON, candidates, help_without_command
+from ictcli.cli import JSON, Group, candidates, help_without_command
 
 
-@click.group("tasks", invoke_without_command=True)
+@click.group("tasks", cls=Group, invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """List the tasks and benchmarks that have names, and show a problem of one."""

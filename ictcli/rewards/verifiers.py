@@ -84,11 +84,21 @@ class Verifier:
         return self.golds is None or self.golds(gold)
 
 
+@dataclass(frozen=True)
+class Extra:
+    """A verifier that needs the extra of its name: where it is, and what that installs."""
+
+    place: str
+    library: str
+    boxed: bool = False
+    """As `Verifier.boxed`."""
+
+
 VERIFIERS: dict[str, Verifier] = {}
-OPTIONAL = {"math-verify": "ictcli.rewards.public:math_verify", "gym": "ictcli.rewards.gym:scores"}
-"""Where the verifiers are that need the extra of their name."""
-LIBRARIES = {"math-verify": "math_verify", "gym": "reasoning_gym"}
-"""What these extras install."""
+OPTIONAL = {
+    "math-verify": Extra("ictcli.rewards.public:math_verify", "math_verify"),
+    "gym": Extra("ictcli.rewards.gym:scores", "reasoning_gym", boxed=True),
+}
 
 
 def register_verifier(
@@ -202,12 +212,12 @@ def find_verifier(name: str) -> Verifier:
     if there is none."""
     if name in VERIFIERS:
         return VERIFIERS[name]
-    if name in OPTIONAL:
-        if importlib.util.find_spec(LIBRARIES[name]) is None:
+    if extra := OPTIONAL.get(name):
+        if importlib.util.find_spec(extra.library) is None:
             raise UserError(
                 f"The verifier {name} is not installed.", f'pip install "ictcli[{name}]"'
             )
-        return replace(find_verifier(OPTIONAL[name]), name=name, boxed=name == "gym")
+        return replace(find_verifier(extra.place), name=name, boxed=extra.boxed)
     place, colon, function = name.rpartition(":")
     if colon and place:
         return from_source(place, function)

@@ -13,7 +13,7 @@ from itertools import islice
 from ictcli.errors import UserError, install, reason_of
 from ictcli.recipe.generator import joined, parted
 from ictcli.rewards import find_verifier
-from ictcli.rewards.verifiers import LIBRARIES
+from ictcli.rewards.verifiers import OPTIONAL
 from ictcli.tasks.split import key_of
 from ictcli.tasks.task import BOXED, Domain, Task, with_train
 from ictcli.types import Problem
@@ -31,7 +31,7 @@ LEAST = 8
 
 
 def is_installed() -> bool:
-    return find_spec(LIBRARIES["gym"]) is not None
+    return find_spec(OPTIONAL["gym"].library) is not None
 
 
 @dataclass(frozen=True)
