@@ -31,7 +31,7 @@ LOGP = "logp"
 """Log-probabilities of the tokens, among what `Engine.score` gives."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Problem:
     """A prompt with its checkable answer. `prompt` is the question alone, before any template;
     `choices` are the texts of (A), (B), ... where there are some, and `gold` is then a letter.
