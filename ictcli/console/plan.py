@@ -37,11 +37,14 @@ def plan(
         }
         print_json(fields)
         return
+    again, sft = recipe.sampling.redraw, recipe.sft
+    redrawn = f", {again + 1} times as many where groups are drawn again" if again else ""
+    first = f" after {sft.steps} supervised steps of {sft.batch} examples" if sft.data else ""
     narrate_paragraph(
         f"plan: {recipe.steps} steps of {recipe.prompts} prompts x {recipe.group} rollouts "
         f"({rollouts} rollouts, at most {rollouts * recipe.max_tokens:,} "
-        f"response tokens a step), "
-        f"{updates} optimiser update{'s' * (updates > 1)} a step, method {recipe.label}.",
+        f"response tokens a step{redrawn}), "
+        f"{updates} optimiser update{'s' * (updates > 1)} a step, method {recipe.label}{first}.",
     )
     if memory.estimate:
         _print_estimate(memory.estimate)
@@ -64,8 +67,9 @@ def _print_time(recipe: Recipe, costs: RunCosts | None) -> None:
         return
     estimate = costs.time(recipe)
     whole = duration(costs.load + estimate.seconds)
+    more = " Supervised steps are not in it." if recipe.sft.data else ""
     narrate_paragraph(
-        f"time: about {whole}: {duration(costs.load)} to load, {estimate.parts()}. {TIMED}"
+        f"time: about {whole}: {duration(costs.load)} to load, {estimate.parts()}. {TIMED}{more}"
     )
 
 
