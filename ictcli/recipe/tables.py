@@ -246,6 +246,8 @@ class AlarmSettings(Table):
     """Mean entropy H1 over three times its value at the first step."""
     no_signal: Literal["warn", "stop", "off"] = "warn"
     """Five steps in a row in which the rewards of every group are equal: nothing is learned."""
+    sampler: Literal["warn", "stop", "off"] = "warn"
+    """A token of which log pi differs by more than 2 nats from that of engine.sampler = int8."""
     nonfinite: Literal["warn", "stop", "off"] = "warn"
     """Loss or gradient not finite. The rest of that step's updates is skipped; the third such step
     in a row always stops the run."""
