@@ -6,10 +6,11 @@
 A random model of Qwen2.5-0.5B's shape in float32, LoRA of rank 16 on all linear layers of its
 blocks (`--full`: all weights); a step is 2 prompts x 4 rollouts x 64 tokens, none of which ends
 early: sampling, then one update. Ours takes ICT's statistics while it samples, and trains the 10 %
-it selects, or all (`--dense`), and may sample in 8 bits (`--int8`). TRL trains all, without a reference (beta = 0). `--beside` runs ours
-of another checkout too. Each program is a process of its own with one thread; they take turns, and
-the first turn warms up. Wall and CPU seconds of all turns: on a busy machine go by the latter, on a
-GPU (`bench/gpu.py`) by the former. Compare ratios, never the seconds of two machines.
+it selects, or all (`--dense`), and may sample in 8 bits (`--int8`). TRL trains all, without a
+reference (beta = 0). `--beside` runs ours of another checkout too. Each program is a process of its
+own with one thread; they take turns, and the first turn warms up. Wall and CPU seconds of all
+turns: on a busy machine go by the latter, on a GPU (`bench/gpu.py`) by the former. Compare ratios,
+never the seconds of two machines.
 """
 
 import argparse
