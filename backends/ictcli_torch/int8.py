@@ -9,6 +9,7 @@ rounded model is another policy than the one that is trained:
 import contextlib
 from collections.abc import Generator
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -52,7 +53,8 @@ class Rounded:
 def rounded(model: nn.Module) -> Generator[None]:
     """Within, every linear layer but those of adapters multiplies in 8 bits. A weight that no
     update changes is rounded once, and kept."""
-    layers: list[nn.Linear] = []
+    layers: list[Any] = []
+    layer: Any
     try:
         for name, layer in model.named_modules():
             if not isinstance(layer, nn.Linear) or "lora_" in name:

@@ -24,7 +24,7 @@ MOST_K = 256
 
 JUDGING = ("verifier", "pattern", "timeout", "memory")
 OF_TRAINING = (
-    *("prompt.shots", "prompt.max_tokens", "sampling.redraw"),
+    *("prompt.shots", "prompt.max_tokens", "sampling.redraw", "engine.sampler"),
     *(f"reward.{name}" for name in RewardSettings.model_fields if name not in JUDGING),
 )
 """Keys of the tables below that only training reads."""
