@@ -9,6 +9,7 @@ from ictcli.errors import UserError
 from ictcli.planning.advice import MemoryCheck
 from ictcli.planning.estimate import MARGIN, SIZES, GpuPlan, MemoryEstimate
 from ictcli.recipe import Recipe
+from ictcli.tables.numbers import counted
 from ictcli.tasks.prepare import task_of
 from ictcli.text import duration
 from ictcli.train.costs import RunCosts
@@ -39,7 +40,10 @@ def plan(
         return
     again, sft = recipe.sampling.redraw, recipe.sft
     redrawn = f", {again + 1} times as many where groups are drawn again" if again else ""
-    first = f" after {sft.steps} supervised steps of {sft.batch} examples" if sft.data else ""
+    first = ""
+    if sft.data:
+        of = counted(sft.batch, "example")
+        first = f" after {counted(sft.steps, 'supervised step')} of {of}"
     narrate_paragraph(
         f"plan: {recipe.steps} steps of {recipe.prompts} prompts x {recipe.group} rollouts "
         f"({rollouts} rollouts, at most {rollouts * recipe.max_tokens:,} "
