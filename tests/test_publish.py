@@ -23,7 +23,7 @@ def test_classifiers_name_the_pythons_that_are_tested() -> None:
 
 
 def test_workflows_say_what_they_were_not_tried_with() -> None:
-    for name in ("tests", "docs", "release"):
+    for name in ("tests", "bounds", "docs", "release"):
         assert "# " in WORKFLOWS[name] and "Not tried:" in WORKFLOWS[name].split("\nname:")[0]
 
 

@@ -139,7 +139,7 @@ def build_engine(
             if launch:  # rank 0's, which has the other ranks build theirs
                 backend = brought_by(name, "ictcli.ranks")
                 build = partial(distributed.lead, backend.communicator(), backend.build)
-    except ImportError as error:
+    except (ImportError, AttributeError) as error:  # another version's name is an attribute, too
         raise EngineMissingError(
             f"The {name} engine is installed but does not import: {error}.",
             install(name),
