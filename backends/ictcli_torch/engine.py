@@ -13,11 +13,12 @@ import transformers
 from safetensors.torch import save_file
 
 from ictcli.engine.core import EngineCore
+from ictcli.engine.dtype import choose_kernels
 from ictcli.engine.lengths import read_lengths
 from ictcli.engine.models import loading, name_end_token, older_names, stop_ids
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
-from .cpu import arranged
+from .cpu import arranged, pack
 from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
 from .dense import DenseDecoder, is_dense
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
@@ -69,6 +70,9 @@ class TorchEngine(EngineCore):
         self.mixes_lengths = takes_positions(self.model)
         self.adapt(adapters)
         self.optimizer = self.make_optimizer(optimizer) if optimizer else None
+        self.frozen = self.optimizer is None or self.adapted is not None
+        if self.optimizer and self.frozen and not settings.gradient_checkpointing:
+            pack(self.model)
         self.compiled = (
             self.device.type == "cuda" and settings.compile != "off" and has_fixed_step(self.model)
         )
@@ -91,6 +95,7 @@ class TorchEngine(EngineCore):
             "device_name": name,
             "dtype": str(self.model.dtype).removeprefix("torch."),
             "threads": torch.get_num_threads(),
+            "kernels": choose_kernels(self.settings.kernels) if self.device.type == "cpu" else "",
             "compiled": self.compiled,
             "bits": [4] if self.settings.load_in_4bit else [],
             "parameters": self.model.num_parameters() - adapters,
@@ -113,6 +118,8 @@ class TorchEngine(EngineCore):
 
                 stack.enter_context(merged.sampling(self.model))
             if tokens >= WORTH_ARRANGING and not self.settings.gradient_checkpointing:
+                if self.frozen:
+                    pack(self.model)
                 stack.enter_context(arranged(self.model))
             yield
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ictcli.errors import UserError
 
 from .adapter import NAME
-from .cpu import OneDnnLinear
+from .cpu import LargeLinear
 
 
 @contextlib.contextmanager
@@ -65,7 +65,8 @@ def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
             weight *= _stretch(module, weight)[:, None]
     out, inputs = weight.shape
     plain = nn.Linear(inputs, out, bias=False, device="meta")
-    plain.__class__ = OneDnnLinear if isinstance(base, OneDnnLinear) else nn.Linear
+    if isinstance(base, LargeLinear):
+        plain.__class__, plain.kernels = LargeLinear, base.kernels
     plain.weight = nn.Parameter(weight.detach().to(dtype), requires_grad=False)
     plain.bias = base.bias
     if isinstance(module, LoraLayer) and module.lora_bias[NAME]:
