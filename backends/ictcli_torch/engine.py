@@ -4,7 +4,7 @@ import contextlib
 import copy
 import json
 from collections.abc import Generator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +70,10 @@ class TorchEngine(EngineCore):
         self.mixes_lengths = takes_positions(self.model)
         self.adapt(adapters)
         self.optimizer = self.make_optimizer(optimizer) if optimizer else None
+        self.pack = cache(partial(pack, self.model))  # once
         self.frozen = self.optimizer is None or self.adapted is not None
         if self.optimizer and self.frozen and not settings.gradient_checkpointing:
-            pack(self.model)
+            self.pack()
         self.compiled = (
             self.device.type == "cuda" and settings.compile != "off" and has_fixed_step(self.model)
         )
@@ -119,7 +120,7 @@ class TorchEngine(EngineCore):
                 stack.enter_context(merged.sampling(self.model))
             if tokens >= WORTH_ARRANGING and not self.settings.gradient_checkpointing:
                 if self.frozen:
-                    pack(self.model)
+                    self.pack()
                 stack.enter_context(arranged(self.model))
             yield
 
