@@ -71,7 +71,7 @@ class TorchEngine(EngineCore):
         self.adapt(adapters)
         self.optimizer = self.make_optimizer(optimizer) if optimizer else None
         self.pack = cache(partial(pack, self.model))  # once
-        self.frozen = self.optimizer is None or self.adapted is not None
+        self.frozen = (not optimizer or self.adapted is not None) and not settings.shard
         if self.optimizer and self.frozen and not settings.gradient_checkpointing:
             self.pack()
         self.compiled = (
