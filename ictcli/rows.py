@@ -100,23 +100,30 @@ def read_file(name: str) -> Rows:
     try:
         if not path.exists():
             raise UserError(f"There is no data file {name}.", f"give the path of {KINDS}")
+        if path.is_dir():
+            raise UserError(
+                f"{name} is a folder, and none that save_to_disk of datasets wrote.",
+                f"give the path of {KINDS}",
+            )
         content = read_bytes(path, LARGEST)
     except UnreadableError:
         raise
     except OSError as error:
         raise UserError(f"{name} cannot be read: {error.strerror}.", "check the file") from error
+    source = {"file": path.name, "sha256": hashlib.sha256(content).hexdigest()}
     if name.lower().endswith(".parquet"):
         rows = list(_parquet(name, content))
     else:
         try:
             text = content.decode("utf-8-sig")
+            del content
         except UnicodeDecodeError as error:
             raise UserError(f"{name} is not UTF-8: {error}.", "save it as UTF-8") from error
         kind = {".csv": _csv, ".json": _json}.get(path.suffix.lower(), _jsonl)
         rows = list(kind(name, text))
     if not rows:
         raise UserError(f"The data set {name} is empty.", "give it one problem a line at least")
-    return Rows(rows, {"file": path.name, "sha256": hashlib.sha256(content).hexdigest()})
+    return Rows(rows, source)
 
 
 def _json(name: str, text: str) -> Iterator[Row]:
@@ -145,11 +152,11 @@ def _row(source: str, number: int, row: Any) -> Row:
 
 
 def _jsonl(name: str, text: str) -> Iterator[Row]:
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
+    for number, line in enumerate(re.finditer(r".*\n?", text), 1):  # no second copy of the text
+        if not line[0].strip():
             continue
         try:
-            row = parse_json(line, parse_int=_integer)
+            row = parse_json(line[0], parse_int=_integer)
         except ValueError as error:
             where = f"{name}, line {number}"
             raise UserError(f"{where} is not JSON: {error}.", "one object a line") from error

@@ -31,7 +31,7 @@ LOGP = "logp"
 """Log-probabilities of the tokens, among what `Engine.score` gives."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Problem:
     """A prompt with its checkable answer. `prompt` is the question alone, before any template;
     `choices` are the texts of (A), (B), ... where there are some, and `gold` is then a letter.
@@ -66,6 +66,8 @@ class Sampling:
     top_p: float = 1.0
     top_k: int = 0
     stop_ids: tuple[int, ...] = ()
+    rounded: bool = False
+    """From the model's weights rounded to 8 bits (`engine.sampler`)."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ class UpdateReport:
     kl: float
     """Mean k3 estimate of KL(pi || reference); 0 without a reference."""
     ratio_gap: float
-    """Largest |log pi - log pi_old|."""
+    """Largest |log pi - log pi_old|, or of what sampled where that is another policy."""
     logp: FloatArray
     """(B, T) float32 log pi of this pass, at the sampling temperature, where evaluated; else 0."""
     tokens: int

@@ -96,7 +96,7 @@ class MlxEngine(EngineCore):
         return adapter
 
     @contextlib.contextmanager
-    def for_sampling(self, tokens: int) -> Generator[None]:
+    def for_sampling(self, tokens: int, *, rounded: bool) -> Generator[None]:
         """Adapters of a float32 model are fused: an adapted layer is five kernels, a plain one is
         one. In 16 bits the sum would be rounded, and an adapter's first steps lost."""
         exact = model_dtype(self.model) == mx.float32 and not is_quantised(self.model)

@@ -18,6 +18,7 @@ from ictcli.engine.lengths import read_lengths
 from ictcli.engine.models import loading, name_end_token, older_names, stop_ids
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
+from . import int8
 from .cpu import arranged, pack
 from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
 from .dense import DenseDecoder, is_dense
@@ -112,13 +113,15 @@ class TorchEngine(EngineCore):
         return adapter
 
     @contextlib.contextmanager
-    def for_sampling(self, tokens: int) -> Generator[None]:
+    def for_sampling(self, tokens: int, *, rounded: bool) -> Generator[None]:
         with contextlib.ExitStack() as stack:
             if self.adapted is not None:
                 from . import merged
 
                 stack.enter_context(merged.sampling(self.model))
-            if tokens >= WORTH_ARRANGING and not self.settings.gradient_checkpointing:
+            if rounded:
+                stack.enter_context(int8.rounded(self.model))
+            elif tokens >= WORTH_ARRANGING and not self.settings.gradient_checkpointing:
                 if self.frozen:
                     self.pack()
                 stack.enter_context(arranged(self.model))

@@ -54,6 +54,11 @@ def held(work: Workload) -> Parts:
     if work.recipe.engine.load_in_4bit:
         s = work.shape
         parts["weights"] = NF4 * s.layers * s.block + work.width * (s.embeddings + s.vectors)
+    if work.recipe.engine.rounded:
+        s = work.shape
+        parts["rounded weights"] = (
+            s.layers * sum(a * b for a, b in s.linears.values()) + s.embedding
+        )
     shards, spread = work.layout.shards, ["weights"]
     if shards > 1 and not work.recipe.adapters:  # the parts are float32, and their own masters
         parts |= {"weights": work.shape.weights(4), "float32 masters": 0}

@@ -118,6 +118,11 @@ TERMS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
 log pi, log pi_old and the `Term.target`, (N,) each."""
 TARGET = ".target"
 """After a term's name: its target, among the arrays of `policy_loss`."""
+SAMPLER = "sampler"
+"""Among the arrays of `policy_loss`: log pi of what sampled, where that is another policy."""
+SAMPLER_CAP = 2.0
+"""Of pi_old / pi_sampler, the weight of a token that another policy sampled (truncated importance
+sampling, Ionides 2008)."""
 SEQUENCE = "sequence"
 """Among the arrays of `policy_loss`: the mean of log pi - log pi_old over the trained tokens of the
 token's response. exp of it is the ratio of GSPO (arXiv 2507.18071, Eq. 7)."""
@@ -143,6 +148,8 @@ def policy_loss(
         now = terms[SEQUENCE] + (logp - xp.stop_gradient(logp))
         before = xp.zeros_like(logp)
     psi = surrogate(xp, now, before, terms["advantage"], objective)
+    if SAMPLER in terms:
+        psi = psi * xp.clip(xp.exp(old - terms[SAMPLER]), 0.0, SAMPLER_CAP)
     divergence = xp.zeros_like(logp)
     if "reference" in terms:
         divergence = k3(xp, logp, terms["reference"])

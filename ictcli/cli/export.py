@@ -52,6 +52,7 @@ def command(
     from ictcli.console import narrate, output, warn_altered
     from ictcli.errors import UserError
     from ictcli.export import make
+    from ictcli.export.modelfile import ollama_name
     from ictcli.export.push import open_repository, push
     from ictcli.runs import is_run
     from ictcli.runs.list import find_run
@@ -92,6 +93,7 @@ def command(
     if repo:
         narrate(f"pushed: {push(hub, made, repo, public=public)}")
     if layout == "ollama":
-        narrate(f"next: ollama create {shell_word(run.name)} -f {shell_word(made / 'Modelfile')}")
+        name = ollama_name(run.name, trained.step)
+        narrate(f"next: ollama create {name} -f {shell_word(made / 'Modelfile')}")
     elif layout != "gguf" and (evaluation := evaluation_command(run, made)):
         narrate(f"next: {evaluation}")

@@ -19,18 +19,13 @@ def ls(as_json: bool) -> None:
 
     The problems of a file, a folder or any data set of the hub are a task too.
     """
-    from ictcli.console import narrate
-    from ictcli.console.table import print_json, print_table
+    from ictcli.console import narrate, print_records
     from ictcli.errors import install
-    from ictcli.tables import text_table
     from ictcli.tasks.gym import is_installed
     from ictcli.tasks.list import named
 
     rows = [{"task": task.name, "for": task.use, "about": task.about} for task in named()]
-    if as_json:
-        print_json(rows)
-    else:
-        print_table(text_table(rows))
+    print_records(rows, as_json=as_json)
     if not is_installed():
         narrate(f"{install('gym')} adds the tasks gym:NAME: the generators of reasoning-gym")
 

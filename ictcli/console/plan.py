@@ -9,6 +9,7 @@ from ictcli.errors import UserError
 from ictcli.planning.advice import MemoryCheck
 from ictcli.planning.estimate import MARGIN, SIZES, GpuPlan, MemoryEstimate
 from ictcli.recipe import Recipe
+from ictcli.tables.numbers import counted
 from ictcli.tasks.prepare import task_of
 from ictcli.text import duration
 from ictcli.train.costs import RunCosts
@@ -37,11 +38,17 @@ def plan(
         }
         print_json(fields)
         return
+    again, sft = recipe.sampling.redraw, recipe.sft
+    redrawn = f", {again + 1} times as many where groups are drawn again" if again else ""
+    first = ""
+    if sft.data:
+        of = counted(sft.batch, "example")
+        first = f" after {counted(sft.steps, 'supervised step')} of {of}"
     narrate_paragraph(
         f"plan: {recipe.steps} steps of {recipe.prompts} prompts x {recipe.group} rollouts "
         f"({rollouts} rollouts, at most {rollouts * recipe.max_tokens:,} "
-        f"response tokens a step), "
-        f"{updates} optimiser update{'s' * (updates > 1)} a step, method {recipe.label}.",
+        f"response tokens a step{redrawn}), "
+        f"{updates} optimiser update{'s' * (updates > 1)} a step, method {recipe.label}{first}.",
     )
     if memory.estimate:
         _print_estimate(memory.estimate)
@@ -64,8 +71,9 @@ def _print_time(recipe: Recipe, costs: RunCosts | None) -> None:
         return
     estimate = costs.time(recipe)
     whole = duration(costs.load + estimate.seconds)
+    more = " Supervised steps are not in it." if recipe.sft.data else ""
     narrate_paragraph(
-        f"time: about {whole}: {duration(costs.load)} to load, {estimate.parts()}. {TIMED}"
+        f"time: about {whole}: {duration(costs.load)} to load, {estimate.parts()}. {TIMED}{more}"
     )
 
 

@@ -105,8 +105,9 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
     redrawn = (summary.rollouts_sampled or 0) - summary.steps * recipe.prompts * recipe.group
     again = f" ({redrawn:,} of the rollouts for prompts drawn again)" if redrawn > 0 else ""
     narrate_paragraph(
-        f"{summary.problems} held-out problems, {summary.samples_per_problem} samples each, "
-        f"95 % intervals over problems. {summary.steps} steps in {summary.wall_s:.0f} s; "
+        f"{counted(summary.problems, 'held-out problem')}, "
+        f"{counted(summary.samples_per_problem, 'sample')} each, 95 % intervals over problems. "
+        f"{counted(summary.steps, 'step')} in {summary.wall_s:.0f} s; "
         f"{summary.tokens_sampled:,} tokens sampled{again}, "
         f"{summary.tokens_kept_share:.1%} of them kept.",
     )

@@ -16,8 +16,6 @@ from ictcli.tables import Table, text_table
 from ictcli.text import SPACES, escaped, finite, one_line, visible
 
 GAP = 2
-RECORDS = 120
-"""Characters of a line of records where stdout is no terminal. Other tables take what they need."""
 
 
 class Screen(Console):
@@ -63,7 +61,7 @@ def print_records(records: Sequence[dict[str, str]], *, as_json: bool) -> None:
     if as_json:
         print_json(records)
     elif records:
-        print_table(text_table(records), width=RECORDS)
+        print_table(text_table(records))
 
 
 def cell_text(cell: str, style: str = "") -> Text:
@@ -71,15 +69,13 @@ def cell_text(cell: str, style: str = "") -> Text:
     return Text(cell if isinstance(cell, Lines) else one_line(cell), style)
 
 
-def print_table(
-    *tables: Table, style: Callable[[str], str] = lambda _: "", width: int | None = None
-) -> None:
+def print_table(*tables: Table, style: Callable[[str], str] = lambda _: "") -> None:
     """Print the first of these tables that fits the terminal, as it is or with intervals below
-    their figures; else the last. `width` is that of a line where stdout is no terminal."""
+    their figures; else the last. Where stdout is no terminal a row is one line, however long."""
     out = Screen()
     head, *body = rows = fitting(tables, out.width if out.is_terminal else None)
     if not out.is_terminal:
-        out = Screen(width=max(width or width_of(rows), out.width))
+        out = Screen(width=max(width_of(rows), out.width))
     grid = Grid(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
     for cell in head:
         grid.add_column(cell_text(cell), overflow="fold")

@@ -128,7 +128,8 @@ class EngineCore(Engine, ABC):
             return self.lockstep(some, group, sampling, part, wanted, on_tokens and hear)
 
         def work() -> Rollouts:
-            with self.for_sampling(0 if on_tokens else sampling.max_tokens):
+            tokens = 0 if on_tokens else sampling.max_tokens
+            with self.for_sampling(tokens, rounded=sampling.rounded):
                 return in_passes(
                     prompts, group, self.budget.rows, numbers, decode, mixed=self.mixes_lengths
                 )
@@ -264,9 +265,9 @@ class EngineCore(Engine, ABC):
         """The backend's module with `put_on` and `read`."""
 
     @abstractmethod
-    def for_sampling(self, tokens: int) -> AbstractContextManager[Any]:
+    def for_sampling(self, tokens: int, *, rounded: bool) -> AbstractContextManager[Any]:
         """Within, the model decodes responses of so many tokens at most as fast as it can; 0 where
-        somebody waits for the first."""
+        somebody waits for the first. `rounded`: its weights are rounded to 8 bits."""
 
     @abstractmethod
     def as_reference(self) -> AbstractContextManager[None]:

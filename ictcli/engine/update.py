@@ -5,7 +5,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ictcli.algorithm.objective import SEQUENCE, TARGET, TERMS, Objective, Term, was_clipped
+from ictcli.algorithm.objective import (
+    SAMPLER,
+    SEQUENCE,
+    TARGET,
+    TERMS,
+    Objective,
+    Term,
+    was_clipped,
+)
 from ictcli.engine.packing import MicroBatch
 from ictcli.errors import UserError, nearest
 from ictcli.types import BoolArray, FloatArray, Rollouts, UpdateReport
@@ -25,6 +33,8 @@ class Update:
     """(B, T) log pi_old; without it the ratio is exactly 1, and only its gradient counts."""
     terms: Mapping[str, Term] = field(default_factory=dict[str, Term])
     """Those of `ictcli.algorithm.objective.TERMS` that the method asks for."""
+    sampler_logp: FloatArray | None = None
+    """(B, T) log pi of what sampled, where that is another policy than the model."""
 
     def __post_init__(self) -> None:
         for name in self.terms.keys() - TERMS.keys():
@@ -68,6 +78,7 @@ class Update:
             "advantage": self.token_advantage,
             "weights": np.abs(self.weights),
             "old_logp": self.old_logp,
+            SAMPLER: self.sampler_logp,
         }
         for name, term in self.terms.items():
             arrays |= {name: term.coefficient, name + TARGET: term.target}
@@ -87,7 +98,7 @@ class UpdateStats:
     count: float = 0.0
     """Tokens that were evaluated."""
     gap: float = 0.0
-    """Largest |log pi - log pi_old|."""
+    """Largest |log pi - log pi_old|, or of what sampled where that is another policy."""
     passed: float = 0.0
     """Prompt and response tokens that went through the model."""
 
@@ -106,7 +117,7 @@ class UpdateStats:
         self.loss += loss
         self.kl += kl
         self.clipped += float(was_clipped(np, *compared, terms["advantage"], objective).sum())
-        self.gap = max(self.gap, float(np.abs(logp - old).max()))
+        self.gap = max(self.gap, float(np.abs(logp - terms.get(SAMPLER, old)).max()))
         self.count += len(logp)
         self.passed += batch.tokens
 

@@ -22,9 +22,10 @@ T = TypeVar("T", bound="ModelSettings")
 MOST_K = 256
 """Of pass@k, where no k is asked for."""
 
+JUDGING = ("verifier", "pattern", "timeout", "memory")
 OF_TRAINING = (
-    *("prompt.shots", "prompt.max_tokens", "reward.correct", "reward.format"),
-    *("reward.overlong", "reward.overlong_buffer", "reward.length", "reward.signal"),
+    *("prompt.shots", "prompt.max_tokens", "sampling.redraw", "engine.sampler"),
+    *(f"reward.{name}" for name in RewardSettings.model_fields if name not in JUDGING),
 )
 """Keys of the tables below that only training reads."""
 

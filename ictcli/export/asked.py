@@ -9,10 +9,11 @@ from ictcli.engine.models import loading
 from ictcli.errors import UserError
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.recipe import load_recipe
+from ictcli.recipe.generator import is_gym
 from ictcli.recipe.tables import EngineSettings
 from ictcli.rewards import find_verifier
 from ictcli.runs.model import settings_of
-from ictcli.tasks import BOXED, Domain
+from ictcli.tasks import BOXED, Domain, find_task
 from ictcli.tasks.chats import as_messages
 from ictcli.tasks.prepare import task_alone
 from ictcli.tasks.prompts import render, template_of
@@ -29,7 +30,8 @@ class Asked:
     settings: EvaluationSettings
     domain: Domain
     question: str
-    """Of a task that makes its problems one of them, else one of ours: no text of a data set."""
+    """Of a task that makes its problems one of them, or of the built-in model's own task, else one
+    of ours: no text of a data set."""
 
     @property
     def suffix(self) -> str:
@@ -58,9 +60,13 @@ def asked_by(run: Path) -> Asked:
     settings, domain, question = EvaluationSettings(), None, QUESTION
     try:
         file, settings, _, _ = settings_of(run)
-        task = task_alone(load_recipe(file))
+        recipe = load_recipe(file)
+        task = task_alone(recipe)
         domain = task.domain
-        if not task.train and not task.finite and not task.source.get("path"):
+        made = is_gym(recipe.task) or not (task.train or task.finite or task.source.get("path"))
+        if not made and recipe.model.startswith("builtin:"):  # it reads little else
+            task, made = find_task(recipe.model.removeprefix("builtin:")), True
+        if made:
             question = task.heldout(1)[0].prompt
     except UserError:
         domain = domain or Domain(find_verifier("math"), BOXED)

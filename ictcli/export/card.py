@@ -16,6 +16,7 @@ from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.record import Evaluation
 from ictcli.export.asked import asked_by
 from ictcli.export.base import chats, license_of, names_of
+from ictcli.export.modelfile import ollama_name
 from ictcli.files.fingerprint import flat
 from ictcli.runs.public import base_of, is_public, public_data, public_name
 from ictcli.runs.read import read_environment, read_record
@@ -60,7 +61,6 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
         measured = _at_step(run, step)
     elif s := summary:
         measured = s.before, s.after, s.problems, s.samples_per_problem
-    named = re.sub(r"[^\w./ -]", "_", name)
     return render(
         Path(__file__).with_name("card.md.jinja"),
         "md",
@@ -83,7 +83,8 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
         trained=None if step else summary,
         sources=sources,
         generated=made_here and not {"path", "file"} & {*sources},
-        named=named,
+        named="".join(each if each.isprintable() else "_" for each in name),
+        ollama=ollama_name(run.name, step),
         word=shlex.quote,
         asked=asked,
         prompt=asked.shown(chats=chats(began, run)),

@@ -20,6 +20,15 @@ LEFT_OUT = (
     "takes the nearest that it knows."
 )
 QUOTES = '"""'
+UNQUOTED = "The Modelfile has no {}: its text has three double quotes, which end one there."
+ROOM = 2048
+"""Tokens of the context for the prompt."""
+
+
+def ollama_name(run: str, step: int | None = None) -> str:
+    """The name that a run's model may have in Ollama."""
+    name = re.sub(r"[^a-z0-9_.-]+", "-", run.lower()).strip("-.") or "model"
+    return name if step is None else f"{name}-step-{step}"
 
 
 def write_modelfile(run: Path, folder: Path) -> str:
@@ -37,19 +46,24 @@ def write_modelfile(run: Path, folder: Path) -> str:
 
 
 def modelfile(tokenizer: Any, asked: Asked, stops: Sequence[str]) -> tuple[str, str]:
-    """The file's text, and a sentence where it has no template. `stops` are the texts of the
-    tokens that end an answer."""
+    """The file's text, and a sentence on what it has not. `stops` are the texts of the tokens that
+    end an answer."""
     prompt, note = asked.settings.prompt, ""
     chats = template_of(tokenizer, asked.domain, prompt) == "chat"
     lines = ["FROM ."]
     template = _chat(tokenizer, asked.suffix) if chats else _text(tokenizer, asked)
-    blocks = [("TEMPLATE", template or "")] if template else []
+    blocks: list[tuple[str, str]] = []
+    if template is not None and QUOTES not in template:
+        blocks.append(("TEMPLATE", template))
+        for example in prompt.examples if chats else ():
+            blocks += [("MESSAGE user", example.prompt), ("MESSAGE assistant", example.response)]
+    else:
+        note = LEFT_OUT
     if chats and prompt.system:
         blocks.append(("SYSTEM", prompt.system))
-    for example in prompt.examples if chats else ():
-        blocks += [("MESSAGE user", example.prompt), ("MESSAGE assistant", example.response)]
-    if template is None or any(QUOTES in text for _, text in blocks):
-        blocks, note = [block for block in blocks if block[0] == "SYSTEM"], LEFT_OUT
+    if quoted := dict.fromkeys(name.split()[0] for name, text in blocks if QUOTES in text):
+        blocks = [(name, text) for name, text in blocks if name.split()[0] not in quoted]
+        note = f"{note} {UNQUOTED.format(' and no '.join(quoted))}".strip()
     lines += [f"{name} {QUOTES}{text}{QUOTES}" for name, text in blocks]
     sampling = asked.settings.sampling
     heat = asked.settings.temperature
@@ -60,17 +74,22 @@ def modelfile(tokenizer: Any, asked: Asked, stops: Sequence[str]) -> tuple[str, 
         "min_p": 0,
         "repeat_penalty": 1,
         "num_predict": asked.max_tokens,
+        "num_ctx": ROOM + asked.max_tokens,
     }
     lines += [f"PARAMETER {name} {value}" for name, value in values.items()]
     lines += [f'PARAMETER stop "{text}"' for text in stops if text.strip() and '"' not in text]
     return "\n".join(lines) + "\n", note
 
 
-def _text(tokenizer: Any, asked: Asked) -> str:
-    """The template of a model without a chat template: the prompt as text around the question."""
+def _text(tokenizer: Any, asked: Asked) -> str | None:
+    """The template of a model without a chat template: the prompt as text around the question, None
+    where the question does not stand in it once."""
     mark = "zq0z"
     problem = Problem("shown", mark, "")
-    before, after = render(tokenizer, problem, asked.domain, asked.settings.prompt).split(mark)
+    parts = render(tokenizer, problem, asked.domain, asked.settings.prompt).split(mark)
+    if len(parts) != 2:
+        return None
+    before, after = parts
     return f"{_literal(_begun(tokenizer, before))}{{{{ .Prompt }}}}{_literal(after)}"
 
 

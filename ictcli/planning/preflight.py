@@ -1,13 +1,17 @@
 """What a run would refuse of its recipe and data, checked before a model is loaded."""
 
 import contextlib
+import platform
 
 from ictcli.algorithm.quantities import kinds
 from ictcli.engine import choose_backend
+from ictcli.engine.dtype import X86
 from ictcli.engine.shape import read_shape
 from ictcli.errors import UserError
+from ictcli.planning.machine import device_of
 from ictcli.ranks import find_launch
 from ictcli.recipe import Recipe
+from ictcli.recipe.tables import EngineSettings
 from ictcli.tasks import find_benchmark
 from ictcli.tasks.hub import ElsewhereError, files_alone
 from ictcli.tasks.prepare import heldout, task_of
@@ -16,6 +20,8 @@ from ictcli.tasks.prepare import heldout, task_of
 def recipe_notes(recipe: Recipe) -> list[str]:
     """Notes on settings that are probably not meant. UserError for those that cannot be."""
     notes, settings = list[str](), recipe.engine
+    if settings.rounded:
+        _check_rounded(settings)
     if settings.shard:
         if choose_backend(settings.backend) != "torch":
             raise UserError("engine.shard is a setting of the torch engine.", "engine.shard=false")
@@ -37,6 +43,20 @@ def recipe_notes(recipe: Recipe) -> list[str]:
             "run of its own: steps=0, then model=RUN without sft.data."
         )
     return notes
+
+
+def _check_rounded(settings: EngineSettings) -> None:
+    backend, device = choose_backend(settings.backend), device_of(settings)
+    if backend != "torch" or device != "cpu" or platform.machine() not in X86:
+        place = f"the {backend} engine on {device} ({platform.machine()})"
+    elif settings.shard:
+        place = "weights that are spread over processes"
+    else:
+        return
+    raise UserError(
+        f"engine.sampler=int8 samples by the torch engine on an x86 CPU, and not by {place}.",
+        "engine.sampler=own",
+    )
 
 
 def preflight(recipe: Recipe) -> list[str]:

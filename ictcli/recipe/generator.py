@@ -22,10 +22,15 @@ def is_gym(name: str) -> bool:
 
 
 def parted(name: str) -> tuple[str, dict[str, Any]]:
-    """`gym:NAME:key=value:...` as NAME and the values of its options."""
+    """`gym:NAME:key=value:...` as NAME and the values of its options. UserError for an option
+    twice."""
     generator, *options = _OPTION.split(name.removeprefix(GYM))
-    pairs = (option.partition("=") for option in options)
-    return generator, {key: toml_value(value) for key, _, value in pairs}
+    values: dict[str, Any] = {}
+    for key, _, value in (option.partition("=") for option in options):
+        if key in values:
+            raise UserError(f"{name} has the option {key!r} twice.", "leave one out")
+        values[key] = toml_value(value)
+    return generator, values
 
 
 def joined(generator: str, options: Mapping[str, Any]) -> str:

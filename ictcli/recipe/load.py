@@ -51,6 +51,11 @@ def _shipped(place: str) -> dict[str, Path]:
 def find_recipe(source: str) -> Path:
     """The path of a recipe file, or of a shipped recipe or study by its name. UserError if there is
     none."""
+    if "=" in source and not Path(source).is_file():
+        raise UserError(
+            f"{source} is a setting, and no recipe stands before it.",
+            f"ictcli train RECIPE {shell_word(source)}; ictcli recipes ls lists them",
+        )
     if is_file_name(source):
         raise UserError(
             f"{source} is data, and no recipe.", f"ictcli train RECIPE task={shell_word(source)}"

@@ -26,7 +26,7 @@ WHEN: dict[When, str] = {
     "uniqueness": "methods that need u, or `record.uniqueness`",
     "probes": "steps of a probe (`record.probe_every`)",
     "kl": "`kl` > 0",
-    "gap": "mini-batches",
+    "gap": 'mini-batches, or `engine.sampler = "int8"`',
     "redraw": "`sampling.redraw` > 0",
 }
 View = Literal["live", "show", "compare", "summary"]
@@ -210,8 +210,7 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
         return "is recorded where kl > 0 only", "kl=0.001"
     if when == "redraw" and not recipe.sampling.redraw:
         return "is recorded where sampling.redraw > 0 only", "sampling.redraw=3"
-    mini_batches = 0 < recipe.update.minibatch < recipe.prompts
-    if when == "gap" and not mini_batches:
+    if when == "gap" and not recipe.has_sampler_gap:
         return "is recorded with mini-batches only", "update.minibatch=4"
     if when == "uniqueness" and "uniqueness" not in recipe.wanted_stats:
         return "is not recorded", "record.uniqueness=true"

@@ -146,6 +146,11 @@ class Recipe(Table):
         return tuple(dict.fromkeys((*ROW_STATS, *self.rule.wants, *self.options().wants(), *extra)))
 
     @property
+    def has_sampler_gap(self) -> bool:
+        """Whether the first update compares log pi with what sampled."""
+        return 0 < self.update.minibatch < self.prompts or self.engine.rounded
+
+    @property
     def dense_steps(self) -> int:
         """Number of first steps that train every token, where the method has such a warm-up."""
         return min(self.warmup, self.steps) if self.rule.dense_warmup else 0

@@ -31,23 +31,39 @@ _TEXT = re.compile(r"\\text\{([^{}]*)\}")
 def generator(name: str, seed: int = 0, size: int = 1) -> Any:
     """The generator `gym:NAME:key=value:...` with a seed: entry i of `size` is a table of question,
     answer and metadata. UserError for an unknown name or option, or a value that it refuses."""
-    kind, options = parted(name)
-    known = options_of(kind)
-    for key in options:
-        if key not in known:
-            has = ", ".join(f"{option}={value}" for option, value in known.items())
-            raise UserError(
-                f"{GYM}{kind} has no option {key!r}{nearest(key, list(known))}.",
-                f"its options, and their defaults: {has}",
-            )
+    kind, options = chosen(name)
     build, settings = DATASETS[kind]
     try:
         return build(settings(**{**options, "seed": seed, "size": size}))
     except Exception as error:
         raise UserError(
-            f"{GYM}{kind} does not take these options: {reason_of(error)}.",
-            f"ictcli tasks show {GYM}{kind}",
+            f"{name} cannot be made with these options: {reason_of(error)}.", _hint(kind)
         ) from error
+
+
+def chosen(name: str) -> tuple[str, dict[str, Any]]:
+    """The name of a generator, and the options given, seed and size among them. UserError for one
+    that it has not, or of another type than its default."""
+    kind, options = parted(name)
+    known = options_of(kind)
+    for key, value in options.items():
+        if key not in known:
+            raise UserError(
+                f"{GYM}{kind} has no option {key!r}{nearest(key, list(known))}.", _hint(kind)
+            )
+        usual = known[key]
+        kinds = {type(usual), DATASETS[kind][1].__annotations__.get(key)}
+        kinds |= {int} if float in kinds else set[Any]()
+        if type(usual) in (bool, int, float, str) and type(value) not in kinds:
+            raise UserError(
+                f"{name}: {key} is of the kind of {usual!r}, and not {value!r}.", _hint(kind)
+            )
+    return kind, options
+
+
+def _hint(kind: str) -> str:
+    has = ", ".join(f"{option}={value}" for option, value in options_of(kind).items())
+    return f"its options, and their defaults: {has}"
 
 
 def options_of(kind: str) -> dict[str, Any]:

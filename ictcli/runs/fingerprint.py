@@ -53,10 +53,10 @@ def check_same(
             "set model to that one, wherever it lies now, or train this one as a run of its own",
         )
     for part in differs:
-        do = {"train": "train on", "heldout": "evaluate on", "sft": "train on first"}[part]
+        what = {"sft": "examples of sft.data", "heldout": "problems to evaluate on"}
         old, new = map(_size, (before[part], now[part]))
         raise UserError(
-            f"The problems to {do} changed since {run} began: {old}, and now {new}.",
+            f"The {what.get(part, 'problems to train on')} changed since {run} began: {old}, and now {new}.",
             "put the data back as it was, or train in another folder: --run OTHER",
         )
 

@@ -64,14 +64,18 @@ def problems_of(
     *,
     whole: bool = True,
 ) -> ProblemSet:
-    """The problems of rows that were read from the data set of that name; see `read_custom`."""
+    """The problems of rows that were read from the data set of that name; see `read_custom`. The
+    rows are taken out one by one, since a large file is not held twice."""
     columns = known_columns(name, rows, columns or ColumnSettings(), usual)
     has_choices = have_choices(rows, columns.choices or "choices")
     problems: dict[str, Problem] = {}
     names = rows.columns if whole else ()
     unsolved: set[str] = set()
     lost: list[UserError] = []
-    for row in rows.rows:
+    total = len(rows.rows)
+    rows.rows.reverse()
+    while rows.rows:
+        row = rows.rows.pop()
         try:
             problem, solved = problem_of(row, columns, names, has_choices=has_choices)
         except UserError as error:
@@ -82,7 +86,7 @@ def problems_of(
         problems[problem.id] = problem
         if not solved:
             unsolved.add(problem.id)
-    rows = replace(rows, rows=[], notes=(*rows.notes, *lost_notes(lost, len(rows.rows))))
+    rows = replace(rows, notes=(*rows.notes, *lost_notes(lost, total)))
     if len(unsolved) == len(problems):
         raise UserError(
             f"No solution of {name} has an answer in a box.",

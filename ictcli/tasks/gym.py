@@ -55,9 +55,9 @@ def draw(name: str) -> Drawn:
         raise UserError(
             f"The task {name} needs reasoning-gym, which is not installed.", install("gym")
         )
-    from ictcli.rewards.gym import options_of  # takes seconds
+    from ictcli.rewards.gym import chosen, options_of  # takes seconds
 
-    kind, options = parted(name)
+    kind, options = chosen(name)
     seed, size = ({**options_of(kind), **options}[key] for key in ("seed", "size"))
     if kind in BY_HASH and sys.flags.hash_randomization:
         raise UserError(
@@ -65,12 +65,10 @@ def draw(name: str) -> Drawn:
             "hash seed.",
             "export PYTHONHASHSEED=0 makes them the same",
         )
-    if not (isinstance(seed, int) and isinstance(size, int)):
-        raise UserError(f"{name}: seed and size are whole numbers.", "task.seed=1 task.size=500")
     if size < LEAST or not 0 <= seed <= HELDOUT_SEED - size:
         raise UserError(
             f"{name}: size is {LEAST} or more, and seed + size at most {HELDOUT_SEED}.",
-            "task.seed=1 task.size=500",
+            f"for example gym:{kind}:seed=1:size=500",
         )
     train = dict(_different(name, "train", seed, size))
     drawn = _different(name, "heldout", HELDOUT_SEED, size // 4)

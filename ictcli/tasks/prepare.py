@@ -153,17 +153,22 @@ def described(task: Task, heldout: Sequence[Problem]) -> dict[str, Any]:
     evaluation problems, the number of problems left out, the examples of `sft.data`, and those
     drawn for the prompt."""
     train = {"problems": len(task.train), "sha256": digest_of(task.train)} if task.train else None
-    given = digest_of(task.sft, solutions=True)
-    sft = {"problems": len(task.sft), "sha256": given} if task.sft else None
     drawn = [example.model_dump() for example in task.prompt.examples] * bool(task.prompt.shots)
     return {
         **task.source,
         "train": train,
         "heldout": {"problems": len(heldout), "sha256": digest_of(heldout)},
         "left_out": dict(task.left_out),
-        **({"sft": sft} if sft else {}),
+        **examples_of(task),
         **({"examples": drawn} if drawn else {}),
     }
+
+
+def examples_of(task: Task) -> dict[str, Any]:
+    """The examples of `sft.data`, as environment.json records them; empty where there are none."""
+    if not task.sft:
+        return {}
+    return {"sft": {"problems": len(task.sft), "sha256": digest_of(task.sft, solutions=True)}}
 
 
 def _without(task: Task, keys: Collection[str], reason: str, words: str) -> Task:

@@ -26,6 +26,8 @@ TRIAL = 5
 """A training of fewer steps tries something out, and ends as it should without a gradient."""
 NONFINITE_LIMIT = 3
 """Non-finite steps in a row that end a run, whatever the recipe says."""
+SAMPLER_GAP = 2.0
+"""Nats between log pi and that of another policy that sampled, at any trained token."""
 STEPS = 5
 """Steps in a row without a group of unequal rewards that are an alarm."""
 MESSAGES = 10
@@ -46,7 +48,7 @@ class Alarm:
     """Something wrong with a step, and whether the run stops for it."""
 
     kind: str
-    """collapse, explosion, no_signal or nonfinite."""
+    """One of the keys of `alarms`."""
     stops: bool
 
 
@@ -63,6 +65,8 @@ class Health:
         self._warned: set[str] = set()
         self._entropy: str | None = None
         """The alarm of the last step's entropy."""
+        self._far = False
+        """Whether what sampled was too far off in the last step."""
         self._had_signal = False
         self._without_signal: list[Shares] = []
         """Of the last steps in a row whose groups all had equal rewards."""
@@ -106,6 +110,9 @@ class Health:
             kinds.append("no_signal")
         if state.first_entropy and metrics.entropy is not None:
             kinds.append(self._new_entropy_alarm(state.first_entropy, metrics.entropy))
+        far = self.recipe.engine.rounded and (metrics.sampler_gap or 0.0) > SAMPLER_GAP
+        kinds.append("sampler" if far and not self._far else None)
+        self._far = far
         reactions = {kind: getattr(self.recipe.alarms, kind) for kind in kinds if kind}
         return [Alarm(kind, how == "stop") for kind, how in reactions.items() if how != "off"]
 
@@ -124,7 +131,7 @@ class Health:
                 self._react(alarm, state, metrics)
 
     def _react(self, alarm: Alarm, state: State, metrics: StepMetrics) -> None:
-        """No signal, or an alarm of the entropy."""
+        """No signal, a sampler too far off, or an alarm of the entropy."""
         if alarm.kind == "no_signal":
             shares = mean(self._without_signal)
             message = sentence(state.step, shares)
@@ -132,6 +139,13 @@ class Health:
             if self._had_signal and shares.all_right < 0.5:  # it could be learned from before
                 hint = f"lr={self.recipe.lr / 10:g} (earlier steps had a signal)"
             warning = f"{message} Next: {hint}"
+        elif alarm.kind == "sampler":
+            message = (
+                f"log pi of a token is {metrics.sampler_gap:.2g} nats from that of the 8-bit "
+                f"weights which sampled it, at step {state.step}."
+            )
+            hint = "engine.sampler=own samples from the model itself"
+            warning = f"{message} {hint}."
         else:
             warning = message = (
                 f"Entropy {alarm.kind}: {metrics.entropy:.3g} nats a token at step {state.step}, "

@@ -5,7 +5,6 @@ import platform
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import replace
 
 from ictcli import __version__
 from ictcli.engine import Engine, build_engine, versions
@@ -29,7 +28,7 @@ from ictcli.runs.records import (
     Summary,
 )
 from ictcli.tasks import Domain, Task
-from ictcli.tasks.prepare import described, heldout, task_of
+from ictcli.tasks.prepare import described, examples_of, heldout, task_of
 from ictcli.tasks.prompts import BATCH, encode
 from ictcli.tasks.sft import fitted_examples
 from ictcli.tasks.unread import unread_notes, usable
@@ -57,6 +56,7 @@ def launch(run: Run, recipe: Recipe, observer: Observer) -> Summary:
         hashed = fingerprint.of_recipe(run.recipe, began)
         fingerprint.check_same(run.folder, began, {"recipe": hashed})
         manifest.enter(run.folder, "recipe.toml")  # keys that may change may have been edited
+        fingerprint.check_same(run.folder, began, fingerprint.of_problems(examples_of(task)))
 
         if recipe.engine.dtype == "auto" and began.engine.dtype in ("float32", "bfloat16"):
             recipe = recipe.with_engine(dtype=began.engine.dtype)  # whatever this machine prefers
@@ -70,7 +70,7 @@ def launch(run: Run, recipe: Recipe, observer: Observer) -> Summary:
         observer.attach(engine)
         noted = len(task.notes)
         task = usable(engine, task, recipe.eval.skip + recipe.eval.problems)
-        given = task.sft
+        given = examples_of(task)
         task = fitted_examples(engine, task, recipe.max_tokens)
         note(task.notes[noted:])
         note(unread(engine, task, recipe))
@@ -80,7 +80,7 @@ def launch(run: Run, recipe: Recipe, observer: Observer) -> Summary:
         held = longest_prompt(recipe, engine, task, problems, task.exam[1])
         check_lengths(engine, recipe.model, max(longest, held) + recipe.max_tokens)
 
-        data = described(replace(task, sft=given), problems)  # as they are without an engine
+        data = described(task, problems) | given  # as they are without an engine
         if began.data.version not in (None, now := data.get("version")):
             observer.warned(
                 f"{run.folder} began with reasoning-gym {began.data.version}, and goes on with "

@@ -19,7 +19,7 @@ from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
 from ictcli.seeds import generator
 from ictcli.train.sample import taken_as_correct
-from ictcli.types import BoolArray, FloatArray, Rollouts, UpdateReport
+from ictcli.types import LOGP, BoolArray, FloatArray, Rollouts, UpdateReport
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,8 @@ def optimise(
 
     With one mini-batch an epoch, pi_old is what the first epoch's own pass computes: the first
     ratio is exactly 1 and no pass is added. With several it is the sampler's log-probability,
-    since the weights have moved when the later ones are evaluated.
+    since the weights have moved when the later ones are evaluated; or that of a pass before them,
+    where what sampled is another policy.
     """
     if not batch.finite:
         return Updates([], {})
@@ -115,11 +116,19 @@ def optimise(
     probed = _probed(recipe, batch, selection, step)
     before = engine.logits(batch.rollouts, probed) if probed is not None else None
     probe: dict[str, float | None] = {}
-    old = [part.rollouts.logp if len(parts) > 1 else None for part in parts]
+    old: list[FloatArray | None] = [None] * len(parts)
+    if len(parts) > 1:
+        old = [
+            engine.score(part.rollouts, (LOGP,), recipe.temperature)[LOGP]
+            if recipe.engine.rounded
+            else part.rollouts.logp
+            for part in parts
+        ]
     reports: list[UpdateReport] = []
     for number in range(len(parts) * recipe.update.epochs):
         which = number % len(parts)
-        update = replace(parts[which], old_logp=old[which])
+        sampler = parts[which].rollouts.logp if recipe.engine.rounded else None
+        update = replace(parts[which], old_logp=old[which], sampler_logp=sampler)
         report = engine.update(update, recipe.lr_at(step))
         reports.append(report)
         if old[which] is None:
@@ -180,7 +189,7 @@ def measure(
         "lr": recipe.lr_at(step),
         **updates.probe,
     }
-    if recipe.update.minibatch and recipe.update.minibatch < recipe.prompts and reports:
+    if reports and recipe.has_sampler_gap:
         figures["sampler_gap"] = reports[0].ratio_gap
     return StepMetrics(
         step=step,

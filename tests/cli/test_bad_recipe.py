@@ -89,6 +89,7 @@ USAGE = [
     (["train", "quickstrt"], "no recipe 'quickstrt' (did you mean quickstart?)"),
     (["train", "nosuch.toml"], "There is no recipe file nosuch.toml"),
     (["train", "my data/mine.csv"], "ictcli train RECIPE task='my data/mine.csv'"),
+    (["train", "task=mine.csv", "steps=3"], "ictcli train RECIPE task=mine.csv"),
     (["recipes", "lss"], "No such command 'lss'"),
     (["compare", "quickstart", "--seeds", "0"], "0 is not in the range"),
     (["eval", "builtin:chain"], "Missing option '--bench'"),

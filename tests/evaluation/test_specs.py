@@ -128,6 +128,7 @@ REFUSED = [
     ("chain", ["steps=3"], "ictcli eval: there is no key 'steps'"),
     ("chain", ["temperature=warm"], "temperature = 'warm': input should be a valid number"),
     ("chain", ["prompt.shots=2"], "prompt.shots is a matter of training"),
+    ("chain", ["reward.functions=f.py:f"], "reward.functions is a matter of training"),
     ("chain", ["engine=3"], "engine = 3: input should be a table; set the keys in it"),
 ]
 

@@ -1,6 +1,7 @@
 """The model card: what it says of a run, and that nothing in a recipe can break out of it."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def test_nothing_of_a_recipe_breaks_out_of_its_place(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", **changed)
     text = card(run, HOSTILE, adapter=False, layout="mlx")
     assert header(text)["tags"][-1] == HOSTILE
-    body = text.split("---\n", 2)[2]
+    body = re.sub(r"(?ms)^(```+)\w+$.*?^\1$", "", text.split("---\n", 2)[2])
     assert sum(line.startswith("# ") for line in body.splitlines()) == 1
     for line in body.splitlines():
         if "script" in line:
@@ -74,8 +75,6 @@ def test_nothing_of_a_recipe_breaks_out_of_its_place(tmp_path: Path) -> None:
 def outside_code(line: str) -> str:
     """A line without its code spans, as CommonMark finds them: a run of backticks closes at the
     next run of the same length."""
-    import re
-
     return re.sub(r"(?<!`)(`+)(?!`)(.*?)(?<!`)\1(?!`)", "", line)
 
 

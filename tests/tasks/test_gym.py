@@ -130,9 +130,12 @@ def test_the_name_of_a_task_keeps_its_options(value: object) -> None:
 SENTENCES = {
     "gym:chain_su": "reasoning-gym has no generator 'chain_su' (did you mean chain_sum?).",
     "gym:chain_sum:min_term=2": "no option 'min_term' (did you mean min_terms?)",
-    "gym:chain_sum:min_terms=9": "does not take these options: max_terms must be >= min_terms.",
+    "gym:chain_sum:min_terms=9": "made with these options: max_terms must be >= min_terms.",
+    "gym:chain_sum:min_terms=nine": "min_terms is of the kind of 2, and not 'nine'.",
+    "gym:chain_sum:size=true": "size is of the kind of 2048, and not True.",
+    "gym:chain_sum:size=9:size=10": "has the option 'size' twice.",
     "gym:graph_color:size=8": "have no text as their answer.",
-    "gym:composite": "does not take these options",
+    "gym:composite": "cannot be made with these options",
     "gym:chain_sum:size=1": "size is 8 or more",
     "gym:word_ladder": "depend on Python's hash seed.",
 }

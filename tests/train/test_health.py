@@ -1,5 +1,6 @@
 """Alarms: steps without a group of unequal rewards, and steps that were not finite."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -78,3 +79,18 @@ def test_steps_that_were_left_out_untold_are_told_at_the_end(
         health = Health(run, recipe, task_of(recipe).domain, print)
         metrics = StepMetrics(step=9, updates=0, finite=False)
         health.react(health.check(state, metrics), state, metrics)
+
+
+def test_a_sampler_too_far_off_is_told_once(tmp_path: Path) -> None:
+    recipe = load_recipe("chain", ["engine.sampler=int8"])
+    said: list[str] = []
+    with Run.create(tmp_path / "run", recipe) as run:
+        health = Health(run, recipe, task_of(recipe).domain, said.append)
+        for step, gap in enumerate((1.9, 2.1, 2.5, 0.1, 2.2), 1):
+            metrics = StepMetrics(step=step, updates=1, sampler_gap=gap)
+            health.react(health.check(State(step=step), metrics), State(step=step), metrics)
+    assert [re.findall(r"is (\S+) nats|step (\d)", each) for each in said] == [
+        [("2.1", ""), ("", "2")],
+        [("2.2", ""), ("", "5")],
+    ]
+    assert all("engine.sampler=own" in each for each in said)
