@@ -26,6 +26,8 @@ CHUNK = 32
 """Free positions of a new cache, whose storage doubles when full (`cache.GrowingLayer`)."""
 LARGE = 1 << 18
 """Weights of a layer from which another library is worth a call that costs more (`cpu`)."""
+PACKED = 2.2
+"""Bytes of a weight that FBGEMM has packed (`cpu.pack`), measured."""
 WORTH_ARRANGING = 64
 """Decoding steps from which `cpu.arranged` is worth what some 20 steps save."""
 PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 18, 1 << 26
@@ -125,11 +127,11 @@ def _arranged(work: Workload) -> int:
     return work.width * _large(work)
 
 
-def _packed(work: Workload) -> int:
+def _packed(work: Workload) -> float:
     """Bytes of the frozen weights in float16 (`cpu.pack`)."""
     kernels, stored = choose_kernels(work.recipe.engine.kernels), work.shape.dtype
     fits = kernels == "avx2" and work.width == 4 and stored in ("bfloat16", "float16")
-    return 2 * _large(work) if fits and work.recipe.adapters else 0
+    return PACKED * _large(work) if fits and work.recipe.adapters else 0
 
 
 def _large(work: Workload) -> int:
