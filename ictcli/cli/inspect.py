@@ -85,7 +85,7 @@ def command(
 
         held = page_data(session, view, group)
         write_text(html, page(group, held))
-        narrate(" ".join(held.summary))
+        narrate(*(missing.sentence for missing in group.missing), " ".join(held.summary))
         output(html)
     else:
         print_group(group, as_json=as_json)

@@ -40,10 +40,13 @@ def show(name: str, as_json: bool) -> None:
     ictcli tasks show gym:chain_sum
     ictcli tasks show gym:chain_sum:min_terms=4:max_terms=4
     """
-    from ictcli.console import output
+    from ictcli.console import narrate, output
     from ictcli.console.table import print_json
+    from ictcli.recipe.generator import is_gym
     from ictcli.tasks.list import shown
 
+    if is_gym(name):
+        narrate("Loading reasoning-gym.")
     parts = shown(name)
     if as_json:
         print_json(parts)

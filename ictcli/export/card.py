@@ -79,7 +79,7 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
         measured=measured,
         scores=_scores(*measured[:2], f"step {step}" if step else "after") if measured else None,
         bench=public_name(str(keys.get("eval.bench") or record.data_name)),
-        settings=_settings(keys),
+        settings=_settings(keys, method),
         trained=None if step else summary,
         sources=sources,
         generated=made_here and not {"path", "file"} & {*sources},
@@ -120,12 +120,17 @@ def _scores(before: Scores, after: Scores, head: str) -> Table:
     return Table(columns, [name for name, score in after.items() if score is not None])
 
 
-def _settings(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """The main keys of the recipe, and the method's options."""
+def _settings(keys: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The main keys of the recipe, and the options of the method of that name; without those that
+    are not read."""
     options = [key for key in keys if key.startswith("method.") and key != "method.name"]
-    trains_all = keys.get("adapter.kind") in (None, "none")
     named = [key for key in (*MAIN, *options) if keys.get(key) not in (None, *OFF)]
-    return {key: keys[key] for key in named if not (trains_all and key.startswith("adapter."))}
+    method = METHODS.get(name)
+    unread = {"keep"} if method and "keep" not in method.options.model_fields else set[str]()
+    unread |= {"warmup"} if method and not method.dense_warmup else set()
+    if keys.get("adapter.kind") in (None, "none"):
+        unread |= {key for key in named if key.startswith("adapter.")}
+    return {key: keys[key] for key in named if key not in unread}
 
 
 def _versions(environment: Environment) -> dict[str, str]:

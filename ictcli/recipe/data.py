@@ -231,5 +231,5 @@ class EvalSettings(Table):
     @model_validator(mode="after")
     def _enough_samples(self) -> Self:
         if not self.k or max(self.k) > self.n or min(self.k) < 1:
-            raise ValueError(f"every k must lie in 1..n = {self.n}")
+            raise ValueError(f"every k must lie in 1..n = {self.n}, and eval.k = {[*self.k]}")
         return self

@@ -56,7 +56,8 @@ def check_same(
         what = {"sft": "examples of sft.data", "heldout": "problems to evaluate on"}
         old, new = map(_size, (before[part], now[part]))
         raise UserError(
-            f"The {what.get(part, 'problems to train on')} changed since {run} began: {old}, and now {new}.",
+            f"The {what.get(part, 'problems to train on')} changed since {run} began: {old}, and "
+            f"now {new}.",
             "put the data back as it was, or train in another folder: --run OTHER",
         )
 

@@ -102,7 +102,8 @@ def _check_columns(
 
 
 def _with_benchmark(recipe: Recipe, task: Task) -> tuple[Task, set[str]]:
-    """The task with the problems of `eval.bench` held out, and their keys."""
+    """The task with the problems of `eval.bench` held out, and their keys. Problems of one's own
+    are asked as those of the task are."""
     settings, name = recipe.eval, recipe.eval.bench or ""
     data, columns, hub = settings.data, settings.columns, settings.hub
     bench = find_benchmark(name, data, columns, hub, recipe.columns, whole=_asks_for_rows(recipe))
@@ -121,10 +122,13 @@ def _with_benchmark(recipe: Recipe, task: Task) -> tuple[Task, set[str]]:
 
     if is_custom(recipe.task) or recipe.data:  # no part of it needs to be held out
         task = with_train(task, task.finite)
+    domain = bench.domain
+    if is_custom(name):
+        domain = replace(domain, suffix=task.domain.suffix, words=task.domain.words)
     task = replace(
         task,
         heldout=heldout,
-        examined=(bench.name, _judged(bench.domain, recipe)),
+        examined=(bench.name, _judged(domain, recipe)),
         notes=(*task.notes, *bench.notes),
     )
     return task, {key_of(problem.prompt) for problem in problems}

@@ -34,6 +34,13 @@ from ictcli.train.sample import sample_batch, sampling_of
 from ictcli.train.step import optimise, select
 from ictcli.types import Problem
 
+NUMBERS = re.compile(
+    r"\d+|\b(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|"
+    r"(?:thir|four|fif|six|seven|eigh|nine)teen|"
+    r"(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundred|thousand)\b",
+    re.IGNORECASE,
+)
+"""Numbers in digits or English words."""
 PROMPTS = 8
 """Problems of the first step that are answered, at most."""
 SHOWN = 3
@@ -255,7 +262,7 @@ def _time(
 
 def _overlap(task: Task, held: Sequence[Problem]) -> Overlap:
     def form(problem: Problem) -> str:
-        return key_of(re.sub(r"\d+", "0", problem.prompt))
+        return key_of(NUMBERS.sub("0", problem.prompt))
 
     forms = {form(problem) for problem in task.train}
     near = sum(form(problem) in forms for problem in held)
