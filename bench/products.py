@@ -69,7 +69,7 @@ def measure(rows: int, shape: tuple[int, int], rounds: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[8, 64, 200, 500, 800])
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--json", type=Path, help="write what was found")

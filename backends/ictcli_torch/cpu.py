@@ -76,7 +76,8 @@ def exchange(model: nn.Module, device: torch.device, kernels: str) -> None:
     for module in model.modules():
         large = type(module) is nn.Linear and module.weight.numel() >= LARGE
         if large and module.weight.dtype in kinds:
-            module.__class__, module.kernels = LargeLinear, TABLE[kernels]
+            module.__class__ = LargeLinear
+            vars(module)["kernels"] = TABLE[kernels]
 
 
 def available() -> bool:

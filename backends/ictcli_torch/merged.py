@@ -64,7 +64,7 @@ def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
         if module.use_dora[NAME]:
             weight *= _stretch(module, weight)[:, None]
     out, inputs = weight.shape
-    plain = nn.Linear(inputs, out, bias=False, device="meta")
+    plain: Any = nn.Linear(inputs, out, bias=False, device="meta")
     if isinstance(base, LargeLinear):
         plain.__class__, plain.kernels = LargeLinear, base.kernels
     plain.weight = nn.Parameter(weight.detach().to(dtype), requires_grad=False)
