@@ -3,14 +3,14 @@
     python -m venv peer && peer/bin/pip install torch trl peft
     python bench/peers_torch.py --trl peer/bin/python [--rounds 5] [--prompt 100] [--json FILE]
 
-A random model of Qwen2.5-0.5B's shape in float32, LoRA of rank 16 on all linear layers of its
-blocks (`--full`: all weights); a step is 2 prompts x 4 rollouts x 64 tokens, none of which ends
-early: sampling, then one update. Ours takes ICT's statistics while it samples, and trains the 10 %
-it selects, or all (`--dense`), and may sample in 8 bits (`--int8`). TRL trains all, without a
-reference (beta = 0). `--beside` runs ours of another checkout too. Each program is a process of its
-own with one thread; they take turns, and the first turn warms up. Wall and CPU seconds of all
-turns: on a busy machine go by the latter, on a GPU (`bench/gpu.py`) by the former. Compare ratios,
-never the seconds of two machines.
+A random model of Qwen2.5-0.5B's shape, stored in bfloat16 as that is and run in float32, LoRA of
+rank 16 on all linear layers of its blocks (`--full`: all weights); a step is 2 prompts x 4 rollouts
+x 64 tokens, none of which ends early: sampling, then one update. Ours takes ICT's statistics while
+it samples, and trains the 10 % it selects, or all (`--dense`), and may sample in 8 bits (`--int8`).
+TRL trains all, without a reference (beta = 0). `--beside` runs ours of another checkout too. Each
+program is a process of its own with one thread; they take turns, and the first turn warms up. Wall
+and CPU seconds of all turns: on a busy machine go by the latter, on a GPU (`bench/gpu.py`) by the
+former. Compare ratios, never the seconds of two machines.
 """
 
 import argparse
@@ -300,7 +300,7 @@ def main() -> None:
 
     sizes = SMALL if a.small else QWEN
     with tempfile.TemporaryDirectory() as folder:
-        in_fresh_process(partial(make_model, Path(folder), "torch", dtype=a.dtype, **sizes))
+        in_fresh_process(partial(make_model, Path(folder), "torch", dtype="bfloat16", **sizes))
         found = show(compare(folder, a))
     if a.json:
         ask = "import trl, transformers as t; print(trl.__version__, 'transformers', t.__version__)"

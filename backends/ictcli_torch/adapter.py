@@ -66,20 +66,20 @@ def _quiet() -> Generator[None]:
 
 
 class FusedLora(LoraLinear):
-    """peft's layer, whose scaled product is added by one call: its own forward makes two more
-    arrays of the output's size, and as many on the way back. Products are in the model's type, the
+    """peft's layer, whose scaled product is added in place: its own forward makes three more arrays
+    of the output's size, and two on the way back. Products are in the model's type, the
     adapters themselves and their gradients in float32. What peft keeps of a layer, and what it does
     with it, stays as it is."""
 
     def forward(self, x: Tensor, *args: Any, **options: Any) -> Tensor:
-        base = self.base_layer(x)
-        if self.disable_adapters:
-            return base
-        layers: Any = self.lora_A, self.lora_B
-        A, B = (held[NAME].weight.to(x.dtype) for held in layers)
-        low = nn.functional.linear(x.flatten(0, -2), A)
-        sum_ = torch.addmm(base.flatten(0, -2), low, B.t(), alpha=self.scaling[NAME])
-        return sum_.view(base.shape)
+        rows = x.flatten(0, -2)
+        sums = self.base_layer(rows)
+        if not self.disable_adapters:
+            layers: Any = self.lora_A, self.lora_B
+            A, B = (held[NAME].weight.to(x.dtype) for held in layers)
+            low = nn.functional.linear(rows, A)
+            sums.addmm_(low, B.t(), alpha=self.scaling[NAME])
+        return sums.view(*x.shape[:-1], sums.shape[-1])
 
 
 def _fuse(model: nn.Module) -> None:

@@ -1,15 +1,17 @@
-"""Matrix products of large layers on x86 CPUs, by oneDNN, and attention of 16 bits in float32.
+"""Matrix products of large layers on x86 CPUs, by kind of CPU, and attention of 16 bits in float32.
 
-PyTorch gives float32 products to MKL, which leaves the widest vectors of AMD's processors unused
-and is slow at the few rows of a decoding step. oneDNN, which PyTorch brings too and uses in 16 bits
-itself, computes the same sums there in about half the time. In 16 bits PyTorch copies the whole
-weight where a layer's input is a slice, as the LM head's is. Its kernel of attention for bfloat16
-takes several times that of float32.
+PyTorch gives float32 products to MKL, which is slow at the few rows of a decoding step and, with
+AVX-512, leaves the widest vectors of AMD's processors unused. oneDNN, which PyTorch brings too,
+takes about half the time there. With AVX2 FBGEMM is the fastest at any number of rows: it reads
+weights of float16 and computes in float32. In 16 bits PyTorch copies the whole weight where a
+layer's input is a slice, as the LM head's is. Its kernel of attention for bfloat16 takes several
+times that of float32.
 """
 
 import contextlib
 import platform
 from collections.abc import Generator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,23 +25,98 @@ from ictcli.engine.dtype import X86, multiplies_bfloat16
 from .plan import LARGE
 
 
-class OneDnnLinear(nn.Linear):
-    """A linear layer by oneDNN; a module of `nn.Linear` whose class was exchanged."""
+@dataclass(frozen=True)
+class Kernels:
+    """Which libraries compute the products of large layers."""
 
+    fbgemm: bool
+    """FBGEMM those of frozen weights that float16 holds, which are packed once."""
+    mkl: bool
+    """MKL those of a gradient, and not oneDNN, which computes what is left."""
+
+
+TABLE = {"avx2": Kernels(fbgemm=True, mkl=True), "onednn": Kernels(fbgemm=False, mkl=False)}
+"""By `engine.kernels`, as `bench/products.py` measured; any other name: all by PyTorch's choice."""
+FLOAT16_ERROR = 2.0**-25
+"""What float16 may change of a weight: half its smallest number, less than a sum of float32
+rounds. Those of bfloat16 are changed below 2^-17 alone."""
+
+
+class LargeLinear(nn.Linear):
+    """A linear layer by `kernels`; a module of `nn.Linear` whose class was exchanged."""
+
+    kernels: Kernels
+    packed: Any = None
+    """The weight and bias in float16, in FBGEMM's own order."""
     arranged: Tensor | None = None
     """The weight in oneDNN's own order."""
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002
-        if self.arranged is not None:
-            return _product(input, self.arranged, self.bias)
-        return linear(input, self.weight, self.bias)
+        x, weight, bias = input, self.weight, self.bias
+        if not x.numel():  # oneDNN has no gradient of nothing
+            return nn.functional.linear(x, weight, bias)
+        needs = x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
+        if needs and torch.is_grad_enabled():
+            return _Linear.apply(x, weight, bias, self)
+        return self.product(x)
+
+    def product(self, x: Tensor) -> Tensor:
+        """Without a gradient."""
+        if self.packed is not None:
+            return packed_product(x, self.packed)
+        return _product(x, self.weight if self.arranged is None else self.arranged, self.bias)
+
+
+def exchange(model: nn.Module, device: torch.device, kernels: str) -> None:
+    """Give the model's large layers the kernels of this name: those of float32, and of bfloat16
+    where the CPU multiplies it."""
+    if device.type != "cpu" or kernels not in TABLE or not available():
+        return
+    kinds = {torch.float32} | ({torch.bfloat16} if multiplies_bfloat16() else set())
+    for module in model.modules():
+        large = type(module) is nn.Linear and module.weight.numel() >= LARGE
+        if large and module.weight.dtype in kinds:
+            module.__class__ = LargeLinear
+            vars(module)["kernels"] = TABLE[kernels]
+
+
+def available() -> bool:
+    if platform.machine() not in X86 or not torch.backends.mkldnn.is_available():
+        return False
+    return all(
+        hasattr(torch.ops.mkldnn, name) for name in ("_linear_pointwise", "_reorder_linear_weight")
+    )
+
+
+def pack(model: nn.Module) -> None:
+    """Pack the large layers that FBGEMM computes. Their weights must not change any more."""
+    for layer in model.modules():
+        if isinstance(layer, LargeLinear) and layer.kernels.fbgemm and layer.packed is None:
+            layer.packed = packed(layer.weight, layer.bias)
+
+
+@torch.no_grad()
+def packed(weight: Tensor, bias: Tensor | None = None) -> Any:
+    """None where float16 does not hold the weight, or PyTorch has no FBGEMM."""
+    has = hasattr(torch.ops.quantized, "linear_dynamic_fp16")
+    if not has or "fbgemm" not in torch.backends.quantized.supported_engines:
+        return None
+    for part in weight.split(4096):  # a copy of a whole LM head would be the peak of memory
+        if part.dtype != torch.float32 or not (part.half() - part).abs().max() <= FLOAT16_ERROR:
+            return None
+    return torch.ops.quantized.linear_prepack_fp16(weight, bias)
+
+
+def packed_product(x: Tensor, weight: Any) -> Tensor:
+    return torch.ops.quantized.linear_dynamic_fp16(x, weight)
 
 
 @contextlib.contextmanager
 def arranged(model: nn.Module) -> Generator[None]:
-    """Within, a product of few rows takes some 0.6 of its time, and each large layer holds its
-    weight once more, in the order that oneDNN reads it. No gradient passes through."""
-    layers = [module for module in model.modules() if isinstance(module, OneDnnLinear)]
+    """Within, a product of few rows takes some 0.6 of its time, and each large layer that is not
+    packed holds its weight once more, in the order that oneDNN reads it. No gradient passes."""
+    large = [module for module in model.modules() if isinstance(module, LargeLinear)]
+    layers = [layer for layer in large if layer.packed is None]
     try:
         with torch.no_grad():
             for layer in layers:
@@ -50,46 +127,18 @@ def arranged(model: nn.Module) -> Generator[None]:
             layer.arranged = None
 
 
-def by_onednn(model: nn.Module, device: torch.device) -> None:
-    """Give the model's large layers to oneDNN where PyTorch has it: those of float32, and of
-    bfloat16 where the CPU multiplies it."""
-    if device.type != "cpu" or not available():
-        return
-    kinds = {torch.float32} | ({torch.bfloat16} if multiplies_bfloat16() else set())
-    for module in model.modules():
-        large = type(module) is nn.Linear and module.weight.numel() >= LARGE
-        if large and module.weight.dtype in kinds:
-            module.__class__ = OneDnnLinear
-
-
-def available() -> bool:
-    """A rule and no measurement: a run resumes with the arithmetic it began with."""
-    if platform.machine() not in X86 or not torch.backends.mkldnn.is_available():
-        return False
-    return all(
-        hasattr(torch.ops.mkldnn, name) for name in ("_linear_pointwise", "_reorder_linear_weight")
-    )
-
-
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`torch.nn.functional.linear` on a CPU."""
-    if not x.numel():  # oneDNN has no gradient of nothing
-        return nn.functional.linear(x, weight, bias)
-    needs = x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
-    if needs and torch.is_grad_enabled():
-        return _Linear.apply(x, weight, bias)
-    return _product(x, weight, bias)
-
-
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
 class _Linear(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, layer: LargeLinear
+    ) -> Tensor:
         ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight)
-        return _product(x, weight, bias)
+        ctx.mkl = layer.kernels.mkl
+        return layer.product(x)
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -97,13 +146,14 @@ class _Linear(torch.autograd.Function):
         dy = dy.contiguous()
         dx = dW = db = None
         if ctx.needs_input_grad[0]:
-            dx = _product(dy, weight.t())
+            dx = dy @ weight if ctx.mkl else _product(dy, weight.t())
         flat = dy.flatten(0, -2)
         if ctx.needs_input_grad[1]:
-            dW = _product(flat.t().contiguous(), x.flatten(0, -2).t())
+            x = x.flatten(0, -2)
+            dW = flat.t() @ x if ctx.mkl else _product(flat.t().contiguous(), x.t())
         if ctx.needs_input_grad[2]:
             db = flat.sum(0)
-        return dx, dW, db
+        return dx, dW, db, None
 
 
 ATTENTION = "ictcli_float32"

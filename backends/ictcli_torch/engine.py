@@ -4,7 +4,7 @@ import contextlib
 import copy
 import json
 from collections.abc import Generator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,13 @@ import transformers
 from safetensors.torch import save_file
 
 from ictcli.engine.core import EngineCore
+from ictcli.engine.dtype import choose_kernels
 from ictcli.engine.lengths import read_lengths
 from ictcli.engine.models import loading, name_end_token, older_names, stop_ids
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
 from . import int8
-from .cpu import arranged
+from .cpu import arranged, pack
 from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
 from .dense import DenseDecoder, is_dense
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
@@ -70,6 +71,10 @@ class TorchEngine(EngineCore):
         self.mixes_lengths = takes_positions(self.model)
         self.adapt(adapters)
         self.optimizer = self.make_optimizer(optimizer) if optimizer else None
+        self.pack = cache(partial(pack, self.model))  # once
+        self.frozen = (not optimizer or self.adapted is not None) and not settings.shard
+        if self.optimizer and self.frozen and not settings.gradient_checkpointing:
+            self.pack()
         self.compiled = (
             self.device.type == "cuda" and settings.compile != "off" and has_fixed_step(self.model)
         )
@@ -92,6 +97,7 @@ class TorchEngine(EngineCore):
             "device_name": name,
             "dtype": str(self.model.dtype).removeprefix("torch."),
             "threads": torch.get_num_threads(),
+            "kernels": choose_kernels(self.settings.kernels) if self.device.type == "cpu" else "",
             "compiled": self.compiled,
             "bits": [4] if self.settings.load_in_4bit else [],
             "parameters": self.model.num_parameters() - adapters,
@@ -116,6 +122,8 @@ class TorchEngine(EngineCore):
             if rounded:
                 stack.enter_context(int8.rounded(self.model))
             elif tokens >= WORTH_ARRANGING and not self.settings.gradient_checkpointing:
+                if self.frozen:
+                    self.pack()
                 stack.enter_context(arranged(self.model))
             yield
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ictcli.errors import UserError
 
 from .adapter import NAME
-from .cpu import OneDnnLinear
+from .cpu import LargeLinear
 
 
 @contextlib.contextmanager
@@ -64,8 +64,9 @@ def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
         if module.use_dora[NAME]:
             weight *= _stretch(module, weight)[:, None]
     out, inputs = weight.shape
-    plain = nn.Linear(inputs, out, bias=False, device="meta")
-    plain.__class__ = OneDnnLinear if isinstance(base, OneDnnLinear) else nn.Linear
+    plain: Any = nn.Linear(inputs, out, bias=False, device="meta")
+    if isinstance(base, LargeLinear):
+        plain.__class__, plain.kernels = LargeLinear, base.kernels
     plain.weight = nn.Parameter(weight.detach().to(dtype), requires_grad=False)
     plain.bias = base.bias
     if isinstance(module, LoraLayer) and module.lora_bias[NAME]:

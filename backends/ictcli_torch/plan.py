@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ictcli.algorithm.quantities import kinds
-from ictcli.engine.dtype import X86, multiplies_bfloat16
+from ictcli.engine.dtype import X86, choose_kernels, multiplies_bfloat16
 from ictcli.engine.workload import Parts, Workload
 
 PACKS_ON: tuple[str, ...] = ("cuda",)
@@ -25,7 +25,9 @@ NF4 = (4 + 8 / 64 + 32 / (64 * 256)) / 8
 CHUNK = 32
 """Free positions of a new cache, whose storage doubles when full (`cache.GrowingLayer`)."""
 LARGE = 1 << 18
-"""Weights of a layer from which oneDNN is worth a call that costs more (`cpu`)."""
+"""Weights of a layer from which another library is worth a call that costs more (`cpu`)."""
+PACKED = 2.2
+"""Bytes of a weight that FBGEMM has packed (`cpu.pack`), measured."""
 WORTH_ARRANGING = 64
 """Decoding steps from which `cpu.arranged` is worth what some 20 steps save."""
 PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 18, 1 << 26
@@ -50,6 +52,7 @@ def held(work: Workload) -> Parts:
     libraries = CUDA_CONTEXT if work.device == "cuda" else LIBRARIES
     adapted = PEFT if work.recipe.adapters and work.device != "cuda" else 0
     parts = {"Python and libraries": libraries + adapted, **work.held()}
+    parts["packed weights"] = _packed(work)
     if work.recipe.engine.load_in_4bit:
         s = work.shape
         parts["weights"] = NF4 * s.layers * s.block + work.width * (s.embeddings + s.vectors)
@@ -117,14 +120,31 @@ def _sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) 
 
 def _arranged(work: Workload) -> int:
     """Bytes of the weights in oneDNN's order (`cpu.arranged`)."""
-    s, recipe, width = work.shape, work.recipe, work.width
-    by_onednn = work.device == "cpu" and platform.machine() in X86
-    if not by_onednn or (width < 4 and not multiplies_bfloat16()):
+    recipe = work.recipe
+    sampled = recipe.adapter.kind != "dora" and _packed(work)  # DoRA samples merged weights
+    if recipe.max_tokens < WORTH_ARRANGING or sampled:
         return 0
-    if recipe.max_tokens < WORTH_ARRANGING or recipe.engine.gradient_checkpointing:
+    return work.width * _large(work)
+
+
+def _packed(work: Workload) -> float:
+    """Bytes of the frozen weights in float16 (`cpu.pack`)."""
+    kernels, stored = choose_kernels(work.recipe.engine.kernels), work.shape.dtype
+    fits = kernels == "avx2" and work.width == 4 and stored in ("bfloat16", "float16")
+    return PACKED * _large(work) if fits and work.recipe.adapters else 0
+
+
+def _large(work: Workload) -> int:
+    """Weights of the layers that `cpu` gives to other libraries."""
+    s, recipe = work.shape, work.recipe
+    kernels = choose_kernels(recipe.engine.kernels)
+    exchanged = work.device == "cpu" and platform.machine() in X86 and kernels != "plain"
+    if not exchanged or recipe.engine.gradient_checkpointing:
+        return 0
+    if work.width < 4 and not multiplies_bfloat16():
         return 0
     block = sum(a * b for a, b in s.linears.values() if a * b >= LARGE)
-    return width * (s.layers * block + (s.embedding if s.embedding >= LARGE else 0))
+    return s.layers * block + (s.embedding if s.embedding >= LARGE else 0)
 
 
 def updating(work: Workload) -> Iterator[Parts]:

@@ -42,6 +42,7 @@ MADE_WITH = {
     "platform": ("platform",),
     "engine": ("engine.engine",),
     "precision": ("engine.dtype", "engine.bits"),
+    "kernels": ("engine.kernels",),
     "device": ("engine.device", "engine.device_name"),
     "threads": ("engine.threads",),
 }

@@ -1,4 +1,4 @@
-"""The number format of a model's weights: one rule for engines and plans."""
+"""The number format of a model's weights, and the CPU's kernels: one rule for engines and plans."""
 
 import platform
 from functools import cache
@@ -10,18 +10,31 @@ X86 = ("x86_64", "AMD64")
 
 
 @cache
-def multiplies_bfloat16() -> bool:
-    """Whether the CPU multiplies matrices of bfloat16 natively: an x86 that Linux says has
-    AVX512-BF16 or AMX. A rule and no measurement: a run resumes with the arithmetic it began with.
-    """
+def cpu_flags() -> frozenset[str]:
+    """What Linux says that an x86 CPU can do; empty elsewhere."""
     if platform.machine() not in X86:
-        return False
+        return frozenset()
     try:
         lines = CPUINFO.read_text(encoding="utf-8").splitlines()
     except OSError:
-        return False
-    flags = next((line for line in lines if line.startswith("flags")), "")
-    return bool(NATIVE & set(flags.split()))
+        return frozenset()
+    return frozenset(next((line for line in lines if line.startswith("flags")), "").split())
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether the CPU multiplies matrices of bfloat16 natively: by AVX512-BF16 or AMX. A rule and
+    no measurement: a run resumes with the arithmetic it began with."""
+    return bool(NATIVE & cpu_flags())
+
+
+def choose_kernels(setting: str) -> str:
+    """What `engine.kernels` stands for on this machine: a rule too."""
+    if setting != "auto":
+        return setting
+    if platform.machine() not in X86:
+        return "plain"
+    flags = cpu_flags()
+    return "avx2" if "avx2" in flags and "avx512f" not in flags else "onednn"
 
 
 def in_bfloat16(setting: str, stored: str, *, gpu: bool, trains_weights: bool) -> bool:

@@ -140,7 +140,7 @@ def check_engine(
             "engine has a layout of its own for adapters.",
             f"{option}{before['engine']}",
         )
-    if all(now.get(key) == before.get(key) for key in ("engine", "dtype", "bits")):
+    if all(now.get(key) == before.get(key) for key in ("engine", "dtype", "bits", "kernels")):
         return ""
     return (
         f"{run} began with {_words(before)}, and goes on with {_words(now)}: its numbers will "
@@ -150,4 +150,5 @@ def check_engine(
 
 def _words(engine: Mapping[str, Any]) -> str:
     bits = "".join(f", a model of {number} bits" for number in engine.get("bits") or ())
-    return f"{engine.get('engine')} in {engine.get('dtype')}{bits}"
+    kernels = f", kernels {name}" if (name := engine.get("kernels")) else ""
+    return f"{engine.get('engine')} in {engine.get('dtype')}{bits}{kernels}"

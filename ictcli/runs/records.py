@@ -218,6 +218,7 @@ class EngineRecord(RunRecord):
     device: str | None = None
     device_name: str | None = None
     dtype: str | None = None
+    kernels: str | None = None
     threads: int | None = None
     bits: list[int] = Field(default_factory=list[int])
     parameters: int | None = None

@@ -60,6 +60,8 @@ def launch(run: Run, recipe: Recipe, observer: Observer) -> Summary:
 
         if recipe.engine.dtype == "auto" and began.engine.dtype in ("float32", "bfloat16"):
             recipe = recipe.with_engine(dtype=began.engine.dtype)  # whatever this machine prefers
+        if recorded and recipe.engine.kernels == "auto":  # an older run's are oneDNN's
+            recipe = recipe.with_engine(kernels=began.engine.kernels or "onednn")
         limit = memory_limit(recipe.with_engine(device="cpu").engine)  # before loading the model
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
         option, adapters = "engine.backend=", recipe.adapters is not None

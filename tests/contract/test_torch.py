@@ -1,6 +1,7 @@
 """Laws of the PyTorch engine's own: large layers on a CPU, types of numbers, what needs a GPU."""
 
 import json
+import shutil
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine.shape import read_shape
@@ -60,7 +62,7 @@ def by_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("by_onednn")
 def test_large_layers_compute_the_model_and_its_gradient(model: Path, tmp_path: Path) -> None:
     engine, oracle = make_torch(model), Oracle(model)
-    assert "OneDnnLinear" in {type(m).__name__ for m in engine.model.modules()}
+    assert "LargeLinear" in {type(m).__name__ for m in engine.model.modules()}
     found = engine.generate(PROMPTS, GROUP, SAMPLING, 7)
     np.testing.assert_allclose(found.logp, oracle.logp(found, 1.0), atol=2e-5)
     against_dense(make_torch, model, tmp_path, Objective(kl=0.2, entropy=0.1))
@@ -110,6 +112,29 @@ def test_arranged_weights_sample_what_plain_ones_do(
 
 
 @pytest.mark.usefixtures("by_onednn")
+def test_packed_weights_compute_the_model_and_its_gradient(
+    tiny_model: Path, tmp_path: Path
+) -> None:
+    """Those of a model stored in 16 bits, below adapters; others are not packed."""
+    rounded = shutil.copytree(tiny_model, tmp_path / "model")
+    arrays = load_file(rounded / "model.safetensors")
+    halves = {name: array.astype(np.float16).astype(np.float32) for name, array in arrays.items()}
+    save_file(halves, rounded / "model.safetensors", {"format": "pt"})
+    sampled, norms = list[Rollouts](), list[float]()
+    for folder, kernels in product((rounded, tiny_model), ("avx2", "plain")):
+        engine = make_torch(folder, SMOOTH, LORA, kernels=kernels)
+        packs = [m for m in engine.model.modules() if getattr(m, "packed", None) is not None]
+        assert bool(packs) == (kernels == "avx2" and folder == rounded)
+        assert engine.describe()["kernels"] == kernels
+        norms.append(train(engine, made_up(), 3)[-1].grad_norm)
+        sampled.append(engine.generate(PROMPTS, GROUP, SAMPLING, 7))
+    for one, other in (sampled[:2], sampled[2:]):
+        np.testing.assert_array_equal(one.tokens, other.tokens)
+        np.testing.assert_allclose(one.logp, other.logp, atol=2e-5)
+    assert norms[::2] == pytest.approx(norms[1::2], rel=1e-5)
+
+
+@pytest.mark.usefixtures("by_onednn")
 def test_16_bits_below_adapters_compute_the_model(
     tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +146,7 @@ def test_16_bits_below_adapters_compute_the_model(
     for native in (True, False) if can else (False,):
         monkeypatch.setattr("ictcli_torch.cpu.multiplies_bfloat16", lambda native=native: native)
         engine, rollouts = make_torch(tiny_model, SMOOTH, LORA, dtype="bfloat16"), made_up()
-        assert ("OneDnnLinear" in {type(m).__name__ for m in engine.model.modules()}) == native
+        assert ("LargeLinear" in {type(m).__name__ for m in engine.model.modules()}) == native
         assert engine.model.config._attn_implementation == "ictcli_float32"
         before = logp_of(engine, rollouts)
         expected = Oracle(tiny_model).logp(rollouts, 1.0)

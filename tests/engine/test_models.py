@@ -30,10 +30,28 @@ def test_a_cpu_that_multiplies_bfloat16_says_so(
         (tmp_path / "cpuinfo").unlink(missing_ok=True)
         if text is not None:
             (tmp_path / "cpuinfo").write_text(text)
-        dtype.multiplies_bfloat16.cache_clear()
+        dtype.cpu_flags.cache_clear()
         answers.append(dtype.multiplies_bfloat16())
-    dtype.multiplies_bfloat16.cache_clear()
+    dtype.cpu_flags.cache_clear()
     assert answers == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("machine", "flags", "kernels"),
+    [
+        ("x86_64", "avx2", "avx2"),
+        ("x86_64", "avx2 avx512f", "onednn"),
+        ("AMD64", "", "onednn"),
+        ("arm64", "avx2", "plain"),
+    ],
+)
+def test_kernels_follow_the_kind_of_cpu(
+    monkeypatch: pytest.MonkeyPatch, machine: str, flags: str, kernels: str
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    monkeypatch.setattr(dtype, "cpu_flags", lambda: frozenset(flags.split()))
+    assert dtype.choose_kernels("auto") == kernels
+    assert dtype.choose_kernels("plain") == "plain"
 
 
 @pytest.mark.parametrize("native", [True, False])

@@ -88,7 +88,28 @@ def test_another_precision_is_warned_of(made: Path) -> None:
     file = made / "recipe.toml"
     file.write_text(file.read_text().replace('dtype = "auto"', 'dtype = "bfloat16"'))
     (note,) = resumed(made)[1]
-    assert "began with torch in float32, and goes on with torch in bfloat16" in note
+    assert "began with torch in float32" in note
+    assert "goes on with torch in bfloat16" in note
+
+
+@pytest.mark.parametrize("recorded", ["plain", None])
+def test_a_run_goes_on_with_the_kernels_it_began_with(
+    made: Path, monkeypatch: pytest.MonkeyPatch, recorded: str | None
+) -> None:
+    """An older run recorded none, and began with oneDNN's; others than the recorded are warned
+    of."""
+    file, used = made / "environment.json", list[str]()
+    data = json.loads(file.read_text())
+    data["engine"].pop("kernels")
+    data["engine"] |= {"kernels": recorded} if recorded else {}
+    file.write_text(json.dumps(data))
+    monkeypatch.setattr("ictcli_torch.model.exchange", lambda *given: used.append(given[-1]))
+    assert resumed(made)[1] == []
+    assert used == [recorded or "onednn"]
+    recipe = made / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace('kernels = "auto"', 'kernels = "avx2"'))
+    notes = resumed(made)[1]
+    assert recorded is None or "kernels avx2" in notes[0]
 
 
 @pytest.mark.parametrize("damage", ['{"n": 4}', None])
