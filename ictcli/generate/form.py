@@ -74,7 +74,11 @@ def form_of(
     else:
         domain, questions = task.domain, task.heldout(EXAMPLES) or task.finite[:EXAMPLES]
         examples = tuple(problem.prompt for problem in questions)
-    return Form(judged(domain, reward), examples)
+    domain = judged(domain, reward)
+    if judge:
+        hint = "leave --gold out; ictcli eval judges the problems of the data"
+        as_verifier(domain.verify).check_columns("a prompt that is typed", (), hint)
+    return Form(domain, examples)
 
 
 def _task_of(model: ModelSpec, say: Callable[[str], None]) -> Task | None:

@@ -6,7 +6,7 @@ import importlib.util
 import inspect
 import math
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -82,6 +82,17 @@ class Verifier:
     def readable(self, gold: str) -> bool:
         """Whether answers can be compared with a gold."""
         return self.golds is None or self.golds(gold)
+
+    def check_columns(self, data: str, columns: Iterable[str], hint: str) -> None:
+        """UserError where it asks for a column that the data of this name has not."""
+        known = list(dict.fromkeys(["question", "gold", *columns]))
+        for column in self.needs:
+            if column not in known:
+                raise UserError(
+                    f"{self.name} asks for {column!r}{nearest(column, known)}, and {data} has only "
+                    f"{', '.join(known)}.",
+                    hint,
+                )
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """One run in full: its recipe, environment, progress, results, what it takes on the disk, and which
 of its files are no longer what it wrote."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +155,9 @@ def evaluation_command(run: Path, model: Path | None = None) -> str | None:
             return None
         more = [name for name in sorted(BENCHMARKS) if name.startswith(f"{task}-")]
         names = [task, *(name for name in more if name not in TASKS)]  # others are tasks' own
-        return f"ictcli eval {shell_word(model or run)} --bench {shell_word(','.join(names))}"
+        asked = [shell_word(each) for each in _asked(recipe)] if model else []
+        models = shell_word(model or run)
+        return " ".join([f"ictcli eval {models} --bench {shell_word(','.join(names))}", *asked])
     tables = {name: recipe.evaluation.get(name) for name in ("columns", "hub")}
     keys = [
         shell_word(f"{name}.{key}={value}")
@@ -164,6 +166,16 @@ def evaluation_command(run: Path, model: Path | None = None) -> str | None:
     ]
     models = f"{shell_word(model or recipe.model)} {shell_word(run)}"
     return " ".join([f"ictcli eval {models} --bench {shell_word(bench)}", *keys])
+
+
+def _asked(recipe: RecipeRecord) -> list[str]:
+    """The settings by which a model outside its run is asked and sampled as it was trained."""
+    data = recipe.to_json()
+    prompt: Mapping[str, Any] = data.get("prompt") or {}
+    keys = {name: data.get(name) for name in ("temperature", "max_tokens")}
+    keys |= {f"prompt.{name}": prompt.get(name) for name in ("template", "system", "suffix")}
+    usual = {"temperature": 1.0, "prompt.template": "auto", "prompt.system": ""}
+    return [f"{k}={value}" for k, value in keys.items() if value not in (None, usual.get(k))]
 
 
 class RunCheck(RunRecord):

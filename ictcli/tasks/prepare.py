@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ictcli.errors import UserError, nearest
+from ictcli.errors import UserError
 from ictcli.recipe import Recipe, data_name
 from ictcli.recipe.data import Example
 from ictcli.rewards import Judge, Limits, Verifier, find_verifier
@@ -88,17 +88,10 @@ def _check_columns(
 ) -> None:
     """UserError where a function asks for a column that the data has not."""
     columns = [c for c in (problems[0].columns if problems else ()) if c not in NOT_PASSED]
-    known = list(dict.fromkeys(["question", "gold", *columns]))
+    hint = "rename the parameter, or give it a default"
     for verifier in verifiers:
-        if not isinstance(verifier, Verifier):
-            continue
-        for column in verifier.needs:
-            if column not in known:
-                raise UserError(
-                    f"{verifier.name} asks for {column!r}{nearest(column, known)}, and the data of "
-                    f"{name} has only {', '.join(known)}.",
-                    "rename the parameter, or give it a default",
-                )
+        if isinstance(verifier, Verifier):
+            verifier.check_columns(f"the data of {name}", columns, hint)
 
 
 def _with_benchmark(recipe: Recipe, task: Task) -> tuple[Task, set[str]]:
