@@ -9,9 +9,10 @@ among those it is taught.
 
 import os.path
 import random
-import sys
+import time
 from pathlib import Path
 
+import click
 import torch
 from tokenizers import AddedToken
 from tokenizers.pre_tokenizers import ByteLevel
@@ -54,6 +55,8 @@ def tokenizer_for(openings: list[str]) -> Qwen2Tokenizer:
     return tokenizer
 
 
+@click.command(help=__doc__)
+@click.argument("folder", type=click.Path(path_type=Path))
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -77,6 +80,7 @@ def main(folder: Path) -> None:
     )
     model = Qwen2ForCausalLM(config)
     optimizer = torch.optim.AdamW(model.parameters(), lr=LR, betas=(0.9, 0.98))
+    began = time.monotonic()
     for step in range(STEPS):
         prompts: list[list[int]] = []
         answers: list[list[int]] = []
@@ -101,8 +105,9 @@ def main(folder: Path) -> None:
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        if step % 100 == 99:
-            print(f"step {step + 1}/{STEPS}  loss {loss.item():.3f}", flush=True)
+        if step % 20 == 0:
+            left = (time.monotonic() - began) / (step + 1) * (STEPS - step - 1)
+            print(f"step {step + 1}/{STEPS}  loss {loss.item():.3f}  left {left:.0f} s", flush=True)
     ends = {"eos_token_id": config.eos_token_id, "pad_token_id": config.pad_token_id}
     model.generation_config = GenerationConfig(**ends)
     model.save_pretrained(folder)
@@ -110,4 +115,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

@@ -32,13 +32,14 @@ def ls(as_json: bool) -> None:
 
 @command.command("show")
 @click.argument("name", shell_complete=candidates.tasks)
+@click.argument("options", nargs=-1, metavar="[KEY=VALUE]...")
 @JSON
-def show(name: str, as_json: bool) -> None:
+def show(name: str, options: tuple[str, ...], as_json: bool) -> None:
     """Show a task's options, if it has any, their defaults, and its first held-out problem.
 
     \b
     ictcli tasks show gym:chain_sum
-    ictcli tasks show gym:chain_sum:min_terms=4:max_terms=4
+    ictcli tasks show gym:chain_sum min_terms=4 max_terms=4
     """
     from ictcli.console import narrate, output
     from ictcli.console.table import print_json
@@ -47,11 +48,11 @@ def show(name: str, as_json: bool) -> None:
 
     if is_gym(name):
         narrate("Loading reasoning-gym.")
-    parts = shown(name)
+    parts = shown(":".join([name, *(option.removeprefix("task.") for option in options)]))
     if as_json:
         print_json(parts)
         return
-    options = (f"task.{key}={value}" for key, value in parts.pop("options", {}).items())
+    lines = (f"task.{key}={value}" for key, value in parts.pop("options", {}).items())
     for part, text in parts.items():
         output(part, *(f"  {line}" for line in str(text).split("\n")))
-    output(*options)
+    output(*lines)
