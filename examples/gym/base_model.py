@@ -55,8 +55,6 @@ def tokenizer_for(openings: list[str]) -> Qwen2Tokenizer:
     return tokenizer
 
 
-@click.command(help=__doc__)
-@click.argument("folder", type=click.Path(path_type=Path))
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -114,5 +112,11 @@ def main(folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
+@click.command(help=__doc__)
+@click.argument("folder", type=click.Path(path_type=Path))
+def command(folder: Path) -> None:
+    main(folder)
+
+
 if __name__ == "__main__":
-    main()
+    command()
