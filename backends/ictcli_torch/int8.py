@@ -1,8 +1,8 @@
 """Sampling from a model whose linear layers are rounded to whole numbers of 8 bits, on x86 CPUs.
 
-oneDNN multiplies such layers at some three times the rate of its float32. A weight has a scale for each
-of its outputs, an activation one for each token; adapters and everything else stay as they are. The
-rounded model is another policy than the one that is trained:
+oneDNN multiplies such layers at some three times the rate of its float32. A weight has a scale for
+each of its outputs, an activation one for each token; adapters and everything else stay as they
+are. The rounded model is another policy than the one that is trained:
 `ictcli.algorithm.objective.policy_loss` weighs its tokens by the ratio of the two.
 """
 
