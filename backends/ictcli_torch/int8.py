@@ -54,11 +54,11 @@ def rounded(model: nn.Module) -> Generator[None]:
     """Within, every linear layer but those of adapters multiplies in 8 bits. A weight that no
     update changes is rounded once, and kept."""
     layers: list[Any] = []
-    layer: Any
     try:
-        for name, layer in model.named_modules():
-            if not isinstance(layer, nn.Linear) or "lora_" in name:
+        for name, module in model.named_modules():
+            if not isinstance(module, nn.Linear) or "lora_" in name:
                 continue
+            layer: Any = module
             weight: Rounded = layer.__dict__.get("rounded") or Rounded(layer.weight)
             if not layer.weight.requires_grad:
                 layer.__dict__["rounded"] = weight

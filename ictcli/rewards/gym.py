@@ -52,8 +52,8 @@ def chosen(name: str) -> tuple[str, dict[str, Any]]:
                 f"{GYM}{kind} has no option {key!r}{nearest(key, list(known))}.", _hint(kind)
             )
         usual = known[key]
-        kinds = {type(usual), DATASETS[kind][1].__annotations__.get(key)}
-        kinds |= {int} if float in kinds else set[Any]()
+        kinds: set[Any] = {type(usual), DATASETS[kind][1].__annotations__.get(key)}
+        kinds |= {int} if float in kinds else set()
         if type(usual) in (bool, int, float, str) and type(value) not in kinds:
             raise UserError(
                 f"{name}: {key} is of the kind of {usual!r}, and not {value!r}.", _hint(kind)
