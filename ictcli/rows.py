@@ -100,7 +100,7 @@ def read_file(name: str) -> Rows:
     try:
         if not path.exists():
             raise UserError(f"There is no data file {name}.", f"give the path of {KINDS}")
-        if path.is_dir():
+        if path.is_dir() and not name.lower().endswith(FILES):
             raise UserError(
                 f"{name} is a folder, and none that save_to_disk of datasets wrote.",
                 f"give the path of {KINDS}",
