@@ -28,9 +28,13 @@ class Rounded:
     reads."""
 
     def __init__(self, weight: Tensor) -> None:
-        weight = weight.detach().float()
-        self.scales = weight.abs().amax(dim=1).clamp(min=TINY) / WEIGHTS
-        whole = (weight / self.scales[:, None]).round().to(torch.int8)
+        parts = weight.detach().split(4096)  # a copy of a whole LM head would be the peak of memory
+        sizes = [part.float().abs().amax(dim=1).clamp(min=TINY) for part in parts]
+        self.scales = torch.cat(sizes) / WEIGHTS
+        scales = self.scales[:, None].split(4096)
+        whole = torch.empty(weight.shape, dtype=torch.int8)
+        for part, scale, into in zip(parts, scales, whole.split(4096), strict=True):
+            into.copy_((part.float() / scale).round_())
         self.offset = -OFFSET * self.scales * whole.sum(dim=1)
         """(O,) takes back what `OFFSET` adds to the products."""
         self.zeros = torch.zeros(len(weight), dtype=torch.int32)
@@ -38,6 +42,8 @@ class Rounded:
 
     def product(self, bias: Tensor | None, x: Tensor) -> Tensor:
         """x W^T + b of x (..., I)."""
+        if not x.numel():
+            return x.new_zeros((*x.shape[:-1], len(self.scales)))
         rows = x.reshape(-1, x.shape[-1]).float()
         sizes = rows.abs().amax(dim=1, keepdim=True).clamp(min=TINY) / ACTIVATIONS
         whole = (rows / sizes).round_().add_(OFFSET).to(torch.uint8)
@@ -46,7 +52,7 @@ class Rounded:
         y = torch.ops.onednn.qlinear_pointwise(whole, *scales, self.offset, *after).mul_(sizes)
         if bias is not None:
             y += bias
-        return y.to(x.dtype).reshape(*x.shape[:-1], -1)
+        return y.to(x.dtype).reshape(*x.shape[:-1], len(self.scales))
 
 
 @contextlib.contextmanager

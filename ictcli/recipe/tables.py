@@ -93,7 +93,7 @@ class EngineSettings(Table):
     sampler: Literal["own", "int8"] = "own"
     """What samples the rollouts: own = the model that is trained; int8 = its linear layers rounded
     to 8 bits (torch engine, x86 CPU); docs/speed.md has what that saves. The loss then weighs each
-    token by min(pi / pi_sampler, 2). Evaluations are of the model itself."""
+    token by min(pi_old / pi_sampler, 2). Evaluations are of the model itself."""
 
     @property
     def rounded(self) -> bool:

@@ -84,11 +84,13 @@ def of_problems(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _deciding(recipe: Mapping[str, Any]) -> dict[str, Any]:
     data = copy.deepcopy(dict(recipe))
-    context = data.get("engine", {}).get("context")
+    engine = data.get("engine", {})
+    kept = {"context": engine.get("context")}  # it decides LongRoPE's frequencies
+    kept["sampler"] = engine.get("sampler") if engine.get("sampler") == "int8" else None
     for key in MAY_CHANGE:
         data.pop(key, None)
-    if context:  # it decides LongRoPE's frequencies
-        data["engine"] = {"context": context}
+    if any(kept.values()):
+        data["engine"] = {key: value for key, value in kept.items() if value}
     if _is_path(str(data["task"])):
         del data["task"]
     evaluation: dict[str, Any] = data.get("eval", {})
