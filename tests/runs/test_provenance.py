@@ -75,9 +75,11 @@ def test_a_recipe_changed_before_the_first_checkpoint_is_refused(made: Path) -> 
     shutil.rmtree(made / "checkpoints")
     file = made / "recipe.toml"
     text = file.read_text()
-    file.write_text(text.replace("temperature = 1.0", "temperature = 0.5", 1))
-    with pytest.raises(UserError, match=r"recipe\.toml was changed since the run began"):
-        resumed(made)
+    for old, new in (("temperature = 1.0", "temperature = 0.5"), ('"own"', '"int8"')):
+        assert old in text
+        file.write_text(text.replace(old, new, 1))
+        with pytest.raises(UserError, match=r"recipe\.toml was changed since the run began"):
+            resumed(made)
     file.write_text(text.replace("micro_tokens = ", "micro_tokens = 1"))
     whole = (made / "metrics.jsonl").read_bytes()
     assert resumed(made)[1] == []
