@@ -122,7 +122,7 @@ def read_file(name: str) -> Rows:
         kind = {".csv": _csv, ".json": _json}.get(path.suffix.lower(), _jsonl)
         rows = list(kind(name, text))
     if not rows:
-        raise UserError(f"The data set {name} is empty.", "give it one problem a line at least")
+        raise UserError(f"The data set {name} is empty.", "give it one row at least")
     return Rows(rows, source)
 
 
@@ -146,7 +146,7 @@ def _row(source: str, number: int, row: Any) -> Row:
     if not isinstance(row, dict):
         raise UserError(
             f"{source} {number} is {kind_of(row)}, and no object.",
-            'one object a line: {"prompt": "...", "gold": "..."}',
+            'one object a line: {"prompt": "...", ...}',
         )
     return Row(source, number, cast("dict[str, Any]", row))
 

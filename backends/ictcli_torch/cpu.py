@@ -20,7 +20,7 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-from ictcli.engine.dtype import X86, multiplies_bfloat16
+from ictcli.engine.dtype import X86, choose_kernels, multiplies_bfloat16
 
 from .plan import LARGE
 
@@ -70,7 +70,7 @@ class LargeLinear(nn.Linear):
 def exchange(model: nn.Module, device: torch.device, kernels: str) -> None:
     """Give the model's large layers the kernels of this name: those of float32, and of bfloat16
     where the CPU multiplies it."""
-    if device.type != "cpu" or kernels not in TABLE or not available():
+    if device.type != "cpu" or kernels not in TABLE:
         return
     kinds = {torch.float32} | ({torch.bfloat16} if multiplies_bfloat16() else set())
     for module in model.modules():
@@ -78,6 +78,11 @@ def exchange(model: nn.Module, device: torch.device, kernels: str) -> None:
         if large and module.weight.dtype in kinds:
             module.__class__ = LargeLinear
             vars(module)["kernels"] = TABLE[kernels]
+
+
+def kernels_of(setting: str) -> str:
+    """What `engine.kernels` comes to with this PyTorch."""
+    return choose_kernels(setting) if available() else "plain"
 
 
 def available() -> bool:

@@ -13,13 +13,12 @@ import transformers
 from safetensors.torch import save_file
 
 from ictcli.engine.core import EngineCore
-from ictcli.engine.dtype import choose_kernels
 from ictcli.engine.lengths import read_lengths
 from ictcli.engine.models import loading, name_end_token, older_names, stop_ids
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
 from . import int8
-from .cpu import arranged, pack
+from .cpu import arranged, kernels_of, pack
 from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
 from .dense import DenseDecoder, is_dense
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
@@ -97,7 +96,7 @@ class TorchEngine(EngineCore):
             "device_name": name,
             "dtype": str(self.model.dtype).removeprefix("torch."),
             "threads": torch.get_num_threads(),
-            "kernels": choose_kernels(self.settings.kernels) if self.device.type == "cpu" else "",
+            "kernels": kernels_of(self.settings.kernels) if self.device.type == "cpu" else "",
             "compiled": self.compiled,
             "bits": [4] if self.settings.load_in_4bit else [],
             "parameters": self.model.num_parameters() - adapters,

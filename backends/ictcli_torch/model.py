@@ -15,12 +15,12 @@ from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils import logging as transformers_logging
 
 from ictcli.engine import models
-from ictcli.engine.dtype import choose_kernels, in_bfloat16
+from ictcli.engine.dtype import in_bfloat16
 from ictcli.engine.models import Source
 from ictcli.errors import UserError
 from ictcli.recipe.tables import EngineSettings
 
-from .cpu import exchange, in_float32
+from .cpu import exchange, in_float32, kernels_of
 
 FOLLOWING = ("dynamic", "longrope")
 """Kinds of rotary frequencies that follow the length of a pass."""
@@ -62,7 +62,7 @@ def load(
             module.padding_idx = None
     if not settings.load_in_4bit:  # bitsandbytes packed them on the device
         loaded.to(device)
-        exchange(loaded, device, choose_kernels(settings.kernels))
+        exchange(loaded, device, kernels_of(settings.kernels))
     in_float32(loaded, device)
     loaded.eval()  # dropout would make the ratio of pi to pi_old noise
     return loaded, tokenizer

@@ -66,7 +66,7 @@ def command(
         what = "is a folder" if out.is_dir() else f"has no folder {out.parent} to lie in"
         raise UserError(f"--out {out} {what}.", "--out verdicts.jsonl")
     responses = read_responses(file)
-    columns = [*responses[0].columns] if responses else []
+    columns = [name for response in responses for name in response.columns]
     for each in filter(None, (verifier, other)):
         each.check_columns(str(file), columns, "the file needs a column of that name")
     judge = partial(

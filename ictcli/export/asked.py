@@ -13,7 +13,7 @@ from ictcli.recipe.generator import is_gym
 from ictcli.recipe.tables import EngineSettings
 from ictcli.rewards import find_verifier
 from ictcli.runs.model import settings_of
-from ictcli.tasks import BOXED, Domain, find_task
+from ictcli.tasks import BOXED, Domain, builtin_task
 from ictcli.tasks.chats import as_messages
 from ictcli.tasks.prepare import task_alone
 from ictcli.tasks.prompts import render, template_of
@@ -64,10 +64,9 @@ def asked_by(run: Path) -> Asked:
         task = task_alone(recipe)
         domain = task.domain
         made = is_gym(recipe.task) or not (task.train or task.finite or task.source.get("path"))
-        if not made and recipe.model.startswith("builtin:"):  # it reads little else
-            task, made = find_task(recipe.model.removeprefix("builtin:")), True
-        if made:
-            question = task.heldout(1)[0].prompt
+        shown = task if made else builtin_task(recipe.model)  # which reads little else
+        if shown is not None:
+            question = shown.heldout(1)[0].prompt
     except UserError:
         domain = domain or Domain(find_verifier("math"), BOXED)
     return Asked(settings, domain, question)

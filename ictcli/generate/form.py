@@ -9,11 +9,10 @@ from ictcli.recipe import load_recipe
 from ictcli.recipe.data import RewardSettings
 from ictcli.rewards import Explanation, find_verifier, grade
 from ictcli.rewards.verifiers import as_verifier
-from ictcli.tasks import BOXED, TASKS, Domain, Task, find_task
+from ictcli.tasks import BOXED, Domain, Task, builtin_task
 from ictcli.tasks.prepare import task_alone
 from ictcli.text import cut, one_line
 
-BUILTIN = "builtin:"
 EXAMPLES = 16
 SHOWN = 200
 
@@ -83,8 +82,7 @@ def form_of(
 
 def _task_of(model: ModelSpec, say: Callable[[str], None]) -> Task | None:
     if model.recipe is None:
-        name = model.model.removeprefix(BUILTIN)
-        return find_task(name) if model.model != name and name in TASKS else None
+        return builtin_task(model.model)
     try:
         return task_alone(load_recipe(model.recipe))
     except UserError as error:

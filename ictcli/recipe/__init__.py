@@ -1,14 +1,14 @@
 """The recipe: read from TOML, overridden by `key=value`, and checked before any ML import."""
 
+from ictcli.recipe.find import find_recipe as find_recipe
+from ictcli.recipe.find import shipped_recipes as shipped_recipes
+from ictcli.recipe.find import shipped_studies as shipped_studies
 from ictcli.recipe.load import RecipeFile as RecipeFile
 from ictcli.recipe.load import check as check
-from ictcli.recipe.load import find_recipe as find_recipe
 from ictcli.recipe.load import load_recipe as load_recipe
 from ictcli.recipe.load import read_recipe as read_recipe
 from ictcli.recipe.load import recipe_keys as recipe_keys
 from ictcli.recipe.load import recipe_text as recipe_text
-from ictcli.recipe.load import shipped_recipes as shipped_recipes
-from ictcli.recipe.load import shipped_studies as shipped_studies
 from ictcli.recipe.load import table_to_toml as table_to_toml
 from ictcli.recipe.load import to_toml as to_toml
 from ictcli.recipe.load import unused_keys as unused_keys

@@ -85,12 +85,12 @@ def of_problems(data: Mapping[str, Any]) -> dict[str, Any]:
 def _deciding(recipe: Mapping[str, Any]) -> dict[str, Any]:
     data = copy.deepcopy(dict(recipe))
     engine = data.get("engine", {})
-    kept = {"context": engine.get("context")}  # it decides LongRoPE's frequencies
-    kept["sampler"] = engine.get("sampler") if engine.get("sampler") == "int8" else None
     for key in MAY_CHANGE:
         data.pop(key, None)
-    if any(kept.values()):
-        data["engine"] = {key: value for key, value in kept.items() if value}
+    # the context decides LongRoPE's frequencies
+    decides = {"context": engine.get("context"), "rounded": engine.get("sampler") == "int8"}
+    if any(decides.values()):
+        data["engine"] = {key: value for key, value in decides.items() if value}
     if _is_path(str(data["task"])):
         del data["task"]
     evaluation: dict[str, Any] = data.get("eval", {})

@@ -9,6 +9,7 @@ from ictcli.tasks import datasets as datasets
 from ictcli.tasks import forks as forks
 from ictcli.tasks.registry import BENCHMARKS as BENCHMARKS
 from ictcli.tasks.registry import TASKS as TASKS
+from ictcli.tasks.registry import builtin_task as builtin_task
 from ictcli.tasks.registry import find_benchmark as find_benchmark
 from ictcli.tasks.registry import find_task as find_task
 from ictcli.tasks.registry import register_benchmark as register_benchmark

@@ -72,6 +72,12 @@ def find_task(
     return task if verify is None else replace(task, domain=replace(task.domain, verify=verify))
 
 
+def builtin_task(model: str) -> Task | None:
+    """The task that a model `builtin:NAME` was made for; None for any other model."""
+    name = model.removeprefix("builtin:")
+    return find_task(name) if name != model and name in TASKS else None
+
+
 def find_benchmark(
     name: str,
     data: str | None = None,

@@ -46,9 +46,6 @@ def read_examples(
         return _read(name, columns, hub, usual)
     except UserError as error:  # its hint names keys of the data to train on
         hint = re.sub(r"\b(?:columns|hub)\.", r"sft.\g<0>", error.hint)
-        hint = hint.replace('"gold"', '"response"').replace(
-            "one problem a line", "one example a line"
-        )
         raise UserError(error.message, hint) from error
 
 

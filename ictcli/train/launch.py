@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from ictcli import __version__
 from ictcli.engine import Engine, build_engine, versions
 from ictcli.engine.checks import check_lengths
+from ictcli.engine.dtype import choose_kernels
 from ictcli.errors import RESUME, InterruptedRunError, UserError, is_disk_full
 from ictcli.files import encodable, write_json
 from ictcli.planning.advice import check_memory
@@ -60,8 +61,9 @@ def launch(run: Run, recipe: Recipe, observer: Observer) -> Summary:
 
         if recipe.engine.dtype == "auto" and began.engine.dtype in ("float32", "bfloat16"):
             recipe = recipe.with_engine(dtype=began.engine.dtype)  # whatever this machine prefers
-        if recorded and recipe.engine.kernels == "auto":  # an older run's are oneDNN's
-            recipe = recipe.with_engine(kernels=began.engine.kernels or "onednn")
+        if recipe.engine.kernels == "auto":  # for all processes; an older run's are oneDNN's
+            new = "onednn" if recorded else choose_kernels("auto")
+            recipe = recipe.with_engine(kernels=began.engine.kernels or new)
         limit = memory_limit(recipe.with_engine(device="cpu").engine)  # before loading the model
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
         option, adapters = "engine.backend=", recipe.adapters is not None

@@ -116,14 +116,15 @@ def optimise(
     probed = _probed(recipe, batch, selection, step)
     before = engine.logits(batch.rollouts, probed) if probed is not None else None
     probe: dict[str, float | None] = {}
-    old: list[FloatArray | None] = [None] * len(parts)
-    if len(parts) > 1:
-        old = [
-            engine.score(part.rollouts, (LOGP,), recipe.temperature)[LOGP]
-            if recipe.engine.rounded
-            else part.rollouts.logp
-            for part in parts
-        ]
+
+    def known(part: Update) -> FloatArray | None:
+        if len(parts) == 1:
+            return None
+        if not recipe.engine.rounded:
+            return part.rollouts.logp
+        return engine.score(part.rollouts, (LOGP,), recipe.temperature)[LOGP]
+
+    old = [known(part) for part in parts]
     reports: list[UpdateReport] = []
     for number in range(len(parts) * recipe.update.epochs):
         which = number % len(parts)
