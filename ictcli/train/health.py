@@ -110,7 +110,7 @@ class Health:
             kinds.append("no_signal")
         if state.first_entropy and metrics.entropy is not None:
             kinds.append(self._new_entropy_alarm(state.first_entropy, metrics.entropy))
-        far = self.recipe.engine.rounded and (metrics.sampler_gap or 0.0) > SAMPLER_GAP
+        far = self.recipe.engine.off_policy and (metrics.sampler_gap or 0.0) > SAMPLER_GAP
         kinds.append("sampler" if far and not self._far else None)
         self._far = far
         reactions = {kind: getattr(self.recipe.alarms, kind) for kind in kinds if kind}
@@ -141,8 +141,8 @@ class Health:
             warning = f"{message} Next: {hint}"
         elif alarm.kind == "sampler":
             message = (
-                f"log pi of a token is {metrics.sampler_gap:.2g} nats from that of the 8-bit "
-                f"weights which sampled it, at step {state.step}."
+                f"log pi of a token is {metrics.sampler_gap:.2g} nats from that of what "
+                f"sampled it ({self.recipe.engine.sampler}), at step {state.step}."
             )
             hint = "engine.sampler=own samples from the model itself"
             warning = f"{message} {hint}."
