@@ -194,3 +194,135 @@ def cost(folder: Path) -> None:
                 f"(wall {wall[0]:.1f}, {wall[1]:.1f}); sampler_gap {gap:.1e}",
                 flush=True,
             )
+
+
+def resume(folder: Path) -> None:
+    """Two runs, and one that is killed with SIGKILL after its second step and resumed."""
+    model = make_model(folder / "large", "large")
+    options = [*LARGE, "engine.sampler=vllm", f"model={model}"]
+    for name in ("one", "other"):
+        run(folder / name, "train", "chain", "-q", "--run", "run", *options)
+    place = folder / "killed"
+    pid = start(place, "train", "chain", "-q", "--run", "run", *options)
+    kill_at(place / "run" / "checkpoints" / "step-000002", pid)
+    run(place, "resume", "run", "-q")
+    runs = {name: read(folder / name / "run")["metrics"] for name in ("one", "other", "killed")}
+    for name in ("other", "killed"):
+        same = [a == b for a, b in zip(runs["one"], runs[name], strict=True)]
+        print(f"{name}: {sum(same)} of {len(same)} steps have the numbers of the first run")
+
+
+def kill_at(path: Path, pid: int, patience: float = 1200) -> None:
+    """SIGKILL a process once a path is there."""
+    until = time.monotonic() + patience
+    while not path.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def serve(model: Path, port: int, log: Path) -> subprocess.Popen[bytes]:
+    """`vllm serve` of this environment, once it answers."""
+    program = [str(Path(sys.executable).with_name("vllm")), "serve", str(model)]
+    options = [
+        *("--port", str(port), "--load-format", "dummy", "--logprobs-mode", "processed_logprobs"),
+        *("--hf-overrides", json.dumps({"tie_word_embeddings": False}), "--enforce-eager"),
+        *("--dtype", "float32", "--kv-cache-memory-bytes", str(1 << 28)),
+    ]
+    env = os.environ | {
+        "VLLM_SERVER_DEV_MODE": "1",
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    }
+    with log.open("ab") as said:
+        server = subprocess.Popen([*program, *options], env=env, stdout=said, stderr=said)
+    while server.poll() is None:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=60).close()
+            return server
+        except OSError:
+            time.sleep(1)
+    sys.exit(f"vllm serve ended with {server.returncode}: {log.read_text()[-2000:]}")
+
+
+def server(folder: Path) -> None:
+    """Killed after the second step, and back for `resume`."""
+    model, port = make_model(folder / "large", "large"), free_port()
+    options = [f"engine.vllm_server=http://127.0.0.1:{port}", *LARGE, "engine.sampler=vllm"]
+    serving = serve(model, port, folder / "serve.txt")
+    place = folder / "run"
+    pid = start(place, "train", "chain", "-q", "--run", "run", *options, f"model={model}")
+    kill_at(place / "run" / "checkpoints" / "step-000002", serving.pid)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    print(f"server killed: exit {code}, {(place / 'said.txt').read_text()[-400:]}", flush=True)
+    serving = serve(model, port, folder / "serve.txt")
+    code = run(place, "resume", "run", "-q")
+    found = read(place / "run")
+    gaps = [m["sampler_gap"] for m in found["metrics"]]
+    print(f"server back: resume exit {code}, steps {len(gaps)}, sampler_gap {max(gaps):.1e}")
+    serving.terminate()
+    serving.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def ranks(folder: Path) -> None:
+    """Two processes, each with a vLLM of its own, beside one."""
+    model = make_model(folder / "large", "large")
+    options = [*LARGE, "steps=2", "engine.sampler=vllm", f"model={model}"]
+    run(folder / "one", "train", "chain", "-q", "--run", "run", *options)
+    env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    pids = [
+        start(
+            folder / "two", "train", "chain", "-q", "--run", "run", *options,
+            **env, RANK=str(rank), LOCAL_RANK=str(rank),
+        )
+        for rank in (0, 1)
+    ]  # fmt: skip
+    codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+    if any(codes):
+        sys.exit((folder / "two" / "said.txt").read_text()[-2000:])
+    one, two = (read(folder / name / "run")["metrics"] for name in ("one", "two"))
+    for a, b in zip(one, two, strict=True):
+        print(
+            f"step {a['step']}: reward {a['reward']:.4f} in one process, {b['reward']:.4f} in two"
+        )
+    print(f"sampler_gap {max(m['sampler_gap'] or 0 for m in two):.1e} in two")
+
+
+PARTS = {"curve": curve, "cost": cost, "resume": resume, "server": server, "ranks": ranks}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="PART")
+    parser.add_argument("--python", help="of an environment that has vLLM")
+    parser.add_argument("--folder", type=Path, default=Path("/tmp/ictcli-vllm"))
+    options = parser.parse_args()
+    folder: Path = options.folder.resolve()
+    python = options.python or make_environment(folder / "env")
+    if Path(sys.executable) != Path(python):
+        os.environ |= {"OMP_NUM_THREADS": "1", "TORCHDYNAMO_DISABLE": "1", "HF_HUB_OFFLINE": "1"}
+        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+        arguments = ["--python", python, "--folder", str(folder), *options.parts]
+        os.execv(python, [python, __file__, *arguments])
+    import peft  # noqa: F401
+    import vllm  # noqa: F401  # pyright: ignore[reportMissingImports]
+    # what forks need, read once
+
+    for name in options.parts or PARTS:
+        place = folder / name
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        print(f"{name}:", flush=True)
+        PARTS[name](place)
+
+
+if __name__ == "__main__":
+    main()
