@@ -4,9 +4,9 @@
 
 Makes an environment with vLLM for CPUs, or takes one, and two models that compute what
 `builtin:chain` does with heads that vLLM has kernels for: 0.5 and 11 million parameters. Parts:
-`curve` (learning beside `own`, three seeds, small model), `cost` (seconds of a step and sampler_gap,
-large model, all weights and LoRA), `resume` (killed and gone on with, to the same numbers?),
-`server` (`vllm serve` killed in the middle, and back), `ranks` (two processes).
+`cost` (seconds of a step and sampler_gap, large model, all weights and LoRA), `resume` (killed and
+gone on with, to the same numbers?), `server` (`vllm serve` killed in the middle, and back), `ranks`
+(two processes), `curve` (learning beside `own`, three seeds, small model).
 """
 
 import argparse
@@ -29,11 +29,11 @@ SIZES = {
     "large": {"hidden_size": 384, "layers": 7, "heads": 6, "head": 64, "intermediate_size": 1024},
 }
 COMMON = [
-    *("group=8", "eval.n=8", "eval.k=[1]", "engine.device=cpu", "checkpoint.every=1"),
-    *("checkpoint.last=9", "seed=0", "--backend", "torch"),
+    *("group=8", "eval.k=[1]", "engine.device=cpu", "checkpoint.every=1", "checkpoint.last=9"),
+    *("seed=0", "--backend", "torch"),
 ]
-SMALL = [*COMMON, "prompts=16", "steps=24", "eval.problems=64"]
-LARGE = [*COMMON, "prompts=4", "steps=4", "eval.problems=4", "lr=1e-4", "max_tokens=48"]
+SMALL = [*COMMON, "prompts=8", "steps=16", "lr=1e-3", "eval.problems=32", "eval.n=8"]
+LARGE = [*COMMON, "prompts=4", "steps=4", "lr=1e-4", "max_tokens=48", "eval.problems=4", "eval.n=1"]
 LORA = ["adapter.kind=lora", "lr=1e-3"]
 
 
@@ -51,8 +51,8 @@ def make_environment(folder: Path) -> str:
 
 
 def make_model(folder: Path, size: str) -> Path:
-    """`builtin:chain` in a wider model that computes the same: its coordinates lie among others that
-    are 0, and what is new gives 0 until it is trained."""
+    """`builtin:chain` in a wider model that computes the same: its coordinates lie among others
+    that are 0, and what is new gives 0 until it is trained."""
     import torch
     from transformers import AutoTokenizer, GenerationConfig, Qwen2Config, Qwen2ForCausalLM
 
@@ -170,7 +170,7 @@ def curve(folder: Path) -> None:
         for sampler in ("own", "vllm"):
             found = train(folder / f"{sampler}-{seed}", model, sampler, *SMALL, f"seed={seed}")
             steps, summary = found["metrics"], found["summary"]
-            rewards = [mean(m["reward"] for m in steps[n : n + 6]) for n in range(0, 24, 6)]
+            rewards = [mean(m["reward"] for m in steps[n : n + 4]) for n in range(0, 16, 4)]
             after, gap = summary["after"]["pass@1"], max(m.get("sampler_gap") or 0 for m in steps)
             print(
                 f"seed {seed} {sampler:4} rewards {' '.join(f'{r:.3f}' for r in rewards)}, pass@1 "
@@ -190,26 +190,29 @@ def cost(folder: Path) -> None:
             cpu = [median(t[key] for t in timings) for key in ("sample_cpu_s", "update_cpu_s")]
             wall = [median(t[key] for t in timings) for key in ("sample_s", "update_s")]
             print(
-                f"{name} {sampler:4} CPU seconds a step: sampling {cpu[0]:.1f}, update {cpu[1]:.1f} "
-                f"(wall {wall[0]:.1f}, {wall[1]:.1f}); sampler_gap {gap:.1e}",
+                f"{name} {sampler:4} CPU seconds a step: sampling {cpu[0]:.1f}, update "
+                f"{cpu[1]:.1f} (wall {wall[0]:.1f}, {wall[1]:.1f}); sampler_gap {gap:.1e}",
                 flush=True,
             )
 
 
 def resume(folder: Path) -> None:
-    """Two runs, and one that is killed with SIGKILL after its second step and resumed."""
+    """A run, and one that is killed with SIGKILL after its second step and resumed."""
     model = make_model(folder / "large", "large")
-    options = [*LARGE, "engine.sampler=vllm", f"model={model}"]
-    for name in ("one", "other"):
-        run(folder / name, "train", "chain", "-q", "--run", "run", *options)
-    place = folder / "killed"
+    train(folder / "whole", model, "vllm", *LARGE)
+    place, options = folder / "killed", [*LARGE, "engine.sampler=vllm", f"model={model}"]
     pid = start(place, "train", "chain", "-q", "--run", "run", *options)
     kill_at(place / "run" / "checkpoints" / "step-000002", pid)
-    run(place, "resume", "run", "-q")
-    runs = {name: read(folder / name / "run")["metrics"] for name in ("one", "other", "killed")}
-    for name in ("other", "killed"):
-        same = [a == b for a, b in zip(runs["one"], runs[name], strict=True)]
-        print(f"{name}: {sum(same)} of {len(same)} steps have the numbers of the first run")
+    code = run(place, "resume", "run", "-q")
+    one, other = (read(folder / name / "run")["metrics"] for name in ("whole", "killed"))
+    same = [a == b for a, b in zip(one, other, strict=True)]
+    last = "run/checkpoints/step-000004/weights.safetensors"
+    bits = (folder / "whole" / last).read_bytes() == (place / last).read_bytes()
+    print(
+        f"killed at step 2, resume exit {code}: {sum(same)} of {len(same)} steps have the numbers "
+        f"of the whole run, and the last weights its bits: {bits}",
+        flush=True,
+    )
 
 
 def kill_at(path: Path, pid: int, patience: float = 1200) -> None:
@@ -294,7 +297,7 @@ def ranks(folder: Path) -> None:
     print(f"sampler_gap {max(m['sampler_gap'] or 0 for m in two):.1e} in two")
 
 
-PARTS = {"curve": curve, "cost": cost, "resume": resume, "server": server, "ranks": ranks}
+PARTS = {"cost": cost, "resume": resume, "server": server, "ranks": ranks, "curve": curve}
 
 
 def main() -> None:

@@ -34,8 +34,7 @@ from ictcli.types import FloatArray, Rollouts, Sampling
 
 OWN_HEAD = {"tie_word_embeddings": False}
 """Of the model's config.json, what vLLM has to see otherwise."""
-ENVIRONMENT = {
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # or the order of requests would be left to chance
+ENVIRONMENT = {  # where it says nothing else
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "VLLM_LOGGING_LEVEL": "ERROR",
     "VLLM_NO_USAGE_STATS": "1",
@@ -64,7 +63,7 @@ def sample(
 ) -> Rollouts:
     """Rollouts, without statistics, of a model with these weights. `numbers` (B, T) make the seeds:
     row g of a prompt has its prompt's seed + g."""
-    drawn = numbers[::group, [0, -1]].tolist()
+    drawn = numbers[::group, [0, min(1, numbers.shape[1] - 1)]].tolist()
     seeds = [int(high * 2**24) * 2**7 + int(low * 2**7) for high, low in drawn]
     options = {
         "n": group,
@@ -90,7 +89,7 @@ def check_near(engine: Any, rollouts: Rollouts, logp: FloatArray) -> None:
     """RunFailedError where the model's own log pi (B, T) is another than rounding makes: vLLM has
     other weights, or says log pi otherwise."""
     gap = np.abs(rollouts.logp - logp)[rollouts.valid].mean()
-    if gap > (FLOAT32_GAP if engine.model.dtype == torch.float32 else ROUNDED_GAP):
+    if not gap <= (FLOAT32_GAP if engine.model.dtype == torch.float32 else ROUNDED_GAP):  # or NaN
         raise RunFailedError(
             f"vLLM does not sample what is trained: log-probabilities differ by {gap:.2g} nats a "
             "token.",
@@ -125,6 +124,7 @@ class InProcess:
         eager = settings.compile == "off" or (settings.compile == "auto" and on_cpu)
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
+        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # tensors stay here, requests in order
         if eager:
             os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
         shape, width = read_shape(engine.source.path), engine.model.dtype.itemsize

@@ -76,7 +76,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     module: Any = ModuleType("vllm")
     module.LLM, module.SamplingParams = Player, SimpleNamespace
     monkeypatch.setitem(sys.modules, "vllm", module)
-    for name in (*sampler.ENVIRONMENT, "TORCHDYNAMO_DISABLE"):
+    for name in (*sampler.ENVIRONMENT, "VLLM_ENABLE_V1_MULTIPROCESSING", "TORCHDYNAMO_DISABLE"):
         monkeypatch.setenv(name, "")
     sampler._build.cache_clear()
     yield
