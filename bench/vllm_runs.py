@@ -29,10 +29,11 @@ SIZES = {
     "large": {"hidden_size": 384, "layers": 7, "heads": 6, "head": 64, "intermediate_size": 1024},
 }
 COMMON = [
-    *("group=8", "eval.k=[1]", "engine.device=cpu", "checkpoint.every=1", "checkpoint.last=9"),
+    *("group=8", "eval.k=[1]", "engine.device=cpu", "checkpoint.every=2", "checkpoint.last=9"),
     *("seed=0", "--backend", "torch"),
 ]
 SMALL = [*COMMON, "prompts=8", "steps=16", "lr=1e-3", "eval.problems=32", "eval.n=8"]
+SMALL += ["checkpoint.every=16"]
 LARGE = [*COMMON, "prompts=4", "steps=4", "lr=1e-4", "max_tokens=48", "eval.problems=4", "eval.n=1"]
 LORA = ["adapter.kind=lora", "lr=1e-3"]
 
@@ -116,6 +117,20 @@ def make_model(folder: Path, size: str) -> Path:
     return folder
 
 
+def warm(model: Path, prompts: str) -> None:
+    """Have vLLM in this process, which forks then share. (Its weights come with every batch.)"""
+    from ictcli_torch.vllm import start as start_vllm
+
+    from ictcli.engine import build_engine
+    from ictcli.recipe.tables import EngineSettings
+    from ictcli.types import Sampling
+
+    settings = EngineSettings(backend="torch", device="cpu", sampler="vllm", threads=1)
+    engine: Any = build_engine(str(model), settings)
+    count = int(prompts.removeprefix("prompts="))
+    start_vllm(engine, [[2] * 24] * count, 8, Sampling(48, sampler="vllm"))
+
+
 def start(where: Path, *arguments: str, **env: str) -> int:
     """`ictcli ARGUMENTS` in a fork of this process, which has the libraries; what it says is in
     said.txt."""
@@ -166,6 +181,7 @@ def read(folder: Path) -> dict[str, Any]:
 
 def curve(folder: Path) -> None:
     model = make_model(folder / "small", "small")
+    warm(model, "prompts=8")
     for seed in (0, 1, 2):
         for sampler in ("own", "vllm"):
             found = train(folder / f"{sampler}-{seed}", model, sampler, *SMALL, f"seed={seed}")
@@ -181,7 +197,8 @@ def curve(folder: Path) -> None:
 
 
 def cost(folder: Path) -> None:
-    model = make_model(folder / "large", "large")
+    model = make_model(folder.parent / "large", "large")
+    warm(model, "prompts=4")
     for name, more in (("full", []), ("lora", LORA)):
         for sampler in ("own", "vllm"):
             found = train(folder / f"{name}-{sampler}", model, sampler, *LARGE, *more)
@@ -198,7 +215,8 @@ def cost(folder: Path) -> None:
 
 def resume(folder: Path) -> None:
     """A run, and one that is killed with SIGKILL after its second step and resumed."""
-    model = make_model(folder / "large", "large")
+    model = make_model(folder.parent / "large", "large")
+    warm(model, "prompts=4")
     train(folder / "whole", model, "vllm", *LARGE)
     place, options = folder / "killed", [*LARGE, "engine.sampler=vllm", f"model={model}"]
     pid = start(place, "train", "chain", "-q", "--run", "run", *options)

@@ -128,7 +128,7 @@ class InProcess:
         if eager:
             os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
         shape, width = read_shape(engine.source.path), engine.model.dtype.itemsize
-        positions = max(rows * (longest + BLOCK), engine.context + BLOCK)
+        positions = max(rows * -(-longest // BLOCK), -(-engine.context // BLOCK) + 1) * BLOCK
         try:
             from vllm import SamplingParams  # pyright: ignore[reportMissingImports]
 
