@@ -179,6 +179,10 @@ def read(folder: Path) -> dict[str, Any]:
     }
 
 
+def rewards(found: dict[str, Any]) -> str:
+    return " ".join(f"{step['reward']:.4f}" for step in found["metrics"])
+
+
 def curve(folder: Path) -> None:
     model = make_model(folder / "small", "small")
     warm(model, "prompts=8")
@@ -186,10 +190,10 @@ def curve(folder: Path) -> None:
         for sampler in ("own", "vllm"):
             found = train(folder / f"{sampler}-{seed}", model, sampler, *SMALL, f"seed={seed}")
             steps, summary = found["metrics"], found["summary"]
-            rewards = [mean(m["reward"] for m in steps[n : n + 4]) for n in range(0, 16, 4)]
+            learnt = [mean(m["reward"] for m in steps[n : n + 4]) for n in range(0, 16, 4)]
             after, gap = summary["after"]["pass@1"], max(m.get("sampler_gap") or 0 for m in steps)
             print(
-                f"seed {seed} {sampler:4} rewards {' '.join(f'{r:.3f}' for r in rewards)}, pass@1 "
+                f"seed {seed} {sampler:4} rewards {' '.join(f'{r:.3f}' for r in learnt)}, pass@1 "
                 f"{summary['before']['pass@1']['value']:.3f} to {after['value']:.3f} "
                 f"[{after['low']:.3f}, {after['high']:.3f}], sampler_gap {gap:.1e}",
                 flush=True,
@@ -208,7 +212,8 @@ def cost(folder: Path) -> None:
             wall = [median(t[key] for t in timings) for key in ("sample_s", "update_s")]
             print(
                 f"{name} {sampler:4} CPU seconds a step: sampling {cpu[0]:.1f}, update "
-                f"{cpu[1]:.1f} (wall {wall[0]:.1f}, {wall[1]:.1f}); sampler_gap {gap:.1e}",
+                f"{cpu[1]:.1f} (wall {wall[0]:.1f}, {wall[1]:.1f}); sampler_gap {gap:.1e}; rewards "
+                f"{rewards(found)}",
                 flush=True,
             )
 
@@ -250,11 +255,7 @@ def serve(model: Path, port: int, log: Path) -> subprocess.Popen[bytes]:
         *("--hf-overrides", json.dumps({"tie_word_embeddings": False}), "--enforce-eager"),
         *("--dtype", "float32", "--kv-cache-memory-bytes", str(1 << 28)),
     ]
-    env = os.environ | {
-        "VLLM_SERVER_DEV_MODE": "1",
-        "VLLM_ENABLE_V1_MULTIPROCESSING": "1",
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    }
+    env = os.environ | {"VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
     with log.open("ab") as said:
         server = subprocess.Popen([*program, *options], env=env, stdout=said, stderr=said)
     while server.poll() is None:
@@ -268,7 +269,7 @@ def serve(model: Path, port: int, log: Path) -> subprocess.Popen[bytes]:
 
 def server(folder: Path) -> None:
     """Killed after the second step, and back for `resume`."""
-    model, port = make_model(folder / "large", "large"), free_port()
+    model, port = make_model(folder.parent / "large", "large"), free_port()
     options = [f"engine.vllm_server=http://127.0.0.1:{port}", *LARGE, "engine.sampler=vllm"]
     serving = serve(model, port, folder / "serve.txt")
     place = folder / "run"
@@ -292,30 +293,22 @@ def free_port() -> int:
 
 
 def ranks(folder: Path) -> None:
-    """Two processes, each with a vLLM of its own, beside one."""
-    model = make_model(folder / "large", "large")
-    options = [*LARGE, "steps=2", "engine.sampler=vllm", f"model={model}"]
-    run(folder / "one", "train", "chain", "-q", "--run", "run", *options)
+    """Two processes, each with a vLLM of its own; `cost` has the rewards of one."""
+    model = make_model(folder.parent / "large", "large")
+    options = [*LARGE, "engine.sampler=vllm", f"model={model}"]
     env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
-    pids = [
-        start(
-            folder / "two", "train", "chain", "-q", "--run", "run", *options,
-            **env, RANK=str(rank), LOCAL_RANK=str(rank),
-        )
-        for rank in (0, 1)
-    ]  # fmt: skip
+    command = ["train", "chain", "-q", "--run", "run", *options]
+    pids = [start(folder, *command, **env, RANK=rank, LOCAL_RANK=rank) for rank in "01"]
     codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
     if any(codes):
-        sys.exit((folder / "two" / "said.txt").read_text()[-2000:])
-    one, two = (read(folder / name / "run")["metrics"] for name in ("one", "two"))
-    for a, b in zip(one, two, strict=True):
-        print(
-            f"step {a['step']}: reward {a['reward']:.4f} in one process, {b['reward']:.4f} in two"
-        )
-    print(f"sampler_gap {max(m['sampler_gap'] or 0 for m in two):.1e} in two")
+        sys.exit((folder / "said.txt").read_text()[-2000:])
+    found = read(folder / "run")
+    gap = max(m["sampler_gap"] or 0 for m in found["metrics"])
+    print(f"rewards {rewards(found)}; sampler_gap {gap:.1e}", flush=True)
 
 
-PARTS = {"cost": cost, "resume": resume, "server": server, "ranks": ranks, "curve": curve}
+PARTS = {"server": server, "ranks": ranks, "cost": cost, "resume": resume, "curve": curve}
+"""Those first that start where no vLLM is yet."""
 
 
 def main() -> None:

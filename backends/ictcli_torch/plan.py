@@ -18,8 +18,8 @@ from ictcli.engine.workload import Parts, Workload
 PACKS_ON: tuple[str, ...] = ("cuda",)
 LIBRARIES, PEFT = 440 << 20, 20 << 20
 """Resident bytes of Python with torch and transformers, and of peft."""
-VLLM = 700 << 20
-"""Resident bytes of vLLM's libraries."""
+VLLM = 320 << 20
+"""Resident bytes of vLLM 0.32 beside its weights and cache, on a CPU."""
 CUDA_CONTEXT = 500 << 20
 """Bytes of a GPU that CUDA takes before any tensor."""
 NF4 = (4 + 8 / 64 + 32 / (64 * 256)) / 8
