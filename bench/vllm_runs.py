@@ -239,17 +239,19 @@ def resume(folder: Path) -> None:
 
 
 def kill_at(path: Path, pid: int, patience: float = 1200) -> None:
-    """SIGKILL a process once a path is there."""
+    """SIGKILL a process, and its group if it leads one, once a path is there."""
     until = time.monotonic() + patience
     while not path.exists() and time.monotonic() < until:
         time.sleep(0.05)
-    os.kill(pid, signal.SIGKILL)
+    (os.killpg if os.getpgid(pid) == pid else os.kill)(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
 
 
 def serve(model: Path, port: int, log: Path) -> subprocess.Popen[bytes]:
-    """`vllm serve` of this environment, once it answers."""
-    program = [str(Path(sys.executable).with_name("vllm")), "serve", str(model)]
+    """vLLM's server, once it answers. (`vllm serve` of the wheel for CPUs does not start: it asks
+    for the version of a package `vllm`.)"""
+    module = "vllm.entrypoints.openai.api_server"
+    program = [sys.executable, "-m", module, "--model", str(model)]
     options = [
         *("--port", str(port), "--load-format", "dummy", "--logprobs-mode", "processed_logprobs"),
         *("--hf-overrides", json.dumps({"tie_word_embeddings": False}), "--enforce-eager"),
@@ -257,7 +259,9 @@ def serve(model: Path, port: int, log: Path) -> subprocess.Popen[bytes]:
     ]
     env = os.environ | {"VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
     with log.open("ab") as said:
-        server = subprocess.Popen([*program, *options], env=env, stdout=said, stderr=said)
+        server = subprocess.Popen(
+            [*program, *options], env=env, stdout=said, stderr=said, start_new_session=True
+        )
     while server.poll() is None:
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=60).close()
@@ -282,7 +286,7 @@ def server(folder: Path) -> None:
     found = read(place / "run")
     gaps = [m["sampler_gap"] for m in found["metrics"]]
     print(f"server back: resume exit {code}, steps {len(gaps)}, sampler_gap {max(gaps):.1e}")
-    serving.terminate()
+    os.killpg(serving.pid, signal.SIGTERM)
     serving.wait()
 
 
@@ -326,9 +330,9 @@ def main() -> None:
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
         arguments = ["--python", python, "--folder", str(folder), *options.parts]
         os.execv(python, [python, __file__, *arguments])
-    import peft  # noqa: F401
-    import vllm  # noqa: F401  # pyright: ignore[reportMissingImports]
-    # what forks need, read once
+    if options.parts != ["server"]:  # what forks need, read once
+        import peft  # noqa: F401
+        import vllm  # noqa: F401  # pyright: ignore[reportMissingImports]
 
     for name in options.parts or PARTS:
         place = folder / name
