@@ -5,8 +5,8 @@
 Makes an environment with vLLM for CPUs, or takes one, and two models that compute what
 `builtin:chain` does with heads that vLLM has kernels for: 0.5 and 11 million parameters. Parts:
 `cost` (seconds of a step and sampler_gap, large model, all weights and LoRA), `resume` (killed and
-gone on with, to the same numbers?), `server` (`vllm serve` killed in the middle, and back), `ranks`
-(two processes), `curve` (learning beside `own`, three seeds, small model).
+gone on with, to the same numbers?), `server` (vLLM's server killed in the middle, and back),
+`curve` (learning beside `own`, three seeds, small model).
 """
 
 import argparse
@@ -131,7 +131,7 @@ def warm(model: Path, prompts: str) -> None:
     start_vllm(engine, [[2] * 24] * count, 8, Sampling(48, sampler="vllm"))
 
 
-def start(where: Path, *arguments: str, **env: str) -> int:
+def start(where: Path, *arguments: str) -> int:
     """`ictcli ARGUMENTS` in a fork of this process, which has the libraries; what it says is in
     said.txt."""
     where.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,6 @@ def start(where: Path, *arguments: str, **env: str) -> int:
     said = os.open("said.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(said, 1)
     os.dup2(said, 2)
-    os.environ.update(env)
     from ictcli.__main__ import main as ictcli
 
     sys.argv = ["ictcli", *arguments]
@@ -296,23 +295,7 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def ranks(folder: Path) -> None:
-    """Two processes, each with a vLLM of its own; `cost` has the rewards of one."""
-    model = make_model(folder.parent / "large", "large")
-    options = [*LARGE, "engine.sampler=vllm", f"model={model}"]
-    env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
-    command = ["train", "chain", "-q", "--run", "run", *options]
-    pids = [start(folder, *command, **env, RANK=rank, LOCAL_RANK=rank) for rank in "01"]
-    codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
-    if any(codes):
-        sys.exit((folder / "said.txt").read_text()[-2000:])
-    found = read(folder / "run")
-    gap = max(m["sampler_gap"] or 0 for m in found["metrics"])
-    print(f"rewards {rewards(found)}; sampler_gap {gap:.1e}", flush=True)
-
-
-PARTS = {"server": server, "ranks": ranks, "cost": cost, "resume": resume, "curve": curve}
-"""Those first that start where no vLLM is yet."""
+PARTS = {"cost": cost, "resume": resume, "server": server, "curve": curve}
 
 
 def main() -> None:

@@ -29,7 +29,6 @@ from ictcli.engine.models import snapshot
 from ictcli.engine.sampling import Written
 from ictcli.engine.shape import read_shape
 from ictcli.errors import EngineMissingError, RunFailedError, UserError, install, reason_of
-from ictcli.ranks import find_launch
 from ictcli.types import FloatArray, Rollouts, Sampling
 
 OWN_HEAD = {"tie_word_embeddings": False}
@@ -186,7 +185,7 @@ def _build(model: str, **options: Any) -> Any:
         hf_overrides=OWN_HEAD,
         load_format="dummy",
         skip_tokenizer_init=True,
-        distributed_executor_backend="external_launcher" if find_launch() else "uni",
+        distributed_executor_backend="uni",
         **options,
     )
 

@@ -196,7 +196,7 @@ def test_weights_that_did_not_arrive_end_the_run(
     ("where", "says"),
     [
         (["engine.backend=mlx"], "samples for the torch engine"),
-        (["engine.shard=true"], "samples for the torch engine"),
+        (["engine.load_in_4bit=true"], "samples for the torch engine"),
         (["temperature=0.6", "sampling.top_p=0.9"], "before a cut"),
         (["engine.vllm_server=localhost:8000"], "no address"),
         (["engine.sampler=own", "engine.vllm_server=http://a:1"], "sampler=vllm alone"),
