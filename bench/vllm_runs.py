@@ -32,8 +32,8 @@ COMMON = [
     *("group=8", "eval.k=[1]", "engine.device=cpu", "checkpoint.every=2", "checkpoint.last=9"),
     *("seed=0", "--backend", "torch"),
 ]
-SMALL = [*COMMON, "prompts=8", "steps=16", "lr=1e-3", "eval.problems=32", "eval.n=8"]
-SMALL += ["checkpoint.every=16"]
+SMALL = [*COMMON, "method=grpo", "prompts=16", "steps=24", "lr=4e-4", "max_tokens=64"]
+SMALL += ["eval.problems=32", "eval.n=4", "checkpoint.every=24"]
 LARGE = [*COMMON, "prompts=4", "steps=4", "lr=1e-4", "max_tokens=48", "eval.problems=4", "eval.n=1"]
 LORA = ["adapter.kind=lora", "lr=1e-3"]
 
@@ -184,12 +184,12 @@ def rewards(found: dict[str, Any]) -> str:
 
 def curve(folder: Path) -> None:
     model = make_model(folder / "small", "small")
-    warm(model, "prompts=8")
+    warm(model, "prompts=16")
     for seed in (0, 1, 2):
         for sampler in ("own", "vllm"):
             found = train(folder / f"{sampler}-{seed}", model, sampler, *SMALL, f"seed={seed}")
             steps, summary = found["metrics"], found["summary"]
-            learnt = [mean(m["reward"] for m in steps[n : n + 4]) for n in range(0, 16, 4)]
+            learnt = [mean(m["reward"] for m in steps[n : n + 6]) for n in range(0, 24, 6)]
             after, gap = summary["after"]["pass@1"], max(m.get("sampler_gap") or 0 for m in steps)
             print(
                 f"seed {seed} {sampler:4} rewards {' '.join(f'{r:.3f}' for r in learnt)}, pass@1 "

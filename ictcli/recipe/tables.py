@@ -256,7 +256,8 @@ class AlarmSettings(Table):
     no_signal: Literal["warn", "stop", "off"] = "warn"
     """Five steps in a row in which the rewards of every group are equal: nothing is learned."""
     sampler: Literal["warn", "stop", "off"] = "warn"
-    """A token of which log pi differs by more than 2 nats from that of engine.sampler = int8."""
+    """A token of which log pi differs by more than 2 nats from that of what sampled it, where
+    engine.sampler is int8 or vllm."""
     nonfinite: Literal["warn", "stop", "off"] = "warn"
     """Loss or gradient not finite. The rest of that step's updates is skipped; the third such step
     in a row always stops the run."""

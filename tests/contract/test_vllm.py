@@ -31,7 +31,7 @@ from .conftest import PROMPTS, build, make_torch
 from .training import PLAIN, SMOOTH, advantages, sparse_weights
 
 INSTALLED = find_spec("vllm") is not None
-HOT = Sampling(24, temperature=0.7, stop_ids=(17,), sampler="vllm")
+HOT = Sampling(10, temperature=0.7, stop_ids=(17,), sampler="vllm")
 WANTED = ("entropy", "prob", "uniqueness")
 
 
@@ -163,24 +163,24 @@ def test_what_vllm_samples_is_the_model_that_is_trained(
     adapter = AdapterSettings(kind="lora", rank=4) if adapted else None
     engine = build("torch", tiny_model, SMOOTH, adapter=adapter)
     for _ in range(2):
-        rollouts = engine.generate(PROMPTS, 4, HOT, seed=3, wanted=WANTED)
-        assert rollouts.prompts == PROMPTS and len({*map(bytes, rollouts.tokens[:4])}) > 1
+        rollouts = engine.generate(PROMPTS, 3, HOT, seed=3, wanted=WANTED)
+        assert rollouts.prompts == PROMPTS and len({*map(bytes, rollouts.tokens[:3])}) > 1
         check(engine, rollouts)
-        first = engine.generate(PROMPTS[:1], 4, HOT, seed=3, wanted=WANTED)
+        first = engine.generate(PROMPTS[:1], 3, HOT, seed=3, wanted=WANTED)
         assert same(first, rollouts.groups(0, 1))
         update = Update(rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN)
         assert engine.update(update, 0.05).stepped
 
 
 def test_a_server_samples_as_the_process_does(tiny_model: Path, played: None) -> None:
-    inside = make_torch(tiny_model).generate(PROMPTS, 4, HOT, seed=3, wanted=WANTED)
+    inside = make_torch(tiny_model).generate(PROMPTS, 3, HOT, seed=3, wanted=WANTED)
     with served(tiny_model) as url:
         engine = make_torch(tiny_model, vllm_server=url)
-        rollouts = engine.generate(PROMPTS, 4, HOT, seed=3, wanted=WANTED)
+        rollouts = engine.generate(PROMPTS, 3, HOT, seed=3, wanted=WANTED)
         check(engine, rollouts)
         assert same(inside, rollouts)
     with pytest.raises(RunFailedError, match="does not answer") as gone:
-        engine.generate(PROMPTS, 4, HOT, seed=3)
+        engine.generate(PROMPTS, 3, HOT, seed=3)
     assert "ictcli resume" in gone.value.hint
 
 
@@ -189,7 +189,7 @@ def test_weights_that_did_not_arrive_end_the_run(
 ) -> None:
     monkeypatch.setattr(Player, "collective_rpc", lambda *args, **kwargs: None)
     with pytest.raises(RunFailedError, match="does not sample what is trained"):
-        make_torch(tiny_model).generate(PROMPTS, 4, HOT, seed=3)
+        make_torch(tiny_model).generate(PROMPTS, 3, HOT, seed=3)
 
 
 @pytest.mark.parametrize(
@@ -223,8 +223,8 @@ def test_vllm_itself_samples_the_model(tmp_path: Path) -> None:
     dimensions = {"hidden": 128, "layers": 2, "heads": 4, "intermediate": 128, "vocabulary": 64}
     model = make_model(tmp_path, "torch", initializer_range=0.2, **dimensions)
     engine = make_torch(Path(model or tmp_path), OptimizerSettings())
-    rollouts = engine.generate(PROMPTS, 4, HOT, seed=3, wanted=WANTED)
+    rollouts = engine.generate(PROMPTS, 3, HOT, seed=3, wanted=WANTED)
     check(engine, rollouts)
     update = Update(rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN)
     assert engine.update(update, 0.05).stepped
-    check(engine, engine.generate(PROMPTS, 4, HOT, seed=3, wanted=WANTED))
+    check(engine, engine.generate(PROMPTS, 3, HOT, seed=3, wanted=WANTED))
