@@ -22,7 +22,7 @@ UNANSWERED = (
     *("ab", "boxnet", "composite", "graph_color", "propositional_logic", "rubiks_cube"),
     "rush_hour",
 )
-"""Generators of version 0.1.25 that make no task: some of their problems have no text as answer, and
+"""Generators of version 0.1.25 that make no task: some problems have no text as answer, and
 `composite` wants options that no key can give."""
 SIZE = 2048
 """Default of the option `size` of every generator, its problems to train on."""

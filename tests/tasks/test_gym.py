@@ -155,7 +155,7 @@ def test_what_is_not_listed_is_refused() -> None:
     listed = {each.name for each in named()}
     for kind in UNANSWERED:
         assert f"gym:{kind}" not in listed
-        with pytest.raises(UserError, match="no text|cannot be made"):
+        with pytest.raises(UserError, match=r"no text|cannot be made"):
             draw(f"gym:{kind}:size=40")
 
 
