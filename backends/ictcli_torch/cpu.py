@@ -48,7 +48,9 @@ class LargeLinear(nn.Linear):
 
     kernels: Kernels
     packed: Any = None
-    """The weight and bias in float16, in FBGEMM's own order. `weight` may then hold no numbers."""
+    """The weight and bias in float16, in FBGEMM's own order."""
+    half: Tensor | None = None
+    """The weight in float16, where `weight` holds no numbers."""
     arranged: Tensor | None = None
     """The weight in oneDNN's own order."""
 
@@ -62,9 +64,7 @@ class LargeLinear(nn.Linear):
         return self.product(x)
 
     def whole(self) -> Tensor:
-        if self.weight.is_meta:
-            return torch.ops.quantized.linear_unpack_fp16(self.packed)[0]
-        return self.weight
+        return self.weight if self.half is None else self.half.float()
 
     def product(self, x: Tensor) -> Tensor:
         """Without a gradient."""
@@ -100,8 +100,8 @@ def available() -> bool:
 
 
 def pack(model: nn.Module) -> None:
-    """Pack the large layers that FBGEMM computes, whose weights must not change any more, and let
-    go of the weights that no other module reads: a third of what packed and float32 ones take."""
+    """Pack the large layers that FBGEMM computes, whose weights must not change any more. Those that
+    no other module reads are then held in float16."""
     modules = [*model.modules()]
     held = Counter(id(p) for module in modules for p in module.parameters(recurse=False))
     for module in modules:  # peft's layers read the weight below them
@@ -111,13 +111,14 @@ def pack(model: nn.Module) -> None:
         if isinstance(layer, LargeLinear) and layer.kernels.fbgemm and layer.packed is None:
             layer.packed = packed(layer.weight, layer.bias)
             if layer.packed is not None and held[id(layer.weight)] == 1:
+                layer.half = layer.weight.detach().half()
                 layer.weight = nn.Parameter(layer.weight.to("meta"), requires_grad=False)
 
 
 @contextlib.contextmanager
-def unpacked(model: nn.Module) -> Generator[None]:
-    """Within, every layer has its weight, also where only FBGEMM had it."""
-    layers = [x for x in model.modules() if isinstance(x, LargeLinear) and x.weight.is_meta]
+def in_whole(model: nn.Module) -> Generator[None]:
+    """Within, the weights of every layer are float32."""
+    layers = [x for x in model.modules() if isinstance(x, LargeLinear) and x.half is not None]
     without = [layer.weight for layer in layers]
     try:
         for layer in layers:
@@ -161,7 +162,7 @@ def arranged(model: nn.Module) -> Generator[None]:
 
 
 def weight_of(layer: Any) -> Tensor:
-    """The weight (O, I) of a linear layer, unpacked where only FBGEMM has it."""
+    """The weight (O, I) of a linear layer, in the type that is computed in."""
     return layer.whole() if isinstance(layer, LargeLinear) else layer.weight
 
 
@@ -184,7 +185,7 @@ class _Linear(torch.autograd.Function):
         dy, mkl = dy.contiguous(), ctx.layer.kernels.mkl
         dx = dW = db = None
         if ctx.needs_input_grad[0]:
-            weight = ctx.layer.whole() if weight.is_meta else weight
+            weight = weight if ctx.layer.half is None else ctx.layer.whole()
             dx = dy @ weight if mkl else _product(dy, weight.t())
         flat = dy.flatten(0, -2)
         if ctx.needs_input_grad[1]:

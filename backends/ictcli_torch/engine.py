@@ -18,7 +18,7 @@ from ictcli.engine.models import loading, name_end_token, older_names, stop_ids
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
 from . import int8
-from .cpu import arranged, kernels_of, pack, unpacked
+from .cpu import arranged, in_whole, kernels_of, pack
 from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
 from .dense import DenseDecoder, is_dense
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
@@ -160,7 +160,7 @@ class TorchEngine(EngineCore):
 
     def export(self, folder: Path, *, packed: bool = False) -> None:
         with contextlib.ExitStack() as stack:
-            stack.enter_context(unpacked(self.model))
+            stack.enter_context(in_whole(self.model))
             if self.adapted is not None or self.settings.load_in_4bit:
                 from . import merged
 
