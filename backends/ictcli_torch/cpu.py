@@ -49,7 +49,7 @@ class LargeLinear(nn.Linear):
     kernels: Kernels
     packed: Any = None
     """The weight and bias in float16, in FBGEMM's own order."""
-    half: Tensor | None = None
+    float16: Tensor | None = None
     """The weight in float16, where `weight` holds no numbers."""
     arranged: Tensor | None = None
     """The weight in oneDNN's own order."""
@@ -64,7 +64,7 @@ class LargeLinear(nn.Linear):
         return self.product(x)
 
     def whole(self) -> Tensor:
-        return self.weight if self.half is None else self.half.float()
+        return self.weight if self.float16 is None else self.float16.float()
 
     def product(self, x: Tensor) -> Tensor:
         """Without a gradient."""
@@ -100,8 +100,8 @@ def available() -> bool:
 
 
 def pack(model: nn.Module) -> None:
-    """Pack the large layers that FBGEMM computes, whose weights must not change any more. Those that
-    no other module reads are then held in float16."""
+    """Pack the large layers that FBGEMM computes. Their weights must not change any more, and are
+    held in float16 where no other module reads them."""
     modules = [*model.modules()]
     held = Counter(id(p) for module in modules for p in module.parameters(recurse=False))
     for module in modules:  # peft's layers read the weight below them
@@ -111,14 +111,14 @@ def pack(model: nn.Module) -> None:
         if isinstance(layer, LargeLinear) and layer.kernels.fbgemm and layer.packed is None:
             layer.packed = packed(layer.weight, layer.bias)
             if layer.packed is not None and held[id(layer.weight)] == 1:
-                layer.half = layer.weight.detach().half()
+                layer.float16 = layer.weight.detach().half()
                 layer.weight = nn.Parameter(layer.weight.to("meta"), requires_grad=False)
 
 
 @contextlib.contextmanager
 def in_whole(model: nn.Module) -> Generator[None]:
     """Within, the weights of every layer are float32."""
-    layers = [x for x in model.modules() if isinstance(x, LargeLinear) and x.half is not None]
+    layers = [x for x in model.modules() if isinstance(x, LargeLinear) and x.float16 is not None]
     without = [layer.weight for layer in layers]
     try:
         for layer in layers:
@@ -185,7 +185,7 @@ class _Linear(torch.autograd.Function):
         dy, mkl = dy.contiguous(), ctx.layer.kernels.mkl
         dx = dW = db = None
         if ctx.needs_input_grad[0]:
-            weight = weight if ctx.layer.half is None else ctx.layer.whole()
+            weight = weight if ctx.layer.float16 is None else ctx.layer.whole()
             dx = dy @ weight if mkl else _product(dy, weight.t())
         flat = dy.flatten(0, -2)
         if ctx.needs_input_grad[1]:
