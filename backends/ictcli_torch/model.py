@@ -3,7 +3,7 @@
 import contextlib
 import inspect
 from collections.abc import Generator
-from functools import partial
+from functools import cache, partial
 from types import MethodType
 from typing import Any
 
@@ -112,6 +112,12 @@ def recomputing(model: Any, active: bool) -> Generator[None]:
     finally:
         for block in plain:
             del block.forward
+
+
+@cache
+def cache_argument(kind: type) -> str:
+    """What the forward pass of a class of models calls its cache: transformers 5.24 renamed it."""
+    return "cache" if "cache" in inspect.signature(kind.forward).parameters else "past_key_values"
 
 
 def text_config(model: Any) -> Any:
