@@ -4,7 +4,6 @@ import contextlib
 import copy
 import json
 from collections.abc import Generator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -21,7 +20,7 @@ from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSetti
 from ictcli.types import LOGP, FloatArray, OnTokens, Rollouts, Sampling
 
 from . import int8
-from .cpu import arranged, kernels_of, pack
+from .cpu import arranged, in_whole, kernels_of, pack
 from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
 from .dense import DenseDecoder, is_dense
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
@@ -77,7 +76,7 @@ class TorchEngine(EngineCore):
         self.optimizer = self.make_optimizer(optimizer) if optimizer else None
         self.pack = cache(partial(pack, self.model))  # once
         self.frozen = (not optimizer or self.adapted is not None) and not settings.shard
-        if self.optimizer and self.frozen and not settings.gradient_checkpointing:
+        if self.optimizer and self.frozen:
             self.pack()
         self.compiled = (
             self.device.type == "cuda" and settings.compile != "off" and has_fixed_step(self.model)
@@ -154,13 +153,17 @@ class TorchEngine(EngineCore):
         vllm.check_near(self, rollouts, stats.pop(LOGP))
         return replace(rollouts, stats=stats)
 
-    def merged(self) -> AbstractContextManager[None]:
-        """Within, the model has no adapters and no weights of 4 bits, and computes the same."""
-        if self.adapted is None and not self.settings.load_in_4bit:
-            return contextlib.nullcontext()
-        from . import merged
+    @contextlib.contextmanager
+    def merged(self) -> Generator[None]:
+        """Within, the model computes the same with plain weights alone: no adapters, none of 4 bits
+        or packed."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(in_whole(self.model))
+            if self.adapted is not None or self.settings.load_in_4bit:
+                from . import merged
 
-        return merged.merged(self.model)
+                stack.enter_context(merged.merged(self.model))
+            yield
 
     def keep_reference(self) -> None:
         """With adapters it is the model without them: no second copy."""

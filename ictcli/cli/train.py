@@ -167,6 +167,7 @@ def _train(
         run = Run.create(_place(folder, name, label, first=not done), recipe)
         if len(recipes) > 1:
             narrate(f"run {len(recipes) - later}/{len(recipes)}: {label}")
+        narrate(f"loading {recipe.model} and {recipe.data_name}")
         try:
             with run, observer(recipe, run.folder, later, live=live) as observing:
                 done[run.folder] = launch(run, recipe, observing)
