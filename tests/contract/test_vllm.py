@@ -220,9 +220,9 @@ def test_a_missing_vllm_is_one_sentence(tiny_model: Path) -> None:
 def test_vllm_itself_samples_the_model(tmp_path: Path) -> None:
     from harness import make_model
 
-    dimensions = {"hidden": 128, "layers": 2, "heads": 4, "intermediate": 128, "vocabulary": 64}
-    model = make_model(tmp_path, "torch", initializer_range=0.2, **dimensions)
-    engine = make_torch(Path(model or tmp_path), OptimizerSettings())
+    size: dict[str, Any] = {"hidden": 128, "layers": 2, "heads": 4, "intermediate": 128}
+    make_model(tmp_path, "torch", vocabulary=64, initializer_range=0.2, **size)
+    engine = make_torch(tmp_path, OptimizerSettings())
     rollouts = engine.generate(PROMPTS, 3, HOT, seed=3, wanted=WANTED)
     check(engine, rollouts)
     update = Update(rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN)
