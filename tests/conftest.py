@@ -3,12 +3,16 @@
 import os
 import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
+
+if TYPE_CHECKING:
+    from ictcli.engine import Engine
 
 # no deadline: a busy machine is slow, not wrong
 settings.register_profile("quick", deadline=None, max_examples=15)
@@ -97,3 +101,22 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def untied_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_qwen2(tmp_path_factory.mktemp("models") / "untied", tied=False, seed=1)
+
+
+@pytest.fixture(scope="session")
+def engine(tiny_model: Path) -> "Engine":
+    """An engine that samples, and never trains."""
+    from ictcli.engine import build_engine
+    from ictcli.recipe.tables import EngineSettings, OptimizerSettings
+
+    return build_engine(str(tiny_model), EngineSettings(threads=1), OptimizerSettings())
+
+
+@pytest.fixture(scope="module")
+def even() -> Iterator[None]:
+    """A verifier that half of all responses satisfy, so that groups have a signal."""
+    from ictcli.rewards import VERIFIERS, Verdict, register_verifier
+
+    register_verifier("even")(lambda r, gold: Verdict("wrong" if len(r) % 2 else "correct"))
+    yield
+    del VERIFIERS["even"]
