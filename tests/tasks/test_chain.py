@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from chain_texts import is_sound, solution
+from chain_texts import solution
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,24 +41,6 @@ def test_apply_ignores_precedence() -> None:
 def test_a_solution_without_wrong_choices_is_correct(expression: str, seed: int) -> None:
     response = solution(expression, random.Random(seed), right=1.0)
     assert chain(response, str(value(expression))).status == "correct"
-
-
-@given(expressions, seeds, st.floats(0, 1))
-def test_every_solution_is_sound(expression: str, seed: int, right: float) -> None:
-    response = solution(expression, random.Random(seed), right)
-    operands = (len(expression) + 1) // 2
-    assert len(response) == operands * (operands - 1)
-    assert is_sound(expression + "=", response)
-
-
-@given(expressions, seeds, st.data())
-def test_a_slip_makes_a_response_unsound(expression: str, seed: int, data: st.DataObject) -> None:
-    response = solution(expression, random.Random(seed), right=0.5)
-    last = response[-2]
-    slip = data.draw(st.sampled_from([d for d in "0123456789" if d != last]))
-    assert not is_sound(expression + "=", response[:-2] + slip + "#")
-    assert not is_sound(expression + "=", response[:-1])
-    assert not is_sound(expression + "=", response + slip)
 
 
 @pytest.mark.parametrize(
