@@ -48,16 +48,13 @@ def test_a_solution_without_wrong_choices_is_correct(expression: str, seed: int)
     [
         ("3+8-5;1-5;6#", "correct"),
         ("6#", "correct"),
-        ("nonsense;6#", "correct"),
         ("3+8-5;1-5;7#", "wrong"),
         ("3+8-5;1-5;6", "unparsed"),
-        ("3+8-5;1-5#", "unparsed"),
         ("16#", "unparsed"),
         ("6##", "unparsed"),
         ("6#\n", "unparsed"),
         ("1-5;#", "unparsed"),
         ("\u0666#", "unparsed"),
-        ("#", "unparsed"),
         ("", "unparsed"),
     ],
 )
@@ -80,12 +77,6 @@ def test_only_the_final_digit_counts(response: str, verdict: str) -> None:
         # one distinct candidate, though two operators: no fork.
         ("1*1*1=", "1*1;1#", []),
         ("3+4=", "7#", []),
-        # truncated: a fork only where its token is.
-        ("3+4*2-5=", "", []),
-        ("3+4*2-5=", "3+", []),
-        ("3+4*2-5=", "3+8", [2]),
-        ("3+4*2-5=", "3+8-5;", [2]),
-        ("3+4*2-5=", "3+8-5;1", [2, 6]),
         # wrong arithmetic: fits no candidate at once, and is the next current expression.
         ("3+4*2-5=", "9+8-5;7-5;2#", [0, 6]),
         # too short or ended too early: the terminator is what fits no candidate.

@@ -128,11 +128,8 @@ def test_forks_do_not_depend_on_what_follows(tail: str, seed: int, cut: int) -> 
     ("response", "days"),
     [
         (RESPONSE, ["Thursday", "Tuesday", "Wednesday"]),
-        ("", []),
         ("Say Nora begins on Tuesday.", []),
-        ("Then nets for two days", []),
         ("Then nets for two days, so it is Thurs", []),
-        ("Then nets for two days, so it is Thursday", ["Thursday"]),
         ("Then nets for two days, Monday says the book, Friday", ["Monday"]),
         ("Then nets for two days.\nMonday", []),
         ("Then nets for two daysful, Monday", []),
