@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import os
+from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
@@ -77,16 +78,17 @@ collect_ignore = [] if any(map(has_cuda, ENGINES)) else ["test_gpu.py", "test_bi
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Every model for log-probabilities, statistics and sampling, the tied one for other laws; of
     these the first case with both engines, and each further one with one of them."""
+    seen: Counter[tuple[str, str]] = Counter()
     for item in items:
         given: Any = getattr(item, "callspec", None)
-        room, cases = item.path.stem, dict(given.indices) if given else {}
-        model = given.params.get("model", "tied") if given else "tied"
-        if model != "tied" and room not in OF_EVERY_MODEL:
+        params, room = (given.params if given else {}), item.path.stem
+        if params.get("model", "tied") != "tied" and room not in OF_EVERY_MODEL:
             item.add_marker(pytest.mark.thorough)
-        if "engine_name" in cases and room not in (*LOSS_AND_FIGURES, "test_gpu"):
-            engine, case = cases.pop("engine_name"), sum(cases.values())
-            if case and (case + engine) % 2:
+        if "engine_name" in params and room not in (*LOSS_AND_FIGURES, "test_gpu"):
+            law = item.nodeid.partition("[")[0], params["engine_name"]
+            if seen[law] and (seen[law] + ENGINES.index(law[1])) % 2:
                 item.add_marker(pytest.mark.thorough)
+            seen[law] += 1
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
