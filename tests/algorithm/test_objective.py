@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from ictcli.algorithm.objective import Objective, k3, surrogate, was_clipped
@@ -80,6 +80,8 @@ def test_was_clipped_says_exactly_where_the_gradient_is_gone(
         assert float(gradient) == pytest.approx(A * math.exp(difference))
 
 
+@example(-0.7, -1.2, 1.0, (0.1, 0.3))
+@example(-1.2, -0.7, -1.0, (0.3, 0.1))
 @given(st.floats(-6, 0), st.floats(-6, 0), advantages, clips)
 def test_on_tv_the_gradient_is_gone_exactly_where_the_probability_has_moved_too_far(
     now: float, before: float, A: float, clip: tuple[float, float]
