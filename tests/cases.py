@@ -4,6 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+FEW = settings(max_examples=max(settings().max_examples // 5, 3))
+"""For laws whose examples take long."""
 
 
 def first(cases: Sequence[Any], count: int = 1) -> list[Any]:

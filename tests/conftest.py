@@ -1,14 +1,19 @@
 """Fixtures every test may use: tiny models of this project's own making, and no network."""
 
+import gc
 import os
 import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
+
+if TYPE_CHECKING:
+    from ictcli.engine import Engine
 
 # no deadline: a busy machine is slow, not wrong
 settings.register_profile("quick", deadline=None, max_examples=15)
@@ -91,9 +96,34 @@ def make_qwen2(folder: Path, *, tied: bool, seed: int = 0) -> Path:
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tied embeddings, like Qwen2.5's small models."""
-    return make_qwen2(tmp_path_factory.mktemp("models") / "tied", tied=True)
+    from ictcli.engine.registry import installed_engines
+
+    folder = make_qwen2(tmp_path_factory.mktemp("models") / "tied", tied=True)
+    installed_engines()["torch"].load()
+    gc.collect()
+    gc.freeze()  # each torch engine begins with a collection: 0.3 s over all that is imported
+    return folder
 
 
 @pytest.fixture(scope="session")
 def untied_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_qwen2(tmp_path_factory.mktemp("models") / "untied", tied=False, seed=1)
+
+
+@pytest.fixture(scope="session")
+def engine(tiny_model: Path) -> "Engine":
+    """An engine that samples, and never trains."""
+    from ictcli.engine import build_engine
+    from ictcli.recipe.tables import EngineSettings, OptimizerSettings
+
+    return build_engine(str(tiny_model), EngineSettings(threads=1), OptimizerSettings())
+
+
+@pytest.fixture(scope="module")
+def even() -> Iterator[None]:
+    """A verifier that half of all responses satisfy, so that groups have a signal."""
+    from ictcli.rewards import VERIFIERS, Verdict, register_verifier
+
+    register_verifier("even")(lambda r, gold: Verdict("wrong" if len(r) % 2 else "correct"))
+    yield
+    del VERIFIERS["even"]

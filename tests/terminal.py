@@ -38,9 +38,7 @@ class Terminal:
         self._written, self._seen = b"", 0
         name, plain = os.ttyname(self.theirs), {"COLUMNS": "", "LINES": "", "NO_COLOR": ""}
         environment = {**plain, "TERM": "xterm-256color", **environment}
-        self._running = ictcli.start(
-            *args, folder=folder, largest_file=0, terminal=name, stdin=name, **environment
-        )
+        self._running = ictcli.start(*args, folder=folder, terminal=name, stdin=name, **environment)
 
     def __enter__(self) -> Terminal:
         return self

@@ -91,32 +91,21 @@ def test_a_file_is_not_there_before_it_is_whole(tmp_path: Path) -> None:
     assert names(tmp_path) == {"a"}
 
 
-def test_a_folder_is_not_there_before_it_is_whole(tmp_path: Path) -> None:
+def test_a_folder_is_there_whole_and_replaces_all_of_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "a"
-    with new_folder(path) as beside:
-        (beside / "one").write_text("1")
-        assert not path.exists()
-    assert names(path) == {"one"}
-
-
-def test_a_folder_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    with new_folder(path) as beside:
-        (beside / "one").write_text("1")
-    with pytest.raises(FailureError), new_folder(path) as beside:
-        (beside / "two").write_text("2")
-        raise FailureError
-    assert names(path) == {"one"}
-    assert names(tmp_path) == {"a"}
-
-
-def test_a_new_folder_replaces_all_of_the_old_one(tmp_path: Path) -> None:
-    path = tmp_path / "a"
     for name in ("one", "two"):
         with new_folder(path) as beside:
-            (beside / name).write_text(name)
-    assert names(path) == {"two"}
-    assert names(tmp_path) == {"a"}
+            (beside / "in").mkdir()
+            (beside / "in" / name).write_text(name)
+            assert name == "two" or not path.exists()
+        assert names(path / "in") == {name} and (path / "in").stat().st_mode & 0o100
+    with pytest.raises(FailureError), new_folder(path) as beside:
+        (beside / "three").write_text("3")
+        raise FailureError
+    with pytest.raises(OSError), new_folder(path) as beside:
+        beside.rename(tmp_path / "stolen")
+    assert names(path / "in") == {"two"} and names(path) == {"in"}
+    assert names(tmp_path / "deep") == {"a"}
 
 
 def test_leftovers_of_a_killed_process_with_our_number_do_not_matter(tmp_path: Path) -> None:
@@ -155,23 +144,6 @@ def test_what_was_moved_aside_and_never_replaced_is_moved_back(tmp_path: Path) -
     sweep(tmp_path)
     assert names(tmp_path) == {"model"}
     assert names(tmp_path / "model") == {"one"}
-
-
-def test_a_folder_that_cannot_take_its_place_leaves_the_old_one(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "one").write_text("1")
-    with pytest.raises(OSError), new_folder(tmp_path / "a") as beside:
-        (beside / "two").write_text("2")
-        beside.rename(tmp_path / "stolen")
-    assert names(tmp_path / "a") == {"one"}
-
-
-def test_folders_in_a_new_folder_stay_folders(tmp_path: Path) -> None:
-    with new_folder(tmp_path / "a") as beside:
-        (beside / "in" / "deep").mkdir(parents=True)
-        (beside / "in" / "deep" / "one").write_text("1")
-    assert (tmp_path / "a" / "in" / "deep" / "one").read_text() == "1"
-    assert (tmp_path / "a" / "in").stat().st_mode & 0o100
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -41,7 +41,7 @@ def folder(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["a.json", "a.toml", "a.jsonl", "a.py", "tokenizer.json"])
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.py"])
 @pytest.mark.parametrize("kind", [sparse, pipe, plug, zero, folder])
 def test_what_is_no_plain_file_of_its_kind_is_refused_unread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: Callable[[Path], Path]
@@ -76,7 +76,7 @@ def test_a_line_without_an_end_is_not_read_to_it(tmp_path: Path) -> None:
         next(found)
 
 
-@pytest.mark.parametrize("depth", [101, 990, 5000, 100_000])
+@pytest.mark.parametrize("depth", [101, 100_000])
 @pytest.mark.parametrize(
     ("parse", "text"),
     [

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from ictcli.algorithm.methods import METHODS, Choice, Options, Scored, ShareOptions
+from ictcli.algorithm.objective import Objective, policy_loss
 from ictcli.types import BoolArray, FloatArray
 
 BUILT_IN = sorted(
@@ -96,6 +98,26 @@ def choose(name: str, batch: Scored, seed: int = 0, **given: Any) -> Choice:
     """What the method chooses of the batch, its generator started from the seed."""
     fresh = replace(batch, rng=np.random.default_rng(seed))
     return METHODS[name].rule(fresh, options_of(name, **given))
+
+
+def loss_by_logp(
+    logp: FloatArray, valid: BoolArray, terms: dict[str, FloatArray], objective: Objective
+) -> tuple[float, FloatArray]:
+    """The loss, and its gradient (B, T) by log pi: of two tokens, the sampled one's logit has
+    (1 - pi) of it."""
+    torch = pytest.importorskip("torch")
+    from ictcli_torch import namespace
+
+    flat = {key: torch.from_numpy(np.array(values[valid])) for key, values in terms.items()}
+    at = logp[valid]
+    logits = torch.from_numpy(np.stack([at, np.log1p(-np.exp(at))], axis=-1))
+    logits.requires_grad_()
+    targets = torch.zeros(len(logits), dtype=torch.long)
+    loss, *_ = policy_loss(namespace, logits, targets, flat, objective)
+    loss.backward()
+    gradient = np.zeros(valid.shape)
+    gradient[valid] = logits.grad[:, 0].numpy() / (1 - np.exp(at))
+    return float(loss.detach()), gradient
 
 
 def ceil_percent(percent: int, count: int) -> int:

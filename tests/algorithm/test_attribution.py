@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mechanism import permute
 
 from ictcli.algorithm.attribution import KINDS, SURE, attribute, logit_gradient
 from ictcli.algorithm.objective import Objective, policy_loss
@@ -92,24 +91,6 @@ def test_a_logit_gradient_survives_float32(p: float, seed: int) -> None:
     found = logit_gradient(np.array([np.float32(p)]), np.array([beta]))[0]
     assert found == pytest.approx(exact, rel=0.45, abs=1e-6)  # within its bounds where p is near 1
     assert found == pytest.approx(exact, abs=3e-4)
-
-
-def test_permuted_rewards_keep_each_group_and_equal_ones_have_no_gradient() -> None:
-    batch, _ = drawn(3)
-    permuted = permute(batch, np.random.default_rng(0))
-    for values in (batch.rewards, batch.advantage):
-        assert values.any()
-    for first in range(0, B, G):
-        rows = slice(first, first + G)
-        assert sorted(permuted.rewards[rows]) == sorted(batch.rewards[rows])
-    assert (permuted.rewards != batch.rewards).any()
-    expected = group_advantage(permuted.rewards, G)
-    np.testing.assert_array_equal(permuted.advantage, expected)
-    np.testing.assert_array_equal(permuted.correct, permuted.rewards == 1)
-    equal = permute(drawn(3, np.ones(B))[0], np.random.default_rng(0))
-    weights = normalise(equal.rollouts.valid, equal.rollouts.valid, "sequence", T)
-    found = attribute(equal.rollouts, weights, equal.advantage, *masks(0))
-    assert not found.shares.any() and found.towards_right == 0
 
 
 def test_towards_right_is_one_where_all_teaches_and_minus_one_where_all_misleads() -> None:

@@ -52,16 +52,8 @@ def test_a_control_of_any_method_keeps_how_many_tokens_of_each_set_are_trained_a
         rows = np.sign(batch.advantage) == sign
         mass = [np.abs(w[rows] * batch.advantage[rows, None]).sum() for w in (weights, found)]
         assert mass[1] == pytest.approx(mass[0], rel=1e-5)
-
-
-@pytest.mark.parametrize("name", BUILT_IN)
-@given(batch=scored(), seed=seeds)
-def test_a_permuted_response_has_the_weights_of_its_method_in_another_order(
-    name: str, batch: Scored, seed: int
-) -> None:
-    weights = weights_of(name, batch)
-    found, _ = given_to_others("permuted", weights, batch, seed)
-    np.testing.assert_allclose(np.sort(found, axis=1), np.sort(weights, axis=1), rtol=1e-6)
+    if control == "permuted":
+        np.testing.assert_allclose(np.sort(found, axis=1), np.sort(weights, axis=1), rtol=1e-6)
 
 
 @given(scored(), seeds)
@@ -92,7 +84,7 @@ def test_a_place_holds_about_one_token_of_each_response_in_order(batch: Scored) 
 def test_each_token_of_a_set_is_as_likely_as_the_others(control: Control) -> None:
     lengths, advantage = np.array([3, 6, 6, 9]), np.array([1.0, 1.0, -1.0, 1.0])
     valid = np.arange(9)[None, :] < lengths[:, None]
-    weights, draws = np.where(valid, np.eye(9)[2], 0.0), 4000
+    weights, draws = np.where(valid, np.eye(9)[2], 0.0), 1000
     rngs = map(np.random.default_rng, range(draws))
     many = [controlled(control, weights, {}, advantage, weights, valid, rng)[0] for rng in rngs]
     share = np.mean([each != 0 for each in many], axis=0)[valid]

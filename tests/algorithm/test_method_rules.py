@@ -9,7 +9,7 @@ from drawn import BUILT_IN, ceil_percent, choose, parts, percents, scored, seeds
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ictcli.algorithm.methods import METHODS, Scored
+from ictcli.algorithm.methods import Scored
 from ictcli.types import BoolArray, FloatArray, IntArray
 
 scopes = st.sampled_from(["response", "group", "batch"])
@@ -144,16 +144,21 @@ def test_frequent_is_the_exact_complement_of_the_top_share(
         assert left_out.min(initial=1) >= u[part][frequent[part]].max(initial=0)
 
 
-@given(scored(), percents)
-def test_entropy20_keeps_the_highest_entropies_of_the_whole_batch(
-    batch: Scored, percent: int
+@given(scored(), percents, seeds)
+def test_shares_of_the_batch_are_rounded_up_and_marks_have_their_coefficients(
+    batch: Scored, percent: int, seed: int
 ) -> None:
-    kept = choose("entropy20", batch, keep=percent / 100).kept
-    H1 = batch.stats["entropy"]
-    promised = ceil_percent(percent, int(batch.valid.sum()))
-    np.testing.assert_array_equal(np.sort(H1[kept]), np.sort(H1[batch.valid])[-promised:])
-    by_default = choose("entropy20", batch).kept
-    assert by_default.sum() == ceil_percent(20, int(batch.valid.sum()))
+    """Which tokens these are: test_recorded_methods."""
+    share, wanted = percent / 100, ceil_percent(percent, int(batch.valid.sum()))
+    assert choose("entropy20", batch, keep=share).kept.sum() == wanted
+    kept = choose("clip_cov", batch, seed, ratio=share, low=-1e9, high=1e9).kept
+    assert (batch.valid & ~kept).sum() == wanted
+    marks = choose("kl_cov", batch, ratio=share, coefficient=0.7).terms["kl_old"].coefficient
+    assert marks.sum() == pytest.approx(0.7 * wanted)
+    pulls = choose("lp_reg", batch, share=share, coefficient=0.7).terms["proxy"].coefficient
+    blamed = batch.valid & (batch.advantage < 0)[:, None]
+    assert set(pulls[blamed]) <= {0.0, 0.7} and not pulls[~blamed].any()
+    assert np.count_nonzero(pulls) <= ceil_percent(percent, int(blamed.sum()))
 
 
 @given(scored(), st.sampled_from([0.0, 0.5, 0.75, 1.0]))
@@ -171,76 +176,3 @@ def test_stapo_drops_what_its_rule_says(batch: Scored, quantile: float) -> None:
                 expected[i, t] = False
     found = choose("stapo", batch, prob_below=0.1, entropy_quantile=quantile).kept
     np.testing.assert_array_equal(found, expected)
-
-
-def covariances(batch: Scored) -> dict[tuple[int, int], float]:
-    """(A - mean A)(logp - mean logp) of every token, in a loop."""
-    tokens = [(int(i), int(t)) for i, t in np.argwhere(batch.valid)]
-    A = sum(float(batch.advantage[i]) for i, _ in tokens) / len(tokens)
-    logp = sum(float(batch.logp[i, t]) for i, t in tokens) / len(tokens)
-    return {
-        (i, t): (float(batch.advantage[i]) - A) * (float(batch.logp[i, t]) - logp)
-        for i, t in tokens
-    }
-
-
-@given(scored(), percents, seeds)
-def test_clip_cov_drops_the_promised_number_inside_its_window(
-    batch: Scored, percent: int, seed: int
-) -> None:
-    kept = choose("clip_cov", batch, seed, ratio=percent / 100, low=0.2, high=4.0).kept
-    cov = covariances(batch)
-    window = {place for place, value in cov.items() if 0.2 < value < 4.0}
-    dropped = {(int(i), int(t)) for i, t in np.argwhere(batch.valid & ~kept)}
-    assert dropped <= window
-    assert len(dropped) == min(ceil_percent(percent, len(cov)), len(window))
-
-
-@given(scored(), percents)
-def test_kl_cov_marks_the_highest_covariances_and_keeps_every_token(
-    batch: Scored, percent: int
-) -> None:
-    choice = choose("kl_cov", batch, ratio=percent / 100, coefficient=0.7)
-    np.testing.assert_array_equal(choice.kept, batch.valid)
-    marks = choice.terms["kl_old"].coefficient
-    np.testing.assert_allclose(np.unique(marks[marks > 0]), [0.7], rtol=1e-6)
-    cov = covariances(batch)
-    best = sorted(cov.values(), reverse=True)[: ceil_percent(percent, len(cov))]
-    marked = sorted((cov[int(i), int(t)] for i, t in np.argwhere(marks)), reverse=True)
-    assert marked == pytest.approx(best, abs=1e-9)
-
-
-@given(scored(), percents)
-def test_lp_reg_pulls_the_least_probable_blamed_tokens_up_to_p_without_its_noise(
-    batch: Scored, percent: int
-) -> None:
-    choice = choose("lp_reg", batch, share=percent / 100, coefficient=0.7)
-    np.testing.assert_array_equal(choice.kept, batch.valid)
-    proxy = choice.terms["proxy"]
-    assert proxy.target is not None
-    blamed = [
-        (int(i), int(t)) for i, t in np.argwhere(batch.valid) if float(batch.advantage[i]) < 0
-    ]
-    blamed.sort(key=lambda place: (float(batch.logp[place]), place[1], place[0]))
-    least = blamed[: ceil_percent(percent, len(blamed))]
-    pulled = [place for place in least if batch.stats["min_p:0.02"][place] > 0]
-    expected = np.zeros(batch.valid.shape)
-    for place in pulled:
-        expected[place] = 0.7
-        ratio = float(batch.stats["min_p:0.02"][place]) / float(batch.stats["prob"][place])
-        lift = float(proxy.target[place]) - float(batch.logp[place])
-        assert lift == pytest.approx(np.log(ratio), abs=1e-5)
-    np.testing.assert_array_equal(proxy.coefficient, expected)
-
-
-SHARES = [name for name in BUILT_IN if "keep" in METHODS[name].options.model_fields]
-
-
-@pytest.mark.parametrize("name", sorted(set(SHARES) - {"frequent"}))  # which keeps the others
-@given(batch=scored(), percent=percents)
-def test_keep_is_a_share_of_tokens_that_no_choice_exceeds(
-    name: str, batch: Scored, percent: int
-) -> None:
-    choice = choose(name, batch, keep=percent / 100)
-    trained = choice.kept if choice.weight is None else choice.kept & (choice.weight != 0)
-    assert trained.sum() <= sum(ceil_percent(percent, n) for n in batch.valid.sum(axis=1))

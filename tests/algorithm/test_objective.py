@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from ictcli.algorithm.objective import Objective, k3, surrogate, was_clipped
@@ -63,21 +63,6 @@ def test_every_recorded_loss_is_held_to() -> None:
     assert set(CASES) == {f"{kind}-{setup}" for kind in NORMALISATION for setup in setups}
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if CASES[name]["old"]])
-def test_clip_fraction_and_kl_are_those_that_trl_logged(name: str) -> None:
-    case, mask = CASES[name], np.array(GOLDEN["inputs"]["mask"], dtype=bool)
-    logp, old, ref = (
-        np.array(GOLDEN["inputs"][key]) for key in ("logps", "old_logps", "ref_logps")
-    )
-    A = np.broadcast_to(np.array(GOLDEN["inputs"]["advantages"])[:, None], mask.shape)
-    clipped = was_clipped(np, logp, old, A, Objective(case["eps_low"], case["eps_high"]))
-    metrics = case["metrics"]
-    share = metrics["clip_ratio/low_mean"] + metrics["clip_ratio/high_mean"]
-    assert clipped[mask].mean() == pytest.approx(share, rel=1e-6)
-    if case["ref"]:
-        assert k3(np, logp, ref)[mask].mean() == pytest.approx(metrics["kl"], rel=1e-6)
-
-
 @given(differences, advantages, clips)
 def test_was_clipped_says_exactly_where_the_gradient_is_gone(
     difference: float, A: float, clip: tuple[float, float]
@@ -95,6 +80,8 @@ def test_was_clipped_says_exactly_where_the_gradient_is_gone(
         assert float(gradient) == pytest.approx(A * math.exp(difference))
 
 
+@example(-0.7, -1.2, 1.0, (0.1, 0.3))
+@example(-1.2, -0.7, -1.0, (0.3, 0.1))
 @given(st.floats(-6, 0), st.floats(-6, 0), advantages, clips)
 def test_on_tv_the_gradient_is_gone_exactly_where_the_probability_has_moved_too_far(
     now: float, before: float, A: float, clip: tuple[float, float]
@@ -110,16 +97,6 @@ def test_on_tv_the_gradient_is_gone_exactly_where_the_probability_has_moved_too_
     kept = moved <= high if A > 0 else moved >= -low
     assert float(gradient) == pytest.approx(A * math.exp(now - before) if kept else 0.0)
     assert bool(was_clipped(torch, logp, old, advantage, objective)) != kept
-
-
-@given(differences, advantages, clips)
-def test_the_surrogate_is_the_smaller_of_plain_and_clipped(
-    difference: float, A: float, clip: tuple[float, float]
-) -> None:
-    rho = math.exp(difference)
-    expected = min(rho * A, max(1 - clip[0], min(1 + clip[1], rho)) * A)
-    found = surrogate(np, np.array(difference), 0.0, A, Objective(*clip))
-    assert found == pytest.approx(expected, rel=1e-12, abs=1e-300)
 
 
 @given(st.floats(-5, 0), advantages, st.one_of(clips, st.just((0.0, 0.0))))
@@ -160,9 +137,3 @@ def test_k3_keeps_its_digits_near_zero_in_float32(d: float) -> None:
     d = float(np.float32(d))
     found = float(k3(torch, torch.zeros(1), torch.tensor([d])))
     assert found == pytest.approx(d * d / 2 + d**3 / 6, abs=2e-7 * abs(d), rel=1e-6)
-
-
-def test_k3_is_an_unbiased_estimate_of_the_divergence() -> None:
-    p, ref = np.array([0.6, 0.3, 0.1]), np.array([0.3, 0.3, 0.4])
-    expected = float((p * np.log(p / ref)).sum())
-    assert float((p * k3(np, np.log(p), np.log(ref))).sum()) == pytest.approx(expected)

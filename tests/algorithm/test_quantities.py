@@ -71,19 +71,6 @@ def test_purity_is_the_collision_probability_and_renyi2_is_at_most_shannon(p: Fl
     assert -math.log(beta[0]) <= entropy(np, p)[0] + 1e-12
 
 
-@given(pairs)
-def test_js_is_bounded_and_symmetric(pair: FloatArray) -> None:
-    p, q = pair
-    assert 0 <= js(np, p, q) <= math.log(2) + 1e-12
-    assert js(np, p, q) == js(np, q, p)
-
-
-@given(st.integers(2, 8).flatmap(distributions))
-def test_uniqueness_with_itself_in_the_mean_of_eight_stays_under_its_bound(p: FloatArray) -> None:
-    group = np.resize(p, (8, p.shape[1]))
-    assert js(np, group, group.mean(axis=0)).max() <= 0.497
-
-
 @given(distributions())
 def test_every_divergence_is_exactly_zero_on_equal_distributions(p: FloatArray) -> None:
     for divergence in DIVERGENCES:

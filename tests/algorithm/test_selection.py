@@ -47,17 +47,6 @@ def test_top_share_is_the_sorted_head_with_ties_to_the_earlier_position(
     np.testing.assert_array_equal(found, by_sorting(rows, percent, scope, zeros))
 
 
-@given(ragged(), percents, scopes)
-def test_the_kept_count_is_exact_in_every_unit(rows: Ragged, percent: int, scope: Scope) -> None:
-    keep, valid = percent / 100, rows.valid
-    positive = top_share(rows.score, valid, keep, scope=scope, group=rows.group)
-    full = top_share(rows.score, valid, keep, scope=scope, group=rows.group, zeros=True)
-    for part in parts(valid, scope, rows.group):
-        promised = ceil_percent(percent, int(valid[part].sum()))
-        assert full[part].sum() == promised
-        assert positive[part].sum() == min(promised, (valid & (rows.score > 0))[part].sum())
-
-
 @given(ragged(), percents, scopes, seeds, st.floats(0, 1))
 def test_random_share_is_exact_and_reproducible(
     rows: Ragged, percent: int, scope: Scope, seed: int, highest: float
@@ -86,7 +75,7 @@ def test_random_share_is_uniform(scope: Scope) -> None:
     """Chi-square of how often each token was drawn, corrected for drawing without replacement."""
     valid = np.arange(12)[None, :] < np.array([12, 5, 9, 10])[:, None]
     rng = np.random.default_rng(20)
-    draws = 2000
+    draws = 600
     drawn = np.zeros(valid.shape)
     for _ in range(draws):
         drawn += random_share(valid, 0.3, rng, scope=scope, group=2)

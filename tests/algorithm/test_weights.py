@@ -40,13 +40,6 @@ def test_advantage_is_exactly_zero_where_all_rewards_are_equal(
     assert (found[group:] != 0).any()
 
 
-def test_half_right_has_advantages_one_and_minus_one() -> None:
-    found = group_advantage(np.array([1.0, 0.0, 0.0, 1.0]), 4)
-    assert found == pytest.approx([1, -1, -1, 1], abs=1e-5)
-    unscaled = group_advantage(np.array([1.0, 0.0, 0.0, 1.0]), 4, scale=False)
-    np.testing.assert_array_equal(unscaled, [0.5, -0.5, -0.5, 0.5])
-
-
 NORMALISATIONS: tuple[Normalisation, ...] = ("sequence", "kept", "tokens", "constant")
 MAX_TOKENS = 64
 

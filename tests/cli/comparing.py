@@ -2,11 +2,11 @@
 
 import json
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
 from processes import Ended, Processes, Running
+from waiting import wait_until
 
 METHODS = ("ict", "grpo")
 SEEDS = (0, 1)
@@ -33,10 +33,7 @@ class Comparison:
 
     def kill_at(self, running: Running, out: str, steps: int) -> Ended:
         """Kill it after so many steps of all runs."""
-        limit = time.monotonic() + 120
-        while self.steps(out) < steps:
-            assert time.monotonic() < limit
-            time.sleep(0.01)
+        wait_until(lambda: self.steps(out) >= steps)
         running.send(signal.SIGKILL)
         ended = running.wait()
         assert ended.code == -signal.SIGKILL

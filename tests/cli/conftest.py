@@ -13,15 +13,15 @@ PARITY = Path(__file__).with_name("parity.py")
 
 
 @pytest.fixture(scope="session")
-def ictcli(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
-    with Processes(tiny_model, tmp_path_factory.mktemp("streams")) as processes:
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+    """Commands that read their own variables of the hub, and look for engines themselves."""
+    with Processes.begun(tmp_path_factory.mktemp("streams")) as processes:
         yield processes
 
 
 @pytest.fixture(scope="session")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
-    """Commands that read their own variables of the hub, and look for engines themselves."""
-    with Processes(None, tmp_path_factory.mktemp("streams")) as processes:
+def ictcli(bare: Processes, tiny_model: Path) -> Iterator[Processes]:
+    with bare.holding(tiny_model) as processes:
         yield processes
 
 
@@ -38,6 +38,7 @@ def small(tiny_model: Path) -> tuple[str, ...]:
         "warmup=2",
         "lr=0.003",
         "eval.problems=8",
+        "eval.temperatures=[0]",
     )
 
 

@@ -9,9 +9,11 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from typing import IO, Any
 
 QUIET = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
 
@@ -35,44 +37,56 @@ def refusal(ended: Ended, code: int) -> str:
 
 
 class Processes:
-    """Starts commands in forks of one warm process, which has its own `environment` from its start
-    on and holds `model`; a context manager."""
+    """Starts commands in forks of one warm process; a context manager."""
 
-    def __init__(self, model: Path | None, scratch: Path, **environment: str) -> None:
-        self._scratch = scratch
+    def __init__(self, scratch: Path, requests: IO[str], answers: IO[str]) -> None:
+        self._scratch, self._requests, self._answers = scratch, requests, answers
         self._numbers = itertools.count()
         self._running = 0  # the process that no one has waited for
-        self._server = subprocess.Popen(
-            [sys.executable, Path(__file__).with_name("server.py"), model or ""],
+        assert self._line() == "ready"
+
+    @staticmethod
+    @contextmanager
+    def begun(scratch: Path) -> Generator[Processes]:
+        """Those of a new process."""
+        with subprocess.Popen(
+            [sys.executable, Path(__file__).with_name("server.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, **QUIET, **environment},
-        )
-        assert self._line() == "ready"
+            env={**os.environ, **QUIET},
+        ) as server:
+            assert server.stdin and server.stdout
+            processes = Processes(scratch, server.stdin, server.stdout)
+            yield processes
+            processes._end()
 
-    def __enter__(self) -> Processes:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._end()
-        self._server.kill()
-        self._server.wait()
+    @contextmanager
+    def holding(self, model: Path) -> Generator[Processes]:
+        """Those of a fork that holds a model loaded."""
+        requests, answers = (self._scratch / name for name in ("requests", "answers"))
+        for pipe in (requests, answers):
+            os.mkfifo(pipe)
+        self._ask({"model": str(model), "in": str(requests), "out": str(answers)})
+        with requests.open("w") as asking, answers.open() as answering:
+            (scratch := self._scratch / "held").mkdir()
+            processes = Processes(scratch, asking, answering)
+            yield processes
+            processes._end()
 
     def _end(self) -> None:
         """Kill what a test that failed left running."""
         if self._running:
-            os.kill(self._running, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(self._running, signal.SIGKILL)
             self.code()
 
     def _line(self) -> str:
-        assert self._server.stdout
-        return self._server.stdout.readline().strip()
+        return self._answers.readline().strip()
+
+    def _ask(self, request: dict[str, object]) -> None:
+        self._requests.write(json.dumps(request) + "\n")
+        self._requests.flush()
 
     def start(
         self,
@@ -99,29 +113,13 @@ class Processes:
         }
         for stream in (out, err):
             stream.touch()
-        assert self._server.stdin
-        self._server.stdin.write(json.dumps(request) + "\n")
-        self._server.stdin.flush()
+        self._ask(request)
         self._running = int(self._line())
         return Running(self, self._running, out, err)
 
-    def run(
-        self,
-        *args: str | Path,
-        folder: Path,
-        largest_file: int = 0,
-        stdin: str | Path = os.devnull,
-        **environment: str | None,
-    ) -> Ended:
-        """Run a command to its end."""
-        return self.start(
-            *args,
-            folder=folder,
-            largest_file=largest_file,
-            terminal="",
-            stdin=stdin,
-            **environment,
-        ).wait()
+    def run(self, *args: str | Path, folder: Path, **more: Any) -> Ended:
+        """Run a command to its end; `more` as for `start`."""
+        return self.start(*args, folder=folder, **more).wait()
 
     def code(self) -> int:
         """The exit code of the command that runs now, when it has ended."""

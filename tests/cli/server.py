@@ -4,9 +4,11 @@ Each command is a process of its own, with its own exit code and signals, at the
 starting Python and importing torch takes seconds. One request at a time, JSON on stdin: `args`,
 `folder` to run in, files for `in`, `out` and `err`, `environment`, and `largest_file` in bytes (0:
 any; negative: the kernel kills the process that writes past it). `environment` is added to the
-server's own; null takes a variable away.
+server's own; null takes a variable away. A request with a `model` begins another server, which
+holds that loaded and has `in` and `out` for its requests and answers.
 """
 
+import contextlib
 import gc
 import importlib
 import json
@@ -24,26 +26,30 @@ LOADED = (
     *("ictcli.console", "ictcli.train", "ictcli.compare", "ictcli.inspect"),
     *(f"ictcli.cli.{name}" for name in COMMANDS),
 )
-"""What commands need, and transformers of its own accord: neither reads variables of the hub."""
+"""What commands need, and transformers of its own accord."""
 
 
-def warm_up(model: str) -> None:
+def warm_up() -> None:
     """Import what any command may need. One thread, since threads do not survive a fork.
 
-    Without a model: only what neither reads variables of the hub nor looks for engines, so that a
-    command's own environment decides both.
+    None of it reads variables of the hub or looks for engines: a command's environment decides.
     """
     for name in LOADED:
         importlib.import_module(name)
-    if not model:
-        gc.freeze()
-        return
+    gc.freeze()  # no collection of a fork goes through the libraries' objects
+
+
+def hold(request: dict[str, str]) -> None:
+    """Turn this fork into a server whose commands find the engine's libraries loaded as well."""
     from ictcli.engine import build_engine
     from ictcli.recipe.tables import EngineSettings
 
-    build_engine(model, EngineSettings(threads=1))
+    os.dup2(os.open(request["in"], os.O_RDONLY), 0)
+    os.dup2(os.open(request["out"], os.O_WRONLY), 1)
+    build_engine(request["model"], EngineSettings(threads=1))
     gc.collect()
-    gc.freeze()  # no collection of a fork goes through the libraries' objects
+    gc.freeze()
+    print("ready", flush=True)
 
 
 def become(request: dict[str, Any]) -> None:
@@ -86,15 +92,22 @@ def run(request: dict[str, Any]) -> None:
 
 def serve() -> None:
     for line in sys.stdin:
+        request = json.loads(line)
+        if "model" in request:
+            if os.fork() == 0:
+                hold(request)
+            continue
         pid = os.fork()
         if pid == 0:
-            run(json.loads(line))
+            run(request)
         print(pid, flush=True)
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+    with contextlib.suppress(ChildProcessError):
+        os.wait()  # for the server that it began
 
 
 if __name__ == "__main__":
     sys.stdout.reconfigure(line_buffering=True)  # pyright: ignore[reportAttributeAccessIssue]
-    warm_up(sys.argv[1])
+    warm_up()
     print("ready", flush=True)
     serve()

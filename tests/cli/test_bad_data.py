@@ -9,37 +9,31 @@ from processes import Processes, refusal
 ROWS = [{"prompt": f"{i}+1=", "gold": str(i + 1)} for i in range(60)]
 GOOD = "".join(json.dumps(row) + "\n" for row in ROWS)
 
-FILES = {
-    "malformed": (GOOD.encode() + b"{oops\n", "data.jsonl, line 61 is not JSON"),
-    "not UTF-8": (GOOD.encode() + b'{"prompt": "caf\xe9", "gold": "1"}\n', "data.jsonl"),
-    "too long": (
-        json.dumps({"prompt": "1+" * 80, "gold": "1"}).encode(),
-        "The prompt of problem 1 takes",
-    ),
-    "empty prompt": (b'{"prompt": "", "gold": "1"}', "The prompt of problem 1 is empty"),
-}
+LONG = json.dumps({"prompt": "1+" * 80, "gold": "1"})
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_faulty_line_is_named(
-    ictcli: Processes, tiny_model: Path, tmp_path: Path, name: str
-) -> None:
-    content, words = FILES[name]
-    (tmp_path / "data.jsonl").write_bytes(content)
-    args = ("--bench", "data.jsonl", "max_tokens=8", "--out", "out")
-    told = refusal(ictcli.run("eval", tiny_model, *args, folder=tmp_path), 2)
-    assert words in told
-    assert not list(tmp_path.glob("out/*.jsonl"))
+def test_a_faulty_line_is_named(ictcli: Processes, tiny_model: Path, tmp_path: Path) -> None:
+    for content, words in (
+        (GOOD.encode() + b"{oops\n", "data.jsonl, line 61 is not JSON"),
+        (GOOD.encode() + b'{"prompt": "caf\xe9", "gold": "1"}\n', "data.jsonl"),
+        (LONG.encode(), "The prompt of problem 1 takes"),
+        (b'{"prompt": "", "gold": "1"}', "The prompt of problem 1 is empty"),
+    ):
+        (tmp_path / "data.jsonl").write_bytes(content)
+        args = ("--bench", "data.jsonl", "max_tokens=8", "--out", "out")
+        told = refusal(ictcli.run("eval", tiny_model, *args, folder=tmp_path), 2)
+        assert words in told
+        assert not list(tmp_path.glob("out/*.jsonl"))
 
 
-LONG = "7" * 6000
+DIGITS = "7" * 6000
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
     [
         ("long.csv", f"response,gold\n{'x ' * 100_000}\\boxed{{5}},5\n"),
-        ("digits.jsonl", f'{{"response": "\\\\boxed{{{LONG}}}", "gold": {LONG}}}\n'),
+        ("digits.jsonl", f'{{"response": "\\\\boxed{{{DIGITS}}}", "gold": {DIGITS}}}\n'),
     ],
 )
 def test_nothing_is_too_long_to_be_read(
@@ -55,27 +49,17 @@ def test_nothing_is_too_long_to_be_read(
     ("content", "words"),
     [
         ("".join(GOOD.splitlines(True)[:2]), "too small to hold a part of it out: 2 problems"),
+        (GOOD + LONG, "The prompt of problem 61 takes"),
         (None, "There is no data file data.jsonl"),
     ],
 )
-def test_a_task_without_enough_problems_is_refused(
+def test_a_task_that_cannot_be_trained_on_is_refused_before(
     ictcli: Processes, tiny_model: Path, tmp_path: Path, content: str | None, words: str
 ) -> None:
     if content is not None:
         (tmp_path / "data.jsonl").write_text(content)
-    args = ("train", "chain", f"model={tiny_model}", "task=data.jsonl", "--run", "run")
-    assert words in refusal(ictcli.run(*args, folder=tmp_path), 2)
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_prompt_too_long_deep_in_the_data_is_found_before_training(
-    ictcli: Processes, tiny_model: Path, tmp_path: Path
-) -> None:
-    long = json.dumps({"prompt": "1+" * 80, "gold": "1"})
-    (tmp_path / "data.jsonl").write_text(GOOD + long)
     args = ("train", "chain", f"model={tiny_model}", "task=data.jsonl", "max_tokens=8")
-    ended = ictcli.run(*args, "prompts=8", "group=2", "--run", "run", folder=tmp_path)
-    assert "The prompt of problem 61 takes" in refusal(ended, 2)
+    assert words in refusal(ictcli.run(*args, "--run", "run", folder=tmp_path), 2)
     assert not (tmp_path / "run").exists()
 
 
@@ -105,3 +89,30 @@ def test_a_run_is_resumed_on_its_own_problems_alone_and_evaluated_with_its_examp
     data.write_text(data.read_text().replace("7+1=", "7+2="))
     ended = ictcli.run("resume", "run", folder=tmp_path)
     assert " changed since run began" in refusal(ended, 2)
+
+
+DATA = Path(__file__).parents[2] / "examples" / "own-data"
+NAMES = ("columns.prompt=puzzle", "columns.gold=solution")
+FEW = ("steps=1", "prompts=2", "group=2", "eval.problems=8", "eval.n=1", "eval.k=[1]")
+
+
+def test_columns_are_named_once(ictcli: Processes, tmp_path: Path) -> None:
+    for name in ("train.csv", "test.csv"):
+        rows = (DATA / name).read_text().splitlines()[1:]
+        (tmp_path / name).write_text("\n".join(["puzzle,solution", *rows]) + "\n")
+    train = ("train", "ledger", "data=train.csv", "eval.bench=test.csv", *NAMES, *FEW)
+    ended = ictcli.run(*train, "--run", "run", folder=tmp_path)
+    assert ended.code == 0, ended.err
+    assert "train.csv: 48 problems to train on, judged by the verifier integer." in ended.err
+    assert "8 of the 32 problems of" in ended.err and "eval.problems=32 takes all" in ended.err
+    both = ("eval", "builtin:ledger", "run", "--bench", "test.csv", "--n", "2", "--limit", "4")
+    ended = ictcli.run(*both, "--json", folder=tmp_path)
+    assert ended.code == 0, ended.err
+    alone = ("eval", "builtin:ledger", "--bench", "test.csv", *NAMES, *both[5:], "--json")
+    first = json.loads(ended.out)[0]
+    again = ictcli.run(*alone, "--out", "alone", folder=tmp_path)
+    assert again.code == 0, again.err
+    told = json.loads(again.out)[0]
+    assert first["name"] == told["name"] and first["correct"] == told["correct"]
+    assert first["settings"]["prompt"] == told["settings"]["prompt"]
+    assert "loses characters" not in again.err  # asked as the recipe asks it, without a suffix

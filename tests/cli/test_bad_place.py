@@ -1,28 +1,21 @@
 """Folders that are taken, in use, read-only or full: nothing that was saved is lost."""
 
+import contextlib
 import json
+import os
 import shutil
-import signal
-import time
-from collections.abc import Callable
+import subprocess
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from places import disk, mount, read_only
-from processes import Ended, Processes, Running, refusal
+from processes import Ended, Processes, refusal
 
 from ictcli.files import is_leftover
 from ictcli.runs import Run
 from tests.cases import first
 
 Small = tuple[str, ...]
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < limit
-        time.sleep(0.002)
 
 
 def test_a_run_folder_that_exists_is_left_alone(
@@ -39,38 +32,9 @@ def test_a_run_folder_that_exists_is_left_alone(
 
 def test_what_is_no_run_is_not_trained_into(ictcli: Processes, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    for taken in (tmp_path / "file", tmp_path / "folder" / "notes.txt"):
-        taken.write_text("mine")
-        name = taken.relative_to(tmp_path).parts[0]
-        told = refusal(ictcli.run("train", "chain", "--run", name, folder=tmp_path), 2)
-        assert f"The run folder {name} exists already" in told and "resume" not in told
-        assert taken.read_text() == "mine"
-
-
-def test_an_empty_folder_is_free(ictcli: Processes, small: Small, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / ".lock").touch()  # of a process killed before it wrote the recipe
-    ended = ictcli.run("train", "chain", *small, "steps=1", "--run", "run", folder=tmp_path)
-    assert ended.code == 0, ended.err
-
-
-@pytest.fixture
-def running(ictcli: Processes, small: Small, tmp_path: Path):
-    """A run that another process is at, in `run`."""
-    started = ictcli.start(
-        "train", "chain", *small, "steps=100000", "--run", "run", folder=tmp_path
-    )
-    wait_until((tmp_path / "run" / "metrics.jsonl").exists)
-    yield started
-    started.send(signal.SIGKILL)
-    assert started.wait().code == -signal.SIGKILL
-
-
-def test_a_run_in_use_is_not_touched(running: Running, bare: Processes, tmp_path: Path) -> None:
-    told = refusal(bare.run("resume", "run", folder=tmp_path), 2)
-    assert "The run folder run is in use by another process" in told
-    assert "Ctrl-C" in told
+    (tmp_path / "folder" / "notes.txt").write_text("mine")
+    told = refusal(ictcli.run("train", "chain", "--run", "folder", folder=tmp_path), 2)
+    assert "The run folder folder exists already" in told and "resume" not in told
 
 
 def same_model(one: Path, other: Path) -> bool:
@@ -84,6 +48,8 @@ def test_a_disk_that_fills_up_costs_no_more_than_the_steps_since_the_checkpoint(
     args = ("train", "chain", *small, "steps=8", "checkpoint.every=2", "checkpoint.last=9")
     assert ictcli.run(*args, "--run", "whole", folder=tmp_path).code == 0
     with disk(tmp_path / "disk", 1024) as full:
+        (full / "run").mkdir()
+        (full / "run" / ".lock").touch()  # of a process killed before it wrote the recipe
         ended = ictcli.run(*args, "--run", "disk/run", folder=tmp_path)
         told = refusal(ended, 1)
         assert "No space is left on the disk" in told and "ictcli resume disk/run" in told
@@ -177,3 +143,37 @@ def test_a_model_and_a_recipe_in_a_read_only_folder_will_do(
         ended = ictcli.run("eval", "there/model", *args, folder=tmp_path)
     assert ended.code == 0, ended.err
     assert json.loads(ended.out)[0]["problems"] == 1
+
+
+def mount(*args: str | Path) -> None:
+    """Call mount, or skip the test where this process may not."""
+    found = subprocess.run(["mount", *args], capture_output=True, text=True)
+    if found.returncode:
+        pytest.skip(f"mount is not permitted here: {found.stderr.strip()}")
+
+
+@contextlib.contextmanager
+def disk(folder: Path, kilobytes: int) -> Generator[Path]:
+    """A disk of that size at `folder` (a tmpfs)."""
+    folder.mkdir()
+    mount("-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", folder)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@contextlib.contextmanager
+def read_only(folder: Path) -> Generator[Path]:
+    """`folder`, which may hold files already, taking none within; root's rights are not enough."""
+    if os.geteuid() != 0:
+        folder.chmod(0o555)
+        yield folder
+        folder.chmod(0o755)
+        return
+    mount("--bind", folder, folder)
+    try:
+        mount("-o", "remount,bind,ro", folder)
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)

@@ -42,27 +42,6 @@ def test_each_run_is_that_of_its_own_command(
     assert recipe_of(tmp_path / "a-random").options().model_dump()["keep"] == 0.5  # the same share
 
 
-@pytest.mark.parametrize(
-    ("more", "why"),
-    [
-        (("--beside", "ict"), "--beside names ict, the recipe's own method"),
-        (("--beside", "grop"), "did you mean grpo?"),
-        (("--beside", ""), "--beside names no method"),
-        (("--beside", "grpo seed=1"), "--beside cannot vary seed: "),
-        (
-            ("max_tokens=150", "--beside", "grpo,sc_grpo"),
-            "max_tokens = 150, twice with sc_grpo, leaves a prompt no room",
-        ),
-        (("--beside", "grpo", "--dry-run"), "--beside trains"),
-    ],
-)
-def test_what_cannot_be_beside_is_said_before_anything_is_trained(
-    ictcli: Processes, tmp_path: Path, more: tuple[str, ...], why: str
-) -> None:
-    assert why in refusal(ictcli.run("train", "chain", *more, folder=tmp_path), 2)
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.thorough
 def test_where_a_later_run_fails_what_is_trained_and_what_has_not_begun_is_said(
     ictcli: Processes, tmp_path: Path

@@ -1,37 +1,32 @@
-"""`ictcli compare`: methods on the same problems, stopped and continued."""
+"""`ictcli compare`: methods on the same problems, stopped and continued; of what is killed, lost or
+broken it says so, and the rest goes on."""
 
 import json
 import random
 import re
 import shutil
+import signal
+import time
+from pathlib import Path
 
 import pytest
 from comparing import METHODS, SEEDS, Comparison
+from filelock import FileLock
 from processes import refusal
+from waiting import wait_until
 
 from ictcli.tables.numbers import interval, percent, points
 from tests.cases import first
 
 
-def test_every_method_is_trained_with_every_seed(whole: Comparison) -> None:
+def test_every_method_is_trained_with_every_seed_and_begins_alike(whole: Comparison) -> None:
     folders = {path.name for path in (whole.folder / "whole").iterdir() if path.is_dir()}
     assert folders == {f"{method}-s{seed}" for method in METHODS for seed in SEEDS}
-    found = whole.numbers("whole")
-    assert list(found["estimates"]["pass@1"]) == ["(before)", *METHODS]
-    assert found["seeds"] == list(SEEDS) and found["failed"] == []
-
-
-def test_methods_of_one_seed_begin_alike(whole: Comparison) -> None:
     for seed in SEEDS:
-        first = [
-            json.loads(
-                (whole.folder / "whole" / f"{m}-s{seed}" / "metrics.jsonl").open().readline()
-            )
-            for m in METHODS
-        ]
-        assert first[0]["reward"] == first[1]["reward"]
-        assert first[0]["entropy"] == first[1]["entropy"]
-        assert first[0]["share_kept"] < first[1]["share_kept"] == 1
+        runs = [whole.folder / "whole" / f"{method}-s{seed}" for method in METHODS]
+        ict, grpo = (json.loads((run / "metrics.jsonl").open().readline()) for run in runs)
+        assert (ict["reward"], ict["entropy"]) == (grpo["reward"], grpo["entropy"])
+        assert ict["share_kept"] < grpo["share_kept"] == 1
 
 
 def test_forks_are_counted_on_the_same_rollouts(whole: Comparison) -> None:
@@ -76,64 +71,33 @@ def test_killed_and_continued_it_gives_the_same_numbers(whole: Comparison) -> No
 def test_repeated_it_trains_nothing_again_and_its_tables_name_methods_and_intervals(
     whole: Comparison,
 ) -> None:
-    before = whole.numbers("whole")
+    found = whole.numbers("whole")
     short = whole.run("whole", form="")
     rows = [line.split()[0] for line in short.out.splitlines() if line.strip()]
     assert rows == ["method", "before", *METHODS] and "of the paper's claims" in short.err
     assert "note: Two seeds hardly show" in " ".join(short.err.split())
     ended = whole.run("whole", "--details", form="")
-    assert ended.code == 0 and whole.numbers("whole") == before
+    assert ended.code == 0 and whole.numbers("whole") == found
     assert ended.err.count("finished before") == 4 and "step " not in ended.err
-    rows = [line.split()[0] for line in ended.out.splitlines() if line.strip()]
-    tables = ["method", "before", *METHODS, "method", *METHODS, "method"]
-    tables += [*whole.numbers("whole")["attribution"], "minus", "ict", "verdict"]
-    assert rows[: len(tables)] == tables
-    claims = whole.numbers("whole")["claims"]
-    words = ("supported", "contradicted", "undecided", "equal", "measured", "not")
-    verdicts = [word for word in rows[len(tables) :] if word in words]  # long claims are folded
-    assert verdicts == [claim["verdict"].split()[0] for claim in claims]
-    assert claims[0]["name"] == "ict is better than grpo on chain at this size: pass@1"
-    assert claims[0]["name"] in ended.out
-    (difference,) = [line for line in ended.out.splitlines() if line.startswith("ict ")][-1:]
-    estimates = whole.numbers("whole")["differences"]
-    values = [points(by_label["ict"]["value"]) for by_label in estimates.values()]
-    assert all(value in difference for value in values)
+    assert ended.out.startswith(short.out.rstrip()) and found["claims"][0]["name"] in ended.out
+    difference = [line for line in ended.out.splitlines() if line.startswith("ict ")][-1]
+    for by_label in found["differences"].values():
+        assert points(by_label["ict"]["value"]) in difference
     before = next(line for line in ended.out.splitlines() if line.startswith("before"))
-    for by_label in whole.numbers("whole")["estimates"].values():
+    for by_label in found["estimates"].values():
         each = by_label["(before)"]
         assert f"{percent(each['value'])} {interval(each['low'], each['high'], percent)}" in before
 
 
-def test_it_says_of_each_method_what_is_sharpening(whole: Comparison) -> None:
-    found, page = whole.numbers("whole"), (whole.folder / "whole" / "report.md").read_text()
-    assert list(found["sharpening"]) == list(found["readable"]) == [*METHODS]
-    assert list(found["estimates"]["greedy"]) == ["(before)", *METHODS]
-    assert "greedy" not in found["differences"]  # no test more, and no p larger for it
-    for label, parts in found["sharpening"].items():
-        assert f"{label}: {parts['sentence']}" in page.replace("\\", "")
-        gains = [found["estimates"]["pass@1"][each]["value"] for each in (label, "(before)")]
-        assert parts["gain"]["value"] == pytest.approx(gains[0] - gains[1])
-
-
-def test_runs_of_another_recipe_are_not_mixed_in(whole: Comparison) -> None:
-    told = refusal(whole.run("whole", "steps=5"), 2)
-    assert "was trained with another recipe" in told and "--out OTHER" in told
-
-
 def test_a_smaller_comparison_does_not_replace_the_report(whole: Comparison) -> None:
-    kept = shutil.copytree(whole.folder / "whole", whole.folder / "kept")
-    before = {path.name: path.read_bytes() for path in kept.iterdir() if path.is_file()}
-    told = refusal(whole.run("kept", "--seeds", "1"), 2)
-    assert "without 1 seed." in told and "rm kept/comparison.json gives the report up" in told
-    assert {path.name: path.read_bytes() for path in kept.iterdir() if path.is_file()} == before
-    (kept / "comparison.json").unlink()
-    ended = whole.run("kept", "--seeds", "1")
-    assert ended.code == 0 and whole.numbers("kept")["seeds"] == [0]
+    before = (whole.folder / "whole" / "comparison.json").read_bytes()
+    told = refusal(whole.run("whole", "--seeds", "1"), 2)
+    assert "without 1 seed." in told and "rm whole/comparison.json gives the report up" in told
+    assert (whole.folder / "whole" / "comparison.json").read_bytes() == before
 
 
 @pytest.mark.parametrize("seeds", first([1, 2]))
 def test_runs_in_processes_of_their_own_are_the_same(whole: Comparison, seeds: int) -> None:
-    """Several at a time."""
     out, named = f"jobs-{seeds}", ("--methods", "grpo", "--seeds", str(seeds))
     ended = whole.run(out, *named, "--jobs", "2")
     assert ended.code == 0, ended.err
@@ -151,33 +115,38 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(whole: Comparison) -> Non
 
 
 def test_a_dry_run_trains_nothing_and_says_what_it_takes(whole: Comparison) -> None:
-    varied = ("--sweep", "keep=0.1,0.2", "--tune", "lr=1e-3,2e-3")
-    ended = whole.run("dry", *varied, "--dry-run")
+    named = ("--methods", "grpo", "--tune", "lr=1e-3,2e-3", "--jobs", "64", "--dry-run")
+    ended = whole.run("dry", *named)
     assert ended.code == 0, ended.err
     assert not (whole.folder / "dry").exists()
     found = json.loads(ended.out)
-    labels = [one["label"] for one in found["runs"]]
-    assert labels.count("ict keep=0.2") == 6 + 2 and len(labels) == found["left"] == 24
-    assert len(found["measured"]) == 3  # two shares of ict, and grpo
+    assert len(found["runs"]) == found["left"] == 6 + 2 and len(found["measured"]) == 1
     assert found["bytes"] == sum(one["bytes"] for one in found["runs"]) > 0
     assert 0 < found["seconds"] <= sum(one["seconds"] for one in found["runs"]) + 60
-    ended = whole.run("dry", "--methods", "grpo", "--dry-run", "--jobs", "64", form="")
-    assert "2 runs, 2 of them to do: about" in ended.err and "more than there are" in ended.err
+    assert found["jobs"] == 64 > found["at_once"]
 
 
 def test_what_was_found_is_written_down(whole: Comparison) -> None:
     found = whole.numbers("whole")
     assert found["format"] == 4 and found["baseline"] == "grpo"
+    assert found["seeds"] == list(SEEDS) and found["failed"] == []
+    for metric in ("pass@1", "greedy"):
+        assert list(found["estimates"][metric]) == ["(before)", *METHODS]
+    assert "greedy" not in found["differences"]  # no test more, and no p larger for it
+    pass_1 = {label: each["value"] for label, each in found["estimates"]["pass@1"].items()}
     for method in METHODS:
         runs = [whole.folder / "whole" / f"{method}-s{seed}" for seed in SEEDS]
         summaries = [json.loads((run / "summary.json").read_text()) for run in runs]
         after = [summary["after"]["pass@1"]["value"] for summary in summaries]
-        assert found["estimates"]["pass@1"][method]["value"] == pytest.approx(sum(after) / 2)
+        assert found["passk"][method]["1"] == pass_1[method] == pytest.approx(sum(after) / 2)
         shares = [summary["tokens_kept_share"] for summary in summaries]
         trained = found["training"][method]
         assert trained["tokens_kept_share"] == pytest.approx(sum(shares) / 2)
-        mean = found["estimates"]["pass@1"][method]["value"]
-        assert found["passk"][method]["1"] == mean
+        lines = [[json.loads(line) for line in (run / "metrics.jsonl").open()] for run in runs]
+        ratios = [sum(each["high_low_ratio"] for each in steps) / 4 for steps in lines]
+        assert trained["high_low_per_seed"] == pytest.approx(ratios)
+        gain = found["sharpening"][method]["gain"]["value"]
+        assert gain == pytest.approx(pass_1[method] - pass_1["(before)"])
     assert found["overlap"]["jaccard"][0][0] == 1 and 0 < found["overlap"]["jaccard"][0][1] < 0.5
     assert sum(found["places"]["ict"]["position"]) == pytest.approx(1)
     values = found["uniqueness"]["value"]
@@ -207,3 +176,88 @@ def test_controls_show_what_the_warm_up_and_the_choice_of_tokens_did(whole: Comp
     assert len(control) == 2 < len(ict)
     for name in ("reward", "entropy", "loss", "grad_norm", "share_kept", "lr"):
         assert [step[name] for step in control] == [step[name] for step in ict[:2]]
+
+
+def test_a_dry_run_that_is_stopped_names_no_folder_of_its_own(whole: Comparison) -> None:
+    running = whole.start("dry", "eval.problems=512", "eval.n=64", "--dry-run")
+    wait_until(lambda: "timing 1/2" in running.err.read_text())
+    time.sleep(0.3)
+    running.send(signal.SIGINT)
+    told = refusal(running.wait(), 130)
+    assert "Interrupted while timing" in told and "ictcli-" not in told
+
+
+@pytest.mark.thorough
+def test_a_killed_comparison_takes_its_processes_along(whole: Comparison) -> None:
+    """They end after the step in flight, which they save, and the folder is free again."""
+    named = ("steps=5000", "checkpoint.every=5000", "--methods", "grpo", "--seeds", "1")
+    whole.kill_at(whole.start("orphans", *named, "--jobs", "2"), "orphans", 2)
+    run = whole.folder / "orphans" / "grpo-s0"
+    with FileLock(run / ".lock", timeout=5):
+        done = whole.steps("orphans")
+        saved = [path.name for path in (run / "checkpoints").iterdir()]
+        assert saved == [f"step-{done:06d}"] and done < 5000
+        time.sleep(0.2)
+        assert whole.steps("orphans") == done
+
+
+def test_runs_that_began_otherwise_are_not_set_beside_others(whole: Comparison) -> None:
+    """What `ictcli resume` would refuse, a comparison does, before it trains or reports anything;
+    a record of the beginning that is not the run's own costs the run its place."""
+    shutil.copytree(whole.folder / "whole", whole.folder / "other")
+    shutil.rmtree(whole.folder / "other" / "grpo-s1")
+    path = whole.folder / "other" / "ict-s0" / "environment.json"
+    recorded, report = path.read_text(), (whole.folder / "other" / "report.html").read_bytes()
+    path.write_text(json.dumps({**json.loads(recorded), "recipe_sha256": "0" * 64}))
+    refused = refusal(whole.run("other"), 2)
+    assert "was changed since the run began" in refused
+    assert f"rm -r {Path('other', 'ict-s0')} trains" in refused
+    assert not (whole.folder / "other" / "grpo-s1").exists()
+    assert (whole.folder / "other" / "report.html").read_bytes() == report
+    path.write_text(recorded.replace('"threads"', '"strands"'))
+    ended = whole.run("other")
+    found = whole.numbers("other")
+    assert ended.code == 1 and len(found["failed"]) == 1
+    assert "ict-s0/environment.json is not what the run wrote" in found["failed"][0]
+
+
+BROKEN = """
+from ictcli.algorithm.methods import Choice, Options, Scored, register
+
+@register("ours: a test")
+def broken(batch: Scored, options: Options) -> Choice:
+    raise ValueError("broken by design")
+"""
+
+
+@pytest.mark.thorough
+def test_a_baseline_that_tuning_lost_is_said_and_the_rest_goes_on(whole: Comparison) -> None:
+    (whole.folder / "broken.py").write_text(BROKEN)
+    small = ("plugins=['broken.py']", "steps=1", "eval.problems=2", "--seeds", "1")
+    named = ("--methods", "broken,ict", "--baseline", "broken")
+    varied = ("--tune", "kl=0,0.001", "--sweep", "lr=1e-3,2e-3")
+    ended = whole.run("tuned", *small, *named, *varied)
+    assert ended.code == 1 and "Traceback" not in ended.err
+    found = whole.numbers("tuned")
+    assert len(found["failed"]) == 4
+    assert all("ValueError: broken by design" in line for line in found["failed"])
+    assert found["notes"][0] == (
+        "The baseline broken has no finished run: differences are from ict lr=1e-3."
+    )
+    assert found["notes"][1:] == [
+        f"broken lr={lr} is left out: none of its tuning runs finished." for lr in ("1e-3", "2e-3")
+    ]
+    assert (found["swept"], found["tuned_key"]) == (["lr"], "kl")
+    for one in found["variants"]:
+        assert one["swept"] == {"lr": one["label"].split("=")[1]}
+        assert one["lr"] == float(one["swept"]["lr"])
+        assert one["chosen"] in one["tuned"] and set(one["tuned"]) == {"kl=0", "kl=0.001"}
+
+
+def test_a_comparison_is_no_run_and_hides_none(whole: Comparison) -> None:
+    assert (whole.folder / "whole" / ".lock").exists()
+    runs = json.loads(whole.ictcli.run("runs", "ls", "whole", "--json", folder=whole.folder).out)
+    names = {f"whole/{method}-s{seed}" for method in METHODS for seed in SEEDS}
+    assert {run["run"]: run["state"] for run in runs} == dict.fromkeys(names, "finished")
+    told = refusal(whole.ictcli.run("runs", "show", "whole", folder=whole.folder), 2)
+    assert "whole is not a run folder. ictcli runs ls whole lists the runs there are" in told

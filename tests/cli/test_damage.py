@@ -3,12 +3,11 @@
 `python bench/damage.py --cases 5000` runs more of the same cases.
 """
 
-import os
 import shutil
 from pathlib import Path
 
 import pytest
-from processes import Ended, Processes, refusal
+from processes import Ended, Processes
 
 from ictcli.runs.show import check_run
 
@@ -31,8 +30,6 @@ def test_every_file_that_is_written_once_is_checked(
     [
         (("runs", "ls", "."), "summary.json"),
         (("runs", "show", "run"), "environment.json"),
-        (("runs", "diff", "run", "run"), "eval/after.json"),
-        (("inspect", "run", "--plain"), "recipe.toml"),
         (("eval", "run", "--bench", "chain", "--n", "1", "-k", "1", "--limit", "1"), "recipe.toml"),
         (("export", "run", "--out", "out"), "environment.json"),
         (("resume", "run"), "summary.json"),
@@ -51,27 +48,3 @@ def test_what_still_reads_but_was_altered_is_named(
     ended = ictcli.run(*command, folder=tmp_path)
     assert ended.code == 0, ended.err
     assert f"{file} is not what the run wrote" in ended.out + ended.err
-
-
-@pytest.mark.parametrize(
-    ("command", "file"),
-    [
-        (("resume", "run"), "environment.json"),
-        (("eval", "run", "--bench", "chain", "--limit", "1"), "model/*.json"),
-        (("inspect", "run", "--plain"), "rollouts/*"),
-    ],
-)
-def test_a_pipe_in_a_run_folder_is_refused_and_never_waited_for(
-    ictcli: Processes,
-    trained: tuple[Path, Ended],
-    tmp_path: Path,
-    command: tuple[str, ...],
-    file: str,
-) -> None:
-    shutil.copytree(trained[0], tmp_path / "run")
-    path = max((tmp_path / "run").glob(file))
-    path.unlink()
-    os.mkfifo(path)
-    ended = ictcli.run(*command, folder=tmp_path)
-    refusal(ended, 2)
-    assert f"{path.relative_to(tmp_path)} is no plain file" in ended.err

@@ -1,16 +1,19 @@
-"""`ictcli download` from a hub on this machine, and work without it afterwards."""
+"""`ictcli download` from a hub on this machine, and work without one: one sentence, soon, whether
+the environment or the network keeps it away."""
 
 import json
-import os
-from collections.abc import Callable
+import socket
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from local_hub import local_hub
 from processes import Ended, Processes, refusal
 
-from ictcli.engine.hub import VARIABLES
+from ictcli.engine.hub import VARIABLES, WAIT_S, answers
 from ictcli.engine.models import BUILTIN
+from tests.cases import first
 
 RECIPE = """
 model = "me/tiny"
@@ -29,10 +32,10 @@ Run = Callable[..., Ended]
 def run(bare: Processes, tmp_path: Path) -> Run:
     """Runs a command with a cache of its own, and no variable that keeps it offline."""
 
-    def run(endpoint: str, *args: str) -> Ended:
-        own = {"HF_HOME": str(tmp_path / "cache"), "HF_ENDPOINT": endpoint}
+    def run(endpoint: str, *args: str, **more: str) -> Ended:
+        own = {"HF_HOME": str(tmp_path / "cache"), "HF_ENDPOINT": endpoint, **more}
         taken = dict[str, str | None].fromkeys(VARIABLES)
-        return bare.run(*args, folder=tmp_path, largest_file=0, stdin=os.devnull, **(taken | own))
+        return bare.run(*args, folder=tmp_path, **(taken | own))
 
     return run
 
@@ -81,3 +84,49 @@ def test_what_is_built_in_needs_no_hub(run: Run) -> None:
 def test_a_name_of_nothing_is_refused(run: Run) -> None:
     ended = run("http://127.0.0.1:9", "download", "quikstart")
     assert "'quikstart' (did you mean quickstart?)" in refusal(ended, 2)
+
+
+MODEL = ("model=nobody/nothing", "model nobody/nothing")
+DATA = ("task=gsm8k", "data set openai/gsm8k")
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of a hub that takes connections and never answers."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(("setting", "what"), first([MODEL, DATA]))
+def test_a_hub_that_cannot_be_asked_is_one_sentence(
+    run: Run, tmp_path: Path, silent: str, setting: str, what: str
+) -> None:
+    command = ("train", "chain", setting, "--backend", "torch")
+    for variables, why in (
+        ({}, "the hub does not answer. with a "),
+        ({"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE keeps this machine offline"),
+    ):
+        ended = run(silent, *command, **variables)
+        told = refusal(ended, 2)
+        assert f"The {what} is not in the cache, and {why}" in told
+        assert len(ended.err.splitlines()) == 3
+    assert not (tmp_path / "runs").exists() or not any((tmp_path / "runs").iterdir())
+
+
+def test_a_hub_that_is_silent_is_waited_for_once(
+    monkeypatch: pytest.MonkeyPatch, silent: str
+) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in (("ENDPOINT", silent), ("HF_HUB_OFFLINE", False)):
+        monkeypatch.setattr(f"huggingface_hub.constants.{name}", value)
+    monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", False)
+    answers.cache_clear()
+    start = time.monotonic()
+    assert not answers()
+    waited = time.monotonic() - start
+    assert not answers()
+    assert time.monotonic() - start - waited < 0.1 and waited < WAIT_S + 2
+    answers.cache_clear()

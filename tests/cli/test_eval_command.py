@@ -1,13 +1,14 @@
 """`ictcli eval`: what it measures, of what, and that it does so again."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from processes import Ended, Processes, refusal
 
-OUTS = ("one", "two", "other")
 BENCH = ("--bench", "chain,chain-long", "--n", "6", "--k", "1,3,6", "--limit", "5")
 
 
@@ -24,24 +25,18 @@ def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def test_the_same_evaluation_gives_the_same_samples_and_its_folder_is_not_written_over(
+def test_an_evaluation_leaves_its_files_which_are_not_written_over(
     ictcli: Processes, tiny_model: Path, tmp_path: Path
 ) -> None:
-    found: list[list[dict[str, Any]]] = []
-    for out, seed in (("one", "3"), ("two", "3"), ("other", "4")):
-        args = ("eval", tiny_model, *BENCH, "max_tokens=16", f"seed={seed}", "--json")
-        ended = ictcli.run(*args, "--out", out, folder=tmp_path)
-        assert json.loads(ended.out) == json.loads((tmp_path / out / "results.json").read_text())
-        found.append(timeless(json.loads(ended.out)))
-    assert found[0] == found[1]
-    one, two, other = ((tmp_path / out / "chain.jsonl").read_bytes() for out in OUTS)
-    assert one == two != other
+    args = ("eval", tiny_model, *BENCH, "max_tokens=16", "--out", "one")
+    ended = ictcli.run(*args, "--json", folder=tmp_path)
+    assert json.loads(ended.out) == json.loads((tmp_path / "one" / "results.json").read_text())
     before = {path: path.read_bytes() for path in (tmp_path / "one").iterdir()}
     assert {path.name for path in before} == {
         *(".lock", "settings.json", "timings.jsonl", "results.json", "results.md"),
         *("chain.jsonl", "chain-long.jsonl", "chain@0.jsonl", "chain-long@0.jsonl"),
     }
-    again = ictcli.run("eval", tiny_model, *BENCH, "--out", "one", folder=tmp_path)
+    again = ictcli.run(*args, folder=tmp_path)
     assert "one holds an evaluation already. --resume goes on with it" in refusal(again, 2)
     assert {path: path.read_bytes() for path in (tmp_path / "one").iterdir()} == before
 
@@ -60,10 +55,6 @@ def test_temperatures_make_a_curve_and_may_be_added_later(
     assert ictcli.run(*args, "--out", "later", folder=tmp_path).code == 0
     more = ictcli.run(*curve, "later", "--resume", folder=tmp_path)
     assert timeless(json.loads(more.out)) == timeless([found])
-    page = (tmp_path / "later" / "results.md").read_text()
-    rows = page.partition("## Temperatures")[2].partition("## ")[0].splitlines()
-    cells = [line.split(" | ")[2:4] for line in rows if line.startswith("| tied")]
-    assert cells == [["0", "1"], ["0.5", "4"], ["1", "4"]]
 
 
 def test_a_run_is_evaluated_by_its_final_model(
@@ -119,22 +110,6 @@ def test_markdown_holds_the_tables_and_the_first_prompt(
     assert f"\n2*2+{first}\n" in ended.out
 
 
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (["max_token=8"], "no key 'max_token' (did you mean max_tokens?)"),
-        (["prompt.template=chat"], "has no chat template"),
-        (["--json", "--markdown"], "two ways to print"),
-    ],
-)
-def test_what_cannot_be_evaluated_is_said_before_anything_is_sampled(
-    ictcli: Processes, tiny_model: Path, tmp_path: Path, args: list[str], words: str
-) -> None:
-    ended = ictcli.run("eval", tiny_model, "--bench", "chain", *args, folder=tmp_path)
-    assert words in refusal(ended, 2)
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_verifier_that_fails_is_told_of_once(
     ictcli: Processes, tiny_model: Path, tmp_path: Path
 ) -> None:
@@ -152,3 +127,118 @@ def test_a_verifier_that_fails_is_told_of_once(
     assert ended.code == 0, ended.err
     assert ended.err.count("failing: the verifier failed: KeyError: 'gone'") == 1
     assert json.loads(ended.out)[0]["unparsed"] == 1
+
+
+SMALL = ("--n", "2", "--k", "1,2", "max_tokens=8")
+
+
+@pytest.fixture(scope="module")
+def side_by_side(
+    ictcli: Processes,
+    tiny_model: Path,
+    untied_model: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, Ended]:
+    folder = tmp_path_factory.mktemp("models")
+    args = ("--bench", "chain,chain-long", "--n", "8", "--k", "1,8", "--limit", "40")
+    models = ("builtin:chain", tiny_model, untied_model)
+    more = ("max_tokens=48", "--out", "out", "--json")
+    ended = ictcli.run("eval", *models, *args, *more, folder=folder)
+    assert ended.code == 0, ended.err
+    return folder / "out", ended
+
+
+def test_each_model_has_an_entry_a_benchmark_and_differs_from_the_first_by_problem(
+    side_by_side: tuple[Path, Ended],
+) -> None:
+    folder, ended = side_by_side
+    found: list[dict[str, Any]] = json.loads(ended.out)
+    assert found == json.loads((folder / "results.json").read_text())
+    names = ["builtin-chain", "tied", "untied"]
+    benches = ["chain", "chain-long"]
+    assert [(e["name"], e["benchmark"]) for e in found] == [(n, b) for n in names for b in benches]
+    for place, entry in enumerate(found):
+        samples = read(folder / entry["name"] / f"{entry['benchmark']}.jsonl")
+        right = np.array([line["status"] == "correct" for line in samples]).reshape(40, 8)
+        assert entry["correct"] == right.sum(axis=1).tolist()
+        first, difference = found[place % 2], entry["difference"]
+        if place < 2:
+            assert difference is None
+            continue
+        assert difference["to"] == "builtin-chain"
+        for metric in ("pass@1", "pass@8", "maj@8"):
+            part = difference[metric]
+            value = entry[metric]["value"] - first[metric]["value"]
+            assert part["value"] == pytest.approx(value)
+            assert part["low"] <= part["value"] <= part["high"]
+            assert part["differs"] == (part["high"] < 0 or part["low"] > 0)
+    assert found[2]["difference"]["pass@1"]["differs"]
+
+
+def test_beside_others_a_model_s_samples_are_those_it_has_alone(
+    ictcli: Processes, side_by_side: tuple[Path, Ended], tmp_path: Path
+) -> None:
+    args = ("--bench", "chain-long", "--n", "8", "--k", "1", "--limit", "40", "max_tokens=48")
+    assert ictcli.run("eval", "builtin:chain", *args, "--out", "out", folder=tmp_path).code == 0
+    alone = (tmp_path / "out" / "chain-long.jsonl").read_bytes()
+    assert alone == (side_by_side[0] / "builtin-chain" / "chain-long.jsonl").read_bytes()
+
+
+def test_a_model_that_cannot_be_loaded_is_found_before_anything_is_sampled(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(tiny_model, tmp_path / "bad")
+    (tmp_path / "bad" / "tokenizer.json").write_text("{")
+    told = refusal(ictcli.run("eval", tiny_model, "bad", "--bench", "chain", folder=tmp_path), 2)
+    assert "bad cannot be loaded" in told
+    args = ("eval", "builtin:chain", tiny_model, "--bench", "chain", "max_tokens=127")
+    assert "tied: The prompt of problem" in refusal(ictcli.run(*args, folder=tmp_path), 2)
+    assert [path.name for path in tmp_path.iterdir()] == ["bad"]
+
+
+def write(path: Path, *rows: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+SECRET = "What is the airspeed of an unladen swallow over 7 fields?"
+
+
+def test_a_private_question_is_written_where_that_is_asked_for_alone(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    wrong = {f"Incorrect Answer {n}": f"a falsehood of {n} parts" for n in (1, 2, 3)}
+    row = {"Question": SECRET, "Correct Answer": "a truth of 4 parts", **wrong, "Record ID": "rec"}
+    data = write(tmp_path / "data.jsonl", row)
+    args = ("eval", tiny_model, "--bench", "gpqa_diamond", f"data={data}", *SMALL, "--out", "out")
+    ended = ictcli.run(*args, "--markdown", folder=tmp_path)
+    assert ended.code == 0, ended.err
+    files = list((tmp_path / "out").iterdir())
+    assert len(files) == 7
+    for text in (ended.out, ended.err, *(path.read_text(encoding="utf-8") for path in files)):
+        assert not [word for word in ("swallow", "truth", "falsehood") if word in text]
+    kept = {"id", "status", "extracted", "tokens", "finished"}
+    assert all(set(line) == kept for line in read(tmp_path / "out" / "gpqa_diamond.jsonl"))
+    args = (*args[:-1], "asked", "--show-private")
+    assert ictcli.run(*args, folder=tmp_path).code == 0
+    assert SECRET in read(tmp_path / "asked" / "gpqa_diamond.jsonl")[0]["prompt"]
+    (found,) = json.loads((tmp_path / "asked" / "results.json").read_text())
+    assert SECRET in found["settings"]["example_prompt"]
+    told = refusal(ictcli.run(*args[:-1], "--resume", folder=tmp_path), 2)
+    assert "show_private = true, and now false" in told
+
+
+def test_notes_of_a_benchmark_are_told_once_and_recorded_with_its_file(
+    ictcli: Processes, tiny_model: Path, untied_model: Path, tmp_path: Path
+) -> None:
+    rows = [{"problem": "1+1", "answer": "2"}, {"problem": "2+2", "answer": "two"}]
+    path = write(tmp_path / "d.jsonl", *rows)
+    models = ("eval", tiny_model, untied_model)
+    args = (*models, "--bench", "aime24", f"data={path}", *SMALL, "--out", "out", "--json")
+    ended = ictcli.run(*args, folder=tmp_path)
+    assert ended.code == 0, ended.err
+    assert ended.err.count("1 of the 2 problems of aime24 (d.jsonl) left out") == 1
+    for entry in json.loads(ended.out):
+        source = entry["settings"]["source"]
+        assert "left out" in entry["notes"][0]
+        assert source["file"] == "d.jsonl" and len(source["sha256"]) == 64

@@ -69,15 +69,6 @@ def test_rows_that_another_verifier_judges_otherwise_are_listed_and_counted(
     assert refused.code == 2 and "did you mean math-verify" in refused.err
 
 
-def test_the_table_counts_them(ictcli: Processes, tmp_path: Path) -> None:
-    write(tmp_path / "rows.jsonl", [*ROWS[:4], {"response": "x", "gold": "}"}])
-    ended = ictcli.run("grade", "rows.jsonl", folder=tmp_path)
-    assert "1 gold cannot be read (line 5)" in ended.err
-    counts = {line.split()[0]: line.split()[1:] for line in ended.out.splitlines()[1:]}
-    assert counts["correct"] == ["2", "40.0%"] and counts["unparsed"] == ["2", "40.0%"]
-    assert "2 x no answer in a box" in ended.err
-
-
 def test_kind_pattern_and_choices_are_heeded(ictcli: Processes, tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", [{"response": "A: 1,018", "gold": "1018"}])
     ended = ictcli.run(
@@ -112,7 +103,9 @@ def test_bad_input_is_one_sentence(
     assert words in refusal(ictcli.run("grade", "rows.jsonl", *arguments, folder=tmp_path), 2)
 
 
-def test_explain_says_how_each_side_was_read(ictcli: Processes, tmp_path: Path) -> None:
+def test_explain_says_how_each_side_was_read_also_in_json_and_the_file_of_verdicts(
+    ictcli: Processes, tmp_path: Path
+) -> None:
     write(tmp_path / "rows.jsonl", ROWS[:4])
     ended = ictcli.run("grade", "rows.jsonl", "--explain", folder=tmp_path)
     assert ended.code == 0, ended.err
@@ -122,25 +115,11 @@ def test_explain_says_how_each_side_was_read(ictcli: Processes, tmp_path: Path) 
         r"  answer  \frac{1}{2}, read as the number 1/2 (the last box)",
         "  gold    0.5, read as the number 1/2",
     ]
-    assert lines[9:11] == [
-        "line 4: unparsed, there is no answer to compare: no answer in a box",
-        "  answer  none (none)",
-    ]
     counts = {line.split()[0]: line.split()[1:] for line in lines[13:]}
-    assert counts["correct"] == ["2", "50.0%"]
-
-
-def test_explain_goes_into_json_and_the_file_of_verdicts(ictcli: Processes, tmp_path: Path) -> None:
-    write(tmp_path / "rows.jsonl", ROWS[:4])
+    assert counts["correct"] == ["2", "50.0%"] and "1 x no answer in a box" in ended.err
     command = ("grade", "rows.jsonl", "--explain", "--json", "--out", "v.jsonl")
     found = json.loads(ictcli.run(*command, folder=tmp_path).out)
-    assert found[0]["explanation"] == {
-        "source": "box",
-        "answer": {"text": r"\frac{1}{2}", "meaning": "the number 1/2"},
-        "gold": {"text": "0.5", "meaning": "the number 1/2"},
-        "rule": "numbers",
-        "why": "exact numbers were compared",
-    }
+    assert found[0]["explanation"]["gold"] == {"text": "0.5", "meaning": "the number 1/2"}
     written = [json.loads(line) for line in (tmp_path / "v.jsonl").read_text().splitlines()]
     assert [row["explanation"] for row in written] == [row["explanation"] for row in found]
     assert [row["gold"] for row in written] == ["0.5", r"\frac34", 4, "5"]  # the file's own

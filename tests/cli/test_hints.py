@@ -9,12 +9,6 @@ from processes import Ended, Processes, refusal
 
 OPTIONS = [
     ("train quickstart --steps=20 seed=1", "steps=20", "train quickstart steps=20 seed=1"),
-    ("compare quickstart --max-tokens 9", "max_tokens=9", "compare quickstart max_tokens=9"),
-    (
-        "eval builtin:chain --temperature 0.6 --bench chain",
-        "temperature=0.6",
-        "eval builtin:chain temperature=0.6 --bench chain",
-    ),
     (
         "eval builtin:chain --bench chain --pattern '(a b)'",
         "reward.pattern=(a b)",
@@ -24,7 +18,7 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("typed", "setting", "meant"), OPTIONS, ids=[row[0] for row in OPTIONS])
+@pytest.mark.parametrize(("typed", "setting", "meant"), OPTIONS)
 def test_a_setting_typed_as_an_option_is_shown_as_a_setting(
     ictcli: Processes, tmp_path: Path, typed: str, setting: str, meant: str
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from processes import Ended, Processes, refusal
 
 from ictcli.runs import read_rollouts
@@ -57,34 +58,25 @@ def test_candidates_come_from_the_nearest_weights_and_say_so(
     assert found["kind"] == "checkpoint" and found["after_step"] == 4 and not found["exact"]
     assert "checkpoint after step 4" in found["weights"]
     assert found["positions"][0]["position"] == 2 and "1" in found["positions"][0]["rows"]
-    ended = ictcli.run("inspect", run, "--prompt=1", "--at=1:2", folder=tmp_path)
-    assert "candidates at 1:2" in ended.out and "not by the weights that sampled" in ended.err
 
 
-def test_the_page_is_written_whole(ictcli: Processes, run: Path, tmp_path: Path) -> None:
-    ended = ictcli.run("inspect", run, "--html", "sub/group.html", folder=tmp_path)
-    assert ended.code == 0 and ended.out.strip() == "sub/group.html"
-    assert (tmp_path / "sub" / "group.html").read_text("utf-8").endswith("</html>\n")
-    assert len(list((tmp_path / "sub").iterdir())) == 1
-
-
-def test_it_looks_while_the_run_trains(ictcli: Processes, run: Path, tmp_path: Path) -> None:
-    from filelock import FileLock
-
+def test_the_page_is_written_whole_and_while_the_run_trains(
+    ictcli: Processes, run: Path, tmp_path: Path
+) -> None:
     with FileLock(run / ".lock"):
-        assert ictcli.run("inspect", run, folder=tmp_path).code == 0
+        ended = ictcli.run("inspect", run, "--html", "sub/group.html", folder=tmp_path)
+    assert ended.code == 0 and ended.out.strip() == "sub/group.html"
+    (page,) = (tmp_path / "sub").iterdir()
+    assert page.read_text("utf-8").endswith("</html>\n")
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["gone"], "There is no run gone, here or in runs/"),
         (["RUN", "--step=4"], "No rollouts were recorded at step 4. recorded: 3, 6"),
         (["RUN", "--prompt=5"], "no prompt 5 in step 6. --prompt takes 1 to 4"),
         (["RUN", "--method=itc"], "did you mean ict"),
-        (["RUN", "--method=,"], "names no method"),
         (["RUN", "--by=entropie"], "did you mean entropy"),
-        (["RUN", "--json", "--html=x"], "two ways"),
         (["RUN", "--html=."], ". is a folder, and --html takes a file. --html ./group.html"),
         (["RUN/recipe.toml"], "no file of recorded rollouts"),
     ],

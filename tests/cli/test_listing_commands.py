@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
 from processes import Processes, refusal
 
 from ictcli.algorithm.methods import METHODS
@@ -19,25 +18,19 @@ def test_recipes_are_listed_with_what_they_are_about(ictcli: Processes, tmp_path
     assert all(row["recipe"] in line for row, line in zip(found, lines, strict=True))
 
 
-def test_a_recipe_is_shown_as_it_is(ictcli: Processes, tmp_path: Path) -> None:
-    ended = ictcli.run("recipes", "show", "quickstart", folder=tmp_path)
-    assert ended.out == shipped_recipes()["quickstart"].read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(("target", "path"), [("mine.toml", "mine.toml"), (".", "quickstart.toml")])
-def test_a_copied_recipe_trains_like_its_original(
-    ictcli: Processes, tmp_path: Path, target: str, path: str
+def test_a_copied_recipe_trains_like_its_original_and_replaces_no_file(
+    ictcli: Processes, tmp_path: Path
 ) -> None:
-    ended = ictcli.run("recipes", "cp", "quickstart", target, folder=tmp_path)
-    assert ended.code == 0 and ended.err.endswith(f"ictcli train {path}\n")
+    shown = ictcli.run("recipes", "show", "quickstart", folder=tmp_path).out
+    for target, path in (("mine.toml", "mine.toml"), (".", "quickstart.toml")):
+        ended = ictcli.run("recipes", "cp", "quickstart", target, folder=tmp_path)
+        assert ended.code == 0 and ended.err.endswith(f"ictcli train {path}\n")
+        assert (tmp_path / path).read_text(encoding="utf-8") == shown
     dry = [
         ictcli.run("train", recipe, "--dry-run", folder=tmp_path).out
-        for recipe in (tmp_path / path, "quickstart")
+        for recipe in (tmp_path / "mine.toml", "quickstart")
     ]
     assert dry[0] == dry[1] != ""
-
-
-def test_a_copy_never_replaces_a_file(ictcli: Processes, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text("mine")
     ended = ictcli.run("recipes", "cp", "quickstart", "mine.toml", folder=tmp_path)
     assert "mine.toml exists already" in refusal(ended, 2)

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from processes import Ended, Processes
+from processes import Ended, Processes, refusal
 
 from ictcli.console.table import print_json
 from tests.cases import first
@@ -27,12 +28,13 @@ SMALL = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("args", "environment"),
     [
         (("runs", "ls", "漢"), "LC_ALL"),
-        pytest.param(("runs", "show", "rün"), "PYTHONIOENCODING", marks=pytest.mark.thorough),
-        pytest.param(("recipes", "kéys"), "PYTHONIOENCODING", marks=pytest.mark.thorough),
+        (("runs", "show", "rün"), "PYTHONIOENCODING"),
+        (("recipes", "kéys"), "PYTHONIOENCODING"),
     ],
 )
 def test_a_character_that_cannot_be_shown_is_replaced(
@@ -91,3 +93,49 @@ def _run(folder: Path, args: tuple[str, ...], more: dict[str, str]) -> Ended:
         command, cwd=folder, env={**os.environ, **more}, capture_output=True, encoding="utf-8"
     )
     return Ended(found.returncode, found.stdout, found.stderr)
+
+
+def shell(line: str, folder: Path, unbuffered: str = "") -> Ended:
+    command = f"{shlex.quote(sys.executable)} -m ictcli {line}"
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    ended = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, cwd=folder, env=environment
+    )
+    return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    first(
+        [
+            ("runs nope <&- >&-", 2, "error: "),
+            ("runs nope <&- >&- 2>&-", 2, ""),
+            ("runs ls --json . >&-", 0, ""),
+            ("runs nope 2>&-", 2, ""),
+        ],
+        2,
+    ),
+)
+def test_a_closed_stream_is_as_good_as_none(
+    tmp_path: Path, line: str, code: int, words: str
+) -> None:
+    ended = shell(line, tmp_path)
+    assert (ended.code, ended.out) == (code, "")
+    assert ended.err.startswith(words) and bool(ended.err) == bool(words)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+@pytest.mark.parametrize(
+    ("line", "unbuffered"), first([("runs show run --json", "1"), ("recipes show chain", "")])
+)
+def test_output_that_cannot_be_written_is_no_full_disk(
+    trained: tuple[Path, Ended], line: str, unbuffered: str
+) -> None:
+    told = refusal(shell(f"{line} >/dev/full", trained[0].parent, unbuffered), 1)
+    assert told.startswith(f"The output cannot be written: {os.strerror(28)}.")
+    assert "resume" not in told
+
+
+def test_whoever_reads_may_stop(tmp_path: Path) -> None:
+    ended = shell("recipes show chain | true", tmp_path)
+    assert (ended.code, ended.err) == (0, "")

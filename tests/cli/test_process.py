@@ -4,11 +4,11 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import wait_until
 
 from ictcli.cli.options import THREAD_VARIABLES
 
@@ -37,47 +37,32 @@ def tell(folder: Path, *, stay: float = 0, **asked: Any) -> subprocess.Popen[str
     return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment)
 
 
-def heard(process: subprocess.Popen[str]) -> dict[str, Any]:
-    assert process.stdout
-    return json.loads(process.stdout.readline())
-
-
-@pytest.mark.skipif(not hasattr(os, "nice"), reason="no nice levels here")
-def test_priority_and_threads_are_a_child_s_too(tmp_path: Path) -> None:
-    with tell(tmp_path, nice=3, threads=2) as process:
-        found = heard(process)
-    before = os.nice(0)
-    nice, environment = found["child"]
-    assert found["own"] == nice == min(before + 3, 19)
-    assert {environment[name] for name in THREAD_VARIABLES} == {"2"}
-
-
-def ended(pid: int) -> bool:
-    for _ in range(100):
-        try:
-            os.kill(pid, 0)
-        except OSError:
-            return True
-        if (state := Path(f"/proc/{pid}/stat")).exists() and ") Z " in state.read_text():
-            return True  # nobody waits for it here
-        time.sleep(0.05)
-    return False
+def gone(pid: int) -> bool:
+    """Whether it ended, though nobody waits for it here."""
+    state = Path(f"/proc/{pid}/stat")
+    return not state.exists() or ") Z " in state.read_text()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="of systemd")
 @pytest.mark.parametrize("killed", [False, True])
-def test_the_machine_is_kept_awake_until_the_process_is_gone(tmp_path: Path, killed: bool) -> None:
+def test_all_is_in_force_for_a_child_too_and_awake_until_the_process_is_gone(
+    tmp_path: Path, killed: bool
+) -> None:
     keeper = tmp_path / "systemd-inhibit"
     keeper.write_text(KEEPER.format(told=tmp_path / "told", does="/bin/cat"))
     keeper.chmod(0o755)
-    with tell(tmp_path, awake=True, stay=60 if killed else 0.5) as process:
-        heard(process)
+    with tell(tmp_path, nice=3, threads=2, awake=True, stay=60 if killed else 0.5) as process:
+        assert process.stdout
+        found = json.loads(process.stdout.readline())
+        nice, environment = found["child"]
+        assert found["own"] == nice == min(os.nice(0) + 3, 19)
+        assert {environment[name] for name in THREAD_VARIABLES} == {"2"}
         pid, *args = (tmp_path / "told").read_text().split()
         assert args[0] == "--what=idle:sleep" and args[-1] == "cat"
         os.kill(int(pid), 0)
         if killed:
             process.kill()
-    assert ended(int(pid))
+    wait_until(lambda: gone(int(pid)))
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="of systemd")

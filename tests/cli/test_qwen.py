@@ -3,13 +3,13 @@ vocabulary larger than the tokenizer's, two special tokens that end a response."
 
 import json
 import signal
-import time
 from pathlib import Path
 
 import pytest
 from processes import Processes
 from qwen import make_qwen
 from safetensors.numpy import load_file
+from waiting import wait_until
 
 from ictcli.engine import is_installed
 
@@ -62,9 +62,7 @@ def test_the_papers_recipe_with_lora_trains_and_killed_goes_on_to_the_bit(
     assert metrics[-1]["kl"] > 0, "the reference is the model without its adapters"
 
     running = ictcli.start(*command(backend, torn.name), folder=home)
-    limit = time.monotonic() + 60
-    while len(lines(torn)) < 2 and time.monotonic() < limit:
-        time.sleep(0.001)
+    wait_until(lambda: len(lines(torn)) >= 2)
     running.send(signal.SIGKILL)
     assert running.wait().code == -signal.SIGKILL
     ended = ictcli.run("resume", torn.name, folder=home)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from processes import Ended, Processes, Running, refusal
+from waiting import wait_until
 
-from ictcli.files import is_leftover
 from ictcli.runs import Run
 from tests.cases import first
 
@@ -35,17 +35,12 @@ class Runs:
     def __init__(self, ictcli: Processes, overrides: tuple[str, ...], base: Path) -> None:
         self.ictcli, self.overrides, self.base = ictcli, overrides, base
 
-    def start(self, name: str, largest_file: int = 0) -> Running:
-        more = ("--run", name)
-        return self.ictcli.start(
-            *("train", "chain", *self.overrides, f"steps={STEPS}", "checkpoint.every=3"),
-            *more,
-            folder=self.base,
-            largest_file=largest_file,
-        )
+    def start(self, name: str) -> Running:
+        args = ("train", "chain", *self.overrides, f"steps={STEPS}", "checkpoint.every=3")
+        return self.ictcli.start(*args, "--run", name, folder=self.base)
 
-    def resume(self, name: str, largest_file: int = 0) -> Running:
-        return self.ictcli.start("resume", name, folder=self.base, largest_file=largest_file)
+    def resume(self, name: str) -> Running:
+        return self.ictcli.start("resume", name, folder=self.base)
 
     def steps(self, name: str) -> int:
         """Steps that stand in metrics.jsonl."""
@@ -54,10 +49,7 @@ class Runs:
     def after_step(self, name: str, step: int) -> None:
         """Wait until that step stands in metrics.jsonl; step 0: until the folder is a run."""
         path = self.base / name / ("metrics.jsonl" if step else "recipe.toml")
-        limit = time.monotonic() + 60
-        while not path.exists() or path.read_bytes().count(b"\n") < step:
-            assert time.monotonic() < limit
-            time.sleep(0.005)
+        wait_until(lambda: path.exists() and path.read_bytes().count(b"\n") >= step)
 
     def result(self, name: str) -> dict[str, bytes]:
         """All that a run leaves and no clock has touched."""
@@ -93,9 +85,7 @@ def runs(
     assert made.start("whole").wait().code == 0
     assert made.steps("whole") == STEPS
     updates = [line.updates or 0 for line in Run(base / "whole").metrics()]
-    assert min(updates) == (
-        4 if "update.epochs=2" in VARIANTS[request.param] else 1
-    )  # every step moves weights
+    assert min(updates) > 0  # every step moves weights
     return made
 
 
@@ -124,23 +114,6 @@ def test_killed_at_any_moment_and_resumed_it_ends_the_same(runs: Runs) -> None:
     assert runs.result("killed") == runs.result("whole")
 
 
-@pytest.mark.thorough
-def test_killed_while_it_writes_a_checkpoint_it_keeps_the_one_before(runs: Runs) -> None:
-    running = runs.start("torn")
-    runs.after_step("torn", 4)
-    running.send(signal.SIGKILL)
-    running.wait()
-    folder, saved = runs.base / "torn", checkpoints(runs.base / "torn")
-    optimizer = saved[-1] / "optimizer.safetensors"
-    limit = optimizer.stat().st_size - 1
-    assert runs.resume("torn", largest_file=-limit).wait().code == -signal.SIGXFSZ
-    assert checkpoints(folder) == saved
-    assert list((folder / "checkpoints").glob(".step-*"))  # half of the next one
-    finish(runs.resume("torn"))
-    assert runs.result("torn") == runs.result("whole")
-    assert not [path for path in folder.rglob("*") if is_leftover(path)]
-
-
 def test_ctrl_c_finishes_the_step_and_saves_it(runs: Runs) -> None:
     running = runs.start("interrupted")
     runs.after_step("interrupted", 2)
@@ -154,16 +127,14 @@ def test_ctrl_c_finishes_the_step_and_saves_it(runs: Runs) -> None:
     assert newest.name == f"step-{done:06d}"
     finish(runs.resume("interrupted"))
     whole, found = runs.result("whole"), runs.result("interrupted")
-    made = {name for name in whole if name.startswith(("model/", "adapter/"))}
-    for name in (*made, "metrics.jsonl"):
+    for name in ("model/model.safetensors", "metrics.jsonl"):
         assert found[name] == whole[name]
-    assert len(made) == 1
 
 
 def test_a_run_goes_on_with_the_model_it_began_with_wherever_that_lies_now(
     ictcli: Processes, small: tuple[str, ...], tiny_model: Path, tmp_path: Path
 ) -> None:
-    args = ("train", "chain", *small, "kl=0.1", "steps=3", "--run", "run")
+    args = ("train", "chain", *small, "kl=0.1", "steps=2", "--run", "run")
     assert ictcli.run(*args, folder=tmp_path).code == 0
     run, recipe = tmp_path / "run", tmp_path / "run" / "recipe.toml"
     whole, text = (run / "metrics.jsonl").read_bytes(), recipe.read_text()
@@ -187,14 +158,9 @@ def test_a_second_ctrl_c_ends_it_at_once(ictcli: Processes, small: tuple[str, ..
     running = ictcli.start(
         "train", "chain", *small, "steps=4", "prompts=512", "--run", "run", folder=tmp_path
     )
-    limit = time.monotonic() + 60
-    while "before:" not in running.err.read_text():
-        assert time.monotonic() < limit
-        time.sleep(0.01)
+    wait_until(lambda: "before:" in running.err.read_text())
     running.send(signal.SIGINT)
-    while "Finishing" not in running.err.read_text():
-        assert time.monotonic() < limit
-        time.sleep(0.001)
+    wait_until(lambda: "Finishing" in running.err.read_text())
     running.send(signal.SIGINT)
     told = refusal(running.wait(), 130)
     assert told.startswith("Interrupted twice: the step in flight was not saved. ictcli resume ")

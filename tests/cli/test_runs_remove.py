@@ -1,16 +1,14 @@
 """`ictcli runs rm` and `ictcli runs gc`."""
 
 import json
-import os
-import pty
+import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 from processes import Ended, Processes, refusal
+from terminal import Terminal
 
 from ictcli.runs import Run
 
@@ -42,18 +40,13 @@ def test_runs_are_removed_with_a_yes(ictcli: Processes, here: Path) -> None:
     assert "removed 1 run, " in ended.err and names(here / "runs") == ["two"]
 
 
-def test_a_terminal_is_asked(here: Path) -> None:
-    command = [sys.executable, "-m", "ictcli", "runs", "rm", "one"]
+def test_a_terminal_is_asked(ictcli: Processes, here: Path) -> None:
     for answer, left in (("n\n", ["one", "two"]), ("y\n", ["two"])):
-        leader, follower = pty.openpty()
-        os.write(leader, answer.encode())
-        ended = subprocess.run(
-            command, cwd=here, stdin=follower, capture_output=True, text=True, timeout=120
-        )
-        assert ended.returncode == 0 and "Remove? [y/N]" in ended.stdout
+        with Terminal(ictcli, here, "runs", "rm", "one") as terminal:
+            terminal.see(re.escape("Remove? [y/N]"))
+            terminal.press(answer)
+            assert terminal.end() == 0
         assert names(here / "runs") == left
-        os.close(leader)
-        os.close(follower)
 
 
 def test_what_is_no_run_or_is_trained_now_is_not_removed(ictcli: Processes, here: Path) -> None:

@@ -8,13 +8,12 @@ import sys
 import tomllib
 from pathlib import Path
 
-import numpy as np
+import pytest
 from processes import Ended, Processes
 
-from ictcli.algorithm.selection import share_count
 from ictcli.recipe import load_recipe
 from ictcli.recipe.metrics import METRICS, known
-from ictcli.runs import Run, read_rollouts
+from ictcli.runs import Run
 from ictcli.runs.read import read_lines
 from ictcli.runs.records import StepTimings
 
@@ -29,42 +28,26 @@ def test_every_number_of_the_metrics_is_known_by_its_name(trained: tuple[Path, E
     assert {name for name, each in METRICS.items() if each.when == "every step"} <= names
 
 
+@pytest.mark.thorough
 def test_a_process_of_its_own_trains_a_model(tiny_model: Path, tmp_path: Path) -> None:
+    """Those that a comparison starts do so too."""
     command = [sys.executable, "-m", "ictcli", "train", "chain", f"model={tiny_model}"]
     small = ["steps=2", "prompts=2", "group=2", "max_tokens=8", "eval.problems=4"]
     ended = subprocess.run([*command, *small], cwd=tmp_path, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
-    folder = tmp_path / "runs" / "chain-ict-s0"
-    assert (folder / "summary.json").is_file()
-    lines = [line for line in ended.stderr.splitlines() if line.startswith("step ")]
-    assert [line.split()[1] for line in lines] == ["1/2", "2/2"]
+    assert (tmp_path / "runs" / "chain-ict-s0" / "summary.json").is_file()
     assert re.search(r"^pass@1 .*\npass@4 ", ended.stdout, re.MULTILINE)  # the table alone
-    assert "step" not in ended.stdout
-    assert "Nothing was learned, because" in ended.stderr  # a random model earns one reward
-    told = ended.stderr.splitlines()[-5:]
-    assert told[0] == f"model: {folder.relative_to(tmp_path)}/model"
-    assert told[1].startswith("next:  ictcli eval runs/chain-ict-s0")
-    assert told[2] == "next:  ictcli inspect runs/chain-ict-s0"
-    assert told[3] == 'next:  ictcli generate runs/chain-ict-s0 "PROMPT"'
-    assert told[4] == "next:  ictcli export runs/chain-ict-s0"
+    assert "step" not in ended.stdout and "\nstep 2/2 " in ended.stderr
 
 
 def test_the_summary_on_stdout_is_the_folder_s(trained: Trained) -> None:
     folder, ended = trained
     summary = json.loads(ended.out)
     assert summary == json.loads((folder / "summary.json").read_text())
-    assert {"before", "after", "steps", "wall_s", "tokens_sampled"} <= summary.keys()
-    assert summary["steps"] == 6
     for when in ("before", "after"):
         assert summary[when].keys() == {"pass@1", "pass@4", "greedy"}
-        for found in summary[when].values():
-            assert found.keys() == {"value", "low", "high"}
-            assert 0 <= found["low"] <= found["value"] <= found["high"] <= 1
-    assert 0 < summary["tokens_kept_share"] < 1
-    assert summary["wall_s"] > 0
-    parts = summary["sharpening"]
-    assert parts["tried"] == [1.0, 0.0, 0.3, 0.7] and parts["gain"] == summary["change"]["pass@1"]
-    assert parts["sentence"].startswith("Of the change in pass@1 at temperature 1")
+    assert summary["steps"] == 6 and 0 < summary["tokens_kept_share"] < 1
+    assert summary["sharpening"]["gain"] == summary["change"]["pass@1"]
 
 
 def test_the_folder_holds_all_that_was_promised(trained: Trained) -> None:
@@ -74,18 +57,11 @@ def test_the_folder_holds_all_that_was_promised(trained: Trained) -> None:
     files |= {"manifest.json"}
     assert found == files | {"rollouts", "eval", "checkpoints", "model"}
     assert [path.name for path in Run(folder).checkpoints()] == ["step-000004", "step-000006"]
+    recorded = {path.name for path in (folder / "rollouts").iterdir()}
+    assert recorded == {f"step-00000{step}.safetensors" for step in (3, 6)}
     evaluations = {path.name for path in (folder / "eval").iterdir()}
-    others = {"before@0.jsonl", "before@0.3.jsonl", "before@0.7.jsonl", "after@0.jsonl"}
     names = {f"{n}.{e}" for n in ("before", "step-000003", "after") for e in JSONS}
-    assert evaluations == names | others
-
-
-def test_the_recipe_in_the_folder_is_the_resolved_one(
-    trained: Trained, small: tuple[str, ...]
-) -> None:
-    more = ("steps=6", "checkpoint.every=2", "eval.every=3")
-    more = (*more, "record.rollouts_every=3", "record.probe_every=2")
-    assert load_recipe(trained[0] / "recipe.toml") == load_recipe("chain", [*small, *more])
+    assert evaluations == names | {"before@0.jsonl", "after@0.jsonl"}
 
 
 def test_every_step_leaves_one_line_of_metrics_and_one_of_timings(trained: Trained) -> None:
@@ -99,41 +75,19 @@ def test_every_step_leaves_one_line_of_metrics_and_one_of_timings(trained: Train
     assert ["probe_error" in line for line in metrics] == [False, True] * 3
 
 
-def test_recorded_rollouts_show_which_tokens_were_trained(trained: Trained) -> None:
-    folder, _ = trained
-    names = sorted(path.name for path in (folder / "rollouts").iterdir())
-    assert names == ["step-000003.safetensors", "step-000006.safetensors"]
-    arrays, about = read_rollouts(folder / "rollouts" / names[1])
-    B = len(arrays["tokens"])
-    assert (B, about["step"], about["group"]) == (16, 6, 4)
-    assert len(about["prompts"]) == len(about["problems"]) == 4
-    assert len(about["texts"]) == len(about["verdicts"]) == B
-    assert ((arrays["weights"] > 0) == arrays["kept"]).all() and arrays["kept"].any()
-    for row in range(B):  # kept are the tokens of highest uniqueness
-        n = int(arrays["lengths"][row])
-        u, kept = arrays["stats/uniqueness"][row, :n], arrays["kept"][row, :n]
-        assert kept.sum() <= share_count(0.1, n)
-        assert u[kept].min(initial=np.inf) >= u[~kept].max(initial=0)
-
-
 def test_a_dry_run_prints_a_recipe_that_reads_back_equal(
     ictcli: Processes, small: tuple[str, ...], tmp_path: Path
 ) -> None:
-    overrides = (*small, "method.scope=group", "eval.k=[1]", "seed=3")
+    overrides = (*small, "method.scope=group", "eval.k=[1]", "seed=3", "adapter.rank=4")
     ended = ictcli.run("train", "chain", *overrides, "--dry-run", folder=tmp_path)
     assert ended.code == 0
-    assert ended.err.strip().startswith("plan: 100 steps of 4 prompts x 4 rollouts")
+    assert ended.err.startswith("note: adapter.rank has no effect")
+    assert "\nplan: 100 steps of 4 prompts x 4 rollouts" in ended.err
     assert tomllib.loads(ended.out)["method"] == {"name": "ict", "scope": "group"}
     copy = tmp_path / "copy.toml"
     copy.write_text(ended.out)
     assert load_recipe(copy) == load_recipe("chain", overrides)
     assert list(tmp_path.iterdir()) == [copy]
-
-
-def test_a_key_the_method_does_not_look_at_is_noted(ictcli: Processes, tmp_path: Path) -> None:
-    ended = ictcli.run("train", "chain", "method=grpo", "keep=0.5", "--dry-run", folder=tmp_path)
-    assert ended.code == 0
-    assert ended.err.startswith("note: keep has no effect with method=grpo\n")
 
 
 def test_threads_and_priority_are_in_force_while_a_recipe_is_read_and_trained(
@@ -152,3 +106,14 @@ def test_threads_and_priority_are_in_force_while_a_recipe_is_read_and_trained(
     assert environment["engine"]["threads"] == 3
     again = ictcli.run("resume", "run", "--nice", "20", folder=tmp_path)
     assert again.code == 2 and "--nice" in again.err
+
+
+def test_the_first_steps_of_the_quickstart_make_the_model_better(
+    ictcli: Processes, tmp_path: Path
+) -> None:
+    short = ("steps=10", "eval.problems=64", "eval.n=4", "eval.temperatures=[0]")
+    ended = ictcli.run("train", "quickstart", *short, "--json", folder=tmp_path)
+    summary = json.loads(ended.out)
+    for score in ("pass@1", "greedy"):
+        before, after = (summary[when][score]["value"] for when in ("before", "after"))
+        assert before <= 0.45 and after > before + 0.1, (score, before, after)

@@ -28,19 +28,16 @@ def test_notes_tell_of_prompts_that_are_lost_dense_steps_and_few_held_out_proble
     ended = ictcli.run(*own, "eval.problems=64", *more, folder=tmp_path)
     assert ended.code == 0, ended.err
     assert ended.err.count("log:   tensorboard --logdir run/tensorboard\n") == 2
-    assert re.search(r'loses characters of \d of \d\d questions: of "What", "is", "', ended.err)
-    assert "ict chooses no token: warmup = 3 has each of the 1 steps train every" in ended.err
-    assert "Nothing was learned, because the rewards of a group differed in none" in ended.err
-    assert "held-out problems to evaluate on, of the 64" in ended.err
-    assert "eval.bench=FILE" in ended.err
-    assert "next:  ictcli inspect run" in ended.err
-    assert "time left: about" in ended.err
-    dry = ictcli.run(*own, "warmup=3", "--dry-run", folder=tmp_path)
-    assert "note: ict chooses no token" in dry.err
+    for told in (
+        r'loses characters of \d of \d\d questions: of "What", "is", "',
+        "ict chooses no token: warmup = 3 has each of the 1 steps train every",
+        "held-out problems to evaluate on, of the 64",
+        "next:  ictcli inspect run",
+    ):
+        assert re.search(told, ended.err)
     named = ("eval", tiny_model, "--bench", "own.jsonl", "--n", "1", "max_tokens=4")
-    evaluated = ictcli.run(*named, "prompt.suffix=", folder=tmp_path)
-    assert evaluated.code == 0, evaluated.err
-    assert "note: The model's tokenizer loses characters of 5 of 80 prompts" in evaluated.err
+    evaluated = ictcli.run(*named, "prompt.suffix=", "--limit", "32", folder=tmp_path)
+    assert "note: The model's tokenizer loses characters of 2 of 32 prompts" in evaluated.err
 
 
 def test_a_dry_run_times_steps_if_asked(

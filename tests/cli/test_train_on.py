@@ -3,10 +3,10 @@
 import json
 import shutil
 import signal
-import time
 from pathlib import Path
 
 from processes import Ended, Processes, refusal
+from waiting import wait_until
 
 from ictcli.runs import Run
 
@@ -33,10 +33,7 @@ def test_a_finished_run_trained_on_equals_the_longer_run(
     half = result(short)
     after = json.loads((short / "summary.json").read_text())["after"]
     running = ictcli.start("resume", "short", "steps=6", folder=tmp_path)
-    limit = time.monotonic() + 60
-    while len(Run(short).metrics()) < 5:
-        assert time.monotonic() < limit
-        time.sleep(0.001)
+    wait_until(lambda: len(Run(short).metrics()) >= 5)
     running.send(signal.SIGKILL)
     running.wait()
     assert not (short / "summary.json").exists()

@@ -28,6 +28,7 @@ COMMANDS = {
     "generate": ("generate", "run", "1+2="),
     "inspect": ("inspect", "run", "--plain"),
     "export": ("export", "run", "--out", "out"),
+    "compare": ("compare", "run/recipe.toml", "--methods", "ict,random", "--seeds", "1"),
     "train": ("train", "run/recipe.toml", "--dry-run"),
     "download": ("download", "run/recipe.toml"),
 }
@@ -71,6 +72,8 @@ def test_code_of_a_run_runs_for_who_trusts_it_alone(made: Stranger, name: str) -
     told = refusal(made.run(user, *COMMANDS[name]), 2)
     assert str(made.plugin) in told and "--trust" in told
     assert not made.ran()
+    if name == "compare":
+        return  # which trains
     trusting = made.run(user, *COMMANDS[name], "--trust")
     assert trusting.code == 0, trusting.err
     assert made.ran()
@@ -82,12 +85,6 @@ def test_the_maker_is_not_asked_and_who_trusted_is_not_asked_again(made: Strange
         made.ran()
         assert made.run(user, *COMMANDS["inspect"]).code == 0
         assert made.ran()
-
-
-def test_a_comparison_of_a_runs_recipe_is_asked_for_too(made: Stranger) -> None:
-    many = ("compare", "run/recipe.toml", "--methods", "ict,random", "--seeds", "1")
-    assert "--trust" in refusal(made.run("another", *many), 2)
-    assert not made.ran()
 
 
 def test_code_that_changed_is_not_what_was_trusted(made: Stranger) -> None:

@@ -68,6 +68,7 @@ def test_a_damaged_summary_is_told_and_a_run_in_use_is_waited_for(
 def test_runs_that_begin_alike_share_what_was_evaluated_before_training(tmp_path: Path) -> None:
     """The same bytes as the run makes for itself; another seed makes its own."""
     small = ("steps=1", "prompts=2", "group=2", "eval.problems=4", "eval.temperatures=[0]")
+    small += ("max_tokens=16", "eval.n=2", "eval.k=[1]")
     variants = variants_of(("grpo", "random"), [])
     design = Design("chain-compare", small, variants, 2, tmp_path / "shared")
     alone = replace(design, variants=variants[1:], seeds=1, folder=tmp_path / "alone")

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_results import HOSTILE, result, summary
+from made_results import summary
 
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.design import Design, run_specs
@@ -33,6 +33,9 @@ def test_the_band_of_the_probe_holds_every_run() -> None:
         assert getattr(probe, f"{name}_high") == r[:, :3].max(axis=0).tolist()
 
 
+MAIN = "ict is better than grpo on chain at this size: pass@1"
+
+
 def told(found: dict[str, Any]) -> str:
     """The report's words, without its figures."""
     return comparison_page(Comparison.model_validate(found), "md")
@@ -43,39 +46,26 @@ def test_what_is_said_of_learning_rates_and_seeds_is_so(found: dict[str, Any]) -
     none = {**found, "variants": untuned, "failed": [], "tuned_key": None}
     text = told(none)
     assert "trained at the same learning rate (0.0002)" in text and "ran with each of them" in text
-    assert "The learning rate was not tuned." in text and "Chosen at the edge" not in text
-    assert "was not chosen for each method" in text
+    assert "The learning rate was not tuned." in text
     for place, one in enumerate(untuned):
         one["lr"] = (1e-4, 2e-4)[place % 2]
     text = told({**none, "swept": ["lr"]})
     assert "was swept: every method stands here at each of 0.0001 and 0.0002" in text
     assert "same learning rate (" not in text
-    text = told(found)
-    assert "was not chosen for each method" not in text
-    assert "Not every method finished each: stapo finished 5 of 6" in text
-    text = told(result(1, 16))
-    assert "seeds and problems together" not in text and "interval is over problems alone" in text
-    assert "smallest to the largest seed (1 a method)" in text
 
 
 def test_a_choice_at_the_edge_of_the_grid_is_told(found: dict[str, Any]) -> None:
-    def text(**chosen: str) -> str:
-        variants = [{**one, "chosen": chosen.get(one["label"])} for one in found["variants"]]
-        return told({**found, "variants": variants})
-
-    inner = text(ict="lr=2e-4", grpo="lr=2e-4")
-    assert "edge of the grid" not in inner and "Why the learning rate is chosen" in inner
-    edge = text(ict="lr=4e-4", grpo="lr=4e-4", stapo="lr=1e-4", random="lr=2e-4")
+    chosen = {"ict": "lr=4e-4", "grpo": "lr=4e-4", "stapo": "lr=1e-4", "random": "lr=2e-4"}
+    variants = [{**one, "chosen": chosen.get(one["label"])} for one in found["variants"]]
+    text = told({**found, "variants": variants})
     ends = "ict and grpo (lr=4e-4, the largest of 3); stapo (lr=1e-4, the smallest of 3)."
-    assert f"Chosen at the edge of the grid: {ends}" in edge
+    assert f"Chosen at the edge of the grid: {ends}" in text
+    assert "Not every method finished each: stapo finished 5 of 6" in text
+    assert "without the runs that crashed" not in text and "every sample was wrong" not in text
 
 
 def test_a_verdict_beyond_the_permutation_test_is_marked(found: dict[str, Any]) -> None:
-    (claim,) = [
-        one
-        for one in found["claims"]
-        if one["name"] == "ict is better than grpo on chain at this size: pass@1"
-    ]
+    (claim,) = [one for one in found["claims"] if one["name"] == MAIN]
     for verdict, least, marked in (
         ("supported", 0.0625, True),
         ("supported", 0.03125, False),
@@ -89,24 +79,23 @@ def test_a_verdict_beyond_the_permutation_test_is_marked(found: dict[str, Any]) 
 def test_what_did_not_vary_is_told_as_that(found: dict[str, Any]) -> None:
     floor = {"value": 0.0, "low": 0.0, "high": 0.03, "over": "problems", "seed_sd": None}
     one = {**found["estimates"]["pass@1"]["grpo"], "seed_sd": 0.0, "means_sd": 0.012}
-    assert "every sample was wrong" not in told(found)
     mine = {**found["estimates"]["pass@1"], "grpo": one, "ict": {**one, **floor}}
-    text = told({**found, "estimates": {"pass@1": mine}})
-    assert "Clopper and Pearson over problems" in text and "| 1.2 | not significant |" in text
-    assert "| 0.0 [0.0, 3.0] | 1.2 | \u2013 |" in text
-    assert "Where there is one seed" not in text
     still = dict.fromkeys(("low", "high", "p", "p_holm", "detectable"))
     row = {**found["differences"]["pass@1"]["ict"], **still}
-    text = told({**found, "differences": {"pass@1": {"ict": row}}})
-    assert "| \u2013 | \u2013 |" in text and "has no p" in text
-    assert "likely to be missed" not in text
-    row = {**found["differences"]["pass@1"]["ict"], "detectable": None}
-    text = told({**found, "differences": {"pass@1": {"ict": row}}})
-    assert "differences under 100.0 points" in text
+    differences = {"pass@1": {"ict": row}}
+    text = told({**found, "estimates": {"pass@1": mine}, "differences": differences})
+    for words in (
+        "Clopper and Pearson over problems",
+        "| 1.2 | not significant |",
+        "| 0.0 [0.0, 3.0] | 1.2 | \u2013 |",
+        "| \u2013 | \u2013 |",
+        "has no p",
+    ):
+        assert words in text
+    assert "Where there is one seed" not in text and "likely to be missed" not in text
 
 
 def test_runs_that_crashed_are_compared_without_too(found: dict[str, Any]) -> None:
-    assert "without the runs that crashed" not in told(found)
     text = told({**found, "differences_without_crashed": found["differences"]})
     assert text.count("without the runs that crashed: differences from grpo") == 2
 
@@ -123,25 +112,15 @@ def test_claims_that_are_judged_are_counted(found: dict[str, Any]) -> None:
 
 def test_a_verdict_and_a_row_that_disagree_are_told(found: dict[str, Any]) -> None:
     claims = [dict(claim) for claim in found["claims"]]
-    row = dict(found["differences"]["pass@1"]["ict"])
-    (claim,) = [
-        one
-        for one in claims
-        if one["name"] == "ict is better than grpo on chain at this size: pass@1"
-    ]
+    (claim,) = [one for one in claims if one["name"] == MAIN]
     claim["numbers"] = {**claim["numbers"], "p_holm": 0.04, "seeds": 5}
-    row |= {"p_holm": 0.06}
-    mine = {**found["differences"]["pass@1"], "ict": row}
-    differences = {**found["differences"], "pass@1": mine}
-    text = told({**found, "claims": claims, "differences": differences})
-    told_apart = "ict, pass@1: p 0.04 over the 6 tests of its verdict's group, 0.06"
-    tests = claim["numbers"]["tests"]
-    assert told_apart.replace("6 tests", f"{tests} tests") in text
+    mine = dict(found["differences"]["pass@1"])
+    mine["ict"] = {**mine["ict"], "p_holm": 0.06}
     del mine["stapo"]
-    differences["pass@4"] = dict(mine)
-    text = told({**found, "claims": claims, "differences": differences})
+    differences = {**found["differences"], "pass@1": mine, "pass@4": mine}
+    notes = ["stapo is left out: none of its 5 runs finished."]
+    text = told({**found, "claims": claims, "differences": differences, "notes": notes})
+    tests = claim["numbers"]["tests"]
+    assert f"ict, pass@1: p 0.04 over the {tests} tests of its verdict's group, 0.06" in text
     assert "no seed finished both them and grpo: stapo." in text
-    text = told({**found, "notes": ["stapo is left out: none of its 5 runs finished."]})
     assert text.index("stapo is left out") < text.index("| supported |")
-    chosen = [{**one, "chosen": f"lr=4e-4 {HOSTILE}"} for one in found["variants"]]
-    assert "| lr=4e-4 &lt;/script" in told({**found, "variants": chosen})

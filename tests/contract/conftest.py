@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import os
+from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
@@ -61,18 +62,33 @@ def has_cuda(engine: str) -> bool:
 
 
 OF_EVERY_MODEL = ("test_generate", "test_kinds", "test_loading", "test_score")
+LOSS_AND_FIGURES = (
+    "test_generate",
+    "test_kinds",
+    "test_score",
+    "test_lengths",
+    "test_update_dense",
+)
+"""Every case of these with every engine."""
 
 collect_ignore = [] if any(map(has_cuda, ENGINES)) else ["test_gpu.py", "test_bitsandbytes.py"]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every model for log-probabilities, statistics and sampling; the tied one for other laws."""
+    """Every model for log-probabilities, statistics and sampling, the tied one for other laws; of
+    these the first case with both engines, and each further one with one of them."""
+    seen: Counter[tuple[str, str]] = Counter()
     for item in items:
         given: Any = getattr(item, "callspec", None)
-        model = given.params.get("model", "tied") if given else "tied"
-        if model != "tied" and item.path.stem not in OF_EVERY_MODEL:
+        params, room = (given.params if given else {}), item.path.stem
+        if params.get("model", "tied") != "tied" and room not in OF_EVERY_MODEL:
             item.add_marker(pytest.mark.thorough)
+        if "engine_name" in params and room not in (*LOSS_AND_FIGURES, "test_gpu"):
+            law = item.nodeid.partition("[")[0], params["engine_name"]
+            if seen[law] and (seen[law] + ENGINES.index(law[1])) % 2:
+                item.add_marker(pytest.mark.thorough)
+            seen[law] += 1
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -122,9 +138,14 @@ def reader(name: str, folder: Path, **settings: Any) -> Any:
 
 
 @pytest.fixture(scope="session")
-def make_engine(engine_name: str, device: str) -> MakeEngine:
-    """Build an engine of the test's own: `make_engine(folder, optimizer, rows=4, ...)`."""
-    return partial(build, engine_name, device=device)
+def make_engine(engine_name: str, device: str, tiny_model: Path) -> MakeEngine:
+    """Build an engine of the test's own: `make_engine(folder, optimizer, rows=4, ...)`; without a
+    folder, of the tied model."""
+
+    def make(folder: Path = tiny_model, *given: Any, **settings: Any) -> Any:
+        return build(engine_name, folder, *given, **{"device": device, **settings})
+
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -92,5 +92,5 @@ def make_narrow(like: Path, folder: Path) -> Path:
 
 def make_deep(folder: Path) -> Path:
     """Many layers, so that activations are most of an update's memory."""
-    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 12}
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 6}
     return make_kind(folder, "qwen2", **sizes, max_position_embeddings=256, initializer_range=0.02)

@@ -25,15 +25,17 @@ LAYERS = {
 }
 
 
+QUERY = "self_attn.q_proj"
+
+
 def with_(**changed: Any) -> AdapterSettings:
     return AdapterSettings.model_validate({**LORA.model_dump(), **changed})
 
 
 @pytest.fixture
-def exported(make_adapted: MakeEngine, tiny_model: Path, tmp_path: Path) -> tuple[Any, Path]:
-    """A trained engine, and the folder its adapters were written to."""
-    engine = make_adapted(tiny_model)
-    train(engine, made_up(), 2)
+def exported(make_adapted: MakeEngine, tmp_path: Path) -> tuple[Any, Path]:
+    """An engine, and the folder its adapters were written to."""
+    engine = make_adapted()
     adapters_of(engine, tmp_path / "adapter")
     return engine, tmp_path / "adapter"
 
@@ -47,37 +49,27 @@ def adapted(engine: Any, folder: Path) -> set[tuple[int, str]]:
 
 @pytest.mark.parametrize(
     ("changed", "blocks", "layers"),
-    first(
-        [
-            ({"layers": 9}, {0, 1}, LAYERS),
-            ({"targets": ("mlp.up_proj",), "layers": 1}, {1}, {"mlp.up_proj"}),
-            ({"targets": ("down_proj",), "kind": "dora"}, {0, 1}, {"mlp.down_proj"}),
-            ({}, {0, 1}, LAYERS),
-            ({"layers": 1}, {1}, LAYERS),
-            ({"targets": ("q_proj", "v_proj")}, {0, 1}, {"self_attn.q_proj", "self_attn.v_proj"}),
-        ],
-        3,
-    ),
-    ids=["more than there are", "by place", "dora", "all", "last block", "by name"],
+    [
+        ({"layers": 9}, {0, 1}, LAYERS),
+        ({"targets": ("mlp.up_proj", "q_proj"), "layers": 1}, {1}, {"mlp.up_proj", QUERY}),
+    ],
+    ids=["more than there are", "by place and name"],
 )
 def test_only_the_layers_asked_for_are_adapted(
     make_adapted: MakeEngine,
-    tiny_model: Path,
     tmp_path: Path,
     changed: dict[str, Any],
     blocks: set[int],
     layers: set[str],
 ) -> None:
-    engine = make_adapted(tiny_model, adapter=with_(**changed))
+    engine = make_adapted(adapter=with_(**changed))
     assert adapted(engine, tmp_path) == {(block, name) for block in blocks for name in layers}
     assert train(engine, made_up(), 1)[0].stepped
 
 
-def test_an_unknown_target_is_refused_with_a_near_one(
-    make_adapted: MakeEngine, tiny_model: Path
-) -> None:
+def test_an_unknown_target_is_refused_with_a_near_one(make_adapted: MakeEngine) -> None:
     with pytest.raises(UserError) as caught:
-        make_adapted(tiny_model, adapter=with_(targets=("q_proj", "qproj")))
+        make_adapted(adapter=with_(targets=("q_proj", "qproj")))
     assert "'qproj' (did you mean q_proj?)" in caught.value.message
     assert "adapter.targets" in caught.value.message
     assert "down_proj" in caught.value.hint
@@ -92,11 +84,9 @@ def test_targets_that_no_chosen_block_has_are_refused(
     assert caught.value.hint
 
 
-def test_the_seed_decides_the_first_values(
-    make_adapted: MakeEngine, tiny_model: Path, tmp_path: Path
-) -> None:
+def test_the_seed_decides_the_first_values(make_adapted: MakeEngine, tmp_path: Path) -> None:
     one, again, other = (
-        adapters_of(make_adapted(tiny_model, adapter=with_(seed=seed)), tmp_path / str(n))
+        adapters_of(make_adapted(adapter=with_(seed=seed)), tmp_path / str(n))
         for n, seed in enumerate((3, 3, 4))
     )
     for name, values in one.items():
@@ -111,11 +101,10 @@ def test_adapters_of_a_run_are_a_model_to_sample_from(
     make_adapted: MakeEngine,
     make_engine: MakeEngine,
     engine_name: str,
-    tiny_model: Path,
     tmp_path: Path,
     adapter: AdapterSettings,
 ) -> None:
-    engine, rollouts = make_adapted(tiny_model, adapter=adapter), made_up()
+    engine, rollouts = make_adapted(adapter=adapter), made_up()
     train(engine, rollouts, 2)
     adapters_of(engine, tmp_path / "adapter")
     (tmp_path / "recipe.toml").write_text("", encoding="utf-8")
@@ -149,48 +138,30 @@ def spoil(folder: Path, how: str) -> None:
     model = "base_model_name_or_path" if peft else "model"
     if how == "another model":
         config[model] = str(BUILTIN["chain"])
-    elif how == "another rank":
-        (config if peft else config["lora_parameters"])["r" if peft else "rank"] = 7
-    elif how == "unknown names":
-        weights = {f"other.{name}": values for name, values in weights.items()}
     elif how == "some are missing":
         weights = {name: values for name, values in weights.items() if "layers.0" in name}
     elif how == "settings are missing":
         del config["target_modules" if peft else "lora_parameters"]
-    elif how == "settings of another type":
-        config["r" if peft else "num_layers"] = "all"
-    elif how == "no model":
-        del config[model]
     elif how == "itself":
         config[model] = str(folder)
     save_file(weights, file, metadata={"format": "pt" if peft else "mlx"})
     (folder / CONFIG).write_text("[" if how == "no JSON" else json.dumps(config), encoding="utf-8")
-    if how == "no weights":
-        file.unlink()
     if how == "cut short":
         content = file.read_bytes()
         file.write_bytes(content[: len(content) // 2])
 
 
-@pytest.mark.parametrize(
-    "how",
-    first(
-        [
-            "another model",
-            "some are missing",
-            "settings are missing",
-            "no JSON",
-            "cut short",
-            "no weights",
-            "another rank",
-            "unknown names",
-            "settings of another type",
-            "no model",
-            "itself",
-        ],
-        4,
-    ),
-)
+HOW = [
+    "another model",
+    "some are missing",
+    "settings are missing",
+    "no JSON",
+    "cut short",
+    "itself",
+]
+
+
+@pytest.mark.parametrize("how", first(HOW, 4))
 def test_adapters_that_do_not_fit_are_refused(
     engine_name: str, exported: tuple[Any, Path], how: str
 ) -> None:
@@ -205,14 +176,14 @@ def test_adapters_that_do_not_fit_are_refused(
 
 
 def test_other_adapters_are_not_restored(
-    make_adapted: MakeEngine, make_engine: MakeEngine, tiny_model: Path, tmp_path: Path
+    make_adapted: MakeEngine, make_engine: MakeEngine, tmp_path: Path
 ) -> None:
     """Of another rank, of other layers, or of a run that trained all weights."""
-    engine = make_adapted(tiny_model)
+    engine = make_adapted()
     before = state(engine, tmp_path / "before")
     others = {"rank": with_(rank=2), "layers": with_(layers=1), "all weights": None}
     for name, adapter in others.items():
-        state(make_engine(tiny_model, SMOOTH, adapter), tmp_path / name)
+        state(make_engine(optimizer=SMOOTH, adapter=adapter), tmp_path / name)
         with pytest.raises(UserError) as caught:
             engine.restore(tmp_path / name)
         assert caught.value.hint

@@ -11,7 +11,6 @@ import pytest
 from ictcli.engine.adapters import base_of, in_layout
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings
-from tests.cases import first
 
 from .conftest import (
     ENGINES,
@@ -91,15 +90,7 @@ def test_mlx_lm_reads_what_is_exported(
 
 @pytest.mark.parametrize(
     ("adapter", "layers", "writer", "other"),
-    first(
-        [
-            (LORA, 1, "torch", "mlx"),
-            (DORA, 0, "mlx", "torch"),
-            (LORA, 1, "mlx", "torch"),
-            (DORA, 0, "torch", "mlx"),
-        ],
-        2,
-    ),
+    [(LORA, 1, "torch", "mlx"), (DORA, 0, "mlx", "torch")],
 )
 def test_each_engine_reads_the_others_adapters(
     tiny_model: Path, tmp_path: Path, adapter: AdapterSettings, writer: str, other: str, layers: int
@@ -130,17 +121,8 @@ PEFT: dict[str, tuple[str, dict[str, Any]]] = {
     "ranks by layer": ("Lora", {"rank_pattern": {"q_proj": 2}, "alpha_pattern": {"v_proj": 3}}),
     "head": ("Lora", {"target_modules": ["lm_head", "q_proj"]}),
     "prompt": ("PromptTuning", {}),
-    "bias below": ("Lora", {"bias": "lora_only"}),
-    "bias of B": ("Lora", {"lora_bias": True}),
-    "pissa": ("Lora", {"init_lora_weights": "pissa"}),
-    "embedding": ("Lora", {"target_modules": ["embed_tokens", "q_proj"]}),
-    "alora": ("Lora", {"alora_invocation_tokens": [6]}),
-    "prefix": ("PrefixTuning", {}),
 }
-REFUSED = {
-    "torch": {"alora", "prompt", "prefix"},
-    "mlx": PEFT.keys() - {"plain", "scaled by the root"},
-}
+REFUSED = {"torch": {"prompt"}, "mlx": PEFT.keys() - {"plain", "scaled by the root"}}
 
 
 def written_by_peft(base: Path, folder: Path, kind: str) -> Any:
@@ -165,7 +147,7 @@ def written_by_peft(base: Path, folder: Path, kind: str) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", first(list(PEFT), 5))
+@pytest.mark.parametrize("kind", PEFT)
 def test_adapters_of_peft_are_what_they_are_there_or_refused(
     engine_name: str, untied_model: Path, tmp_path: Path, kind: str
 ) -> None:
@@ -179,13 +161,10 @@ def test_adapters_of_peft_are_what_they_are_there_or_refused(
     np.testing.assert_allclose(found, plain_logits(theirs, rollouts), atol=5e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("value", first([0.5, True, "much", {"of": 1}]), ids=str)
-def test_settings_of_a_later_peft_are_refused_in_mlx(
-    tiny_model: Path, tmp_path: Path, value: object
-) -> None:
+def test_settings_of_a_later_peft_are_refused_in_mlx(tiny_model: Path, tmp_path: Path) -> None:
     written_by_peft(tiny_model, tmp_path, "plain")
     config = json.loads((tmp_path / CONFIG).read_text(encoding="utf-8"))
-    (tmp_path / CONFIG).write_text(json.dumps({**config, "newer": value}), encoding="utf-8")
+    (tmp_path / CONFIG).write_text(json.dumps({**config, "newer": 0.5}), encoding="utf-8")
     with pytest.raises(UserError, match="newer"):
         reader("mlx", tmp_path)
 

@@ -27,25 +27,19 @@ from .training import (
     sparse_weights,
     state,
     train,
-    weights_of,
 )
 
 BOTH = pytest.mark.parametrize("adapter", first([DORA, LORA]), ids=["dora", "lora"])
 """DoRA's are LoRA's A and B, and norms."""
 
 
-@pytest.fixture(params=["tied", "untied"])
-def model(request: pytest.FixtureRequest, tiny_model: Path, untied_model: Path) -> Path:
-    return tiny_model if request.param == "tied" else untied_model
-
-
 @pytest.mark.parametrize("adapter", [LORA, DORA], ids=["lora", "dora"])
 def test_fresh_adapters_compute_the_model_itself(
-    make_adapted: MakeEngine, make_engine: MakeEngine, model: Path, adapter: AdapterSettings
+    make_adapted: MakeEngine, make_engine: MakeEngine, adapter: AdapterSettings
 ) -> None:
     """To the bit with LoRA, whose B begins at 0; DoRA divides norms by each other."""
     rollouts = made_up()
-    plain, engine = make_engine(model), make_adapted(model, adapter=adapter)
+    plain, engine = make_engine(), make_adapted(adapter=adapter)
     one, other = (e.logits(rollouts, rollouts.valid) for e in (plain, engine))
     np.testing.assert_allclose(other, one, atol=0 if adapter is LORA else 1e-5)
     sampled = [e.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED) for e in (plain, engine)]
@@ -54,53 +48,23 @@ def test_fresh_adapters_compute_the_model_itself(
     assert 0 < engine.describe()["trained"] < plain.describe()["trained"]
 
 
-@BOTH
-def test_training_moves_the_adapters_alone(
-    make_adapted: MakeEngine, model: Path, tmp_path: Path, adapter: AdapterSettings
-) -> None:
-    """And the engine samples by them."""
-    engine, rollouts = make_adapted(model, adapter=adapter), made_up()
-    before, fresh = frozen_weights(engine), adapters_of(engine, tmp_path / "fresh")
-    now = logp_of(engine, rollouts)
-    assert all((fresh[name] == 0).all() for name in fresh if name.endswith("lora_b"))
-    train(engine, rollouts, 2)
-    assert frozen_weights(engine) == before
-    for name, values in adapters_of(engine, tmp_path / "trained").items():
-        assert np.abs(values - fresh[name]).max() > 0, name
-    assert np.abs(logp_of(engine, rollouts) - now).max() > 1e-3
-    found = engine.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED)
-    np.testing.assert_allclose(logp_of(engine, found), found.logp, atol=2e-5)
-    assert {name.rsplit(".", 1)[-1] for name in fresh} == {
-        "lora_a",
-        "lora_b",
-        *(["m"] if adapter is DORA else []),
-    }
-
-
 @pytest.mark.parametrize(
     ("settings", "objective"),
-    first(
-        [
-            (SMOOTH, Objective(kl=0.3, entropy=0.1, temperature=0.7)),
-            (DECAYING, PLAIN),
-            (SMOOTH, PLAIN),
-        ],
-        2,
-    ),
-    ids=["kl,entropy,T", "decaying", "plain"],
+    [(SMOOTH, Objective(kl=0.3, entropy=0.1, temperature=0.7)), (DECAYING, PLAIN)],
+    ids=["kl,entropy,T", "decaying"],
 )
 def test_an_update_is_the_plain_step_on_a_and_b(
     make_adapted: MakeEngine,
-    model: Path,
+    tiny_model: Path,
     tmp_path: Path,
     settings: OptimizerSettings,
     objective: Objective,
 ) -> None:
     """Three of them: the first moves B alone, since B = 0 hides A. The KL is to the model without
     adapters, which is where training begins."""
-    engine, rollouts = make_adapted(model, optimizer=settings, micro_tokens=48), made_up()
-    fresh = adapters_of(engine, tmp_path / "fresh")
-    dense = LowRankTrainer(model, settings, tmp_path / "fresh")
+    engine, rollouts = make_adapted(optimizer=settings, micro_tokens=48), made_up()
+    frozen, fresh = frozen_weights(engine), adapters_of(engine, tmp_path / "fresh")
+    dense = LowRankTrainer(tiny_model, settings, tmp_path / "fresh")
     engine.keep_reference()
     weights, kl = sparse_weights(rollouts), 0.0
     for step in range(3):
@@ -118,23 +82,22 @@ def test_an_update_is_the_plain_step_on_a_and_b(
     assert found.keys() == wanted.keys()
     assert apart(found, fresh) > 1e-3
     assert apart(found, wanted) < 1e-5
+    assert frozen_weights(engine) == frozen
 
 
 @BOTH
 def test_the_reference_is_the_model_without_adapters(
-    make_adapted: MakeEngine,
-    make_engine: MakeEngine,
-    model: Path,
-    tmp_path: Path,
-    adapter: AdapterSettings,
+    make_adapted: MakeEngine, make_engine: MakeEngine, tmp_path: Path, adapter: AdapterSettings
 ) -> None:
-    engine, rollouts = make_adapted(model, adapter=adapter), made_up()
+    engine, rollouts = make_adapted(adapter=adapter), made_up()
     engine.keep_reference()
     train(engine, rollouts, 2)
     before = state(engine, tmp_path / "before")
     found = logp_of(engine, rollouts, 0.6, reference=True)
-    np.testing.assert_array_equal(found, logp_of(make_engine(model), rollouts, 0.6))
+    np.testing.assert_array_equal(found, logp_of(make_engine(), rollouts, 0.6))
     assert np.abs(logp_of(engine, rollouts, 0.6) - found).max() > 1e-3
+    sampled = engine.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED)
+    np.testing.assert_allclose(logp_of(engine, sampled), sampled.logp, atol=2e-5)
     assert state(engine, tmp_path / "after") == before
     A, weights = advantages(rollouts, 2), sparse_weights(rollouts)
     assert engine.update(Update(rollouts, weights, A, Objective(kl=0.1)), LR).kl > 0
@@ -144,12 +107,15 @@ def test_the_reference_is_the_model_without_adapters(
 def test_an_export_has_the_adapters_fused_into_it(
     make_adapted: MakeEngine,
     make_engine: MakeEngine,
-    model: Path,
+    tiny_model: Path,
     tmp_path: Path,
     adapter: AdapterSettings,
 ) -> None:
     """And the engine trains on as if nothing had been written."""
-    engine, again, rollouts = *(make_adapted(model, adapter=adapter) for _ in range(2)), made_up()
+    engine, again, rollouts = (
+        *(make_adapted(adapter=adapter) for _ in range(2)),
+        made_up(),
+    )
     train(engine, rollouts, 2)
     before, wanted = state(engine, tmp_path / "before"), engine.logits(rollouts, rollouts.valid)
     folder = tmp_path / "exported"
@@ -160,7 +126,7 @@ def test_an_export_has_the_adapters_fused_into_it(
         found = reader.logits(rollouts, rollouts.valid)
         np.testing.assert_allclose(found, wanted, atol=1e-4, rtol=1e-5)
     assert load_file(folder / "model.safetensors").keys() == (
-        load_file(model / "model.safetensors").keys()
+        load_file(tiny_model / "model.safetensors").keys()
     )
     train(engine, rollouts, 1, 2)
     train(again, rollouts, 3)
@@ -169,13 +135,9 @@ def test_an_export_has_the_adapters_fused_into_it(
 
 @BOTH
 def test_an_export_of_16_bits_has_16_bits(
-    make_adapted: MakeEngine,
-    make_engine: MakeEngine,
-    tiny_model: Path,
-    tmp_path: Path,
-    adapter: AdapterSettings,
+    make_adapted: MakeEngine, make_engine: MakeEngine, tmp_path: Path, adapter: AdapterSettings
 ) -> None:
-    engine, rollouts = make_adapted(tiny_model, adapter=adapter, dtype="bfloat16"), made_up()
+    engine, rollouts = make_adapted(adapter=adapter, dtype="bfloat16"), made_up()
     train(engine, rollouts, 2)
     engine.export(tmp_path)
     with safe_open(tmp_path / "model.safetensors", "pt") as written:
@@ -184,14 +146,11 @@ def test_an_export_of_16_bits_has_16_bits(
     np.testing.assert_allclose(logp_of(again, rollouts), logp_of(engine, rollouts), atol=0.3)
 
 
-@pytest.mark.parametrize("adapter", first([LORA, None, DORA]), ids=["lora", "all weights", "dora"])
-def test_gradient_checkpointing_changes_nothing(
-    make_engine: MakeEngine, model: Path, tmp_path: Path, adapter: AdapterSettings | None
-) -> None:
+def test_gradient_checkpointing_changes_nothing(make_adapted: MakeEngine, tmp_path: Path) -> None:
+    """With all weights: test_shared_prompts."""
     found = []
     for checkpointing in (False, True):
-        engine = make_engine(model, SMOOTH, adapter, gradient_checkpointing=checkpointing)
+        engine = make_adapted(gradient_checkpointing=checkpointing)
         train(engine, made_up(), 2)
-        folder = tmp_path / str(checkpointing)
-        found.append((adapters_of if adapter else weights_of)(engine, folder))
+        found.append(adapters_of(engine, tmp_path / str(checkpointing)))
     assert apart(*found) < 1e-6

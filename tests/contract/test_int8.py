@@ -70,15 +70,15 @@ def test_what_samples_is_near_the_model_and_the_model_is_as_it_was(
 
 
 def test_a_token_of_another_sampler_counts_by_the_ratio_up_to_a_bound(
-    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path
+    make_engine: MakeEngine, tmp_path: Path
 ) -> None:
     """As if its weight were multiplied, with either engine."""
     rollouts = made_up()
     weights, A = sparse_weights(rollouts), advantages(rollouts)
-    logp = make_engine(tiny_model, SMOOTH).score(rollouts, (LOGP,))[LOGP]
+    logp = make_engine(optimizer=SMOOTH).score(rollouts, (LOGP,))[LOGP]
     moved = np.random.default_rng(0).normal(0, 1, logp.shape).astype(np.float32)
     factor = np.minimum(np.exp(moved), SAMPLER_CAP)
-    one, other = make_engine(tiny_model, SMOOTH), make_engine(tiny_model, SMOOTH)
+    one, other = make_engine(optimizer=SMOOTH), make_engine(optimizer=SMOOTH)
     report = one.update(Update(rollouts, weights, A, PLAIN, sampler_logp=logp - moved), LR)
     other.update(Update(rollouts, weights * factor, A, PLAIN), LR)
     assert apart(weights_of(one, tmp_path / "1"), weights_of(other, tmp_path / "2")) < 1e-5

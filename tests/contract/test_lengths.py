@@ -10,7 +10,6 @@ import pytest
 from ictcli.engine.checks import check_lengths, check_sampling
 from ictcli.errors import UserError
 from ictcli.types import Rollouts, Sampling
-from tests.cases import first
 
 from .conftest import reader, require
 from .models import make_kind
@@ -28,32 +27,20 @@ LONG: Any = {
 }
 PHI: Any = {"rope_parameters": LONG, "original_max_position_embeddings": AT}
 SLIDING: Any = {"head_dim": 8, "query_pre_attn_scalar": 8, "sliding_window": AT}
-EXPERTS: Any = {"num_local_experts": 2, "head_dim": 8}
+CHUNKED: Any = {"num_local_experts": 2, "head_dim": 8, "attention_chunk_size": AT}
+CHUNKED |= {"intermediate_size_mlp": 64}
 MIXED: Any = {"layer_types": ["sliding_attention", "full_attention"] * 2, "num_hidden_layers": 4}
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "Phi-3": ("phi3", PHI),
-    "Llama, LongRoPE": ("llama", {"rope_parameters": LONG}),
     "dynamic NTK": ("llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 4.0}}),
-    "YaRN": ("llama", {"rope_parameters": LONG | {"rope_type": "yarn", "factor": 4.0}}),
     "Mistral": ("mistral", {"sliding_window": AT}),
     "Gemma 3": ("gemma3_text", SLIDING | MIXED),
-    "Olmo 3": ("olmo3", {"sliding_window": AT} | MIXED),
-    "Llama 4": ("llama4_text", EXPERTS | {"attention_chunk_size": AT, "intermediate_size_mlp": 64}),
-    "gpt-oss": ("gpt_oss", EXPERTS | {"sliding_window": AT, "num_experts_per_tok": 1}),
+    "Llama 4": ("llama4_text", CHUNKED),
 }
 
 
-UNKNOWN_TO_MLX = ("Llama 4", "gpt-oss")
-"""As transformers saves them."""
-NO_WINDOW = ("Mistral", 40)
-OF_CONTEXT = ("Phi-3", "Llama, LongRoPE", "Mistral")
-"""Families that a run's own context changes."""
-KINDS = (
-    *(("Phi-3", 0), ("Phi-3", 40), ("dynamic NTK", 0), ("Mistral", 0), ("Mistral", 40)),
-    *(("Gemma 3", 0), ("Llama 4", 0)),
-)
-"""One of each kind, and those that a context changes."""
-OTHERS = (*((name, 0) for name in FAMILIES), *((name, 40) for name in OF_CONTEXT))
+REFUSED_BY_MLX = (("Llama 4", 0), ("Mistral", 40))
+"""As transformers saves it; its window."""
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +58,7 @@ def sampled(engine: Any, longest: int) -> Rollouts:
 
 @pytest.mark.parametrize(
     ("family", "context"),
-    first([*KINDS, *(each for each in OTHERS if each not in KINDS)], len(KINDS)),
+    [*((name, 0) for name in FAMILIES), ("Phi-3", 40), ("Mistral", 40)],
     indirect=["family"],
 )
 def test_what_is_sampled_is_what_is_evaluated_whatever_the_batch(
@@ -79,9 +66,7 @@ def test_what_is_sampled_is_what_is_evaluated_whatever_the_batch(
 ) -> None:
     """It is what transformers gives each row alone, but that LongRoPE's frequencies for long
     sequences hold for all of a run that may have some. mlx-lm's Mistral has no window."""
-    if engine_name == "mlx" and (
-        family.name in UNKNOWN_TO_MLX or (family.name, context) == NO_WINDOW
-    ):
+    if engine_name == "mlx" and (family.name, context) in REFUSED_BY_MLX:
         with pytest.raises(UserError):
             reader(engine_name, family, context=context)
         return

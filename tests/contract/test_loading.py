@@ -13,7 +13,7 @@ from ictcli.engine import Engine, build_engine
 from ictcli.errors import EngineMissingError, UserError
 from ictcli.recipe.tables import EngineSettings
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine, made_up
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine
 from .oracle import Oracle
 from .training import logp_of
 
@@ -89,12 +89,10 @@ def test_an_unknown_builtin_is_refused(engine_name: str) -> None:
     assert "builtin:chain" in caught.value.hint
 
 
-@pytest.mark.parametrize("named", ["gpu", "cuda:77", "cpu:x", "meta"])
-def test_an_unknown_device_is_a_missing_engine(
-    make_engine: MakeEngine, tiny_model: Path, named: str
-) -> None:
+@pytest.mark.parametrize("named", ["gpu", "cuda:77", "meta"])
+def test_an_unknown_device_is_a_missing_engine(make_engine: MakeEngine, named: str) -> None:
     with pytest.raises(EngineMissingError) as caught:
-        make_engine(tiny_model, device=named)
+        make_engine(device=named)
     assert named in caught.value.message
     assert caught.value.hint
     assert caught.value.exit_code == 3
@@ -112,13 +110,6 @@ def test_an_engine_tells_what_it_is(
     assert engine.stop_ids == (oracle.model.generation_config.eos_token_id,)
     assert engine.peak_memory() > 0
     assert engine.tokenizer("3+4")["input_ids"]
-
-
-def test_sampling_needs_no_optimizer(engine_name: str, device: str, tiny_model: Path) -> None:
-    settings = EngineSettings(backend=engine_name, device=device, dtype="float32", threads=1)
-    engine, rollouts = build_engine(str(tiny_model), settings), made_up()
-    assert len(engine.generate(PROMPTS, 2, SAMPLING, 0)) == 2 * len(PROMPTS)
-    assert logp_of(engine, rollouts).shape == rollouts.tokens.shape
 
 
 def test_bfloat16_has_float32_statistics(make_engine: MakeEngine, model: Path) -> None:

@@ -14,7 +14,6 @@ import pytest
 
 from ictcli.errors import RunFailedError, UserError
 from ictcli.types import Sampling
-from tests.cases import first
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, make_mlx, require
 from .models import GEMMA, make_kind
@@ -29,11 +28,10 @@ from .training import (
 )
 
 
-@pytest.mark.parametrize("checkpointing", first([True, False]))
 def test_a_pass_that_breaks_off_leaves_everything_as_it_was(
-    tiny_model: Path, tmp_path: Path, checkpointing: bool
+    tiny_model: Path, tmp_path: Path
 ) -> None:
-    engine, rollouts = make_mlx(tiny_model, gradient_checkpointing=checkpointing), made_up()
+    engine, rollouts = make_mlx(tiny_model, gradient_checkpointing=True), made_up()
     kinds = [type(module) for module in engine.model.modules()]
     train(engine, rollouts, 1)
     before = state(engine, tmp_path / "before")
@@ -49,7 +47,7 @@ def test_a_pass_that_breaks_off_leaves_everything_as_it_was(
     mlp.__class__ = plain
     assert [type(module) for module in engine.model.modules()] == kinds
     assert state(engine, tmp_path / "after") == before
-    again = make_mlx(tiny_model, gradient_checkpointing=checkpointing)
+    again = make_mlx(tiny_model, gradient_checkpointing=True)
     train(again, rollouts, 2)
     train(engine, rollouts, 1, 1)
     assert state(engine, tmp_path / "went on") == state(again, tmp_path / "never broke off")
@@ -91,14 +89,18 @@ def test_more_memory_than_the_limit_ends_with_a_sentence(cramped: Any, tmp_path:
     assert state(cramped, tmp_path / "went on") == state(plain, tmp_path / "plain")
 
 
-def test_freed_buffers_are_bounded_by_the_limit(tiny_model: Path) -> None:
-    """They are kept for the next pass, and are memory too; whatever the engine does between."""
+def test_the_limit_bounds_freed_buffers_and_is_mlx_s_own_too(tiny_model: Path) -> None:
+    """They are kept for the next pass, and are memory too. Near its limit MLX finishes what it has
+    begun before it begins more."""
     import mlx.core as mx
 
     engine = make_mlx(tiny_model, memory_limit=0.5)
+    assert mx.set_memory_limit(mx.get_memory_limit()) == 2**29
     engine.generate(PROMPTS, GROUP, SAMPLING, 3)
     train(engine, made_up(), 1)
     assert mx.set_cache_limit(1 << 30) <= 2**29 // 8
+    make_mlx(tiny_model)
+    assert mx.get_memory_limit() > 2**30
 
 
 def compiled_and_plain(folder: Path, out: Path) -> None:
@@ -186,29 +188,22 @@ def test_prompts_read_in_chunks_are_the_same(
 
 
 EXPERTS: Any = {"num_experts_per_tok": 2, "moe_intermediate_size": 32, "head_dim": 8}
-MAMBA: Any = {"mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 16}
 PAIRS = ["sliding_attention", "full_attention"] * 2
 
 
 @pytest.mark.parametrize(
     ("kind", "more", "close"),
-    first(
-        [
-            ("gpt2", {"num_key_value_heads": 4}, 2e-5),
-            ("qwen3_moe", {"num_experts": 4, **EXPERTS}, 2e-5),
-            ("gemma3_text", {**GEMMA, "num_hidden_layers": 4, "layer_types": PAIRS}, 5e-3),
-            ("gpt_neox", {"intermediate_size": 128, "num_key_value_heads": 4}, 5e-3),
-            ("falcon_h1", {"mamba_n_groups": 1, "mamba_chunk_size": 8, **MAMBA}, 2e-5),
-        ],
-        3,
-    ),
+    [
+        ("gpt2", {"num_key_value_heads": 4}, 2e-5),
+        ("qwen3_moe", {"num_experts": 4, **EXPERTS}, 2e-5),
+        ("gemma3_text", {**GEMMA, "num_hidden_layers": 4, "layer_types": PAIRS}, 5e-3),
+    ],
     ids=lambda x: x if isinstance(x, str) else "",
 )
 def test_what_transformers_5_saves_is_read_as_it_reads_it(
     tmp_path: Path, kind: str, more: dict[str, Any], close: float
 ) -> None:
-    """Whatever it calls its settings and weights. mlx-lm's GELU of NeoX is approximate, and its
-    Gemma rounds the embedding's scale."""
+    """Whatever it calls its settings and weights. mlx-lm's Gemma rounds the embedding's scale."""
     folder, rollouts = make_kind(tmp_path, kind, **more), made_up()
     found = logp_of(make_mlx(folder), rollouts)
     np.testing.assert_allclose(found, Oracle(folder).logp(rollouts, 1.0), atol=close)

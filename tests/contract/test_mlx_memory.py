@@ -68,13 +68,12 @@ def test_a_pass_over_the_limit_is_done_again_with_less(deep_model: Path, tmp_pat
     assert state(engine, tmp_path / "a") == state(other, tmp_path / "b")
 
 
-@pytest.mark.parametrize("kind", ["none", "lora"])
-def test_nothing_is_held_from_step_to_step(tiny_model: Path, kind: Any) -> None:
+def test_nothing_is_held_from_step_to_step(tiny_model: Path) -> None:
     """Neither an unevaluated graph, nor the last step's arrays, nor what Python would have to look
     for; and freed buffers are given back."""
     import mlx.core as mx
 
-    engine = make_mlx(tiny_model, adapter=AdapterSettings(kind=kind) if kind != "none" else None)
+    engine = make_mlx(tiny_model, adapter=AdapterSettings(kind="lora"))
     rollouts, active = made_up(), []
     gc.collect()
     gc.disable()
@@ -87,16 +86,6 @@ def test_nothing_is_held_from_step_to_step(tiny_model: Path, kind: Any) -> None:
     finally:
         gc.enable()
     assert max(active[2:]) - min(active[2:]) < 1 << 14  # small arrays come and go
-
-
-def test_the_recipes_limit_is_mlx_s_own_too(tiny_model: Path) -> None:
-    """Near it MLX finishes what it has begun before it begins more."""
-    import mlx.core as mx
-
-    make_mlx(tiny_model, memory_limit=0.5)
-    assert mx.set_memory_limit(mx.get_memory_limit()) == 2**29
-    make_mlx(tiny_model)
-    assert mx.get_memory_limit() > 2**30
 
 
 def test_a_model_knows_when_it_is_trained(tiny_model: Path) -> None:
@@ -120,7 +109,7 @@ def test_a_model_knows_when_it_is_trained(tiny_model: Path) -> None:
     assert not any(seen)
 
 
-@pytest.mark.parametrize("size", [1.0, 1e-4, 1e-7])
+@pytest.mark.parametrize("size", [1e-4, 1e-7])
 def test_small_weights_do_not_vanish_in_float16(tiny_model: Path, size: float) -> None:
     """Weights are shares of a whole batch: 1e-6 of a large one. The gradient of a smaller number
     than float16 has would be 0."""

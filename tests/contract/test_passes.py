@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,9 +27,9 @@ class Passes:
 
 
 @pytest.fixture
-def recorded(engine_name: str, make_engine: MakeEngine, tiny_model: Path) -> Iterator[Any]:
+def recorded(engine_name: str, make_engine: MakeEngine) -> Iterator[Any]:
     """An engine, and its passes."""
-    engine: Any = make_engine(tiny_model)
+    engine: Any = make_engine()
     yield engine, (hooked if engine_name == "torch" else subclassed)(engine.model)
 
 

@@ -16,25 +16,17 @@ from tests.cases import first
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, make_mlx, reader
 from .lowrank import LORA, adapters_of, frozen_weights, make_quantised
 from .oracle import Oracle
-from .test_adapter_files import with_
 from .test_adapters import BOTH
 from .test_generate import same
-from .test_persistence import goes_on_to_the_bit
 from .training import SMOOTH, logp_of, state, train
 
 WEIGHTS = "model.safetensors"
 make = partial(make_mlx, optimizer=SMOOTH, adapter=LORA)
 
 
-@pytest.fixture(scope="module", params=first(["tied", "untied"]))
-def packed_model(
-    request: pytest.FixtureRequest,
-    tiny_model: Path,
-    untied_model: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
-    like = tiny_model if request.param == "tied" else untied_model
-    return make_quantised(like, tmp_path_factory.mktemp("models") / "packed")
+@pytest.fixture(scope="module")
+def packed_model(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_quantised(tiny_model, tmp_path_factory.mktemp("models") / "packed")
 
 
 def written(engine: Any, folder: Path, **how: bool) -> Path:
@@ -93,11 +85,6 @@ def test_adapters_train_on_packed_weights(
     assert moved > 1e-2
     found = engine.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED)
     np.testing.assert_allclose(logp_of(engine, found), found.logp, atol=2e-5)
-
-
-def test_restore_goes_on_to_the_bit(packed_model: Path, tmp_path: Path) -> None:
-    one, other = (partial(make, packed_model, adapter=with_(seed=seed)) for seed in (0, 9))
-    goes_on_to_the_bit(one, other, tmp_path)
 
 
 def test_all_weights_are_packed_as_they_are_loaded(tiny_model: Path) -> None:
@@ -178,15 +165,14 @@ def test_packed_weights_compute_in_bfloat16_too(packed_model: Path) -> None:
     assert np.abs(logp_of(engine, rollouts) - before).max() > 1e-2
 
 
-@BOTH
-@pytest.mark.parametrize(("bits", "mode"), first([(8, "affine"), (6, "affine"), (4, "mxfp4")]))
+@pytest.mark.parametrize(("bits", "mode"), first([(8, "affine"), (4, "mxfp4")]))
 def test_other_packings_train_and_unpack(
-    tiny_model: Path, tmp_path: Path, bits: int, mode: str, adapter: AdapterSettings
+    tiny_model: Path, tmp_path: Path, bits: int, mode: str
 ) -> None:
     """Or are refused, before a run has begun."""
     packed = make_quantised(tiny_model, tmp_path / "packed", bits, mode)
     try:
-        engine = make(packed, adapter=adapter)
+        engine = make(packed)
     except UserError as error:
         assert error.hint
         return

@@ -29,7 +29,7 @@ def test_statistic_is_its_definition_at_temperature_one(
     np.testing.assert_allclose(rollouts.stats[name], wanted, atol=LOOSE.get(name, 1e-5), rtol=1e-4)
 
 
-@pytest.mark.parametrize("room", first([3, 10**6]), ids=["piece by piece", "together"])
+@pytest.mark.parametrize("room", first([3, 10**6]))
 def test_a_pass_gives_the_same_as_decoding(
     tiny_engine: Engine, tiny_oracle: Oracle, room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,18 +52,10 @@ def test_a_statistic_that_is_not_declared_is_refused(tiny_engine: Engine) -> Non
 def test_uniqueness_is_exactly_zero_where_the_group_agrees(rollouts: Rollouts) -> None:
     u, agree = rollouts.stats["uniqueness"], agreeing(rollouts)
     assert (u[agree] == 0).all()
-    assert agree[:, 0].all()
+    assert agree[:, 0].all() and agree[:, 1:].any()
     assert (u[rollouts.valid & ~agree] > 0).mean() > 0.95
     assert (u >= 0).all()
     assert (u <= np.log(2)).all()
-
-
-def test_uniqueness_is_exactly_zero_on_shared_prefixes(tiny_engine: Engine) -> None:
-    found = tiny_engine.generate(PROMPTS, 3, Sampling(10, 0.15), 2, ("uniqueness",))
-    agree = agreeing(found)
-    assert agree[:, 1:].any()
-    assert not agree.all()
-    assert (found.stats["uniqueness"][agree] == 0).all()
 
 
 def test_only_wanted_statistics_are_given(tiny_engine: Engine) -> None:
@@ -148,7 +140,7 @@ def defined(rollouts: Rollouts, p: np.ndarray, k: int) -> np.ndarray:
     return u
 
 
-@pytest.mark.parametrize(("k", "room"), [(1, 10**6), (2, 10**6), (1, 3), (2, 3)])
+@pytest.mark.parametrize(("k", "room"), [(1, 10**6), (2, 3)])
 def test_context_uniqueness_is_its_definition(
     tiny_engine: Engine, tiny_oracle: Oracle, k: int, room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,7 +162,7 @@ CORRECT = np.array([True, False, True, True, False, True, False, False])
 SOLUTION = np.array([2, 0, 3, 0, -1, -1, -1, -1])
 
 
-@pytest.mark.parametrize("room", [5, 10**6], ids=["piece by piece", "together"])
+@pytest.mark.parametrize("room", first([5, 10**6]))
 def test_solution_kl_is_its_definition(
     tiny_engine: Engine, tiny_oracle: Oracle, room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,5 @@
 """Laws of `update`: what it depends on, what it skips, and what it reports."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,6 @@ from ictcli.algorithm.objective import Objective
 from ictcli.engine.update import Update
 from ictcli.recipe.tables import OptimizerSettings
 from ictcli.types import FloatArray
-from tests.cases import first
 
 from .conftest import MakeEngine, made_up
 from .training import (
@@ -27,40 +25,18 @@ from .training import (
 )
 
 
-@pytest.mark.parametrize("micro_tokens", first([1, 60]))
-def test_micro_batches_change_nothing(
-    make_engine: MakeEngine, model: Path, tmp_path: Path, micro_tokens: int
-) -> None:
+def test_micro_batches_change_nothing(make_engine: MakeEngine, tmp_path: Path) -> None:
     rollouts = made_up()
-    one, other = make_engine(model, SMOOTH), make_engine(model, SMOOTH, micro_tokens=micro_tokens)
+    one, other = (make_engine(optimizer=SMOOTH, micro_tokens=n) for n in (8192, 1))
     for whole, split in zip(train(one, rollouts, 2), train(other, rollouts, 2), strict=True):
         assert split.loss == pytest.approx(whole.loss, rel=1e-4, abs=1e-6)
         assert split.grad_norm == pytest.approx(whole.grad_norm, rel=1e-4)
     assert apart(weights_of(one, tmp_path / "1"), weights_of(other, tmp_path / "2")) < 1e-6
 
 
-def test_right_padding_changes_nothing(
-    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path
-) -> None:
-    rollouts, columns = made_up(), ((0, 0), (0, 5))
-    padded = replace(
-        rollouts,
-        tokens=np.pad(rollouts.tokens, columns),
-        logp=np.pad(rollouts.logp, columns),
-    )
-    weights, A = sparse_weights(rollouts), advantages(rollouts)
-    one, other = make_engine(tiny_model, SMOOTH), make_engine(tiny_model, SMOOTH)
-    first = one.update(Update(rollouts, weights, A, PLAIN), LR)
-    second = other.update(Update(padded, np.pad(weights, columns), A, PLAIN), LR)
-    np.testing.assert_array_equal(second.logp, np.pad(first.logp, columns))
-    assert apart(weights_of(one, tmp_path / "1"), weights_of(other, tmp_path / "2")) < 1e-6
-
-
-@pytest.mark.parametrize("dtype", first(["bfloat16", "float32"]))
-def test_the_reference_stays_what_it_was(
-    make_engine: MakeEngine, tiny_model: Path, dtype: str
-) -> None:
-    engine, rollouts = make_engine(tiny_model, SMOOTH, dtype=dtype), made_up()
+def test_the_reference_stays_what_it_was(make_engine: MakeEngine) -> None:
+    """Beside masters; in float32 the KL of `test_update_dense` is to it."""
+    engine, rollouts = make_engine(optimizer=SMOOTH, dtype="bfloat16"), made_up()
     engine.keep_reference()
     before = logp_of(engine, rollouts)
     train(engine, rollouts, 2)
@@ -68,12 +44,10 @@ def test_the_reference_stays_what_it_was(
     assert np.abs(logp_of(engine, rollouts) - before).max() > 1e-2
 
 
-def test_without_any_signal_nothing_moves(
-    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path
-) -> None:
+def test_without_any_signal_nothing_moves(make_engine: MakeEngine, tmp_path: Path) -> None:
     """Weight decay included; and without weights the same."""
     settings = OptimizerSettings(weight_decay=0.1)
-    engine, rollouts = make_engine(tiny_model, settings), made_up()
+    engine, rollouts = make_engine(optimizer=settings), made_up()
     train(engine, rollouts, 1)
     before = state(engine, tmp_path / "before")
     weights, A = sparse_weights(rollouts), advantages(rollouts)
@@ -84,10 +58,8 @@ def test_without_any_signal_nothing_moves(
     assert state(engine, tmp_path / "after") == before
 
 
-def test_clip_fraction_counts_trained_tokens_clipped_away(
-    make_engine: MakeEngine, tiny_model: Path
-) -> None:
-    engine, rollouts = make_engine(tiny_model), made_up()
+def test_clip_fraction_counts_trained_tokens_clipped_away(make_engine: MakeEngine) -> None:
+    engine, rollouts = make_engine(), made_up()
     weights, A = sparse_weights(rollouts), advantages(rollouts)
     shift = np.random.default_rng(2).choice([-0.5, -0.25, 0.0, 0.15, 0.3], weights.shape)
     old = (logp_of(engine, rollouts) - shift).astype(np.float32)
@@ -112,15 +84,11 @@ def spoil(what: str, weights: FloatArray, A: FloatArray) -> tuple[FloatArray, Fl
     return weights, A
 
 
-WHAT = first(["advantage=-inf", "weight=nan", "advantage=nan", "weight=inf"], 2)
-
-
-@pytest.mark.parametrize("what", WHAT)
-@pytest.mark.parametrize("micro_tokens", first([30, 8192]))
+@pytest.mark.parametrize("what", ["advantage=-inf", "weight=nan"])
 def test_what_is_not_finite_leaves_everything_as_it_was(
-    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path, what: str, micro_tokens: int
+    make_engine: MakeEngine, tmp_path: Path, what: str
 ) -> None:
-    engine, rollouts = make_engine(tiny_model, micro_tokens=micro_tokens), made_up()
+    engine, rollouts = make_engine(micro_tokens=30), made_up()
     train(engine, rollouts, 1)
     before = state(engine, tmp_path / "before")
     weights, A = spoil(what, sparse_weights(rollouts), advantages(rollouts))
@@ -128,18 +96,18 @@ def test_what_is_not_finite_leaves_everything_as_it_was(
     assert not report.finite
     assert not report.stepped
     assert state(engine, tmp_path / "after") == before
-    again = make_engine(tiny_model, micro_tokens=micro_tokens)
+    again = make_engine(micro_tokens=30)
     train(again, rollouts, 2)
     train(engine, rollouts, 1, first=1)
     assert state(engine, tmp_path / "went on") == state(again, tmp_path / "never spoilt")
 
 
 def test_losses_of_both_infinities_step_nothing(
-    make_engine: MakeEngine, engine_name: str, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+    make_engine: MakeEngine, engine_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In chunks of their own, whose losses are added up."""
     monkeypatch.setattr(f"ictcli_{engine_name}.update.CHUNK_LOGITS", 1)
-    engine, rollouts = make_engine(tiny_model), made_up()
+    engine, rollouts = make_engine(), made_up()
     weights, A = sparse_weights(rollouts), advantages(rollouts)
     rows = np.flatnonzero(weights.any(axis=1) & (A != 0))
     A[rows[0]], A[rows[-1]] = np.inf, -np.inf
@@ -148,18 +116,16 @@ def test_losses_of_both_infinities_step_nothing(
     assert not report.stepped
 
 
-def test_micro_batches_add_up_in_bfloat16(make_engine: MakeEngine, tiny_model: Path) -> None:
+def test_micro_batches_add_up_in_bfloat16(make_engine: MakeEngine) -> None:
     rollouts = made_up()
     norms = [
-        train(make_engine(tiny_model, dtype="bfloat16", micro_tokens=tokens), rollouts, 1)[
-            0
-        ].grad_norm
+        train(make_engine(dtype="bfloat16", micro_tokens=tokens), rollouts, 1)[0].grad_norm
         for tokens in (1, 8192)
     ]
     assert norms[0] == pytest.approx(norms[1], rel=0.03)
 
 
-def test_small_steps_add_up_in_bfloat16(make_engine: MakeEngine, tiny_model: Path) -> None:
+def test_small_steps_add_up_in_bfloat16(make_engine: MakeEngine) -> None:
     """Each step is far below the spacing of bfloat16 numbers around a weight of 0.3: rounded away
     every time, it would train nothing. Many together move the model as they do in float32."""
     rollouts = made_up()
@@ -167,7 +133,7 @@ def test_small_steps_add_up_in_bfloat16(make_engine: MakeEngine, tiny_model: Pat
     trained = (weights != 0) & (A != 0)[:, None]
     gained: dict[str, float] = {}
     for dtype in ("float32", "bfloat16"):
-        engine = make_engine(tiny_model, dtype=dtype)
+        engine = make_engine(dtype=dtype)
         before = logp_of(engine, rollouts)
         for _ in range(30):
             assert engine.update(Update(rollouts, weights, A, PLAIN), 6e-5).stepped

@@ -11,7 +11,6 @@ from ictcli.engine.update import Update
 from ictcli.errors import UserError
 from ictcli.recipe.tables import OptimizerSettings
 from ictcli.types import FloatArray, Rollouts
-from tests.cases import first
 
 from .conftest import MakeEngine, made_up
 from .dense import DenseTrainer, Formula
@@ -70,30 +69,16 @@ def evaluated(
     return (weights != 0) & np.logical_or.reduce([signal, *(t.coefficient != 0 for t in terms)])
 
 
-def test_every_token_kept_is_grpo(make_engine: MakeEngine, model: Path, tmp_path: Path) -> None:
-    against_dense(make_engine, model, tmp_path, weights=sparse_weights(made_up(), share=1.1))
-
-
 def test_moments_decay_and_norm_clipping_over_steps(
-    make_engine: MakeEngine, model: Path, tmp_path: Path
+    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path
 ) -> None:
-    against_dense(make_engine, model, tmp_path, settings=DECAYING, steps=2)
+    against_dense(make_engine, tiny_model, tmp_path, settings=DECAYING, steps=2)
 
 
 @pytest.mark.parametrize(
     "objective",
-    first(
-        [
-            Objective(kl=0.1, entropy=0.05, temperature=0.7),
-            Objective(entropy=-0.1, temperature=1.5),
-            Objective(0.0, 0.0),
-            Objective(temperature=0.6),
-            Objective(kl=0.3),
-            Objective(entropy=0.2),
-        ],
-        3,
-    ),
-    ids=["all", "entropy,T", "at the clip's edge", "T", "kl", "entropy"],
+    [Objective(kl=0.1, entropy=0.05, temperature=0.7), Objective(0.0, 0.0)],
+    ids=["all", "at the clip's edge"],
 )
 def test_every_term_of_the_objective(
     make_engine: MakeEngine, tiny_model: Path, tmp_path: Path, objective: Objective
@@ -115,18 +100,13 @@ def off_policy(rollouts: Rollouts, model: Path) -> FloatArray:
 
 @pytest.mark.parametrize(
     "objective",
-    first(
-        [
-            Objective(0.1, 0.5),
-            Objective(0.01, 0.02, clip_on="tv"),
-            Objective(0.05, 0.08, kl=0.2, temperature=0.7, clip_on="sequence"),
-            Objective(0.2, 0.5, clip_on="weight"),
-            PLAIN,
-            Objective(kl=0.2),
-        ],
-        4,
-    ),
-    ids=["0.1/0.5", "tv", "sequence,kl,T", "weight", "0.2", "kl"],
+    [
+        Objective(0.1, 0.5),
+        Objective(0.01, 0.02, clip_on="tv"),
+        Objective(0.05, 0.08, kl=0.2, temperature=0.7, clip_on="sequence"),
+        Objective(0.2, 0.5, clip_on="weight"),
+    ],
+    ids=["0.1/0.5", "tv", "sequence,kl,T", "weight"],
 )
 def test_ratio_and_clip_against_old_logp(
     make_engine: MakeEngine, tiny_model: Path, tmp_path: Path, objective: Objective
@@ -135,16 +115,14 @@ def test_ratio_and_clip_against_old_logp(
     against_dense(make_engine, tiny_model, tmp_path, objective, old_logp=old)
 
 
-@pytest.mark.parametrize(
-    "objective", first([Objective(0.1, 0.5, kl=0.2), PLAIN]), ids=["clip,kl", "0.2"]
-)
 def test_negative_weights_turn_the_advantage_and_the_side_that_is_clipped(
-    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path, objective: Objective
+    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path
 ) -> None:
     """Of any size; the KL term counts by |w|."""
     rollouts = made_up()
     factor = np.random.default_rng(8).uniform(-2, 2, rollouts.tokens.shape).astype(np.float32)
     weights, old = sparse_weights(rollouts) * factor, off_policy(rollouts, tiny_model)
+    objective = Objective(0.1, 0.5, kl=0.2)
     against_dense(make_engine, tiny_model, tmp_path, objective, weights=weights, old_logp=old)
 
 
@@ -172,23 +150,3 @@ def test_a_term_that_the_loss_has_not_is_refused() -> None:
     weights, A = sparse_weights(rollouts), advantages(rollouts)
     with pytest.raises(UserError, match=r"no term 'proxi' \(did you mean proxy\?\)"):
         Update(rollouts, weights, A, PLAIN, terms={"proxi": Term(weights)})
-
-
-def test_two_epochs_take_the_ratio_from_the_first_pass(
-    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path
-) -> None:
-    rollouts = made_up()
-    weights, A = sparse_weights(rollouts), advantages(rollouts)
-    engine, dense = make_engine(tiny_model, SMOOTH), DenseTrainer(tiny_model, SMOOTH)
-    first = engine.update(Update(rollouts, weights, A, PLAIN), LR)
-    second = engine.update(Update(rollouts, weights, A, PLAIN, old_logp=first.logp), LR)
-    plain = dense.update(Update(rollouts, weights, A, PLAIN), LR)
-    again = dense.update(Update(rollouts, weights, A, PLAIN, old_logp=plain.logp), LR)
-    assert first.ratio_gap == 0
-    assert first.clip_fraction == 0
-    trained = evaluated(weights, A, PLAIN)
-    moved = np.abs(again.logp - plain.logp)[trained]
-    assert moved.max() > np.log(1.2)
-    assert second.ratio_gap == pytest.approx(moved.max(), rel=1e-3)
-    assert second.loss == pytest.approx(again.loss, rel=1e-4)
-    assert apart(weights_of(engine, tmp_path), dense.weights()) < 1e-6

@@ -8,19 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ictcli.engine import Engine, build_engine
+from ictcli.engine import Engine
 from ictcli.evaluation.evaluate import CHUNK, Examination, SampleFile, evaluate
+from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.record import Evaluation
+from ictcli.evaluation.results import Result, ResultSettings, with_differences
 from ictcli.recipe.data import PromptSettings
-from ictcli.recipe.tables import EngineSettings
 from ictcli.rewards import Verdict
 from ictcli.tasks import Domain, find_benchmark
 from ictcli.types import Sampling
-
-
-@pytest.fixture(scope="module")
-def engine(tiny_model: Path) -> Engine:
-    return build_engine(str(tiny_model), EngineSettings(threads=1))
 
 
 def even_length(response: str, gold: str) -> Verdict:
@@ -106,3 +102,26 @@ def test_its_json_holds_no_number_that_is_not_one(engine: Engine, tmp_path: Path
     assert found["tokens_per_response"] == pytest.approx(found["tokens"] / 8)
     assert found["settings"]["max_tokens"] == 12 and found["settings"]["seed"] == 5
     assert found["pass@1"].keys() == {"value", "low", "high"}
+
+
+def entry(name: str, benchmark: str) -> Result:
+    """What differences read of a result."""
+    scores = dict.fromkeys(("pass@1", "pass@4", "maj@4"), Interval(0.25, 0.125, 0.5))
+    return Result.model_construct(
+        name=name,
+        benchmark=benchmark,
+        n=4,
+        scores=scores,
+        settings=ResultSettings.model_construct(temperature=1.0),
+        correct=(1, 2),
+        majority=(0.0, 1.0),
+        difference=None,
+    )
+
+
+def test_a_model_is_not_compared_with_itself() -> None:
+    twice = [entry("a", "b"), entry("a", "b"), entry("c", "b")]
+    first, again, other = with_differences(twice)
+    assert first.difference is again.difference is None
+    assert other.difference and other.difference.to == "a"
+    assert list(other.difference.scores) == ["pass@1", "pass@4", "maj@4"]

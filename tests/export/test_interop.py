@@ -37,23 +37,24 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "made"
 
 
+def test_the_card_s_code_runs_and_prints_an_answer_up_to_its_end(
+    exported: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(exported.parent)
+    used = (exported / "README.md").read_text("utf-8").split("## Use")[1]
+    exec(used.split("```python")[1].split("```")[0], names := {})
+    assert capsys.readouterr().out.strip().endswith("#")  # the end of an answer of chain
+    assert names["tokenizer"].eos_token is not None
+    assert names["model"].generation_config.eos_token_id == EOS_ID
+
+
+@pytest.mark.thorough
 def test_transformers_pipeline_generates(exported: Path) -> None:
     from transformers import pipeline
 
     generate: Any = pipeline("text-generation", model=str(exported), device="cpu")
     (answer,) = generate(QUESTION, max_new_tokens=16, do_sample=False)
     assert answer["generated_text"].startswith(QUESTION) and answer["generated_text"] != QUESTION
-    assert generate.tokenizer.eos_token is not None
-    assert generate.model.generation_config.eos_token_id == EOS_ID
-
-
-def test_the_card_s_code_runs_and_prints_an_answer(
-    exported: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(exported.parent)
-    used = (exported / "README.md").read_text("utf-8").split("## Use")[1]
-    exec(used.split("```python")[1].split("```")[0], {})
-    assert capsys.readouterr().out.strip().endswith("#")  # the end of an answer of chain
 
 
 CONVERTER = """

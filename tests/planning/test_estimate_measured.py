@@ -1,16 +1,12 @@
 """The memory estimate beside what the engines take; `bench/memory.py` has larger models."""
 
 import gc
-import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from harness import make_model
-from ictcli_torch.plan import LIBRARIES
 
 from ictcli.engine.shape import read_shape
 from ictcli.engine.update import Update
@@ -66,20 +62,3 @@ def test_the_engine_takes_what_was_planned(name: str, tmp_path: Path) -> None:
         work()
         ratio = planned.peak(phase) / (engine.peak_memory() - others)
         assert 0.75 <= ratio <= 1.25, (phase, ratio)
-
-
-@pytest.mark.thorough
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux sets a process's mark back")
-def test_a_process_takes_what_was_planned_for_torch() -> None:
-    """Beside the libraries too, which are most of a small model's."""
-    bench = Path(__file__).parents[2] / "bench" / "memory.py"
-    command = [sys.executable, str(bench), "--engine", "torch", "small, lora"]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
-    phases = re.findall(r"(\w+) +planned +(\d+) MiB +measured +(\d+) MiB", ended.stdout)
-    assert [phase for phase, _, _ in phases] == ["sampling", "evaluating", "updating"]
-    for phase, planned, measured in phases:
-        assert 0.8 <= int(planned) / int(measured) <= 1.2, (phase, planned, measured)
-    _, planned, measured = phases[-1]
-    libraries = LIBRARIES / 2**20
-    assert 0.7 <= (int(planned) - libraries) / (int(measured) - libraries) <= 1.3

@@ -10,7 +10,6 @@ import pytest
 from ictcli.engine import Engine, build_engine
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe, load_recipe
-from ictcli.recipe.tables import EngineSettings
 from ictcli.runs import Run
 from ictcli.runs.observer import Observer
 from ictcli.tasks.prepare import task_of
@@ -18,11 +17,6 @@ from ictcli.train.evaluations import evaluate_heldout
 from ictcli.train.sample import sample_batch
 
 SMALL = ("prompts=4", "group=4", "max_tokens=16", "warmup=0")
-
-
-@pytest.fixture(scope="module")
-def engine(tiny_model: Path) -> Engine:
-    return build_engine(str(tiny_model), EngineSettings(threads=1))
 
 
 def recipe_of(folder: Path, *overrides: str, text: str = "") -> Recipe:

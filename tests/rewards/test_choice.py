@@ -1,13 +1,12 @@
 """The letter that a response decides on."""
 
-import time
 from pathlib import Path
 
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ictcli.rewards import grade
+from tests.cases import FEW
 
 EXAM = Path(__file__).with_name("choices.tsv")
 """A label (a letter, or - for none) and a response a line."""
@@ -57,11 +56,6 @@ def test_words_of_the_list_around_one_letter_decide(
 WORD = st.from_regex("[bdfgklmprst][aeiou]([bdfgklmprst][aeiou]){1,3}", fullmatch=True)
 
 
-@given(WORD, st.sampled_from(["The answer {} is B.", "The {} answer is B.", "The answer is {} B."]))
-def test_another_word_decides_nothing(word: str, decision: str) -> None:
-    assert letter(decision.format(word)) == "-"
-
-
 @given(PAIR, st.sampled_from(HEADED), st.booleans())
 def test_a_letter_on_the_last_line_decides(letters: list[str], headed: str, known: bool) -> None:
     assert letter(f"The rope is light.\n{headed.format(letters[0])}", known) == letters[0]
@@ -76,6 +70,7 @@ def test_a_question_or_a_supposition_decides_nothing(
     assert letter(f"{supposed}\n{said}") == letters[0]
 
 
+@FEW
 @given(PAIR, st.sampled_from(DECISIONS), st.lists(WORD, min_size=1, max_size=6), st.booleans())
 def test_nothing_may_follow_the_statement(
     letters: list[str], decision: str, words: list[str], known: bool
@@ -125,23 +120,10 @@ def test_a_list_of_choices_decides_nothing(first: int, count: int, form: str) ->
     assert letter(f"{listed}\n\nThe rope is light.\n\n**B**") == "B"
 
 
-@pytest.mark.parametrize("command", ["\\ne", "\\cancel", "\\bar", "\\not", "\\neg", "-", "x ="])
-def test_a_box_holds_a_letter_its_text_and_nothing_else(command: str) -> None:
-    assert letter(f"\\boxed{{{command}{{B}}}}") == letter(f"\\boxed{{{command} B}}") == "-"
-
-
-@pytest.mark.parametrize(
-    "part", ["B\n", "(B) ", "the answer is ", "B, ", "not A ", "so B ", '"', "A. x\n"]
-)
-def test_the_time_is_bounded(part: str) -> None:
-    response = f"The answer is B. {part * 20_000}"[-30_000:]
-    started = time.process_time()
-    letter(response)
-    assert time.process_time() - started < 10
-
-
-@pytest.mark.parametrize("line", EXAM.read_text(encoding="utf-8").splitlines())
-def test_a_response_is_read_as_labelled(line: str) -> None:
-    label, response = line.split("\t")
-    verdict = grade(response.replace("\\n", "\n"), "A", "choice", choices=TEXTS[:4])
-    assert ("-" if verdict.status == "unparsed" else verdict.extracted) == label
+def test_responses_are_read_as_labelled() -> None:
+    rows = [line.split("\t") for line in EXAM.read_text(encoding="utf-8").splitlines()]
+    responses = [response.replace("\\n", "\n") for _, response in rows]
+    n = len(rows)
+    found = grade(responses, ["A"] * n, "choice", choices=[TEXTS[:4]] * n)
+    read = ["-" if one.status == "unparsed" else one.extracted for one in found]
+    assert [row for row, label in zip(rows, read, strict=True) if row[0] != label] == []

@@ -78,6 +78,8 @@ def test_a_pattern_is_named_with_what_it_finds() -> None:
     assert (explanation.source, explanation.answer.text) == ("pattern", "18")
     missing = grade("18", "18", "integer", pattern="^A: (.*)$", explain=True)
     assert missing.rule == "no answer" and "the answer pattern matches nothing" in missing.why
+    last = grade("A: 18\nA: 1,018", "18", "integer", pattern="^A: (.*)$", explain=True)
+    assert (last.verdict.status, last.answer.text) == ("wrong", "1,018")
     letter = grade(
         "A: 12 m", "B", "choice", pattern="^A: (.*)$", choices=["8 m", "12 m"], explain=True
     )

@@ -14,44 +14,29 @@ from ictcli.rewards.choice import judge
 from ictcli.tasks.golds import behind, worked
 from tests.cases import first
 
+KINDS = ("math", "integer", "choice")
 SPECIAL = [chr(code) for code in range(128) if not chr(code).isalnum()]
 PAIRS = [a + b for a in SPECIAL for b in SPECIAL]
-SAMPLE = ["#", "*", "{", "# ", "*\n", "#\n", *random.Random(0).sample(PAIRS, 8)]
-"""All of them: bench/extraction.py."""
-
-
-def seconds(response: str, kind: str, pattern: str | None = None) -> float:
-    started = time.process_time()
-    grade(response, "A" if kind == "choice" else "7", kind, pattern=pattern)
-    return time.process_time() - started
-
-
-@pytest.mark.parametrize("unit", SAMPLE)
-def test_10_mb_of_special_characters_take_less_than_a_second(unit: str) -> None:
-    text = unit * (10_000_000 // len(unit))
-    assert seconds(text, "math") < 1
-    assert seconds(text, "integer") < 1
-    assert seconds(text, "choice") < 1
-    assert seconds(text, "integer", pattern="^A: (.*)$") < 1
-
-
-PARTS = [
+UNITS = [
+    *("#", "*", "{", "# ", "*\n", "#\n", *random.Random(0).sample(PAIRS, 8)),
     "\\boxed{", "\\boxed{}", "\\boxed{1}, ", "\\boxed", "\\boxed ", "box",
     "#### ", "####\n", "#### 5\n", "answer is ", "answer is *", "option: ",
     "the answer is A, ", "I hope this helps. ", "they ", "A\n", "{}", "\\{", "\\\\", " \n",
 ]  # fmt: skip
+"""Parts of answers, and some pairs of special characters; all of them: bench/extraction.py."""
 
 
-@pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize(
-    "around", first(["\\boxed{*}", "*.\\boxed{B} *", "the answer is *", "*", "#### *"], 3)
-)
-def test_no_repeated_part_of_an_answer_takes_more_than_linear_time(part: str, around: str) -> None:
-    text = around.replace("*", part * (100_000 // len(part)))
-    assert all(seconds(text, kind) < 1 for kind in ("math", "integer", "choice"))
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("around", first(["*.\\boxed{B} *", "\\boxed{*}", "the answer is *"]))
+def test_no_repeated_part_of_an_answer_takes_more_than_linear_time(unit: str, around: str) -> None:
+    text = around.replace("*", unit * (100_000 // len(unit)))
+    for kind, pattern in (*((kind, None) for kind in KINDS), ("integer", "^A: (.*)$")):
+        started = time.process_time()
+        grade(text, "A" if kind == "choice" else "7", kind, pattern=pattern)
+        assert time.process_time() - started < 1
 
 
-@pytest.mark.parametrize("closed", [0, 1, 10_000, 100_000])
+@pytest.mark.parametrize("closed", [0, 1, 100_000])
 def test_nested_boxes_take_linear_time(closed: int) -> None:
     started = time.process_time()
     assert boxes("\\boxed{" * 100_000 + "7" + "}" * closed) == (["7"] if closed else [])
@@ -68,16 +53,19 @@ def test_golds_are_read_in_linear_time(unit: str) -> None:
     assert time.process_time() - started < 1
 
 
-LONG = ["x=" * 399, "{" * 399 + "}" * 399, "\\frac{1}{" * 79 + "}" * 79, "x<" * 399, "(" * 798]
+LONG = [
+    *(sign * 798 for sign in [*"\\{}()[]$^_ ,.:;=<>+-*/!|&%'~0aX"]),
+    *("x=" * 399, "=A" * 399, "(√" * 399, "\\text{ a}" * 88, "x<" * 399),
+    *("{" * 399 + "}" * 399, "\\frac{1}{" * 79 + "}" * 79),
+]
 
 
 @pytest.mark.parametrize("answer", LONG)
 def test_a_long_answer_is_parsed_within_the_limits_of_a_worker(answer: str) -> None:
     started = time.process_time()
-    assert math_at_once(answer, "7") is None
+    math_at_once(answer, "7")
     judge(f"\\boxed{{{answer}}}", "A", ["7", answer + "8", "x"])
     assert time.process_time() - started < 1
-    assert math_at_once(answer, f" {answer}").status == "correct"  # type: ignore[union-attr]
 
 
 def test_a_box_of_any_length_that_a_parser_reads_is_read() -> None:
@@ -85,7 +73,7 @@ def test_a_box_of_any_length_that_a_parser_reads_is_read() -> None:
     assert located("\\boxed{5} \\boxed{" + "7" * LONGEST_BOX + "}").answer == "5"
 
 
-@pytest.mark.parametrize("pattern", ["(x+x+)+y", "(a|x|xx)+$", "A:(.*)B", r"(.+)\1$", ""])
+@pytest.mark.parametrize("pattern", ["(a|x|xx)+$", "A:(.*)B", r"(.+)\1$"])
 def test_a_pattern_that_takes_long_costs_its_own_answer_only(pattern: str) -> None:
     responses = ["x" * 3_000_000 + "A:" * 100_000, "A:7B", "x" * 70 + "!"]
     started = time.process_time()
@@ -142,11 +130,10 @@ def test_any_balanced_content_comes_back(content: str, around: str) -> None:
     assert located(f"{around}\\boxed{{{content}}}{around}").answer == content.strip()
 
 
-@pytest.mark.parametrize("kind", ["math", "integer"])
 @pytest.mark.parametrize("around", [r"-\boxed{5}", r"1\boxed{5}", r"\text{not }\boxed{5}"])
-def test_what_stands_beside_an_inner_box_counts(around: str, kind: str) -> None:
-    assert grade(f"\\boxed{{{around}}}", "5", kind).status != "correct"
-    assert grade("\\boxed{5}", f"\\boxed{{{around}}}", kind).status != "correct"
+def test_what_stands_beside_an_inner_box_counts(around: str) -> None:
+    assert grade(f"\\boxed{{{around}}}", "5").status != "correct"
+    assert grade("\\boxed{5}", f"\\boxed{{{around}}}").status != "correct"
 
 
 JOINTS = [", ", " and ", ", and ", "; ", "$, $", "$ and $", r" \text{ and } ", r",\ ",

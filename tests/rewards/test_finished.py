@@ -3,12 +3,13 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ictcli.rewards import grade
 from ictcli.rewards.maths.copies import copied
 from ictcli.rewards.verifiers import COPIED, UNFINISHED
+from tests.cases import FEW
 
 Arithmetic = tuple[str, Fraction]
 """An expression and its value."""
@@ -48,6 +49,7 @@ def normal_forms(value: Fraction) -> list[str]:
     return forms
 
 
+@FEW
 @given(expressions)
 def test_arithmetic_is_no_answer_and_its_value_is(expression: Arithmetic) -> None:
     text, value = expression
@@ -61,6 +63,7 @@ def test_arithmetic_is_no_answer_and_its_value_is(expression: Arithmetic) -> Non
 coefficients = st.integers(1, 9)
 
 
+@FEW
 @given(coefficients, coefficients, coefficients, st.sampled_from(["Expand $%s$.", "What is %s?"]))
 def test_a_formula_of_the_question_is_rewarded_only_as_the_form_of_the_gold(
     a: int, b: int, c: int, asked: str
@@ -101,7 +104,7 @@ WRITINGS = [  # of the formula (ax+b)(cx-d)/2, in turn with numbers and signs
 ]  # fmt: skip
 
 
-@settings(max_examples=12, deadline=None)
+@FEW
 @given(coefficients, coefficients, coefficients, coefficients, st.data())
 def test_no_neutral_rewriting_of_a_formula_of_the_question_is_rewarded(
     a: int, b: int, c: int, d: int, data: st.DataObject
@@ -121,103 +124,3 @@ def test_no_neutral_rewriting_of_a_formula_of_the_question_is_rewarded(
     assert {one.status for one in found} == {"wrong"}
     assert {one.reason for one in found} <= {COPIED, UNFINISHED}
     assert grade(f"\\boxed{{{gold}}}", gold, questions=asked.format(formula)).status == "correct"
-
-
-HIDDEN = [
-    "\\frac{{({g})({f})}}{{{f}}}", "({g})({f})-({g})({f}-1)", "{g}+y-y", "({g})x^0",
-    "{g}+\\frac{{1}}{{{f}}}-\\frac{{1}}{{{f}}}", "\\frac{{1}}{{\\frac{{1}}{{{g}}}}}",
-    "\\frac{{{m}({g})}}{{{m}}}", "\\sqrt{{({g})^2}}", "\\ln e^{{{g}}}", "e^{{\\ln({g})}}",
-    "(\\sqrt[3]{{{g}}})^3", "{g}+\\sin^2 x+\\cos^2 x-1", "{m}({g})-({g})({m}-1)",
-    "{g}+{f}-({f})", "\\frac{{x({g})}}{{x}}", "\\frac{{({g})^2}}{{{g}}}",
-]  # fmt: skip
-"""Ways to hide a polynomial g, with a factor f and a number m."""
-
-
-@settings(max_examples=12, deadline=None)
-@given(coefficients, coefficients, coefficients)
-def test_nothing_that_cancels_is_hidden_in_an_answer(a: int, b: int, m: int) -> None:
-    gold = f"{a + 1}x^2+x+{b}"
-    answers = [way.format(g=gold, f=f"x+{b + 10}", m=m + 1) for way in HIDDEN]
-    answers += [f"({a + 1}x+{b + 1})x+{b}-{b}x", f"x({a + 1}x+1)+{b + 1}-1", f"{a}x^2+x^2+x+{b}"]
-    found = grade([f"\\boxed{{{answer}}}" for answer in answers], [gold] * len(answers))
-    assert not any(one.status == "correct" for one in found)
-    golds = [
-        gold.replace("x", "\\sqrt{x}"),
-        gold.replace("x", "\\sin x"),
-        f"\\frac{{{gold}}}{{x+1}}",
-    ]
-    answers = [HIDDEN[0].format(g=each, f="\\sqrt{x}+1" if "sqrt" in each else "x-1", m=2)
-               for each in golds]  # fmt: skip
-    found = grade([f"\\boxed{{{answer}}}" for answer in answers], golds)
-    assert [one.reason for one in found] == [UNFINISHED] * 3
-
-
-@settings(max_examples=12, deadline=None)
-@given(coefficients, coefficients)
-def test_every_normal_form_of_a_gold_is_right(a: int, b: int) -> None:
-    a, b = a + 1, b + a + 2
-    forms = [
-        [f"x^2{a + b:+d}x{a * b:+d}", f"(x+{a})(x+{b})", f"({b}+x)({a}+x)", f"x(x+{a + b})+{a * b}",
-         f"(x+{(a + b) / 2})^2-{(a - b) ** 2 / 4}"],
-        [f"\\frac{{{b - a}}}{{(x+{a})(x+{b})}}", f"\\frac{{1}}{{x+{a}}}-\\frac{{1}}{{x+{b}}}",
-         f"\\frac{{{b - a}}}{{x^2+{a + b}x+{a * b}}}", f"{b - a}(x+{a})^{{-1}}(x+{b})^{{-1}}"],
-        [f"\\frac{{{a}+\\sqrt{{{b}}}}}{{23}}", f"\\frac{{{a}}}{{23}}+\\frac{{\\sqrt{{{b}}}}}{{23}}",
-         f"\\frac{{1}}{{23}}({b}^{{1/2}}+{a})"],
-        [f"{a}x+{b}", f"{b}+{a}x"],
-    ]  # fmt: skip
-    for equal in forms:
-        pairs = [(gold, answer) for gold in equal for answer in equal]
-        found = grade([f"\\boxed{{{answer}}}" for _, answer in pairs], [gold for gold, _ in pairs])
-        assert [
-            pair for pair, one in zip(pairs, found, strict=True) if one.status != "correct"
-        ] == []
-
-
-@given(coefficients, coefficients, coefficients, st.sampled_from(["x", "\\pi", "\\sqrt{3}", "n^2"]))
-def test_what_can_be_added_to_a_term_in_a_bracket_is(a: int, b: int, c: int, term: str) -> None:
-    a += 1
-    for gold, answers in (
-        (f"{a}{term}+{a * b + c}", [f"{a}({term}+{b})+{c}", f"{c}-{a}(-{b}-{term})"]),
-        (
-            f"{a + c}{term}+{a * b}",
-            [f"{a}({term}+{b})+{c}{term}", f"{c}{term}+({b}+{term})\\cdot {a}"],
-        ),
-        (f"{a}y{term}+{a * b + c}y", [f"{a}y({term}+{b})+{c}y"]),
-    ):
-        found = grade([f"\\boxed{{{answer}}}" for answer in answers], [gold] * len(answers))
-        assert {one.reason for one in found} == {UNFINISHED}
-    kept = [(f"{a}(x-{b})^2+{c}", f"{a}x^2-{2 * a * b}x+{a * b * b + c}"),
-            (f"x({a}x+{b})+{c}", f"{a}x^2+{b}x+{c}")]  # fmt: skip
-    found = grade([f"\\boxed{{{answer}}}" for answer, _ in kept], [gold for _, gold in kept])
-    assert {one.status for one in found} == {"correct"}
-
-
-@given(coefficients, st.sampled_from(["x", "2x", "x+1", "\\frac{x}{2}"]), st.booleans())
-def test_squares_of_a_sine_and_its_cosine_are_added(n: int, angle: str, turned: bool) -> None:
-    squares = [f"{n + 1}\\{name}^2({angle})" for name in ("sin", "cos")]
-    both = "+".join(squares[::-1] if turned else squares)
-    for gold, answer in (
-        ("\\tan x", f"\\tan x({both})/{n + 1}"),
-        (f"\\sin x+{n + 1}", f"\\sin x+{both}"),
-    ):
-        assert grade(f"\\boxed{{{answer}}}", gold).status != "correct"
-        assert grade(f"\\boxed{{{answer}}}", answer.replace("x", "y")).status == "wrong"
-        assert grade(f"\\boxed{{{both}+{gold}}}", f"{gold}+{both}").status == "correct"
-
-
-@settings(max_examples=12, deadline=None)
-@given(coefficients, coefficients, coefficients, st.integers(2, 5))
-def test_an_equation_of_the_question_is_not_solved_by_moving_its_terms(
-    a: int, b: int, c: int, times: int
-) -> None:
-    gold, given_one = f"y={a}x-{b}", f"{a * c}x-{c}y={b * c}"
-    moved = [f"{a * times}x-{b * times}={times}y", f"y+{b}={a}x", f"{b}={a}x-y", given_one]
-    asked = f"Solve ${given_one}$ for $y$."
-    boxes = [f"\\boxed{{{answer}}}" for answer in moved]
-    found = grade(boxes, [gold] * len(boxes), questions=[asked] * len(boxes))
-    assert {one.status for one in found} == {"wrong"}
-    asked = f"What line through (0, -{b}) is parallel to ${given_one}+1$?"
-    found = grade(boxes[1:3], [gold] * 2, questions=[asked] * 2)
-    assert {one.status for one in found} == {"correct"}
-    solved = grade(f"\\boxed{{y=-{b}+{a}x}}", gold, questions=asked)
-    assert solved.status == "correct"

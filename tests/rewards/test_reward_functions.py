@@ -170,15 +170,20 @@ def test_an_interrupt_is_no_failure_of_a_function() -> None:
         grade(["x"], ["g"], interrupted)
 
 
-def test_columns_of_a_file_reach_the_function(file: Path, tmp_path: Path) -> None:
+def test_columns_of_a_file_reach_the_function_that_takes_them(file: Path, tmp_path: Path) -> None:
     rows = "".join(f'"{n}+0?",{n},{n % 7}\n' for n in range(60))
     (tmp_path / "data.csv").write_text("question,answer,places\n" + rows)
-    task = task_of(load_recipe("grpo", [f"task={tmp_path / 'data.csv'}", f"reward={file}:near"]))
+    own = f"task={tmp_path / 'data.csv'}"
+    for key in ("reward", "eval.verifier", "reward.functions"):
+        task = task_of(load_recipe("grpo", [own, f"{key}={file}:near"]))
+        assert all("places" in p.columns for p in (*task.finite, *task.heldout(60)))
+    assert not any(p.columns for p in task_of(load_recipe("grpo", [own])).finite)
+    task = task_of(load_recipe("grpo", [own, f"reward={file}:near"]))
     (problem,) = task.heldout(1)
     found = task.domain.judge([problem], [problem.columns["places"], "no"])
     assert [v.status for v in found] == ["correct", "unparsed"]
     with pytest.raises(UserError, match=r"asks for 'difficulty', .* only question, gold, answer"):
-        task_of(load_recipe("grpo", [f"task={tmp_path / 'data.csv'}", f"reward={file}:wants"]))
+        task_of(load_recipe("grpo", [own, f"reward={file}:wants"]))
 
 
 CHAT = [{"role": "system", "content": "s"}, {"role": "user", "content": "1+1?"}]
@@ -204,16 +209,6 @@ def test_a_conversation_in_any_column_reaches_a_function_as_messages(
     (seen,) = SEEN
     assert seen["prompts"] == [asked] and (seen["level"], seen["gold"]) == ([3], ["2"])
     assert seen["completions"] == [[{"role": "assistant", "content": "x"}]]
-
-
-def test_rows_are_kept_only_where_a_function_takes_columns(file: Path, tmp_path: Path) -> None:
-    rows = "".join(f'"{n}+0?",{n},{n % 7}\n' for n in range(60))
-    (tmp_path / "data.csv").write_text("question,answer,places\n" + rows)
-    own = f"task={tmp_path / 'data.csv'}"
-    for key in ("reward", "eval.verifier", "reward.functions"):
-        task = task_of(load_recipe("grpo", [own, f"{key}={file}:near"]))
-        assert all("places" in p.columns for p in (*task.finite, *task.heldout(60)))
-    assert not any(p.columns for p in task_of(load_recipe("grpo", [own])).finite)
 
 
 def test_a_function_of_more_than_responses_and_golds_is_told_by_its_parameters(file: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = """
-import test_workers as t
+import calls as t
 print("once")
 print(t.isolated(t.add, [(1, 2)], t.Limits(workers=1)))
 """
@@ -32,13 +32,12 @@ def test_the_main_of_a_script_runs_once(tmp_path: Path) -> None:
     expected = ("once\n[3]\n", "")
     assert run(SCRIPT, file=tmp_path / "script.py") == expected
     assert run(SCRIPT) == expected  # from stdin
-    assert run("", "-c", SCRIPT) == expected
 
 
 @pytest.mark.thorough
 def test_a_forked_process_has_workers_of_its_own() -> None:
     script = """
-import os, test_workers as t
+import os, calls as t
 call = lambda: t.isolated(t.add, [(1, 2)], t.Limits(workers=1))
 call()
 if os.fork():
@@ -50,7 +49,7 @@ assert call() == [3]
 
 def test_workers_print_to_stderr_alone_and_an_exit_is_quick() -> None:
     script = (
-        "import os, time, test_workers as t\n"
+        "import os, time, calls as t\n"
         "from ictcli.rewards import workers\n"
         "t.isolated(print, [('to see',)])\n"
         "t.isolated(os.system, [('echo and this',)])\n"
@@ -74,7 +73,7 @@ def session(leader: int) -> list[str]:
 
 @pytest.mark.parametrize(("how", "name"), [(signal.SIGINT, "power"), (signal.SIGKILL, "loop")])
 def test_no_worker_outlives_its_parent(how: signal.Signals, name: str) -> None:
-    script = f"import test_workers as t\nl = t.Limits(seconds=2, workers=2)\n\
+    script = f"import calls as t\nl = t.Limits(seconds=2, workers=2)\n\
 t.isolated(t.add, [(1, 2)], l)\nprint(flush=True)\nt.isolated(t.act, [({name!r},)] * 5, l)"
     command = [sys.executable, "-c", script]
     with subprocess.Popen(

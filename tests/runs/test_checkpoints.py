@@ -236,15 +236,3 @@ def test_a_checkpoint_that_is_asked_for_is_found_or_refused(tmp_path: Path) -> N
     (run.folder / "checkpoints" / "step-000004" / "weights.safetensors").write_bytes(b"")
     with pytest.raises(UserError, match="damaged"):
         checkpoints.pick(run.folder, "4")
-
-
-def test_no_clock_that_can_be_set_decides_anything() -> None:
-    """`ictcli runs` shows when a run was, and does nothing by it."""
-    root = Path(checkpoints.__file__).parents[2]
-    shown = (root / "ictcli" / "runs", root / "ictcli" / "console" / "runs.py")
-    for path in [p for top in ("ictcli", "backends") for p in (root / top).rglob("*.py")]:
-        if path in shown or path.parent in shown:
-            continue
-        text = path.read_text(encoding="utf-8")
-        for clock in ("time.time(", "datetime.now", ".today(", "st_mtime", "getmtime"):
-            assert clock not in text, (path, clock)

@@ -2,30 +2,25 @@
 
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
-from filled import fill, names
 
-from ictcli.engine import Engine, build_engine
-from ictcli.errors import RunFailedError, UserError
-from ictcli.recipe import Recipe
-from ictcli.recipe.tables import EngineSettings, OptimizerSettings
-from ictcli.runs import Run, checkpoints, read_rollouts
+from ictcli.engine import Engine
+from ictcli.errors import InterruptedRunError, RunFailedError, UserError
+from ictcli.recipe import Recipe, load_recipe
+from ictcli.runs import Run, checkpoints, free_folder, is_run, read_rollouts
 from ictcli.runs.checkpoints import State
 from ictcli.runs.manifest import checksum
 from ictcli.runs.read import read_lines
-from ictcli.runs.records import StepMetrics, StepTimings, Summary
+from ictcli.runs.records import Environment, StepMetrics, StepTimings, Summary
 from ictcli.runs.rollouts import Description
 from ictcli.tasks import find_task
 from ictcli.train.sample import sample_batch
 from ictcli.train.step import select
-
-
-@pytest.fixture(scope="module")
-def engine(tiny_model: Path) -> Engine:
-    return build_engine(str(tiny_model), EngineSettings(threads=1), OptimizerSettings())
+from tests.cases import first
 
 
 def test_restore_goes_back_to_the_newest_checkpoint(
@@ -83,10 +78,10 @@ def test_a_checkpoint_of_another_format_is_refused(
 
 
 FILES = ["state.json", "manifest.json", "weights.safetensors", "optimizer.safetensors"]
+DAMAGES = ["altered", "missing", "empty", "cut"]
 
 
-@pytest.mark.parametrize("file", FILES)
-@pytest.mark.parametrize("damage", ["empty", "cut", "altered", "missing"])
+@pytest.mark.parametrize(("damage", "file"), first([*product(DAMAGES, FILES)], 8))
 def test_a_damaged_checkpoint_is_passed_over_with_a_word(
     tmp_path: Path, recipe: Recipe, engine: Engine, file: str, damage: str
 ) -> None:
@@ -205,3 +200,68 @@ def test_recorded_rollouts_come_back_as_they_were(
     assert about["texts"] == strange
     assert about["prompts"] == [list(prompt) for prompt in batch.rollouts.prompts]
     assert [problem["gold"] for problem in about["problems"]] == [p.gold for p in batch.problems]
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def fill(run: Run, steps: int) -> None:
+    for step in range(1, steps + 1):
+        run.append(StepMetrics(step=step, reward=step / 3))
+        run.append(StepTimings(step=step, sample_s=0.1))
+        (run.folder / "rollouts").mkdir(exist_ok=True)
+        (run.folder / "rollouts" / f"step-{step:06d}.safetensors").touch()
+
+
+@pytest.fixture
+def recipe(tiny_model: Path) -> Recipe:
+    return load_recipe("chain", [f"model={tiny_model}", "prompts=2", "group=2"])
+
+
+def test_a_folder_has_one_process_at_a_time(tmp_path: Path, recipe: Recipe) -> None:
+    with (
+        Run.create(tmp_path / "run", recipe),
+        pytest.raises(UserError, match="in use by another process"),
+    ):
+        Run.open(tmp_path / "run")
+    Run.open(tmp_path / "run")[0].__exit__(None, None, None)
+
+
+def fail(run: Run, error: BaseException) -> None:
+    with pytest.raises(type(error)), run:
+        raise error
+
+
+def test_a_run_that_could_not_start_leaves_its_place_free(tmp_path: Path, recipe: Recipe) -> None:
+    folder = tmp_path / "run"
+    run = Run.create(folder, recipe)
+    run.write("environment.json", Environment())
+    fail(run, UserError("no such model"))
+    assert not folder.exists()
+    Run.create(folder, recipe).__exit__(None, None, None)
+
+
+ENDS = [KeyboardInterrupt(), InterruptedRunError("stopped"), OSError("disk"), ValueError("a bug")]
+
+
+@pytest.mark.parametrize("error", ENDS)
+def test_a_run_ended_from_outside_stays(
+    tmp_path: Path, recipe: Recipe, error: BaseException
+) -> None:
+    fail(Run.create(tmp_path / "run", recipe), error)
+    assert is_run(tmp_path / "run")
+
+
+def test_a_run_that_did_something_stays(tmp_path: Path, recipe: Recipe) -> None:
+    run = Run.create(tmp_path / "run", recipe)
+    fill(run, 1)
+    fail(run, RunFailedError("diverged"))
+    assert names(tmp_path / "run") >= {"recipe.toml", "metrics.jsonl"}
+
+
+def test_a_free_folder_is_free(tmp_path: Path) -> None:
+    for name in ("a", "a-2", "a-3"):
+        path = free_folder(tmp_path, "a")
+        assert path == tmp_path / name
+        path.mkdir()

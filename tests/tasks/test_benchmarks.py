@@ -7,29 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from written import write
 
 from ictcli.errors import UserError
 from ictcli.rewards import find_verifier
 from ictcli.tasks import BOXED, find_benchmark, find_task
-from ictcli.tasks.datasets import MMLU_STEM
 from ictcli.tasks.split import is_heldout
 from ictcli.types import Problem
 
-REAL = Path(__file__).parents[2].parent / "shared" / "data"
 SECRET = "What is the airspeed of an unladen swallow?"
-
-
-def write(folder: Path, *rows: Any) -> str:
-    path = folder / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return str(path)
-
-
-def real(name: str) -> str:
-    path = REAL / name
-    if not path.is_file():
-        pytest.skip("the real data is not here")
-    return str(path)
 
 
 def golds(problems: list[Problem]) -> dict[str, str]:
@@ -44,7 +30,7 @@ def test_math500_takes_the_answer_and_the_id_of_a_row(tmp_path: Path) -> None:
         {**row, "problem": "r", "answer": "52_8", "unique_id": "test/algebra/1.json"},
         {**row, "problem": "s", "answer": r"x \in [-2,7]"},
     ]
-    bench = find_benchmark("math500", write(tmp_path, *rows))
+    bench = find_benchmark("math500", write(tmp_path, rows))
     assert golds(bench.problems(None)) == {
         "test/algebra/1.json": r"10,\!080",
         "test/algebra/2.json": r"\frac43",
@@ -62,7 +48,7 @@ def test_gsm8k_takes_what_follows_the_hashes(tmp_path: Path) -> None:
         {"question": "p", "answer": "2+2 = <<2+2=4>>4\n#### 1,234"},
         {"question": "q", "answer": "#### -5"},
     ]
-    bench = find_benchmark("gsm8k", write(tmp_path, *rows))
+    bench = find_benchmark("gsm8k", write(tmp_path, rows))
     assert golds(bench.problems(None)) == {"gsm8k-test-0": "1,234", "gsm8k-test-1": "-5"}
     assert bench.domain.verify("so #### 1234", "1,234").status == "correct"
 
@@ -76,7 +62,7 @@ def test_mmlu_stem_takes_its_subjects_in_turn(tmp_path: Path) -> None:
     sizes = {"virology": 1, "astronomy": 3, "physics": 2}
     rows = [question(subject, n) for subject, size in sizes.items() for n in range(size)]
     rows.append(question("physics", 7, answer="d"))
-    bench = find_benchmark("mmlu_stem", write(tmp_path, *rows))
+    bench = find_benchmark("mmlu_stem", write(tmp_path, rows))
     everything = bench.problems(None)
     assert golds(everything) == {
         "astronomy-0": "A",
@@ -104,7 +90,7 @@ def hard(number: int, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["gpqa", "gpqa_main", "gpqa_diamond"])
 def test_gpqa_shuffles_choices_by_the_id_of_a_question(tmp_path: Path, name: str) -> None:
     rows = [hard(number) for number in range(400)]
-    bench = find_benchmark(name, write(tmp_path, *rows))
+    bench = find_benchmark(name, write(tmp_path, rows))
     problems = bench.problems(None)
     assert bench.name == name.removesuffix("_main") and bench.domain.private
     for number, p in enumerate(problems):
@@ -116,7 +102,7 @@ def test_gpqa_shuffles_choices_by_the_id_of_a_question(tmp_path: Path, name: str
     assert "".join(p.gold for p in problems[:12]) == "CCBDCCADDBCC"  # on every machine
     counts = Counter(p.gold for p in problems)
     assert set(counts) == set("ABCD") and min(counts.values()) > 70
-    again = find_benchmark(name, write(tmp_path, *rows[::-1])).problems(None)
+    again = find_benchmark(name, write(tmp_path, rows[::-1])).problems(None)
     assert again == problems[::-1]
 
 
@@ -124,7 +110,7 @@ def test_a_question_without_an_id_goes_by_a_checksum(tmp_path: Path) -> None:
     rows = [hard(1), hard(2), hard(1)]
     for row in rows:
         del row["Record ID"]
-    problems = find_benchmark("gpqa", write(tmp_path, *rows)).problems(None)
+    problems = find_benchmark("gpqa", write(tmp_path, rows)).problems(None)
     first, second, third = (p.id for p in problems)
     assert third == f"{first}#2" and first != second
     assert problems[0].choices == problems[2].choices
@@ -136,7 +122,7 @@ def test_a_question_without_an_id_goes_by_a_checksum(tmp_path: Path) -> None:
 def test_no_error_shows_a_private_question(tmp_path: Path, column: str) -> None:
     rows = [hard(1), hard(2, **{column: None})]
     with pytest.raises(UserError) as caught:
-        find_benchmark("gpqa", write(tmp_path, *rows))
+        find_benchmark("gpqa", write(tmp_path, rows))
     assert caught.value.message.endswith(f"rows.jsonl, line 2 has an empty {column}.")
     (tmp_path / "cut.jsonl").write_text(json.dumps(hard(1))[:-9])
     with pytest.raises(UserError, match=r"cut\.jsonl, line 1 is not JSON") as caught:
@@ -150,38 +136,32 @@ def test_aime23_takes_the_rows_of_its_year(tmp_path: Path) -> None:
         {"id": n, "problem": f"p{n}", "solution": "s", "answer": str(n), "url": page.format(y, n)}
         for n, y in enumerate([2022, 2023, 2024, 2023])
     ]
-    bench = find_benchmark("aime23", write(tmp_path, *rows))
+    bench = find_benchmark("aime23", write(tmp_path, rows))
     assert golds(bench.problems(None)) == {"aime23-0": "1", "aime23-1": "3"}
     with pytest.raises(UserError, match=r"No row of .*rows\.jsonl is of 2023"):
-        find_benchmark("aime23", write(tmp_path, rows[0], rows[2]))
+        find_benchmark("aime23", write(tmp_path, rows[::2][:2]))
     bare = [{"problem": "p", "answer": "1"}, {"problem": "q", "answer": "2"}]
-    assert len(find_benchmark("aime23", write(tmp_path, *bare)).problems(None)) == 2
+    assert len(find_benchmark("aime23", write(tmp_path, bare)).problems(None)) == 2
 
 
 def test_aime_takes_golds_with_zeros_in_front_and_degrees(tmp_path: Path) -> None:
-    bench = find_benchmark("aime24", write(tmp_path, {"id": 60, "problem": "p", "answer": "025"}))
+    bench = find_benchmark("aime24", write(tmp_path, [{"id": 60, "problem": "p", "answer": "025"}]))
     assert bench.domain.verify(r"\boxed{25}", bench.problems(1)[0].gold).status == "correct"
     rows = [{"question": "p", "answer": "70"}, {"question": "q", "answer": r"336^\circ"}]
-    bench = find_benchmark("aime25", write(tmp_path, *rows))
+    bench = find_benchmark("aime25", write(tmp_path, rows))
     assert [p.id for p in bench.problems(None)] == ["aime25-0", "aime25-1"]
     assert bench.domain.verify(r"\boxed{336}", bench.problems(None)[1].gold).status == "correct"
 
 
 def test_unreadable_golds_are_left_out_by_id(tmp_path: Path) -> None:
     rows = [{"problem": SECRET, "answer": answer} for answer in ["7", *("about", "") * 4]]
-    bench = find_benchmark("aime24", write(tmp_path, *rows))
+    bench = find_benchmark("aime24", write(tmp_path, rows))
     assert [p.id for p in bench.problems(None)] == ["aime24-0"]
     (note,) = bench.notes
     assert note.startswith("8 of the 9 problems of aime24 (rows.jsonl) left out")
     assert note.endswith("aime24-1, aime24-2, aime24-3, aime24-4, aime24-5 and 3 more.")
     with pytest.raises(UserError, match="integer can read none of the golds of aime24"):
-        find_benchmark("aime24", write(tmp_path, *rows[1:]))
-
-
-def test_a_row_without_its_column_is_named(tmp_path: Path) -> None:
-    rows = [{"problem": "p", "answer": "7"}, {"question": "p", "answer": "7"}]
-    with pytest.raises(UserError, match=r"rows\.jsonl, line 2 has no problem\."):
-        find_benchmark("aime24", write(tmp_path, *rows))
+        find_benchmark("aime24", write(tmp_path, rows[1:]))
 
 
 def test_the_task_math_takes_the_last_box_of_a_solution(tmp_path: Path) -> None:
@@ -191,34 +171,10 @@ def test_the_task_math_takes_the_last_box_of_a_solution(tmp_path: Path) -> None:
     ]
     rows[3]["solution"] = r"first \boxed{7}, so \fbox{\frac{1}{2}}."
     rows[4]["solution"] = "by inspection"
-    name = write(tmp_path, *rows)
+    name = write(tmp_path, rows)
     task = find_task("math", data=name)
     assert len(task.finite) == 59 and golds(list(task.finite))["math-train-3"] == r"\frac{1}{2}"
     assert task.notes[0].endswith("math-train-4.") and task.source["file"] == "rows.jsonl"
     assert all(is_heldout(p.prompt) for p in task.heldout(60))
     bench = find_benchmark("math", name)
     assert bench.problems(None) == task.heldout(60) and bench.notes == task.notes
-
-
-def test_the_real_gsm8k() -> None:
-    bench = find_benchmark("gsm8k", real("gsm8k/test.jsonl"))
-    task = find_task("gsm8k", data=real("gsm8k/train.jsonl"))
-    assert (len(bench.problems(None)), len(task.finite)) == (1319, 7473)
-    assert not bench.notes and not task.notes
-    assert (len(task.train), len(task.heldout(10_000))) == (7034, 439)  # as the recipes say
-    for p in (*bench.problems(None), *task.finite):
-        int(p.gold.replace(",", ""))
-    held = {p.prompt for p in task.heldout(10_000)}
-    trained = {p.prompt for step in range(1, 72) for p in task.batch(0, step, 100)}
-    assert held and not held & trained
-    assert held | trained == {p.prompt for p in task.finite}
-
-
-def test_the_real_mmlu_stem() -> None:
-    bench = find_benchmark("mmlu_stem", real("mmlu_stem/test.jsonl"))
-    problems = bench.problems(None)
-    assert len(problems) == len({p.id for p in problems}) == 3018 and not bench.notes
-    assert len({p.prompt for p in problems}) == 3018 - 12
-    assert all(len(p.choices) == 4 and p.gold in "ABCD" for p in problems)
-    spread = Counter(p.id.rpartition("-")[0] for p in bench.problems(90))
-    assert spread == dict.fromkeys(MMLU_STEM, 5)

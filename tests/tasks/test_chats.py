@@ -1,16 +1,14 @@
 """Conversations as problems: the same of any kind of file, asked in the model's own template."""
 
-import csv
 import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import datasets
-import pyarrow
 import pytest
 from chain_texts import make_tokenizer
-from pyarrow import parquet
+from written import write
 
 from ictcli.errors import UserError
 from ictcli.recipe.data import ColumnSettings, Example, HubSettings, PromptSettings
@@ -20,32 +18,12 @@ from ictcli.tasks.prompts import render
 from ictcli.tasks.split import digest_of
 from ictcli.types import Problem
 
-Rows = list[dict[str, Any]]
 KINDS = ("jsonl", "json", "csv", "parquet", "folder")
 
 
 def say(**turns: str) -> list[dict[str, str]]:
     """Messages by role; `user2` is the second of the user."""
     return [{"role": role.rstrip("2"), "content": text} for role, text in turns.items()]
-
-
-def write(folder: Path, rows: Rows, kind: str) -> str:
-    path = folder / f"rows.{kind}"
-    if kind == "jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    elif kind == "json":
-        path.write_text(json.dumps({"data": rows}))
-    elif kind == "csv":
-        flat = [{k: v if isinstance(v, str) else json.dumps(v) for k, v in r.items()} for r in rows]
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(flat[0]))
-            writer.writeheader()
-            writer.writerows(flat)
-    elif kind == "parquet":
-        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    else:
-        datasets.Dataset.from_list(rows).save_to_disk(str(path))
-    return str(path)
 
 
 BOX = r"Two and two: \boxed{4}."
@@ -107,11 +85,8 @@ TALKED = Problem(
 )
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_roles_and_the_system_message_go_through_the_models_own_template(
-    tmp_path: Path, kind: str
-) -> None:
-    (problem,) = read_custom(write(tmp_path, [{"messages": TALK}], kind)).problems
+def test_roles_and_the_system_message_go_through_the_models_own_template(tmp_path: Path) -> None:
+    (problem,) = read_custom(write(tmp_path, [{"messages": TALK}])).problems
     assert replace(problem, id="1") == TALKED
     tokenizer: Any = make_tokenizer()
     whole = [*TALK[:3], {"role": "user", "content": "And 1 more?\nBox it."}]

@@ -1,18 +1,15 @@
 """Data sets as tasks: every problem once an epoch, none that is held out, and the same of any kind
 of file."""
 
-import csv
-import json
 import math
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyarrow import parquet
+from written import Rows, write
 
 from ictcli.errors import UserError
 from ictcli.recipe.data import ColumnSettings, HubSettings
@@ -21,22 +18,6 @@ from ictcli.tasks import find_benchmark, find_task
 from ictcli.tasks.custom import read_custom
 
 KINDS = ("jsonl", "csv", "parquet")
-Rows = list[dict[str, Any]]
-
-
-def write(folder: Path, rows: Rows, kind: str = "jsonl") -> str:
-    """The rows as a file, by another's hand than ictcli's."""
-    path = folder / f"rows.{kind}"
-    if kind == "jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    elif kind == "csv":
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-    else:
-        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    return str(path)
 
 
 # What is read of a file
@@ -120,9 +101,8 @@ def test_every_kind_of_file_gives_the_same_problems(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_choices_may_stand_in_any_kind_of_file(tmp_path: Path, kind: str) -> None:
-    choices: Any = ["x, y", "z"]
-    choices = json.dumps(choices) if kind == "csv" else choices
-    name = write(tmp_path, [{"question": "a?", "wahl": choices, "answer": "B"}], kind)
+    row = {"question": "a?", "wahl": ["x, y", "z"], "answer": "B"}
+    name = write(tmp_path, [row], kind)
     (problem,) = find_benchmark(name, columns=ColumnSettings(choices="wahl")).problems(None)
     assert problem.prompt == "a?\n(A) x, y\n(B) z" and problem.choices == ("x, y", "z")
 

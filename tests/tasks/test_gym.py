@@ -21,7 +21,7 @@ reasoning_gym = pytest.importorskip("reasoning_gym")
 from ictcli.rewards.gym import UNANSWERED  # noqa: E402
 
 KINDS = ["chain_sum", "spell_backward", "countdown:max_numbers=4", "number_sorting", "n_queens"]
-NAMES = [f"gym:{kind}:size=16" for kind in KINDS]
+NAMES = [f"gym:{kind}:size=8" for kind in KINDS]
 SMALL = "gym:chain_sum:max_digits=1:max_terms=2:size=400"
 """100 sums and 100 differences: fewer problems than are drawn."""
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ledger_texts import STYLES, Style, is_sound, make_tokenizer, solution
 
-from ictcli.tasks import find_task
 from ictcli.tasks.custom import read_custom
 from ictcli.tasks.ledger.problem import (
     DAYS,
@@ -129,11 +128,8 @@ def test_forks_do_not_depend_on_what_follows(tail: str, seed: int, cut: int) -> 
     ("response", "days"),
     [
         (RESPONSE, ["Thursday", "Tuesday", "Wednesday"]),
-        ("", []),
         ("Say Nora begins on Tuesday.", []),
-        ("Then nets for two days", []),
         ("Then nets for two days, so it is Thurs", []),
-        ("Then nets for two days, so it is Thursday", ["Thursday"]),
         ("Then nets for two days, Monday says the book, Friday", ["Monday"]),
         ("Then nets for two days.\nMonday", []),
         ("Then nets for two daysful, Monday", []),
@@ -143,40 +139,6 @@ def test_forks_do_not_depend_on_what_follows(tail: str, seed: int, cut: int) -> 
 )
 def test_forks_worked_by_hand(response: str, days: list[str]) -> None:
     assert days_of(response) == days
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("nets for two", "nets for three"),
-        ("nets for two", "sails for two"),
-        ("so it is Thursday", "so it is Sunday"),
-        ("From Tuesday", "From Monday"),
-        ("is one day", "is two days"),
-        ("#### 1", "#### 2"),
-        ("#### 1", "#### 1 "),
-        ("\n#### 1", ""),
-        ("Say Nora", "Nora"),
-    ],
-)
-def test_a_slip_makes_a_response_unsound(old: str, new: str) -> None:
-    assert is_sound(PROMPT, RESPONSE)
-    assert not is_sound(PROMPT, RESPONSE.replace(old, new))
-
-
-@pytest.mark.parametrize(
-    ("response", "status"),
-    [
-        (RESPONSE, "correct"),
-        ("#### 1", "correct"),
-        ("#### 2", "wrong"),
-        (RESPONSE.replace("#### 1", "#### 8"), "wrong"),
-        (RESPONSE.replace("#### 1", ""), "unparsed"),
-        ("", "unparsed"),
-    ],
-)
-def test_only_the_number_at_the_end_counts(response: str, status: str) -> None:
-    assert verdict(response, "1") == status
 
 
 @given(styles, seeds)
@@ -203,20 +165,6 @@ def test_the_example_of_own_data_is_right_and_readable(tokenizer: Any) -> None:
         assert sum(map(NUMBERS.index, days)) % 7 == int(problem.gold)
         ids = tokenizer(problem.prompt)["input_ids"]
         assert tokenizer.decode(ids, skip_special_tokens=True) == problem.prompt
-
-
-def test_data_of_ones_own_keeps_the_task(tmp_path: Path) -> None:
-    file = tmp_path / "mine.csv"
-    rows = [written(seed) for seed in range(64)]
-    text = "".join(f'"{prompt}",{ledger.answer}\n' for ledger, prompt, _ in rows)
-    file.write_text("prompt,gold\n" + text)
-    task = find_task("ledger", data=str(file))
-    assert {p.prompt: p.gold for p in task.finite} == {
-        prompt: str(ledger.answer) for ledger, prompt, _ in rows
-    }
-    assert task.domain == DOMAIN
-    assert task.train
-    assert task.heldout(9)
 
 
 @given(styles, seeds)

@@ -75,8 +75,8 @@ HOSTILE = {
     "division by zero": "{{ 1 / 0 }}",
     "Unexpected end of template": "{% for m in messages %}",
     "recursion": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
-    "more than 1 s": LOOP * 3 + "{% endfor %}" * 3,
-    "more than 1 s.": "{{ 7 ** (10 ** 8) }}",
+    "more than 0.2 s": LOOP * 3 + "{% endfor %}" * 3,
+    "more than 0.2 s.": "{{ 7 ** (10 ** 8) }}",
     "0.1 GiB": "{% set n = namespace(s='a') %}" + LOOP + "{% set n.s = n.s ~ n.s %}{% endfor %}",
     "0.1 GiB of": "{{ 'a' * 10 ** 11 }}",
     "0.1 GiB of memory": "{{ '%99999999999d' % 1 }}",
@@ -88,7 +88,7 @@ HOSTILE = {
 def test_a_chat_template_that_fails_hangs_or_grows_is_one_sentence(
     words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ictcli.tasks.chat_template.SECONDS", 1)
+    monkeypatch.setattr("ictcli.tasks.chat_template.SECONDS", 0.2 if "0.2 s" in words else 5)
     monkeypatch.setattr("ictcli.tasks.chat_template.MEMORY", 2**30 // 10)
     before = resource.getrlimit(resource.RLIMIT_AS), signal.getsignal(signal.SIGPROF)
     tokenizer = tokenizer_of("", writes_bos=False)
@@ -187,32 +187,20 @@ def test_a_text_that_holds_special_tokens_survives() -> None:
     assert read_back(CHAIN, "3+4=<pad>") is None
 
 
-ALPHABET = sorted(pre_tokenizers.ByteLevel.alphabet())
-BYTES = Tokenizer(models.BPE({c: i for i, c in enumerate(ALPHABET)}, []))
-BYTES.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-BYTES.decoder = decoders.ByteLevel()
-"""A token a byte."""
-
-
 def decode(ids: Sequence[int]) -> str:
-    return BYTES.decode(list(ids), skip_special_tokens=False)
+    return LEVEL.decode(list(ids), skip_special_tokens=False)
 
 
-@given(st.text(alphabet=st.characters(codec="utf-8"), max_size=20))
-def test_pieces_of_bytes_join_to_the_text(text: str) -> None:
-    ids = BYTES.encode(text).ids
-    found = token_texts(ids, decode)
-    assert len(found) == len(ids) and "".join(found) == text
+@given(TEXTS)
+def test_pieces_of_bytes_join_to_the_text_and_none_ends_within_a_character(text: str) -> None:
+    ids = LEVEL(text)["input_ids"]
+    found, whole = token_texts(ids, decode), decode(ids)
+    assert len(found) == len(ids) and "".join(found) == whole
+    pieces = [*map(Detokenizer(decode).add, ids)]
+    assert "".join(pieces).count("\ufffd") <= whole.count("\ufffd")
 
 
 @given(st.lists(st.integers(0, 255), max_size=20))
 def test_pieces_of_any_bytes_join_to_what_they_decode_to(ids: list[int]) -> None:
     detokenizer = Detokenizer(decode)
     assert "".join(map(detokenizer.add, ids)) + detokenizer.rest() == decode(ids)
-
-
-@given(st.text(alphabet=st.characters(codec="utf-8"), max_size=20))
-def test_no_piece_ends_within_a_character(text: str) -> None:
-    detokenizer = Detokenizer(decode)
-    pieces = [detokenizer.add(number) for number in BYTES.encode(text).ids]
-    assert "".join(pieces).count("\ufffd") <= text.count("\ufffd")

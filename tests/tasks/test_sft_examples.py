@@ -16,20 +16,12 @@ from ictcli.tasks.sft import read_examples, response_ids
 from ictcli.types import Problem
 
 SAID = [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "It is 4."}]
-SHARED = [{"from": "human", "value": "2+2?"}, {"from": "gpt", "value": "It is 4."}]
 LIST = "(A) 3\n(B) 4"
 ROWS: dict[str, tuple[dict[str, Any], str, str]] = {
     "completion": ({"prompt": "2+2?", "completion": "It is 4."}, "2+2?", "It is 4."),
-    "TRL": ({"prompt": SAID[:1], "completion": SAID[1:]}, "2+2?", "It is 4."),
     "messages": ({"messages": SAID, "gold": "4"}, "2+2?", "It is 4."),
-    "ShareGPT": ({"conversations": SHARED}, "2+2?", "It is 4."),
     "solution": ({"question": "2+2?", "solution": "4, I think", "gold": "4"}, "2+2?", "4, I think"),
     "answer": ({"question": "2+2?", "answer": "4"}, "2+2?", "The answer is \\boxed{4}."),
-    "GSM8K": (
-        {"question": "2+2?", "answer": "Sum.\n#### 4"},
-        "2+2?",
-        "Sum.\nThe answer is \\boxed{4}.",
-    ),
     "choices": (
         {"question": "2+2?", "choices": ["3", "4"], "answer": "B"},
         f"2+2?\n{LIST}",

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ictcli.engine import Engine, build_engine
 from ictcli.recipe import Recipe, load_recipe
-from ictcli.rewards import VERIFIERS, Verdict, register_verifier
 from ictcli.tasks import Task
 from ictcli.tasks.prepare import task_of
 
@@ -16,14 +14,6 @@ SMALL = ("prompts=4", "group=4", "max_tokens=16", "eval.problems=2", "warmup=0",
 
 
 @pytest.fixture(scope="module")
-def even() -> Any:
-    """A verifier that half of all responses satisfy, so that groups have a signal."""
-    register_verifier("even")(lambda r, gold: Verdict("wrong" if len(r) % 2 else "correct"))
-    yield
-    del VERIFIERS["even"]
-
-
-@pytest.fixture
 def make(tiny_model: Path, even: None) -> Callable[..., tuple[Recipe, Engine, Task]]:
     """A recipe with these overrides, a fresh engine for it, and its task."""
 

@@ -1,0 +1,124 @@
+"""What is typed and cannot be done: a sentence and a hint, before anything is made."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+from processes import Processes, refusal
+
+from ictcli.errors import UserError
+from ictcli.recipe import load_recipe
+
+TYPED = {
+    "trian": "no command 'trian' (did you mean train?)",
+    "train chain --nosuch": "No such option",
+    "train chain stpes=3": "there is no key 'stpes' (did you mean steps?)",
+    "train quickstrt": "no recipe 'quickstrt' (did you mean quickstart?)",
+    "train nosuch.toml": "There is no recipe file nosuch.toml",
+    "train study": "study, which compares",
+    "train 'my data/mine.csv'": "ictcli train RECIPE task='my data/mine.csv'",
+    "train task=mine.csv steps=3": "ictcli train RECIPE task=mine.csv",
+    "train chain task=chian": "no task 'chian' (did you mean chain?)",
+    "train chain engine.backend=trch": "no backend 'trch' (did you mean torch?)",
+    "train chain model=builtin:chian": "no built-in model 'chian' (did you mean chain?)",
+    "train chain model=/no/such": "There is no model folder /no/such",
+    "train chain model=no/such": "The model no/such is not in the cache",
+    "train chain model=": "is not a model: it has no config.json",
+    "train chain model={} max_tokens=128": "exceeds the model's context of 128. max_tokens=1",
+    "train chain model={} prompt.template=chat": "has no chat template. prompt.template=none",
+    "train chain --beside ict": "--beside names ict, the recipe's own method",
+    "train chain --beside grop": "did you mean grpo?",
+    "train chain --beside ''": "--beside names no method",
+    "train chain --beside 'grpo seed=1'": "--beside cannot vary seed: ",
+    "train chain --beside sc_grpo max_tokens=150": "leaves a prompt no room",
+    "train chain --beside grpo --dry-run": "--beside trains",
+    "eval builtin:chian --bench chain": "no built-in model 'chian' (did you mean chain?)",
+    "eval builtin:chain --bench chian": "no benchmark 'chian' (did you mean chain?)",
+    "eval builtin:chain --bench chain --k 0": "There is no pass@0",
+    "eval builtin:chain --bench chain --k 1,x": "'1,x' is not numbers",
+    "eval builtin:chain --bench chain --json --markdown": "two ways to print",
+    "eval {} --bench chain prompt.template=chat": "has no chat template",
+    "generate builtin:chain 'What is 3 plus 4?'": "becomes '34'. prompts look like ",
+    "generate builtin:chain ''": "The prompt is empty. prompts look like ",
+    "generate builtin:chain x=3": "ictcli generate --help; a prompt that looks like KEY=VALUE",
+    "generate builtin:chain 3 + 4=": "put the prompt in quotes",
+    f"generate builtin:chain {'1+' * 200}1=": "no room in the model's context of 256",
+    "generate builtin:chain \udcff": "not UTF-8",
+    "recipes cp quickstart mine": "does not end in .toml. ictcli recipes cp",
+}
+
+
+@pytest.mark.parametrize("typed", TYPED)
+def test_what_cannot_be_done_is_refused_and_leaves_nothing(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path, typed: str
+) -> None:
+    ended = ictcli.run(*shlex.split(typed.format(tiny_model)), folder=tmp_path)
+    assert TYPED[typed] in refusal(ended, 2)
+    assert not [path for path in tmp_path.rglob("*") if path.name != "runs"]
+
+
+def test_a_device_that_is_not_there_has_an_exit_code_of_its_own(
+    ictcli: Processes, tmp_path: Path
+) -> None:
+    for device in ("cuda:99", "abacus"):
+        ended = ictcli.run("train", "chain", f"engine.device={device}", folder=tmp_path)
+        assert f"The device '{device}' cannot be used" in refusal(ended, 3)
+    assert not list(tmp_path.glob("runs/*"))
+
+
+OVERRIDES = [
+    (["epochs=2"], "(did you mean update.epochs?)"),
+    (["method.scop=group"], "method ict has no option 'scop' (did you mean scope?)"),
+    (["method=itc"], "no method 'itc' (did you mean ict?)"),
+    (["method=3"], "method = 3: input should be a method's name"),
+    (["method={}"], "[method] needs a name"),
+    (["method.scope=word"], "input should be 'response', 'group' or 'batch'"),
+    (["entropy=nan"], "entropy = nan: input should be a finite number"),
+    (["eval.k=[0]"], "every k must lie in 1..n = 4"),
+    (["eval.k=[1,1]"], "no k may stand there twice"),
+    (["eval.k=x"], "eval.k.0 = 'x': input should be a valid integer"),
+    (["checkpoint=3"], "checkpoint = 3: input should be a table"),
+    (["keep.x=3"], "keep in 'keep.x=3' is a value, not a table"),
+    (["=3"], "'=3' is not of the form key=value"),
+    (["plugins=['no.py']"], "There is no plugin file no.py"),
+]
+
+
+@pytest.mark.parametrize(("args", "words"), OVERRIDES)
+def test_a_faulty_key_is_named(args: list[str], words: str) -> None:
+    with pytest.raises(UserError) as caught:
+        load_recipe("chain", args)
+    assert words in caught.value.message
+
+
+FILES = [
+    (b"", "the key 'model' is missing"),
+    (b"model = \n", "is not TOML: Invalid value (at line 1, column 9)"),
+    (b'# caf\xe9\nmodel = "x"\n', "is not TOML, which is UTF-8"),
+    (bytes(range(256)), "is not TOML"),
+]
+
+
+@pytest.mark.parametrize(("content", "words"), FILES)
+def test_a_faulty_recipe_file_is_named(tmp_path: Path, content: bytes, words: str) -> None:
+    (tmp_path / "bad.toml").write_bytes(content)
+    with pytest.raises(UserError) as caught:
+        load_recipe(tmp_path / "bad.toml")
+    assert caught.value.message.startswith(str(tmp_path / "bad.toml"))
+    assert words in caught.value.message
+
+
+def test_a_faulty_plugin_is_named(ictcli: Processes, tmp_path: Path) -> None:
+    for content, words in (
+        ("def (\n", "fails: SyntaxError"),
+        ("import nosuchmodule\n", "fails: ModuleNotFoundError"),
+        ("1 / 0\n", "fails: ZeroDivisionError: division by zero"),
+    ):
+        (tmp_path / "plugin.py").write_text(content)
+        told = refusal(ictcli.run("methods", "--plugin", "plugin.py", folder=tmp_path), 2)
+        assert f"{tmp_path}/plugin.py" in told and words in told
+    for command in (
+        ["train", "quickstart", "plugins=['plugin.py']"],
+        ["eval", "builtin:chain", "--bench", "chain", "plugins=plugin.py"],
+    ):
+        assert words in refusal(ictcli.run(*command, folder=tmp_path), 2)

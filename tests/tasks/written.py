@@ -1,0 +1,31 @@
+"""Data files, written by another's hand than ictcli's."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pyarrow
+from pyarrow import parquet
+
+Rows = list[dict[str, Any]]
+
+
+def write(folder: Path, rows: Rows, kind: str = "jsonl") -> str:
+    path = folder / f"rows.{kind}"
+    if kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    elif kind == "json":
+        path.write_text(json.dumps({"data": rows}))
+    elif kind == "csv":
+        flat = [{k: v if isinstance(v, str) else json.dumps(v) for k, v in r.items()} for r in rows]
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(flat[0]))
+            writer.writeheader()
+            writer.writerows(flat)
+    elif kind == "parquet":
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    else:
+        datasets.Dataset.from_list(rows).save_to_disk(str(path))
+    return str(path)
