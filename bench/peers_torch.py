@@ -102,7 +102,7 @@ def ours(folder: str, a: argparse.Namespace) -> None:
     for _ in sys.stdin:
         clock.start()
         began = clock.now()
-        sampling = Sampling(a.tokens, rounded=a.int8)
+        sampling = Sampling(a.tokens, sampler="int8" if a.int8 else "own")
         rollouts = engine.generate(prompts, a.group, sampling, next(seeds), STATISTICS)
         clock.sampling = clock.now() - began
         kept = rollouts.valid

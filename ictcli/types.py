@@ -66,8 +66,8 @@ class Sampling:
     top_p: float = 1.0
     top_k: int = 0
     stop_ids: tuple[int, ...] = ()
-    rounded: bool = False
-    """From the model's weights rounded to 8 bits (`engine.sampler`)."""
+    sampler: str = "own"
+    """What samples, as `engine.sampler` names it."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 import contextlib
 import copy
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from ictcli.engine.core import EngineCore
 from ictcli.engine.lengths import read_lengths
 from ictcli.engine.models import loading, name_end_token, older_names, stop_ids
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.types import LOGP, FloatArray, OnTokens, Rollouts, Sampling
 
 from . import int8
 from .cpu import arranged, in_whole, kernels_of, pack
@@ -38,6 +40,8 @@ class TorchEngine(EngineCore):
     """A Hugging Face causal LM with AdamW. See `ictcli.engine.Engine` for what each verb does."""
 
     read_arrays = staticmethod(read_arrays)
+    vllm: Any = None
+    """What samples with `engine.sampler = "vllm"`, once it has."""
 
     def __init__(
         self,
@@ -126,6 +130,41 @@ class TorchEngine(EngineCore):
                 stack.enter_context(arranged(self.model))
             yield
 
+    def sample(
+        self,
+        prompts: Sequence[Sequence[int]],
+        group: int,
+        sampling: Sampling,
+        numbers: FloatArray,
+        wanted: Sequence[str],
+        on_tokens: OnTokens | None = None,
+    ) -> Rollouts:
+        """vLLM gives no distributions: statistics of what it sampled are taken by a pass of the
+        model itself."""
+        if sampling.sampler != "vllm":
+            return super().sample(prompts, group, sampling, numbers, wanted, on_tokens)
+        from . import vllm
+
+        self.vllm = self.vllm or vllm.start(self, prompts, group, sampling)
+        with self._phase(), self.merged():
+            weights = vllm.whole_weights(self.model)
+            rollouts = vllm.sample(self.vllm, weights, prompts, group, sampling, numbers)
+        stats = super().score(rollouts, (*wanted, LOGP), sampling.temperature or 1.0)
+        vllm.check_near(self, rollouts, stats.pop(LOGP))
+        return replace(rollouts, stats=stats)
+
+    @contextlib.contextmanager
+    def merged(self) -> Generator[None]:
+        """Within, the model computes the same with plain weights alone: no adapters, none of 4 bits
+        or packed."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(in_whole(self.model))
+            if self.adapted is not None or self.settings.load_in_4bit:
+                from . import merged
+
+                stack.enter_context(merged.merged(self.model))
+            yield
+
     def keep_reference(self) -> None:
         """With adapters it is the model without them: no second copy."""
         if self.adapted is not None:
@@ -159,12 +198,7 @@ class TorchEngine(EngineCore):
         self.optimizer.load(state, weights)
 
     def export(self, folder: Path, *, packed: bool = False) -> None:
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(in_whole(self.model))
-            if self.adapted is not None or self.settings.load_in_4bit:
-                from . import merged
-
-                stack.enter_context(merged.merged(self.model))
+        with self.merged():
             self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
         name_end_token(folder)

@@ -18,6 +18,8 @@ from ictcli.engine.workload import Parts, Workload
 PACKS_ON: tuple[str, ...] = ("cuda",)
 LIBRARIES, PEFT = 440 << 20, 20 << 20
 """Resident bytes of Python with torch and transformers, and of peft."""
+VLLM = 320 << 20
+"""Resident bytes of vLLM 0.32 beside its weights and cache, on a CPU."""
 CUDA_CONTEXT = 500 << 20
 """Bytes of a GPU that CUDA takes before any tensor."""
 NF4 = (4 + 8 / 64 + 32 / (64 * 256)) / 8
@@ -57,7 +59,10 @@ def held(work: Workload) -> Parts:
     if work.recipe.engine.load_in_4bit:
         s = work.shape
         parts["weights"] = NF4 * s.layers * s.block + work.width * (s.embeddings + s.vectors)
-    if work.recipe.engine.rounded:
+    if work.recipe.engine.sampler == "vllm" and not work.recipe.engine.vllm_server:
+        rows = work.groups_at_once(work.recipe.prompts, work.recipe.group) * work.recipe.group
+        parts["vLLM"] = VLLM + work.shape.weights(work.width) + work.cache(rows, work.length)
+    if work.recipe.engine.sampler == "int8":
         s = work.shape
         parts["rounded weights"] = (
             s.layers * sum(a * b for a, b in s.linears.values()) + s.embedding

@@ -129,7 +129,7 @@ class EngineCore(Engine, ABC):
 
         def work() -> Rollouts:
             tokens = 0 if on_tokens else sampling.max_tokens
-            with self.for_sampling(tokens, rounded=sampling.rounded):
+            with self.for_sampling(tokens, rounded=sampling.sampler == "int8"):
                 return in_passes(
                     prompts, group, self.budget.rows, numbers, decode, mixed=self.mixes_lengths
                 )

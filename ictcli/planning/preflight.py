@@ -2,12 +2,13 @@
 
 import contextlib
 import platform
+from importlib.util import find_spec
 
 from ictcli.algorithm.quantities import kinds
 from ictcli.engine import choose_backend
 from ictcli.engine.dtype import X86
 from ictcli.engine.shape import read_shape
-from ictcli.errors import UserError
+from ictcli.errors import EngineMissingError, UserError, install
 from ictcli.planning.machine import device_of
 from ictcli.ranks import find_launch
 from ictcli.recipe import Recipe
@@ -20,8 +21,12 @@ from ictcli.tasks.prepare import heldout, task_of
 def recipe_notes(recipe: Recipe) -> list[str]:
     """Notes on settings that are probably not meant. UserError for those that cannot be."""
     notes, settings = list[str](), recipe.engine
-    if settings.rounded:
+    if settings.sampler == "int8":
         _check_rounded(settings)
+    if settings.sampler == "vllm":
+        _check_vllm(recipe)
+    elif settings.vllm_server:
+        raise UserError("engine.vllm_server is read with engine.sampler=vllm alone.", "set both")
     if settings.shard:
         if choose_backend(settings.backend) != "torch":
             raise UserError("engine.shard is a setting of the torch engine.", "engine.shard=false")
@@ -57,6 +62,31 @@ def _check_rounded(settings: EngineSettings) -> None:
         f"engine.sampler=int8 samples by the torch engine on an x86 CPU, and not by {place}.",
         "engine.sampler=own",
     )
+
+
+def _check_vllm(recipe: Recipe) -> None:
+    settings, sampling = recipe.engine, recipe.sampling
+    backend, device = choose_backend(settings.backend), device_of(settings)
+    if backend != "torch" or device == "mps" or settings.load_in_4bit or find_launch():
+        raise UserError(
+            "engine.sampler=vllm samples for the torch engine in one process, on a CPU or CUDA, "
+            "and not in 4 bits.",
+            "engine.sampler=own",
+        )
+    if recipe.temperature not in (0, 1) and (sampling.top_k or sampling.top_p < 1):
+        raise UserError(
+            "vLLM does not say log pi at a temperature before a cut by top-p or top-k.",
+            "temperature=1, or sampling.top_p=1 and sampling.top_k=0",
+        )
+    if settings.vllm_server and not settings.vllm_server.startswith(("http://", "https://")):
+        raise UserError(
+            f"engine.vllm_server = {settings.vllm_server!r} is no address of a server.",
+            'engine.vllm_server="http://localhost:8000"',
+        )
+    if not settings.vllm_server and find_spec("vllm") is None:
+        raise EngineMissingError(
+            "engine.sampler=vllm needs vLLM, which is not installed.", install("vllm")
+        )
 
 
 def preflight(recipe: Recipe) -> list[str]:

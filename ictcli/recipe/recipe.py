@@ -148,7 +148,7 @@ class Recipe(Table):
     @property
     def has_sampler_gap(self) -> bool:
         """Whether the first update compares log pi with what sampled."""
-        return 0 < self.update.minibatch < self.prompts or self.engine.rounded
+        return 0 < self.update.minibatch < self.prompts or self.engine.off_policy
 
     @property
     def dense_steps(self) -> int:

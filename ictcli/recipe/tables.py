@@ -35,7 +35,7 @@ class Table(BaseModel):
         return [*map(toml_value, value.split(","))] if isinstance(value, str) else [value]
 
 
-OF_TRL = {"vllm_server": "", "vllm_memory": 0.3, "importance_cap": 3.0}
+OF_TRL = {"vllm_memory": 0.3, "importance_cap": 3.0}
 """Keys of version 0.1 that its recipes hold with these defaults, and that are no more."""
 
 
@@ -90,14 +90,19 @@ class EngineSettings(Table):
     shard: bool = False
     """Spread weights, gradients and moments over the processes of a launch (torch engine); false =
     each process has all of them."""
-    sampler: Literal["own", "int8"] = "own"
+    sampler: Literal["own", "int8", "vllm"] = "own"
     """What samples the rollouts: own = the model that is trained; int8 = its linear layers rounded
-    to 8 bits (torch engine, x86 CPU); docs/speed.md has what that saves. The loss then weighs each
-    token by min(pi_old / pi_sampler, 2). Evaluations are of the model itself."""
+    to 8 bits (torch engine, x86 CPU), docs/speed.md has what that saves; vllm = vLLM (torch engine,
+    docs/scale.md). With the last two the loss weighs each token by min(pi_old / pi_sampler, 2).
+    Evaluations are of the model itself."""
+    vllm_server: str = ""
+    """With sampler=vllm: the address of a server of vLLM, http://host:port, that runs already; none
+    = vLLM runs in this process."""
 
     @property
-    def rounded(self) -> bool:
-        return self.sampler == "int8"
+    def off_policy(self) -> bool:
+        """Whether another policy samples than is trained."""
+        return self.sampler != "own"
 
     @model_validator(mode="before")
     @classmethod
@@ -253,7 +258,8 @@ class AlarmSettings(Table):
     truncated: Literal["warn", "stop", "off"] = "warn"
     """More than half of a step's responses are cut at max_tokens."""
     sampler: Literal["warn", "stop", "off"] = "warn"
-    """A token of which log pi differs by more than 2 nats from that of engine.sampler = int8."""
+    """A token of which log pi differs by more than 2 nats from that of what sampled it, where
+    engine.sampler is int8 or vllm."""
     nonfinite: Literal["warn", "stop", "off"] = "warn"
     """Loss or gradient not finite. The rest of that step's updates is skipped; the third such step
     in a row always stops the run."""

@@ -88,7 +88,11 @@ def _deciding(recipe: Mapping[str, Any]) -> dict[str, Any]:
     for key in MAY_CHANGE:
         data.pop(key, None)
     # the context decides LongRoPE's frequencies
-    decides = {"context": engine.get("context"), "rounded": engine.get("sampler") == "int8"}
+    decides = {
+        "context": engine.get("context"),
+        "rounded": engine.get("sampler") == "int8",
+        "vllm": engine.get("sampler") == "vllm",
+    }
     if any(decides.values()):
         data["engine"] = {key: value for key, value in decides.items() if value}
     if _is_path(str(data["task"])):

@@ -106,7 +106,7 @@ class Health:
             reaction = self.recipe.alarms.nonfinite
             stops = reaction == "stop" or state.nonfinite >= NONFINITE_LIMIT
             return [Alarm("nonfinite", stops)] if stops or reaction != "off" else []
-        far = self.recipe.engine.rounded and (metrics.sampler_gap or 0.0) > SAMPLER_GAP
+        far = self.recipe.engine.off_policy and (metrics.sampler_gap or 0.0) > SAMPLER_GAP
         kinds: list[str | None] = [
             "no_signal" if len(self._without_signal) >= STEPS else None,
             "truncated" if (metrics.truncated or 0.0) > TRUNCATED else None,
@@ -146,8 +146,8 @@ class Health:
             warning = f"{message} {hint}."
         elif alarm.kind == "sampler":
             message = (
-                f"log pi of a token is {metrics.sampler_gap:.2g} nats from that of the 8-bit "
-                f"weights which sampled it, at step {state.step}."
+                f"log pi of a token is {metrics.sampler_gap:.2g} nats from that of what "
+                f"sampled it ({self.recipe.engine.sampler}), at step {state.step}."
             )
             hint = "engine.sampler=own samples from the model itself"
             warning = f"{message} {hint}."

@@ -77,7 +77,7 @@ def _draw(
         require_room(engine, ids, recipe.max_tokens)
     decoding = [name for name in wanted if statistic(name).while_decoding]
     seed = seed_of(recipe.seed, "sample", *purpose)
-    sampling = replace(sampling_of(recipe, engine), rounded=recipe.engine.rounded)
+    sampling = replace(sampling_of(recipe, engine), sampler=recipe.engine.sampler)
     rollouts = engine.generate(ids, recipe.group, sampling, seed, decoding)
     texts = prompts.decode(engine.tokenizer, rollouts)
     verdicts = task.domain.judge(problems, texts)

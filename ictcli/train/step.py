@@ -120,7 +120,7 @@ def optimise(
     def known(part: Update) -> FloatArray | None:
         if len(parts) == 1:
             return None
-        if not recipe.engine.rounded:
+        if not recipe.engine.off_policy:
             return part.rollouts.logp
         return engine.score(part.rollouts, (LOGP,), recipe.temperature)[LOGP]
 
@@ -128,7 +128,7 @@ def optimise(
     reports: list[UpdateReport] = []
     for number in range(len(parts) * recipe.update.epochs):
         which = number % len(parts)
-        sampler = parts[which].rollouts.logp if recipe.engine.rounded else None
+        sampler = parts[which].rollouts.logp if recipe.engine.off_policy else None
         update = replace(parts[which], old_logp=old[which], sampler_logp=sampler)
         report = engine.update(update, recipe.lr_at(step))
         reports.append(report)

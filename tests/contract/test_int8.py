@@ -59,7 +59,7 @@ def test_what_samples_is_near_the_model_and_the_model_is_as_it_was(
     engine = build("torch", tiny_model, OptimizerSettings(), adapter=adapter)
     own = Sampling(24, stop_ids=())
     for _ in range(2):
-        rollouts = engine.generate([(5, 6, 7)], 8, replace(own, rounded=True), seed=3)
+        rollouts = engine.generate([(5, 6, 7)], 8, replace(own, sampler="int8"), seed=3)
         exact = engine.score(rollouts, (LOGP,))[LOGP]
         gap = np.abs(exact - rollouts.logp)[rollouts.valid]
         assert 1e-5 < gap.mean() < 0.1

@@ -198,5 +198,4 @@ def test_recipes_of_version_0_1_are_read() -> None:
     assert recipe(**old, backend="trl", sampler="transformers").engine.backend == "torch"
     with pytest.raises(UserError, match="vllm_memory"):
         recipe(vllm_memory=0.4)
-    with pytest.raises(UserError, match=r"engine\.sampler = 'vllm'"):
-        recipe(**old, backend="trl", sampler="vllm")
+    assert recipe(**old, backend="trl", sampler="vllm").engine.sampler == "vllm"

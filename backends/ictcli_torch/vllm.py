@@ -1,0 +1,242 @@
+"""Rollouts sampled by vLLM: in this process, or by a server of its own (docs/scale.md).
+
+Whole weights go to vLLM before every call, adapters merged into them, by its `reload_weights`: as
+tensors in the process, as a file to a server. A tied head is sent as a weight of its own, which
+vLLM is told to expect: on a CPU it packs the head, and would not pack a tied one again. Token ids
+go in and out. Our numbers seed its draws, one seed a prompt; they are not the draws of our sampler,
+and a batch of other rows may round a logit otherwise.
+"""
+
+import http.client
+import json
+import os
+import tempfile
+import urllib.request
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+from transformers.core_model_loading import revert_weight_conversion
+
+from ictcli.engine.checks import FLOAT32_GAP, ROUNDED_GAP
+from ictcli.engine.models import snapshot
+from ictcli.engine.sampling import Written
+from ictcli.engine.shape import read_shape
+from ictcli.errors import EngineMissingError, RunFailedError, UserError, install, reason_of
+from ictcli.types import FloatArray, Rollouts, Sampling
+
+OWN_HEAD = {"tie_word_embeddings": False}
+"""Of the model's config.json, what vLLM has to see otherwise."""
+ENVIRONMENT = {  # where it says nothing else
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+BLOCK = 128
+"""Positions of the largest block of vLLM's cache."""
+PATIENCE = 3600.0
+"""Seconds that a server may take for an answer."""
+
+Responses = list[tuple[Sequence[int], Sequence[float]]]
+"""Tokens and their log-probabilities, row by row."""
+
+
+def whole_weights(model: Any) -> dict[str, Tensor]:
+    """A model's weights by the names of a Hugging Face folder, a tied head beside its embedding."""
+    return revert_weight_conversion(model, model.state_dict())
+
+
+def sample(
+    vllm: "InProcess | Server",
+    weights: dict[str, Tensor],
+    prompts: Sequence[Sequence[int]],
+    group: int,
+    sampling: Sampling,
+    numbers: FloatArray,
+) -> Rollouts:
+    """Rollouts, without statistics, of a model with these weights. `numbers` (B, T) make the seeds:
+    row g of a prompt has its prompt's seed + g."""
+    drawn = numbers[::group, [0, min(1, numbers.shape[1] - 1)]].tolist()
+    seeds = [int(high * 2**24) * 2**7 + int(low * 2**7) for high, low in drawn]
+    options = {
+        "n": group,
+        "max_tokens": sampling.max_tokens,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "logprobs": 0,  # the drawn token's alone
+        "stop_token_ids": list(sampling.stop_ids),
+        "ignore_eos": True,
+    }
+    vllm.load(weights)
+    written = Written(len(numbers), sampling)
+    for row, (tokens, logp) in enumerate(vllm.complete(prompts, options, seeds)):
+        length = len(tokens)
+        written.tokens[row, :length], written.logp[row, :length] = tokens, logp
+        written.lengths[row] = length
+        written.finished[row] = tokens[-1] in sampling.stop_ids
+    return written.rollouts(prompts, group, {})
+
+
+def check_near(engine: Any, rollouts: Rollouts, logp: FloatArray) -> None:
+    """RunFailedError where the model's own log pi (B, T) is another than rounding makes: vLLM has
+    other weights, or says log pi otherwise."""
+    gap = np.abs(rollouts.logp - logp)[rollouts.valid].mean()
+    if not gap <= (FLOAT32_GAP if engine.model.dtype == torch.float32 else ROUNDED_GAP):  # or NaN
+        raise RunFailedError(
+            f"vLLM does not sample what is trained: log-probabilities differ by {gap:.2g} nats a "
+            "token.",
+            "start a server as docs/scale.md says, or engine.sampler=own",
+        )
+
+
+def logprobs_mode(sampling: Sampling) -> str:
+    """vLLM's name of log pi at the sampling temperature before any top-p or top-k cut. It has none
+    where there are both a cut and a temperature, which a recipe is refused for."""
+    cut = sampling.top_k or sampling.top_p < 1
+    return "raw_logprobs" if cut else "processed_logprobs"
+
+
+def start(
+    engine: Any, prompts: Sequence[Sequence[int]], group: int, sampling: Sampling
+) -> "InProcess | Server":
+    """What samples for this engine: the server of its settings, or vLLM in this process, with room
+    for the rows of these prompts side by side."""
+    if engine.settings.vllm_server:
+        return Server(engine.settings.vllm_server)
+    rows = min(len(prompts) * group, max(engine.settings.rows, group))
+    return InProcess(engine, rows, max(map(len, prompts)) + sampling.max_tokens, sampling)
+
+
+class InProcess:
+    """vLLM's `LLM` of the model's config; its weights come with `load`."""
+
+    def __init__(self, engine: Any, rows: int, longest: int, sampling: Sampling) -> None:
+        """For `rows` side by side of `longest` tokens, prompts included."""
+        settings, on_cpu = engine.settings, engine.device.type == "cpu"
+        eager = settings.compile == "off" or (settings.compile == "auto" and on_cpu)
+        for name, value in ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # tensors stay here, requests in order
+        if eager:
+            os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
+        shape, width = read_shape(engine.source.path), engine.model.dtype.itemsize
+        positions = max(rows * -(-longest // BLOCK), -(-engine.context // BLOCK) + 1) * BLOCK
+        try:
+            from vllm import SamplingParams  # pyright: ignore[reportMissingImports]
+
+            self.params: Any = SamplingParams
+            self.llm = _build(
+                str(snapshot(engine.source.path)),
+                dtype=str(engine.model.dtype).removeprefix("torch."),
+                trust_remote_code=settings.trust_remote_code,
+                max_model_len=engine.context,
+                max_num_seqs=rows,
+                kv_cache_memory_bytes=2 * positions * shape.layers * shape.keys * width,
+                logprobs_mode=logprobs_mode(sampling),
+                enforce_eager=eager,
+            )
+        except ImportError as error:
+            raise EngineMissingError(
+                f"engine.sampler=vllm needs vLLM, which does not import here: {reason_of(error)}.",
+                install("vllm"),
+            ) from error
+        except Exception as error:  # whatever it refuses a model or a machine with
+            raise UserError(
+                f"vLLM does not load {engine.source.path}: {reason_of(error)}.",
+                "engine.sampler=own samples any model that the torch engine trains",
+            ) from error
+
+    def load(self, weights: dict[str, Tensor]) -> None:
+        named = {"weights_iterator": iter(weights.items())}
+        self.llm.collective_rpc("reload_weights", kwargs=named)
+        self.llm.reset_prefix_cache()
+
+    def complete(
+        self, prompts: Sequence[Sequence[int]], options: dict[str, Any], seeds: Sequence[int]
+    ) -> Responses:
+        asked = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
+        each = [self.params(**options, seed=seed, detokenize=False) for seed in seeds]
+        found = self.llm.generate(asked, each, use_tqdm=False)
+        return [
+            (
+                one.token_ids,
+                [at[n].logprob for at, n in zip(one.logprobs, one.token_ids, strict=True)],
+            )
+            for each in found
+            for one in sorted(each.outputs, key=lambda one: one.index)
+        ]
+
+
+@lru_cache(maxsize=1)
+def _build(model: str, **options: Any) -> Any:
+    """vLLM's `LLM`, one for all engines of a process: it has no weights but those that it is sent,
+    and it leaves much behind."""
+    from vllm import LLM  # pyright: ignore[reportMissingImports]
+
+    return LLM(
+        model,
+        hf_overrides=OWN_HEAD,
+        load_format="dummy",
+        skip_tokenizer_init=True,
+        distributed_executor_backend="uni",
+        **options,
+    )
+
+
+class Server:
+    """A `vllm serve` with its development endpoints, that reads weights from a folder of ours."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        self.folder = tempfile.TemporaryDirectory(prefix="ictcli-weights-")  # TMPDIR says where
+        self.model: str = self._ask("/v1/models")["data"][0]["id"]
+
+    def load(self, weights: dict[str, Tensor]) -> None:
+        path = Path(self.folder.name) / "model.safetensors"
+        partial = path.with_suffix(".partial")
+        stored = {tensor.data_ptr(): name for name, tensor in weights.items()}
+        apart = {  # safetensors refuses memory that two names share
+            name: tensor.contiguous() if stored[tensor.data_ptr()] == name else tensor.clone()
+            for name, tensor in weights.items()
+        }
+        save_file(apart, partial)
+        partial.replace(path)
+        from_files = {"overrides": {"load_config": {"load_format": "auto"}}}
+        self._ask("/collective_rpc", method="update_config", kwargs=from_files)
+        where = {"weights_path": self.folder.name}
+        self._ask("/collective_rpc", method="reload_weights", kwargs=where)
+        self._ask("/reset_prefix_cache", reset_running_requests=False)
+
+    def complete(
+        self, prompts: Sequence[Sequence[int]], options: dict[str, Any], seeds: Sequence[int]
+    ) -> Responses:
+        options = options | {"model": self.model, "return_token_ids": True}
+
+        def ask(prompt: Sequence[int], seed: int) -> list[Any]:
+            found: Any = self._ask("/v1/completions", prompt=list(prompt), seed=seed, **options)
+            return sorted(found["choices"], key=lambda choice: choice["index"])
+
+        with ThreadPoolExecutor(len(prompts)) as pool:
+            choices = [choice for each in pool.map(ask, prompts, seeds) for choice in each]
+        return [(one["token_ids"], one["logprobs"]["token_logprobs"]) for one in choices]
+
+    def _ask(self, path: str, **body: Any) -> Any:
+        """What it answers: to a GET without a body. RunFailedError where it does not."""
+        data = json.dumps(body).encode() if body else None
+        asked = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
+                return json.loads(answer.read() or b"null")
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", None) or error
+            raise RunFailedError(
+                f"The vLLM server {self.url} does not answer {path}: {reason}.",
+                "start it as docs/scale.md says, then ictcli resume",
+            ) from error

@@ -1,0 +1,329 @@
+"""Training whose rollouts vLLM samples, beside the engine's own: `python bench/vllm_runs.py`.
+
+    python bench/vllm_runs.py [--python PYTHON] [--folder FOLDER] [PART ...]
+
+Makes an environment with vLLM for CPUs, or takes one, and two models that compute what
+`builtin:chain` does with heads that vLLM has kernels for: 0.5 and 11 million parameters. Parts:
+`cost` (seconds of a step and sampler_gap, large model, all weights and LoRA), `resume` (killed and
+gone on with, to the same numbers?), `server` (vLLM's server killed in the middle, and back),
+`curve` (learning beside `own`, three seeds, small model).
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+SIZES = {
+    "small": {"hidden_size": 128, "layers": 4, "heads": 4, "head": 32, "intermediate_size": 256},
+    "large": {"hidden_size": 384, "layers": 7, "heads": 6, "head": 64, "intermediate_size": 1024},
+}
+COMMON = [
+    *("group=8", "eval.k=[1]", "engine.device=cpu", "checkpoint.every=2", "checkpoint.last=9"),
+    *("seed=0", "--backend", "torch"),
+]
+SMALL = [*COMMON, "method=grpo", "prompts=16", "steps=24", "lr=4e-4", "max_tokens=64"]
+SMALL += ["eval.problems=32", "eval.n=4", "checkpoint.every=24"]
+LARGE = [*COMMON, "prompts=4", "steps=4", "lr=1e-4", "max_tokens=48", "eval.problems=4", "eval.n=1"]
+LORA = ["adapter.kind=lora", "lr=1e-3"]
+
+
+def make_environment(folder: Path) -> str:
+    """As docs/scale.md does it."""
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    python = str(folder / "bin" / "python")
+    cpu = ["--extra-index-url", "https://download.pytorch.org/whl/cpu"]
+    bounds = ["-c", str(ROOT / "constraints-vllm.txt")]
+    pip = [python, "-m", "pip", "install", "-q", *cpu, *bounds, "-e", f"{ROOT}[torch,vllm]"]
+    subprocess.run(pip, check=True)
+    for_images = ["torchvision", "torchaudio", "torchcodec"]
+    subprocess.run([python, "-m", "pip", "uninstall", "-q", "-y", *for_images], check=True)
+    return python
+
+
+def make_model(folder: Path, size: str) -> Path:
+    """`builtin:chain` in a wider model that computes the same: its coordinates lie among others
+    that are 0, and what is new gives 0 until it is trained."""
+    import torch
+    from transformers import AutoTokenizer, GenerationConfig, Qwen2Config, Qwen2ForCausalLM
+
+    from ictcli.engine.models import BUILTIN
+
+    to, source = SIZES[size], BUILTIN["chain"]
+    narrow: Any = Qwen2ForCausalLM.from_pretrained(source)
+    old: Any = narrow.config
+    heads, groups, head = old.num_attention_heads, old.num_key_value_heads, to["head"]
+    before = old.hidden_size // heads
+    share = old.hidden_size / to["hidden_size"]  # of the coordinates that a norm averages over
+    theta = old.rope_parameters["rope_theta"] ** (head / before)  # the same first frequencies
+    changed = {
+        "hidden_size": to["hidden_size"],
+        "intermediate_size": to["intermediate_size"],
+        "num_hidden_layers": to["layers"],
+        "num_attention_heads": to["heads"],
+        "layer_types": None,
+        "rms_norm_eps": old.rms_norm_eps * share,
+        "rope_parameters": {"rope_type": "default", "rope_theta": theta},
+    }
+    torch.manual_seed(0)
+    wide: Any = Qwen2ForCausalLM(Qwen2Config(**{**old.to_dict(), **changed}))
+
+    half, pairs = torch.arange(before // 2), head // 2
+    in_head = torch.cat([half, pairs + half])
+    per, most = heads // groups, to["heads"] // groups
+    queries = torch.cat([(h // per * most + h % per) * head + in_head for h in range(heads)])
+    keys = torch.cat([h * head + in_head for h in range(groups)])
+    hidden, inner = torch.arange(old.hidden_size), torch.arange(old.intermediate_size)
+    rows = {"q_proj": queries, "k_proj": keys, "v_proj": keys, "gate_proj": inner, "up_proj": inner}
+    columns = {"o_proj": queries, "down_proj": inner}
+    state, known = wide.state_dict(), narrow.state_dict()
+    for name, value in state.items():
+        kind = name.split(".")[-2]
+        if kind in ("o_proj", "down_proj", "embed_tokens", "lm_head"):
+            value.zero_()
+        if name not in known:
+            continue
+        if "norm" in kind:
+            value[hidden] = known[name] * share**0.5
+        elif kind in ("embed_tokens", "lm_head"):
+            value[:, hidden] = known[name]
+        else:
+            into = rows.get(kind, hidden)
+            scale = (head / before) ** 0.5 if kind == "q_proj" else 1.0
+            for h in set((into // head).tolist()) if kind[0] in "qkv" else ():
+                value[h * head : (h + 1) * head] = 0
+            if value.ndim == 1:
+                value[into] = known[name] * scale
+            else:
+                value[into] = 0
+                value[into[:, None], columns.get(kind, hidden)[None]] = known[name] * scale
+    ids = torch.randint(2, old.vocab_size, (4, 60))
+    with torch.inference_mode():
+        gap = (narrow(ids).logits - wide(ids).logits).abs().max()
+    print(f"{size}: {wide.num_parameters():,} parameters, {gap:.1e} from builtin:chain", flush=True)
+    wide.generation_config = GenerationConfig.from_pretrained(source)
+    wide.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(source).save_pretrained(folder)
+    return folder
+
+
+def warm(model: Path, prompts: str) -> None:
+    """Have vLLM in this process, which forks then share. (Its weights come with every batch.)"""
+    from ictcli_torch.vllm import start as start_vllm
+
+    from ictcli.engine import build_engine
+    from ictcli.recipe.tables import EngineSettings
+    from ictcli.types import Sampling
+
+    settings = EngineSettings(backend="torch", device="cpu", sampler="vllm", threads=1)
+    engine: Any = build_engine(str(model), settings)
+    count = int(prompts.removeprefix("prompts="))
+    start_vllm(engine, [[2] * 24] * count, 8, Sampling(48, sampler="vllm"))
+
+
+def start(where: Path, *arguments: str) -> int:
+    """`ictcli ARGUMENTS` in a fork of this process, which has the libraries; what it says is in
+    said.txt."""
+    where.mkdir(parents=True, exist_ok=True)
+    pid = os.fork()
+    if pid:
+        return pid
+    os.chdir(where)
+    said = os.open("said.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(said, 1)
+    os.dup2(said, 2)
+    from ictcli.__main__ import main as ictcli
+
+    sys.argv = ["ictcli", *arguments]
+    try:
+        ictcli()
+    except SystemExit as end:
+        sys.stdout.flush()
+        os._exit(int(end.code or 0))
+    finally:
+        os._exit(9)
+
+
+def run(where: Path, *arguments: str) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(start(where, *arguments), 0)[1])
+
+
+def train(where: Path, model: Path, sampler: str, *more: str) -> dict[str, Any]:
+    """What it wrote: the metrics and timings of its steps, its summary."""
+    engine = ["engine.sampler=" + sampler, f"model={model}", *more]
+    if (code := run(where, "train", "chain", "-q", "--run", "run", *engine)) != 0:
+        sys.exit(f"{where} ended with {code}: {(where / 'said.txt').read_text()[-2000:]}")
+    return read(where / "run")
+
+
+def read(folder: Path) -> dict[str, Any]:
+    def lines(name: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (folder / name).read_text().splitlines()]
+
+    summary = folder / "summary.json"
+    return {
+        "metrics": lines("metrics.jsonl"),
+        "timings": lines("timings.jsonl"),
+        "summary": json.loads(summary.read_text()) if summary.exists() else {},
+    }
+
+
+def rewards(found: dict[str, Any]) -> str:
+    return " ".join(f"{step['reward']:.4f}" for step in found["metrics"])
+
+
+def curve(folder: Path) -> None:
+    model = make_model(folder / "small", "small")
+    warm(model, "prompts=16")
+    for seed in (0, 1, 2):
+        for sampler in ("own", "vllm"):
+            found = train(folder / f"{sampler}-{seed}", model, sampler, *SMALL, f"seed={seed}")
+            steps, summary = found["metrics"], found["summary"]
+            learnt = [mean(m["reward"] for m in steps[n : n + 6]) for n in range(0, 24, 6)]
+            after, gap = summary["after"]["pass@1"], max(m.get("sampler_gap") or 0 for m in steps)
+            print(
+                f"seed {seed} {sampler:4} rewards {' '.join(f'{r:.3f}' for r in learnt)}, pass@1 "
+                f"{summary['before']['pass@1']['value']:.3f} to {after['value']:.3f} "
+                f"[{after['low']:.3f}, {after['high']:.3f}], sampler_gap {gap:.1e}",
+                flush=True,
+            )
+
+
+def cost(folder: Path) -> None:
+    model = make_model(folder.parent / "large", "large")
+    warm(model, "prompts=4")
+    for name, more in (("full", []), ("lora", LORA)):
+        for sampler in ("own", "vllm"):
+            found = train(folder / f"{name}-{sampler}", model, sampler, *LARGE, *more)
+            timings = found["timings"][1:]  # vLLM is loaded in the first
+            gap = max(m.get("sampler_gap") or 0 for m in found["metrics"])
+            cpu = [median(t[key] for t in timings) for key in ("sample_cpu_s", "update_cpu_s")]
+            wall = [median(t[key] for t in timings) for key in ("sample_s", "update_s")]
+            print(
+                f"{name} {sampler:4} CPU seconds a step: sampling {cpu[0]:.1f}, update "
+                f"{cpu[1]:.1f} (wall {wall[0]:.1f}, {wall[1]:.1f}); sampler_gap {gap:.1e}; rewards "
+                f"{rewards(found)}",
+                flush=True,
+            )
+
+
+def resume(folder: Path) -> None:
+    """A run, and one that is killed with SIGKILL after its second step and resumed."""
+    model = make_model(folder.parent / "large", "large")
+    warm(model, "prompts=4")
+    train(folder / "whole", model, "vllm", *LARGE)
+    place, options = folder / "killed", [*LARGE, "engine.sampler=vllm", f"model={model}"]
+    pid = start(place, "train", "chain", "-q", "--run", "run", *options)
+    kill_at(place / "run" / "checkpoints" / "step-000002", pid)
+    code = run(place, "resume", "run", "-q")
+    one, other = (read(folder / name / "run")["metrics"] for name in ("whole", "killed"))
+    same = [a == b for a, b in zip(one, other, strict=True)]
+    last = "run/checkpoints/step-000004/weights.safetensors"
+    bits = (folder / "whole" / last).read_bytes() == (place / last).read_bytes()
+    print(
+        f"killed at step 2, resume exit {code}: {sum(same)} of {len(same)} steps have the numbers "
+        f"of the whole run, and the last weights its bits: {bits}",
+        flush=True,
+    )
+
+
+def kill_at(path: Path, pid: int, patience: float = 1200) -> None:
+    """SIGKILL a process, and its group if it leads one, once a path is there."""
+    until = time.monotonic() + patience
+    while not path.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    (os.killpg if os.getpgid(pid) == pid else os.kill)(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def serve(model: Path, port: int, log: Path) -> subprocess.Popen[bytes]:
+    """vLLM's server, once it answers. (`vllm serve` of the wheel for CPUs does not start: it asks
+    for the version of a package `vllm`.)"""
+    module = "vllm.entrypoints.openai.api_server"
+    program = [sys.executable, "-m", module, "--model", str(model)]
+    options = [
+        *("--port", str(port), "--load-format", "dummy", "--logprobs-mode", "processed_logprobs"),
+        *("--hf-overrides", json.dumps({"tie_word_embeddings": False}), "--enforce-eager"),
+        *("--dtype", "float32", "--kv-cache-memory-bytes", str(1 << 28)),
+    ]
+    env = os.environ | {"VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+    with log.open("ab") as said:
+        server = subprocess.Popen(
+            [*program, *options], env=env, stdout=said, stderr=said, start_new_session=True
+        )
+    while server.poll() is None:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=60).close()
+            return server
+        except OSError:
+            time.sleep(1)
+    sys.exit(f"vllm serve ended with {server.returncode}: {log.read_text()[-2000:]}")
+
+
+def server(folder: Path) -> None:
+    """Killed after the second step, and back for `resume`."""
+    model, port = make_model(folder.parent / "large", "large"), free_port()
+    options = [f"engine.vllm_server=http://127.0.0.1:{port}", *LARGE, "engine.sampler=vllm"]
+    serving = serve(model, port, folder / "serve.txt")
+    place = folder / "run"
+    pid = start(place, "train", "chain", "-q", "--run", "run", *options, f"model={model}")
+    kill_at(place / "run" / "checkpoints" / "step-000002", serving.pid)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    print(f"server killed: exit {code}, {(place / 'said.txt').read_text()[-400:]}", flush=True)
+    serving = serve(model, port, folder / "serve.txt")
+    code = run(place, "resume", "run", "-q")
+    found = read(place / "run")
+    gaps = [m["sampler_gap"] for m in found["metrics"]]
+    print(f"server back: resume exit {code}, steps {len(gaps)}, sampler_gap {max(gaps):.1e}")
+    os.killpg(serving.pid, signal.SIGTERM)
+    serving.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+PARTS = {"cost": cost, "resume": resume, "server": server, "curve": curve}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="PART")
+    parser.add_argument("--python", help="of an environment that has vLLM")
+    parser.add_argument("--folder", type=Path, default=Path("/tmp/ictcli-vllm"))
+    options = parser.parse_args()
+    folder: Path = options.folder.resolve()
+    python = options.python or make_environment(folder / "env")
+    if Path(sys.executable) != Path(python):
+        os.environ |= {"OMP_NUM_THREADS": "1", "TORCHDYNAMO_DISABLE": "1", "HF_HUB_OFFLINE": "1"}
+        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+        arguments = ["--python", python, "--folder", str(folder), *options.parts]
+        os.execv(python, [python, __file__, *arguments])
+    if options.parts != ["server"]:  # what forks need, read once
+        import peft  # noqa: F401
+        import vllm  # noqa: F401  # pyright: ignore[reportMissingImports]
+
+    for name in options.parts or PARTS:
+        place = folder / name
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        print(f"{name}:", flush=True)
+        PARTS[name](place)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""Rollouts that vLLM samples. Its interface is played by transformers, and by itself where it is
+installed."""
+
+import contextlib
+import json
+import sys
+import threading
+from collections.abc import Generator
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from ictcli_torch import vllm as sampler
+from safetensors.torch import load_file
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from ictcli.engine.update import Update
+from ictcli.errors import EngineMissingError, RunFailedError, UserError
+from ictcli.planning.preflight import recipe_notes
+from ictcli.recipe import load_recipe
+from ictcli.recipe.tables import AdapterSettings, OptimizerSettings
+from ictcli.types import LOGP, Rollouts, Sampling
+
+from .conftest import PROMPTS, build, make_torch
+from .training import PLAIN, SMOOTH, advantages, sparse_weights
+
+INSTALLED = find_spec("vllm") is not None
+HOT = Sampling(10, temperature=0.7, stop_ids=(17,), sampler="vllm")
+WANTED = ("entropy", "prob", "uniqueness")
+
+
+class Player:
+    """vLLM's `LLM` as far as it is used: a plain model that draws token by token."""
+
+    def __init__(self, model: str, **options: Any) -> None:
+        assert options["load_format"] == "dummy" and options["skip_tokenizer_init"]
+        config = AutoConfig.from_pretrained(model, **options["hf_overrides"])
+        self.model: Any = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+
+    def collective_rpc(self, method: str, kwargs: dict[str, Any]) -> None:
+        assert method == "reload_weights"
+        self.model.load_state_dict(dict(kwargs["weights_iterator"]), strict=True)
+
+    def reset_prefix_cache(self) -> bool:
+        return True
+
+    def generate(self, prompts: Any, params: Any, *, use_tqdm: bool) -> list[Any]:
+        asked = zip(prompts, params, strict=True)
+        return [
+            SimpleNamespace(outputs=[self.row(g, one["prompt_token_ids"], p) for g in range(p.n)])
+            for one, p in asked
+        ]
+
+    @torch.inference_mode()
+    def row(self, index: int, prompt: list[int], p: Any) -> Any:
+        draws, ids, logprobs = torch.Generator().manual_seed(p.seed + index), list(prompt), []
+        assert p.ignore_eos and p.logprobs == 0 and not p.top_k and p.top_p == 1
+        while len(ids) < len(prompt) + p.max_tokens:
+            logp = (self.model(torch.tensor([ids])).logits[0, -1] / p.temperature).log_softmax(-1)
+            ids.append(int(torch.multinomial(logp.exp(), 1, generator=draws)))
+            logprobs.append({ids[-1]: SimpleNamespace(logprob=float(logp[ids[-1]]))})
+            if ids[-1] in p.stop_token_ids:
+                break
+        return SimpleNamespace(index=index, token_ids=ids[len(prompt) :], logprobs=logprobs)
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """`import vllm` gives the player."""
+    module: Any = ModuleType("vllm")
+    module.LLM, module.SamplingParams = Player, SimpleNamespace
+    monkeypatch.setitem(sys.modules, "vllm", module)
+    for name in (*sampler.ENVIRONMENT, "VLLM_ENABLE_V1_MULTIPROCESSING", "TORCHDYNAMO_DISABLE"):
+        monkeypatch.setenv(name, "")
+    sampler._build.cache_clear()
+    yield
+    sampler._build.cache_clear()
+
+
+@contextlib.contextmanager
+def served(model: Path) -> Generator[str]:
+    """The player behind the endpoints of `vllm serve`, with its address."""
+    player = Player(
+        str(model), load_format="dummy", skip_tokenizer_init=True, hf_overrides=sampler.OWN_HEAD
+    )
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.say({"data": [{"id": "it"}]})
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if body.get("method") == "reload_weights":
+                (file,) = Path(body["kwargs"]["weights_path"]).glob("*.safetensors")
+                player.model.load_state_dict(load_file(file), strict=True)
+            if self.path != "/v1/completions":
+                return self.say({})
+            assert body["model"] == "it" and body["return_token_ids"]
+            rows = [
+                player.row(g, body["prompt"], SimpleNamespace(**body)) for g in range(body["n"])
+            ]
+            choices = [
+                {
+                    "index": row.index,
+                    "token_ids": row.token_ids,
+                    "logprobs": {
+                        "token_logprobs": [
+                            next(iter(each.values())).logprob for each in row.logprobs
+                        ]
+                    },
+                }
+                for row in reversed(rows)
+            ]
+            return self.say({"choices": choices})
+
+        def say(self, answer: Any) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(answer).encode())
+
+        def log_message(self, format: str, *args: Any) -> None: ...  # noqa: A002
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=partial(server.serve_forever, 0.01), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def check(engine: Any, rollouts: Rollouts, most: float = 1e-4) -> None:
+    """log pi and statistics are those of the model as it is now; ends are where stop tokens are."""
+    exact = engine.score(rollouts, (*WANTED, LOGP), HOT.temperature)
+    np.testing.assert_allclose(
+        rollouts.logp, np.where(rollouts.valid, exact.pop(LOGP), 0), atol=most
+    )
+    for name, values in exact.items():
+        np.testing.assert_allclose(rollouts.stats[name], values, atol=1e-6)
+    ends = rollouts.tokens[np.arange(len(rollouts)), rollouts.lengths - 1]
+    assert (rollouts.finished == (ends == 17)).all()
+    assert (rollouts.tokens[~rollouts.valid] == 0).all()
+
+
+def same(one: Rollouts, other: Rollouts) -> bool:
+    return all(
+        np.array_equal(getattr(one, name), getattr(other, name))
+        for name in ("tokens", "lengths", "finished", "logp")
+    )
+
+
+@pytest.mark.parametrize("adapted", [False, True])
+def test_what_vllm_samples_is_the_model_that_is_trained(
+    tiny_model: Path, played: None, adapted: bool
+) -> None:
+    """After updates as well, adapters merged; a prompt's rows are the same beside any others."""
+    adapter = AdapterSettings(kind="lora", rank=4) if adapted else None
+    engine = build("torch", tiny_model, SMOOTH, adapter=adapter)
+    for _ in range(2):
+        rollouts = engine.generate(PROMPTS, 3, HOT, seed=3, wanted=WANTED)
+        assert rollouts.prompts == PROMPTS and len({*map(bytes, rollouts.tokens[:3])}) > 1
+        check(engine, rollouts)
+        first = engine.generate(PROMPTS[:1], 3, HOT, seed=3, wanted=WANTED)
+        assert same(first, rollouts.groups(0, 1))
+        update = Update(rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN)
+        assert engine.update(update, 0.05).stepped
+
+
+def test_a_server_samples_as_the_process_does(tiny_model: Path, played: None) -> None:
+    inside = make_torch(tiny_model).generate(PROMPTS, 3, HOT, seed=3, wanted=WANTED)
+    with served(tiny_model) as url:
+        engine = make_torch(tiny_model, vllm_server=url)
+        rollouts = engine.generate(PROMPTS, 3, HOT, seed=3, wanted=WANTED)
+        check(engine, rollouts)
+        assert same(inside, rollouts)
+    with pytest.raises(RunFailedError, match="does not answer") as gone:
+        engine.generate(PROMPTS, 3, HOT, seed=3)
+    assert "ictcli resume" in gone.value.hint
+
+
+def test_weights_that_did_not_arrive_end_the_run(
+    tiny_model: Path, played: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Player, "collective_rpc", lambda *args, **kwargs: None)
+    with pytest.raises(RunFailedError, match="does not sample what is trained"):
+        make_torch(tiny_model).generate(PROMPTS, 3, HOT, seed=3)
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        (["engine.backend=mlx"], "samples for the torch engine"),
+        (["engine.load_in_4bit=true"], "samples for the torch engine"),
+        (["temperature=0.6", "sampling.top_p=0.9"], "before a cut"),
+        (["engine.vllm_server=localhost:8000"], "no address"),
+        (["engine.sampler=own", "engine.vllm_server=http://a:1"], "sampler=vllm alone"),
+    ],
+)
+def test_what_vllm_cannot_do_is_refused(where: list[str], says: str) -> None:
+    settings = ["engine.sampler=vllm", "engine.backend=torch", "engine.device=cpu", *where]
+    with pytest.raises(UserError, match=says):
+        recipe_notes(load_recipe("chain", settings))
+
+
+@pytest.mark.skipif(INSTALLED, reason="vLLM is installed")
+def test_a_missing_vllm_is_one_sentence(tiny_model: Path) -> None:
+    recipe = load_recipe("chain", ["engine.sampler=vllm", "engine.backend=torch"])
+    with pytest.raises(EngineMissingError, match="not installed") as missing:
+        recipe_notes(recipe)
+    assert "[vllm]" in missing.value.hint
+
+
+@pytest.mark.skipif(not INSTALLED, reason="vLLM is not installed")
+def test_vllm_itself_samples_the_model(tmp_path: Path) -> None:
+    from harness import make_model
+
+    size: dict[str, Any] = {"hidden": 128, "layers": 2, "heads": 4, "intermediate": 128}
+    make_model(tmp_path, "torch", vocabulary=64, initializer_range=0.2, **size)
+    engine = make_torch(tmp_path, OptimizerSettings())
+    rollouts = engine.generate(PROMPTS, 3, HOT, seed=3, wanted=WANTED)
+    check(engine, rollouts)
+    update = Update(rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN)
+    assert engine.update(update, 0.05).stepped
+    check(engine, engine.generate(PROMPTS, 3, HOT, seed=3, wanted=WANTED))
