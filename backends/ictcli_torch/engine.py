@@ -3,7 +3,7 @@
 import contextlib
 import copy
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,8 @@ SMALL_PARAMETERS = 5_000_000
 class TorchEngine(EngineCore):
     """A Hugging Face causal LM with AdamW. See `ictcli.engine.Engine` for what each verb does."""
 
-    read_arrays = staticmethod(read_arrays)
+    in_parts = False
+    """Whether each process reads its part of the weights alone, where their files allow it."""
 
     def __init__(
         self,
@@ -55,6 +56,7 @@ class TorchEngine(EngineCore):
             settings,
             self.device,
             trains_weights=optimizer is not None and adapters is None,
+            meta=self.in_parts and not (adapters and adapters.kind == "dora"),
         )
         small = sum(p.numel() for p in self.model.parameters()) < SMALL_PARAMETERS
         if settings.gradient_checkpointing and not small:
@@ -64,7 +66,7 @@ class TorchEngine(EngineCore):
         config = text_config(self.model)
         self.lengths = read_lengths(config.to_dict(), settings.context)
         with loading(self.source.path, "mlx"):
-            hold_frequencies(self.model, self.lengths.context)
+            hold_frequencies(self.model, self.lengths.context, self.device)
         self.vocabulary = int(config.vocab_size)
         self.stop_ids = stop_ids(self.tokenizer, self.model.generation_config.eos_token_id)
         self.mixes_lengths = takes_positions(self.model)
@@ -75,7 +77,10 @@ class TorchEngine(EngineCore):
         if self.optimizer and self.frozen and not settings.gradient_checkpointing:
             self.pack()
         self.compiled = (
-            self.device.type == "cuda" and settings.compile != "off" and has_fixed_step(self.model)
+            self.device.type == "cuda"
+            and settings.compile != "off"
+            and settings.shard != "blocks"
+            and has_fixed_step(self.model)
         )
         plain = DenseDecoder if is_dense(self.model) else GrowingDecoder
         decoder = FixedDecoder if self.compiled else plain
@@ -151,6 +156,9 @@ class TorchEngine(EngineCore):
             return {name: p.data for name, p in self.model.named_parameters() if p.requires_grad}
         return _once(self.model.state_dict())
 
+    def read_arrays(self, path: Path) -> Mapping[str, Any]:
+        return read_arrays(path)
+
     def write_arrays(self, path: Path, arrays: dict[str, torch.Tensor], **about: str) -> None:
         save_file(arrays, path, metadata=about or None)
 
@@ -158,13 +166,17 @@ class TorchEngine(EngineCore):
         self.model.load_state_dict(weights, strict=False)  # tied weights are stored once
         self.optimizer.load(state, weights)
 
-    def export(self, folder: Path, *, packed: bool = False) -> None:
+    def write_model(self, folder: Path) -> None:
+        """The model and its settings, as transformers writes them."""
         with contextlib.ExitStack() as stack:
             if self.adapted is not None or self.settings.load_in_4bit:
                 from . import merged
 
                 stack.enter_context(merged.merged(self.model))
             self.model.save_pretrained(folder)
+
+    def export(self, folder: Path, *, packed: bool = False) -> None:
+        self.write_model(folder)
         self.tokenizer.save_pretrained(folder)
         name_end_token(folder)
         path = folder / "config.json"
