@@ -4,7 +4,8 @@ never stopped.
     python bench/kills.py --backend torch --kills 50 update.epochs=2 checkpoint.every=2
 
 SIGKILL, so that nothing can be tidied up, to `ictcli train` and `ictcli resume` as a shell starts
-them: while one starts, evaluates, steps, saves or writes the final model. At the end metrics.jsonl,
+them: while one starts, evaluates, steps, saves or writes the final model. With `--ranks 2` to any
+process of a torchrun of so many, which nobody resumes: its restarts do. At the end metrics.jsonl,
 rollouts, samples, checkpoints and the final weights must be the other run's, byte by byte. Prints
 one line a kill and a table; exits with 1 where a byte differs.
 """
@@ -20,6 +21,8 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+import psutil
 
 from ictcli.runs import Run
 
@@ -50,6 +53,12 @@ class Runs:
                 stderr=log,
             )
 
+    def kill(self, process: subprocess.Popen[bytes]) -> str:
+        """Kill it; says what."""
+        process.kill()
+        process.wait()
+        return ""
+
     def end(self, process: subprocess.Popen[bytes], name: str = "killed") -> None:
         """Wait for a process that should succeed; exits with its log's end where it does not."""
         if process.wait():
@@ -62,6 +71,36 @@ class Runs:
     def saved(self) -> int:
         names = [path.name for path in (self.folder / "checkpoints").glob("step-*")]
         return max((int(name.removeprefix("step-")) for name in names), default=0)
+
+
+class RankedRuns(Runs):
+    """The command in several processes, by a torchrun that starts them again when it loses one."""
+
+    def __init__(self, base: Path, args: list[str], ranks: int, chance: random.Random) -> None:
+        super().__init__(base, args)
+        self.ranks, self.chance = ranks, chance
+        self.started: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str = "killed") -> subprocess.Popen[bytes]:
+        if name not in self.started:
+            launcher = ["torchrun", "--max-restarts=999", f"--nproc-per-node={self.ranks}"]
+            command = ["-m", "ictcli", "--", "train", "chain", *self.args, "--run", name, "--json"]
+            with (self.base / f"{name}.log").open("ab") as log:
+                self.started[name] = subprocess.Popen(
+                    [*launcher, f"--master-port={29600 + len(self.started)}", *command],
+                    cwd=self.base,
+                    stdout=subprocess.DEVNULL,
+                    stderr=log,
+                )
+        return self.started[name]
+
+    def kill(self, process: subprocess.Popen[bytes]) -> str:
+        while len(ranks := psutil.Process(process.pid).children()) < self.ranks:
+            time.sleep(0.01)
+        lost = self.chance.randrange(self.ranks)
+        sorted(ranks, key=lambda rank: int(rank.environ()["RANK"]))[lost].kill()
+        psutil.wait_procs(ranks)
+        return f"rank {lost}"
 
 
 def wait(process: subprocess.Popen[bytes], true: Callable[[], bool], longer: float = 0.0) -> bool:
@@ -133,17 +172,22 @@ def main() -> None:
     parser.add_argument("--backend", default="torch")
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument("--ranks", type=int, default=0, help="processes of a torchrun")
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
     options = parser.parse_args()
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     settings = [*SMALL, f"engine.backend={options.backend}", *options.overrides]
     with tempfile.TemporaryDirectory(prefix="kills-") as name:
-        same = soak(Runs(Path(name), settings), options.kills, options.seed)
+        chance = random.Random(options.seed)
+        runs = Runs(Path(name), settings)
+        if options.ranks:
+            runs = RankedRuns(Path(name), settings, options.ranks, chance)
+        same = soak(runs, options.kills, options.seed, chance)
     sys.exit(0 if same else 1)
 
 
-def soak(runs: Runs, kills: int, seed: int) -> bool:
-    begun, chance = time.monotonic(), random.Random(seed)
+def soak(runs: Runs, kills: int, seed: int, chance: random.Random) -> bool:
+    begun = time.monotonic()
     process = runs.start("whole")
     wait(process, lambda: (runs.base / "whole" / "eval").exists())
     startup = time.monotonic() - begun
@@ -164,12 +208,12 @@ def soak(runs: Runs, kills: int, seed: int) -> bool:
             if kind == "finishing":  # quicker than the eye: an export of adapters takes no time
                 break
             sys.exit(f"the run ended after {counts.total()} kills: more steps are needed")
-        process.kill()
-        process.wait()
+        what = runs.kill(process)
         counts[kind] += 1
         lost.append(runs.steps() - runs.saved())
         print(
-            f"{counts.total():3} {kind:10} at step {runs.steps()}, saved {runs.saved()}", flush=True
+            f"{counts.total():3} {kind:10} {what} at step {runs.steps()}, saved {runs.saved()}",
+            flush=True,
         )
     runs.end(runs.start())
     whole, killed = result(runs.base / "whole"), result(runs.folder)

@@ -73,7 +73,7 @@ def whole(tensors: Sequence[Tensor], kind: torch.dtype | None = None) -> list[Te
         part = local(tensor)
         place[: part.numel()] = part.flatten()
     every = own.new_empty(size * len(own))
-    dist.all_gather_into_tensor(every, own)
+    dist.all_gather_single(every, own)
     found = [
         part.reshape(size * n, *tensor.shape[1:])[: len(tensor)]
         for part, n, tensor in zip(every.view(size, -1).split(sizes, 1), rows, spread, strict=True)
