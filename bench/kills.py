@@ -5,9 +5,9 @@ never stopped.
 
 SIGKILL, so that nothing can be tidied up, to `ictcli train` and `ictcli resume` as a shell starts
 them: while one starts, evaluates, steps, saves or writes the final model. With `--ranks 2` to any
-process of a torchrun of so many, which nobody resumes: its restarts do. At the end metrics.jsonl,
-rollouts, samples, checkpoints and the final weights must be the other run's, byte by byte. Prints
-one line a kill and a table; exits with 1 where a byte differs.
+process of a launch of so many, which nobody resumes: torchrun's restarts do. At the end
+metrics.jsonl, rollouts, samples, checkpoints and the final weights must be the other run's, byte by
+byte. Prints one line a kill and a table; exits with 1 where a byte differs.
 """
 
 import argparse
@@ -74,7 +74,7 @@ class Runs:
 
 
 class RankedRuns(Runs):
-    """The command in several processes, by a torchrun that starts them again when it loses one."""
+    """The command in several processes, which torch's launcher starts again when it loses one."""
 
     def __init__(self, base: Path, args: list[str], ranks: int, chance: random.Random) -> None:
         super().__init__(base, args)
@@ -83,11 +83,10 @@ class RankedRuns(Runs):
 
     def start(self, name: str = "killed") -> subprocess.Popen[bytes]:
         if name not in self.started:
-            launcher = ["torchrun", "--max-restarts=999", f"--nproc-per-node={self.ranks}"]
-            command = ["-m", "ictcli", "--", "train", "chain", *self.args, "--run", name, "--json"]
+            command = ["train", "chain", *self.args, "--run", name, "--json"]
             with (self.base / f"{name}.log").open("ab") as log:
                 self.started[name] = subprocess.Popen(
-                    [*launcher, f"--master-port={29600 + len(self.started)}", *command],
+                    [sys.executable, __file__, "--launch", str(self.ranks), "--", *command],
                     cwd=self.base,
                     stdout=subprocess.DEVNULL,
                     stderr=log,
@@ -98,9 +97,42 @@ class RankedRuns(Runs):
         while len(ranks := psutil.Process(process.pid).children()) < self.ranks:
             time.sleep(0.01)
         lost = self.chance.randrange(self.ranks)
-        sorted(ranks, key=lambda rank: int(rank.environ()["RANK"]))[lost].kill()
+        sorted(ranks, key=lambda rank: rank.pid)[lost].kill()
         psutil.wait_procs(ranks)
         return f"rank {lost}"
+
+
+def launch(ranks: int, command: list[str]) -> None:
+    """`torchrun --max-restarts 999`, but that a process is a fork of this one, which has loaded
+    torch: that takes longer than all else here."""
+    import ictcli_torch.shard  # noqa: F401
+    import transformers.models.qwen2.modeling_qwen2  # noqa: F401
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    import ictcli.cli.train
+    import ictcli.train.launch  # noqa: F401
+
+    config = LaunchConfig(
+        *(1, 1, ranks),
+        run_id="kills",
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        start_method="fork",
+        max_restarts=999,
+        monitor_interval=0.1,
+    )
+    elastic_launch(config, become)(*command)
+
+
+def become(*command: str) -> None:
+    from ictcli.__main__ import main
+
+    sys.argv = ["ictcli", *command]
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            raise
 
 
 def wait(process: subprocess.Popen[bytes], true: Callable[[], bool], longer: float = 0.0) -> bool:
@@ -172,9 +204,13 @@ def main() -> None:
     parser.add_argument("--backend", default="torch")
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    parser.add_argument("--ranks", type=int, default=0, help="processes of a torchrun")
+    parser.add_argument("--ranks", type=int, default=0, help="processes of a launch")
+    parser.add_argument("--launch", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
     options = parser.parse_args()
+    if options.launch:
+        launch(options.launch, options.overrides)
+        return
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     settings = [*SMALL, f"engine.backend={options.backend}", *options.overrides]
     with tempfile.TemporaryDirectory(prefix="kills-") as name:

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import split_torch_state_dict_into_shards
 from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
+
+from ictcli.files import write_json
 
 KINDS = {
     torch.float32: "F32",
@@ -93,3 +96,23 @@ def write_each(
             array = value(name)
             if file:
                 file.write(array.cpu().contiguous().view(-1).view(torch.uint8).numpy())
+
+
+FILE, INDEX = "5GB", "model.safetensors.index.json"
+"""How much a file of a model holds at most, and what names the files."""
+
+
+def write_files(
+    folder: Path | None, like: Mapping[str, Tensor], value: Callable[[str], Tensor]
+) -> None:
+    """`write_each` of a model's weights, in Hugging Face's layout."""
+    split = split_torch_state_dict_into_shards(
+        dict(like), filename_pattern="model{suffix}.safetensors", max_shard_size=FILE
+    )
+    for file, names in split.filename_to_tensors.items():
+        some = {name: like[name] for name in names}
+        write_each(folder and folder / file, some, value, format="pt")
+    if folder and split.is_sharded:
+        write_json(
+            folder / INDEX, {"metadata": split.metadata, "weight_map": split.tensor_to_filename}
+        )

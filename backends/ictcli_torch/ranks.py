@@ -91,6 +91,7 @@ class TorchCommunicator(Communicator):
         for some in _buckets(tensors):
             flat = torch.cat([tensor.flatten() for tensor in some])
             dist.all_reduce(flat)
+            self.count(flat.nbytes)
             parts = flat.split([tensor.numel() for tensor in some])
             for tensor, part in zip(some, parts, strict=True):
                 tensor.copy_(part.view_as(tensor))

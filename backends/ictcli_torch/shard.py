@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from huggingface_hub import split_torch_state_dict_into_shards
 from torch import Tensor, nn
 
 from ictcli.algorithm.objective import SEQUENCE
@@ -23,12 +22,11 @@ from ictcli.engine.distributed import by_all
 from ictcli.engine.packing import MicroBatch
 from ictcli.engine.update import Update, UpdateStats
 from ictcli.errors import RunFailedError
-from ictcli.files import write_json
 from ictcli.recipe.tables import OptimizerSettings
 from ictcli.types import BoolArray, FloatArray, Rollouts
 
 from .device import ran_out
-from .files import open_arrays, part, write_each
+from .files import open_arrays, part, write_each, write_files
 from .meta import Places, read_parts
 from .model import blocks
 from .optimizer import Optimizer
@@ -39,8 +37,6 @@ from .update import Passes
 
 Weights = list[tuple[str, nn.Parameter]]
 """Some of those of the module that samples, with their names."""
-FILE, INDEX = "5GB", "model.safetensors.index.json"
-"""How much an exported file holds at most, and what names the files."""
 
 
 class ShardedPasses(Passes):
@@ -183,20 +179,8 @@ class ShardedEngine(DataParallelEngine):
             n: torch.empty(x.shape, dtype=kinds.get(n, x.dtype), device="meta")
             for n, x in held.items()
         }
-        split = split_torch_state_dict_into_shards(
-            like, filename_pattern="model{suffix}.safetensors", max_shard_size=FILE
-        )
-
-        def put_together(name: str) -> Tensor:
-            return whole([held[name]], like[name].dtype)[0]
-
         where = Path(folder) if self.ranks.rank == 0 else None
-        for file, names in split.filename_to_tensors.items():
-            some = {name: like[name] for name in names}
-            write_each(where and where / file, some, put_together, format="pt")
-        if where and split.is_sharded:
-            index = {"metadata": split.metadata, "weight_map": split.tensor_to_filename}
-            write_json(where / INDEX, index)
+        write_files(where, like, lambda name: whole([held[name]], like[name].dtype)[0])
 
     @by_all
     def keep_reference(self) -> None:

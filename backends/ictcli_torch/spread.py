@@ -13,6 +13,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from ictcli.engine.communicator import Communicator
+
 from .files import Stored
 from .model import blocks
 
@@ -37,10 +39,11 @@ def shard(model: Any, own: set[nn.Parameter], device: torch.device, computes: to
         how["mp_policy"] = MixedPrecisionPolicy(
             param_dtype=computes, reduce_dtype=torch.float32, cast_forward_inputs=False
         )
-    for block in blocks(model):
-        fully_shard(block, **how)
     root = Root(model)
-    fully_shard(root, **how)
+    for module in (*blocks(model), root):
+        spread: Any = fully_shard(module, **how)
+        spread.set_custom_all_gather(Counted(dist.all_gather_single))
+        spread.set_custom_reduce_scatter(Counted(dist.reduce_scatter_single))
     return root._apply(
         lambda x: torch.empty_like(x, device=device) if x.device.type == "meta" else x
     )
@@ -74,6 +77,7 @@ def whole(tensors: Sequence[Tensor], kind: torch.dtype | None = None) -> list[Te
         place[: part.numel()] = part.flatten()
     every = own.new_empty(size * len(own))
     dist.all_gather_single(every, own)
+    Communicator.count(every.nbytes)
     found = [
         part.reshape(size * n, *tensor.shape[1:])[: len(tensor)]
         for part, n, tensor in zip(every.view(size, -1).split(sizes, 1), rows, spread, strict=True)
@@ -92,10 +96,25 @@ def scattered(value: Tensor | Stored | None, like: Tensor) -> Tensor:
     held = torch.empty(like.shape, dtype=like.dtype, device=like.device)
     if value is not None:
         held.copy_(value.read() if isinstance(value, Stored) else value)
+    Communicator.count(held.nbytes)
     if isinstance(like, DTensor):
         return distribute_tensor(held, like.device_mesh, like.placements)
     dist.broadcast(held, 0)
     return held
+
+
+class Counted:
+    """A way to send of FSDP's, counted."""
+
+    def __init__(self, send: Callable[..., Any]) -> None:
+        self.send = send
+
+    def allocate(self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device) -> Tensor:
+        return torch.empty(*size, dtype=dtype, device=device)
+
+    def __call__(self, output_tensor: Tensor, input_tensor: Tensor, **how: Any) -> Any:
+        Communicator.count(max(output_tensor.nbytes, input_tensor.nbytes))
+        return self.send(output_tensor, input_tensor, **how)
 
 
 class BlockByBlock:
@@ -151,4 +170,5 @@ class BlockByBlock:
         """Whether a process begins a pass."""
         asked = torch.tensor([begins], dtype=torch.int32)
         dist.all_reduce(asked)
+        Communicator.count(asked.nbytes)
         return bool(asked)

@@ -35,14 +35,20 @@ class Runs:
     def __init__(self, ictcli: Processes, overrides: tuple[str, ...], base: Path) -> None:
         self.ictcli, self.overrides, self.base = ictcli, overrides, base
 
-    def start(self, name: str, largest_file: int = 0) -> Running:
-        more = ("--run", name)
+    def start(
+        self, name: str, largest_file: int = 0, *, steps: int = STEPS, restarts: int = 0
+    ) -> Running:
         return self.ictcli.start(
-            *("train", "chain", *self.overrides, f"steps={STEPS}", "checkpoint.every=3"),
-            *more,
+            *("train", "chain", *self.overrides, f"steps={steps}", "checkpoint.every=3"),
+            *(("--run", name) if name else ()),
             folder=self.base,
             largest_file=largest_file,
+            TORCHELASTIC_RESTART_COUNT=str(restarts),
         )
+
+    def restart(self, name: str) -> Running:
+        """As torchrun does where it loses a process."""
+        return self.start(name, restarts=1)
 
     def resume(self, name: str, largest_file: int = 0) -> Running:
         return self.ictcli.start("resume", name, folder=self.base, largest_file=largest_file)
@@ -111,7 +117,7 @@ def test_killed_at_any_moment_and_resumed_it_ends_the_same(runs: Runs) -> None:
     moments = [chance.randrange(4), chance.randrange(4, 7)]  # before and after a checkpoint
     print("killed after steps", moments)
     running = runs.start("killed")
-    for moment in moments:
+    for moment, again in zip(moments, (runs.resume, runs.restart), strict=True):
         runs.after_step("killed", moment)
         time.sleep(chance.uniform(0, 0.05))
         running.send(signal.SIGKILL)
@@ -119,9 +125,15 @@ def test_killed_at_any_moment_and_resumed_it_ends_the_same(runs: Runs) -> None:
         for path in (runs.base / "killed").rglob("*"):  # as a clock leaves it that is set back
             then = chance.randrange(1 << 31)
             os.utime(path, (then, then))
-        running = runs.resume("killed")
+        running = again("killed")
     finish(running)
     assert runs.result("killed") == runs.result("whole")
+
+
+def test_a_launch_that_is_started_again_takes_no_other_run(runs: Runs) -> None:
+    other = runs.start("whole", steps=STEPS + 1, restarts=1).wait()
+    assert "exists already" in refusal(other, 2)
+    assert "--run FOLDER" in refusal(runs.start("", restarts=1).wait(), 2)
 
 
 @pytest.mark.thorough
