@@ -13,6 +13,7 @@ byte. Prints one line a kill and a table; exits with 1 where a byte differs.
 import argparse
 import collections
 import json
+import multiprocessing
 import os
 import random
 import subprocess
@@ -94,7 +95,10 @@ class RankedRuns(Runs):
         return self.started[name]
 
     def kill(self, process: subprocess.Popen[bytes]) -> str:
-        while len(ranks := psutil.Process(process.pid).children()) < self.ranks:
+        launcher = psutil.Process(process.pid)
+        while len(ranks := [*{*launcher.children(recursive=True)} - {*launcher.children()}]) < (
+            self.ranks
+        ):
             time.sleep(0.01)
         lost = self.chance.randrange(self.ranks)
         sorted(ranks, key=lambda rank: rank.pid)[lost].kill()
@@ -103,21 +107,19 @@ class RankedRuns(Runs):
 
 
 def launch(ranks: int, command: list[str]) -> None:
-    """`torchrun --max-restarts 999`, but that a process is a fork of this one, which has loaded
-    torch: that takes longer than all else here."""
-    import ictcli_torch.shard  # noqa: F401
-    import transformers.models.qwen2.modeling_qwen2  # noqa: F401
+    """`torchrun --max-restarts 999`, but that processes are forks of one that holds torch loaded:
+    that takes longer than all else here."""
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    import ictcli.cli.train
-    import ictcli.train.launch  # noqa: F401
-
+    multiprocessing.set_forkserver_preload(
+        ["ictcli_torch.shard", "transformers.models.qwen2.modeling_qwen2", "ictcli.train.launch"]
+    )
     config = LaunchConfig(
         *(1, 1, ranks),
         run_id="kills",
         rdzv_backend="c10d",
         rdzv_endpoint="localhost:0",
-        start_method="fork",
+        start_method="forkserver",
         max_restarts=999,
         monitor_interval=0.1,
     )

@@ -185,7 +185,7 @@ def phases() -> None:
             "load", lambda: build_engine(sys.argv[2], settings, OptimizerSettings(), None)
         )
         prompts = [[2 + i % 14 for i in range(8)]] * 4
-        rollouts = measured("sample", lambda: engine.generate(prompts, 2, Sampling(8), 0))
+        rollouts = measured("sample", lambda: engine.generate(prompts, 2, Sampling(4), 0))
         batch = Update(rollouts, *random_weights(rollouts, 0.5), Objective())
         measured("update", lambda: engine.update(batch, 1e-6))
         with tempfile.TemporaryDirectory() as place:

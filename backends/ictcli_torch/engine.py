@@ -59,7 +59,7 @@ class TorchEngine(EngineCore):
             meta=self.in_parts and not (adapters and adapters.kind == "dora"),
         )
         small = sum(p.numel() for p in self.model.parameters()) < SMALL_PARAMETERS
-        if settings.gradient_checkpointing and not small:
+        if (settings.gradient_checkpointing and not small) or settings.shard == "blocks":
             self.memory.return_blocks()
         if settings.threads or (small and self.device.type == "cpu"):
             torch.set_num_threads(settings.threads or 1)

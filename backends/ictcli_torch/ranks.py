@@ -14,6 +14,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import _set_pg_timeout
 
 from ictcli.engine.communicator import Communicator, gone
 from ictcli.engine.distributed import DataParallel
@@ -23,6 +24,8 @@ from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSetti
 
 from .engine import TorchEngine
 
+MEETING = timedelta(minutes=10)
+"""How long ranks wait for each other at first: some never come, and torchrun starts all again."""
 PATIENCE = timedelta(hours=2)
 """How long ranks wait for rank 0, which judges responses meanwhile."""
 LEAVE = 5.0
@@ -43,7 +46,8 @@ class TorchCommunicator(Communicator):
         if launch and cuda and launch.local < torch.cuda.device_count():
             torch.cuda.set_device(launch.local)
         try:
-            dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=PATIENCE)
+            dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=MEETING)
+            _set_pg_timeout(PATIENCE, dist.group.WORLD)
         except RuntimeError as error:
             raise RunFailedError(
                 f"The processes of the launch do not meet: {_reason(error)}.",

@@ -294,9 +294,14 @@ class ShardedEngine(DataParallelEngine):
         if self.adapted is not None:
             super().take(weights, state)
             return
+        self.optimizer.reset()  # of moments there are never two
+        with torch.no_grad():
+            for name, weight in self.parts.items():
+                weight.copy_(scattered(weights.get(name), weight))
         entries: list[str] = self.ranks.broadcast(list(state))
         step = torch.zeros((), device=self.device)
         like = {e: step if e.startswith("step/") else self.parts[e.split("/")[1]] for e in entries}
-        state = {entry: scattered(state.get(entry), tensor) for entry, tensor in like.items()}
-        weights = {name: scattered(weights.get(name), p) for name, p in self.parts.items()}
-        self.optimizer.load(state, weights)
+        self.optimizer.load(
+            {entry: scattered(state.get(entry), tensor) for entry, tensor in like.items()},
+            {name: weight.detach() for name, weight in self.parts.items()},
+        )
