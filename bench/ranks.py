@@ -138,7 +138,13 @@ def whole(folder: Path) -> None:
             print(f"chain {name:6} {k} {found['value']:.3f} [{low:.3f}, {high:.3f}]")
 
 
-LARGE = {"hidden": 768, "layers": 14, "heads": 12, "intermediate": 3072, "vocabulary": 1024}
+LARGE: dict[str, Any] = {
+    "hidden": 768,
+    "layers": 14,
+    "heads": 12,
+    "intermediate": 3072,
+    "vocabulary": 1024,
+}
 """118M parameters, 8.4M in a block."""
 
 
@@ -176,7 +182,9 @@ def phases() -> None:
             Path(f"/proc/{pid}/clear_refs").write_text("5")
         result = work()
         high = {pid: Path(f"/proc/{pid}/status").read_text() for pid in before}
-        took = [int(re.search(r"VmHWM:\s+(\d+)", t)[1]) * 1024 - before[i] for i, t in high.items()]
+        took = [
+            int(re.findall(r"VmHWM:\s+(\d+)", t)[0]) * 1024 - before[i] for i, t in high.items()
+        ]
         peaks[phase] = max(took) / 2**20
         return result
 
@@ -190,9 +198,9 @@ def phases() -> None:
         measured("update", lambda: engine.update(batch, 1e-6))
         with tempfile.TemporaryDirectory() as place:
             measured("checkpoint", lambda: engine.save(Path(place)))
+            with tempfile.TemporaryDirectory() as other:
+                measured("export", lambda: engine.export(Path(other)))
             measured("restore", lambda: engine.restore(Path(place)))
-        with tempfile.TemporaryDirectory() as place:
-            measured("export", lambda: engine.export(Path(place)))
 
     run_in_ranks(work)
     print(json.dumps(peaks))

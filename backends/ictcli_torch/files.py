@@ -95,7 +95,7 @@ def write_each(
         for name in names:
             array = value(name)
             if file:
-                file.write(array.cpu().contiguous().view(-1).view(torch.uint8).numpy())
+                file.write(array.cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
 
 
 FILE, INDEX = "5GB", "model.safetensors.index.json"

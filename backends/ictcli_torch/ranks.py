@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.distributed_c10d import _set_pg_timeout
+from torch.distributed.distributed_c10d import PrefixStore, _set_pg_timeout
 from torch.distributed.rendezvous import rendezvous
 
 from ictcli.engine.communicator import Communicator, gone
@@ -43,7 +43,7 @@ def meet(backend: str) -> None:
     addresses of processes that are gone, and torch 2.13 would look for those."""
     store, rank, size = next(rendezvous("env://", timeout=MEETING))
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    own = dist.PrefixStore(f"attempt-{attempt}-of-{size}", store)
+    own = PrefixStore(f"attempt-{attempt}-of-{size}", store)
     dist.init_process_group(backend, store=own, rank=rank, world_size=size, timeout=MEETING)
     _set_pg_timeout(PATIENCE, dist.group.WORLD)
 

@@ -152,10 +152,11 @@ class ShardedEngine(DataParallelEngine):
         with self.gathered(every=every):
             pass
 
-    def for_sampling(self, tokens: int, *, rounded: bool) -> contextlib.AbstractContextManager[Any]:
-        if self.walk:  # what prepares weights would do so once a pass
-            return contextlib.nullcontext()
-        return super().for_sampling(tokens, rounded=rounded)
+    @contextlib.contextmanager
+    def for_sampling(self, tokens: int, *, rounded: bool) -> Generator[None]:
+        plain = super().for_sampling(tokens, rounded=rounded)
+        with contextlib.nullcontext() if self.walk else plain:  # which prepares whole weights
+            yield
 
     def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
         with contextlib.nullcontext() if self.at_hand else self.alone():
