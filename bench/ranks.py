@@ -5,7 +5,7 @@ that are never put together but block by block, all weights and LoRA, for ten st
 four processes, and prints how far its weights are from those of one process; resumes each from the
 middle and compares bits. killed: kills one of two processes and times the end of the other. chain:
 runs the recipe of that name. memory: the resident memory of a process by phase, of a random Qwen2
-of 118M parameters spread over 1, 2 and 4 processes. messages: their number and bytes a step in 2, 4
+of 119M parameters spread over 1, 2 and 4 processes. messages: their number and bytes a step in 2, 4
 and 8 processes.
 """
 
@@ -145,7 +145,7 @@ LARGE: dict[str, Any] = {
     "intermediate": 3072,
     "vocabulary": 1024,
 }
-"""118M parameters, 8.4M in a block."""
+"""119M parameters, 8.5M in a block."""
 
 
 def memory(folder: Path) -> None:
