@@ -30,24 +30,11 @@ from .files import open_arrays, part, write_each, write_files
 from .meta import Places, read_parts
 from .model import blocks
 from .optimizer import Optimizer
-from .prefix import wanted_states
 from .ranks import DataParallelEngine
-from .spread import BlockByBlock, Root, local, scattered, shard, skeleton, whole
-from .update import Passes
+from .spread import BlockByBlock, ShardedPasses, local, scattered, shard, skeleton, whole
 
 Weights = list[tuple[str, nn.Parameter]]
 """Some of those of the module that samples, with their names."""
-
-
-class ShardedPasses(Passes):
-    """Passes whose blocks are put together one at a time."""
-
-    def __init__(self, root: Root, vocabulary: int, *, recompute: bool) -> None:
-        super().__init__(root.model, vocabulary, recompute=recompute)
-        self.root = root
-
-    def states(self, batch: MicroBatch) -> Tensor:
-        return self.root(wanted_states, batch)
 
 
 class ShardedEngine(DataParallelEngine):
