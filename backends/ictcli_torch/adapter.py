@@ -75,6 +75,9 @@ class FusedLora(LoraLinear):
     adapters themselves and their gradients in float32. What peft keeps of a layer, and what it does
     with it, stays as it is."""
 
+    takes_product = True
+    """And reads no weight of the layer below."""
+
     def forward(self, x: Tensor, *args: Any, **options: Any) -> Tensor:
         rows = x.flatten(0, -2)
         sums = self.base_layer(rows)

@@ -10,6 +10,7 @@ times that of float32.
 
 import contextlib
 import platform
+from collections import Counter
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
@@ -48,17 +49,22 @@ class LargeLinear(nn.Linear):
     kernels: Kernels
     packed: Any = None
     """The weight and bias in float16, in FBGEMM's own order."""
+    float16: Tensor | None = None
+    """The weight in float16, where `weight` holds no numbers."""
     arranged: Tensor | None = None
     """The weight in oneDNN's own order."""
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002
         x, weight, bias = input, self.weight, self.bias
         if not x.numel():  # oneDNN has no gradient of nothing
-            return nn.functional.linear(x, weight, bias)
+            return nn.functional.linear(x, self.whole(), bias)
         needs = x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
         if needs and torch.is_grad_enabled():
             return _Linear.apply(x, weight, bias, self)
         return self.product(x)
+
+    def whole(self) -> Tensor:
+        return self.weight if self.float16 is None else self.float16.float()
 
     def product(self, x: Tensor) -> Tensor:
         """Without a gradient."""
@@ -94,10 +100,33 @@ def available() -> bool:
 
 
 def pack(model: nn.Module) -> None:
-    """Pack the large layers that FBGEMM computes. Their weights must not change any more."""
-    for layer in model.modules():
+    """Pack the large layers that FBGEMM computes. Their weights must not change any more, and are
+    held in float16 where no other module reads them."""
+    modules = [*model.modules()]
+    held = Counter(id(p) for module in modules for p in module.parameters(recurse=False))
+    for module in modules:  # peft's layers read the weight below them
+        if "base_layer" in module._modules and not getattr(module, "takes_product", False):
+            held.update(id(p) for p in module.get_submodule("base_layer").parameters())
+    for layer in modules:
         if isinstance(layer, LargeLinear) and layer.kernels.fbgemm and layer.packed is None:
             layer.packed = packed(layer.weight, layer.bias)
+            if layer.packed is not None and held[id(layer.weight)] == 1:
+                layer.float16 = layer.weight.detach().half()
+                layer.weight = nn.Parameter(layer.weight.to("meta"), requires_grad=False)
+
+
+@contextlib.contextmanager
+def in_whole(model: nn.Module) -> Generator[None]:
+    """Within, the weights of every layer are float32."""
+    layers = [x for x in model.modules() if isinstance(x, LargeLinear) and x.float16 is not None]
+    without = [layer.weight for layer in layers]
+    try:
+        for layer in layers:
+            layer.weight = nn.Parameter(layer.whole(), requires_grad=False)
+        yield
+    finally:
+        for layer, weight in zip(layers, without, strict=True):
+            layer.weight = weight
 
 
 @torch.no_grad()
@@ -132,6 +161,11 @@ def arranged(model: nn.Module) -> Generator[None]:
             layer.arranged = None
 
 
+def weight_of(layer: Any) -> Tensor:
+    """The weight (O, I) of a linear layer, in the type that is computed in."""
+    return layer.whole() if isinstance(layer, LargeLinear) else layer.weight
+
+
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
@@ -142,20 +176,21 @@ class _Linear(torch.autograd.Function):
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, layer: LargeLinear
     ) -> Tensor:
         ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight)
-        ctx.mkl = layer.kernels.mkl
+        ctx.layer = layer
         return layer.product(x)
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         x, weight = ctx.saved_tensors
-        dy = dy.contiguous()
+        dy, mkl = dy.contiguous(), ctx.layer.kernels.mkl
         dx = dW = db = None
         if ctx.needs_input_grad[0]:
-            dx = dy @ weight if ctx.mkl else _product(dy, weight.t())
+            weight = weight if ctx.layer.float16 is None else ctx.layer.whole()
+            dx = dy @ weight if mkl else _product(dy, weight.t())
         flat = dy.flatten(0, -2)
         if ctx.needs_input_grad[1]:
             x = x.flatten(0, -2)
-            dW = flat.t() @ x if ctx.mkl else _product(flat.t().contiguous(), x.t())
+            dW = flat.t() @ x if mkl else _product(flat.t().contiguous(), x.t())
         if ctx.needs_input_grad[2]:
             db = flat.sum(0)
         return dx, dW, db, None

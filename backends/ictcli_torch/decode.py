@@ -16,6 +16,7 @@ from ictcli.errors import UserError
 
 from .cache import FixedLayer, new_cache
 from .device import ran_out
+from .model import cache_argument
 from .prefix import shares_prompts
 
 
@@ -54,9 +55,9 @@ def _forward(model: Any, ids: Tensor, cache: Any, mask: Tensor | None, positions
         input_ids=ids,
         attention_mask=mask,
         position_ids=positions,
-        past_key_values=cache,
         use_cache=True,
         logits_to_keep=1,
+        **{cache_argument(type(model)): cache},
     )
     return output.logits[:, -1]
 

@@ -18,7 +18,7 @@ from ictcli.engine.models import loading, name_end_token, older_names, stop_ids
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
 from . import int8
-from .cpu import arranged, kernels_of, pack
+from .cpu import arranged, in_whole, kernels_of, pack
 from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
 from .dense import DenseDecoder, is_dense
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
@@ -74,7 +74,7 @@ class TorchEngine(EngineCore):
         self.optimizer = self.make_optimizer(optimizer) if optimizer else None
         self.pack = cache(partial(pack, self.model))  # once
         self.frozen = (not optimizer or self.adapted is not None) and not settings.shard
-        if self.optimizer and self.frozen and not settings.gradient_checkpointing:
+        if self.optimizer and self.frozen:
             self.pack()
         self.compiled = (
             self.device.type == "cuda"
@@ -169,6 +169,7 @@ class TorchEngine(EngineCore):
     def write_model(self, folder: Path) -> None:
         """The model and its settings, as transformers writes them."""
         with contextlib.ExitStack() as stack:
+            stack.enter_context(in_whole(self.model))
             if self.adapted is not None or self.settings.load_in_4bit:
                 from . import merged
 

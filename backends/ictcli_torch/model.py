@@ -3,7 +3,7 @@
 import contextlib
 import inspect
 from collections.abc import Generator
-from functools import partial
+from functools import cache, partial
 from types import MethodType
 from typing import Any
 
@@ -43,7 +43,9 @@ def load(
     with models.loading(path, "mlx"):
         tokenizer = AutoTokenizer.from_pretrained(path, **remote)
         config = AutoConfig.from_pretrained(path, **remote)
-        stored = config.get_text_config().dtype or config.dtype
+        text = config.get_text_config()
+        stored = text.dtype or config.dtype
+        capped = getattr(text, "attn_logit_softcapping", None)  # sdpa leaves it out, 5.7 takes sdpa
         bfloat16 = in_bfloat16(
             settings.dtype,
             str(stored).removeprefix("torch."),
@@ -51,10 +53,11 @@ def load(
             trains_weights=trains_weights,
         )
         dtype = torch.bfloat16 if bfloat16 else torch.float32
-        loaded: Any = on_meta(path, config, dtype, device, **remote) if meta else None
+        how = remote | ({"attn_implementation": "eager"} if capped else {})
+        loaded: Any = on_meta(path, config, dtype, device, **how) if meta else None
         if loaded is None:
             packed = in_4_bits(device) if settings.load_in_4bit else {}
-            loaded = _read_whole(path, dtype=dtype, **remote, **packed)
+            loaded = _read_whole(path, dtype=dtype, **how, **packed)
             if not packed:  # bitsandbytes packs them on the device
                 loaded.to(device)
     for module in loaded.modules():  # a pad token that is an input is a token like any other
@@ -121,6 +124,12 @@ def recomputing(model: Any, active: bool) -> Generator[None]:
     finally:
         for block in plain:
             del block.forward
+
+
+@cache
+def cache_argument(kind: type) -> str:
+    """What the forward pass of a class of models calls its cache: transformers 5.24 renamed it."""
+    return "cache" if "cache" in inspect.signature(kind.forward).parameters else "past_key_values"
 
 
 def text_config(model: Any) -> Any:

@@ -52,7 +52,8 @@ def held(work: Workload) -> Parts:
     libraries = CUDA_CONTEXT if work.device == "cuda" else LIBRARIES
     adapted = PEFT if work.recipe.adapters and work.device != "cuda" else 0
     parts = {"Python and libraries": libraries + adapted, **work.held()}
-    parts["packed weights"] = _packed(work)
+    parts["packed weights"], less = _packed(work)
+    parts["weights"] -= less
     if work.recipe.engine.load_in_4bit:
         s = work.shape
         parts["weights"] = NF4 * s.layers * s.block + work.width * (s.embeddings + s.vectors)
@@ -129,17 +130,24 @@ def _sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) 
 def _arranged(work: Workload) -> int:
     """Bytes of the weights in oneDNN's order (`cpu.arranged`)."""
     recipe = work.recipe
-    sampled = recipe.adapter.kind != "dora" and _packed(work)  # DoRA samples merged weights
-    if recipe.max_tokens < WORTH_ARRANGING or sampled or recipe.engine.shard == "blocks":
+    sampled = recipe.adapter.kind != "dora" and _packed(work)[0]  # DoRA samples merged weights
+    by_need = recipe.engine.gradient_checkpointing or recipe.engine.shard == "blocks"
+    if recipe.max_tokens < WORTH_ARRANGING or sampled or by_need:
         return 0
     return work.width * _large(work)
 
 
-def _packed(work: Workload) -> float:
-    """Bytes of the frozen weights in float16 (`cpu.pack`)."""
-    kernels, stored = choose_kernels(work.recipe.engine.kernels), work.shape.dtype
-    fits = kernels == "avx2" and work.width == 4 and stored in ("bfloat16", "float16")
-    return PACKED * _large(work) if fits and work.recipe.adapters else 0
+def _packed(work: Workload) -> tuple[float, float]:
+    """Bytes of the frozen weights that are packed, and how many fewer their float16 takes than
+    float32 (`cpu.pack`)."""
+    recipe, shape = work.recipe, work.shape
+    kernels = choose_kernels(recipe.engine.kernels)
+    fits = kernels == "avx2" and work.width == 4 and shape.dtype in ("bfloat16", "float16")
+    if not (fits and recipe.adapters):
+        return 0, 0
+    large, head = _large(work), shape.embedding if shape.embedding >= LARGE else 0
+    read = large if recipe.adapter.kind == "dora" else head if shape.tied else 0
+    return PACKED * large, 2 * (large - read)
 
 
 def _large(work: Workload) -> int:
@@ -147,9 +155,7 @@ def _large(work: Workload) -> int:
     s, recipe = work.shape, work.recipe
     kernels = choose_kernels(recipe.engine.kernels)
     exchanged = work.device == "cpu" and platform.machine() in X86 and kernels != "plain"
-    if not exchanged or recipe.engine.gradient_checkpointing:
-        return 0
-    if work.width < 4 and not multiplies_bfloat16():
+    if not exchanged or (work.width < 4 and not multiplies_bfloat16()):
         return 0
     block = sum(a * b for a, b in s.linears.values() if a * b >= LARGE)
     return s.layers * block + (s.embedding if s.embedding >= LARGE else 0)

@@ -15,7 +15,7 @@ from ictcli.engine.lengths import rope_settings
 from ictcli.engine.packing import MicroBatch
 from ictcli.types import BoolArray, IntArray
 
-from .model import FOLLOWING, blocks, decoder_of, text_config
+from .model import FOLLOWING, blocks, cache_argument, decoder_of, text_config
 
 Places = tuple[Tensor, Tensor]
 """Rows (N,) and positions (N,)."""
@@ -63,8 +63,9 @@ def shares_prompts(model: Any) -> bool:
 def takes_positions(model: Any) -> bool:
     """Whether the model continues a cache from positions that it is given. One that counts them
     itself counts padding too."""
-    parameters = inspect.signature(decoder_of(model).forward).parameters
-    return {"past_key_values", "position_ids"} <= parameters.keys()
+    decoder = decoder_of(model)
+    parameters = inspect.signature(decoder.forward).parameters
+    return {cache_argument(type(decoder)), "position_ids"} <= parameters.keys()
 
 
 @contextlib.contextmanager
@@ -111,13 +112,13 @@ def wanted_states(model: Any, batch: MicroBatch) -> Tensor:
     if batch.shared is None:
         with narrow_end(model, at(batch.head)):
             return trunk(input_ids=ids, use_cache=False).last_hidden_state[at(batch.head)]
-    shared = batch.shared
+    shared, named = batch.shared, cache_argument(type(trunk))
     prompts, of_row, lengths = map(on_device, (shared.ids, shared.of_row, shared.lengths))
     cache: Any = DynamicCache(config=model.config)
     cache.layers = [PromptLayer() for _ in cache.layers]
     ends = torch.arange(len(prompts), device=device), lengths - 1
     with narrow_end(model, ends):
-        prompt_states = trunk(input_ids=prompts, past_key_values=cache, use_cache=True)
+        prompt_states = trunk(input_ids=prompts, use_cache=True, **{named: cache})
     cache_of_rows: Any = DynamicCache(config=model.config)
     cache_of_rows.layers = [ResponseLayer(layer, of_row) for layer in cache.layers]
     mask = _mask(shared.lengths[shared.of_row], batch.ids.shape[1])
@@ -126,8 +127,8 @@ def wanted_states(model: Any, batch: MicroBatch) -> Tensor:
             input_ids=ids,
             attention_mask=None if mask is None else on_device(mask),
             position_ids=lengths[of_row, None] + torch.arange(ids.shape[1], device=device),
-            past_key_values=cache_of_rows,
             use_cache=True,
+            **{named: cache_of_rows},
         ).last_hidden_state
     first = prompt_states.last_hidden_state[ends][of_row, None]
     return torch.cat([first, states], dim=1)[at(batch.head)]

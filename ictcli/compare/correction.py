@@ -42,12 +42,15 @@ def differences(
     return {metric: {v: found[m, v] for m, v in found if m == metric} for metric in scores}
 
 
-def corrected(family: Sequence[Evidence], level: float = LEVEL) -> list[PairedDifference]:
+def corrected(
+    family: Sequence[Evidence], level: float = LEVEL, unmeasured: int = 0
+) -> list[PairedDifference]:
     """The differences of a family, tested at `level` after Holm's correction; those without a p
-    stay out of it."""
+    stay out of it. `unmeasured` tests more belong to the family."""
     found = [each.difference() for each in family]
     equal = iter(holm([each.p_equal for each in found if each.p_equal is not None]))
-    tested = iter(step_down([each.p for each in found if each.p is not None]))
+    ps = [each.p for each in found if each.p is not None]
+    tested = iter(step_down([*ps, *[1.0] * unmeasured]))
     return [
         replace(
             shown if shown.p is None else _at_level(shown, each, next(tested), level),

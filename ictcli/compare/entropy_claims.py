@@ -21,7 +21,7 @@ from ictcli.compare.comparison import Claim, EntropyRatio, PredictionQuality, Ve
 from ictcli.compare.judging import ClaimTest
 from ictcli.compare.statistics import Evidence, over_seeds
 from ictcli.compare.variants import SUBJECT, Variant
-from ictcli.tables.numbers import Format, counted, thousandths
+from ictcli.tables.numbers import Format, counted, listed, thousandths
 from ictcli.tables.pages import sentence
 from ictcli.tables.table import Span
 from ictcli.train.health import entropy_alarm
@@ -58,8 +58,10 @@ def entropy_claims(curves: Mapping[Variant, Sequence[FloatArray]]) -> list[Claim
 
 def entropy_tests(courses: Courses) -> list[ClaimTest]:
     """Whether each variant of ict keeps more entropy than grpo, and less than entropy20, at equal
-    accuracy. Pairs without a seed in which both learn through the same accuracy are left out."""
+    accuracy. Pairs without a seed in which both learn through the same accuracy are left out. The
+    first kind of tokens has all runs; of others without any, the tests of the first tell."""
     tests: list[ClaimTest] = []
+    first, unkept = next(iter(courses)), [kind for kind, its in courses.items() if not its]
     for kind, by_variant in courses.items():
         judged = [each for each in by_variant if each.method == SUBJECT]
         for variant, (method, (word, sign)) in product(judged, RIVALS.items()):
@@ -70,6 +72,8 @@ def entropy_tests(courses: Courses) -> list[ClaimTest]:
             ratios = [matched(own[seed], other[seed]) for seed in own if seed in other]
             if known := [ratio for ratio in ratios if ratio is not None]:
                 is_paper = variant.is_paper and rival.is_paper
+                missing = unkept if kind == first else []
+                note = f"No rollouts were kept for {listed(missing)}; those tests count too."
                 tests.append(
                     ClaimTest(
                         f"{variant.label} keeps {word} entropy than {rival.label} at equal "
@@ -80,6 +84,8 @@ def entropy_tests(courses: Courses) -> list[ClaimTest]:
                         "entropy" if is_paper else "variants",
                         unit="ratio",
                         sign=sign,
+                        unmeasured=len(missing),
+                        note=note if missing else "",
                     )
                 )
     return tests

@@ -20,7 +20,7 @@ from ictcli.compare.plan import ComparisonPlan
 from ictcli.compare.sharpening import greedy_estimates, readable_accuracies, sharpenings
 from ictcli.compare.statistics import BEFORE, Extra, estimate, scores_of, variance
 from ictcli.compare.tuning import Tries, Tuned, curve_of, extra_of
-from ictcli.compare.variants import SIGNAL, STOPPED, SUBJECT, Variant
+from ictcli.compare.variants import SIGNAL, STOPPED, SUBJECT
 from ictcli.engine import Engine
 from ictcli.evaluation.passk import pass_at_k
 from ictcli.recipe import Recipe, to_toml
@@ -92,7 +92,10 @@ def gather(
         ),
         differences_from_stopped=differences(scores, stopped, level=level) if stopped else {},
         differences_from_method=differences(scores, own, extra, level) if own else {},
-        claims=[*judged(tests, level), *_other_claims(rewarded, seeds, entropies, level)],
+        claims=[
+            *judged(tests, level),
+            *_other_claims(rewarded, seeds, entropies if shared.domain.decisions else None, level),
+        ],
         looks=plan.looks.seeds,
         planned_seeds=plan.looks.planned,
         level=level,
@@ -225,27 +228,24 @@ def _counts(
 def _other_claims(
     variants: Sequence[VariantRuns],
     seeds: Sequence[int],
-    entropies: Mapping[str, Mapping[int, FloatArray]],
+    entropies: Mapping[str, Mapping[int, FloatArray]] | None,
     level: float,
 ) -> list[Claim]:
     """The claims on forks, entropy and dH2. The last is judged by the variants of ict, or else by
-    the first variant that probed. entropies: those of `gradients.attribution`."""
+    the first variant that probed. entropies: those of `gradients.attribution`; None for a task that
+    knows no forks."""
     entropy = {each.variant: [run.series("entropy") for run in each.runs] for each in variants}
     means = {each.variant: run_means.mean_probes(each.runs) for each in variants}
     probed = [variant for variant, its in means.items() if its]
     predicted = [each for each in probed if each.method == SUBJECT] or probed[:1]
-    recorded: dict[Variant, Mapping[int, FloatArray]] = {
-        each.variant: entropies[each.label] for each in variants if each.label in entropies
-    }
-    courses = {
-        "all tokens": run_means.courses(variants),
-        "decisions": {
-            v: {s: rows[[0, 1]] for s, rows in its.items()} for v, its in recorded.items()
-        },
-        "free words": {
-            v: {s: rows[[0, 2]] for s, rows in its.items()} for v, its in recorded.items()
-        },
-    }
+    courses = {"all tokens": run_means.courses(variants)}
+    if entropies is not None:
+        for row, kind in enumerate(("decisions", "free words"), 1):
+            courses[kind] = {
+                each.variant: {s: rows[[0, row]] for s, rows in entropies[each.label].items()}
+                for each in variants
+                if each.label in entropies
+            }
     tests = [*fork_tests(*run_means.fork_recalls(variants, seeds)), *entropy_tests(courses)]
     return [
         *judged(tests, level),

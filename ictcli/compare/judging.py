@@ -49,6 +49,9 @@ class ClaimTest:
     unit: Unit = "points"
     sign: int = 1
     """Of the difference that is claimed."""
+    unmeasured: int = 0
+    """Tests of its question whose data was not kept. They count in its family, so that a verdict
+    does not hang on what was."""
 
     @property
     def chose(self) -> bool:
@@ -69,12 +72,14 @@ def judged(tests: Sequence[ClaimTest], level: float = LEVEL) -> list[Claim]:
         members = [(at, test) for at, test in enumerate(tests) if test.family == family]
         testable = [each for each in members if not each[1].untestable]
         shown = [test.evidence for _, test in testable]
-        size = sum(each.p is not None for each in shown)
-        found = corrected(shown, level)
+        more = sum(test.unmeasured for _, test in members)
+        size = sum(each.p is not None for each in shown) + more
+        found = corrected(shown, level, more)
         for place, ((at, test), result) in enumerate(zip(testable, found, strict=True)):
             gain = None
             if test.gain:
-                gain = corrected([*shown[:place], test.gain[1], *shown[place + 1 :]], level)[place]
+                others = [*shown[:place], test.gain[1], *shown[place + 1 :]]
+                gain = corrected(others, level, more)[place]
             claims[at] = _claim(test, result, size, gain)
         claims |= {
             at: _claim(test, test.evidence.difference(), size)

@@ -251,6 +251,8 @@ class AlarmSettings(Table):
     """Mean entropy H1 over three times its value at the first step."""
     no_signal: Literal["warn", "stop", "off"] = "warn"
     """Five steps in a row in which the rewards of every group are equal: nothing is learned."""
+    truncated: Literal["warn", "stop", "off"] = "warn"
+    """More than half of a step's responses are cut at max_tokens."""
     sampler: Literal["warn", "stop", "off"] = "warn"
     """A token of which log pi differs by more than 2 nats from that of engine.sampler = int8."""
     nonfinite: Literal["warn", "stop", "off"] = "warn"

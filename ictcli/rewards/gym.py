@@ -18,6 +18,12 @@ from ictcli.rewards.verifiers import Verdict
 
 DATASETS: dict[str, tuple[Any, Any]] = cast(Any, factory).DATASETS
 """Class and options of each generator, by its name."""
+UNANSWERED = (
+    *("ab", "boxnet", "composite", "graph_color", "propositional_logic", "rubiks_cube"),
+    "rush_hour",
+)
+"""Generators of version 0.1.25 that make no task: some problems have no text as answer, and
+`composite` wants options that no key can give."""
 SIZE = 2048
 """Default of the option `size` of every generator, its problems to train on."""
 AS_CODE = "reasoning-gym would run this answer as Python"

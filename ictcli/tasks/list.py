@@ -22,14 +22,15 @@ class Named:
 
 def named() -> list[Named]:
     """Built-in tasks, data sets known by name, those of plugins, and the generators of
-    reasoning-gym if it is installed."""
+    reasoning-gym that make a task, if it is installed."""
     both = "train, evaluate"
     rows = [Named(name, both, _about(build)) for name, build in TASKS.items()]
     rows += [Named(n, "evaluate", _about(b)) for n, b in BENCHMARKS.items() if n not in TASKS]
     if is_installed():
-        from ictcli.rewards.gym import DATASETS, about  # takes seconds
+        from ictcli.rewards.gym import DATASETS, UNANSWERED, about  # takes seconds
 
-        rows += [Named(f"{GYM}{kind}", both, about(kind)) for kind in sorted(DATASETS)]
+        kinds = sorted(DATASETS.keys() - {*UNANSWERED})
+        rows += [Named(f"{GYM}{kind}", both, about(kind)) for kind in kinds]
     return rows
 
 

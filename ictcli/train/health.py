@@ -1,4 +1,5 @@
-"""Alarms: entropy collapse or explosion, no signal, non-finite numbers, a verifier that fails."""
+"""Alarms: entropy collapse or explosion, no signal, responses cut short, non-finite numbers, a
+verifier that fails."""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,8 @@ NONFINITE_LIMIT = 3
 """Non-finite steps in a row that end a run, whatever the recipe says."""
 SAMPLER_GAP = 2.0
 """Nats between log pi and that of another policy that sampled, at any trained token."""
+TRUNCATED = 0.5
+"""Of a step's responses, cut at `max_tokens`."""
 STEPS = 5
 """Steps in a row without a group of unequal rewards that are an alarm."""
 MESSAGES = 10
@@ -63,10 +66,8 @@ class Health:
         self.domain = domain
         self.say = say
         self._warned: set[str] = set()
-        self._entropy: str | None = None
-        """The alarm of the last step's entropy."""
-        self._far = False
-        """Whether what sampled was too far off in the last step."""
+        self._last: set[str] = set()
+        """What was wrong with the last step."""
         self._had_signal = False
         self._without_signal: list[Shares] = []
         """Of the last steps in a row whose groups all had equal rewards."""
@@ -105,22 +106,19 @@ class Health:
             reaction = self.recipe.alarms.nonfinite
             stops = reaction == "stop" or state.nonfinite >= NONFINITE_LIMIT
             return [Alarm("nonfinite", stops)] if stops or reaction != "off" else []
-        kinds: list[str | None] = []
-        if len(self._without_signal) == STEPS:  # said once, until a step has a signal again
-            kinds.append("no_signal")
-        if state.first_entropy and metrics.entropy is not None:
-            kinds.append(self._new_entropy_alarm(state.first_entropy, metrics.entropy))
         far = self.recipe.engine.rounded and (metrics.sampler_gap or 0.0) > SAMPLER_GAP
-        kinds.append("sampler" if far and not self._far else None)
-        self._far = far
-        reactions = {kind: getattr(self.recipe.alarms, kind) for kind in kinds if kind}
+        kinds: list[str | None] = [
+            "no_signal" if len(self._without_signal) >= STEPS else None,
+            "truncated" if (metrics.truncated or 0.0) > TRUNCATED else None,
+            "sampler" if far else None,
+        ]
+        if state.first_entropy and metrics.entropy is not None:
+            kinds.append(entropy_alarm(state.first_entropy, metrics.entropy))
+        wrong = dict.fromkeys(filter(None, kinds))
+        new = [kind for kind in wrong if kind not in self._last]  # each is said once
+        self._last = {*wrong}
+        reactions = {kind: getattr(self.recipe.alarms, kind) for kind in new}
         return [Alarm(kind, how == "stop") for kind, how in reactions.items() if how != "off"]
-
-    def _new_entropy_alarm(self, first: float, now: float) -> str | None:
-        """`entropy_alarm`, said once until the entropy is as it should be again."""
-        kind, before = entropy_alarm(first, now), self._entropy
-        self._entropy = kind
-        return kind if kind != before else None
 
     def react(self, alarms: Sequence[Alarm], state: State, metrics: StepMetrics) -> None:
         """Warn of alarms, then raise RunFailedError if one stops the run."""
@@ -131,7 +129,7 @@ class Health:
                 self._react(alarm, state, metrics)
 
     def _react(self, alarm: Alarm, state: State, metrics: StepMetrics) -> None:
-        """No signal, a sampler too far off, or an alarm of the entropy."""
+        """No signal, responses cut short, a sampler too far off, or an alarm of the entropy."""
         if alarm.kind == "no_signal":
             shares = mean(self._without_signal)
             message = sentence(state.step, shares)
@@ -139,6 +137,13 @@ class Health:
             if self._had_signal and shares.all_right < 0.5:  # it could be learned from before
                 hint = f"lr={self.recipe.lr / 10:g} (earlier steps had a signal)"
             warning = f"{message} Next: {hint}"
+        elif alarm.kind == "truncated":
+            message = (
+                f"{metrics.truncated:.0%} of the responses of step {state.step} are cut at "
+                f"max_tokens={self.recipe.max_tokens}: where the answer comes last, they have none."
+            )
+            hint = f"max_tokens={2 * self.recipe.max_tokens} gives room for longer ones"
+            warning = f"{message} {hint}."
         elif alarm.kind == "sampler":
             message = (
                 f"log pi of a token is {metrics.sampler_gap:.2g} nats from that of the 8-bit "

@@ -86,6 +86,15 @@ def test_entropy_at_equal_accuracy_is_tested_seed_by_seed(
     assert claim.test and np.exp(claim.test.value) == pytest.approx(height, rel=0.05)
     assert f"{np.exp(claim.test.value):.2f} times grpo's" in claim.sentence
     assert {each.family for each in found.values()} == {"entropy", "variants"}
+    for name in names:  # what was kept for decisions changes no family
+        kept, unkept = (
+            by_name(judged(entropy_tests({"all tokens": of, "decisions": its})))[name]
+            for its in (of, {})
+        )
+        assert kept.test and unkept.test and kept.test.tests == unkept.test.tests == 4
+        assert kept.test.p_holm and unkept.test.p_holm
+        assert kept.test.p_holm <= unkept.test.p_holm
+        assert "for decisions; those tests count" in unkept.sentence
 
 
 def test_predictions_are_held_to_the_paper_s_numbers() -> None:

@@ -115,19 +115,29 @@ def test_arranged_weights_sample_what_plain_ones_do(
 def test_packed_weights_compute_the_model_and_its_gradient(
     tiny_model: Path, tmp_path: Path
 ) -> None:
-    """Those of a model stored in 16 bits, below adapters; others are not packed."""
+    """Those of a model stored in 16 bits, below adapters, and held no more in 32; others are not
+    packed. What is exported is the same."""
     rounded = shutil.copytree(tiny_model, tmp_path / "model")
     arrays = load_file(rounded / "model.safetensors")
     halves = {name: array.astype(np.float16).astype(np.float32) for name, array in arrays.items()}
     save_file(halves, rounded / "model.safetensors", {"format": "pt"})
-    sampled, norms = list[Rollouts](), list[float]()
+    sampled, norms, exports = list[Rollouts](), list[float](), list[dict[str, Any]]()
     for folder, kernels in product((rounded, tiny_model), ("avx2", "plain")):
         engine = make_torch(folder, SMOOTH, LORA, kernels=kernels)
+        held = sum(p.numel() for p in engine.model.parameters() if not p.is_meta)
         packs = [m for m in engine.model.modules() if getattr(m, "packed", None) is not None]
         assert bool(packs) == (kernels == "avx2" and folder == rounded)
+        assert (held < engine.describe()["parameters"] / 2) == bool(packs)
         assert engine.describe()["kernels"] == kernels
         norms.append(train(engine, made_up(), 3)[-1].grad_norm)
         sampled.append(engine.generate(PROMPTS, GROUP, SAMPLING, 7))
+        out = tmp_path / f"{folder.name}-{kernels}"
+        engine.export(out)
+        exports.append(load_file(out / "model.safetensors"))
+    assert train(make_torch(rounded, SMOOTH, DORA, kernels="avx2"), made_up(), 1)[0].stepped
+    for one, other in (exports[:2], exports[2:]):
+        assert one.keys() == other.keys()
+        assert all(np.allclose(one[name], other[name], atol=1e-5) for name in one)
     for one, other in (sampled[:2], sampled[2:]):
         np.testing.assert_array_equal(one.tokens, other.tokens)
         np.testing.assert_allclose(one.logp, other.logp, atol=2e-5)

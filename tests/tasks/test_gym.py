@@ -13,10 +13,13 @@ from ictcli.rewards import Verdict
 from ictcli.rewards.verifiers import find_verifier
 from ictcli.tasks import find_benchmark, find_task
 from ictcli.tasks.gym import HELDOUT_SEED, draw
+from ictcli.tasks.list import named
 from ictcli.tasks.prepare import described, heldout, task_of
 from ictcli.tasks.split import digest_of, key_of
 
 reasoning_gym = pytest.importorskip("reasoning_gym")
+from ictcli.rewards.gym import UNANSWERED  # noqa: E402
+
 KINDS = ["chain_sum", "spell_backward", "countdown:max_numbers=4", "number_sorting", "n_queens"]
 NAMES = [f"gym:{kind}:size=16" for kind in KINDS]
 SMALL = "gym:chain_sum:max_digits=1:max_terms=2:size=400"
@@ -134,8 +137,6 @@ SENTENCES = {
     "gym:chain_sum:min_terms=nine": "min_terms is of the kind of 2, and not 'nine'.",
     "gym:chain_sum:size=true": "size is of the kind of 2048, and not True.",
     "gym:chain_sum:size=9:size=10": "has the option 'size' twice.",
-    "gym:graph_color:size=8": "have no text as their answer.",
-    "gym:composite": "cannot be made with these options",
     "gym:chain_sum:size=1": "size is 8 or more",
     "gym:word_ladder": "depend on Python's hash seed.",
 }
@@ -148,6 +149,14 @@ def test_what_cannot_be_made_is_refused_in_a_sentence(name: str) -> None:
     assert SENTENCES[name] in caught.value.message
     if "min_term=" in name:
         assert "min_terms=2, max_terms=6, " in str(caught.value.hint)
+
+
+def test_what_is_not_listed_is_refused() -> None:
+    listed = {each.name for each in named()}
+    for kind in UNANSWERED:
+        assert f"gym:{kind}" not in listed
+        with pytest.raises(UserError, match=r"no text|cannot be made"):
+            draw(f"gym:{kind}:size=40")
 
 
 def test_a_task_without_options_says_so() -> None:

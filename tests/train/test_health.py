@@ -81,16 +81,23 @@ def test_steps_that_were_left_out_untold_are_told_at_the_end(
         health.react(health.check(state, metrics), state, metrics)
 
 
-def test_a_sampler_too_far_off_is_told_once(tmp_path: Path) -> None:
-    recipe = load_recipe("chain", ["engine.sampler=int8"])
+@pytest.mark.parametrize(
+    ("figure", "values", "told"),
+    [
+        ("sampler_gap", (1.9, 2.1, 2.5, 0.1, 2.2), "is {:.2g} nats.* at step {}.*sampler=own"),
+        ("truncated", (0.5, 0.6, 1.0, 0.1, 0.9), "{:.0%} of .* step {} are cut.*max_tokens=128 "),
+    ],
+)
+def test_what_is_wrong_is_told_once_until_it_is_right_again(
+    figure: str, values: tuple[float, ...], told: str, tmp_path: Path
+) -> None:
+    recipe = load_recipe("chain", ["engine.sampler=int8", "max_tokens=64"])
     said: list[str] = []
     with Run.create(tmp_path / "run", recipe) as run:
         health = Health(run, recipe, task_of(recipe).domain, said.append)
-        for step, gap in enumerate((1.9, 2.1, 2.5, 0.1, 2.2), 1):
-            metrics = StepMetrics(step=step, updates=1, sampler_gap=gap)
+        for step, value in enumerate(values, 1):
+            metrics = StepMetrics(step=step, updates=1, **{figure: value})
             health.react(health.check(State(step=step), metrics), State(step=step), metrics)
-    assert [re.findall(r"is (\S+) nats|step (\d)", each) for each in said] == [
-        [("2.1", ""), ("", "2")],
-        [("2.2", ""), ("", "5")],
-    ]
-    assert all("engine.sampler=own" in each for each in said)
+    assert len(said) == 2
+    for message, step in zip(said, (2, 5), strict=True):
+        assert re.search(told.format(values[step - 1], step), message), message
