@@ -4,14 +4,16 @@ never stopped.
     python bench/kills.py --backend torch --kills 50 update.epochs=2 checkpoint.every=2
 
 SIGKILL, so that nothing can be tidied up, to `ictcli train` and `ictcli resume` as a shell starts
-them: while one starts, evaluates, steps, saves or writes the final model. At the end metrics.jsonl,
-rollouts, samples, checkpoints and the final weights must be the other run's, byte by byte. Prints
-one line a kill and a table; exits with 1 where a byte differs.
+them: while one starts, evaluates, steps, saves or writes the final model. With `--ranks 2` to any
+process of a launch of so many, which nobody resumes: torchrun's restarts do. At the end
+metrics.jsonl, rollouts, samples, checkpoints and the final weights must be the other run's, byte by
+byte. Prints one line a kill and a table; exits with 1 where a byte differs.
 """
 
 import argparse
 import collections
 import json
+import multiprocessing
 import os
 import random
 import subprocess
@@ -20,6 +22,8 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+import psutil
 
 from ictcli.runs import Run
 
@@ -50,6 +54,12 @@ class Runs:
                 stderr=log,
             )
 
+    def kill(self, process: subprocess.Popen[bytes]) -> str:
+        """Kill it; says what."""
+        process.kill()
+        process.wait()
+        return ""
+
     def end(self, process: subprocess.Popen[bytes], name: str = "killed") -> None:
         """Wait for a process that should succeed; exits with its log's end where it does not."""
         if process.wait():
@@ -62,6 +72,69 @@ class Runs:
     def saved(self) -> int:
         names = [path.name for path in (self.folder / "checkpoints").glob("step-*")]
         return max((int(name.removeprefix("step-")) for name in names), default=0)
+
+
+class RankedRuns(Runs):
+    """The command in several processes, which torch's launcher starts again when it loses one."""
+
+    def __init__(self, base: Path, args: list[str], ranks: int, chance: random.Random) -> None:
+        super().__init__(base, args)
+        self.ranks, self.chance = ranks, chance
+        self.started: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str = "killed") -> subprocess.Popen[bytes]:
+        if name not in self.started:
+            command = ["train", "chain", *self.args, "--run", name, "--json"]
+            with (self.base / f"{name}.log").open("ab") as log:
+                self.started[name] = subprocess.Popen(
+                    [sys.executable, __file__, "--launch", str(self.ranks), "--", *command],
+                    cwd=self.base,
+                    stdout=subprocess.DEVNULL,
+                    stderr=log,
+                )
+        return self.started[name]
+
+    def kill(self, process: subprocess.Popen[bytes]) -> str:
+        launcher = psutil.Process(process.pid)
+        while len(ranks := [*{*launcher.children(recursive=True)} - {*launcher.children()}]) < (
+            self.ranks
+        ):
+            time.sleep(0.01)
+        lost = self.chance.randrange(self.ranks)
+        sorted(ranks, key=lambda rank: rank.pid)[lost].kill()
+        psutil.wait_procs(ranks)
+        return f"rank {lost}"
+
+
+def launch(ranks: int, command: list[str]) -> None:
+    """`torchrun --max-restarts 999`, but that processes are forks of one that holds torch loaded:
+    that takes longer than all else here."""
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    multiprocessing.set_forkserver_preload(
+        ["ictcli_torch.shard", "transformers.models.qwen2.modeling_qwen2", "ictcli.train.launch"]
+    )
+    config = LaunchConfig(
+        *(1, 1, ranks),
+        run_id="kills",
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        start_method="forkserver",
+        max_restarts=999,
+        monitor_interval=0.1,
+    )
+    elastic_launch(config, become)(*command)
+
+
+def become(*command: str) -> None:
+    from ictcli.__main__ import main
+
+    sys.argv = ["ictcli", *command]
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            raise
 
 
 def wait(process: subprocess.Popen[bytes], true: Callable[[], bool], longer: float = 0.0) -> bool:
@@ -133,17 +206,26 @@ def main() -> None:
     parser.add_argument("--backend", default="torch")
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument("--ranks", type=int, default=0, help="processes of a launch")
+    parser.add_argument("--launch", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
     options = parser.parse_args()
+    if options.launch:
+        launch(options.launch, options.overrides)
+        return
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     settings = [*SMALL, f"engine.backend={options.backend}", *options.overrides]
     with tempfile.TemporaryDirectory(prefix="kills-") as name:
-        same = soak(Runs(Path(name), settings), options.kills, options.seed)
+        chance = random.Random(options.seed)
+        runs = Runs(Path(name), settings)
+        if options.ranks:
+            runs = RankedRuns(Path(name), settings, options.ranks, chance)
+        same = soak(runs, options.kills, options.seed, chance)
     sys.exit(0 if same else 1)
 
 
-def soak(runs: Runs, kills: int, seed: int) -> bool:
-    begun, chance = time.monotonic(), random.Random(seed)
+def soak(runs: Runs, kills: int, seed: int, chance: random.Random) -> bool:
+    begun = time.monotonic()
     process = runs.start("whole")
     wait(process, lambda: (runs.base / "whole" / "eval").exists())
     startup = time.monotonic() - begun
@@ -164,12 +246,12 @@ def soak(runs: Runs, kills: int, seed: int) -> bool:
             if kind == "finishing":  # quicker than the eye: an export of adapters takes no time
                 break
             sys.exit(f"the run ended after {counts.total()} kills: more steps are needed")
-        process.kill()
-        process.wait()
+        what = runs.kill(process)
         counts[kind] += 1
         lost.append(runs.steps() - runs.saved())
         print(
-            f"{counts.total():3} {kind:10} at step {runs.steps()}, saved {runs.saved()}", flush=True
+            f"{counts.total():3} {kind:10} {what} at step {runs.steps()}, saved {runs.saved()}",
+            flush=True,
         )
     runs.end(runs.start())
     whole, killed = result(runs.base / "whole"), result(runs.folder)

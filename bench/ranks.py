@@ -1,56 +1,84 @@
-"""Two processes on a CPU against one: `python bench/ranks.py [FOLDER]`.
+"""Several processes on a CPU: `python bench/ranks.py same|killed|chain|memory|messages`.
 
-Trains the built-in model with all weights in each process and with spread ones, all weights and
-LoRA, for ten steps, and prints how far its weights are from those of one process; resumes each from
-the middle and compares bits; kills one of two processes and times the end of the other; and runs
-the recipe `chain` itself.
+same: trains the built-in model with all weights in each process, with spread ones and with ones
+that are never put together but block by block, all weights and LoRA, for ten steps in two and in
+four processes, and prints how far its weights are from those of one process; resumes each from the
+middle and compares bits. killed: kills one of two processes and times the end of the other. chain:
+runs the recipe of that name. memory: the resident memory of a process by phase, of a random Qwen2
+of 119M parameters spread over 1, 2 and 4 processes. messages: their number and bytes a step in 2, 4
+and 8 processes.
 """
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
+from typing import Any, TypeVar
 
+import numpy as np
+import psutil
+from harness import make_model, random_weights
 from ictcli_torch.files import read_arrays
+
+from ictcli.algorithm.objective import Objective
+from ictcli.engine import build_engine, run_in_ranks
+from ictcli.engine.update import Update
+from ictcli.recipe.tables import EngineSettings, OptimizerSettings
+from ictcli.runs.read import read_lines
+from ictcli.runs.records import StepTimings
+from ictcli.types import Sampling
+
+T = TypeVar("T")
 
 SMALL = [
     *("prompts=3", "group=4", "max_tokens=24", "keep=0.3", "warmup=1", "eval.problems=4"),
     *("eval.n=2", "eval.k=[1]", "optimizer.eps=0.01", "checkpoint.every=5", "checkpoint.last=9"),
 ]
-SHARD = {"replicated": "engine.shard=false", "sharded": "engine.shard=true"}
+SHARD = {
+    "replicated": "engine.shard=false",
+    "sharded": "engine.shard=true",
+    "blocks": "engine.shard=blocks",
+}
 LAST = "checkpoints/step-000010/weights.safetensors"
 
 
-def start(folder: Path, arguments: list[str]) -> list[subprocess.Popen[str]]:
-    """What torchrun starts: the command on two ranks."""
+def start(
+    folder: Path, arguments: list[str], ranks: int = 2, program: Sequence[str] = ("-m", "ictcli")
+) -> list[subprocess.Popen[str]]:
+    """What torchrun starts: the command on some ranks."""
     folder.mkdir(parents=True, exist_ok=True)
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(one.getsockname()[1])}
-    common = os.environ | address | {"WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+    common = os.environ | address | {"WORLD_SIZE": str(ranks), "OMP_NUM_THREADS": "1"}
     return [
         subprocess.Popen(
-            [sys.executable, "-m", "ictcli", *arguments],
+            [sys.executable, *program, *arguments],
             cwd=folder,
             env=common | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
-        for rank in (0, 1)
+        for rank in range(ranks)
     ]
 
 
-def run(folder: Path, arguments: list[str]) -> None:
-    for process in start(folder, arguments):
-        said, _ = process.communicate()
-        if process.returncode:
-            sys.exit(said)
+def run(folder: Path, arguments: list[str], ranks: int = 2, **program: Any) -> str:
+    """What rank 0 says."""
+    started = start(folder, arguments, ranks, **program)
+    ended = [process.communicate()[0] for process in started]
+    if failed := [x for one, x in zip(started, ended, strict=True) if one.returncode]:
+        sys.exit("\n".join(failed))
+    return ended[0]
 
 
 def alone(folder: Path, arguments: list[str]) -> None:
@@ -70,9 +98,9 @@ def apart(one: Path, other: Path) -> float:
 def compare(folder: Path, kind: str) -> None:
     command = ["train", "chain", "-q", "--run", "run", "steps=10", f"adapter.kind={kind}"]
     alone(folder / kind, [*command, *SMALL, "--backend", "torch"])
-    for name in ("replicated", "sharded"):
-        place = folder / f"{kind}-{name}"
-        run(place, [*command, *SMALL, SHARD[name]])
+    for name, ranks in product(SHARD, (2, 4)):
+        place = folder / f"{kind}-{name}-{ranks}"
+        run(place, [*command, *SMALL, SHARD[name]], ranks)
         gap = apart(folder / kind / "run" / LAST, place / "run" / LAST)
         last = (place / "run" / LAST).parent
         files = (*last.glob("*.safetensors"), place / "run" / "metrics.jsonl")
@@ -80,9 +108,9 @@ def compare(folder: Path, kind: str) -> None:
         for lost in ("checkpoints/step-000010", "model", "adapter"):
             shutil.rmtree(place / "run" / lost, ignore_errors=True)
         (place / "run" / "summary.json").unlink()
-        run(place, ["resume", "run", "-q"])
+        run(place, ["resume", "run", "-q"], ranks)
         same = all(file.read_bytes() == bits for file, bits in kept.items())
-        print(f"{kind:5} {name:10} weights {gap:.1e} from one process, resumed to the bit: {same}")
+        print(f"{kind:5} {name:10} {ranks} weights {gap:.1e} from one, resumed to the bit: {same}")
 
 
 def kill(folder: Path, lost: int) -> None:
@@ -110,11 +138,101 @@ def whole(folder: Path) -> None:
             print(f"chain {name:6} {k} {found['value']:.3f} [{low:.3f}, {high:.3f}]")
 
 
+LARGE: dict[str, Any] = {
+    "hidden": 768,
+    "layers": 14,
+    "heads": 12,
+    "intermediate": 3072,
+    "vocabulary": 1024,
+}
+"""119M parameters, 8.5M in a block."""
+
+
+def memory(folder: Path) -> None:
+    """Peaks beside a process that has only imported, and the line a + b/N through them."""
+    make_model(folder / "model", "torch", **LARGE)
+    sizes, peaks = (1, 2, 4), list[dict[str, float]]()
+    for ranks in sizes:
+        here = [__file__, "phases", str(folder / "model")]
+        said = run(folder, [], ranks, program=here)
+        peaks.append(json.loads(said.splitlines()[-1]))
+        print(ranks, {phase: round(peak) for phase, peak in peaks[-1].items()}, flush=True)
+    for phase in peaks[0]:
+        slope, constant = np.polyfit([1 / n for n in sizes], [peak[phase] for peak in peaks], 1)
+        print(f"{phase:10} {constant:5.0f} MiB + {slope:5.0f} MiB / N")
+
+
+def phases() -> None:
+    """Print the peak of each phase in MiB, of the process that has the highest."""
+    settings = EngineSettings(
+        backend="torch", device="cpu", dtype="float32", shard="blocks", threads=1, micro_tokens=64
+    )
+    ranks = [psutil.Process()]
+    if "RANK" in os.environ:
+        ranks = [p for p in psutil.Process(os.getppid()).children() if "phases" in p.cmdline()]
+    import ictcli_torch.shard  # noqa: F401
+    import transformers.models.qwen2.modeling_qwen2  # noqa: F401
+
+    time.sleep(5)  # the others import too
+    before = {p.pid: p.memory_info().rss for p in ranks}
+    peaks = dict[str, float]()
+
+    def measured(phase: str, work: Callable[[], T]) -> T:
+        for pid in before:
+            Path(f"/proc/{pid}/clear_refs").write_text("5")
+        result = work()
+        high = {pid: Path(f"/proc/{pid}/status").read_text() for pid in before}
+        took = [
+            int(re.findall(r"VmHWM:\s+(\d+)", t)[0]) * 1024 - before[i] for i, t in high.items()
+        ]
+        peaks[phase] = max(took) / 2**20
+        return result
+
+    def work() -> None:
+        engine: Any = measured(
+            "load", lambda: build_engine(sys.argv[2], settings, OptimizerSettings(), None)
+        )
+        prompts = [[2 + i % 14 for i in range(8)]] * 4
+        rollouts = measured("sample", lambda: engine.generate(prompts, 2, Sampling(4), 0))
+        batch = Update(rollouts, *random_weights(rollouts, 0.5), Objective())
+        measured("update", lambda: engine.update(batch, 1e-6))
+        with tempfile.TemporaryDirectory() as place:
+            measured("checkpoint", lambda: engine.save(Path(place)))
+            with tempfile.TemporaryDirectory() as other:
+                measured("export", lambda: engine.export(Path(other)))
+            measured("restore", lambda: engine.restore(Path(place)))
+
+    run_in_ranks(work)
+    print(json.dumps(peaks))
+
+
+def messages(folder: Path) -> None:
+    """Of the last of three steps."""
+    for name, ranks in product(SHARD, (2, 4, 8)):
+        command = ["train", "chain", "-q", "--run", "run", "steps=3", "prompts=8", "group=4"]
+        place = folder / f"{name}-{ranks}"
+        run(place, [*command, *SMALL[2:], SHARD[name]], ranks)
+        step = read_lines(place / "run" / "timings.jsonl", StepTimings)[-1]
+        print(
+            f"{name:10} {ranks} {step.messages} messages {step.message_bytes:,} bytes", flush=True
+        )
+
+
+def same(folder: Path) -> None:
+    for trained in ("none", "lora"):
+        compare(folder, trained)
+
+
+def killed(folder: Path) -> None:
+    for rank in (0, 1):
+        kill(folder, rank)
+
+
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as made:
-        where = Path(sys.argv[1] if len(sys.argv) > 1 else made).resolve()
-        for trained in ("none", "lora"):
-            compare(where, trained)
-        for rank in (0, 1):
-            kill(where, rank)
-        whole(where)
+    if sys.argv[1] == "phases":
+        phases()
+    else:
+        with tempfile.TemporaryDirectory() as made:
+            works = {"same": same, "killed": killed, "chain": whole}
+            works |= {"memory": memory, "messages": messages}
+            works[sys.argv[1]](Path(made).resolve())

@@ -49,6 +49,11 @@ def find_launch() -> Launch | None:
     return Launch("torch", "torchrun or accelerate launch", size, _number("LOCAL_RANK"))
 
 
+def is_restarted() -> bool:
+    """Whether torchrun started the processes of this launch again, after it had lost one."""
+    return _number("TORCHELASTIC_RESTART_COUNT") > 0
+
+
 def _is_true(name: str) -> bool:
     return os.environ.get(name, "").lower() == "true"
 

@@ -49,9 +49,13 @@ def put_on(model: Any, settings: AdapterSettings, path: str) -> PeftModel:
     with _quiet():
         adapted = get_peft_model(model, config)
     for name, place in wanted.items():
-        A: Tensor = model.get_submodule(name).lora_A[NAME].weight
-        values = first_values(settings.seed or 0, place, A.shape[1], A.shape[0])
-        A.data.copy_(torch.from_numpy(values.T.copy()))
+        layer: Any = model.get_submodule(name)
+        A, B = layer.lora_A[NAME], layer.lora_B[NAME]
+        values = first_values(settings.seed or 0, place, A.in_features, A.out_features)
+        if A.weight.is_meta:  # as its layer
+            A.to_empty(device="cpu")
+            B.to_empty(device="cpu").weight.data.zero_()
+        A.weight.data.copy_(torch.from_numpy(values.T.copy()))
     _fuse(model)
     model.eval()
     return adapted

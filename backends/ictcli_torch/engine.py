@@ -3,7 +3,7 @@
 import contextlib
 import copy
 import json
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -39,7 +39,8 @@ SMALL_PARAMETERS = 5_000_000
 class TorchEngine(EngineCore):
     """A Hugging Face causal LM with AdamW. See `ictcli.engine.Engine` for what each verb does."""
 
-    read_arrays = staticmethod(read_arrays)
+    in_parts = False
+    """Whether each process reads its part of the weights alone, where their files allow it."""
     vllm: Any = None
     """What samples with `engine.sampler = "vllm"`, once it has."""
 
@@ -59,16 +60,17 @@ class TorchEngine(EngineCore):
             settings,
             self.device,
             trains_weights=optimizer is not None and adapters is None,
+            meta=self.in_parts and not (adapters and adapters.kind == "dora"),
         )
         small = sum(p.numel() for p in self.model.parameters()) < SMALL_PARAMETERS
-        if settings.gradient_checkpointing and not small:
+        if (settings.gradient_checkpointing and not small) or settings.shard == "blocks":
             self.memory.return_blocks()
         if settings.threads or (small and self.device.type == "cpu"):
             torch.set_num_threads(settings.threads or 1)
         config = text_config(self.model)
         self.lengths = read_lengths(config.to_dict(), settings.context)
         with loading(self.source.path, "mlx"):
-            hold_frequencies(self.model, self.lengths.context)
+            hold_frequencies(self.model, self.lengths.context, self.device)
         self.vocabulary = int(config.vocab_size)
         self.stop_ids = stop_ids(self.tokenizer, self.model.generation_config.eos_token_id)
         self.mixes_lengths = takes_positions(self.model)
@@ -79,7 +81,10 @@ class TorchEngine(EngineCore):
         if self.optimizer and self.frozen:
             self.pack()
         self.compiled = (
-            self.device.type == "cuda" and settings.compile != "off" and has_fixed_step(self.model)
+            self.device.type == "cuda"
+            and settings.compile != "off"
+            and settings.shard != "blocks"
+            and has_fixed_step(self.model)
         )
         plain = DenseDecoder if is_dense(self.model) else GrowingDecoder
         decoder = FixedDecoder if self.compiled else plain
@@ -190,6 +195,9 @@ class TorchEngine(EngineCore):
             return {name: p.data for name, p in self.model.named_parameters() if p.requires_grad}
         return _once(self.model.state_dict())
 
+    def read_arrays(self, path: Path) -> Mapping[str, Any]:
+        return read_arrays(path)
+
     def write_arrays(self, path: Path, arrays: dict[str, torch.Tensor], **about: str) -> None:
         save_file(arrays, path, metadata=about or None)
 
@@ -197,9 +205,13 @@ class TorchEngine(EngineCore):
         self.model.load_state_dict(weights, strict=False)  # tied weights are stored once
         self.optimizer.load(state, weights)
 
-    def export(self, folder: Path, *, packed: bool = False) -> None:
+    def write_model(self, folder: Path) -> None:
+        """The model and its settings, as transformers writes them."""
         with self.merged():
             self.model.save_pretrained(folder)
+
+    def export(self, folder: Path, *, packed: bool = False) -> None:
+        self.write_model(folder)
         self.tokenizer.save_pretrained(folder)
         name_end_token(folder)
         path = folder / "config.json"

@@ -21,15 +21,22 @@ from ictcli.errors import UserError
 from ictcli.recipe.tables import EngineSettings
 
 from .cpu import exchange, in_float32, kernels_of
+from .meta import on_meta
 
 FOLLOWING = ("dynamic", "longrope")
 """Kinds of rotary frequencies that follow the length of a pass."""
 
 
 def load(
-    source: Source, settings: EngineSettings, device: torch.device, *, trains_weights: bool
+    source: Source,
+    settings: EngineSettings,
+    device: torch.device,
+    *,
+    trains_weights: bool,
+    meta: bool = False,
 ) -> tuple[Any, Any]:
-    """The model on its device, without adapters, and its tokenizer. Safetensors only."""
+    """The model on its device, without adapters, and its tokenizer. Safetensors only. `meta`: where
+    `meta.on_meta` can, the model's weights have no numbers yet."""
     path = source.path
     remote = {"trust_remote_code": settings.trust_remote_code}
     transformers_logging.disable_progress_bar()
@@ -45,30 +52,35 @@ def load(
             gpu=device.type != "cpu",
             trains_weights=trains_weights,
         )
-        read: Any = AutoModelForCausalLM.from_pretrained(
-            path,
-            dtype=torch.bfloat16 if bfloat16 else torch.float32,
-            use_safetensors=True,
-            output_loading_info=True,
-            **remote,
-            **({"attn_implementation": "eager"} if capped else {}),
-            **(in_4_bits(device) if settings.load_in_4bit else {}),
-        )
+        dtype = torch.bfloat16 if bfloat16 else torch.float32
+        how = remote | ({"attn_implementation": "eager"} if capped else {})
+        loaded: Any = on_meta(path, config, dtype, device, **how) if meta else None
+        if loaded is None:
+            packed = in_4_bits(device) if settings.load_in_4bit else {}
+            loaded = _read_whole(path, dtype=dtype, **how, **packed)
+            if not packed:  # bitsandbytes packs them on the device
+                loaded.to(device)
+    for module in loaded.modules():  # a pad token that is an input is a token like any other
+        if isinstance(module, nn.Embedding):
+            module.padding_idx = None
+    if not settings.load_in_4bit:
+        exchange(loaded, device, kernels_of(settings.kernels))
+    in_float32(loaded, device)
+    loaded.eval()  # dropout would make the ratio of pi to pi_old noise
+    return loaded, tokenizer
+
+
+def _read_whole(path: str, **how: Any) -> Any:
+    read: Any = AutoModelForCausalLM.from_pretrained(
+        path, use_safetensors=True, output_loading_info=True, **how
+    )
     loaded, loading = read
     if missing := sorted(loading["missing_keys"]):  # transformers fills them with random numbers
         raise UserError(
             f"The model {path} lacks {len(missing)} of its weights, {missing[0]} first.",
             "fetch or export it again",
         )
-    for module in loaded.modules():  # a pad token that is an input is a token like any other
-        if isinstance(module, nn.Embedding):
-            module.padding_idx = None
-    if not settings.load_in_4bit:  # bitsandbytes packed them on the device
-        loaded.to(device)
-        exchange(loaded, device, kernels_of(settings.kernels))
-    in_float32(loaded, device)
-    loaded.eval()  # dropout would make the ratio of pi to pi_old noise
-    return loaded, tokenizer
+    return loaded
 
 
 def in_4_bits(device: torch.device) -> dict[str, Any]:
@@ -131,10 +143,10 @@ def decoder_of(model: Any) -> Any:
     return getattr(model, "model", model) if decoder is model else decoder
 
 
-def hold_frequencies(model: Any, length: int) -> None:
+def hold_frequencies(model: Any, length: int, device: torch.device) -> None:
     """Rotate by the frequencies of a sequence of `length` tokens, whatever the length of a pass:
     those of LongRoPE and dynamic NTK follow it, and the keys in a cache were rotated before."""
-    at_end = torch.tensor([[length - 1]], device=model.device)
+    at_end = torch.tensor([[length - 1]], device=device)
     for module in model.modules():
         kinds: Any = getattr(module, "rope_type", None)
         for layer, kind in (kinds if isinstance(kinds, dict) else {None: kinds}).items():

@@ -77,7 +77,15 @@ def held(work: Workload) -> Parts:
 
 def _gathered(work: Workload) -> Parts:
     """The weights that sample and evaluate, where those that train are spread."""
-    return {"gathered weights": work.shape.weights(work.width)} if work.layout.shards > 1 else {}
+    if work.layout.shards == 1:
+        return {}
+    by_blocks = work.recipe.engine.shard == "blocks"
+    return {"gathered weights": _some_blocks(work) if by_blocks else work.shape.weights(work.width)}
+
+
+def _some_blocks(work: Workload) -> float:
+    """Bytes of a block that is put together, its message included, and of what is in none."""
+    return work.width * (2 * work.shape.block + work.shape.embeddings)
 
 
 def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -> Iterator[Parts]:
@@ -128,7 +136,8 @@ def _arranged(work: Workload) -> int:
     """Bytes of the weights in oneDNN's order (`cpu.arranged`)."""
     recipe = work.recipe
     sampled = recipe.adapter.kind != "dora" and _packed(work)[0]  # DoRA samples merged weights
-    if recipe.max_tokens < WORTH_ARRANGING or sampled or recipe.engine.gradient_checkpointing:
+    by_need = recipe.engine.gradient_checkpointing or recipe.engine.shard == "blocks"
+    if recipe.max_tokens < WORTH_ARRANGING or sampled or by_need:
         return 0
     return work.width * _large(work)
 
@@ -168,10 +177,9 @@ def updating(work: Workload) -> Iterator[Parts]:
         yield from _updating(own)
         return
     spread = 0 if recipe.adapters else 4 * work.trained * (1 - 1 / shards)
-    blocks = work.width * (2 * work.shape.block + work.shape.embeddings)
     for parts in _updating(own):
         gradients = parts["gradients"] - spread
-        yield parts | {"gradients": gradients, "gathered weights": blocks}
+        yield parts | {"gradients": gradients, "gathered weights": _some_blocks(work)}
     if recipe.kl > 0:
         yield _gathered(work)
 

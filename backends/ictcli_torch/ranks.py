@@ -2,6 +2,7 @@
 torch.distributed; `torchrun` starts them. Entry point `ictcli.ranks`."""
 
 import contextlib
+import os
 import re
 import time
 import weakref
@@ -14,6 +15,8 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore, _set_pg_timeout
+from torch.distributed.rendezvous import rendezvous
 
 from ictcli.engine.communicator import Communicator, gone
 from ictcli.engine.distributed import DataParallel
@@ -23,6 +26,8 @@ from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSetti
 
 from .engine import TorchEngine
 
+MEETING = timedelta(minutes=10)
+"""How long ranks wait for each other at first."""
 PATIENCE = timedelta(hours=2)
 """How long ranks wait for rank 0, which judges responses meanwhile."""
 LEAVE = 5.0
@@ -31,6 +36,16 @@ LOST = ("gloo", "nccl", "connection", "peer", "process group")
 """What torch's errors name where another process is gone."""
 BUCKET = 1 << 24
 """Numbers that are summed by one message at most, unless they are one tensor."""
+
+
+def meet(backend: str) -> None:
+    """Join the process group. Of a launch that was started again, torchrun's store still has the
+    addresses of processes that are gone, and torch 2.13 would look for those."""
+    store, rank, size = next(rendezvous("env://", timeout=MEETING))
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    own = PrefixStore(f"attempt-{attempt}-of-{size}", store)
+    dist.init_process_group(backend, store=own, rank=rank, world_size=size, timeout=MEETING)
+    _set_pg_timeout(PATIENCE, dist.group.WORLD)
 
 
 class TorchCommunicator(Communicator):
@@ -43,7 +58,7 @@ class TorchCommunicator(Communicator):
         if launch and cuda and launch.local < torch.cuda.device_count():
             torch.cuda.set_device(launch.local)
         try:
-            dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=PATIENCE)
+            meet("cpu:gloo,cuda:nccl" if cuda else "gloo")
         except RuntimeError as error:
             raise RunFailedError(
                 f"The processes of the launch do not meet: {_reason(error)}.",
@@ -91,6 +106,7 @@ class TorchCommunicator(Communicator):
         for some in _buckets(tensors):
             flat = torch.cat([tensor.flatten() for tensor in some])
             dist.all_reduce(flat)
+            self.count(flat.nbytes)
             parts = flat.split([tensor.numel() for tensor in some])
             for tensor, part in zip(some, parts, strict=True):
                 tensor.copy_(part.view_as(tensor))

@@ -2,24 +2,20 @@
 
 Each process holds a part of every weight, its gradient and its moments. A pass of an update puts
 one block together at a time. What samples and evaluates is a second module without weights of its
-own (`skeleton`), which has them all, in the type that is computed in, for as long as that takes.
-With adapters, which are small, only the model below them is spread.
+own (`skeleton`), which has them all, in the type that is computed in, for as long as that takes, or
+with engine.shard = "blocks" one block's at a time. With adapters, which are small, only the model
+below them is spread. Each process reads its part of the model's files (`meta`).
 """
 
 import contextlib
-import copy
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ictcli.algorithm.objective import SEQUENCE
 from ictcli.engine.distributed import by_all
@@ -30,42 +26,26 @@ from ictcli.recipe.tables import OptimizerSettings
 from ictcli.types import BoolArray, FloatArray, Rollouts
 
 from .device import ran_out
-from .files import part
+from .files import open_arrays, part, write_each, write_files
+from .meta import Places, read_parts
 from .model import blocks
 from .optimizer import Optimizer
-from .prefix import wanted_states
 from .ranks import DataParallelEngine
-from .update import Passes
+from .spread import BlockByBlock, ShardedPasses, local, scattered, shard, skeleton, whole
 
-
-class Root(nn.Module):
-    """What FSDP takes for the whole model: a pass of ours runs within its forward."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, work: Callable[..., Tensor], *arguments: Any) -> Tensor:
-        return work(self.model, *arguments)
-
-
-class ShardedPasses(Passes):
-    """Passes whose blocks are put together one at a time."""
-
-    def __init__(self, root: Root, vocabulary: int, *, recompute: bool) -> None:
-        super().__init__(root.model, vocabulary, recompute=recompute)
-        self.root = root
-
-    def states(self, batch: MicroBatch) -> Tensor:
-        return self.root(wanted_states, batch)
+Weights = list[tuple[str, nn.Parameter]]
+"""Some of those of the module that samples, with their names."""
 
 
 class ShardedEngine(DataParallelEngine):
     """An engine of one rank."""
 
     parallelism = "sharded"
+    in_parts = True
     at_hand = False
     """Whether what samples and evaluates has all weights."""
+    walk: BlockByBlock | None = None
+    """Where weights are put together block by block to sample and evaluate."""
     parted = False
     """Whether each rank writes its own part of a checkpoint."""
 
@@ -76,12 +56,13 @@ class ShardedEngine(DataParallelEngine):
         own = (
             {p for p in weights.values() if p.requires_grad} if self.adapted is not None else set()
         )
+        self.stored: Places = getattr(trained, "places", {})
         self.counts = {
             "parameters": trained.num_parameters() - sum(p.numel() for p in adapters.values()),
             "trained": sum(p.numel() for p in weights.values() if p.requires_grad),
         }
         module = trained if self.adapted is None else self.adapted
-        copied = skeleton(module, own)
+        copied = skeleton(module, own, self.device)
         if not own:
             trained.float()
         self.root = shard(trained, own, self.device, computes)
@@ -90,9 +71,19 @@ class ShardedEngine(DataParallelEngine):
         )
         self.parts = {name: p for name, p in trained.named_parameters() if p not in own}
         """This process's part of each weight that is spread."""
+        if self.stored:
+            named = {name.replace(".base_layer.", "."): p for name, p in self.parts.items()}
+            read_parts(named, self.stored, computes)
         if self.adapted is not None:
             self.adapted = copied
         self.model = copied if self.adapted is None else copied.get_base_model()
+        of_blocks = [{id(p) for p in block.parameters()} for block in blocks(self.model)]
+        held = [(n, p) for n, p in self.model.named_parameters() if n in self.parts]
+        self.blocks = [[(n, p) for n, p in held if id(p) in block] for block in of_blocks]
+        self.rest = [[(n, p)] for n, p in held if not any(id(p) in block for block in of_blocks)]
+        if self.settings.shard == "blocks":
+            put, drop = (lambda n: self.put(self.blocks[n])), (lambda n: self.drop(self.blocks[n]))
+            self.walk = BlockByBlock(blocks(self.model), put, drop)
         return Optimizer(trained, settings)
 
     def align(self) -> None:
@@ -103,40 +94,81 @@ class ShardedEngine(DataParallelEngine):
         return super().describe() | self.counts
 
     @contextlib.contextmanager
-    def gathered(self, *, reference: bool = False) -> Generator[None]:
-        """Within, the module that samples and evaluates has all weights."""
-        held = [(name, p) for name, p in self.model.named_parameters() if name in self.parts]
-        weights = self.reference if reference and self.adapted is None else self.parts
+    def gathered(self, *, reference: bool = False, every: bool = False) -> Generator[None]:
+        """Within, the module that samples and evaluates has all weights; of its blocks only where
+        they do not come one by one, or `every` is wanted."""
+        self.source = self.reference if reference and self.adapted is None else self.parts
+        groups = self.rest if self.walk and not every else [*self.rest, *self.blocks]
         try:
-            for name, p in held:
-                p.data = whole(weights[name].detach()).to(p.dtype)
+            for group in groups:
+                self.put(group)
             self.at_hand = True
             yield
+            self.go_along()
         finally:
             self.at_hand = False
-            for _, p in held:
-                p.data = p.data.new_empty(0)
+            for group in groups:
+                self.drop(group)
+
+    def put(self, weights: Weights) -> None:
+        """Put these together. All have to be here."""
+        for kind in dict.fromkeys(p.dtype for _, p in weights):
+            some = [(name, p) for name, p in weights if p.dtype == kind]
+            parts = [self.source[name] for name, _ in some]
+            for (_, p), value in zip(some, whole(parts, kind), strict=True):
+                p.data = value
+
+    def drop(self, weights: Weights) -> None:
+        for _, p in weights:
+            p.data = p.data.new_empty(0)
+
+    def go_along(self) -> None:
+        if self.walk:
+            self.walk.go_along()
 
     @contextlib.contextmanager
-    def alone(self) -> Generator[None]:
+    def alone(self, *, every: bool = False) -> Generator[None]:
         """Within, rank 0 works with all weights by itself."""
         with self.ranks.together():
-            self.tell("join")
-            with self.gathered():
+            self.tell("join", every=every)
+            with self.gathered(every=every):
                 yield
 
-    def join(self) -> None:
+    def join(self, *, every: bool) -> None:
         """Let rank 0 have all weights."""
-        with self.gathered():
+        with self.gathered(every=every):
             pass
+
+    @contextlib.contextmanager
+    def for_sampling(self, tokens: int, *, rounded: bool) -> Generator[None]:
+        plain = super().for_sampling(tokens, rounded=rounded)
+        with contextlib.nullcontext() if self.walk else plain:  # which prepares whole weights
+            yield
 
     def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
         with contextlib.nullcontext() if self.at_hand else self.alone():
             return super().logits(rollouts, where)
 
-    def export(self, folder: Path, *, packed: bool = False) -> None:
-        with self.alone():
-            super().export(folder, packed=packed)
+    def write_model(self, folder: Path) -> None:
+        if self.adapted is None and self.stored:
+            self.model.save_pretrained(folder, state_dict={})
+            self.write_weights(str(folder))
+        else:
+            with self.alone(every=True):
+                super().write_model(folder)
+
+    @by_all
+    def write_weights(self, folder: str) -> None:
+        """Each weight is put together by itself, for rank 0 to write."""
+        kinds = {name: p.dtype for name, p in self.model.named_parameters()}
+        held = {name: b for name, b in self.model.named_buffers() if name in self.stored}
+        held |= self.parts
+        like = {
+            n: torch.empty(x.shape, dtype=kinds.get(n, x.dtype), device="meta")
+            for n, x in held.items()
+        }
+        where = Path(folder) if self.ranks.rank == 0 else None
+        write_files(where, like, lambda name: whole([held[name]], like[name].dtype)[0])
 
     @by_all
     def keep_reference(self) -> None:
@@ -234,71 +266,30 @@ class ShardedEngine(DataParallelEngine):
         self.ranks.gather(None)  # rank 0 takes checksums of all parts
 
     def write_arrays(self, path: Path, arrays: dict[str, Tensor], **about: str) -> None:
-        held, rank = dict[str, Tensor](), self.ranks.rank
-        for name, tensor in arrays.items():
-            value = local(tensor) if self.parted else whole(tensor)
-            if self.parted or rank == 0:
-                held[name] = value.cpu()
         if self.parted:
-            super().write_arrays(part(path, rank, self.ranks.size), held)
-        elif rank == 0:
-            super().write_arrays(path, held, **about)
+            held = {name: local(tensor).cpu() for name, tensor in arrays.items()}
+            super().write_arrays(part(path, self.ranks.rank, self.ranks.size), held)
+        elif self.adapted is not None:
+            super().write_arrays(path, arrays, **about)
+        else:
+            place = path if self.ranks.rank == 0 else None
+            write_each(place, arrays, lambda name: whole([arrays[name]])[0], **about)
+
+    def read_arrays(self, path: Path) -> Mapping[str, Any]:
+        return open_arrays(path) if self.adapted is None else super().read_arrays(path)
 
     def take(self, weights: dict[str, Tensor], state: dict[str, Tensor]) -> None:
         if self.adapted is not None:
             super().take(weights, state)
             return
+        self.optimizer.reset()  # of moments there are never two
+        with torch.no_grad():
+            for name, weight in self.parts.items():
+                weight.copy_(scattered(weights.get(name), weight))
         entries: list[str] = self.ranks.broadcast(list(state))
         step = torch.zeros((), device=self.device)
         like = {e: step if e.startswith("step/") else self.parts[e.split("/")[1]] for e in entries}
-        state = {entry: scattered(state.get(entry), tensor) for entry, tensor in like.items()}
-        weights = {name: scattered(weights.get(name), p) for name, p in self.parts.items()}
-        self.optimizer.load(state, weights)
-
-
-def shard(model: Any, own: set[nn.Parameter], device: torch.device, computes: torch.dtype) -> Root:
-    """Spread a model's weights over all processes, but for those that each keeps as its `own`."""
-    how: dict[str, Any] = {"mesh": init_device_mesh(device.type, (dist.get_world_size(),))}
-    if own:
-        how["ignored_params"] = own
-    elif computes != torch.float32:
-        how["mp_policy"] = MixedPrecisionPolicy(
-            param_dtype=computes, reduce_dtype=torch.float32, cast_forward_inputs=False
+        self.optimizer.load(
+            {entry: scattered(state.get(entry), tensor) for entry, tensor in like.items()},
+            {name: weight.detach() for name, weight in self.parts.items()},
         )
-    for block in blocks(model):
-        fully_shard(block, **how)
-    root = Root(model)
-    fully_shard(root, **how)
-    return root
-
-
-def skeleton(module: Any, own: set[nn.Parameter]) -> Any:
-    """A copy of a module with parameters that hold no numbers yet, but for those of `own`, which
-    are shared. Ties stay ties."""
-    memo: dict[int, Any] = {
-        id(p): p if p in own else nn.Parameter(p.data.new_empty(0), requires_grad=False)
-        for p in module.parameters()
-    }
-    return copy.deepcopy(module, memo)
-
-
-def whole(tensor: Tensor) -> Tensor:
-    """A tensor, put together where every process holds a part of it. All have to be here."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-
-
-def local(tensor: Tensor) -> Tensor:
-    """This process's part."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
-
-
-def scattered(value: Tensor | None, like: Tensor) -> Tensor:
-    """Rank 0's `value` in the type, place and parts of `like`. All have to be here; the others
-    bring none."""
-    held = torch.empty(like.shape, dtype=like.dtype, device=like.device)
-    if value is not None:
-        held.copy_(value)
-    if isinstance(like, DTensor):
-        return distribute_tensor(held, like.device_mesh, like.placements)
-    dist.broadcast(held, 0)
-    return held

@@ -12,6 +12,7 @@ from ictcli.cli.options import BACKEND, TRUST, engine_settings, finite, process_
 
 if TYPE_CHECKING:
     from ictcli.recipe import Recipe, RecipeFile
+    from ictcli.runs import Run
     from ictcli.runs.records import Summary
 
 
@@ -159,29 +160,51 @@ def _train(
     """One run after another, the first in `folder`: their summaries by folder."""
     from ictcli.console import narrate, observer
     from ictcli.console.beside import narrate_unfinished
-    from ictcli.runs import Run
+    from ictcli.train.finish import finished
     from ictcli.train.launch import launch
 
     done: dict[Path, Summary] = {}
     for later, (label, recipe) in zip(reversed(range(len(recipes))), recipes.items(), strict=True):
-        run = Run.create(_place(folder, name, label, first=not done), recipe)
+        run = _begin(_place(folder, name, label, first=not done), recipe)
         if len(recipes) > 1:
             narrate(f"run {len(recipes) - later}/{len(recipes)}: {label}")
         narrate(f"loading {recipe.model} and {recipe.data_name}")
         try:
             with run, observer(recipe, run.folder, later, live=live) as observing:
-                done[run.folder] = launch(run, recipe, observing)
+                summary = finished(run, recipe, narrate)  # of a launch that was started again
+                done[run.folder] = summary or launch(run, recipe, observing)
         finally:
             if run.folder not in done:
                 narrate_unfinished(list(recipes), list(done))
     return done
 
 
+def _begin(folder: Path, recipe: Recipe) -> Run:
+    """A new run; or, where torchrun has started its processes again, the one that they began."""
+    from ictcli.console import narrate
+    from ictcli.ranks import is_restarted
+    from ictcli.runs import Run, is_run
+
+    if is_restarted() and is_run(folder):
+        run, began = Run.open(folder)
+        if began == recipe:
+            narrate(f"a process was lost: {folder} goes on from its last checkpoint")
+            return run
+    return Run.create(folder, recipe)
+
+
 def _place(folder: Path | None, name: str, label: str, *, first: bool) -> Path:
     """The folder of a run: as it was typed, beside that, or in runs/ with the label in `name`."""
     from ictcli.compare.design import slug
+    from ictcli.errors import UserError
+    from ictcli.ranks import is_restarted
     from ictcli.runs import free_folder
 
+    if is_restarted() and (folder is None or not first):
+        raise UserError(
+            "A process was lost, and which run folder this launch had begun is not known.",
+            "torchrun ... train RECIPE --run FOLDER goes on by itself; ictcli resume RUN does too",
+        )
     if folder is None:
         return free_folder(Path("runs"), name.format(slug(label)))
     if first:

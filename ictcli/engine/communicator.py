@@ -29,6 +29,15 @@ class Communicator(ABC):
     size: int
     broken = False
     """Whether this rank left the others in the middle of what all do at once."""
+    messages, message_bytes = 0, 0
+    """Of this process: what all ranks did at once, and the bytes that went in or came out of it,
+    whichever are more."""
+
+    @staticmethod
+    def count(size: int) -> None:
+        """Count a message of so many bytes."""
+        Communicator.messages += 1
+        Communicator.message_bytes += size
 
     @abstractmethod
     def every(self, own: np.ndarray) -> list[np.ndarray]:
@@ -64,6 +73,8 @@ class Communicator(ABC):
         with self.together():
             size = int(self.first(np.array([0 if blob is None else len(blob)]))[0])
             body = self.first(np.zeros(size, dtype=np.uint8) if blob is None else blob)
+        self.count(8)
+        self.count(size)
         return unpacked(body.tobytes())
 
     def spread(self, trees: Sequence[Arrays]) -> list[dict[str, Any]]:
@@ -72,8 +83,14 @@ class Communicator(ABC):
             {name: (list(x.shape), str(x.dtype).rpartition(".")[2]) for name, x in tree.items()}
             for tree in trees
         ]
+
+        def spread(array: Any, how: tuple[Sequence[int], str]) -> Any:
+            found = self.array(array if self.rank == 0 else None, *how)
+            self.count(found.nbytes)
+            return found
+
         return [
-            {n: self.array(tree[n] if self.rank == 0 else None, *how) for n, how in layout.items()}
+            {name: spread(tree.get(name), how) for name, how in layout.items()}
             for tree, layout in zip(trees, self.broadcast(own), strict=True)
         ]
 
@@ -85,6 +102,8 @@ class Communicator(ABC):
             padded = np.zeros(sizes.max(), dtype=np.uint8)
             padded[: len(blob)] = blob
             rows = self.every(padded)
+        self.count(sizes.nbytes)
+        self.count(padded.nbytes * self.size)
         return [unpacked(row[:size].tobytes()) for row, size in zip(rows, sizes, strict=True)]
 
 

@@ -68,7 +68,8 @@ class EngineCore(Engine, ABC):
     write_arrays: Any
     """Write (path, arrays by name, **header) as safetensors; equal arrays make equal bytes."""
     read_arrays: Any
-    """Read (path); raises SafetensorError where the file is cut short."""
+    """Read (path), or open what is read when it is loaded; raises SafetensorError where the file is
+    cut short."""
 
     def __init__(
         self,

@@ -200,11 +200,15 @@ class DataParallel(EngineCore):
             budget = self.budget.tokens, self.budget.rows
             self.ranks.broadcast(Call(verb, arguments, options, budget))
 
+    def go_along(self) -> None:
+        """Until no rank works any more, take part in what its passes have all do at once."""
+
     def agreed(self, work: Callable[[], T]) -> T:
         """What `work` gives on this rank, done within the same budget on all: it is called again
         where another rank had to shrink its own. All ranks have to be here."""
         results = [work()]
         while True:
+            self.go_along()
             budgets = self.ranks.gather([self.budget.tokens, self.budget.rows])
             if all(budget == budgets[0] for budget in budgets):
                 return results[0]

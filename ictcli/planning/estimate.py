@@ -67,7 +67,8 @@ def estimate_memory(
     model = memory_model(choose_backend(recipe.engine.backend))
     if layout is None:
         launch = find_launch()
-        layout = Layout(launch.size, recipe.engine.shard) if launch and launch.size else Layout()
+        sharded = bool(recipe.engine.shard)
+        layout = Layout(launch.size, sharded) if launch and launch.size else Layout()
     prompt = min(prompt, recipe.prompt.max_tokens or prompt)
     space = (recipe.engine.context or shape.context) - recipe.max_tokens
     prompt = prompt if space < 1 else min(prompt, space)

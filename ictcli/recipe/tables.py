@@ -87,9 +87,10 @@ class EngineSettings(Table):
     bitsandbytes on a CUDA GPU, mlx-lm's packing on a Mac."""
     trust_remote_code: bool = False
     """Run Python code that a model folder brings along."""
-    shard: bool = False
+    shard: bool | Literal["blocks"] = False
     """Spread weights, gradients and moments over the processes of a launch (torch engine); false =
-    each process has all of them."""
+    each process has all of them; true = while it samples and evaluates, each has all weights;
+    blocks = never more than one block's: models that no GPU holds, slowly."""
     sampler: Literal["own", "int8", "vllm"] = "own"
     """What samples the rollouts: own = the model that is trained; int8 = its linear layers rounded
     to 8 bits (torch engine, x86 CPU), docs/speed.md has what that saves; vllm = vLLM (torch engine,

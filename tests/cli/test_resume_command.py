@@ -35,9 +35,17 @@ class Runs:
     def __init__(self, ictcli: Processes, overrides: tuple[str, ...], base: Path) -> None:
         self.ictcli, self.overrides, self.base = ictcli, overrides, base
 
-    def start(self, name: str) -> Running:
-        args = ("train", "chain", *self.overrides, f"steps={STEPS}", "checkpoint.every=3")
-        return self.ictcli.start(*args, "--run", name, folder=self.base)
+    def start(self, name: str, *, steps: int = STEPS, restarts: int = 0) -> Running:
+        return self.ictcli.start(
+            *("train", "chain", *self.overrides, f"steps={steps}", "checkpoint.every=3"),
+            *(("--run", name) if name else ()),
+            folder=self.base,
+            TORCHELASTIC_RESTART_COUNT=str(restarts),
+        )
+
+    def restart(self, name: str) -> Running:
+        """As torchrun does where it loses a process."""
+        return self.start(name, restarts=1)
 
     def resume(self, name: str) -> Running:
         return self.ictcli.start("resume", name, folder=self.base)
@@ -101,7 +109,7 @@ def test_killed_at_any_moment_and_resumed_it_ends_the_same(runs: Runs) -> None:
     moments = [chance.randrange(4), chance.randrange(4, 7)]  # before and after a checkpoint
     print("killed after steps", moments)
     running = runs.start("killed")
-    for moment in moments:
+    for moment, again in zip(moments, (runs.resume, runs.restart), strict=True):
         runs.after_step("killed", moment)
         time.sleep(chance.uniform(0, 0.05))
         running.send(signal.SIGKILL)
@@ -109,9 +117,15 @@ def test_killed_at_any_moment_and_resumed_it_ends_the_same(runs: Runs) -> None:
         for path in (runs.base / "killed").rglob("*"):  # as a clock leaves it that is set back
             then = chance.randrange(1 << 31)
             os.utime(path, (then, then))
-        running = runs.resume("killed")
+        running = again("killed")
     finish(running)
     assert runs.result("killed") == runs.result("whole")
+
+
+def test_a_launch_that_is_started_again_takes_no_other_run(runs: Runs) -> None:
+    other = runs.start("whole", steps=STEPS + 1, restarts=1).wait()
+    assert "exists already" in refusal(other, 2)
+    assert "--run FOLDER" in refusal(runs.start("", restarts=1).wait(), 2)
 
 
 def test_ctrl_c_finishes_the_step_and_saves_it(runs: Runs) -> None:

@@ -38,8 +38,9 @@ WAYS: dict[str, dict[str, Any]] = {
     "all weights": {"lora": False},
     "adapters": {"lora": True},
     "parts": {"lora": False, "shard": True},
-    "parts of tied weights": {"lora": False, "shard": True, "gradient_checkpointing": True},
+    "parts of tied weights": {"lora": False, "shard": "blocks", "gradient_checkpointing": True},
     "parts below adapters": {"lora": True, "shard": True},
+    "blocks below adapters": {"lora": True, "shard": "blocks"},
     "parts in 16 bits": {"lora": False, "shard": True, "dtype": "bfloat16"},
 }
 """How the weights lie that are trained."""
@@ -166,9 +167,9 @@ def recipe(**engine: Any) -> Any:
 
 
 def test_the_plan_of_a_process_is_that_of_its_launch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts divide what is held; all weights lie there once more while they sample."""
+    """Parts divide what is held; all weights lie there once more while they sample, or a block."""
 
-    def parts(*, shard: bool = False) -> dict[str, float]:
+    def parts(*, shard: bool | str = False) -> dict[str, float]:
         planned = recipe(backend="torch", device="cuda", dtype="float32", shard=shard)
         phases = estimate_memory(planned, QWEN).phases
         return phases["updating"] | {"copy": phases["sampling"].get("gathered weights", 0)}
@@ -182,6 +183,7 @@ def test_the_plan_of_a_process_is_that_of_its_launch(monkeypatch: pytest.MonkeyP
         assert replicated[name] == alone[name]
         assert sharded[name] == alone[name] / 8
     assert sharded["copy"] == 4 * QWEN.parameters
+    assert parts(shard="blocks")["copy"] == 4 * (2 * QWEN.block + QWEN.embeddings)
 
 
 def test_settings_that_spread_nothing_are_noted_or_refused() -> None:
