@@ -107,9 +107,10 @@ class Health:
             stops = reaction == "stop" or state.nonfinite >= NONFINITE_LIMIT
             return [Alarm("nonfinite", stops)] if stops or reaction != "off" else []
         far = self.recipe.engine.off_policy and (metrics.sampler_gap or 0.0) > SAMPLER_GAP
+        most = TRUNCATED / (2 if "truncated" in self._last else 1)  # or it is said again and again
         kinds: list[str | None] = [
             "no_signal" if len(self._without_signal) >= STEPS else None,
-            "truncated" if (metrics.truncated or 0.0) > TRUNCATED else None,
+            "truncated" if (metrics.truncated or 0.0) > most else None,
             "sampler" if far else None,
         ]
         if state.first_entropy and metrics.entropy is not None:

@@ -111,7 +111,7 @@ def test_a_hub_that_cannot_be_asked_is_one_sentence(
         ended = run(silent, *command, **variables)
         told = refusal(ended, 2)
         assert f"The {what} is not in the cache, and {why}" in told
-        assert len(ended.err.splitlines()) == 3
+        assert len(ended.err.splitlines()) == 4  # what is loaded, the sentence, and a hint
     assert not (tmp_path / "runs").exists() or not any((tmp_path / "runs").iterdir())
 
 

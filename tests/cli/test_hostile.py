@@ -144,7 +144,7 @@ def test_an_error_is_one_line_whatever_it_names(
     ictcli: Processes, world: World, args: Sequence[str]
 ) -> None:
     ended = show(ictcli, world, *args, code=2)
-    assert re.fullmatch(r"error: .+\n\nhint: .+\n", ended.err), ended.err
+    assert re.fullmatch(r"(?:loading .+\n)?error: .+\n\nhint: .+\n", ended.err), ended.err
 
 
 def test_an_answer_is_shown_as_signs(ictcli: Processes, world: World) -> None:

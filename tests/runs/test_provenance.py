@@ -62,7 +62,7 @@ def test_a_recipe_changed_before_the_first_checkpoint_is_refused(made: Path) -> 
             resumed(made)
     file.write_text(text.replace("micro_tokens = ", "micro_tokens = 1"))
     whole = (made / "metrics.jsonl").read_bytes()
-    assert resumed(made)[1] == []
+    assert not [each for each in resumed(made)[1] if "cut at max_tokens" not in each]
     assert (made / "metrics.jsonl").read_bytes() == whole
 
 

@@ -110,7 +110,7 @@ def test_a_run_of_a_version_without_temperatures_goes_on(
 
 
 def test_without_a_signal_no_weight_moves(make: Make, tmp_path: Path) -> None:
-    notes, go = start(make, tmp_path / "run", "steps=2", "reward=integer")
+    notes, go = start(make, tmp_path / "run", "steps=2", "reward=integer", "alarms.truncated=off")
     go()
     assert all(step.metrics.updates == 0 and step.metrics.finite for step in notes.steps)
     assert notes.warnings == []
