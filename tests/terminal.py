@@ -12,7 +12,7 @@ import struct
 import termios
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from processes import Processes
@@ -37,8 +37,8 @@ class Terminal:
         self.before = termios.tcgetattr(self.theirs)
         self._written, self._seen = b"", 0
         name, plain = os.ttyname(self.theirs), {"COLUMNS": "", "LINES": "", "NO_COLOR": ""}
-        environment = {**plain, "TERM": "xterm-256color", **environment}
-        self._running = ictcli.start(*args, folder=folder, terminal=name, stdin=name, **environment)
+        terminal: Any = {**plain, "TERM": "xterm-256color", **environment}
+        self._running = ictcli.start(*args, folder=folder, terminal=name, stdin=name, **terminal)
 
     def __enter__(self) -> Terminal:
         return self

@@ -6,7 +6,7 @@ from functools import cache
 
 import mlx.core as mx
 import numpy as np
-from mlx.utils import tree_flatten, tree_map
+from mlx.utils import tree_map
 
 from ictcli.engine.communicator import Communicator, gone
 from ictcli.engine.distributed import DataParallel
@@ -53,9 +53,11 @@ class DataParallelEngine(DataParallel, MlxEngine):
         gradient = self.optimizer.gradient
         if gradient is None:
             gradient = tree_map(lambda w: mx.zeros(w.shape), self.model.trainable_parameters())
-        self.optimizer.gradient = tree_map(self.ranks.sum, gradient)
-        for _, array in tree_flatten(gradient):
-            self.ranks.count(array.nbytes)
+        self.optimizer.gradient = tree_map(self._summed, gradient)
+
+    def _summed(self, array: mx.array) -> mx.array:
+        self.ranks.count(array.nbytes)
+        return self.ranks.sum(array)
 
 
 build = DataParallelEngine

@@ -96,7 +96,7 @@ def test_what_is_wrong_is_told_once_until_it_is_right_again(
     with Run.create(tmp_path / "run", recipe) as run:
         health = Health(run, recipe, task_of(recipe).domain, said.append)
         for step, value in enumerate(values, 1):
-            metrics = StepMetrics(step=step, updates=1, **{figure: value})
+            metrics = StepMetrics.model_validate({"step": step, "updates": 1, figure: value})
             health.react(health.check(State(step=step), metrics), State(step=step), metrics)
     assert len(said) == 2
     for message, step in zip(said, (2, 5), strict=True):
