@@ -240,10 +240,9 @@ class Server:
             with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
                 return read(json.loads(answer.read() or b"null"))
         except (OSError, http.client.HTTPException, *UNREADABLE) as error:
-            other = (
-                "what it says is no answer of vLLM's" if isinstance(error, UNREADABLE) else error
-            )
-            reason = getattr(error, "reason", None) or other
+            reason = getattr(error, "reason", None) or error
+            if isinstance(error, UNREADABLE):
+                reason = "what it says is no answer of vLLM's"
             raise RunFailedError(
                 f"The vLLM server {self.url} does not answer {path}: {reason}.",
                 "start it as docs/scale.md says, then ictcli resume",
