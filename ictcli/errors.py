@@ -36,6 +36,10 @@ class RunFailedError(UserError):
     exit_code = 1
 
 
+class LostError(RunFailedError):
+    """Another process of the launch is gone; a launch that starts again mends it."""
+
+
 class NothingFinishedError(RunFailedError):
     """Every run of a comparison failed; other comparisons of a study go on."""
 

@@ -50,21 +50,28 @@ class LargeLinear(nn.Linear):
     packed: Any = None
     """The weight and bias in float16, in FBGEMM's own order."""
     float16: Tensor | None = None
-    """The weight in float16, where `weight` holds no numbers."""
+    """The weight in float16, where the parameter holds no numbers: `weight` is made of it anew for
+    whoever reads it."""
     arranged: Tensor | None = None
     """The weight in oneDNN's own order."""
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002
-        x, weight, bias = input, self.weight, self.bias
+        x, weight, bias = input, self.held(), self.bias
         if not x.numel():  # oneDNN has no gradient of nothing
-            return nn.functional.linear(x, self.whole(), bias)
+            return nn.functional.linear(x, self.weight, bias)
         needs = x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
         if needs and torch.is_grad_enabled():
             return _Linear.apply(x, weight, bias, self)
         return self.product(x)
 
-    def whole(self) -> Tensor:
-        return self.weight if self.float16 is None else self.float16.float()
+    def __getattr__(self, name: str) -> Any:
+        if name == "weight" and self.float16 is not None:
+            return self.float16.float()
+        return super().__getattr__(name)
+
+    def held(self) -> Any:
+        """The parameter, which may hold no numbers."""
+        return self._parameters["weight"]
 
     def product(self, x: Tensor) -> Tensor:
         """Without a gradient."""
@@ -112,17 +119,17 @@ def pack(model: nn.Module) -> None:
             layer.packed = packed(layer.weight, layer.bias)
             if layer.packed is not None and held[id(layer.weight)] == 1:
                 layer.float16 = layer.weight.detach().half()
-                layer.weight = nn.Parameter(layer.weight.to("meta"), requires_grad=False)
+                layer.weight = nn.Parameter(layer.held().to("meta"), requires_grad=False)
 
 
 @contextlib.contextmanager
 def in_whole(model: nn.Module) -> Generator[None]:
     """Within, the weights of every layer are float32."""
     layers = [x for x in model.modules() if isinstance(x, LargeLinear) and x.float16 is not None]
-    without = [layer.weight for layer in layers]
+    without = [layer.held() for layer in layers]
     try:
         for layer in layers:
-            layer.weight = nn.Parameter(layer.whole(), requires_grad=False)
+            layer.weight = nn.Parameter(layer.weight, requires_grad=False)
         yield
     finally:
         for layer, weight in zip(layers, without, strict=True):
@@ -161,11 +168,6 @@ def arranged(model: nn.Module) -> Generator[None]:
             layer.arranged = None
 
 
-def weight_of(layer: Any) -> Tensor:
-    """The weight (O, I) of a linear layer, in the type that is computed in."""
-    return layer.whole() if isinstance(layer, LargeLinear) else layer.weight
-
-
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
@@ -185,7 +187,7 @@ class _Linear(torch.autograd.Function):
         dy, mkl = dy.contiguous(), ctx.layer.kernels.mkl
         dx = dW = db = None
         if ctx.needs_input_grad[0]:
-            weight = weight if ctx.layer.float16 is None else ctx.layer.whole()
+            weight = weight if ctx.layer.float16 is None else ctx.layer.weight
             dx = dy @ weight if mkl else _product(dy, weight.t())
         flat = dy.flatten(0, -2)
         if ctx.needs_input_grad[1]:

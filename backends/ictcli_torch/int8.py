@@ -14,8 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .cpu import weight_of
-
 WEIGHTS, ACTIVATIONS = 63, 127
 """The largest of each. Two products of 255 and 63 fit into 16 bits, in which CPUs without VNNI add
 them, and saturate."""
@@ -67,8 +65,8 @@ def rounded(model: nn.Module) -> Generator[None]:
             if not isinstance(module, nn.Linear) or "lora_" in name:
                 continue
             layer: Any = module
-            weight: Rounded = layer.__dict__.get("rounded") or Rounded(weight_of(layer))
-            if not layer.weight.requires_grad:
+            weight: Rounded = layer.__dict__.get("rounded") or Rounded(layer.weight)
+            if not layer._parameters["weight"].requires_grad:  # `weight` may be made anew
                 layer.__dict__["rounded"] = weight
             layers.append(layer)
             layer.forward = partial(weight.product, layer.bias)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ictcli.errors import UserError
 
 from .adapter import NAME
-from .cpu import LargeLinear, weight_of
+from .cpu import LargeLinear
 
 
 @contextlib.contextmanager
@@ -76,7 +76,7 @@ def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
 
 
 def _weight(layer: Any) -> Tensor:
-    return dequantize_module_weight(layer) if _is_packed(layer) else weight_of(layer)
+    return dequantize_module_weight(layer) if _is_packed(layer) else layer.weight
 
 
 def _sum(layer: Any, weight: Tensor) -> Tensor:

@@ -56,6 +56,8 @@ class ShardedEngine(DataParallelEngine):
         own = (
             {p for p in weights.values() if p.requires_grad} if self.adapted is not None else set()
         )
+        for p in own:  # adapters on a model without numbers are made on the CPU
+            p.data = p.data.to(self.device)
         self.stored: Places = getattr(trained, "places", {})
         self.counts = {
             "parameters": trained.num_parameters() - sum(p.numel() for p in adapters.values()),
@@ -97,7 +99,7 @@ class ShardedEngine(DataParallelEngine):
     def gathered(self, *, reference: bool = False, every: bool = False) -> Generator[None]:
         """Within, the module that samples and evaluates has all weights; of its blocks only where
         they do not come one by one, or `every` is wanted."""
-        self.source = self.reference if reference and self.adapted is None else self.parts
+        self.values = self.reference if reference and self.adapted is None else self.parts
         groups = self.rest if self.walk and not every else [*self.rest, *self.blocks]
         try:
             for group in groups:
@@ -114,7 +116,7 @@ class ShardedEngine(DataParallelEngine):
         """Put these together. All have to be here."""
         for kind in dict.fromkeys(p.dtype for _, p in weights):
             some = [(name, p) for name, p in weights if p.dtype == kind]
-            parts = [self.source[name] for name, _ in some]
+            parts = [self.values[name] for name, _ in some]
             for (_, p), value in zip(some, whole(parts, kind), strict=True):
                 p.data = value
 
@@ -195,7 +197,7 @@ class ShardedEngine(DataParallelEngine):
         try:
             for batch, is_own in self._rounds(update):
                 terms = update.tokenwise(batch)
-                if reference is not None:
+                if reference is not None and is_own:  # it knows those of its own rows
                     terms["reference"] = batch.take(reference)
                 if now is not None and is_own:
                     terms[SEQUENCE] = batch.row_means(batch.take(now) - terms["old_logp"])

@@ -12,7 +12,7 @@ import json
 import os
 import tempfile
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -42,6 +42,8 @@ BLOCK = 128
 """Positions of the largest block of vLLM's cache."""
 PATIENCE = 3600.0
 """Seconds that a server may take for an answer."""
+UNREADABLE = (ValueError, LookupError, TypeError)
+"""What an answer of another kind raises."""
 
 Responses = list[tuple[Sequence[int], Sequence[float]]]
 """Tokens and their log-probabilities, row by row."""
@@ -196,7 +198,7 @@ class Server:
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
         self.folder = tempfile.TemporaryDirectory(prefix="ictcli-weights-")  # TMPDIR says where
-        self.model: str = self._ask("/v1/models")["data"][0]["id"]
+        self.model = str(self._ask("/v1/models", lambda found: found["data"][0]["id"]))
 
     def load(self, weights: dict[str, Tensor]) -> None:
         path = Path(self.folder.name) / "model.safetensors"
@@ -220,22 +222,27 @@ class Server:
         options = options | {"model": self.model, "return_token_ids": True}
 
         def ask(prompt: Sequence[int], seed: int) -> list[Any]:
-            found: Any = self._ask("/v1/completions", prompt=list(prompt), seed=seed, **options)
-            return sorted(found["choices"], key=lambda choice: choice["index"])
+            return self._ask("/v1/completions", read, prompt=list(prompt), seed=seed, **options)
+
+        def read(found: Any) -> list[Any]:
+            choices = sorted(found["choices"], key=lambda choice: choice["index"])
+            return [(one["token_ids"], one["logprobs"]["token_logprobs"]) for one in choices]
 
         with ThreadPoolExecutor(len(prompts)) as pool:
-            choices = [choice for each in pool.map(ask, prompts, seeds) for choice in each]
-        return [(one["token_ids"], one["logprobs"]["token_logprobs"]) for one in choices]
+            return [one for each in pool.map(ask, prompts, seeds) for one in each]
 
-    def _ask(self, path: str, **body: Any) -> Any:
-        """What it answers: to a GET without a body. RunFailedError where it does not."""
+    def _ask(self, path: str, read: Callable[[Any], Any] = lambda found: found, **body: Any) -> Any:
+        """What is to `read` in its answer: to a GET without a body. RunFailedError where it gives
+        none, or another."""
         data = json.dumps(body).encode() if body else None
         asked = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
         try:
             with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
-                return json.loads(answer.read() or b"null")
-        except (OSError, http.client.HTTPException, ValueError) as error:
+                return read(json.loads(answer.read() or b"null"))
+        except (OSError, http.client.HTTPException, *UNREADABLE) as error:
             reason = getattr(error, "reason", None) or error
+            if isinstance(error, UNREADABLE):
+                reason = "what it says is no answer of vLLM's"
             raise RunFailedError(
                 f"The vLLM server {self.url} does not answer {path}: {reason}.",
                 "start it as docs/scale.md says, then ictcli resume",

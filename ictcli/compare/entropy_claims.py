@@ -59,21 +59,20 @@ def entropy_claims(curves: Mapping[Variant, Sequence[FloatArray]]) -> list[Claim
 def entropy_tests(courses: Courses) -> list[ClaimTest]:
     """Whether each variant of ict keeps more entropy than grpo, and less than entropy20, at equal
     accuracy. Pairs without a seed in which both learn through the same accuracy are left out. The
-    first kind of tokens has all runs; of others without any, the tests of the first tell."""
+    first kind of tokens has all runs; a test tells of other kinds for which no rollouts do."""
     tests: list[ClaimTest] = []
-    first, unkept = next(iter(courses)), [kind for kind, its in courses.items() if not its]
-    for kind, by_variant in courses.items():
-        judged = [each for each in by_variant if each.method == SUBJECT]
-        for variant, (method, (word, sign)) in product(judged, RIVALS.items()):
-            rival = variant.counterpart(method, by_variant)
-            if rival is None:
-                continue
-            own, other = by_variant[variant], by_variant[rival]
-            ratios = [matched(own[seed], other[seed]) for seed in own if seed in other]
-            if known := [ratio for ratio in ratios if ratio is not None]:
+    everyone = next(iter(courses.values()))
+    judged = [each for each in everyone if each.method == SUBJECT]
+    for variant, (method, (word, sign)) in product(judged, RIVALS.items()):
+        rival = variant.counterpart(method, everyone)
+        if rival is None:
+            continue
+        found = {kind: _ratios(its, variant, rival) for kind, its in courses.items()}
+        missing = [kind for kind, known in found.items() if not known]
+        for kind, known in found.items():
+            if known:
                 is_paper = variant.is_paper and rival.is_paper
-                missing = unkept if kind == first else []
-                note = f"No rollouts were kept for {listed(missing)}; those tests count too."
+                note = f"No rollouts tell for {listed(missing)}; those tests count too."
                 tests.append(
                     ClaimTest(
                         f"{variant.label} keeps {word} entropy than {rival.label} at equal "
@@ -88,7 +87,17 @@ def entropy_tests(courses: Courses) -> list[ClaimTest]:
                         note=note if missing else "",
                     )
                 )
+                missing = []  # they are counted once
     return tests
+
+
+def _ratios(
+    its: Mapping[Variant, Mapping[int, FloatArray]], variant: Variant, rival: Variant
+) -> list[float]:
+    """`matched` of the seeds that both have."""
+    own, other = its.get(variant, {}), its.get(rival, {})
+    ratios = [matched(own[seed], other[seed]) for seed in own if seed in other]
+    return [ratio for ratio in ratios if ratio is not None]
 
 
 def matched(own: FloatArray, other: FloatArray) -> float | None:

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import BaseModel
 from safetensors.numpy import load, save
 
-from ictcli.errors import RunFailedError
+from ictcli.errors import LostError
 
 Arrays = Mapping[str, Any]
 """Arrays of a backend's library by name."""
@@ -60,7 +60,7 @@ class Communicator(ABC):
         """Around what all ranks do at once. If it fails on this one, no rank may be spoken to any
         more: the others wait for the part that will not come."""
         if self.broken:
-            raise RunFailedError("The launch has lost step.", "start the same launch again")
+            raise LostError("The launch has lost step.", "start the same launch again")
         try:
             yield
         except BaseException:
@@ -107,9 +107,9 @@ class Communicator(ABC):
         return [unpacked(row[:size].tobytes()) for row, size in zip(rows, sizes, strict=True)]
 
 
-def gone(reason: object) -> RunFailedError:
+def gone(reason: object) -> LostError:
     """The error of a rank that another one has left."""
-    return RunFailedError(
+    return LostError(
         f"Another process of the launch is gone: {reason}.",
         "its own message says why; the same launch with ictcli resume RUN goes on",
     )

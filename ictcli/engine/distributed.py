@@ -19,11 +19,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ictcli.engine.checksums import weights_fingerprint
 from ictcli.engine.communicator import Communicator
 from ictcli.engine.core import EngineCore
+from ictcli.engine.models import snapshot
 from ictcli.engine.sampling import join
 from ictcli.engine.update import Update, UpdateStats
-from ictcli.errors import RunFailedError
+from ictcli.errors import RunFailedError, UserError
 from ictcli.seeds import uniforms
 from ictcli.types import FloatArray, IntArray, OnTokens, Rollouts, Sampling, UpdateReport
 
@@ -71,8 +73,21 @@ class DataParallel(EngineCore):
         self.ranks = ranks
         with ranks.together():
             super().__init__(*arguments)
+            self.check_same()
             if self.optimizer is not None:
                 self.align()
+
+    def check_same(self) -> None:
+        """UserError where ranks read other weights than each other: nothing else would say so of
+        those that none sends. All ranks have to be here."""
+        folders = snapshot(self.source.path), self.source.adapter
+        own = [weights_fingerprint(folder) for folder in folders if folder]
+        if any(other != own for other in self.ranks.gather(own)):
+            raise UserError(
+                f"The processes of the launch find other weights than each other: "
+                f"{self.source.path}.",
+                "every machine needs the same files of the model",
+            )
 
     def align(self) -> None:
         """Take rank 0's weights and moments, to the bit. All ranks have to be here."""

@@ -287,3 +287,5 @@ class Failure(RunRecord):
     """failure.json: why the last sitting ended."""
 
     error: str
+    final: bool = False
+    """Whether the run ended itself, and a launch that starts again leaves it so."""

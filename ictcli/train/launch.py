@@ -10,12 +10,20 @@ from ictcli import __version__
 from ictcli.engine import Engine, build_engine, versions
 from ictcli.engine.checks import check_lengths
 from ictcli.engine.dtype import choose_kernels
-from ictcli.errors import RESUME, InterruptedRunError, UserError, is_disk_full
+from ictcli.errors import (
+    RESUME,
+    InterruptedRunError,
+    LostError,
+    RunFailedError,
+    UserError,
+    is_disk_full,
+)
 from ictcli.files import encodable, write_json
 from ictcli.planning.advice import check_memory
 from ictcli.planning.estimate import PROMPT_TOKENS, choose_micro_tokens
 from ictcli.planning.machine import MemoryLimit, device_of, memory_limit
 from ictcli.planning.preflight import recipe_notes
+from ictcli.ranks import is_restarted
 from ictcli.recipe import Recipe
 from ictcli.runs import FORMAT, Run, fingerprint, manifest
 from ictcli.runs.fingerprint import check_engine
@@ -212,7 +220,13 @@ def failure_message(error: Exception) -> str:
 @contextlib.contextmanager
 def record_failure(run: Run) -> Generator[None]:
     """Write the exception that ends the run within to failure.json, and note on it the command
-    that goes on; Ctrl-C is none."""
+    that goes on; Ctrl-C is none. Where torchrun starts again what ended itself, by an alarm for
+    example, that is raised once more."""
+    before = run.read("failure.json", Failure) if is_restarted() else None
+    if before and before.final:
+        raise RunFailedError(
+            before.error, f"that is no lost process: {RESUME} {shell_word(run.folder)} goes on"
+        )
     (run.folder / "failure.json").unlink(missing_ok=True)
     try:
         yield
@@ -225,7 +239,8 @@ def record_failure(run: Run) -> Generator[None]:
         ) from None
     except Exception as error:
         with contextlib.suppress(OSError):
-            failure = Failure(error=encodable(failure_message(error))[:1000])
+            final = isinstance(error, UserError) and not isinstance(error, LostError)
+            failure = Failure(error=encodable(failure_message(error))[:1000], final=final)
             write_json(run.folder / "failure.json", failure.to_json())
         error.add_note(f"{RESUME} {shell_word(run.folder)}")
         raise

@@ -128,6 +128,18 @@ def test_a_launch_that_is_started_again_takes_no_other_run(runs: Runs) -> None:
     assert "--run FOLDER" in refusal(runs.start("", restarts=1).wait(), 2)
 
 
+def test_a_launch_that_is_started_again_does_not_pass_an_alarm(
+    ictcli: Processes, small: tuple[str, ...], tmp_path: Path
+) -> None:
+    for restarts, about in (0, "then resume the run"), (1, "no lost process"):
+        again = {"TORCHELASTIC_RESTART_COUNT": str(restarts)}
+        collapses = ("lr=1", "steps=4", "alarms.collapse=stop", "--run", "run")
+        ended = ictcli.run("train", "chain", *small, *collapses, folder=tmp_path, **again)
+        told = refusal(ended, 1)
+        assert "Entropy collapse" in told and about in told
+        assert len(Run(tmp_path / "run").metrics()) < 4
+
+
 def test_ctrl_c_finishes_the_step_and_saves_it(runs: Runs) -> None:
     running = runs.start("interrupted")
     runs.after_step("interrupted", 2)

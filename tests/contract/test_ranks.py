@@ -4,7 +4,9 @@ and what is known of a launch before it begins."""
 import json
 import threading
 import weakref
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,8 @@ import torch.distributed as dist
 from ictcli_torch.ranks import TorchCommunicator
 
 from ictcli.engine.communicator import packed, unpacked
-from ictcli.engine.distributed import Call
+from ictcli.engine.distributed import Call, DataParallel
+from ictcli.engine.models import locate
 from ictcli.engine.shape import ModelShape
 from ictcli.errors import UserError
 from ictcli.planning.estimate import estimate_memory
@@ -75,6 +78,17 @@ def test_two_processes_have_the_numbers_of_one(gaps: dict[str, dict[str, float]]
     assert found["tokens"] == found["shared tokens"] == 0
     close = CLOSE_IN_16_BITS if "dtype" in WAYS[way] else CLOSE
     assert {case: gap for case, gap in found.items() if not gap < close} == {}
+
+
+def test_processes_that_find_other_weights_are_refused(tiny_model: Path) -> None:
+    def found_beside(other: Callable[[Any], Any]) -> None:
+        ranks = SimpleNamespace(gather=lambda own: [own, other(own)])
+        engine: Any = SimpleNamespace(source=locate(str(tiny_model), trains=True), ranks=ranks)
+        DataParallel.check_same(engine)
+
+    found_beside(list)
+    with pytest.raises(UserError, match="find other weights than each other"):
+        found_beside(lambda own: [own[0][::-1]])
 
 
 def test_a_message_arrives_as_it_was_sent() -> None:

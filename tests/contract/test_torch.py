@@ -126,6 +126,7 @@ def test_packed_weights_compute_the_model_and_its_gradient(
         held = sum(p.numel() for p in engine.model.parameters() if not p.is_meta)
         packs = [m for m in engine.model.modules() if getattr(m, "packed", None) is not None]
         assert bool(packs) == (kernels == "avx2" and folder == rounded)
+        assert not any(m.weight.is_meta for m in packs)  # models read them as well
         assert (held < engine.describe()["parameters"] / 2) == bool(packs)
         assert engine.describe()["kernels"] == kernels
         norms.append(train(engine, made_up(), 3)[-1].grad_norm)

@@ -135,6 +135,13 @@ def served(model: Path) -> Generator[str]:
         server.server_close()
 
 
+def test_a_server_of_something_else_is_a_sentence(tiny_model: Path) -> None:
+    with served(tiny_model) as url:
+        server = sampler.Server(url)
+        with pytest.raises(RunFailedError, match=r"/other: what it says is no answer of vLLM's\."):
+            server._ask("/other", lambda found: found["choices"], n=1)
+
+
 def check(engine: Any, rollouts: Rollouts, most: float = 1e-4) -> None:
     """log pi and statistics are those of the model as it is now; ends are where stop tokens are."""
     exact = engine.score(rollouts, (*WANTED, LOGP), HOT.temperature)
