@@ -21,6 +21,9 @@ KINDS = {
     torch.float16: "F16",
     torch.float64: "F64",
     torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }

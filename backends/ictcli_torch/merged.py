@@ -58,7 +58,7 @@ def _can_be_merged(module: Any) -> bool:
 def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
     """A layer with its adapter in it, as a plain one; the sum is made in float32."""
     base: Any = module.get_base_layer() if isinstance(module, LoraLayer) else module
-    weight = _weight(base)
+    weight: Tensor = dequantize_module_weight(base)
     if isinstance(module, LoraLayer):
         weight = _sum(module, weight)
         if module.use_dora[NAME]:
@@ -73,10 +73,6 @@ def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
         lifted = base.bias.float() + module.lora_B[NAME].bias.float() * module.scaling[NAME]
         plain.bias = nn.Parameter(lifted.to(dtype), requires_grad=False)
     return plain
-
-
-def _weight(layer: Any) -> Tensor:
-    return dequantize_module_weight(layer) if _is_packed(layer) else layer.weight
 
 
 def _sum(layer: Any, weight: Tensor) -> Tensor:
@@ -113,7 +109,7 @@ def _norms_kept(layers: list[Any]) -> Generator[None]:
     try:
         for layer in held:
             with torch.no_grad():
-                whole = _sum(layer, _weight(layer.get_base_layer()))
+                whole = _sum(layer, dequantize_module_weight(layer.get_base_layer()))
                 layer.forward = partial(_with_norm, layer, _stretch(layer, whole))
         yield
     finally:
