@@ -26,7 +26,7 @@ from rich.text import Span, Text
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
 REPORT = ROOT / "docs" / "study" / "quickstart" / "report.html"
-COLUMNS, LINES = 100, 30
+COLUMNS, LINES = 68, 34
 CELL, LINE = 8.43, 17  # pixels of a character at 14 px
 COLOURS = 64
 TERMINAL = """<!doctype html><meta charset="utf-8"><style>
@@ -36,7 +36,7 @@ pre {{ margin: 16px; font: 14px/17px "DejaVu Sans Mono", monospace }}
 FRAME = """<!doctype html><meta name="color-scheme" content="light dark">
 <body style="margin: 0">
 <iframe src="{page}" style="border: 0; width: {width}px; height: {height}px"></iframe>"""
-PAGES = {"wide": (1400, 780, False), "narrow": (400, 800, False), "dark": (1400, 780, True)}
+PAGES = {"wide": (1000, 760, False), "narrow": (400, 800, False), "dark": (1000, 760, True)}
 
 
 def terminal(

@@ -3,7 +3,6 @@
 import os
 
 import mlx.core as mx
-from mlx_lm.utils import maybe_set_recommended_wired_limit
 
 from ictcli.engine.budget import OverLimitError
 from ictcli.errors import EngineMissingError
@@ -20,6 +19,8 @@ class Memory:
     does not."""
 
     def __init__(self, limit_gib: float) -> None:
+        from mlx_lm.utils import maybe_set_recommended_wired_limit  # takes transformers along
+
         recommended = mx.device_info().get("max_recommended_working_set_size", 0)
         self.limit = int(limit_gib * 2**30) or int(recommended)
         self.forget_peak()  # MLX counts from the start of the process
@@ -89,3 +90,10 @@ def choose_device(name: str) -> mx.Device:
     device = mx.Device(names[name])
     mx.set_default_device(device)
     return device
+
+
+def found() -> str:
+    """The device of `auto`, once it has computed something."""
+    choose_device("auto")
+    mx.ones(2).sum().item()
+    return "gpu" if mx.default_device() == mx.Device(mx.gpu) else "cpu"

@@ -11,6 +11,7 @@ import torch
 from psutil import Process
 
 from ictcli.engine.budget import forget_peak, peak_rss, says_full
+from ictcli.engine.dtype import choose_kernels
 from ictcli.errors import EngineMissingError, UserError, install
 from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 
@@ -32,6 +33,16 @@ def choose_device(name: str) -> torch.device:
             f"The device {name!r} cannot be used: {reason}.", "engine.device=auto picks one"
         ) from error
     return device
+
+
+def found() -> str:
+    """The device of `auto`, once it has computed something."""
+    device = choose_device("auto")
+    torch.ones(2, device=device).sum().item()
+    if device.type == "cuda":
+        about = torch.cuda.get_device_properties(device)
+        return f"cuda, {about.name}, {about.total_memory / 2**30:.0f} GiB"
+    return f"cpu, {choose_kernels('auto')} kernels" if device.type == "cpu" else device.type
 
 
 def check_device(

@@ -17,7 +17,8 @@ from ictcli.errors import UserError, install
 def command(as_json: bool) -> int:
     """Check this machine: engines, device, memory, disk. Exit code 3 if no engine runs."""
     from ictcli.console import narrate, print_records
-    from ictcli.engine import choose_backend, versions
+    from ictcli.engine import choose_backend, is_installed, versions
+    from ictcli.engine.dtype import saving
 
     offline = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("HF_DATASETS_OFFLINE")
     free = shutil.disk_usage(".").free
@@ -28,6 +29,7 @@ def command(as_json: bool) -> int:
         ("platform", "info", f"{platform.platform()}, {os.cpu_count()} cores"),
         ("libraries", "info", ", ".join(f"{k} {v}" for k, v in versions().items())),
         *engines,
+        *([("8 bits", "info", saving())] if is_installed("torch") else []),
         ("--backend auto", "info", choose_backend("auto")),
         ("hub", "info", "offline by environment" if offline else "used when asked"),
         ("disk", "ok" if free > 1 << 30 else "failed", f"{free / 2**30:.1f} GiB free here"),
@@ -38,18 +40,16 @@ def command(as_json: bool) -> int:
 
 
 def _try_engine(name: str) -> tuple[str, str]:
-    """The state and finding of an engine that loads the built-in model."""
-    from ictcli.engine import LIBRARIES, build_engine, is_installed
-    from ictcli.recipe.tables import EngineSettings
+    """The state of an engine, and the device that it finds."""
+    from ictcli.engine.registry import find_device, is_installed, outdated
 
     if not is_installed(name):
         return "missing", install(name)
+    if old := outdated(name):
+        return "failed", f"{', '.join(old)}: {install(name)}"
     try:
-        about = build_engine("builtin:chain", EngineSettings(backend=name)).describe()
+        return "ok", find_device(name)
     except UserError as error:
         return "failed", error.message
-    except Exception as error:
-        if name in LIBRARIES:
-            raise
-        return "failed", f"{type(error).__name__}: {error}"  # whatever a package of others raises
-    return "ok", f"{about['device']}, {about['dtype']}"
+    except Exception as error:  # whatever a library raises that was built for another machine
+        return "failed", f"{type(error).__name__}: {error}"

@@ -121,11 +121,11 @@ class LiveObserver(PlainObserver):
         recipe, done = self.recipe, len(self._history)
         number = self._history[-1].step if done else 0
         head = Table.grid(padding=(0, 1))
-        head.add_row(
-            cell_text(f"{recipe.label} on {recipe.data_name}", style="bold"),
-            ProgressBar(total=recipe.steps, completed=number, width=30),
-            cell_text(f"step {number}/{recipe.steps}  left {self.left()}  {self._status}"),
-        )
+        name = cell_text(f"{recipe.label} on {recipe.data_name}", style="bold")
+        state = cell_text(f"step {number}/{recipe.steps}  left {self.left()}  {self._status}")
+        room = self._console.width - len(name) - len(state) - 2
+        bar = ProgressBar(total=recipe.steps, completed=number, width=max(4, min(30, room)))
+        head.add_row(name, bar, state)
         curves = Table.grid(padding=(0, 2))
         width = max(10, min(60, self._console.width - 30))
         for name in CURVES:

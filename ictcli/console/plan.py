@@ -5,9 +5,12 @@ from dataclasses import asdict
 
 from ictcli.console.plain import narrate, narrate_paragraph
 from ictcli.console.table import print_json
+from ictcli.engine import choose_backend
+from ictcli.engine.dtype import saving
 from ictcli.errors import UserError
 from ictcli.planning.advice import MemoryCheck
 from ictcli.planning.estimate import MARGIN, SIZES, GpuPlan, MemoryEstimate
+from ictcli.planning.machine import device_of
 from ictcli.recipe import Recipe
 from ictcli.tables.numbers import counted
 from ictcli.tasks.prepare import task_of
@@ -54,6 +57,8 @@ def plan(
         _print_estimate(memory.estimate)
     narrate_paragraph(memory.sentence)
     _print_time(recipe, costs)
+    if eight_bits := _eight_bits(recipe):
+        narrate_paragraph(f"8 bits: {eight_bits}.")
 
 
 TIMED = (
@@ -75,6 +80,14 @@ def _print_time(recipe: Recipe, costs: RunCosts | None) -> None:
     narrate_paragraph(
         f"time: about {whole}: {duration(costs.load)} to load, {estimate.parts()}. {TIMED}{more}"
     )
+
+
+def _eight_bits(recipe: Recipe) -> str:
+    """What `engine.sampler=int8` would save this run; "" where it cannot be asked for or does not
+    pay."""
+    engine = recipe.engine
+    on_cpu = choose_backend(engine.backend) == "torch" and device_of(engine) == "cpu"
+    return saving() if on_cpu and recipe.adapters and engine.sampler == "own" else ""
 
 
 def _print_estimate(estimate: MemoryEstimate) -> None:

@@ -9,7 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Generator
 from functools import cache, partial
-from importlib.metadata import EntryPoints, PackageNotFoundError, entry_points, version
+from importlib.metadata import EntryPoints, PackageNotFoundError, entry_points, requires, version
 from importlib.util import find_spec
 from types import FrameType
 from typing import Any, TypeVar
@@ -62,6 +62,28 @@ def is_installed(name: str) -> bool:
     """Whether an engine can be loaded, without loading it."""
     library = LIBRARIES.get(name)
     return name in installed_engines() and (library is None or find_spec(library) is not None)
+
+
+def outdated(name: str) -> list[str]:
+    """The installed libraries of one of our engines whose versions it does not take."""
+    from packaging.requirements import Requirement  # as transformers does
+
+    found = list[str]()
+    for need in map(Requirement, requires("ictcli") or ()):
+        ours = need.marker and "extra" in str(need.marker) and need.marker.evaluate({"extra": name})
+        with contextlib.suppress(PackageNotFoundError):
+            if ours and not need.specifier.contains(had := version(need.name), prereleases=True):
+                found.append(f"{need.name} {had} is installed and {need.specifier} is needed")
+    return found
+
+
+def find_device(name: str) -> str:
+    """The device that an installed engine takes, in its own words. An engine without an entry point
+    in the group `ictcli.devices` loads a model to tell."""
+    if found := brought_by(name, "ictcli.devices"):
+        return found()
+    about = build_engine("builtin:chain", EngineSettings(backend=name)).describe()
+    return f"{about['device']}, {about['dtype']}"
 
 
 def on_apple_silicon() -> bool:

@@ -4,7 +4,8 @@ A tracker runs in its own process (`worker`), which the run starts (`run`) and w
 figures in the run's files: it may hang, print, crash or wait for a server, and no step waits for
 it. The tracker gets numbers, the recipe and the environment, never a text of a model or a data set,
 nor a path of this machine (`ictcli.runs.public`). RUN/tracking/NAME.json records the last place
-that it logged: 0 = before training, n = step n, the number of steps + 1 = the end.
+that it logged: 0 = before training, n = step n, the number of steps + 1 = the end. Supervised
+steps are counted first.
 """
 
 import os
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ictcli.evaluation.record import Evaluation, Record
-from ictcli.runs.records import StepMetrics, StepTimings
+from ictcli.runs.records import RunRecord
 from ictcli.text import shell_word
 
 PROJECT = "ictcli"
@@ -29,6 +30,8 @@ class About(Record):
     done: int
     """The last finished step when the run is resumed; what was logged after it is void."""
     steps: int
+    """All of the run, supervised ones before the others."""
+    supervised: int = 0
     recipe: dict[str, Any]
     environment: dict[str, Any]
 
@@ -66,13 +69,11 @@ def where_to_look(name: str, run: Path) -> str:
     return f"wandb sync {shell_word(run / 'wandb')}/offline-run-* uploads it"
 
 
-def figures(metrics: StepMetrics, timings: StepTimings) -> dict[str, float]:
-    """A step's lines of metrics.jsonl and timings.jsonl as figures: train/reward, time/sample_s."""
-    parts = (("train/", metrics.to_json()), ("time/", timings.to_json()))
+def figures(prefix: str, line: RunRecord) -> dict[str, float]:
+    """A step's line of a run's file as figures: train/reward, time/sample_s, sft/loss."""
     return {
         name if "/" in name else prefix + name: float(value)
-        for prefix, values in parts
-        for name, value in values.items()
+        for name, value in line.to_json().items()
         if isinstance(value, int | float) and name != "step"
     }
 

@@ -30,10 +30,12 @@ def tracked(
     workers: list[Worker] = []
 
     def start(step: int) -> None:
+        supervised = recipe.sft.steps if recipe.sft.data else 0
         about = About(
             folder=run.folder.resolve(),
             done=step,
-            steps=recipe.steps,
+            steps=supervised + recipe.steps,
+            supervised=supervised,
             recipe=public_recipe(recipe.model_dump(mode="json", exclude_none=True)),
             environment=public_environment(read_environment(run.folder)),
         )

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,7 +23,7 @@ from ictcli.errors import install
 from ictcli.evaluation.record import Evaluation
 from ictcli.files import encodable, lock_of, write_json
 from ictcli.runs.read import read_record
-from ictcli.runs.records import RunRecord, StepMetrics, StepTimings
+from ictcli.runs.records import RunRecord, SftMetrics, StepMetrics, StepTimings
 from ictcli.tracking import About, LibraryRun, evaluation_figures, figures
 
 LAST_SECONDS = 60
@@ -100,15 +101,29 @@ def _recorded(about: About, over: threading.Event) -> Iterator[tuple[int, dict[s
         return evaluation_figures(evaluation) if evaluation else {}
 
     yield 0, evaluated("before")
+    first = about.supervised
+    last = dict[str, float]()
+    for line in islice(_lines(folder / "sft.jsonl", over), first):
+        metrics = SftMetrics.model_validate_json(line)
+        last = figures("sft/", metrics)
+        if metrics.step < first:
+            yield metrics.step, last
+            last = {}
     timings = _lines(folder / "timings.jsonl", over)
     timing = StepTimings(step=0)
-    for line in _lines(folder / "metrics.jsonl", over):
+    lines = _lines(folder / "metrics.jsonl", over)
+    begun = list(islice(lines, 1))
+    if last:  # the evaluation that follows it is there by now
+        yield first, last | evaluated("step-000000")
+    for line in chain(begun, lines):
         metrics = StepMetrics.model_validate_json(line)
         step = metrics.step
         while timing.step < step and (text := next(timings, None)):
             timing = StepTimings.model_validate_json(text)
-        values = figures(metrics, timing if timing.step == step else StepTimings(step=step))
-        yield step, values | evaluated(f"step-{step:06d}")
+        values = figures("train/", metrics)
+        if timing.step == step:
+            values |= figures("time/", timing)
+        yield first + step, values | evaluated(f"step-{step:06d}")
     yield about.steps + 1, evaluated("after")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ictcli.engine import Engine, build_engine
+from ictcli.engine.dtype import INT8_TIME, choose_kernels
 from ictcli.planning.advice import MemoryCheck, check_memory
 from ictcli.planning.estimate import PROMPT_TOKENS
 from ictcli.planning.machine import memory_limit
@@ -256,6 +257,8 @@ def _time(
     step = scale * (sample_s + update_s)
     samples = recipe.eval.n + sum(other_temperatures(recipe, "before").values())
     answer = sample_s / sampled
+    if recipe.engine.sampler == "int8":  # evaluations are exact
+        answer /= INT8_TIME.get(choose_kernels(recipe.engine.kernels), 1.0)
     evaluation = recipe.eval.problems * samples * answer
     return estimate_time(recipe, step=step, dense_step=step, evaluation=evaluation)
 

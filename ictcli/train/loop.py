@@ -52,7 +52,7 @@ def train(
     before = known or evaluate("before")  # before a checkpoint is restored
     state = run.restore(engine, observer.warned)
     engine.budget.restore(state.budget)
-    track(state.step)
+    track(state.sft + state.step)
     if task.sft and not state.step:
         supervise(run, recipe, task, engine, state, observer, interrupted)
     label = f"step-{state.step:06d}"

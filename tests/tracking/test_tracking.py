@@ -24,7 +24,7 @@ from ictcli.recipe import load_recipe
 from ictcli.recipe.data import Example
 from ictcli.runs import Run
 from ictcli.runs.read import cut_lines
-from ictcli.runs.records import StepMetrics, StepTimings
+from ictcli.runs.records import SftMetrics, StepMetrics, StepTimings
 from ictcli.tracking import About
 from ictcli.tracking.run import tracked
 from ictcli.tracking.worker import _lines
@@ -100,6 +100,27 @@ def test_tensorboard_shows_every_step_of_a_killed_run_once(tmp_path: Path) -> No
     names["eval/seconds"] = 3.0
     expected += [(name, step, value) for name, value in names.items() for step in (0, 5, 6)]
     assert Counter(shown(run / "tensorboard")) == Counter(expected)
+
+
+def test_supervised_steps_are_counted_before_the_others(tmp_path: Path) -> None:
+    """Stopped after the second of three, then whole, with one step of training."""
+    data = tmp_path / "sft.jsonl"
+    settings = ['log=["tensorboard"]', "steps=1", "sft.steps=3", f"sft.data={data}"]
+    recipe = load_recipe("chain", settings)
+    with Run.create(tmp_path / "run", recipe) as run:
+        for begin, lines, training in ((0, 2, False), (2, 3, True)):
+            with tracked(run, recipe, pytest.fail) as start:
+                start(begin)
+                for step in range(begin + 1, lines + 1):
+                    run.append(SftMetrics(step=step, loss=1.0 / step, tokens=5, grad_norm=1, lr=1))
+                if training:
+                    run.write("eval/step-000000.json", EVALUATION)
+                    run.append(StepMetrics(step=1, reward=0.5))
+                    run.append(StepTimings(step=1, sample_s=1.0))
+    found = list(shown(tmp_path / "run" / "tensorboard"))
+    told = {(name, step) for name, step, _ in found}
+    assert [n for name, n, _ in found if name == "sft/loss"] == [1, 2, 3]
+    assert {("eval/pass_at_1", 3), ("train/reward", 4), ("time/sample_s", 4)} <= told
 
 
 def test_half_a_line_is_no_line(tmp_path: Path) -> None:
