@@ -4,10 +4,10 @@
 
 Makes an environment with vLLM for CPUs, or takes one, and two models that compute what
 `builtin:chain` does with heads that vLLM has kernels for: 0.5 and 11 million parameters. Parts:
-`ranks` (two processes beside one, all weights and LoRA: a vLLM in each, and a server for both that
-is killed and comes back), `cost` (seconds of a step and sampler_gap, large model, all weights and
-LoRA), `resume` (killed and gone on with, to the same numbers?), `server` (vLLM's server killed in
-the middle, and back), `curve` (learning beside `own`, small model).
+`ranks` (two processes beside one, all weights and LoRA: a vLLM in each, of which one is killed, and
+a server for both that is killed and comes back), `cost` (seconds of a step and sampler_gap, large
+model, all weights and LoRA), `resume` (killed and gone on with, to the same numbers?), `server`
+(vLLM's server killed in the middle, and back), `curve` (learning beside `own`, small model).
 """
 
 import argparse
@@ -130,6 +130,12 @@ def ranks(folder: Path) -> None:
         train(folder / f"{name}-one", model, "vllm", *options, *more)
         codes = wait(begin(folder / f"{name}-two", *command, *more, *way))
         beside(name, codes, folder / f"{name}-one", folder / f"{name}-two")
+    place = folder / "lost"
+    pids = begin(place, *command)
+    kill_at(place / "0" / "run" / "checkpoints" / "step-000002", pids[1])
+    print(f"rank 1 killed: exit of rank 0 {wait(pids[:1])}", flush=True)
+    codes = wait(begin(place, "resume", "run", "-q"))
+    beside("resumed, to both left alone", codes, folder / "full-two" / "0", place)
     place, log = folder / "served", folder / "serve.txt"
     serving, at = serve(model, port, log), f"engine.vllm_server=http://127.0.0.1:{port}"
     pids = begin(place, *command, at, "engine.shard=blocks")
@@ -153,7 +159,7 @@ def wait(pids: list[int]) -> list[int]:
 
 
 def beside(name: str, codes: list[int], one: Path, two: Path) -> None:
-    """Print how far a run of two processes is from that of one."""
+    """Print how far a run of two processes is from another, of one."""
     from ictcli_torch.files import read_arrays
 
     def differ(part: str) -> dict[str, Any]:
@@ -172,8 +178,8 @@ def beside(name: str, codes: list[int], one: Path, two: Path) -> None:
     gap = max(step["sampler_gap"] for step in found["metrics"])
     cpu = median(timing["sample_cpu_s"] for timing in found["timings"][1:])
     print(
-        f"{name}: {same} of {len(files)} steps have the tokens of one process, last weights "
-        f"{apart:.1e} apart; sampler_gap {gap:.1e}; CPU seconds of rank 0 to sample {cpu:.1f}",
+        f"{name}: {same} of {len(files)} steps have the same tokens, last weights {apart:.1e} "
+        f"apart; sampler_gap {gap:.1e}; CPU seconds of rank 0 to sample {cpu:.1f}",
         flush=True,
     )
 

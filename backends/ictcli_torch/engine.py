@@ -155,6 +155,7 @@ class TorchEngine(EngineCore):
         group: int,
         sampling: Sampling,
         seeds: Sequence[int],
+        /,
     ) -> Rollouts:
         """What vLLM samples, without statistics, with the weights as they are now."""
         from . import vllm

@@ -165,7 +165,9 @@ class InProcess:
                 distributed_executor_backend="external_launcher" if find_launch() else "uni",
             )
             if find_launch():
-                from vllm.distributed import cleanup_dist_env_and_memory
+                from vllm.distributed import (  # pyright: ignore[reportMissingImports]
+                    cleanup_dist_env_and_memory,
+                )
 
                 engine.ranks.leave = cleanup_dist_env_and_memory
         except ImportError as error:
