@@ -1,12 +1,13 @@
 """Training whose rollouts vLLM samples, beside the engine's own: `python bench/vllm_runs.py`.
 
-    python bench/vllm_runs.py [--python PYTHON] [--folder FOLDER] [PART ...]
+    python bench/vllm_runs.py [--python PYTHON] [--folder FOLDER] [--seeds SEEDS] [PART ...]
 
 Makes an environment with vLLM for CPUs, or takes one, and two models that compute what
 `builtin:chain` does with heads that vLLM has kernels for: 0.5 and 11 million parameters. Parts:
-`cost` (seconds of a step and sampler_gap, large model, all weights and LoRA), `resume` (killed and
-gone on with, to the same numbers?), `server` (vLLM's server killed in the middle, and back),
-`curve` (learning beside `own`, three seeds, small model).
+`ranks` (two processes beside one, all weights and LoRA: a vLLM in each, of which one is killed, and
+a server for both that is killed and comes back), `cost` (seconds of a step and sampler_gap, large
+model, all weights and LoRA), `resume` (killed and gone on with, to the same numbers?), `server`
+(vLLM's server killed in the middle, and back), `curve` (learning beside `own`, small model).
 """
 
 import argparse
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from functools import partial
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -53,7 +55,7 @@ def make_model(folder: Path, size: str) -> Path:
     return widened(folder, size)
 
 
-def warm(model: Path, prompts: str) -> None:
+def warm(model: Path, prompts: int, max_tokens: int) -> None:
     """Have vLLM in this process, which forks then share. (Its weights come with every batch.)"""
     from ictcli_torch.vllm import start as start_vllm
 
@@ -63,11 +65,11 @@ def warm(model: Path, prompts: str) -> None:
 
     settings = EngineSettings(backend="torch", device="cpu", sampler="vllm", threads=1)
     engine: Any = build_engine(str(model), settings)
-    count = int(prompts.removeprefix("prompts="))
-    start_vllm(engine, [[2] * 24] * count, 8, Sampling(48, sampler="vllm"))
+    engine.budget.longest = 256 + max_tokens  # of a task that makes its problems
+    start_vllm(engine, prompts, 8, Sampling(max_tokens, sampler="vllm"))
 
 
-def start(where: Path, *arguments: str) -> int:
+def start(where: Path, *arguments: str, **env: str) -> int:
     """`ictcli ARGUMENTS` in a fork of this process, which has the libraries; what it says is in
     said.txt."""
     where.mkdir(parents=True, exist_ok=True)
@@ -75,6 +77,7 @@ def start(where: Path, *arguments: str) -> int:
     if pid:
         return pid
     os.chdir(where)
+    os.environ.update(env)
     said = os.open("said.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(said, 1)
     os.dup2(said, 2)
@@ -91,7 +94,7 @@ def start(where: Path, *arguments: str) -> int:
 
 
 def run(where: Path, *arguments: str) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(start(where, *arguments), 0)[1])
+    return wait([start(where, *arguments)])[0]
 
 
 def train(where: Path, model: Path, sampler: str, *more: str) -> dict[str, Any]:
@@ -118,10 +121,73 @@ def rewards(found: dict[str, Any]) -> str:
     return " ".join(f"{step['reward']:.4f}" for step in found["metrics"])
 
 
-def curve(folder: Path) -> None:
+def ranks(folder: Path) -> None:
+    """What two processes draw and learn beside one."""
+    model, port = make_model(folder.parent / "large", "large"), free_port()
+    options = [*LARGE, "engine.sampler=vllm", f"model={model}", "record.rollouts_every=1"]
+    command = ["train", "chain", "-q", "--run", "run", *options]
+    for name, more, way in (("full", [], []), ("lora", [*LORA, "steps=2"], ["engine.shard=true"])):
+        train(folder / f"{name}-one", model, "vllm", *options, *more)
+        codes = wait(begin(folder / f"{name}-two", *command, *more, *way))
+        beside(name, codes, folder / f"{name}-one", folder / f"{name}-two")
+    place = folder / "lost"
+    pids = begin(place, *command)
+    kill_at(place / "0" / "run" / "checkpoints" / "step-000002", pids[1])
+    print(f"rank 1 killed: exit of rank 0 {wait(pids[:1])}", flush=True)
+    codes = wait(begin(place, "resume", "run", "-q"))
+    beside("resumed, to both left alone", codes, folder / "full-two" / "0", place)
+    place, log = folder / "served", folder / "serve.txt"
+    serving, at = serve(model, port, log), f"engine.vllm_server=http://127.0.0.1:{port}"
+    pids = begin(place, *command, at, "engine.shard=blocks")
+    kill_at(place / "0" / "run" / "checkpoints" / "step-000002", serving.pid)
+    said = place / "0" / "said.txt"
+    print(f"server killed: exits {wait(pids)}, {said.read_text()[-400:]}", flush=True)
+    serving = serve(model, port, log)
+    beside("served", wait(begin(place, "resume", "run", "-q")), folder / "full-one", place)
+    os.killpg(serving.pid, signal.SIGTERM)
+    serving.wait()
+
+
+def begin(where: Path, *arguments: str) -> list[int]:
+    """The command on two ranks, each in a folder of its own."""
+    env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    return [start(where / n, *arguments, **env, RANK=n, LOCAL_RANK=n) for n in ("0", "1")]
+
+
+def wait(pids: list[int]) -> list[int]:
+    return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+
+
+def beside(name: str, codes: list[int], one: Path, two: Path) -> None:
+    """Print how far a run of two processes is from another, of one."""
+    from ictcli_torch.files import read_arrays
+
+    def differ(part: str) -> dict[str, Any]:
+        first, second = (read_arrays(run / part) for run in (one / "run", two / "0" / "run"))
+        return {key: (value, second[key]) for key, value in first.items()}
+
+    if codes != [0, 0]:
+        sys.exit(f"{two} ended with {codes}: {(two / '0' / 'said.txt').read_text()[-2000:]}")
+    files = sorted((one / "run" / "rollouts").glob("*.safetensors"))
+    drawn = [differ(f"rollouts/{file.name}")["tokens"] for file in files]
+    same = sum(a.shape == b.shape and bool((a == b).all()) for a, b in drawn)
+    last = sorted((one / "run" / "checkpoints").iterdir())[-1].name
+    pairs = differ(f"checkpoints/{last}/weights.safetensors").values()
+    apart = max(float((a - b).abs().max()) for a, b in pairs)
+    found = read(two / "0" / "run")
+    gap = max(step["sampler_gap"] for step in found["metrics"])
+    cpu = median(timing["sample_cpu_s"] for timing in found["timings"][1:])
+    print(
+        f"{name}: {same} of {len(files)} steps have the same tokens, last weights {apart:.1e} "
+        f"apart; sampler_gap {gap:.1e}; CPU seconds of rank 0 to sample {cpu:.1f}",
+        flush=True,
+    )
+
+
+def curve(folder: Path, seeds: int = 3) -> None:
     model = make_model(folder / "small", "small")
-    warm(model, "prompts=16")
-    for seed in (0, 1, 2):
+    warm(model, 16, 64)
+    for seed in range(seeds):
         for sampler in ("own", "vllm"):
             found = train(folder / f"{sampler}-{seed}", model, sampler, *SMALL, f"seed={seed}")
             steps, summary = found["metrics"], found["summary"]
@@ -137,7 +203,7 @@ def curve(folder: Path) -> None:
 
 def cost(folder: Path) -> None:
     model = make_model(folder.parent / "large", "large")
-    warm(model, "prompts=4")
+    warm(model, 4, 48)
     for name, more in (("full", []), ("lora", LORA)):
         for sampler in ("own", "vllm"):
             found = train(folder / f"{name}-{sampler}", model, sampler, *LARGE, *more)
@@ -156,7 +222,7 @@ def cost(folder: Path) -> None:
 def resume(folder: Path) -> None:
     """A run, and one that is killed with SIGKILL after its second step and resumed."""
     model = make_model(folder.parent / "large", "large")
-    warm(model, "prompts=4")
+    warm(model, 4, 48)
     train(folder / "whole", model, "vllm", *LARGE)
     place, options = folder / "killed", [*LARGE, "engine.sampler=vllm", f"model={model}"]
     pid = start(place, "train", "chain", "-q", "--run", "run", *options)
@@ -214,7 +280,7 @@ def server(folder: Path) -> None:
     place = folder / "run"
     pid = start(place, "train", "chain", "-q", "--run", "run", *options, f"model={model}")
     kill_at(place / "run" / "checkpoints" / "step-000002", serving.pid)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    (code,) = wait([pid])
     print(f"server killed: exit {code}, {(place / 'said.txt').read_text()[-400:]}", flush=True)
     serving = serve(model, port, folder / "serve.txt")
     code = run(place, "resume", "run", "-q")
@@ -231,7 +297,7 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-PARTS = {"cost": cost, "resume": resume, "server": server, "curve": curve}
+PARTS = {"ranks": ranks, "cost": cost, "resume": resume, "server": server, "curve": curve}
 
 
 def main() -> None:
@@ -241,19 +307,21 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="PART")
     parser.add_argument("--python", help="of an environment that has vLLM")
     parser.add_argument("--folder", type=Path, default=Path("/tmp/ictcli-vllm"))
+    parser.add_argument("--seeds", type=int, default=3, help="of `curve`")
     options = parser.parse_args()
     folder: Path = options.folder.resolve()
     python = options.python or make_environment(folder / "env")
     if Path(sys.executable) != Path(python):
         os.environ |= {"OMP_NUM_THREADS": "1", "TORCHDYNAMO_DISABLE": "1", "HF_HUB_OFFLINE": "1"}
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-        arguments = ["--python", python, "--folder", str(folder), *options.parts]
+        arguments = ["--python", python, "--folder", str(folder), *sys.argv[1:]]
         os.execv(python, [python, __file__, *arguments])
     if options.parts != ["server"]:  # what forks need, read once
         import peft  # noqa: F401
         import vllm  # noqa: F401  # pyright: ignore[reportMissingImports]
 
-    for name in options.parts or PARTS:
+    PARTS["curve"] = partial(curve, seeds=options.seeds)
+    for name in sorted(options.parts or PARTS, key=[*PARTS].index):  # a launch forks before vLLM
         place = folder / name
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)

@@ -4,7 +4,6 @@ import contextlib
 import copy
 import json
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,14 @@ from ictcli.engine.core import EngineCore
 from ictcli.engine.lengths import read_lengths
 from ictcli.engine.models import loading, name_end_token, older_names, stop_ids
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
-from ictcli.types import LOGP, FloatArray, OnTokens, Rollouts, Sampling
+from ictcli.types import OnTokens, Rollouts, Sampling
 
 from . import int8
 from .cpu import arranged, in_whole, kernels_of, pack
 from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
 from .dense import DenseDecoder, is_dense
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
-from .files import read_arrays
+from .files import read_arrays, write_each
 from .model import hold_frequencies, load, text_config
 from .optimizer import Optimizer
 from .plan import WORTH_ARRANGING
@@ -135,28 +134,36 @@ class TorchEngine(EngineCore):
                 stack.enter_context(arranged(self.model))
             yield
 
-    def sample(
+    def generate(
         self,
         prompts: Sequence[Sequence[int]],
         group: int,
         sampling: Sampling,
-        numbers: FloatArray,
-        wanted: Sequence[str],
+        seed: int,
+        wanted: Sequence[str] = (),
         on_tokens: OnTokens | None = None,
     ) -> Rollouts:
-        """vLLM gives no distributions: statistics of what it sampled are taken by a pass of the
-        model itself."""
         if sampling.sampler != "vllm":
-            return super().sample(prompts, group, sampling, numbers, wanted, on_tokens)
+            return super().generate(prompts, group, sampling, seed, wanted, on_tokens)
         from . import vllm
 
-        self.vllm = self.vllm or vllm.start(self, prompts, group, sampling)
-        with self._phase(), self.merged():
-            weights = vllm.whole_weights(self.model)
-            rollouts = vllm.sample(self.vllm, weights, prompts, group, sampling, numbers)
-        stats = super().score(rollouts, (*wanted, LOGP), sampling.temperature or 1.0)
-        vllm.check_near(self, rollouts, stats.pop(LOGP))
-        return replace(rollouts, stats=stats)
+        return vllm.sample(self, prompts, group, sampling, seed, wanted)
+
+    def draw(
+        self,
+        prompts: Sequence[Sequence[int]],
+        group: int,
+        sampling: Sampling,
+        seeds: Sequence[int],
+        /,
+    ) -> Rollouts:
+        """What vLLM samples, without statistics, with the weights as they are now."""
+        from . import vllm
+
+        with self._phase():
+            self.vllm = self.vllm or vllm.start(self, len(prompts), group, sampling)
+            self.vllm.load(self)
+            return vllm.draw(self.vllm, prompts, group, sampling, seeds)
 
     @contextlib.contextmanager
     def merged(self) -> Generator[None]:
@@ -204,6 +211,14 @@ class TorchEngine(EngineCore):
     def load(self, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> None:
         self.model.load_state_dict(weights, strict=False)  # tied weights are stored once
         self.optimizer.load(state, weights)
+
+    def write_whole(self, path: Path) -> None:
+        """All weights in one file, as vLLM takes them."""
+        from . import vllm
+
+        with self.merged():
+            weights = vllm.whole_weights(self.model)
+            write_each(path, weights, weights.__getitem__)
 
     def write_model(self, folder: Path) -> None:
         """The model and its settings, as transformers writes them."""

@@ -6,7 +6,7 @@ import os
 import re
 import time
 import weakref
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -19,10 +19,12 @@ from torch.distributed.distributed_c10d import PrefixStore, _set_pg_timeout
 from torch.distributed.rendezvous import rendezvous
 
 from ictcli.engine.communicator import Communicator, gone
-from ictcli.engine.distributed import DataParallel
+from ictcli.engine.distributed import DataParallel, by_all
+from ictcli.engine.sampling import join
 from ictcli.errors import EngineMissingError, RunFailedError
 from ictcli.ranks import find_launch
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.types import Rollouts, Sampling
 
 from .engine import TorchEngine
 
@@ -51,6 +53,9 @@ def meet(backend: str) -> None:
 class TorchCommunicator(Communicator):
     """This process among those of a launch. Messages go through the CPU, tensors from where they
     are."""
+
+    leave: Callable[[], None] = staticmethod(dist.destroy_process_group)
+    """Undo `meet`, and what else has made groups of these processes."""
 
     def __init__(self) -> None:
         launch = find_launch()
@@ -120,7 +125,7 @@ class TorchCommunicator(Communicator):
             patience = time.monotonic() + LEAVE
             while self.sent and time.monotonic() < patience:
                 time.sleep(0.001)
-            dist.destroy_process_group()
+            self.leave()
 
 
 def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
@@ -164,6 +169,34 @@ class DataParallelEngine(DataParallel, TorchEngine):
             )
         settings = settings.model_copy(update={"device": device})
         super().__init__(ranks, model, settings, optimizer, adapters)
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        group: int,
+        sampling: Sampling,
+        *arguments: Any,
+        **options: Any,
+    ) -> Rollouts:
+        """vLLM's rollouts are drawn and scored by all, one after the other."""
+        how = TorchEngine if sampling.sampler == "vllm" else DataParallel
+        return how.generate(self, prompts, group, sampling, *arguments, **options)
+
+    def draw(self, *arguments: Any) -> Rollouts:
+        """A server draws for all; else each rank's own vLLM for its prompts."""
+        return super().draw(*arguments) if self.settings.vllm_server else self.draw_own(*arguments)
+
+    @by_all
+    def draw_own(
+        self,
+        prompts: Sequence[Sequence[int]],
+        group: int,
+        sampling: Sampling,
+        seeds: Sequence[int],
+    ) -> Rollouts:
+        own = slice(*self.prompts_of(len(prompts)))
+        drawn = super().draw(prompts[own], group, sampling, seeds[own])
+        return join(self.ranks.gather(drawn), range(len(prompts)))
 
     def sum_gradient(self) -> None:
         for master in self.optimizer.masters.values():

@@ -151,6 +151,13 @@ class ShardedEngine(DataParallelEngine):
         with contextlib.nullcontext() if self.at_hand else self.alone():
             return super().logits(rollouts, where)
 
+    @contextlib.contextmanager
+    def merged(self) -> Generator[None]:
+        """With all weights. All have to be here, unless they are `alone`."""
+        weights = contextlib.nullcontext() if self.at_hand else self.gathered(every=True)
+        with weights, super().merged():
+            yield
+
     def write_model(self, folder: Path) -> None:
         if self.adapted is None and self.stored:
             self.model.save_pretrained(folder, state_dict={})
@@ -159,18 +166,28 @@ class ShardedEngine(DataParallelEngine):
             with self.alone(every=True):
                 super().write_model(folder)
 
+    def write_whole(self, path: Path) -> None:
+        if self.adapted is None and self.stored:
+            self.write_weights(str(path), ties=True)
+        else:
+            with self.alone(every=True):
+                super().write_whole(path)
+
     @by_all
-    def write_weights(self, folder: str) -> None:
-        """Each weight is put together by itself, for rank 0 to write."""
-        kinds = {name: p.dtype for name, p in self.model.named_parameters()}
+    def write_weights(self, place: str, *, ties: bool = False) -> None:
+        """Each weight is put together by itself, for rank 0 to write, into a folder; with tied ones
+        by all their names into a file."""
+        names = {p: name for name, p in self.model.named_parameters()}
+        known = dict(self.model.named_parameters(remove_duplicate=not ties))
         held = {name: b for name, b in self.model.named_buffers() if name in self.stored}
-        held |= self.parts
+        held |= {name: self.parts[names[p]] for name, p in known.items()}
         like = {
-            n: torch.empty(x.shape, dtype=kinds.get(n, x.dtype), device="meta")
+            n: torch.empty(x.shape, dtype=known.get(n, x).dtype, device="meta")
             for n, x in held.items()
         }
-        where = Path(folder) if self.ranks.rank == 0 else None
-        write_files(where, like, lambda name: whole([held[name]], like[name].dtype)[0])
+        where = Path(place) if self.ranks.rank == 0 else None
+        write = write_each if ties else write_files
+        write(where, like, lambda name: whole([held[name]], like[name].dtype)[0])
 
     @by_all
     def keep_reference(self) -> None:

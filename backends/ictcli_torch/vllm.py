@@ -5,6 +5,10 @@ tensors in the process, as a file to a server. A tied head is sent as a weight o
 vLLM is told to expect: on a CPU it packs the head, and would not pack a tied one again. Token ids
 go in and out. Our numbers seed its draws, one seed a prompt; they are not the draws of our sampler,
 and a batch of other rows may round a logit otherwise.
+
+Each process of a launch has a vLLM of its own, started by all at once: it makes groups of one
+process within the launch's own process group (its "external_launcher"). A server is asked by rank 0
+alone, with the prompts of all.
 """
 
 import http.client
@@ -14,13 +18,13 @@ import tempfile
 import urllib.request
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 from transformers.core_model_loading import revert_weight_conversion
 
@@ -29,7 +33,9 @@ from ictcli.engine.models import snapshot
 from ictcli.engine.sampling import Written
 from ictcli.engine.shape import read_shape
 from ictcli.errors import EngineMissingError, RunFailedError, UserError, install, reason_of
-from ictcli.types import FloatArray, Rollouts, Sampling
+from ictcli.ranks import find_launch
+from ictcli.seeds import uniforms
+from ictcli.types import LOGP, FloatArray, Rollouts, Sampling
 
 OWN_HEAD = {"tie_word_embeddings": False}
 """Of the model's config.json, what vLLM has to see otherwise."""
@@ -55,17 +61,32 @@ def whole_weights(model: Any) -> dict[str, Tensor]:
 
 
 def sample(
-    vllm: "InProcess | Server",
-    weights: dict[str, Tensor],
+    engine: Any,
     prompts: Sequence[Sequence[int]],
     group: int,
     sampling: Sampling,
-    numbers: FloatArray,
+    seed: int,
+    wanted: Sequence[str],
 ) -> Rollouts:
-    """Rollouts, without statistics, of a model with these weights. `numbers` (B, T) make the seeds:
-    row g of a prompt has its prompt's seed + g."""
+    """Rollouts of `engine.draw`. vLLM gives no distributions: statistics of what it sampled are
+    taken by a pass of the model itself."""
+    numbers = uniforms(seed, len(prompts) * group, sampling.max_tokens)
     drawn = numbers[::group, [0, min(1, numbers.shape[1] - 1)]].tolist()
     seeds = [int(high * 2**24) * 2**7 + int(low * 2**7) for high, low in drawn]
+    rollouts = engine.draw(prompts, group, sampling, seeds)
+    stats = engine.score(rollouts, (*wanted, LOGP), sampling.temperature or 1.0)
+    check_near(engine, rollouts, stats.pop(LOGP))
+    return replace(rollouts, stats=stats)
+
+
+def draw(
+    vllm: "InProcess | Server",
+    prompts: Sequence[Sequence[int]],
+    group: int,
+    sampling: Sampling,
+    seeds: Sequence[int],
+) -> Rollouts:
+    """Rollouts without statistics. Row g of a prompt has its prompt's seed + g."""
     options = {
         "n": group,
         "max_tokens": sampling.max_tokens,
@@ -76,8 +97,7 @@ def sample(
         "stop_token_ids": list(sampling.stop_ids),
         "ignore_eos": True,
     }
-    vllm.load(weights)
-    written = Written(len(numbers), sampling)
+    written = Written(len(prompts) * group, sampling)
     for row, (tokens, logp) in enumerate(vllm.complete(prompts, options, seeds)):
         length = len(tokens)
         written.tokens[row, :length], written.logp[row, :length] = tokens, logp
@@ -105,19 +125,18 @@ def logprobs_mode(sampling: Sampling) -> str:
     return "raw_logprobs" if cut else "processed_logprobs"
 
 
-def start(
-    engine: Any, prompts: Sequence[Sequence[int]], group: int, sampling: Sampling
-) -> "InProcess | Server":
+def start(engine: Any, prompts: int, group: int, sampling: Sampling) -> "InProcess | Server":
     """What samples for this engine: the server of its settings, or vLLM in this process, with room
-    for the rows of these prompts side by side."""
+    for the rows of so many prompts side by side, as long as the run expects them."""
     if engine.settings.vllm_server:
         return Server(engine.settings.vllm_server)
-    rows = min(len(prompts) * group, max(engine.settings.rows, group))
-    return InProcess(engine, rows, max(map(len, prompts)) + sampling.max_tokens, sampling)
+    rows = min(max(prompts, 1) * group, max(engine.settings.rows, group))
+    return InProcess(engine, rows, engine.budget.longest or engine.context, sampling)
 
 
 class InProcess:
-    """vLLM's `LLM` of the model's config; its weights come with `load`."""
+    """vLLM's `LLM` of the model's config; its weights come with `load`. All processes of a launch
+    build theirs at once."""
 
     def __init__(self, engine: Any, rows: int, longest: int, sampling: Sampling) -> None:
         """For `rows` side by side of `longest` tokens, prompts included."""
@@ -143,7 +162,14 @@ class InProcess:
                 kv_cache_memory_bytes=2 * positions * shape.layers * shape.keys * width,
                 logprobs_mode=logprobs_mode(sampling),
                 enforce_eager=eager,
+                distributed_executor_backend="external_launcher" if find_launch() else "uni",
             )
+            if find_launch():
+                from vllm.distributed import (  # pyright: ignore[reportMissingImports]
+                    cleanup_dist_env_and_memory,
+                )
+
+                engine.ranks.leave = cleanup_dist_env_and_memory
         except ImportError as error:
             raise EngineMissingError(
                 f"engine.sampler=vllm needs vLLM, which does not import here: {reason_of(error)}.",
@@ -155,9 +181,10 @@ class InProcess:
                 "engine.sampler=own samples any model that the torch engine trains",
             ) from error
 
-    def load(self, weights: dict[str, Tensor]) -> None:
-        named = {"weights_iterator": iter(weights.items())}
-        self.llm.collective_rpc("reload_weights", kwargs=named)
+    def load(self, engine: Any) -> None:
+        with engine.merged():
+            named = {"weights_iterator": iter(whole_weights(engine.model).items())}
+            self.llm.collective_rpc("reload_weights", kwargs=named)
         self.llm.reset_prefix_cache()
 
     def complete(
@@ -165,7 +192,7 @@ class InProcess:
     ) -> Responses:
         asked = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
         each = [self.params(**options, seed=seed, detokenize=False) for seed in seeds]
-        found = self.llm.generate(asked, each, use_tqdm=False)
+        found = self.llm.generate(asked, each, use_tqdm=False) if asked else []
         return [
             (
                 one.token_ids,
@@ -187,7 +214,6 @@ def _build(model: str, **options: Any) -> Any:
         hf_overrides=OWN_HEAD,
         load_format="dummy",
         skip_tokenizer_init=True,
-        distributed_executor_backend="uni",
         **options,
     )
 
@@ -200,16 +226,8 @@ class Server:
         self.folder = tempfile.TemporaryDirectory(prefix="ictcli-weights-")  # TMPDIR says where
         self.model = str(self._ask("/v1/models", lambda found: found["data"][0]["id"]))
 
-    def load(self, weights: dict[str, Tensor]) -> None:
-        path = Path(self.folder.name) / "model.safetensors"
-        partial = path.with_suffix(".partial")
-        stored = {tensor.data_ptr(): name for name, tensor in weights.items()}
-        apart = {  # safetensors refuses memory that two names share
-            name: tensor.contiguous() if stored[tensor.data_ptr()] == name else tensor.clone()
-            for name, tensor in weights.items()
-        }
-        save_file(apart, partial)
-        partial.replace(path)
+    def load(self, engine: Any) -> None:
+        engine.write_whole(Path(self.folder.name) / "model.safetensors")
         from_files = {"overrides": {"load_config": {"load_format": "auto"}}}
         self._ask("/collective_rpc", method="update_config", kwargs=from_files)
         where = {"weights_path": self.folder.name}

@@ -59,6 +59,8 @@ class Budget:
         """Rows of a pass at most; 0: as many as `tokens` allow."""
         self.tokens = settings.micro_tokens
         self.rows = settings.rows
+        self.longest = 0
+        """Tokens of the longest row that the run plans for, its prompt included; 0: not known."""
         self.say: Callable[[str], None] = lambda text: None
         """Called with a line when the budget shrinks."""
         self._settings = settings

@@ -42,9 +42,9 @@ class Call:
     verb: str
     arguments: Sequence[Any] = ()
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    budget: tuple[int, int] = (0, 0)
-    """Rank 0's tokens of a pass and rows side by side: a recipe, a checkpoint or work of its own
-    may have changed them."""
+    budget: tuple[int, int, int] = (0, 0, 0)
+    """Rank 0's tokens of a pass, rows side by side and longest row: a recipe, a checkpoint or work
+    of its own may have changed them."""
 
 
 def by_all(verb: Callable[..., T]) -> Callable[..., T]:
@@ -212,7 +212,7 @@ class DataParallel(EngineCore):
     def tell(self, verb: str, *arguments: Any, **options: Any) -> None:
         """On rank 0, have the others do a verb too."""
         if self.ranks.rank == 0:
-            budget = self.budget.tokens, self.budget.rows
+            budget = self.budget.tokens, self.budget.rows, self.budget.longest
             self.ranks.broadcast(Call(verb, arguments, options, budget))
 
     def go_along(self) -> None:
@@ -243,7 +243,7 @@ class DataParallel(EngineCore):
             call: Call = self.ranks.broadcast()
             if call.verb in (BUILD, END):
                 return call
-            self.budget.tokens, self.budget.rows = call.budget
+            self.budget.tokens, self.budget.rows, self.budget.longest = call.budget
             getattr(self, call.verb)(*call.arguments, **call.options)
 
 

@@ -67,10 +67,9 @@ def _check_rounded(settings: EngineSettings) -> None:
 def _check_vllm(recipe: Recipe) -> None:
     settings, sampling = recipe.engine, recipe.sampling
     backend, device = choose_backend(settings.backend), device_of(settings)
-    if backend != "torch" or device == "mps" or settings.load_in_4bit or find_launch():
+    if backend != "torch" or device == "mps" or settings.load_in_4bit:
         raise UserError(
-            "engine.sampler=vllm samples for the torch engine in one process, on a CPU or CUDA, "
-            "and not in 4 bits.",
+            "engine.sampler=vllm samples for the torch engine, on a CPU or CUDA, not in 4 bits.",
             "engine.sampler=own",
         )
     if recipe.temperature not in (0, 1) and (sampling.top_k or sampling.top_p < 1):

@@ -167,7 +167,7 @@ def set_budget(
     """Set the tokens of a pass where engine.micro_batch = "auto", for the longest prompt, in
     tokens, and warn where the plan exceeds the memory: a process that the system kills for it
     cannot say why. Returns what environment.json records of it. `limit` is that of the CPU."""
-    engine.budget.say = say
+    engine.budget.say, engine.budget.longest = say, longest + recipe.max_tokens
     device = str(engine.describe().get("device", recipe.engine.device))
     planned = recipe.with_engine(device=device)
     if device_of(planned.engine) == "cuda":

@@ -1,5 +1,5 @@
 """Rollouts that vLLM samples. Its interface is played by transformers, and by itself where it is
-installed."""
+installed. On every rank of a launch `main` is run."""
 
 import contextlib
 import json
@@ -16,18 +16,23 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from ictcli_torch import vllm as sampler
+from ictcli_torch.files import read_arrays
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from ictcli.engine import build_engine, run_in_ranks
+from ictcli.engine.core import WEIGHTS
 from ictcli.engine.update import Update
 from ictcli.errors import EngineMissingError, RunFailedError, UserError
 from ictcli.planning.preflight import recipe_notes
 from ictcli.recipe import load_recipe
-from ictcli.recipe.tables import AdapterSettings, OptimizerSettings
+from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import LOGP, Rollouts, Sampling
 
 from .conftest import PROMPTS, build, make_torch
+from .launches import finish, launch
 from .training import PLAIN, SMOOTH, advantages, sparse_weights
 
 INSTALLED = find_spec("vllm") is not None
@@ -70,12 +75,20 @@ class Player:
         return SimpleNamespace(index=index, token_ids=ids[len(prompt) :], logprobs=logprobs)
 
 
+def players() -> dict[str, ModuleType]:
+    """What `import vllm` is to give, by name."""
+    module: Any = ModuleType("vllm")
+    groups: Any = ModuleType("vllm.distributed")
+    module.LLM, module.SamplingParams = Player, SimpleNamespace
+    groups.cleanup_dist_env_and_memory = dist.destroy_process_group
+    return {"vllm": module, "vllm.distributed": groups}
+
+
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     """`import vllm` gives the player."""
-    module: Any = ModuleType("vllm")
-    module.LLM, module.SamplingParams = Player, SimpleNamespace
-    monkeypatch.setitem(sys.modules, "vllm", module)
+    for name, module in players().items():
+        monkeypatch.setitem(sys.modules, name, module)
     for name in (*sampler.ENVIRONMENT, "VLLM_ENABLE_V1_MULTIPROCESSING", "TORCHDYNAMO_DISABLE"):
         monkeypatch.setenv(name, "")
     sampler._build.cache_clear()
@@ -189,6 +202,60 @@ def test_a_server_samples_as_the_process_does(tiny_model: Path, played: None) ->
     with pytest.raises(RunFailedError, match="does not answer") as gone:
         engine.generate(PROMPTS, 3, HOT, seed=3)
     assert "ictcli resume" in gone.value.hint
+
+
+WAYS: list[dict[str, Any]] = [
+    {},
+    {"shard": True},
+    {"shard": "blocks", "served": True},
+]
+"""How two processes hold the weights, and whether a server samples for both."""
+
+
+def test_two_processes_sample_and_learn_as_one(
+    tiny_model: Path, played: None, tmp_path: Path
+) -> None:
+    """The same tokens, and from them the same update."""
+    alone = make_torch(tiny_model, SMOOTH)
+    took = step(alone, tmp_path)
+    with served(tiny_model) as url:
+        started = launch("torch", tmp_path, [str(tiny_model), url], program=__name__)
+        ended = finish(started)
+    assert [code for code, _ in ended] == [0, 0], ended
+    for number in range(len(WAYS)):
+        folder = tmp_path / "rank-0" / str(number)
+        assert np.array_equal(np.load(folder / "tokens.npy"), took.tokens)
+        theirs = read_arrays(folder / WEIGHTS)
+        for name, value in read_arrays(tmp_path / WEIGHTS).items():
+            torch.testing.assert_close(theirs[name], value, atol=1e-6, rtol=0)
+
+
+def step(engine: Any, folder: Path) -> Rollouts:
+    """Sample, learn from it, and save all; of two ranks one has no prompt at first."""
+    engine.generate(PROMPTS[:1], 3, HOT, seed=2)
+    rollouts = engine.generate(PROMPTS, 3, HOT, seed=3, wanted=WANTED)
+    update = Update(
+        rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN, old_logp=rollouts.logp
+    )
+    assert engine.update(update, 0.05).stepped
+    engine.save(folder)
+    np.save(folder / "tokens.npy", rollouts.tokens)
+    return rollouts
+
+
+def main() -> None:
+    """Its arguments are a model and the address of a server."""
+    model, url = sys.argv[1:]
+    sys.modules |= players()
+
+    def steps() -> None:
+        for number, how in enumerate(WAYS):
+            served, folder = how.pop("served", False), Path(str(number))
+            given = {**how, "vllm_server": url if served else "", "device": "cpu", "threads": 1}
+            folder.mkdir()
+            step(build_engine(model, EngineSettings(backend="torch", **given), SMOOTH), folder)
+
+    run_in_ranks(steps)
 
 
 def test_weights_that_did_not_arrive_end_the_run(
