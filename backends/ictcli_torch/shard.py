@@ -214,7 +214,7 @@ class ShardedEngine(DataParallelEngine):
                 f"Memory ran out in a pass of an update, of {self.budget.tokens:,} tokens at most.",
                 "lower engine.micro_tokens in the run's recipe.toml, and resume",
             ) from error
-        stats = self.summed(stats)
+        stats = self.summed(self.ranks.gather(self.of_rank(update, stats)))
         if stats.count:
             self.sum_gradient()
         return stats
