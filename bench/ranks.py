@@ -204,9 +204,9 @@ def memory(folder: Path) -> dict[str, Any]:
         print(ranks, {phase: round(peak) for phase, peak in peaks[ranks].items()}, flush=True)
     lines = dict[str, tuple[float, float]]()
     for phase in peaks[1]:
-        points = [(1 / n, peak[phase]) for n, peak in peaks.items() if n > 1]
-        slope, constant = map(float, np.polyfit(*zip(*points, strict=True), 1))
-        lines[phase] = constant, slope
+        several = {1 / n: peak[phase] for n, peak in peaks.items() if n > 1}
+        slope, constant = np.polyfit([*several], [*several.values()], 1)
+        lines[phase] = float(constant), float(slope)
         print(f"{phase:10} {constant:5.0f} MiB + {slope:5.0f} MiB / N")
     return {"MiB": peaks, "lines": lines}
 
@@ -289,5 +289,5 @@ if __name__ == "__main__":
             if file:
                 record(Path(*file), ("torch",), **found)
             gaps = found["gaps"] if name == "methods" else {}
-            if late := [n for n, gap in gaps.items() if max([*gap.values()][:3]) > CLOSE]:
+            if late := [n for n, gap in gaps.items() if not max([*gap.values()][:3]) <= CLOSE]:
                 sys.exit(f"farther than {CLOSE}: {', '.join(late)}")
