@@ -1,12 +1,13 @@
-"""Several processes on a CPU: `python bench/ranks.py same|killed|chain|memory|messages`.
+"""Several processes on a CPU: `python bench/ranks.py NAME [FILE.json]`, by one of these names.
 
-same: trains the built-in model with all weights in each process, with spread ones and with ones
-that are never put together but block by block, all weights and LoRA, for ten steps in two and in
-four processes, and prints how far its weights are from those of one process; resumes each from the
-middle and compares bits. killed: kills one of two processes and times the end of the other. chain:
-runs the recipe of that name. memory: the resident memory of a process by phase, of a random Qwen2
-of 119M parameters spread over 1, 2 and 4 processes. messages: their number and bytes a step in 2, 4
-and 8 processes.
+methods: ten steps of every method in one, two and four processes, and how far loss, gradient norm
+and weights of several are from those of one; exit code 1 above 1e-5. same: trains the built-in
+model with all weights in each process, with spread ones and with ones that are never put together
+but block by block, all weights and LoRA, for ten steps in two and in four processes, and prints how
+far its weights are from those of one process; resumes each from the middle and compares bits.
+killed: kills one of two processes and times the end of the other. chain: runs the recipe of that
+name. memory: the resident memory of a process by phase, of a random Qwen2 of 119M parameters spread
+over 1, 2 and 4 processes. messages: their number and bytes a step in 2, 4 and 8 processes.
 """
 
 import json
@@ -25,15 +26,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 import psutil
-from harness import make_model, random_weights
+from harness import make_model, random_weights, record
 from ictcli_torch.files import read_arrays
 
+from ictcli.algorithm.methods import METHODS
 from ictcli.algorithm.objective import Objective
 from ictcli.engine import build_engine, run_in_ranks
 from ictcli.engine.update import Update
 from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 from ictcli.runs.read import read_lines
-from ictcli.runs.records import StepTimings
+from ictcli.runs.records import StepMetrics, StepTimings
 from ictcli.types import Sampling
 
 T = TypeVar("T")
@@ -113,6 +115,48 @@ def compare(folder: Path, kind: str) -> None:
         print(f"{kind:5} {name:10} {ranks} weights {gap:.1e} from one, resumed to the bit: {same}")
 
 
+CLOSE = 1e-5
+
+
+def methods(folder: Path) -> dict[str, Any]:
+    """In one launch of each size. Two updates a step, so that ratios leave 1, at a rate that moves
+    weights by far more than CLOSE."""
+    first, *others = METHODS
+    command = ["train", "chain", "-q", "--run", "run", "steps=10", *SMALL, "update.epochs=2"]
+    command += ["lr=3e-3", "eval.problems=1", "eval.n=1", "record.rollouts_every=1"]
+    command += [f"method={first}", "--beside", ",".join(others)]
+    alone(folder / "1", [*command, "--backend", "torch"])
+    found = dict[str, dict[str, float]]()
+    for ranks in (2, 4):
+        run(folder / str(ranks), command, ranks)
+        for method in METHODS:
+            name = "run" if method == first else f"run-{method}"
+            gaps = found[f"{method} {ranks}"] = far(folder / "1" / name, folder / str(ranks) / name)
+            print(method, ranks, *(f"{n} {gap:.1e}" for n, gap in gaps.items()), flush=True)
+    return {"gaps": found}
+
+
+def far(one: Path, other: Path) -> dict[str, float]:
+    """The largest differences of two runs of ten steps, in how many they sampled or kept other
+    tokens, and how far the last five moved the weights."""
+    steps = [read_lines(run / "metrics.jsonl", StepMetrics) for run in (one, other)]
+
+    def gap(name: str) -> float:
+        pairs = zip(*([getattr(step, name) or 0.0 for step in run] for run in steps), strict=True)
+        return max(abs(a - b) for a, b in pairs)
+
+    places = [sorted((run / "rollouts").iterdir()) for run in (one, other)]
+    batches = [map(read_arrays, files) for files in zip(*places, strict=True)]
+    differ = [any(not a[n].equal(b[n]) for n in ("tokens", "kept")) for a, b in batches]
+    return {
+        "loss": gap("loss"),
+        "grad_norm": gap("grad_norm"),
+        "weights": apart(one / LAST, other / LAST),
+        "differ": sum(differ),
+        "moved": apart(one / LAST.replace("10", "05"), one / LAST),
+    }
+
+
 def kill(folder: Path, lost: int) -> None:
     command = ["train", "chain", SHARD["sharded"], "--run", "run", "steps=400", *SMALL]
     started = start(folder / f"kill-{lost}", command)
@@ -148,18 +192,23 @@ LARGE: dict[str, Any] = {
 """119M parameters, 8.5M in a block."""
 
 
-def memory(folder: Path) -> None:
-    """Peaks beside a process that has only imported, and the line a + b/N through them."""
+def memory(folder: Path) -> dict[str, Any]:
+    """Peaks beside a process that has only imported, and the line a + b/N through those of several
+    processes: one spreads nothing."""
     make_model(folder / "model", "torch", **LARGE)
-    sizes, peaks = (1, 2, 4), list[dict[str, float]]()
-    for ranks in sizes:
+    peaks = dict[int, dict[str, float]]()
+    for ranks in (1, 2, 4):
         here = [__file__, "phases", str(folder / "model")]
         said = run(folder, [], ranks, program=here)
-        peaks.append(json.loads(said.splitlines()[-1]))
-        print(ranks, {phase: round(peak) for phase, peak in peaks[-1].items()}, flush=True)
-    for phase in peaks[0]:
-        slope, constant = np.polyfit([1 / n for n in sizes], [peak[phase] for peak in peaks], 1)
+        peaks[ranks] = json.loads(said.splitlines()[-1])
+        print(ranks, {phase: round(peak) for phase, peak in peaks[ranks].items()}, flush=True)
+    lines = dict[str, tuple[float, float]]()
+    for phase in peaks[1]:
+        several = {1 / n: peak[phase] for n, peak in peaks.items() if n > 1}
+        slope, constant = np.polyfit([*several], [*several.values()], 1)
+        lines[phase] = float(constant), float(slope)
         print(f"{phase:10} {constant:5.0f} MiB + {slope:5.0f} MiB / N")
+    return {"MiB": peaks, "lines": lines}
 
 
 def phases() -> None:
@@ -229,10 +278,16 @@ def killed(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "phases":
-        phases()
-    else:
-        with tempfile.TemporaryDirectory() as made:
-            works = {"same": same, "killed": killed, "chain": whole}
-            works |= {"memory": memory, "messages": messages}
-            works[sys.argv[1]](Path(made).resolve())
+    match sys.argv[1:]:
+        case ["phases", _]:
+            phases()
+        case [name, *file]:
+            works: dict[str, Callable[[Path], Any]] = {"same": same, "killed": killed}
+            works |= {"chain": whole, "memory": memory, "messages": messages, "methods": methods}
+            with tempfile.TemporaryDirectory() as made:
+                found = works[name](Path(made).resolve())
+            if file:
+                record(Path(*file), ("torch",), **found)
+            gaps = found["gaps"] if name == "methods" else {}
+            if late := [n for n, gap in gaps.items() if not max([*gap.values()][:3]) <= CLOSE]:
+                sys.exit(f"farther than {CLOSE}: {', '.join(late)}")

@@ -54,6 +54,11 @@ def is_restarted() -> bool:
     return _number("TORCHELASTIC_RESTART_COUNT") > 0
 
 
+def processes_here() -> int:
+    """Of the launch on this machine; 1 where nothing says so."""
+    return _number("LOCAL_WORLD_SIZE") or 1
+
+
 def _is_true(name: str) -> bool:
     return os.environ.get(name, "").lower() == "true"
 

@@ -52,9 +52,10 @@ def put_on(model: Any, settings: AdapterSettings, path: str) -> PeftModel:
         layer: Any = model.get_submodule(name)
         A, B = layer.lora_A[NAME], layer.lora_B[NAME]
         values = first_values(settings.seed or 0, place, A.in_features, A.out_features)
-        if A.weight.is_meta:  # as its layer
+        if A.weight.is_meta:  # as its layer, whose norms DoRA gets once its numbers are there
             A.to_empty(device="cpu")
             B.to_empty(device="cpu").weight.data.zero_()
+            layer.lora_magnitude_vector.to_empty(device="cpu")
         A.weight.data.copy_(torch.from_numpy(values.T.copy()))
     _fuse(model)
     model.eval()

@@ -59,7 +59,7 @@ class TorchEngine(EngineCore):
             settings,
             self.device,
             trains_weights=optimizer is not None and adapters is None,
-            meta=self.in_parts and not (adapters and adapters.kind == "dora"),
+            meta=self.in_parts,
         )
         small = sum(p.numel() for p in self.model.parameters()) < SMALL_PARAMETERS
         if (settings.gradient_checkpointing and not small) or settings.shard == "blocks":

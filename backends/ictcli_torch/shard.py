@@ -76,6 +76,10 @@ class ShardedEngine(DataParallelEngine):
         if self.stored:
             named = {name.replace(".base_layer.", "."): p for name, p in self.parts.items()}
             read_parts(named, self.stored, computes)
+            for name in (name for name in weights if "lora_magnitude" in name):  # of DoRA
+                below = self.parts[name.split("lora_magnitude")[0] + "base_layer.weight"]
+                norms: Any = torch.linalg.norm(below.detach(), dim=1)
+                weights[name].data.copy_(norms.full_tensor())
         if self.adapted is not None:
             self.adapted = copied
         self.model = copied if self.adapted is None else copied.get_base_model()
@@ -231,7 +235,7 @@ class ShardedEngine(DataParallelEngine):
                 f"Memory ran out in a pass of an update, of {self.budget.tokens:,} tokens at most.",
                 "lower engine.micro_tokens in the run's recipe.toml, and resume",
             ) from error
-        stats = self.summed(stats)
+        stats = self.summed(self.ranks.gather(self.of_rank(update, stats)))
         if stats.count:
             self.sum_gradient()
         return stats

@@ -117,9 +117,8 @@ class DataParallel(EngineCore):
             return self.sample(prompts[first:last], group, sampling, numbers[rows], wanted)
 
         with self.gathered():
-            own = self.agreed(work)
-        parts = [part for part in self.ranks.gather(own) if part is not None]
-        return join(parts, range(len(prompts)))
+            parts = self.agreed(work)
+        return join([part for part in parts if part is not None], range(len(prompts)))
 
     @by_all
     def score(
@@ -139,13 +138,13 @@ class DataParallel(EngineCore):
 
         def work() -> dict[str, FloatArray]:
             if last == first:
-                return {n: np.zeros(rollouts.tokens.shape, dtype=np.float32) for n in wanted}
-            return score(own, wanted, temperature, reference=reference, solution=read)
+                return {n: np.zeros((0, rollouts.tokens.shape[1]), np.float32) for n in wanted}
+            found = score(own, wanted, temperature, reference=reference, solution=read)
+            return {name: values[mine] for name, values in found.items()}
 
         with self.gathered(reference=reference):
-            found = self.agreed(work)
-        parts: list[dict[str, FloatArray]] = self.ranks.gather(found)
-        return {name: np.sum([part[name] for part in parts], axis=0) for name in wanted}
+            parts = self.agreed(work)
+        return {name: np.concatenate([part[name] for part in parts]) for name in wanted}
 
     def prompts_of(self, count: int) -> tuple[int, int]:
         """The first of so many prompts that this rank takes, and the end of those."""
@@ -172,7 +171,7 @@ class DataParallel(EngineCore):
     def gradient(self, update: Update) -> UpdateStats:
         """The whole batch's gradient and figures: each rank passes over its rows."""
         share, pass_over = self.share_of(update, self.ranks.rank), super().gradient
-        stats = self.summed(self.agreed(lambda: pass_over(share)))
+        stats = self.summed(self.agreed(lambda: self.of_rank(update, pass_over(share))))
         if stats.count:
             self.sum_gradient()
         return stats
@@ -181,11 +180,15 @@ class DataParallel(EngineCore):
     def sum_gradient(self) -> None:
         """Give the optimiser the sum of every rank's gradient, the same bits on each."""
 
-    def summed(self, own: UpdateStats) -> UpdateStats:
-        """The figures of every rank's rows."""
-        parts: list[UpdateStats] = self.ranks.gather(own)
+    def of_rank(self, update: Update, stats: UpdateStats) -> UpdateStats:
+        """Figures with the log-probabilities of this rank's rows alone."""
+        return replace(stats, logp=stats.logp[self.rank_of(update) == self.ranks.rank])
+
+    @staticmethod
+    def summed(parts: Sequence[UpdateStats]) -> UpdateStats:
+        """Of every rank's figures (`of_rank`) those of all."""
         total = {name: sum(getattr(part, name) for part in parts) for name in SUMMED}
-        logp = np.sum([part.logp for part in parts], axis=0)
+        logp = np.concatenate([part.logp for part in parts])
         return UpdateStats(logp, gap=max(part.gap for part in parts), **total)
 
     def load(self, weights: dict[str, Any], state: dict[str, Any]) -> None:
@@ -200,12 +203,12 @@ class DataParallel(EngineCore):
     def share_of(self, update: Update, rank: int) -> Update:
         """A rank's rows of an update: as many tokens a rank, and neighbours together, which share
         their prompt."""
-        tokens = np.where(update.trained.any(axis=1), update.rollouts.lengths, 0)
-        rows = self.rank_of(tokens) == rank
+        rows = self.rank_of(update) == rank
         return replace(update, weights=np.where(rows[:, None], update.weights, 0))
 
-    def rank_of(self, tokens: IntArray) -> IntArray:
-        """(B,) the rank of each row of so many tokens."""
+    def rank_of(self, update: Update) -> IntArray:
+        """(B,) the rank of each row; it never falls from one row to the next."""
+        tokens = np.where(update.trained.any(axis=1), update.rollouts.lengths, 0)
         middle = (np.cumsum(tokens) - tokens / 2) / max(int(tokens.sum()), 1)
         return np.minimum(middle * self.ranks.size, self.ranks.size - 1).astype(int)
 
@@ -218,16 +221,17 @@ class DataParallel(EngineCore):
     def go_along(self) -> None:
         """Until no rank works any more, take part in what its passes have all do at once."""
 
-    def agreed(self, work: Callable[[], T]) -> T:
-        """What `work` gives on this rank, done within the same budget on all: it is called again
-        where another rank had to shrink its own. All ranks have to be here."""
+    def agreed(self, work: Callable[[], T]) -> list[T]:
+        """What `work` gives on every rank, by rank, done within the same budget on all: it is
+        called again where another rank had to shrink its own. All ranks have to be here."""
         results = [work()]
         while True:
             self.go_along()
-            budgets = self.ranks.gather([self.budget.tokens, self.budget.rows])
-            if all(budget == budgets[0] for budget in budgets):
-                return results[0]
-            tokens, rows = map(min, zip(*budgets, strict=True))
+            found = self.ranks.gather([self.budget.tokens, self.budget.rows, results[0]])
+            tokens, rows = (min(budget) for budget in list(zip(*found, strict=True))[:2])
+            if all(budget == [tokens, rows] for *budget, _ in found):
+                return [part for *_, part in found]
+            del found
             if not self.budget.lower(tokens, rows):
                 continue  # done with the least already
             results.clear()

@@ -39,7 +39,8 @@ class Fault:
 class Limits:
     """Limits of a call: `seconds` of CPU time (on the clock ten times as much), and `memory` in GiB
     on top of the worker's own. `workers` is the number of processes; 0 = one per usable CPU, at
-    most 4. ValueError if a limit is not a positive number."""
+    most 4 for each process of a launch on this machine. ValueError if a limit is not a positive
+    number."""
 
     seconds: float = 5.0
     memory: float = 1.0

@@ -23,6 +23,7 @@ from typing import Any, Literal, TypeVar
 import psutil
 
 from ictcli.files import plugins
+from ictcli.ranks import processes_here
 from ictcli.rewards.worker import (
     BLOATED,
     IMPORT_SECONDS,
@@ -207,12 +208,16 @@ def _idle(limits: Limits) -> _Worker | None:
     for worker in _workers:
         if not worker.busy:
             return worker
-    usable: Any = getattr(os, "sched_getaffinity", None)  # not on macOS
-    cpus = len(usable(0)) if usable else os.cpu_count() or 1
-    if len(_workers) >= (limits.workers or min(4, cpus)):
+    if len(_workers) >= (limits.workers or _most()):
         return None
     _workers.append(_Worker(limits))
     return _workers[-1]
+
+
+def _most() -> int:
+    usable: Any = getattr(os, "sched_getaffinity", None)  # not on macOS
+    cpus = len(usable(0)) if usable else os.cpu_count() or 1
+    return min(4 * processes_here(), cpus)
 
 
 def _close(workers: Iterable[_Worker]) -> None:

@@ -19,7 +19,7 @@ from ictcli.recipe.tables import EngineSettings
 from ictcli.types import Rollouts, Sampling
 
 from .conftest import PROMPTS, WANTED
-from .lowrank import LORA
+from .lowrank import DORA, LORA
 from .training import LR, SMOOTH, advantages, logp_of, sparse_weights
 
 CONTEXT = "context:2"
@@ -40,14 +40,14 @@ def compare() -> None:
         print(json.dumps(gaps(model, **json.loads(settings))))
 
 
-def gaps(model: str, *, lora: bool, dtype: str = "float32", **given: Any) -> dict[str, float]:
-    adapter = LORA if lora else None
+def gaps(model: str, *, adapter: str, dtype: str = "float32", **given: Any) -> dict[str, float]:
+    adapters = {"lora": LORA, "dora": DORA}.get(adapter)
     common = {"device": "cpu", "dtype": dtype, "threads": 1, "micro_tokens": 64}
     settings = EngineSettings.model_validate(common)
     launched = settings.model_copy(update={"backend": "torch", **given})
     engines: Engines = (
-        TorchEngine(model, settings, SMOOTH, adapter),
-        build_engine(model, launched, SMOOTH, adapter),
+        TorchEngine(model, settings, SMOOTH, adapters),
+        build_engine(model, launched, SMOOTH, adapters),
     )
     found = dict[str, float]()
     for engine in engines:

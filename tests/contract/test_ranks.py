@@ -38,13 +38,15 @@ QWEN = ModelShape("qwen2", 24, 896, 14, 2, 64, 4864, 151_936, 32768, tied=True)
 
 
 WAYS: dict[str, dict[str, Any]] = {
-    "all weights": {"lora": False},
-    "adapters": {"lora": True},
-    "parts": {"lora": False, "shard": True},
-    "parts of tied weights": {"lora": False, "shard": "blocks", "gradient_checkpointing": True},
-    "parts below adapters": {"lora": True, "shard": True},
-    "blocks below adapters": {"lora": True, "shard": "blocks"},
-    "parts in 16 bits": {"lora": False, "shard": True, "dtype": "bfloat16"},
+    "all weights": {"adapter": "none"},
+    "adapters": {"adapter": "lora"},
+    "parts": {"adapter": "none", "shard": True},
+    "parts of tied weights": {"adapter": "none", "shard": "blocks", "gradient_checkpointing": True},
+    "parts below adapters": {"adapter": "lora", "shard": True},
+    "blocks below adapters": {"adapter": "lora", "shard": "blocks"},
+    "parts below DoRA": {"adapter": "dora", "shard": True},
+    "blocks below DoRA": {"adapter": "dora", "shard": "blocks"},
+    "parts in 16 bits": {"adapter": "none", "shard": True, "dtype": "bfloat16"},
 }
 """How the weights lie that are trained."""
 if PROFILE != "thorough":

@@ -10,7 +10,7 @@ import time
 import pytest
 from calls import LIMITS, act, add, busy, keep, pid, pids
 
-from ictcli.rewards import worker
+from ictcli.rewards import worker, workers
 from ictcli.rewards.workers import Fault, Limits, isolated
 from tests.cases import first
 
@@ -171,3 +171,12 @@ threading.Thread(target=worker._watch, args=({os.getpid()},), daemon=True).start
 blocks = []\nwhile True: blocks.append(b'x' * 10**6)"
     done = subprocess.run([sys.executable, "-c", script], timeout=20)
     assert done.returncode == worker.OUT_OF_MEMORY
+
+
+def test_each_process_of_a_launch_adds_four_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(20), raising=False)
+    found = list[int]()
+    for processes in ("", "2", "8"):
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", processes)
+        found.append(workers._most())
+    assert found == [4, 8, 20]
