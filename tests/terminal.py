@@ -10,6 +10,7 @@ import select
 import signal
 import struct
 import termios
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,7 +81,15 @@ class Terminal:
 
     def end(self) -> int:
         """The exit code, once it has ended."""
+        ended = threading.Event()
+
+        def listen() -> None:
+            while self._listen(0.05) or not ended.is_set():
+                pass
+
+        listener = threading.Thread(target=listen)
+        listener.start()  # a command that nobody reads does not end
         code = self._running.processes.code()
-        while self._listen(0.05):
-            pass
+        ended.set()
+        listener.join()
         return code

@@ -56,19 +56,6 @@ def test_a_control_of_any_method_keeps_how_many_tokens_of_each_set_are_trained_a
         np.testing.assert_allclose(np.sort(found, axis=1), np.sort(weights, axis=1), rtol=1e-6)
 
 
-@given(scored(), seeds)
-def test_responses_as_long_as_each_other_keep_the_share_at_each_position(
-    batch: Scored, seed: int
-) -> None:
-    B, T = batch.valid.shape
-    whole = replace(batch, valid=np.ones((B, T), dtype=bool))
-    weights = np.random.default_rng(seed).choice([0.0, 0.5], (B, T))
-    found, _ = given_to_others("position", weights, whole, seed)
-    for sign in (1, 0, -1):
-        rows = np.sign(batch.advantage) == sign
-        np.testing.assert_array_equal((found[rows] != 0).sum(0), (weights[rows] != 0).sum(0))
-
-
 @given(scored())
 def test_a_place_holds_about_one_token_of_each_response_in_order(batch: Scored) -> None:
     places = np.full(batch.valid.shape, -1)

@@ -13,7 +13,6 @@ from processes import Ended, Processes, refusal
 from ictcli.errors import UserError
 from ictcli.recipe import load_recipe, read_recipe
 from ictcli.runs import trust
-from tests.cases import first
 
 PLUGIN = """
 import pathlib
@@ -124,14 +123,10 @@ HIDDEN = {
     "a next line": "# x\x85plugins = ['inside.py']\n".encode(),
     "a line separator": "# x\u2028plugins = ['inside.py']\n".encode(),
     "a form feed": b"# x\x0cplugins = ['inside.py']\n",
-    "a byte order mark": b"\xef\xbb\xbfplugins = ['inside.py']\n",
-    "an overlong line end": b"# x\xc0\x8aplugins = ['inside.py']\n",
-    "UTF-16": "plugins = ['inside.py']\n".encode("utf-16"),
-    "a name that is no list": b'plugins = "inside.py"\n',
 }
 
 
-@pytest.mark.parametrize("way", first(list(HIDDEN), 4))
+@pytest.mark.parametrize("way", HIDDEN)
 def test_no_reader_finds_code_that_trust_does_not(made: Stranger, tmp_path: Path, way: str) -> None:
     shutil.copytree(made.folder / "run", tmp_path / "run")
     (tmp_path / "run" / "inside.py").write_text(made.plugin.read_text())
