@@ -31,6 +31,7 @@ class Terminal:
         folder: Path,
         *args: str | Path,
         size: tuple[int, int] = (24, 80),
+        stdin: str = "",
         **environment: str,
     ) -> None:
         self._ours, self.theirs = pty.openpty()
@@ -39,7 +40,9 @@ class Terminal:
         self._written, self._seen = b"", 0
         name, plain = os.ttyname(self.theirs), {"COLUMNS": "", "LINES": "", "NO_COLOR": ""}
         terminal: Any = {**plain, "TERM": "xterm-256color", **environment}
-        self._running = ictcli.start(*args, folder=folder, terminal=name, stdin=name, **terminal)
+        self._running = ictcli.start(
+            *args, folder=folder, terminal=name, stdin=stdin or name, **terminal
+        )
 
     def __enter__(self) -> Terminal:
         return self

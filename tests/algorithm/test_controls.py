@@ -14,7 +14,7 @@ from ictcli.algorithm.methods import METHODS, Scored
 from ictcli.algorithm.objective import Term
 from ictcli.algorithm.weights import normalise
 from ictcli.types import FloatArray
-from tests.cases import first
+from tests.cases import FEW, first
 
 CONTROLS: tuple[Control, ...] = ("permuted", "position", "mass")
 
@@ -35,6 +35,7 @@ def given_to_others(
     return controlled(control, weights, terms, batch.advantage, batch.logp, batch.valid, rng)
 
 
+@FEW
 @pytest.mark.parametrize("name", BUILT_IN)
 @given(batch=scored(), control=st.sampled_from(CONTROLS), seed=seeds)
 def test_a_control_of_any_method_keeps_how_many_tokens_of_each_set_are_trained_and_how_much(

@@ -1,6 +1,7 @@
 """No text of a stranger acts on the terminal, forges a line, or becomes markup: every command."""
 
 import json
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -53,7 +54,7 @@ def show(ictcli: Processes, world: World, *args: str | Path, code: int = 0) -> E
 
 def on_a_terminal(ictcli: Processes, world: World, *args: str | Path) -> str:
     """What a command wrote to a terminal."""
-    with Terminal(ictcli, world.folder, *args, size=(40, 100)) as terminal:
+    with Terminal(ictcli, world.folder, *args, size=(40, 100), stdin=os.devnull) as terminal:
         assert terminal.end() == 0, terminal.said
     assert "[95;105m" not in "".join(SEQUENCE.findall(terminal.said))
     check(SEQUENCE.sub("", terminal.said))

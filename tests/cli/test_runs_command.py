@@ -74,6 +74,9 @@ def test_every_command_takes_the_names_that_the_list_prints(ictcli: Processes, h
     for command in (
         ("runs", "show", name),
         ("runs", "diff", name, "mine"),
+        ("runs", "check", name),
+        ("inspect", name, "--plain", "--trust"),
+        ("export", name, "--trust", "--out", "out"),
         ("resume", name, "--trust"),
         ("eval", name, "--trust", "--bench", "chain", "--limit", "1", "--n", "1"),
     ):

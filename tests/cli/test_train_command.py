@@ -66,7 +66,7 @@ def test_a_dry_run_prints_a_recipe_that_reads_back_equal(
     ended = ictcli.run("train", "chain", *overrides, "--dry-run", folder=tmp_path)
     assert ended.code == 0
     assert ended.err.startswith("note: adapter.rank has no effect")
-    assert "\nplan: 100 steps of 4 prompts x 4 rollouts" in ended.err
+    assert "\nplan: 100 steps of 4 prompts x 4 rollouts" in ended.err and "It fits: " in ended.err
     assert tomllib.loads(ended.out)["method"] == {"name": "ict", "scope": "group"}
     copy = tmp_path / "copy.toml"
     copy.write_text(ended.out)

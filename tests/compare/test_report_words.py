@@ -76,6 +76,11 @@ def test_a_verdict_beyond_the_permutation_test_is_marked(found: dict[str, Any]) 
         assert ("\u2020 marks" in text) == ("pass@1 \u2020." in text) == marked
 
 
+def test_runs_that_crashed_are_compared_without_too(found: dict[str, Any]) -> None:
+    text = told({**found, "differences_without_crashed": found["differences"]})
+    assert text.count("without the runs that crashed: differences from grpo") == 2
+
+
 def test_a_verdict_and_a_row_that_disagree_are_told(found: dict[str, Any]) -> None:
     claims = [dict(claim) for claim in found["claims"]]
     (claim,) = [one for one in claims if one["name"] == MAIN]

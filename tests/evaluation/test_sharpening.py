@@ -1,5 +1,7 @@
 """Laws of the parts of a gain: what is sharpening, and what is not."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -74,3 +76,15 @@ def test_it_takes_several_temperatures_and_the_same_problems() -> None:
     assert sharpening({OWN: one}, {OWN: one}) is None
     assert sharpening({OWN: one, 0.0: one}, {OWN: two}) is None
     assert sharpening({OWN: one, 0.0: one}, {0.0: one}) is None
+
+
+def test_the_sentence_has_its_figures_and_is_read_back() -> None:
+    own, greedy, after = np.full(8, 0.25), np.full(8, 0.5), np.full(8, 0.75)
+    found = parts_of(own, {0.0: greedy}, {OWN: after, 0.0: np.ones(8)})
+    told = re.sub(r" \[[^]]*\]", "", found.sentence)
+    for words in ("+50.0 points, +25.0 is sharpening", "reaches 50.0 %", "tried, 0) and +25.0 is"):
+        assert words in told
+    best = parts_of(greedy, {0.0: own, 0.3: own}, {OWN: after, 0.0: np.ones(8)})
+    assert best.sentence.startswith("None of the change in pass@1 at temperature 1, +25.0")
+    assert Sharpening.model_validate_json(found.model_dump_json()) == found
+    assert found.model_dump(mode="json")["sentence"] == found.sentence
