@@ -1,5 +1,6 @@
 """A run folder from somebody else runs no code of its own, whatever is done with it."""
 
+import contextlib
 import importlib.util
 import py_compile
 import shutil
@@ -71,8 +72,8 @@ def test_code_of_a_run_runs_for_who_trusts_it_alone(made: Stranger, name: str) -
     told = refusal(made.run(user, *COMMANDS[name]), 2)
     assert str(made.plugin) in told and "--trust" in told
     assert not made.ran()
-    if name == "compare":
-        return  # which trains
+    if name in ("compare", "eval", "export"):
+        return  # the first trains, and the others are trusted in test_links
     trusting = made.run(user, *COMMANDS[name], "--trust")
     assert trusting.code == 0, trusting.err
     assert made.ran()
@@ -127,15 +128,15 @@ HIDDEN = {
 
 
 @pytest.mark.parametrize("way", HIDDEN)
-def test_no_reader_finds_code_that_trust_does_not(made: Stranger, tmp_path: Path, way: str) -> None:
-    shutil.copytree(made.folder / "run", tmp_path / "run")
-    (tmp_path / "run" / "inside.py").write_text(made.plugin.read_text())
+def test_no_reader_finds_code_that_trust_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setattr(trust, "_file", lambda: tmp_path / "state")
+    (tmp_path / "inside.py").write_text("raise AssertionError\n")
     recipe = b'model = "builtin:chain"\ntask = "chain"\nmethod = "ict"\nsteps = 2\n'
-    (tmp_path / "run" / "recipe.toml").write_bytes(HIDDEN[way] + recipe)
-    for command in (COMMANDS["resume"], COMMANDS["train"]):
-        ended = made.ictcli.run(*command, folder=tmp_path, XDG_STATE_HOME=str(tmp_path))
-        assert "Traceback" not in ended.err
-        assert not made.ran(), command
+    (tmp_path / "recipe.toml").write_bytes(HIDDEN[way] + recipe)
+    with contextlib.suppress(UserError):
+        assert not load_recipe(trust.read_run(tmp_path)).plugins
 
 
 def test_what_was_judged_is_what_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
