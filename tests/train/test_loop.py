@@ -143,14 +143,18 @@ def test_an_interrupted_run_says_whether_its_step_was_saved(make: Make, tmp_path
     assert Run(tmp_path / "bad").checkpoints() == []
 
 
-def test_a_step_that_is_not_finite_stops_the_run_where_it_should(
-    make: Make, tmp_path: Path
+@pytest.mark.parametrize(("reaction", "skipped"), [("stop", 1), ("off", 3)])
+def test_a_step_that_is_not_finite_is_met_as_the_recipe_says(
+    make: Make, tmp_path: Path, reaction: str, skipped: int
 ) -> None:
-    notes, go = start(make, tmp_path / "run", "steps=9", "lr=1e30", "alarms.nonfinite=stop")
+    overrides = ("steps=9", "lr=1e30", f"alarms.nonfinite={reaction}")
+    notes, go = start(make, tmp_path / "run", *overrides)
     with pytest.raises(RunFailedError, match="not finite"):
         go()
-    assert [step.metrics.finite for step in notes.steps].count(False) == 1
-    assert len([warning for warning in notes.warnings if "was skipped" in warning]) == 1
+    finite = [step.metrics.finite for step in notes.steps]
+    assert finite.count(False) == skipped
+    told = [warning for warning in notes.warnings if "was skipped" in warning]
+    assert len(told) == (skipped if reaction == "stop" else 0)
 
 
 def test_a_step_is_saved_once_whatever_asks_for_it(make: Make, tmp_path: Path) -> None:
