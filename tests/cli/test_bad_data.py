@@ -75,7 +75,7 @@ def test_a_run_is_resumed_on_its_own_problems_alone_and_evaluated_with_its_examp
         "prompt.shots=1",
         "prompt.max_tokens=64",
     )
-    sizes = ("prompts=8", "group=2", "steps=2", "--run", "run")
+    sizes = ("prompts=8", "group=2", "steps=2", "eval.n=1", "eval.k=[1]", "--run", "run")
     shown = ictcli.run(*args, *more, "--dry-run", folder=tmp_path)
     assert shown.code == 0 and "\nexample 1: " in shown.err
     ended = ictcli.run(*args, *more, *sizes, "--json", folder=tmp_path)
