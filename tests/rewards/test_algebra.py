@@ -122,6 +122,31 @@ def test_what_has_no_single_reading_is_refused(text: str) -> None:
         algebra.read(tidy(text) or "")
 
 
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        (r"\sin^{-1} 1", r"\frac{\pi}{2}", True),
+        (r"2 \cdot 1\frac{1}{2}", "3", True),
+        (r"\int_0^1 \frac{2x}{x^2+1} dx", r"\int_0^1 \frac{t+t}{1+t^2} dt", True),
+        (r"\sqrt[3]{-8}", "-2", True),
+        (r"\sum_{k=1}^{n} k", r"\frac{n(n+1)}{2}", True),
+        (r"\lceil x \rceil", "x", False),
+        (r"\sqrt{x^2}", "|x|", True),
+        (r"\ln(x^2)", r"2\ln x", False),  # real at other points
+        (r"\ln(x^2)", r"2\ln|x|", True),
+        (r"e^{i\pi}+1", "0", True),
+        (r"2^{100}-1", "2^{100}", False),
+        (r"1+10^{-60}", "1", False),
+        (r"\sqrt{2}+\sqrt{3}", r"\sqrt{5+2\sqrt{6}}", True),
+        ("f(x)+1", "1+f(x)", True),
+        ("x_1", "x_2", False),
+    ],
+)
+def test_equality_is_that_of_the_values(left: str, right: str, same: bool) -> None:
+    assert equal(tidy(left), tidy(right)) is same
+    assert equal(tidy(right), tidy(left)) is same
+
+
 @given(st.fractions(min_value=-1000, max_value=1000, max_denominator=500))
 def test_every_way_to_write_a_fraction_is_that_number(value: Fraction) -> None:
     n, d = value.numerator, value.denominator
