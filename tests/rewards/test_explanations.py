@@ -44,14 +44,27 @@ def test_source_and_rule_are_named(
 
 READINGS = [
     (r"\frac{3}{4}", "the number 3/4"),
+    ("1,234", "the number 1234"),
+    ("x+1", "the expression x+1"),
     (r"5\text{ cm}", "the number 5 in cm"),
+    (r"25\%", "the number 25 percent"),
     ("52_8", "52 in base 8"),
+    ("(1, 2)", "a tuple or open interval: (1, 2)"),
     ("[1, 2)", "an interval: [1, 2)"),
+    ("[1, 2]", "a list or closed interval: [1, 2]"),
     (r"\{2, 1\}", "a set in any order: {2, 1}"),
+    (r"\pm 2", "a list in any order: 2, -2"),
+    (r"\emptyset", "the empty set"),
+    (r"\mathbb{R}", "all real numbers"),
+    (r"\text{Evelyn}", 'the words "evelyn"'),
     ("x = 5", "x is the number 5"),
+    ("x < y", "the inequality x < y"),
     (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", "a matrix of 2 by 2: 1, 2; 3, 4"),
+    (r"(-\infty,1)\cup(2,3)", "the union of a tuple or open interval: (-\\infty, 1)"
+     " and a tuple or open interval: (2, 3)"),
     ("((", ""),
-]
+    ("7" * 801, ""),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "meaning"), READINGS)
