@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from ictcli.compare.beginnings import Beginnings
 from ictcli.compare.design import Design, RunSpec, run_specs
 from ictcli.compare.launch import Summaries, train_all, why_it_ended
 from ictcli.compare.variants import variants_of
@@ -65,7 +66,7 @@ def test_a_damaged_summary_is_told_and_a_run_in_use_is_waited_for(
 
 
 def test_runs_that_begin_alike_share_what_was_evaluated_before_training(tmp_path: Path) -> None:
-    """The same bytes as the run makes for itself."""
+    """The same bytes as the run makes for itself; one of another seed gets none."""
     small = ("steps=1", "prompts=2", "group=2", "eval.problems=4", "eval.temperatures=[0]")
     small += ("max_tokens=16", "eval.n=2", "eval.k=[1]")
     variants = variants_of(("grpo", "random"), [])
@@ -94,3 +95,8 @@ def test_runs_that_begin_alike_share_what_was_evaluated_before_training(tmp_path
         assert getattr(summaries[lent], when) == getattr(summaries[own], when)
     for name in ("before.jsonl", "before@0.jsonl"):
         assert (lent / "eval" / name).read_bytes() == (own / "eval" / name).read_bytes()
+    (beginnings := Beginnings()).add(shared[0])
+    other = run_specs(Design("chain-compare", small, variants, 2, tmp_path / "shared"))[-1]
+    other.folder.mkdir()
+    beginnings.give(other)
+    assert other.seed != shared[0].seed and not list(other.folder.iterdir())
