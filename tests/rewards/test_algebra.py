@@ -131,6 +131,7 @@ def test_what_has_no_single_reading_is_refused(text: str) -> None:
         (r"\sqrt[3]{-8}", "-2", True),
         (r"\sum_{k=1}^{n} k", r"\frac{n(n+1)}{2}", True),
         (r"\lceil x \rceil", "x", False),
+        (r"\lceil \frac{5}{2} \rceil", "3", True),
         (r"\sqrt{x^2}", "|x|", True),
         (r"\ln(x^2)", r"2\ln x", False),  # real at other points
         (r"\ln(x^2)", r"2\ln|x|", True),
