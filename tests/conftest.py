@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ictcli.engine import Engine
 
 # no deadline: a busy machine is slow, not wrong
-settings.register_profile("quick", deadline=None, max_examples=15)
+settings.register_profile("quick", deadline=None, max_examples=10)
 settings.register_profile("thorough", deadline=None, max_examples=300)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")
 settings.load_profile(PROFILE)

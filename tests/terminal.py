@@ -10,6 +10,7 @@ import select
 import signal
 import struct
 import termios
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ class Terminal:
         folder: Path,
         *args: str | Path,
         size: tuple[int, int] = (24, 80),
+        stdin: str = "",
         **environment: str,
     ) -> None:
         self._ours, self.theirs = pty.openpty()
@@ -38,7 +40,9 @@ class Terminal:
         self._written, self._seen = b"", 0
         name, plain = os.ttyname(self.theirs), {"COLUMNS": "", "LINES": "", "NO_COLOR": ""}
         terminal: Any = {**plain, "TERM": "xterm-256color", **environment}
-        self._running = ictcli.start(*args, folder=folder, terminal=name, stdin=name, **terminal)
+        self._running = ictcli.start(
+            *args, folder=folder, terminal=name, stdin=stdin or name, **terminal
+        )
 
     def __enter__(self) -> Terminal:
         return self
@@ -80,7 +84,15 @@ class Terminal:
 
     def end(self) -> int:
         """The exit code, once it has ended."""
+        ended = threading.Event()
+
+        def listen() -> None:
+            while self._listen(0.05) or not ended.is_set():
+                pass
+
+        listener = threading.Thread(target=listen)
+        listener.start()  # a command that nobody reads does not end
         code = self._running.processes.code()
-        while self._listen(0.05):
-            pass
+        ended.set()
+        listener.join()
         return code

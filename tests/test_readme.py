@@ -25,11 +25,6 @@ def test_its_commands_parse(line: str) -> None:
     parse(line)
 
 
-def test_its_tour_has_ten_commands() -> None:
-    tour = README.split("## The tour")[1].split("\n## ")[0]
-    assert len(re.findall(r"^ +ictcli ", tour, re.M)) == 10
-
-
 def test_its_links_lead_to_files_also_from_the_package_index() -> None:
     places = r"https://(?:github|raw\.githubusercontent)\.com/ictcli/ictcli/(?:blob/)?main/"
     for target in re.findall(r"\]\(([^)#]+)", README):

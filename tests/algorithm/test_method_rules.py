@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ictcli.algorithm.methods import Scored
 from ictcli.types import BoolArray, FloatArray, IntArray
+from tests.cases import FEW
 
 scopes = st.sampled_from(["response", "group", "batch"])
 DENSE = ("grpo", "dapo", "dr_grpo")
@@ -22,6 +23,7 @@ SELECTIVE: dict[str, dict[str, Any]] = {
 }
 
 
+@FEW
 @pytest.mark.parametrize("name", BUILT_IN)
 @given(batch=scored(), seed=seeds)
 def test_every_method_keeps_only_real_tokens_and_the_same_ones_from_the_same_seed(
@@ -42,6 +44,7 @@ def test_every_method_keeps_only_real_tokens_and_the_same_ones_from_the_same_see
         np.testing.assert_array_equal(one.coefficient, other.coefficient)
 
 
+@FEW
 @pytest.mark.parametrize("name", sorted({*BUILT_IN} - {"random"}))
 @given(batch=scored(), more=st.integers(1, 5))
 def test_padded_columns_change_no_choice(name: str, batch: Scored, more: int) -> None:

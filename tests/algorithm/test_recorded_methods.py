@@ -55,12 +55,6 @@ def loss_of(
     return loss_by_logp(logp, VALID, terms, objective)
 
 
-def test_every_record_names_its_source() -> None:
-    for entry in RECORDED["methods"].values():
-        assert set(entry["source"]) == {"repository", "commit", "path", "function"}
-        assert len(entry["source"]["commit"]) == 40
-
-
 def test_entropy20_keeps_the_tokens_of_its_authors() -> None:
     kept = choose("entropy20", batch(GIVEN["logp_old"])).kept
     np.testing.assert_array_equal(kept, np.array(recorded("entropy20")["mask"], dtype=bool))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from comparing import Comparison
-from processes import Ended, Processes
+from processes import TRAINED, Ended, Processes
 
 PARITY = Path(__file__).with_name("parity.py")
 
@@ -48,11 +48,7 @@ def trained(
 ) -> tuple[Path, Ended]:
     """The folder and the output of a finished run: 6 steps of ict."""
     folder = tmp_path_factory.mktemp("trained")
-    ended = ictcli.run(
-        *("train", "chain", *small, "steps=6", "checkpoint.every=2", "eval.every=3"),
-        *("record.rollouts_every=3", "record.probe_every=2", "--run", "run", "--json"),
-        folder=folder,
-    )
+    ended = ictcli.run("train", "chain", *small, *TRAINED, "--run", "run", "--json", folder=folder)
     assert ended.code == 0, ended.err
     return folder / "run", ended
 

@@ -15,6 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+TRAINED = (
+    *("steps=6", "checkpoint.every=2", "eval.every=3"),
+    *("record.rollouts_every=3", "record.probe_every=2"),
+)
+"""Settings of the run that many tests read (`trained`), beside `small`."""
 QUIET = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
 
 
@@ -92,7 +97,6 @@ class Processes:
         self,
         *args: str | Path,
         folder: Path,
-        largest_file: int = 0,
         terminal: str = "",
         stdin: str | Path = os.devnull,
         **environment: str | None,
@@ -109,7 +113,6 @@ class Processes:
             "err": terminal or str(err),
             "in": str(stdin),
             "environment": environment,
-            "largest_file": largest_file,
         }
         for stream in (out, err):
             stream.touch()

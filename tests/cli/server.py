@@ -2,8 +2,7 @@
 
 Each command is a process of its own, with its own exit code and signals, at the price of a fork:
 starting Python and importing torch takes seconds. One request at a time, JSON on stdin: `args`,
-`folder` to run in, files for `in`, `out` and `err`, `environment`, and `largest_file` in bytes (0:
-any; negative: the kernel kills the process that writes past it). `environment` is added to the
+`folder` to run in, files for `in`, `out` and `err`, and `environment`, which is added to the
 server's own; null takes a variable away. A request with a `model` begins another server, which
 holds that loaded and has `in` and `out` for its requests and answers.
 """
@@ -13,8 +12,6 @@ import gc
 import importlib
 import json
 import os
-import resource
-import signal
 import sys
 import traceback
 from typing import Any
@@ -65,10 +62,6 @@ def become(request: dict[str, Any]) -> None:
     for name, value in request["environment"].items():
         os.environ.pop(name, None) if value is None else os.environ.update({name: value})
     sys.path[:0] = filter(None, [request["environment"].get("PYTHONPATH")])
-    if limit := request["largest_file"]:
-        if limit < 0:
-            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it: writes then fail
-        resource.setrlimit(resource.RLIMIT_FSIZE, (abs(limit), abs(limit)))
     sys.argv = ["ictcli", *request["args"]]
 
 

@@ -75,7 +75,7 @@ def test_a_run_is_resumed_on_its_own_problems_alone_and_evaluated_with_its_examp
         "prompt.shots=1",
         "prompt.max_tokens=64",
     )
-    sizes = ("prompts=8", "group=2", "steps=2", "--run", "run")
+    sizes = ("prompts=8", "group=2", "steps=2", "eval.n=1", "eval.k=[1]", "--run", "run")
     shown = ictcli.run(*args, *more, "--dry-run", folder=tmp_path)
     assert shown.code == 0 and "\nexample 1: " in shown.err
     ended = ictcli.run(*args, *more, *sizes, "--json", folder=tmp_path)
@@ -89,30 +89,3 @@ def test_a_run_is_resumed_on_its_own_problems_alone_and_evaluated_with_its_examp
     data.write_text(data.read_text().replace("7+1=", "7+2="))
     ended = ictcli.run("resume", "run", folder=tmp_path)
     assert " changed since run began" in refusal(ended, 2)
-
-
-DATA = Path(__file__).parents[2] / "examples" / "own-data"
-NAMES = ("columns.prompt=puzzle", "columns.gold=solution")
-FEW = ("steps=1", "prompts=2", "group=2", "eval.problems=8", "eval.n=1", "eval.k=[1]")
-
-
-def test_columns_are_named_once(ictcli: Processes, tmp_path: Path) -> None:
-    for name in ("train.csv", "test.csv"):
-        rows = (DATA / name).read_text().splitlines()[1:]
-        (tmp_path / name).write_text("\n".join(["puzzle,solution", *rows]) + "\n")
-    train = ("train", "ledger", "data=train.csv", "eval.bench=test.csv", *NAMES, *FEW)
-    ended = ictcli.run(*train, "--run", "run", folder=tmp_path)
-    assert ended.code == 0, ended.err
-    assert "train.csv: 48 problems to train on, judged by the verifier integer." in ended.err
-    assert "8 of the 32 problems of" in ended.err and "eval.problems=32 takes all" in ended.err
-    both = ("eval", "builtin:ledger", "run", "--bench", "test.csv", "--n", "2", "--limit", "4")
-    ended = ictcli.run(*both, "--json", folder=tmp_path)
-    assert ended.code == 0, ended.err
-    alone = ("eval", "builtin:ledger", "--bench", "test.csv", *NAMES, *both[5:], "--json")
-    first = json.loads(ended.out)[0]
-    again = ictcli.run(*alone, "--out", "alone", folder=tmp_path)
-    assert again.code == 0, again.err
-    told = json.loads(again.out)[0]
-    assert first["name"] == told["name"] and first["correct"] == told["correct"]
-    assert first["settings"]["prompt"] == told["settings"]["prompt"]
-    assert "loses characters" not in again.err  # asked as the recipe asks it, without a suffix

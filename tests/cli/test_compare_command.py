@@ -3,20 +3,14 @@ broken it says so, and the rest goes on."""
 
 import json
 import random
-import re
 import shutil
-import signal
-import time
 from pathlib import Path
 
 import pytest
 from comparing import METHODS, SEEDS, Comparison
-from filelock import FileLock
 from processes import refusal
-from waiting import wait_until
 
 from ictcli.tables.numbers import interval, percent, points
-from tests.cases import first
 
 
 def test_every_method_is_trained_with_every_seed_and_begins_alike(whole: Comparison) -> None:
@@ -29,57 +23,29 @@ def test_every_method_is_trained_with_every_seed_and_begins_alike(whole: Compari
         assert ict["share_kept"] < grpo["share_kept"] == 1
 
 
-def test_forks_are_counted_on_the_same_rollouts(whole: Comparison) -> None:
-    ict, grpo = whole.numbers("whole")["forks"]
-    assert grpo["own"]["share"] == grpo["own"]["recall"] == 1
-    assert 0.1 <= ict["own"]["share"] < 0.2
-    assert grpo["own"]["precision"] == pytest.approx(grpo["random_at_own"]["precision"])
-
-
-def test_the_gradient_is_shared_out_over_the_tokens(whole: Comparison) -> None:
-    found = whole.numbers("whole")["attribution"]
-    assert found
-    for method, each in found.items():
-        assert each["runs"] in (1, 2) and each["steps"] == 1  # a step may have no gradient
-        whole_kinds = [s["share"]["value"] for s in each["shares"] if s["regime"] is None]
-        by_regime = [s["share"]["value"] for s in each["shares"] if s["regime"]]
-        assert sum(whole_kinds) == pytest.approx(1) == pytest.approx(sum(by_regime))
-        assert (each["uniqueness"] is None) == (method == "grpo")
-
-
-def test_it_says_what_accuracy_costs_here_and_on_another_model(whole: Comparison) -> None:
-    found = whole.numbers("whole")["efficiency"]
-    rollouts, dense = found["units"].values()
-    assert rollouts["budget"] == 4 * rollouts["step"]["ict"] == 4 * rollouts["step"]["grpo"]
-    assert dense["step"]["ict"] < dense["step"]["grpo"] and found["model"] == "Qwen2.5-0.5B"
-    page = (whole.folder / "whole" / "report.md").read_text()
-    assert "In CPU seconds, up to" in page and "In dense steps of Qwen2.5-0.5B, up to" in page
-
-
 def test_killed_and_continued_it_gives_the_same_numbers(whole: Comparison) -> None:
-    at = random.SystemRandom().randrange(1, 14)
+    """In the last of its runs: in any of them a run is killed in test_resume_command."""
+    shutil.copytree(whole.folder / "whole", whole.folder / "killed")
+    (whole.folder / "killed" / "comparison.json").unlink()
+    shutil.rmtree(whole.folder / "killed" / "grpo-s1")
+    at = random.SystemRandom().randrange(13, 16)
     print("killed after step", at)
-    killed = whole.kill_at(whole.start("killed"), "killed", at)
-    assert re.search(r"time left: about \S+, then \S+ for 3 runs", killed.err)
+    whole.kill_at(whole.start("killed"), "killed", at)
     assert not (whole.folder / "killed" / "comparison.json").exists()
     ended = whole.run("killed")
     assert ended.code == 0, ended.err
-    assert ("continued" in ended.err) or ("finished before" in ended.err)
+    assert ended.err.count("finished before") == 3 and "continued" in ended.err
     assert whole.numbers("killed") == whole.numbers("whole")
 
 
-def test_repeated_it_trains_nothing_again_and_its_tables_name_methods_and_intervals(
+def test_repeated_it_trains_nothing_again_and_its_tables_have_the_figures(
     whole: Comparison,
 ) -> None:
     found = whole.numbers("whole")
-    short = whole.run("whole", form="")
-    rows = [line.split()[0] for line in short.out.splitlines() if line.strip()]
-    assert rows == ["method", "before", *METHODS] and "of the paper's claims" in short.err
-    assert "note: Two seeds hardly show" in " ".join(short.err.split())
     ended = whole.run("whole", "--details", form="")
     assert ended.code == 0 and whole.numbers("whole") == found
     assert ended.err.count("finished before") == 4 and "step " not in ended.err
-    assert ended.out.startswith(short.out.rstrip()) and found["claims"][0]["name"] in ended.out
+    assert found["claims"][0]["name"] in ended.out and "of the paper's claims" in ended.err
     difference = [line for line in ended.out.splitlines() if line.startswith("ict ")][-1]
     for by_label in found["differences"].values():
         assert points(by_label["ict"]["value"]) in difference
@@ -96,16 +62,12 @@ def test_a_smaller_comparison_does_not_replace_the_report(whole: Comparison) -> 
     assert (whole.folder / "whole" / "comparison.json").read_bytes() == before
 
 
-@pytest.mark.parametrize("seeds", first([1, 2]))
-def test_runs_in_processes_of_their_own_are_the_same(whole: Comparison, seeds: int) -> None:
-    out, named = f"jobs-{seeds}", ("--methods", "grpo", "--seeds", str(seeds))
-    ended = whole.run(out, *named, "--jobs", "2")
+def test_runs_in_processes_of_their_own_are_the_same(whole: Comparison) -> None:
+    ended = whole.run("jobs", "--methods", "grpo", "--seeds", "1", "--jobs", "2")
     assert ended.code == 0, ended.err
-    assert ended.err.count("finished in") == seeds
-    for seed in SEEDS[:seeds]:
-        for name in ("metrics.jsonl", "eval/before.jsonl", "eval/after.jsonl"):
-            one, other = (whole.folder / each / f"grpo-s{seed}" / name for each in ("whole", out))
-            assert one.read_bytes() == other.read_bytes()
+    for name in ("metrics.jsonl", "eval/before.jsonl", "eval/after.jsonl"):
+        one, other = (whole.folder / each / "grpo-s0" / name for each in ("whole", "jobs"))
+        assert one.read_bytes() == other.read_bytes()
 
 
 def test_a_run_that_fails_is_told_and_the_others_go_on(whole: Comparison) -> None:
@@ -149,8 +111,13 @@ def test_what_was_found_is_written_down(whole: Comparison) -> None:
         assert gain == pytest.approx(pass_1[method] - pass_1["(before)"])
     assert found["overlap"]["jaccard"][0][0] == 1 and 0 < found["overlap"]["jaccard"][0][1] < 0.5
     assert sum(found["places"]["ict"]["position"]) == pytest.approx(1)
-    values = found["uniqueness"]["value"]
-    assert values == sorted(values, reverse=True) and values[0] <= 0.6932
+    ict, grpo = found["forks"]
+    assert grpo["own"]["share"] == grpo["own"]["recall"] == 1 and 0.1 <= ict["own"]["share"] < 0.2
+    for shares in (each["shares"] for each in found["attribution"].values()):
+        assert sum(s["share"]["value"] for s in shares if not s["regime"]) == pytest.approx(1)
+    rollouts, dense = found["efficiency"]["units"].values()
+    assert rollouts["budget"] == 4 * rollouts["step"]["ict"] == 4 * rollouts["step"]["grpo"]
+    assert dense["step"]["ict"] < dense["step"]["grpo"]
 
 
 @pytest.mark.thorough
@@ -178,29 +145,6 @@ def test_controls_show_what_the_warm_up_and_the_choice_of_tokens_did(whole: Comp
         assert [step[name] for step in control] == [step[name] for step in ict[:2]]
 
 
-def test_a_dry_run_that_is_stopped_names_no_folder_of_its_own(whole: Comparison) -> None:
-    running = whole.start("dry", "eval.problems=512", "eval.n=64", "--dry-run")
-    wait_until(lambda: "timing 1/2" in running.err.read_text())
-    time.sleep(0.3)
-    running.send(signal.SIGINT)
-    told = refusal(running.wait(), 130)
-    assert "Interrupted while timing" in told and "ictcli-" not in told
-
-
-@pytest.mark.thorough
-def test_a_killed_comparison_takes_its_processes_along(whole: Comparison) -> None:
-    """They end after the step in flight, which they save, and the folder is free again."""
-    named = ("steps=5000", "checkpoint.every=5000", "--methods", "grpo", "--seeds", "1")
-    whole.kill_at(whole.start("orphans", *named, "--jobs", "2"), "orphans", 2)
-    run = whole.folder / "orphans" / "grpo-s0"
-    with FileLock(run / ".lock", timeout=5):
-        done = whole.steps("orphans")
-        saved = [path.name for path in (run / "checkpoints").iterdir()]
-        assert saved == [f"step-{done:06d}"] and done < 5000
-        time.sleep(0.2)
-        assert whole.steps("orphans") == done
-
-
 def test_runs_that_began_otherwise_are_not_set_beside_others(whole: Comparison) -> None:
     """What `ictcli resume` would refuse, a comparison does, before it trains or reports anything;
     a record of the beginning that is not the run's own costs the run its place."""
@@ -219,39 +163,6 @@ def test_runs_that_began_otherwise_are_not_set_beside_others(whole: Comparison) 
     found = whole.numbers("other")
     assert ended.code == 1 and len(found["failed"]) == 1
     assert "ict-s0/environment.json is not what the run wrote" in found["failed"][0]
-
-
-BROKEN = """
-from ictcli.algorithm.methods import Choice, Options, Scored, register
-
-@register("ours: a test")
-def broken(batch: Scored, options: Options) -> Choice:
-    raise ValueError("broken by design")
-"""
-
-
-@pytest.mark.thorough
-def test_a_baseline_that_tuning_lost_is_said_and_the_rest_goes_on(whole: Comparison) -> None:
-    (whole.folder / "broken.py").write_text(BROKEN)
-    small = ("plugins=['broken.py']", "steps=1", "eval.problems=2", "--seeds", "1")
-    named = ("--methods", "broken,ict", "--baseline", "broken")
-    varied = ("--tune", "kl=0,0.001", "--sweep", "lr=1e-3,2e-3")
-    ended = whole.run("tuned", *small, *named, *varied)
-    assert ended.code == 1 and "Traceback" not in ended.err
-    found = whole.numbers("tuned")
-    assert len(found["failed"]) == 4
-    assert all("ValueError: broken by design" in line for line in found["failed"])
-    assert found["notes"][0] == (
-        "The baseline broken has no finished run: differences are from ict lr=1e-3."
-    )
-    assert found["notes"][1:] == [
-        f"broken lr={lr} is left out: none of its tuning runs finished." for lr in ("1e-3", "2e-3")
-    ]
-    assert (found["swept"], found["tuned_key"]) == (["lr"], "kl")
-    for one in found["variants"]:
-        assert one["swept"] == {"lr": one["label"].split("=")[1]}
-        assert one["lr"] == float(one["swept"]["lr"])
-        assert one["chosen"] in one["tuned"] and set(one["tuned"]) == {"kl=0", "kl=0.001"}
 
 
 def test_a_comparison_is_no_run_and_hides_none(whole: Comparison) -> None:

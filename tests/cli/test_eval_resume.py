@@ -20,7 +20,7 @@ def slow():
         return Verdict('wrong' if len(response) % 2 else 'correct', response[-1:] or '0')
     return Benchmark('slow', Domain(verify, words=False), BENCHMARKS['chain']().problems, 20)
 """
-ARGS = ("--bench", "chain-long,slow", "--n", "4", "--k", "1,4", "--limit", "100", "seed=7")
+ARGS = ("--bench", "chain-long,slow", "--n", "2", "--k", "1,2", "--limit", "100", "seed=7")
 MORE = ("max_tokens=24", "plugins=slow.py", "--json")
 
 

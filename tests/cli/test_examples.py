@@ -17,7 +17,8 @@ EXAMPLES = {
     for page in PAGES
     for name, text in re.findall(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```", page, re.S)
 }
-SHORT = ("steps=2", "eval.problems=8", "eval.n=4", "prompts=4", "warmup=0", "--run", "r")
+SHORT = ("steps=2", "prompts=4", "warmup=0", "eval.problems=8", "eval.n=1", "eval.k=[1]")
+SHORT += ("eval.temperatures=[]", "--run", "r")
 
 
 def write(folder: Path, name: str) -> None:

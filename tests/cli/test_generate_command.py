@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -29,17 +28,10 @@ def endless(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("backend", ["torch", "mlx"])
-def test_the_answer_is_on_stdout_and_the_rest_on_stderr(
-    ictcli: Processes, tmp_path: Path, backend: str
-) -> None:
-    pytest.importorskip(backend)
-    ended = ictcli.run(*CHAIN, "--backend", backend, folder=tmp_path)
+def test_the_answer_is_on_stdout_and_the_rest_on_stderr(ictcli: Processes, tmp_path: Path) -> None:
+    ended = ictcli.run(*CHAIN, "--backend", "torch", folder=tmp_path)
     assert (ended.code, ended.out) == (0, GREEDY + "\n")
-    loading = re.escape("Loading builtin:chain.\n")
-    assert re.fullmatch(
-        rf"{loading}builtin-chain: 335,136 parameters, {backend} on .+\n", ended.err
-    )
+    assert ended.err.count("\n") == 2 and "builtin-chain: 335,136 parameters, torch" in ended.err
 
 
 def test_a_run_answers_as_its_recipe_says_and_the_same_every_time(
@@ -91,26 +83,15 @@ def test_a_gold_gives_a_verdict_with_its_grounds(
     assert (told["gold"], told["answers"][0]["verdict"]["status"]) == (gold, verdict)
 
 
-@pytest.mark.parametrize("as_json", [False, True])
-def test_ctrl_c_keeps_what_is_there(
-    ictcli: Processes, endless: Path, tmp_path: Path, as_json: bool
-) -> None:
+def test_ctrl_c_keeps_what_is_there(ictcli: Processes, endless: Path, tmp_path: Path) -> None:
     asked = ("generate", endless, QUESTION, "--n", "2", "max_tokens=100000")
-    running = ictcli.start(*asked, *["--json"] * as_json, folder=tmp_path)
-    if as_json:
-        wait_until(lambda: "parameters" in running.err.read_text())
-        time.sleep(0.5)
-    else:
-        wait_until(lambda: len(running.out.read_text()) > 40)  # written while it goes on
+    running = ictcli.start(*asked, folder=tmp_path)
+    wait_until(lambda: len(running.out.read_text()) > 40)  # written while it goes on
     running.send(signal.SIGINT)
     ended = running.wait()
     assert ended.code == 130
     assert re.search(r"note: stopped by Ctrl-C after [\d,]+ tokens\.\n\Z", ended.err)
-    if as_json:
-        told = json.loads(ended.out)
-        assert told["stopped"] and not any(answer["finished"] for answer in told["answers"])
-    else:
-        assert re.fullmatch(r"\[1 of 2\]\n.{20,}\n\[2 of 2\]\n.{20,}\n", ended.out)
+    assert re.fullmatch(r"\[1 of 2\]\n.{20,}\n\[2 of 2\]\n.{20,}\n", ended.out)
 
 
 def chat(ictcli: Processes, folder: Path, *args: str | Path) -> Terminal:

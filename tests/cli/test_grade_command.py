@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from processes import Processes, refusal
 
-from tests.cases import first
-
 ROWS: list[dict[str, Any]] = [
     {"id": 7, "response": r"so \boxed{\frac{1}{2}}", "gold": "0.5"},
     {"response": r"\boxed{\dfrac{3}{4}}", "gold": r"\frac34"},
@@ -37,12 +35,9 @@ def test_every_row_has_its_verdict(ictcli: Processes, tmp_path: Path) -> None:
     assert [row["status"] for row in written] == [row["status"] for row in found]
 
 
-@pytest.mark.parametrize("column", first(["question", "prompt"]))
-def test_a_copy_of_the_question_is_wrong_and_explained(
-    ictcli: Processes, tmp_path: Path, column: str
-) -> None:
+def test_a_copy_of_the_question_is_wrong_and_explained(ictcli: Processes, tmp_path: Path) -> None:
     row = {"response": r"\boxed{(x-1)(x+1)}", "gold": "x^2-1"}
-    write(tmp_path / "rows.jsonl", [row, {**row, column: "Expand $(x-1)(x+1)$."}])
+    write(tmp_path / "rows.jsonl", [row, {**row, "question": "Expand $(x-1)(x+1)$."}])
     ended = ictcli.run("grade", "rows.jsonl", "--json", "--explain", folder=tmp_path)
     first, second = json.loads(ended.out)
     assert (first["status"], second["status"]) == ("correct", "wrong")

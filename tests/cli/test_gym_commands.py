@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from processes import Ended, Processes
 
-pytest.importorskip("reasoning_gym")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("reasoning_gym") is None, reason="reasoning-gym is not installed"
+)
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gym"
 FEW = ("task.size=64", "prompts=2", "group=2", "eval.problems=4", "eval.n=1", "eval.k=[1]")
 

@@ -2,9 +2,7 @@
 
 import json
 import os
-import pty
 import re
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from browser import dump, needs_chromium
 from markdown_it import MarkdownIt
 from processes import Ended, Processes
 from strangers import HOSTILE, NAME, World
+from terminal import Terminal
 
 BEFORE = "<script>addEventListener('error', () => { window.errorSeen = 1; });</script>"
 AFTER = """<script>addEventListener("load", () => {
@@ -55,35 +54,11 @@ def show(ictcli: Processes, world: World, *args: str | Path, code: int = 0) -> E
 
 def on_a_terminal(ictcli: Processes, world: World, *args: str | Path) -> str:
     """What a command wrote to a terminal."""
-    ours, theirs = pty.openpty()
-    written: list[bytes] = []
-
-    def listen() -> None:
-        while True:
-            try:
-                written.append(os.read(ours, 1 << 16))
-            except OSError:
-                return
-
-    listener = threading.Thread(target=listen)
-    listener.start()
-    running = ictcli.start(
-        *args,
-        folder=world.folder,
-        terminal=os.ttyname(theirs),
-        TERM="xterm-256color",
-        COLUMNS="100",
-        LINES="40",
-    )
-    code = running.processes.code()
-    os.close(theirs)
-    listener.join(10)
-    os.close(ours)
-    said = b"".join(written).decode()
-    assert code == 0, said
-    assert "[95;105m" not in "".join(SEQUENCE.findall(said))
-    check(SEQUENCE.sub("", said).replace("\r", ""))
-    return said
+    with Terminal(ictcli, world.folder, *args, size=(40, 100), stdin=os.devnull) as terminal:
+        assert terminal.end() == 0, terminal.said
+    assert "[95;105m" not in "".join(SEQUENCE.findall(terminal.said))
+    check(SEQUENCE.sub("", terminal.said))
+    return terminal.said
 
 
 @pytest.fixture(scope="module")

@@ -43,21 +43,6 @@ def test_json_holds_what_was_recorded(ictcli: Processes, run: Path, tmp_path: Pa
         assert rollout["verdict"] == about["verdicts"][row]["status"]
         for name, values in rollout["stats"].items():
             assert np.array_equal(np.float32(values), arrays[f"stats/{name}"][row, :n])
-        assert rollout["regime"] == [
-            "R_H" if p > b else "R_L" if p < b else None
-            for p, b in zip(rollout["stats"]["prob"], rollout["stats"]["purity"], strict=True)
-        ]
-
-
-def test_candidates_come_from_the_nearest_weights_and_say_so(
-    ictcli: Processes, run: Path, tmp_path: Path
-) -> None:
-    ended = ictcli.run("inspect", run, "--prompt=1", "--at=1:2", "--json", folder=tmp_path)
-    assert ended.code == 0, ended.err
-    found = json.loads(ended.out)["candidates"]
-    assert found["kind"] == "checkpoint" and found["after_step"] == 4 and not found["exact"]
-    assert "checkpoint after step 4" in found["weights"]
-    assert found["positions"][0]["position"] == 2 and "1" in found["positions"][0]["rows"]
 
 
 def test_the_page_is_written_whole_and_while_the_run_trains(

@@ -44,14 +44,13 @@ def gone(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="of systemd")
-@pytest.mark.parametrize("killed", [False, True])
-def test_all_is_in_force_for_a_child_too_and_awake_until_the_process_is_gone(
-    tmp_path: Path, killed: bool
+def test_all_is_in_force_for_a_child_too_and_awake_until_the_process_is_killed(
+    tmp_path: Path,
 ) -> None:
     keeper = tmp_path / "systemd-inhibit"
     keeper.write_text(KEEPER.format(told=tmp_path / "told", does="/bin/cat"))
     keeper.chmod(0o755)
-    with tell(tmp_path, nice=3, threads=2, awake=True, stay=60 if killed else 0.5) as process:
+    with tell(tmp_path, nice=3, threads=2, awake=True, stay=60) as process:
         assert process.stdout
         found = json.loads(process.stdout.readline())
         nice, environment = found["child"]
@@ -60,8 +59,7 @@ def test_all_is_in_force_for_a_child_too_and_awake_until_the_process_is_gone(
         pid, *args = (tmp_path / "told").read_text().split()
         assert args[0] == "--what=idle:sleep" and args[-1] == "cat"
         os.kill(int(pid), 0)
-        if killed:
-            process.kill()
+        process.kill()
     wait_until(lambda: gone(int(pid)))
 
 

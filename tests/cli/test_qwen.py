@@ -39,6 +39,7 @@ def command(backend: str, run: str) -> tuple[str | Path, ...]:
         *("train", PAPER, "model=model", "task=sums.jsonl", f"plugins=['{PARITY}']"),
         *("reward=parity", "prompts=2", "group=4", "max_tokens=12", f"steps={STEPS}", "warmup=1"),
         *("lr=0.01", "update.minibatch=2", "checkpoint.every=1", "eval.problems=4"),
+        *("eval.n=1", "eval.k=[1]", "eval.temperatures=[]"),
         *("adapter.kind=lora", "adapter.rank=4", "prompt.system=Be brief."),
         *("--backend", backend, "--run", run),
     )

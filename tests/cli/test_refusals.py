@@ -66,31 +66,6 @@ def test_a_device_that_is_not_there_has_an_exit_code_of_its_own(
     assert not list(tmp_path.glob("runs/*"))
 
 
-OVERRIDES = [
-    (["epochs=2"], "(did you mean update.epochs?)"),
-    (["method.scop=group"], "method ict has no option 'scop' (did you mean scope?)"),
-    (["method=itc"], "no method 'itc' (did you mean ict?)"),
-    (["method=3"], "method = 3: input should be a method's name"),
-    (["method={}"], "[method] needs a name"),
-    (["method.scope=word"], "input should be 'response', 'group' or 'batch'"),
-    (["entropy=nan"], "entropy = nan: input should be a finite number"),
-    (["eval.k=[0]"], "every k must lie in 1..n = 4"),
-    (["eval.k=[1,1]"], "no k may stand there twice"),
-    (["eval.k=x"], "eval.k.0 = 'x': input should be a valid integer"),
-    (["checkpoint=3"], "checkpoint = 3: input should be a table"),
-    (["keep.x=3"], "keep in 'keep.x=3' is a value, not a table"),
-    (["=3"], "'=3' is not of the form key=value"),
-    (["plugins=['no.py']"], "There is no plugin file no.py"),
-]
-
-
-@pytest.mark.parametrize(("args", "words"), OVERRIDES)
-def test_a_faulty_key_is_named(args: list[str], words: str) -> None:
-    with pytest.raises(UserError) as caught:
-        load_recipe("chain", args)
-    assert words in caught.value.message
-
-
 FILES = [
     (b"", "the key 'model' is missing"),
     (b"model = \n", "is not TOML: Invalid value (at line 1, column 9)"),

@@ -1,12 +1,12 @@
 """Processes that train a comparison's runs: why one ended, and what they leave to others."""
 
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
+from ictcli.compare.beginnings import Beginnings
 from ictcli.compare.design import Design, RunSpec, run_specs
 from ictcli.compare.launch import Summaries, train_all, why_it_ended
 from ictcli.compare.variants import variants_of
@@ -66,12 +66,12 @@ def test_a_damaged_summary_is_told_and_a_run_in_use_is_waited_for(
 
 
 def test_runs_that_begin_alike_share_what_was_evaluated_before_training(tmp_path: Path) -> None:
-    """The same bytes as the run makes for itself; another seed makes its own."""
+    """The same bytes as the run makes for itself; one of another seed gets none."""
     small = ("steps=1", "prompts=2", "group=2", "eval.problems=4", "eval.temperatures=[0]")
     small += ("max_tokens=16", "eval.n=2", "eval.k=[1]")
     variants = variants_of(("grpo", "random"), [])
-    design = Design("chain-compare", small, variants, 2, tmp_path / "shared")
-    alone = replace(design, variants=variants[1:], seeds=1, folder=tmp_path / "alone")
+    shared = run_specs(Design("chain-compare", small, variants, 1, tmp_path / "shared"))
+    alone = run_specs(Design("chain-compare", small, variants[1:], 1, tmp_path / "alone"))
     evaluated: set[Path] = set()
 
     class Watching(Observer):
@@ -84,15 +84,19 @@ def test_runs_that_begin_alike_share_what_was_evaluated_before_training(tmp_path
     def watching(recipe: Recipe, folder: Path, later: int) -> Observer:
         return Watching(folder)
 
-    summaries, failed = train_all(run_specs(design), watching, lambda text: None)
-    (own, expected), *_ = train_all(run_specs(alone), watching, lambda text: None)[0].items()
-    assert len(summaries) == 4 and not failed
-    lent = {(spec.variant.label, spec.seed): spec.folder for spec in run_specs(design)}
-    assert evaluated == {lent["grpo", 0], lent["grpo", 1], own}
-    assert summaries[lent["random", 0]].before == expected.before
-    assert summaries[lent["random", 0]].after == expected.after
+    summaries = {}
+    for runs in (shared, alone):
+        found, failed = train_all(runs, watching, lambda text: None)
+        summaries |= found
+        assert not failed and not any(manifest.faults(folder) for folder in found)
+    lent, own = shared[1].folder, alone[0].folder
+    assert evaluated == {shared[0].folder, own}
+    for when in ("before", "after"):
+        assert getattr(summaries[lent], when) == getattr(summaries[own], when)
     for name in ("before.jsonl", "before@0.jsonl"):
-        assert (lent["random", 0] / "eval" / name).read_bytes() == (
-            own / "eval" / name
-        ).read_bytes()
-    assert not any(manifest.faults(folder) for folder in summaries)
+        assert (lent / "eval" / name).read_bytes() == (own / "eval" / name).read_bytes()
+    (beginnings := Beginnings()).add(shared[0])
+    other = run_specs(Design("chain-compare", small, variants, 2, tmp_path / "shared"))[-1]
+    other.folder.mkdir()
+    beginnings.give(other)
+    assert other.seed != shared[0].seed and not list(other.folder.iterdir())

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from made_results import HOSTILE, METHODS, SWEPT
+from made_results import HOSTILE, LABELS, SWEPT
 from markup import Markup
 
 from ictcli.compare.comparison import Comparison, Verdict
@@ -89,7 +89,7 @@ def test_what_is_written_is_read_again(found: dict[str, Any]) -> None:
 
 def test_every_number_of_the_tables_is_the_results(page: str, found: dict[str, Any]) -> None:
     read = Reader(page)
-    named = {**{label: label for label in METHODS}, "(before)": "before training"}
+    named = {**{label: label for label in LABELS}, "(before)": "before training"}
     fields = ["value", "low", "high", "p", "p_holm", "p_swap", "p_swap_least"]
     fields += ["equal_within", "detectable", "detectable_holm", "seeds"]
     for metric in ("pass@1", "pass@4"):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from browser import dump, needs_chromium
-from made_results import METHODS
+from made_results import LABELS
 
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.report import write_report
@@ -66,4 +66,4 @@ def test_in_a_browser_tables_sort_and_download_and_the_console_is_clean(
     assert orders == [values, falling, falling[::-1], values]
     rows = list(csv.DictReader(io.StringIO(text)))
     assert [float(row["pass@1 difference"]) for row in rows] == values
-    assert [row["method"] for row in rows] == [label for label in METHODS if label != "grpo"]
+    assert [row["method"] for row in rows] == [label for label in LABELS if label != "grpo"]

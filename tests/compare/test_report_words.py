@@ -76,38 +76,9 @@ def test_a_verdict_beyond_the_permutation_test_is_marked(found: dict[str, Any]) 
         assert ("\u2020 marks" in text) == ("pass@1 \u2020." in text) == marked
 
 
-def test_what_did_not_vary_is_told_as_that(found: dict[str, Any]) -> None:
-    floor = {"value": 0.0, "low": 0.0, "high": 0.03, "over": "problems", "seed_sd": None}
-    one = {**found["estimates"]["pass@1"]["grpo"], "seed_sd": 0.0, "means_sd": 0.012}
-    mine = {**found["estimates"]["pass@1"], "grpo": one, "ict": {**one, **floor}}
-    still = dict.fromkeys(("low", "high", "p", "p_holm", "detectable"))
-    row = {**found["differences"]["pass@1"]["ict"], **still}
-    differences = {"pass@1": {"ict": row}}
-    text = told({**found, "estimates": {"pass@1": mine}, "differences": differences})
-    for words in (
-        "Clopper and Pearson over problems",
-        "| 1.2 | not significant |",
-        "| 0.0 [0.0, 3.0] | 1.2 | \u2013 |",
-        "| \u2013 | \u2013 |",
-        "has no p",
-    ):
-        assert words in text
-    assert "Where there is one seed" not in text and "likely to be missed" not in text
-
-
 def test_runs_that_crashed_are_compared_without_too(found: dict[str, Any]) -> None:
     text = told({**found, "differences_without_crashed": found["differences"]})
     assert text.count("without the runs that crashed: differences from grpo") == 2
-
-
-def test_claims_that_are_judged_are_counted(found: dict[str, Any]) -> None:
-    first, *_ = found["claims"]
-    claims = [{**first, "verdict": v} for v in ("supported", "undecided", "supported")]
-    claims += [{**first, "verdict": "contradicted", "ours": True}]
-    text = told({**found, "claims": claims})
-    assert "At 5 seeds and 128 problems, of the paper's claims 2 supported and 1 undec" in text
-    assert "on variants and rivals that it does not name, 1 contradicted." in text
-    assert "All are of chain with builtin:chain" in text
 
 
 def test_a_verdict_and_a_row_that_disagree_are_told(found: dict[str, Any]) -> None:

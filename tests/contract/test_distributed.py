@@ -19,7 +19,6 @@ from tests.conftest import PROFILE
 from .conftest import require
 from .launches import QUIET, Rank, complete, ending, finish, free_ports, launch, start
 
-FULL_ON_ONE = f"{__package__}.full_on_one"
 SMALL = [
     *("steps=2", "prompts=3", "group=4", "max_tokens=16", "warmup=1", "keep=0.3"),
     *("eval.problems=3", "eval.n=1", "eval.k=[1]", "record.rollouts_every=1"),
@@ -80,14 +79,6 @@ def launched(folder: Path, kind: str, *command: str) -> str:
     )
     assert done.returncode == 0, (done.stdout, done.stderr)
     return done.stdout
-
-
-@pytest.mark.thorough
-def test_a_launcher_is_known_by_what_it_sets(tmp_path: Path) -> None:
-    """As the other tests set it."""
-    (tmp_path / "asks.py").write_text("from ictcli.ranks import find_launch\nprint(find_launch())")
-    said = launched(tmp_path, "torch", "asks.py")
-    assert said.count("backend='torch'") == said.count("size=2") == 2
 
 
 @pytest.mark.thorough
@@ -197,24 +188,3 @@ def test_the_others_end_where_rank_0_fails(tmp_path: Path) -> None:
     assert first != 0
     assert second != 0
     assert "engine.memory_limit" in said
-
-
-@pytest.mark.parametrize("kind", first(["torch", "mlx"]), indirect=True)
-def test_all_shrink_where_one_runs_out_of_memory(
-    tiny_model: Path, tmp_path: Path, kind: str
-) -> None:
-    """To the bits of a run that had begun so: every rank works within the same budget."""
-    command = [kind, str(tiny_model), str(tmp_path)]
-    ended = finish(launch(kind, tmp_path, command, program=FULL_ON_ONE))
-    assert [code for code, _ in ended] == [0, 0], ended
-    first, second = (text.splitlines() for _, text in ended)
-    least = int(next(line for line in first if line.startswith("state")).split()[1])
-    assert "said 2" in first  # of sampling, of the update
-    for lines in (first, second):
-        tokens = [int(line.split()[1]) for line in lines if line.startswith("tokens")]
-        assert tokens == [64, least, least]
-    files = [path.name for path in (tmp_path / "shrinks").iterdir()]
-    assert "weights.safetensors" in files
-    for name in files:
-        same = [(tmp_path / run / name).read_bytes() for run in ("shrinks", "begins small")]
-        assert same[0] == same[1]

@@ -148,17 +148,6 @@ def test_compiled_kernels_change_nothing(tiny_model: Path, tmp_path: Path) -> No
         np.testing.assert_allclose(one, other, atol=1e-5, rtol=1e-5, err_msg=name)
 
 
-def test_prompts_of_one_length_have_plain_caches(model: Path) -> None:
-    """And those of several the batched kind, which knows each row's padding."""
-    engine = make_mlx(model)
-    from ictcli_mlx.sample import new_cache
-
-    plain = [type(cache).__name__ for cache in new_cache(engine.model, [3, 3])]
-    batched = [type(cache).__name__ for cache in new_cache(engine.model, [3, 2])]
-    assert set(plain) <= {"KVCache", "RotatingKVCache"}
-    assert batched == [f"Batch{name}" for name in plain]
-
-
 @pytest.mark.parametrize(("dtype", "rounding"), [("float32", 1e-6), ("bfloat16", 2**-8)])
 def test_rotation_by_a_shared_matrix_is_the_models_own(dtype: str, rounding: float) -> None:
     require("mlx")

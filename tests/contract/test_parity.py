@@ -4,25 +4,21 @@ the same of them are kept. `oracle` and `dense` hold that each computes the mode
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ictcli.algorithm.selection import Scope, top_share
 from ictcli.engine.models import BUILTIN
 from ictcli.tasks import find_task
 from ictcli.types import Rollouts, Sampling
 
-from .conftest import ENGINES, WANTED, build, made_up
+from .conftest import ENGINES, build, made_up
 from .oracle import Oracle
-from .test_score import LOOSE
 from .training import logp_of
 
 SEED, GROUP = 3, 6
-SCOPES: tuple[Scope, ...] = ("response", "group", "batch")
 
 
 @dataclass(frozen=True)
@@ -55,11 +51,6 @@ def case() -> Case:
     return Case(prompts, 40, engines)
 
 
-@pytest.fixture(scope="module")
-def sampled(case: Case) -> list[Rollouts]:
-    return case.sample({}, WANTED)
-
-
 @pytest.mark.parametrize(
     "how",
     [{"temperature": 1.5, "top_p": 0.8}, {"top_k": 3}, {"stop_ids": ()}],
@@ -68,22 +59,6 @@ def sampled(case: Case) -> list[Rollouts]:
 def test_the_same_seed_samples_the_same_tokens(case: Case, how: dict[str, Any]) -> None:
     found, _ = case.sample(how)
     assert len(np.unique(found.tokens, axis=0)) > len(case.prompts)
-
-
-def test_statistics_and_what_ict_keeps_by_them_agree(sampled: list[Rollouts]) -> None:
-    one, other = (rollouts.stats for rollouts in sampled)
-    for name in WANTED:
-        assert np.ptp(one[name]) > 0.05
-        np.testing.assert_allclose(other[name], one[name], atol=LOOSE.get(name, 1e-5), rtol=1e-5)
-    for scope, keep in product(SCOPES, (0.1, 0.3)):
-        kept = [kept_by_ict(rollouts, scope, keep) for rollouts in sampled]
-        assert 0 < kept[0].sum() < sampled[0].lengths.sum()
-        assert (kept[0] == kept[1]).all()
-
-
-def kept_by_ict(rollouts: Rollouts, scope: Scope, keep: float) -> np.ndarray:
-    u = rollouts.stats["uniqueness"]
-    return top_share(u, rollouts.valid, keep, scope=scope, group=rollouts.group)
 
 
 def alike(one: Any, other: Any, rollouts: Rollouts) -> None:

@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 from ictcli_torch.ranks import TorchCommunicator
 
+from ictcli.engine.budget import Budget
 from ictcli.engine.communicator import packed, unpacked
 from ictcli.engine.distributed import Call, DataParallel
 from ictcli.engine.models import locate
@@ -91,6 +92,17 @@ def test_processes_that_find_other_weights_are_refused(tiny_model: Path) -> None
     found_beside(list)
     with pytest.raises(UserError, match="find other weights than each other"):
         found_beside(lambda own: [own[0][::-1]])
+
+
+def test_all_work_within_the_budget_of_the_rank_that_shrank_most() -> None:
+    """Again, until none had to shrink; what came of a larger one does not count."""
+    found = iter([[[64, 512], [16, 256]], [[16, 256], [16, 128]], [[16, 128], [16, 128]]])
+    budget, said = Budget(EngineSettings(micro_tokens=64), lambda error: False), list[str]()
+    budget.say = said.append
+    ranks = SimpleNamespace(gather=lambda own: next(found))
+    engine: Any = SimpleNamespace(budget=budget, ranks=ranks, go_along=lambda: None)
+    assert DataParallel.agreed(engine, lambda: (budget.tokens, budget.rows)) == (16, 128)
+    assert len(said) == 2 and "ran out on another process" in said[0]
 
 
 def test_a_message_arrives_as_it_was_sent() -> None:

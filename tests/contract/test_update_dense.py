@@ -134,14 +134,16 @@ FORMULAS: dict[str, Formula] = {
 }
 
 
-@pytest.mark.parametrize("name", TERMS)
 def test_every_term_that_a_method_asks_for(
-    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path, name: str
+    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path
 ) -> None:
-    """At some tokens, on rows without advantage too."""
+    """Each at tokens of its own, on rows without advantage too."""
     rollouts, old = made_up(), off_policy(made_up(), tiny_model)
-    chosen = rollouts.valid & (np.random.default_rng(6).random(rollouts.tokens.shape) < 0.3)
-    terms = {name: Term(np.where(chosen, 0.8, 0.0), target=old + 0.15)}
+    chance = np.random.default_rng(6).random((len(TERMS), *rollouts.tokens.shape))
+    terms = {
+        name: Term(np.where(rollouts.valid & (each < 0.3), 0.8, 0.0), target=old + 0.15)
+        for name, each in zip(TERMS, chance, strict=True)
+    }
     against_dense(make_engine, tiny_model, tmp_path, old_logp=old, terms=terms)
 
 

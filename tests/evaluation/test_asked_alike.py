@@ -11,9 +11,9 @@ from ictcli.recipe.load import to_toml
 from ictcli.runs.model import find_models
 
 
-def make_run(folder: Path, suffix: str) -> str:
+def make_run(folder: Path, suffix: str, *more: str) -> str:
     shutil.copytree(locate("builtin:ledger").path, folder / "model")
-    typed = ["max_tokens=77", f"prompt.suffix={suffix}", "eval.temperature=0.7"]
+    typed = ["max_tokens=77", f"prompt.suffix={suffix}", "eval.temperature=0.7", *more]
     (folder / "recipe.toml").write_text(to_toml(load_recipe("ledger", typed)))
     return str(folder)
 
@@ -34,10 +34,12 @@ def test_runs_that_disagree_leave_it_alone(tmp_path: Path) -> None:
     assert find_models(["builtin:ledger", *runs], read_settings([]))[0].prompt == alone.prompt
 
 
-def test_problems_of_ones_own_are_answered_within_the_tokens_of_training(tmp_path: Path) -> None:
+def test_problems_of_ones_own_have_the_columns_and_the_tokens_of_training(tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
-    file.write_text("prompt,gold\nwhat,2\n")
-    models = find_models([make_run(tmp_path / "one", "")], read_settings([]))
+    file.write_text("frage,gold\nwhat,2\n")
+    models = find_models(
+        [make_run(tmp_path / "one", "", "columns.prompt=frage")], read_settings([])
+    )
 
     def tokens(names: str, *typed: str) -> list[int]:
         settings = read_settings(list(typed))

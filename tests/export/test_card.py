@@ -179,14 +179,3 @@ def test_a_base_of_one_s_own_is_named_by_what_it_was(tmp_path: Path) -> None:
         assert "base_model" not in header(card(run, "it", adapter=True, layout="hf"))
     text = card(fifth, "it", adapter=True, layout="hf")
     assert header(text)["base_model"] == "Qwen/Qwen3-0.6B" and str(tmp_path) not in text
-
-
-def test_use_ends_in_a_line_that_generates(tmp_path: Path) -> None:
-    """With a real prompt, and none of a data set."""
-    run = make_run(tmp_path / "run")
-    ends = {"hf": "print(tokenizer.decode(", "mlx": "mlx_lm.generate ", "ollama": "ollama run "}
-    for layout, end in {**ends, "gguf": 'print(answer["choices"]'}.items():
-        used = card(run, "me/it", adapter=False, layout=layout).split("## Use")[1]
-        code = used.split("```")[1].replace("\nPlease", " Please").strip()
-        assert code.splitlines()[-1].startswith(end)
-        assert "What is 17 + 25?" in used and "..." not in used

@@ -48,15 +48,6 @@ def test_the_card_s_code_runs_and_prints_an_answer_up_to_its_end(
     assert names["model"].generation_config.eos_token_id == EOS_ID
 
 
-@pytest.mark.thorough
-def test_transformers_pipeline_generates(exported: Path) -> None:
-    from transformers import pipeline
-
-    generate: Any = pipeline("text-generation", model=str(exported), device="cpu")
-    (answer,) = generate(QUESTION, max_new_tokens=16, do_sample=False)
-    assert answer["generated_text"].startswith(QUESTION) and answer["generated_text"] != QUESTION
-
-
 CONVERTER = """
 import json, pathlib, sys
 _, _, out, _, precision, model = sys.argv

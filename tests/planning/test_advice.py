@@ -1,7 +1,6 @@
 """What is said of a run's memory, and the settings that would make it fit."""
 
 import json
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -76,16 +75,6 @@ def dry_run(printed: Printed, *arguments: str) -> tuple[str, str]:
     cli.main(["train", "chain", *arguments, "--dry-run"], standalone_mode=False)
     out, err = printed.readouterr()
     return out, err
-
-
-def test_a_dry_run_shows_the_memory(capsys: Printed) -> None:
-    out, err = dry_run(capsys, "--backend", "mlx")
-    assert tomllib.loads(out)["model"] == "builtin:chain"
-    assert load_recipe("chain", ["engine.backend=mlx"]) == check(tomllib.loads(out), "out")
-    assert "335,136 parameters" in err
-    for part in ("weights", "AdamW's moments", "KV cache", "LM head", "activations", "peak"):
-        assert part in err
-    assert any(line.startswith("It fits: ") for line in err.splitlines())
 
 
 def test_an_engine_without_a_memory_model_is_a_sentence() -> None:

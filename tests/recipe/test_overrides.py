@@ -61,6 +61,10 @@ def test_a_typed_verifier_keeps_the_other_keys_of_the_reward(recipe: Path) -> No
         ("method.nosuch=1", "nosuch"),
         ("max_tokens=4", "reward.overlong_buffer"),
         ("checkpoint.best=nosuch", "checkpoint.best"),
+        ("epochs=2", "(did you mean update.epochs?)"),
+        ("method.scop=group", "no option 'scop' (did you mean scope?)"),
+        ("entropy=nan", "entropy = nan: input should be a finite number"),
+        ("checkpoint=3", "checkpoint = 3: input should be a table"),
     ],
 )
 def test_a_fault_that_was_typed_is_not_the_file_s(recipe: Path, typed: str, path: str) -> None:

@@ -111,16 +111,6 @@ def test_workers_killed_from_outside_cost_nothing() -> None:
     assert isolated(add, [(1, 2)] * 2000, LIMITS) == [3] * 2000
 
 
-@pytest.mark.thorough
-def test_a_pool_that_breaks_forgets_no_call() -> None:
-    one = Limits(seconds=5, workers=1)
-    (idle,) = pids(one)
-    timer = threading.Timer(0.05, os.kill, (idle, signal.SIGKILL))
-    os.kill(idle, signal.SIGSTOP)  # it has started none of the calls when it dies
-    timer.start()
-    assert isolated(add, [(1, 2)] * 5000, one) == [3] * 5000
-
-
 def test_a_worker_full_of_what_calls_left_is_replaced() -> None:
     one = Limits(seconds=5, memory=0.25, workers=1)
     sizes = [150 * 2**20] * 4

@@ -66,6 +66,20 @@ def test_a_recipe_changed_before_the_first_checkpoint_is_refused(made: Path) -> 
     assert (made / "metrics.jsonl").read_bytes() == whole
 
 
+def test_it_goes_on_with_its_own_model_wherever_that_lies_now(
+    made: Path, tiny_model: Path, untied_model: Path, tmp_path: Path
+) -> None:
+    shutil.rmtree(made / "checkpoints")
+    moved = shutil.copytree(tiny_model, tmp_path / "moved")
+    text, whole = (made / "recipe.toml").read_text(), (made / "metrics.jsonl").read_bytes()
+    (made / "recipe.toml").write_text(text.replace(str(tiny_model), str(untied_model)))
+    with pytest.raises(UserError, match=f"not the one that the run began with, {tiny_model}"):
+        resumed(made)
+    (made / "recipe.toml").write_text(text.replace(str(tiny_model), str(moved)))
+    resumed(made)
+    assert (made / "metrics.jsonl").read_bytes() == whole
+
+
 def test_another_precision_is_warned_of(made: Path) -> None:
     file = made / "recipe.toml"
     file.write_text(file.read_text().replace('dtype = "auto"', 'dtype = "bfloat16"'))

@@ -3,6 +3,7 @@ library's own scores from our workers."""
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,13 +18,18 @@ from ictcli.tasks.list import named
 from ictcli.tasks.prepare import described, heldout, task_of
 from ictcli.tasks.split import digest_of, key_of
 
-reasoning_gym = pytest.importorskip("reasoning_gym")
-from ictcli.rewards.gym import UNANSWERED  # noqa: E402
-
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("reasoning_gym") is None, reason="reasoning-gym is not installed"
+)
 KINDS = ["chain_sum", "spell_backward", "countdown:max_numbers=4", "number_sorting", "n_queens"]
 NAMES = [f"gym:{kind}:size=8" for kind in KINDS]
 SMALL = "gym:chain_sum:max_digits=1:max_terms=2:size=400"
 """100 sums and 100 differences: fewer problems than are drawn."""
+
+
+def library() -> Any:
+    """reasoning-gym takes a second to load, and every worker collects every file."""
+    return importlib.import_module("reasoning_gym")
 
 
 def recipe(*settings: str) -> Recipe:
@@ -35,7 +41,7 @@ def test_problems_are_the_library_s_own_for_the_recorded_seeds(name: str) -> Non
     kind, options = parted(name)
     task = find_task(name)
     for problems, seed in ((task.train, 0), (task.heldout(4), HELDOUT_SEED)):
-        made = reasoning_gym.create_dataset(kind, **{**options, "seed": seed})
+        made = library().create_dataset(kind, **{**options, "seed": seed})
         for problem in problems:
             entry = made[int(problem.id.rpartition("-")[2])]
             assert (problem.prompt, problem.gold) == (entry["question"], entry["answer"])
@@ -52,7 +58,7 @@ def test_the_library_s_golds_get_1_in_a_worker_and_other_answers_its_own_score()
     problem = problems[1]
     half = f"\\boxed{{{problem.gold[:-1]}}}"
     verdict, none = domain.judge([problem], [half, problem.gold])
-    score = reasoning_gym.get_score_answer_fn("spell_backward")
+    score = library().get_score_answer_fn("spell_backward")
     entry = {"question": problem.prompt, "answer": problem.gold, **problem.columns}
     assert verdict == Verdict("wrong", problem.gold[:-1], score=score(problem.gold[:-1], entry))
     assert 0 < verdict.reward < 1
@@ -83,7 +89,7 @@ def test_a_formula_is_computed() -> None:
     verdict, wrong = find_task(NAMES[2]).domain.judge(
         [problem], [f"\\boxed{{({problem.gold}) + 0 * 1}}", "\\boxed{1 + 1}"]
     )
-    numbers = reasoning_gym.get_score_answer_fn("countdown")
+    numbers = library().get_score_answer_fn("countdown")
     entry = {"question": problem.prompt, "answer": problem.gold, **problem.columns}
     assert verdict.score == numbers(f"({problem.gold}) + 0 * 1", entry)
     assert wrong.score == numbers("1 + 1", entry) < 1
@@ -153,6 +159,8 @@ def test_what_cannot_be_made_is_refused_in_a_sentence(name: str) -> None:
 
 def test_what_is_not_listed_is_refused() -> None:
     listed = {each.name for each in named()}
+    from ictcli.rewards.gym import UNANSWERED
+
     for kind in UNANSWERED:
         assert f"gym:{kind}" not in listed
         with pytest.raises(UserError, match=r"no text|cannot be made"):

@@ -135,17 +135,6 @@ def test_half_a_line_is_no_line(tmp_path: Path) -> None:
     assert list(lines) == [b"two\n", b"three\n"]
 
 
-@pytest.mark.thorough
-def test_what_a_longer_run_adds_is_told_to_a_tracker_that_cannot_rewind(
-    tmp_path: Path, fake: pytest.MonkeyPatch
-) -> None:
-    run = tmp_path / "run"
-    assert sitting(run, "wandb", range(1, 4), after=True, steps=3) == []
-    assert sitting(run, "wandb", range(4, 7), after=True) == []
-    lines = [json.loads(line) for line in (run / "fake.jsonl").read_text().splitlines()]
-    assert [line["step"] for line in lines if "step" in line] == [0, 1, 2, 3, 3, 4, 5, 6, 6]
-
-
 def test_a_tracker_that_cannot_rewind_is_told_each_step_once(
     tmp_path: Path, fake: pytest.MonkeyPatch
 ) -> None:

@@ -173,17 +173,6 @@ def test_a_batch_depends_on_weights_seed_and_step_alone(make: Make) -> None:
     assert late.texts != sample_batch(recipe, engine, task, 6).texts
 
 
-def test_only_the_wanted_statistics_are_taken(make: Make) -> None:
-    for overrides, expected in (
-        (("method=grpo",), ("entropy", "purity", "prob")),
-        (("method=ict",), ("entropy", "purity", "prob", "uniqueness")),
-        (("method=grpo", "record.uniqueness=true"), ("entropy", "purity", "prob", "uniqueness")),
-    ):
-        recipe, engine, task = make(*overrides)
-        assert recipe.wanted_stats == expected
-        assert set(sample_batch(recipe, engine, task, 1).rollouts.stats) == set(expected)
-
-
 def test_tokens_are_kept_by_uniqueness_in_like_contexts_where_asked(make: Make) -> None:
     recipe, engine, task = make("max_tokens=24", "method=ict", "method.reference=context:1")
     batch = sample_batch(recipe, engine, task, 1)
