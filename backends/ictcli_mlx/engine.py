@@ -19,7 +19,7 @@ from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSetti
 from . import adapter, merged, rotary, sample
 from .device import Memory, choose_device, ran_out
 from .files import flat, read_arrays, write_arrays
-from .model import is_quantised, load, model_dtype, restore_layout
+from .model import is_quantised, load, model_dtype, quantise, restore_layout
 from .optimizer import Optimizer
 from .update import Passes
 
@@ -28,6 +28,8 @@ class MlxEngine(EngineCore):
     """An mlx-lm model with AdamW. See `ictcli.engine.Engine` for what each verb does."""
 
     read_arrays, write_arrays = staticmethod(read_arrays), staticmethod(write_arrays)
+    rounded: Any = None
+    """The layers of 8 bits below adapters, once they have sampled."""
 
     def __init__(
         self,
@@ -60,6 +62,12 @@ class MlxEngine(EngineCore):
                     "adapter.kind=lora trains low-rank adapters on top of them",
                 )
             self.model.unfreeze()
+        dora = self.adapted is not None and self.adapted["fine_tune_type"] == "dora"
+        if optimizer and settings.sampler == "int8" and (dora or is_quantised(self.model)):
+            raise UserError(
+                "The MLX engine rounds no weights to 8 bits that are packed, or below DoRA.",
+                "engine.sampler=own",
+            )
         self.mixes_lengths = sample.mixes_lengths(self.model, self.vocabulary, self.memory)
         if optimizer:
             self.optimizer = Optimizer(self.model, optimizer, self.memory, compiled=self.compiled)
@@ -98,14 +106,34 @@ class MlxEngine(EngineCore):
     @contextlib.contextmanager
     def for_sampling(self, tokens: int, *, rounded: bool) -> Generator[None]:
         """Adapters of a float32 model are fused: an adapted layer is five kernels, a plain one is
-        one. In 16 bits the sum would be rounded, and an adapter's first steps lost."""
+        one. In 16 bits the sum would be rounded, and an adapter's first steps lost. So it would in
+        8 bits."""
         exact = model_dtype(self.model) == mx.float32 and not is_quantised(self.model)
         with contextlib.ExitStack() as changes:
-            if self.adapted is not None and exact:
+            if rounded:
+                changes.enter_context(self._rounded())
+            elif self.adapted is not None and exact:
                 changes.enter_context(merged.fused(self.model, packed=True))
             if self.device.type == mx.cpu:
                 changes.enter_context(rotary.shared(self.model))
             yield
+
+    @contextlib.contextmanager
+    def _rounded(self) -> Generator[None]:
+        """Within, matrices are of 8 bits, in groups of 64. Adapters stay as they are, and what is
+        below them is rounded once."""
+        exact = self.model.leaf_modules()
+        try:
+            if self.rounded is None:
+                quantise(self.model, bits=8)
+                mx.eval(self.model.parameters())  # once, and not in every step of decoding
+            else:
+                self.model.update_modules(self.rounded)
+            if self.adapted is not None:
+                self.rounded = self.model.leaf_modules()
+            yield
+        finally:
+            self.model.update_modules(exact)
 
     def keep_reference(self) -> None:
         """Arrays never change: an update makes new ones, and these stay."""

@@ -77,7 +77,7 @@ def load(source: Source, settings: EngineSettings, device: mx.Device) -> Loaded:
         )
         _cast(model, _dtype(model, settings.dtype, device))
         if settings.load_in_4bit and not is_quantised(model):
-            config = {**config, "quantization": _quantise(model)}
+            config = {**config, "quantization": quantise(model)}
         mx.eval(model.parameters())  # weights are read here, not in the first step
         text = config.get("text_config", config)
         lengths = read_lengths(text, settings.context, _computed(model, text, folder))
@@ -154,8 +154,8 @@ def model_dtype(model: nn.Module) -> mx.Dtype:
     return sizes.most_common(1)[0][0] if sizes else mx.float32
 
 
-def _quantise(model: nn.Module, group_size: int = 64, bits: int = 4) -> dict[str, int]:
-    """Round the weights to 4 bits as mlx-lm's own conversions do; gives their settings."""
+def quantise(model: nn.Module, group_size: int = 64, bits: int = 4) -> dict[str, int]:
+    """Round the weights to so many bits as mlx-lm's own conversions do; gives their settings."""
 
     def fits(name: str, module: Any) -> bool:
         return hasattr(module, "to_quantized") and module.weight.shape[-1] % group_size == 0

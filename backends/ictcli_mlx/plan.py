@@ -43,7 +43,10 @@ STEP_EMBEDDINGS = 1.5
 
 def held(work: Workload) -> Parts:
     """Held in every phase."""
-    return work.held() | {"weights": _shape(work).weights(work.width)}
+    parts = work.held() | {"weights": _shape(work).weights(work.width)}
+    if work.recipe.engine.sampler == "int8":
+        parts["rounded weights"] = work.shape.packed(8).weights(work.width)
+    return parts
 
 
 def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -> Iterator[Parts]:

@@ -22,7 +22,7 @@ def recipe_notes(recipe: Recipe) -> list[str]:
     """Notes on settings that are probably not meant. UserError for those that cannot be."""
     notes, settings = list[str](), recipe.engine
     if settings.sampler == "int8":
-        _check_rounded(settings)
+        notes += _rounded_notes(settings)
     if settings.sampler == "vllm":
         _check_vllm(recipe)
     elif settings.vllm_server:
@@ -50,16 +50,19 @@ def recipe_notes(recipe: Recipe) -> list[str]:
     return notes
 
 
-def _check_rounded(settings: EngineSettings) -> None:
+def _rounded_notes(settings: EngineSettings) -> list[str]:
     backend, device = choose_backend(settings.backend), device_of(settings)
+    if backend == "mlx":
+        slow = "On a CPU MLX multiplies 8 bits more slowly than float32: engine.sampler=own."
+        return [slow] if device == "cpu" else []
     if backend != "torch" or device != "cpu" or platform.machine() not in X86:
         place = f"the {backend} engine on {device} ({platform.machine()})"
     elif settings.shard:
         place = "weights that are spread over processes"
     else:
-        return
+        return []
     raise UserError(
-        f"engine.sampler=int8 samples by the torch engine on an x86 CPU, and not by {place}.",
+        f"engine.sampler=int8 samples by MLX or by torch on an x86 CPU, and not by {place}.",
         "engine.sampler=own",
     )
 

@@ -3,6 +3,7 @@
 import platform
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,8 +21,11 @@ from ictcli.recipe import load_recipe
 from ictcli.recipe.tables import AdapterSettings, OptimizerSettings
 from ictcli.types import LOGP, Sampling
 
-from .conftest import MakeEngine, build, made_up
-from .training import LR, PLAIN, SMOOTH, advantages, apart, sparse_weights, weights_of
+from .conftest import MakeEngine, build, made_up, make_mlx
+from .lowrank import DORA, LORA
+from .models import make_kind
+from .test_generate import same
+from .training import LR, PLAIN, SMOOTH, advantages, apart, sparse_weights, state, weights_of
 
 needs_x86 = pytest.mark.skipif(platform.machine() not in X86, reason="the kernels are x86's")
 SIZES = st.tuples(*(st.integers(1, 70) for _ in range(3)))
@@ -49,24 +53,40 @@ def test_a_product_is_that_of_the_whole_numbers(
     assert (got - expected).abs().max() <= 1e-5 * max(expected.abs().max(), 1e-30)
 
 
-@needs_x86
 @pytest.mark.parametrize("adapted", [False, True])
+@pytest.mark.parametrize("name", [pytest.param("torch", marks=needs_x86), "mlx"])
 def test_what_samples_is_near_the_model_and_the_model_is_as_it_was(
-    tiny_model: Path, adapted: bool
+    name: str, tmp_path: Path, adapted: bool
 ) -> None:
-    """After updates as well: weights that change are rounded anew."""
+    """After updates as well: weights that change are rounded anew. What a fresh engine restores
+    samples the same to the bit."""
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "initializer_range": 0.2}
+    folder, prompts = make_kind(tmp_path / "model", "qwen2", **sizes), [(5, 6, 7)]
     adapter = AdapterSettings(kind="lora", rank=4) if adapted else None
-    engine = build("torch", tiny_model, OptimizerSettings(), adapter=adapter)
-    own = Sampling(24, stop_ids=())
+    engine, fresh = (build(name, folder, OptimizerSettings(), adapter) for _ in range(2))
+    own = Sampling(12, stop_ids=())
+    eights = replace(own, sampler="int8")
     for _ in range(2):
-        rollouts = engine.generate([(5, 6, 7)], 8, replace(own, sampler="int8"), seed=3)
+        rollouts = engine.generate(prompts, 8, eights, seed=3)
         exact = engine.score(rollouts, (LOGP,))[LOGP]
         gap = np.abs(exact - rollouts.logp)[rollouts.valid]
         assert 1e-5 < gap.mean() < 0.1
-        again = engine.generate([(5, 6, 7)], 8, own, seed=3)
+        again = engine.generate(prompts, 8, own, seed=3)
         np.testing.assert_allclose(engine.score(again, (LOGP,))[LOGP], again.logp, atol=1e-4)
         some = made_up()
         engine.update(Update(some, sparse_weights(some), advantages(some), PLAIN), 0.05)
+    state(engine, tmp_path / "saved")
+    fresh.restore(tmp_path / "saved")
+    one, other = (each.generate(prompts, 8, eights, seed=3) for each in (engine, fresh))
+    same(one, other, atol=0)
+
+
+@pytest.mark.parametrize("settings", [{"adapter": DORA}, {"adapter": LORA, "load_in_4bit": True}])
+def test_mlx_refuses_8_bits_where_they_would_save_nothing(
+    tiny_model: Path, settings: dict[str, Any]
+) -> None:
+    with pytest.raises(UserError, match="packed, or below DoRA"):
+        make_mlx(tiny_model, sampler="int8", **settings)
 
 
 def test_a_token_of_another_sampler_counts_by_the_ratio_up_to_a_bound(
@@ -86,8 +106,8 @@ def test_a_token_of_another_sampler_counts_by_the_ratio_up_to_a_bound(
     assert report.ratio_gap == pytest.approx(np.abs(moved[trained]).max(), abs=1e-3)
 
 
-@pytest.mark.parametrize("where", ["engine.backend=mlx", "engine.device=mps", "engine.shard=true"])
+@pytest.mark.parametrize("where", ["engine.device=mps", "engine.shard=true"])
 def test_where_there_is_no_such_sampler_it_is_refused(where: str) -> None:
-    recipe = load_recipe("chain", ["engine.sampler=int8", where])
-    with pytest.raises(UserError, match="samples by the torch engine on an x86 CPU"):
+    recipe = load_recipe("chain", ["engine.backend=torch", "engine.sampler=int8", where])
+    with pytest.raises(UserError, match="by torch on an x86 CPU"):
         recipe_notes(recipe)
