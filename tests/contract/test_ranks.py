@@ -96,12 +96,13 @@ def test_processes_that_find_other_weights_are_refused(tiny_model: Path) -> None
 
 def test_all_work_within_the_budget_of_the_rank_that_shrank_most() -> None:
     """Again, until none had to shrink; what came of a larger one does not count."""
-    found = iter([[[64, 512], [16, 256]], [[16, 256], [16, 128]], [[16, 128], [16, 128]]])
+    found = iter([[16, 256], [16, 128], [16, 128]])
     budget, said = Budget(EngineSettings(micro_tokens=64), lambda error: False), list[str]()
     budget.say = said.append
-    ranks = SimpleNamespace(gather=lambda own: next(found))
+    ranks = SimpleNamespace(gather=lambda own: [own, [*next(found), "another's"]])
     engine: Any = SimpleNamespace(budget=budget, ranks=ranks, go_along=lambda: None)
-    assert DataParallel.agreed(engine, lambda: (budget.tokens, budget.rows)) == (16, 128)
+    own, other = DataParallel.agreed(engine, lambda: (budget.tokens, budget.rows))
+    assert (own, other) == ((16, 128), "another's")
     assert len(said) == 2 and "ran out on another process" in said[0]
 
 
