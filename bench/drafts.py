@@ -122,7 +122,7 @@ class Drafts:
         n = first_refused(own == old.tokens, old.lengths)
         made = self.rest("fresh", old, n, own[rows, np.minimum(n, T - 1)], numbers)
         wanted = [plain.tokens[i, : plain.lengths[i]].tolist() for i in rows]
-        found["other rows"] += np.mean([a != b for a, b in zip(made, wanted, strict=True)])
+        found["other rows"] += float(np.mean([a != b for a, b in zip(made, wanted, strict=True)]))
 
         p, q, rng = softmax(p / x, axis=-1), softmax(q / x, axis=-1), generator(seed, "drafts")
         one, other = (each[rows[:, None], np.arange(T), old.tokens] for each in (p, q))
