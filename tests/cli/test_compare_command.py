@@ -4,10 +4,12 @@ broken it says so, and the rest goes on."""
 import json
 import random
 import shutil
+import time
 from pathlib import Path
 
 import pytest
 from comparing import METHODS, SEEDS, Comparison
+from filelock import FileLock
 from processes import refusal
 
 from ictcli.tables.numbers import interval, percent, points
@@ -172,3 +174,50 @@ def test_a_comparison_is_no_run_and_hides_none(whole: Comparison) -> None:
     assert {run["run"]: run["state"] for run in runs} == dict.fromkeys(names, "finished")
     told = refusal(whole.ictcli.run("runs", "show", "whole", folder=whole.folder), 2)
     assert "whole is not a run folder. ictcli runs ls whole lists the runs there are" in told
+
+
+@pytest.mark.thorough
+def test_a_killed_comparison_takes_its_processes_along(whole: Comparison) -> None:
+    """They end after the step in flight, which they save, and the folder is free again."""
+    named = ("steps=5000", "checkpoint.every=5000", "--methods", "grpo", "--seeds", "1")
+    whole.kill_at(whole.start("orphans", *named, "--jobs", "2"), "orphans", 2)
+    run = whole.folder / "orphans" / "grpo-s0"
+    with FileLock(run / ".lock", timeout=5):
+        done = whole.steps("orphans")
+        saved = [path.name for path in (run / "checkpoints").iterdir()]
+        assert saved == [f"step-{done:06d}"] and done < 5000
+        time.sleep(0.2)
+        assert whole.steps("orphans") == done
+
+
+BROKEN = """
+from ictcli.algorithm.methods import Choice, Options, Scored, register
+
+@register("ours: a test")
+def broken(batch: Scored, options: Options) -> Choice:
+    raise ValueError("broken by design")
+"""
+
+
+@pytest.mark.thorough
+def test_a_baseline_that_tuning_lost_is_said_and_the_rest_goes_on(whole: Comparison) -> None:
+    (whole.folder / "broken.py").write_text(BROKEN)
+    small = ("plugins=['broken.py']", "steps=1", "eval.problems=2", "--seeds", "1")
+    named = ("--methods", "broken,ict", "--baseline", "broken")
+    varied = ("--tune", "kl=0,0.001", "--sweep", "lr=1e-3,2e-3")
+    ended = whole.run("tuned", *small, *named, *varied)
+    assert ended.code == 1 and "Traceback" not in ended.err
+    found = whole.numbers("tuned")
+    assert len(found["failed"]) == 4
+    assert all("ValueError: broken by design" in line for line in found["failed"])
+    assert found["notes"][0] == (
+        "The baseline broken has no finished run: differences are from ict lr=1e-3."
+    )
+    assert found["notes"][1:] == [
+        f"broken lr={lr} is left out: none of its tuning runs finished." for lr in ("1e-3", "2e-3")
+    ]
+    assert (found["swept"], found["tuned_key"]) == (["lr"], "kl")
+    for one in found["variants"]:
+        assert one["swept"] == {"lr": one["label"].split("=")[1]}
+        assert one["lr"] == float(one["swept"]["lr"])
+        assert one["chosen"] in one["tuned"] and set(one["tuned"]) == {"kl=0", "kl=0.001"}

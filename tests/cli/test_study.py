@@ -76,3 +76,53 @@ def test_a_study_that_cannot_be_is_refused(
     (tmp_path / "mine.toml").write_text(MINE)
     assert why in refusal(ictcli.run("compare", "study.toml", folder=tmp_path), 2)
     assert not (tmp_path / "runs").exists()
+
+
+FUSSY = """
+from ictcli.algorithm.methods import Choice, Options, register
+
+
+@register("made up")
+def fussy(batch, options: Options) -> Choice:
+    '''Every token of a few short responses.'''
+    if batch.valid.shape[1] > 20 or len(batch.valid) > 4:
+        raise RuntimeError("too much")
+    return Choice(batch.valid)
+"""
+
+
+@pytest.mark.thorough
+def test_what_fails_in_one_comparison_leaves_the_others(ictcli: Processes, tmp_path: Path) -> None:
+    """A recipe without a finished run, a rule that fails on the shared rollouts, and recipes that
+    measure different things."""
+    (tmp_path / "fussy.py").write_text(FUSSY)
+    chain = 'model = "builtin:chain"\ntask = "chain"\nmethod = "grpo"\nmax_tokens = 16\n'
+    for name, text, k in (
+        ("long", MINE.replace("chain", "ledger"), 1),
+        ("one", chain, 1),
+        ("two", chain, 2),
+    ):
+        text = f'plugins = ["fussy.py"]\n{text}[eval]\nk = [{k}]\n'
+        (tmp_path / f"{name}.toml").write_text(text)
+    study = """
+        recipes = ["long.toml", "one.toml", "two.toml"]
+        methods = ["fussy"]
+        baseline = "fussy"
+        seeds = 1
+        settings = ["steps=1", "prompts=2", "group=2", "eval.problems=4", "eval.n=2"]
+        """
+    (tmp_path / "study.toml").write_text(study)
+    ended = ictcli.run("compare", "study.toml", "--trust", folder=tmp_path)
+    assert ended.code == 1, ended.err
+    assert "failed: long: Every run of the comparison failed." in ended.err
+    assert ended.out.splitlines()[0].split() == ["method", "one", "pass@1", "two", "pass@2"]
+    place = tmp_path / "runs" / "compare-study"
+    report = (place / "report.md").read_text()
+    assert "Without a finished run: long." in report
+    headings = [line for line in report.splitlines() if line.startswith("| method | ")]
+    assert headings[0] == "| method | one |" and "| method | two |" in headings
+    note = "fussy failed on the shared rollouts: RuntimeError: too much"
+    assert note in (place / "one" / "report.md").read_text()
+    (tmp_path / "study.toml").write_text(study.replace(', "two.toml"', ""))
+    fewer = ictcli.run("compare", "study.toml", "--trust", folder=tmp_path)
+    assert "a report without two" in refusal(fewer, 2)

@@ -170,3 +170,13 @@ def test_each_process_of_a_launch_adds_four_workers(monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv("LOCAL_WORLD_SIZE", processes)
         found.append(workers._most())
     assert found == [4, 8, 20]
+
+
+@pytest.mark.thorough
+def test_a_pool_that_breaks_forgets_no_call() -> None:
+    one = Limits(seconds=5, workers=1)
+    (idle,) = pids(one)
+    timer = threading.Timer(0.05, os.kill, (idle, signal.SIGKILL))
+    os.kill(idle, signal.SIGSTOP)  # it has started none of the calls when it dies
+    timer.start()
+    assert isolated(add, [(1, 2)] * 5000, one) == [3] * 5000
