@@ -46,8 +46,8 @@ def command(
     from ictcli.text import shell_word
     from ictcli.train.extend import check_keys, extend
     from ictcli.train.finish import finished
-    from ictcli.train.health import check_learned
     from ictcli.train.launch import launch
+    from ictcli.train.without_signal import check_learned
 
     folder = find_run(folder)
     warn_altered(folder, "recipe.toml", "environment.json", "summary.json", "eval/before.json*")

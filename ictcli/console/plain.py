@@ -70,6 +70,12 @@ class PlainObserver(Observer):
 
     def evaluating(self, label: str, done: int, total: int) -> None:
         self.pace.evaluating(done, total)
+        if not done:
+            self.began(label, total)
+
+    def began(self, label: str, total: int) -> None:
+        """An evaluation of so many samples begins."""
+        self.say(f"evaluating ({label}): {counted(total, 'sample')}")
 
     def evaluated(self, label: str, evaluation: Evaluation) -> None:
         self.pace.evaluated(evaluation.seconds_in_all)
