@@ -92,12 +92,12 @@ class PlainObserver(Observer):
         )
 
     def stepped(self, step: Step) -> None:
-        first = self.pace.estimate() is None
+        timed = self.pace.timed
         self.pace.stepped(step.number)
         estimate = self.pace.estimate()
-        if first and estimate:
+        if estimate and self.pace.timed > timed:
             self.say(
-                f"time left: about {self.left()}, by the first step of this process "
+                f"time left: about {self.left()}, by the second step of this process "
                 f"({estimate.parts()}); later ones make it surer"
             )
         self.show(step)
