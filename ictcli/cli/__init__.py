@@ -42,7 +42,10 @@ COMPLETES = "_ICTCLI_COMPLETE"
 json_option = partial(click.option, "--json", "as_json", is_flag=True)
 JSON = json_option(help="Print as JSON.")
 CHECKPOINT = click.option(
-    "--checkpoint", metavar="best|STEP", help="A checkpoint of the run, not its last weights."
+    "--checkpoint",
+    metavar="best|STEP",
+    help="A checkpoint of the run, not its last weights. The best is marked where a run was "
+    "trained with checkpoint.best=METRIC.",
 )
 
 

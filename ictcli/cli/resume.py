@@ -46,8 +46,8 @@ def command(
     from ictcli.text import shell_word
     from ictcli.train.extend import check_keys, extend
     from ictcli.train.finish import finished
-    from ictcli.train.health import check_learned
     from ictcli.train.launch import launch
+    from ictcli.train.without_signal import check_learned
 
     folder = find_run(folder)
     warn_altered(folder, "recipe.toml", "environment.json", "summary.json", "eval/before.json*")
@@ -64,7 +64,7 @@ def command(
             narrate(f"{folder} is finished: {summary.steps} steps. {more}.")
         else:
             recipe = recipe.with_engine(threads=threads) if threads else recipe
-            narrate(f"loading {recipe.model} and {recipe.data_name}")
+            narrate(f"loading {recipe.data_name} and {recipe.model}")
             with observer(recipe, folder, live=not as_json) as observing:
                 summary = launch(run, recipe, observing)
     report(summary, folder, recipe, as_json=as_json)

@@ -32,7 +32,8 @@ def ls(folder: Path, as_json: bool) -> None:
 
     folder = existing(folder) or folder
     if not folder.is_dir():
-        raise UserError(f"There is no folder {folder}.", "ictcli train quickstart makes one")
+        hint = "ictcli runs ls FOLDER lists another's; ictcli train quickstart makes this one"
+        raise UserError(f"There is no folder {folder}.", hint)
     print_list(list_runs(folder), folder, as_json=as_json)
 
 

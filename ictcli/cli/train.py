@@ -75,7 +75,7 @@ def command(
     from ictcli.console.beside import print_beside
     from ictcli.recipe import find_recipe, load_recipe, unused_keys
     from ictcli.runs.trust import read_typed
-    from ictcli.train.health import check_learned
+    from ictcli.train.without_signal import check_learned
 
     file = read_typed(recipe)
     settings = (*overrides, *engine_settings(backend, threads))
@@ -168,7 +168,7 @@ def _train(
         run = _begin(_place(folder, name, label, first=not done), recipe)
         if len(recipes) > 1:
             narrate(f"run {len(recipes) - later}/{len(recipes)}: {label}")
-        narrate(f"loading {recipe.model} and {recipe.data_name}")
+        narrate(f"loading {recipe.data_name} and {recipe.model}")
         try:
             with run, observer(recipe, run.folder, later, live=live) as observing:
                 summary = finished(run, recipe, narrate)  # of a launch that was started again

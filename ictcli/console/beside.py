@@ -68,6 +68,9 @@ def _columns(runs: Mapping[str, Summary], paired: Mapping[str, Paired]) -> list[
     def gain(method: str) -> Difference | None:
         return paired[method].scores.get(least) if method in paired else None
 
+    def change(method: str) -> Difference | None:
+        return runs[method].change.get(least) if method in runs else None
+
     def of_run(
         head: str, value: Callable[[Summary], float | None], form: Format = "{:.1%}".format
     ) -> Column[str]:
@@ -76,6 +79,7 @@ def _columns(runs: Mapping[str, Summary], paired: Mapping[str, Paired]) -> list[
     return [
         Column("method", lambda method: method, str),
         *map(reached, metrics),
+        Column(f"change in {least}", change, signed, bounded=True),
         Column(f"{least} minus {first}", gain, signed, bounded=True),
         of_run("tokens kept", lambda run: run.tokens_kept_share),
         *[of_run("forks kept", lambda run: run.kept_tokens.get("fork_recall"))] * has_forks,

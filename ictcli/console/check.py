@@ -26,6 +26,7 @@ def print_check(
     )
     overlap = checked.overlap
     output(f"data: {checked.name}, {train} to train on, {overlap.heldout:,} to evaluate on.")
+    output(f"method: {checked.method}; method=NAME takes another of ictcli methods.")
     output(*(f"note: {note}" for note in checked.notes))
     output(
         f"contamination: {counted(overlap.copies, 'problem')} left out of training, being among "

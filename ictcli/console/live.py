@@ -86,6 +86,8 @@ class LiveObserver(PlainObserver):
         self._status = f"evaluating ({label}): {done} of {total} samples"
         self._draw()
 
+    def began(self, label: str, total: int) -> None: ...  # the status says it
+
     def evaluated(self, label: str, evaluation: Evaluation) -> None:
         super().evaluated(label, evaluation)
         self._status = "training"

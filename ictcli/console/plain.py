@@ -70,6 +70,12 @@ class PlainObserver(Observer):
 
     def evaluating(self, label: str, done: int, total: int) -> None:
         self.pace.evaluating(done, total)
+        if not done:
+            self.began(label, total)
+
+    def began(self, label: str, total: int) -> None:
+        """An evaluation of so many samples begins."""
+        self.say(f"evaluating ({label}): {counted(total, 'sample')}")
 
     def evaluated(self, label: str, evaluation: Evaluation) -> None:
         self.pace.evaluated(evaluation.seconds_in_all)
@@ -86,12 +92,12 @@ class PlainObserver(Observer):
         )
 
     def stepped(self, step: Step) -> None:
-        first = self.pace.estimate() is None
+        timed = self.pace.timed
         self.pace.stepped(step.number)
         estimate = self.pace.estimate()
-        if first and estimate:
+        if estimate and self.pace.timed > timed:
             self.say(
-                f"time left: about {self.left()}, by the first step of this process "
+                f"time left: about {self.left()}, by the second step of this process "
                 f"({estimate.parts()}); later ones make it surer"
             )
         self.show(step)

@@ -26,7 +26,7 @@ from ictcli.tables.numbers import counted, signed, thousandths
 from ictcli.tables.table import Span
 from ictcli.text import cut, duration, figure, one_line, shell_word
 from ictcli.tracking import where_to_look
-from ictcli.train.health import TRIAL
+from ictcli.train.without_signal import TRIAL
 
 EVERY = 30.0
 """Seconds between lines of progress where stderr is no terminal."""

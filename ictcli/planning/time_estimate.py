@@ -114,6 +114,11 @@ class Pace:
                 self._steps[number <= self.recipe.dense_steps].append(took)
         self._started, self._done = now, number
 
+    @property
+    def timed(self) -> bool:
+        """Whether a step was timed in which no library warmed up."""
+        return any(self._steps.values())
+
     def estimate(self, *, whole: bool = False) -> TimeEstimate | None:
         """What is left after the last step, or with `whole` a run like this one from its beginning;
         None before the first step of this process. Steps of a kind not yet seen are taken to be as

@@ -20,6 +20,8 @@ class ColumnSettings(Table):
     gold: str | None = None
     """The correct answer: the text after `####`, in the last box, or all of it. Default: gold or
     answer, or a solution with a box; of messages that end with one, that of the assistant."""
+    gold_pattern: str | None = None
+    """Regular expression whose last match in the gold's text is the answer, by its first group."""
     choices: str | None = None
     """Choices of a multiple-choice question: a list of texts, in CSV as JSON. Default: choices."""
     id: str | None = None

@@ -258,6 +258,9 @@ class AlarmSettings(Table):
     """Five steps in a row in which the rewards of every group are equal: nothing is learned."""
     truncated: Literal["warn", "stop", "off"] = "warn"
     """More than half of a step's responses are cut at max_tokens."""
+    decline: Literal["warn", "stop", "off"] = "warn"
+    """The share of correct rollouts over five steps far below the best there was: by a tenth, and
+    by four standard errors."""
     sampler: Literal["warn", "stop", "off"] = "warn"
     """A token of which log pi differs by more than 2 nats from that of what sampled it, where
     engine.sampler is int8 or vllm."""

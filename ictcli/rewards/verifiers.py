@@ -89,8 +89,8 @@ class Verifier:
         for column in self.needs:
             if column not in known:
                 raise UserError(
-                    f"{self.name} asks for {column!r}{nearest(column, known)}, and {data} has only "
-                    f"{', '.join(known)}.",
+                    f"{self.name} judges by the column {column!r}{nearest(column, known)}, and "
+                    f"{data} has only {', '.join(known)}.",
                     hint,
                 )
 

@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 
 from ictcli.errors import UserError, nearest
 from ictcli.recipe.data import ColumnSettings, HubSettings
-from ictcli.rewards.answers import boxed
+from ictcli.rewards.answers import boxed, matched
 from ictcli.rows import CHATS, PROMPTS, Row, Rows, is_file_name, is_saved, read_file, text
 from ictcli.tasks.chats import as_messages, as_text, messages_of, parted
 from ictcli.tasks.golds import behind, choices_of, letter_of, with_choices, worked
@@ -114,7 +114,7 @@ def known_columns(
     name: str, rows: Rows, columns: ColumnSettings, usual: ColumnSettings | None = None
 ) -> ColumnSettings:
     """The columns, each of which is there, filled by the usual ones that are."""
-    for key, column in columns.model_dump(exclude_none=True).items():
+    for key, column in columns.model_dump(exclude_none=True, exclude={"gold_pattern"}).items():
         if column not in rows.columns:
             raise UserError(
                 f"{name} has no column {column!r}{nearest(column, rows.columns)}; it has "
@@ -159,7 +159,7 @@ def problem_of(
     elif whole is None:
         gold = boxed(text(row, "solution")) or ""
     else:
-        gold = _answer(whole)
+        gold = _answer(whole, columns.gold_pattern)
     if columns.response is not None:
         solution = text(row, columns.response)
     else:
@@ -228,8 +228,10 @@ def read_rows(name: str, hub: HubSettings | None = None, split: str = "train") -
     return load(HubSource(path, hub.revision, (hub.config or "",), hub.split or split, None))
 
 
-def _answer(gold: str) -> str:
-    """The text after `####`, or in the last box, or all of it."""
+def _answer(gold: str, pattern: str | None) -> str:
+    """What the pattern finds; without one the text after `####`, or in the last box, or all."""
+    if pattern is not None:
+        return matched(gold, pattern).answer or ""
     if "####" in gold:
         return behind(gold)
     answer = boxed(gold)

@@ -9,7 +9,7 @@ from ictcli.errors import UserError
 from ictcli.rewards import Verifier, find_verifier
 from ictcli.rows import Rows
 from ictcli.tasks.task import BOXED, Benchmark, Domain, Task, with_train
-from ictcli.text import folded
+from ictcli.text import folded, middle_cut
 from ictcli.types import Problem
 
 HELDOUT_DIVISOR = 16
@@ -111,9 +111,10 @@ def _readable(
         return list(problems), data.rows.notes
     if len(out) == len(problems):
         raise UserError(
-            f"The verifier {verify.name} can read none of the golds of {name}.",
-            "look at its golds; columns.gold=NAME takes another column, reward.verifier=NAME "
-            "another verifier",
+            f"The verifier {verify.name} can read none of the golds of {name}. The first is "
+            f"{middle_cut(problems[0].gold, 80)!r}.",
+            "columns.gold=NAME takes another column, columns.gold_pattern='answer is (.+?)[.]?$' "
+            "a part of it, reward=NAME another verifier",
         )
     dropped = set(out)
     more = f" and {len(out) - SHOWN} more" if len(out) > SHOWN else ""

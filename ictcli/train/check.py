@@ -124,6 +124,7 @@ class Checked:
     """What is known of a training before it begins."""
 
     name: str
+    method: str
     train: int
     """Problems to train on; 0 where the task makes them."""
     notes: tuple[str, ...]
@@ -160,8 +161,8 @@ def check(recipe: Recipe, prompts: int, say: Callable[[str], None]) -> Checked:
     )
     overlap = _overlap(task, held)
     train = len(task.train)
-    name = recipe.data_name
-    return Checked(name, train, tuple(notes), overlap, memory, tried, ready, verdict, changes)
+    about = recipe.data_name, recipe.label
+    return Checked(*about, train, tuple(notes), overlap, memory, tried, ready, verdict, changes)
 
 
 def _try(

@@ -1,38 +1,37 @@
-"""Alarms: entropy collapse or explosion, no signal, responses cut short, non-finite numbers, a
-verifier that fails."""
+"""Alarms: entropy collapse or explosion, no signal, a decline, responses cut short, non-finite
+numbers, a verifier that fails."""
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from ictcli.errors import NothingLearnedError, RunFailedError
+from ictcli.errors import RunFailedError
 from ictcli.recipe import Recipe
 from ictcli.recipe.metrics import direction, is_dense
-from ictcli.rewards import Verdict, Verifier
+from ictcli.rewards import Verdict
 from ictcli.rewards.verifiers import FAILED, name_of
 from ictcli.runs import Run, checkpoints
 from ictcli.runs.checkpoints import State
-from ictcli.runs.records import StepMetrics, Summary, Unlearned
+from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
-from ictcli.tables.numbers import counted
 from ictcli.tasks import Domain
 from ictcli.text import shell_word
+from ictcli.train.without_signal import STEPS, Shares, advice, mean, sentence, shares_of
 
 COLLAPSE_BELOW, EXPLOSION_ABOVE = 0.1, 3.0
 """Of mean H1 against its first value."""
-TRIAL = 5
-"""A training of fewer steps tries something out, and ends as it should without a gradient."""
 NONFINITE_LIMIT = 3
 """Non-finite steps in a row that end a run, whatever the recipe says."""
 SAMPLER_GAP = 2.0
 """Nats between log pi and that of another policy that sampled, at any trained token."""
 TRUNCATED = 0.5
 """Of a step's responses, cut at `max_tokens`."""
-STEPS = 5
-"""Steps in a row without a group of unequal rewards that are an alarm."""
+DECLINE, NOISE, WINDOW = 0.1, 4.0, 5
+"""The share of correct rollouts declines where its mean over the last `WINDOW` steps is below the
+best such mean by more than `DECLINE`, and by more than `NOISE` standard errors. In 359 runs of the
+study 24 did; two of them were back at their best in the end."""
 MESSAGES = 10
 """Kinds of verifier failures to warn of."""
 
@@ -44,6 +43,17 @@ def entropy_alarm(first: float, now: float) -> str | None:
     if now > EXPLOSION_ABOVE * first:
         return "explosion"
     return None
+
+
+def decline(correct: Sequence[float]) -> tuple[float, float] | None:
+    """Of the shares of correct rollouts of each step: the mean over the best `WINDOW` and over the
+    last ones, where these are worse. Noise is told by neighbours, which a trend hardly parts."""
+    if len(correct) < 2 * WINDOW:
+        return None
+    means = np.convolve(correct, np.full(WINDOW, 1 / WINDOW), "valid")
+    best, now = float(means[:-WINDOW].max()), float(means[-1])
+    error = np.sqrt(np.mean(np.square(np.diff(correct))) / WINDOW)
+    return (best, now) if best - now > max(DECLINE, NOISE * error) else None
 
 
 @dataclass(frozen=True)
@@ -68,6 +78,9 @@ class Health:
         self._warned: set[str] = set()
         self._last: set[str] = set()
         """What was wrong with the last step."""
+        self._correct: list[float] = []
+        """Shares of correct rollouts: of each step, or of those since the last decline."""
+        self._fell: tuple[float, float] | None = None
         self._had_signal = False
         self._without_signal: list[Shares] = []
         """Of the last steps in a row whose groups all had equal rewards."""
@@ -112,6 +125,7 @@ class Health:
             "no_signal" if len(self._without_signal) >= STEPS else None,
             "truncated" if (metrics.truncated or 0.0) > most else None,
             "sampler" if far else None,
+            "decline" if self._declines(metrics) else None,
         ]
         if state.first_entropy and metrics.entropy is not None:
             kinds.append(entropy_alarm(state.first_entropy, metrics.entropy))
@@ -120,6 +134,15 @@ class Health:
         self._last = {*wrong}
         reactions = {kind: getattr(self.recipe.alarms, kind) for kind in new}
         return [Alarm(kind, how == "stop") for kind, how in reactions.items() if how != "off"]
+
+    def _declines(self, metrics: StepMetrics) -> bool:
+        """Whether the share of correct rollouts has fallen since it was last said that it had."""
+        known, now = self._correct, metrics.correct or 0.0
+        self._correct = [*known, now] if known else [m.correct or 0.0 for m in self.run.metrics()]
+        self._fell = decline(self._correct)
+        if self._fell:
+            self._correct = [now]
+        return self._fell is not None
 
     def react(self, alarms: Sequence[Alarm], state: State, metrics: StepMetrics) -> None:
         """Warn of alarms, then raise RunFailedError if one stops the run."""
@@ -130,7 +153,8 @@ class Health:
                 self._react(alarm, state, metrics)
 
     def _react(self, alarm: Alarm, state: State, metrics: StepMetrics) -> None:
-        """No signal, responses cut short, a sampler too far off, or an alarm of the entropy."""
+        """No signal, responses cut short, a sampler too far off, a decline, or an alarm of the
+        entropy."""
         if alarm.kind == "no_signal":
             shares = mean(self._without_signal)
             message = sentence(state.step, shares)
@@ -152,6 +176,18 @@ class Health:
             )
             hint = "engine.sampler=own samples from the model itself"
             warning = f"{message} {hint}."
+        elif alarm.kind == "decline" and self._fell:
+            best, now = self._fell
+            message = (
+                f"The share of correct rollouts was {best:.0%} over {WINDOW} steps and is "
+                f"{now:.0%} over those up to step {state.step}."
+            )
+            hint = f"a smaller lr than {self.recipe.lr:g} often mends it"
+            warning = f"{message} {hint[0].upper()}{hint[1:]}"
+            if saved := self.run.checkpoints():
+                run, number = shell_word(self.run.folder), int(saved[-1].name.rpartition("-")[2])
+                warning += f"; ictcli eval {run} --checkpoint {number} judges what was saved before"
+            warning += "."
         else:
             warning = message = (
                 f"Entropy {alarm.kind}: {metrics.entropy:.3g} nats a token at step {state.step}, "
@@ -203,106 +239,3 @@ def check_verdicts(name: str, verdicts: Sequence[Verdict], hint: str) -> None:
         raise RunFailedError(
             f"The verifier {name} raised on all of {len(verdicts)} answers: {reason}.", hint
         )
-
-
-@dataclass(frozen=True)
-class Shares:
-    """Of a step without signal: shares of responses, then shares of groups."""
-
-    unparsed: float
-    truncated: float
-    all_right: float
-    all_wrong: float
-
-
-def shares_of(batch: Batch) -> Shares | None:
-    """The shares of a step; None if the rewards of a group differ."""
-    if batch.advantage.any():
-        return None
-    right = batch.correct.reshape(-1, batch.rollouts.group)
-    unparsed = [verdict.status == "unparsed" for verdict in batch.verdicts]
-    return Shares(
-        unparsed=float(np.mean(unparsed)),
-        truncated=float(1 - batch.rollouts.finished.mean()),
-        all_right=float(right.all(axis=1).mean()),
-        all_wrong=float((~right.any(axis=1)).mean()),
-    )
-
-
-def mean(steps: Sequence[Shares]) -> Shares:
-    """The mean shares of some steps."""
-    return Shares(*np.mean([astuple(step) for step in steps], axis=0).tolist())
-
-
-def sentence(step: int, shares: Shares) -> str:
-    """What is wrong, as the alarm says it."""
-    return (
-        f"Nothing is learned: no group of unequal rewards in the {STEPS} steps up to step {step}. "
-        f"Of their responses {shares.unparsed:.0%} are unparsed and {shares.truncated:.0%} "
-        f"truncated; of their groups {shares.all_right:.0%} are all right and "
-        f"{shares.all_wrong:.0%} all wrong."
-    )
-
-
-def check_learned(summary: Summary) -> None:
-    """NothingLearnedError where every gradient of `TRIAL` steps or more was 0."""
-    if summary.unlearned and summary.steps >= TRIAL:
-        raise NothingLearnedError(summary.unlearned.sentence, summary.unlearned.hint)
-
-
-def unlearned(run: Run, recipe: Recipe, domain: Domain) -> Unlearned | None:
-    """Why nothing was learned, where every gradient of a run was 0; else None."""
-    steps = list(run.metrics())
-    if not steps or any(metrics.grad_norm or not metrics.finite for metrics in steps):
-        return None
-
-    def share(name: str) -> float:
-        values = [metrics.value(name) for metrics in steps]
-        return float(np.mean([value for value in values if value is not None] or [0.0]))
-
-    first = " after the supervised steps" * bool(recipe.sft.data)
-    begin, number = f"Nothing was learned{first}, because", counted(len(steps), "step")
-    if signal := share("groups_with_signal"):
-        return Unlearned(
-            sentence=f"{begin} every gradient of {number} was 0: {recipe.label} keeps "
-            f"{share('share_kept'):.1%} of the tokens, none where rewards differ, as they do in "
-            f"{signal:.0%} of the groups.",
-            hint="method=grpo trains every token",
-        )
-    correct = share("correct")
-    shares = Shares(share("unparsed"), share("truncated"), correct, 1 - correct)
-    return Unlearned(
-        sentence=f"{begin} the rewards of a group differed in none of {number}: of the responses "
-        f"{correct:.0%} are correct, {shares.unparsed:.0%} unparsed and {shares.truncated:.0%} "
-        "truncated.",
-        hint=advice(run.folder, recipe, domain, shares),
-    )
-
-
-def advice(run: Path, recipe: Recipe, domain: Domain, shares: Shares) -> str:
-    """What to type next, and why."""
-    grade = grade_command(run, recipe, domain)
-    wider = f"group={2 * recipe.group}"
-    if shares.truncated >= 0.5:
-        return f"max_tokens={2 * recipe.max_tokens} (room for longer responses)"
-    if shares.unparsed >= 0.5:
-        way = "" if recipe.sft.data else "; sft.data=FILE (a few supervised steps teach the form)"
-        return f"{grade} (shows where an answer is looked for){way}"
-    if shares.all_right >= 0.5:
-        return f"{wider} (more responses to each problem), or harder problems"
-    if shares.all_wrong >= 0.5:
-        return f"{grade} (shows how answers are judged); then {wider}, or easier problems"
-    return f"{wider} (more responses to each problem)"
-
-
-def grade_command(run: Path, recipe: Recipe, domain: Domain) -> str:
-    """`ictcli grade` on the responses before training, judged as the run does."""
-    options: list[str] = []
-    if isinstance(domain.verify, Verifier):
-        options += ["--kind", domain.verify.name]
-    for plugin in recipe.plugins:
-        options += ["--plugin", plugin]
-    if domain.pattern is not None:
-        options += ["--pattern", domain.pattern]
-    file = run / "eval" / "before.jsonl"
-    return f"ictcli grade {shell_word(file)} {shlex.join([*options, '--explain'])}"

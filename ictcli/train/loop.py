@@ -21,11 +21,12 @@ from ictcli.tasks.forks import fork_mask
 from ictcli.text import shell_word
 from ictcli.train.evaluations import evaluate_heldout, known_evaluation
 from ictcli.train.finish import finish
-from ictcli.train.health import Health, unlearned
+from ictcli.train.health import Health
 from ictcli.train.moment import Moment
 from ictcli.train.sample import sample_batch
 from ictcli.train.sft import supervise
 from ictcli.train.step import measure, optimise, select
+from ictcli.train.without_signal import unlearned
 
 
 def train(

@@ -10,7 +10,7 @@ from processes import Processes, refusal
 
 from ictcli.runs import Run
 from ictcli.tasks.prepare import task_of
-from ictcli.train.health import grade_command
+from ictcli.train.without_signal import grade_command
 
 SMALL = ("prompts=2", "group=2", "max_tokens=8", "warmup=0", "eval.problems=2", "eval.n=4")
 

@@ -182,7 +182,9 @@ def test_columns_of_a_file_reach_the_function_that_takes_them(file: Path, tmp_pa
     (problem,) = task.heldout(1)
     found = task.domain.judge([problem], [problem.columns["places"], "no"])
     assert [v.status for v in found] == ["correct", "unparsed"]
-    with pytest.raises(UserError, match=r"asks for 'difficulty', .* only question, gold, answer"):
+    with pytest.raises(
+        UserError, match=r"judges by the column 'difficulty', .* only question, gold, answer"
+    ):
         task_of(load_recipe("grpo", [own, f"reward={file}:wants"]))
 
 

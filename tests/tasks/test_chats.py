@@ -29,6 +29,10 @@ def say(**turns: str) -> list[dict[str, str]]:
 BOX = r"Two and two: \boxed{4}."
 FORMS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "an answer of the assistant": ({"messages": say(user="2+2?", assistant=BOX)}, {}),
+    "an answer in a sentence": (
+        {"messages": say(user="2+2?", assistant="From 2 and 2: the answer is 4.")},
+        {"gold_pattern": r"answer is (\d+)"},
+    ),
     "an answer in a column": ({"messages": say(user="2+2?"), "answer": "4"}, {}),
     "a column before the assistant": (
         {"messages": say(user="2+2?", assistant="5"), "answer": "#### 4"},

@@ -14,7 +14,8 @@ from ictcli.runs.checkpoints import State
 from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
 from ictcli.tasks.prepare import task_of
-from ictcli.train.health import Health, Shares, advice, shares_of
+from ictcli.train.health import Health
+from ictcli.train.without_signal import Shares, advice, shares_of
 from ictcli.types import Problem, Rollouts
 
 
@@ -101,3 +102,20 @@ def test_what_is_wrong_is_told_once_until_it_is_right_again(
     assert len(said) == 2
     for message, step in zip(said, (2, 5), strict=True):
         assert re.search(told.format(values[step - 1], step), message), message
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_decline_is_no_noise(seed: int, tmp_path: Path) -> None:
+    """Rising shares of a step's 64 rollouts are none; a fall by half is one, and is told once."""
+    rng = np.random.default_rng(seed)
+    shares = rng.binomial(64, [*np.linspace(0.4, 0.8, 40), *[0.4] * 12]) / 64
+    told: list[int] = []
+    recipe, state = load_recipe("chain", []), State()
+    with Run.create(tmp_path / "run", recipe) as run:
+        health = Health(run, recipe, task_of(recipe).domain, lambda said: told.append(state.step))
+        for step, share in enumerate(shares.tolist(), 1):
+            metrics = StepMetrics(step=step, updates=1, correct=share)
+            run.append(metrics)
+            state.step = step
+            health.react(health.check(state, metrics), state, metrics)
+    assert len(told) == 1 and 41 < told[0] <= 45
