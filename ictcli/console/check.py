@@ -30,8 +30,8 @@ def print_check(
     output(*(f"note: {note}" for note in checked.notes))
     output(
         f"contamination: {counted(overlap.copies, 'problem')} left out of training, being among "
-        f"those to evaluate on; {overlap.near:,} of these differ from one that is trained on in "
-        "its numbers alone."
+        f"those to evaluate on. Of those to evaluate on, {overlap.near:,} differ from one that is "
+        "trained on in digits alone."
     )
     if checked.tried:
         _tried(checked.tried)

@@ -19,13 +19,15 @@ from ictcli.rewards.explanations import SOURCES, Explanation, Reading
 from ictcli.rewards.files import Response, as_columns
 from ictcli.rewards.verifiers import STATUSES, Verdict
 from ictcli.runs import checkpoints
-from ictcli.runs.records import Summary
+from ictcli.runs.read import read_lines
+from ictcli.runs.records import StepMetrics, Summary
 from ictcli.runs.show import next_commands
 from ictcli.tables import Column, Table, text_table
 from ictcli.tables.numbers import counted, signed, thousandths
 from ictcli.tables.table import Span
 from ictcli.text import cut, duration, figure, one_line, shell_word
 from ictcli.tracking import where_to_look
+from ictcli.train.health import decline
 from ictcli.train.without_signal import TRIAL
 
 EVERY = 30.0
@@ -117,6 +119,7 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
         narrate_paragraph(f"{summary.unlearned.sentence} Next: {summary.unlearned.hint}")
     elif not summary.unlearned:
         _trained(summary, recipe)
+    _declined(summary, folder, recipe)
     narrate("")
     model = Path(summary.model)
     narrate(f"{model.name}: {model}")
@@ -128,6 +131,20 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
     for name in recipe.log:
         narrate(f"log:   {where_to_look(name, folder)}")
     narrate(*(f"next:  {command}" for command in next_commands(folder, "finished")))
+
+
+def _declined(summary: Summary, folder: Path, recipe: Recipe) -> None:
+    """Print whether the run ended far below its best, and how to have earlier weights."""
+    steps = read_lines(folder / "metrics.jsonl", StepMetrics)
+    if fell := decline([step.correct or 0.0 for step in steps]):
+        first = int(checkpoints.complete(folder)[0].name.rpartition("-")[2])
+        earlier = f" ictcli export {shell_word(folder)} --checkpoint {first} takes earlier weights."
+        narrate_paragraph(
+            f"The share of correct rollouts was {fell[0]:.0%} at its best and is {fell[1]:.0%} at "
+            f"the end: a smaller lr than {recipe.lr:g} often mends it."
+            + earlier
+            * (first < summary.steps)
+        )
 
 
 def _trained(summary: Summary, recipe: Recipe) -> None:

@@ -161,8 +161,7 @@ def _evaluate(
     ids = prompts.encode(engine, problems, domain, asked.prompt, asked.sampling.max_tokens)
     taken, before = file.recover(asked)
     done = len(taken) // n
-    if file.resume:
-        progress(done * n)
+    progress(done * n)
     for first in range(done, len(problems), file.chunk):
         at = time.perf_counter()
         part = problems[first : first + file.chunk]

@@ -122,7 +122,7 @@ def known_columns(
                 f"columns.{key}=NAME names the column of the {key}",
             )
     known = set(rows.columns)
-    there = {key: name for key, name in (usual or columns) if name in known}
+    there = {k: name for k, name in (usual or columns) if name in known or k == "gold_pattern"}
     return columns.filled_by(ColumnSettings(**there))
 
 

@@ -10,6 +10,7 @@ from ictcli.recipe import Recipe, data_name
 from ictcli.recipe.data import Example
 from ictcli.rewards import Judge, Limits, Verifier, find_verifier
 from ictcli.rewards.grading import NOT_PASSED
+from ictcli.rewards.verifiers import name_of
 from ictcli.seeds import generator
 from ictcli.tables.numbers import counted
 from ictcli.tasks.custom import is_custom
@@ -194,8 +195,12 @@ def _few(recipe: Recipe, task: Task) -> Task:
     one if the file of `eval.bench` holds more."""
     wanted, skip = recipe.eval.problems, recipe.eval.skip
     held = len(task.heldout(skip + max(wanted, FEW))) - skip
-    name, _ = task.exam
+    name, domain = task.exam
     listed = recipe.eval.bench and is_custom(name)
+    judges = name_of(domain.verify), name_of(task.domain.verify)
+    if listed and judges[0] != judges[1] and not recipe.eval.verifier:
+        note = f"{name} is judged by the verifier {judges[0]}, and {task.name} by {judges[1]}: "
+        task = replace(task, notes=(*task.notes, note + "see that its golds are as you mean them."))
     if listed and (there := len(task.heldout(ALL)) - skip) > wanted:
         note = f"{wanted:,} of the {there:,} problems of {name} are evaluated on; "
         task = replace(task, notes=(*task.notes, note + f"eval.problems={there} takes all."))

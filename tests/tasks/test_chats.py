@@ -231,3 +231,10 @@ def test_data_in_place_of_a_tasks_takes_columns_and_any_kind(tmp_path: Path) -> 
             assert getattr(found.domain.verify, "name", "") == (
                 "math" if task == "math" else "integer"
             )
+
+
+def test_a_pattern_of_the_golds_holds_for_the_file_to_evaluate_on(tmp_path: Path) -> None:
+    row = FORMS["an answer in a sentence"][0]
+    usual = ColumnSettings(gold_pattern=r"answer is (\d+)")
+    (problem,) = read_custom(write(tmp_path, [row]), ColumnSettings(), usual=usual).problems
+    assert problem.gold == "4"
