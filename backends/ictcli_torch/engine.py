@@ -161,7 +161,7 @@ class TorchEngine(EngineCore):
         from . import vllm
 
         with self._phase():
-            self.vllm = self.vllm or vllm.start(self, len(prompts), group, sampling)
+            self.vllm = self.vllm or vllm.start(self, prompts, group, sampling)
             self.vllm.load(self)
             return vllm.draw(self.vllm, prompts, group, sampling, seeds)
 

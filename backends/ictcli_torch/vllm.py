@@ -125,13 +125,16 @@ def logprobs_mode(sampling: Sampling) -> str:
     return "raw_logprobs" if cut else "processed_logprobs"
 
 
-def start(engine: Any, prompts: int, group: int, sampling: Sampling) -> "InProcess | Server":
+def start(
+    engine: Any, prompts: Sequence[Sequence[int]], group: int, sampling: Sampling
+) -> "InProcess | Server":
     """What samples for this engine: the server of its settings, or vLLM in this process, with room
-    for the rows of so many prompts side by side, as long as the run expects them."""
+    for as many rows as these prompts have side by side, as long as the run expects them."""
     if engine.settings.vllm_server:
         return Server(engine.settings.vllm_server)
-    rows = min(max(prompts, 1) * group, max(engine.settings.rows, group))
-    return InProcess(engine, rows, engine.budget.longest or engine.context, sampling)
+    rows = min(max(len(prompts), 1) * group, max(engine.settings.rows, group))
+    longest = max(map(len, prompts), default=0) + sampling.max_tokens  # where nothing was planned
+    return InProcess(engine, rows, engine.budget.longest or longest, sampling)
 
 
 class InProcess:

@@ -29,7 +29,7 @@ def command(as_json: bool) -> int:
         ("platform", "info", f"{platform.platform()}, {os.cpu_count()} cores"),
         ("libraries", "info", ", ".join(f"{k} {v}" for k, v in versions().items())),
         *engines,
-        *([("8 bits", "info", saving())] if is_installed("torch") else []),
+        *([("8 bits", "info", saved)] if is_installed("torch") and (saved := saving()) else []),
         ("--backend auto", "info", choose_backend("auto")),
         ("hub", "info", "offline by environment" if offline else "used when asked"),
         ("disk", "ok" if free > 1 << 30 else "failed", f"{free / 2**30:.1f} GiB free here"),

@@ -87,7 +87,8 @@ def _eight_bits(recipe: Recipe) -> str:
     pay."""
     engine = recipe.engine
     on_cpu = choose_backend(engine.backend) == "torch" and device_of(engine) == "cpu"
-    return saving() if on_cpu and recipe.adapters and engine.sampler == "own" else ""
+    taken = engine.shard or engine.sampler != "own"
+    return saving() if on_cpu and recipe.adapters and not taken else ""
 
 
 def _print_estimate(estimate: MemoryEstimate) -> None:

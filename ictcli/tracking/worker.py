@@ -113,7 +113,7 @@ def _recorded(about: About, over: threading.Event) -> Iterator[tuple[int, dict[s
     timing = StepTimings(step=0)
     lines = _lines(folder / "metrics.jsonl", over)
     begun = list(islice(lines, 1))
-    if last:  # the evaluation that follows it is there by now
+    if last and (begun or about.steps == first):  # with the evaluation that follows it
         yield first, last | evaluated("step-000000")
     for line in chain(begun, lines):
         metrics = StepMetrics.model_validate_json(line)

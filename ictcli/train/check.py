@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ictcli.engine import Engine, build_engine
-from ictcli.engine.dtype import INT8_TIME, choose_kernels
+from ictcli.engine.dtype import INT8_TIME
 from ictcli.planning.advice import MemoryCheck, check_memory
 from ictcli.planning.estimate import PROMPT_TOKENS
 from ictcli.planning.machine import memory_limit
@@ -213,7 +213,7 @@ def _try(
         unparsed=tuple(text for _, text in lost[:SHOWN]),
         room=engine.context - longest,
         load_s=load_s,
-        time=_time(recipe, part, len(own.texts) + len(batch.redrawn), sample_s, update_s),
+        time=_time(recipe, part, engine, len(own.texts) + len(batch.redrawn), sample_s, update_s),
     )
 
 
@@ -251,15 +251,15 @@ def _groups(batch: Batch) -> Groups:
 
 
 def _time(
-    recipe: Recipe, part: Recipe, sampled: int, sample_s: float, update_s: float
+    recipe: Recipe, part: Recipe, engine: Engine, sampled: int, sample_s: float, update_s: float
 ) -> TimeEstimate:
     """How long the run takes, if all of it goes on as the first step of fewer prompts."""
     scale = recipe.prompts / part.prompts
     step = scale * (sample_s + update_s)
     samples = recipe.eval.n + sum(other_temperatures(recipe, "before").values())
     answer = sample_s / sampled
-    if recipe.engine.sampler == "int8":  # evaluations are exact
-        answer /= INT8_TIME.get(choose_kernels(recipe.engine.kernels), 1.0)
+    if recipe.engine.sampler == "int8" and recipe.adapters:  # evaluations are exact
+        answer /= INT8_TIME.get(engine.describe().get("kernels", ""), 1.0)
     evaluation = recipe.eval.problems * samples * answer
     return estimate_time(recipe, step=step, dense_step=step, evaluation=evaluation)
 

@@ -33,6 +33,7 @@ from ictcli.types import LOGP, Rollouts, Sampling
 
 from .conftest import PROMPTS, build, make_torch
 from .launches import finish, launch
+from .models import make_kind
 from .training import PLAIN, SMOOTH, advantages, sparse_weights
 
 INSTALLED = find_spec("vllm") is not None
@@ -190,6 +191,19 @@ def test_what_vllm_samples_is_the_model_that_is_trained(
         assert same(first, rollouts.groups(0, 1))
         update = Update(rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN)
         assert engine.update(update, 0.05).stepped
+
+
+def test_its_cache_holds_the_rows_and_not_the_models_context(
+    tmp_path: Path, played: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of a comparison's shared rollouts, for which nothing is planned."""
+    engine = make_torch(make_kind(tmp_path, "qwen2", max_position_embeddings=4096))
+    asked = dict[str, Any]()
+    with monkeypatch.context() as patch:
+        patch.setattr(sampler, "_build", lambda model, **options: asked.update(options))
+        sampler.start(engine, [(5,) * 8] * 16, 8, HOT)
+    a_row = 2 * 2 * 16 * 4  # keys and values of two layers, two heads of 8 numbers of 4 bytes
+    assert asked["kv_cache_memory_bytes"] == 16 * 8 * sampler.BLOCK * a_row
 
 
 def test_a_server_samples_as_the_process_does(tiny_model: Path, played: None) -> None:

@@ -1,9 +1,13 @@
 """The time that a run takes, from what its parts take."""
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
 from ictcli.planning.time_estimate import Pace, estimate_time
 from ictcli.recipe import load_recipe
+from ictcli.train.check import _time
 
 DENSE, STEP, EVALUATION = 5.0, 2.0, 30.0
 
@@ -75,6 +79,19 @@ def test_no_time_is_told_before_the_first_step() -> None:
     clock = Clock("steps=3")
     clock.evaluate()
     assert clock.pace.estimate() is None and clock.pace.left() == "-"
+
+
+def test_what_8_bits_save_is_of_the_torch_engines_kernels_below_adapters() -> None:
+    """And MLX has none: its exact evaluations are not known to take longer."""
+
+    def evaluation(*settings: str, **about: str) -> float:
+        recipe, engine = load_recipe("chain", settings), SimpleNamespace(describe=lambda: about)
+        return _time(recipe, recipe, cast(Any, engine), 10, 10.0, 0.0).evaluation
+
+    plain = evaluation()
+    settings = ("engine.sampler=int8", "adapter.kind=lora")
+    assert evaluation(*settings, kernels="avx2") == pytest.approx(plain / 0.83)
+    assert evaluation(*settings) == evaluation(settings[0], kernels="avx2") == plain
 
 
 def test_the_time_left_falls_during_the_last_evaluation() -> None:

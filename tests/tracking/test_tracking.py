@@ -102,13 +102,15 @@ def test_tensorboard_shows_every_step_of_a_killed_run_once(tmp_path: Path) -> No
     assert Counter(shown(run / "tensorboard")) == Counter(expected)
 
 
-def test_supervised_steps_are_counted_before_the_others(tmp_path: Path) -> None:
-    """Stopped after the second of three, then whole, with one step of training."""
+@pytest.mark.parametrize("stopped", [2, 3])
+def test_supervised_steps_are_counted_before_the_others(tmp_path: Path, stopped: int) -> None:
+    """Stopped after the second of three, or before the evaluation that follows them; then whole,
+    with one step of training."""
     data = tmp_path / "sft.jsonl"
     settings = ['log=["tensorboard"]', "steps=1", "sft.steps=3", f"sft.data={data}"]
     recipe = load_recipe("chain", settings)
     with Run.create(tmp_path / "run", recipe) as run:
-        for begin, lines, training in ((0, 2, False), (2, 3, True)):
+        for begin, lines, training in ((0, stopped, False), (stopped, 3, True)):
             with tracked(run, recipe, pytest.fail) as start:
                 start(begin)
                 for step in range(begin + 1, lines + 1):
