@@ -9,7 +9,6 @@ from pathlib import Path
 
 TOP = {"ictcli", "ictcli_torch", "ictcli_mlx"}
 HEAVY = ("torch", "mlx", "transformers", "numpy")
-MAX_CPU_S = 0.3
 
 
 def main(wheel: str) -> None:
@@ -33,7 +32,6 @@ def main(wheel: str) -> None:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     assert "train" in shown.stdout
-    assert cpu < MAX_CPU_S, f"ictcli --help took {cpu:.2f} s of CPU time"
     code = (
         "import sys; sys.argv = ['ictcli', '--help']\n"
         "from ictcli.cli import main\n"
