@@ -66,7 +66,7 @@ def warm(model: Path, prompts: int, max_tokens: int) -> None:
     settings = EngineSettings(backend="torch", device="cpu", sampler="vllm", threads=1)
     engine: Any = build_engine(str(model), settings)
     engine.budget.longest = 256 + max_tokens  # of a task that makes its problems
-    start_vllm(engine, prompts, 8, Sampling(max_tokens, sampler="vllm"))
+    start_vllm(engine, [[2]] * prompts, 8, Sampling(max_tokens, sampler="vllm"))
 
 
 def start(where: Path, *arguments: str, **env: str) -> int:
