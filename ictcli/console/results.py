@@ -137,7 +137,8 @@ def _declined(summary: Summary, folder: Path, recipe: Recipe) -> None:
     """Print whether the run ended far below its best, and how to have earlier weights."""
     steps = read_lines(folder / "metrics.jsonl", StepMetrics)
     if fell := decline([step.correct or 0.0 for step in steps]):
-        first = int(checkpoints.complete(folder)[0].name.rpartition("-")[2])
+        kept = [checkpoints.step_of(path) for path in checkpoints.complete(folder)]
+        first = min(kept, default=summary.steps)
         earlier = f" ictcli export {shell_word(folder)} --checkpoint {first} takes earlier weights."
         narrate_paragraph(
             f"The share of correct rollouts was {fell[0]:.0%} at its best and is {fell[1]:.0%} at "

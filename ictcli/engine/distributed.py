@@ -227,11 +227,12 @@ class DataParallel(EngineCore):
         results = [work()]
         while True:
             self.go_along()
-            found = self.ranks.gather([self.budget.tokens, self.budget.rows, results[0]])
-            tokens, rows = (min(budget) for budget in list(zip(*found, strict=True))[:2])
-            if all(budget == [tokens, rows] for *budget, _ in found):
-                return [part for *_, part in found]
-            del found
+            found = self.ranks.gather([[self.budget.tokens, self.budget.rows], results[0]])
+            budgets, parts = zip(*found, strict=True)
+            tokens, rows = map(min, zip(*budgets, strict=True))
+            if all(budget == budgets[0] for budget in budgets):
+                return [*parts]
+            del found, parts
             if not self.budget.lower(tokens, rows):
                 continue  # done with the least already
             results.clear()

@@ -114,6 +114,11 @@ def complete(run: Path) -> list[Path]:
     return [path for path in folders(run) if (path / MANIFEST).is_file()]
 
 
+def step_of(checkpoint: Path) -> int:
+    """The step of a checkpoint's folder."""
+    return int(checkpoint.name.removeprefix("step-"))
+
+
 def path_of(run: Path, step: int) -> Path:
     return folder_of(run) / f"step-{step:06d}"
 

@@ -185,7 +185,7 @@ class Health:
             hint = f"a smaller lr than {self.recipe.lr:g} often mends it"
             warning = f"{message} {hint[0].upper()}{hint[1:]}"
             if saved := self.run.checkpoints():
-                run, number = shell_word(self.run.folder), int(saved[-1].name.rpartition("-")[2])
+                run, number = shell_word(self.run.folder), checkpoints.step_of(saved[-1])
                 warning += f"; ictcli eval {run} --checkpoint {number} judges what was saved before"
             warning += "."
         else:

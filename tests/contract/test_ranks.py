@@ -99,7 +99,7 @@ def test_all_work_within_the_budget_of_the_rank_that_shrank_most() -> None:
     found = iter([[16, 256], [16, 128], [16, 128]])
     budget, said = Budget(EngineSettings(micro_tokens=64), lambda error: False), list[str]()
     budget.say = said.append
-    ranks = SimpleNamespace(gather=lambda own: [own, [*next(found), "another's"]])
+    ranks = SimpleNamespace(gather=lambda own: [own, [next(found), "another's"]])
     engine: Any = SimpleNamespace(budget=budget, ranks=ranks, go_along=lambda: None)
     own, other = DataParallel.agreed(engine, lambda: (budget.tokens, budget.rows))
     assert (own, other) == ((16, 128), "another's")

@@ -2,16 +2,19 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 
+from ictcli.console.results import _declined
 from ictcli.errors import RunFailedError
 from ictcli.recipe import load_recipe
 from ictcli.rewards import Verdict
 from ictcli.runs import Run
 from ictcli.runs.checkpoints import State
-from ictcli.runs.records import StepMetrics
+from ictcli.runs.records import StepMetrics, Summary
 from ictcli.runs.rollouts import Batch
 from ictcli.tasks.prepare import task_of
 from ictcli.train.health import Health
@@ -105,8 +108,11 @@ def test_what_is_wrong_is_told_once_until_it_is_right_again(
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_decline_is_no_noise(seed: int, tmp_path: Path) -> None:
-    """Rising shares of a step's 64 rollouts are none; a fall by half is one, and is told once."""
+def test_a_decline_is_no_noise(
+    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rising shares of a step's 64 rollouts are none; a fall by half is one, and is told once, and
+    at the end, with checkpoints or without."""
     rng = np.random.default_rng(seed)
     shares = rng.binomial(64, [*np.linspace(0.4, 0.8, 40), *[0.4] * 12]) / 64
     told: list[int] = []
@@ -119,3 +125,5 @@ def test_a_decline_is_no_noise(seed: int, tmp_path: Path) -> None:
             state.step = step
             health.react(health.check(state, metrics), state, metrics)
     assert len(told) == 1 and 41 < told[0] <= 45
+    _declined(cast(Summary, SimpleNamespace(steps=state.step)), tmp_path / "run", recipe)
+    assert "at its best" in capsys.readouterr().err
