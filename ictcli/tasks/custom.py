@@ -88,6 +88,11 @@ def problems_of(
             unsolved.add(problem.id)
     rows = replace(rows, notes=(*rows.notes, *lost_notes(lost, total)))
     if len(unsolved) == len(problems):
+        if columns.gold_pattern:
+            raise UserError(
+                f"columns.gold_pattern finds an answer in no gold of {name}.",
+                "leave it out, or change it: its first group is the answer",
+            )
         raise UserError(
             f"No solution of {name} has an answer in a box.",
             "columns.gold=solution takes the whole text of that column as the answer",
@@ -170,7 +175,7 @@ def problem_of(
         its["prompt"] = as_messages(turns)
     asked = turns if len(turns) > 1 else ()
     problem = Problem(id_, prompt, gold, choices, solution, difficulty, asked, its)
-    return problem, bool(gold) or not solved_alone
+    return problem, bool(gold) or not (solved_alone or columns.gold_pattern)
 
 
 def filled(row: Row, names: Sequence[str]) -> str | None:

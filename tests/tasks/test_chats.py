@@ -234,7 +234,11 @@ def test_data_in_place_of_a_tasks_takes_columns_and_any_kind(tmp_path: Path) -> 
 
 
 def test_a_pattern_of_the_golds_holds_for_the_file_to_evaluate_on(tmp_path: Path) -> None:
-    row = FORMS["an answer in a sentence"][0]
+    """What it does not find counts as no answer, and says nothing of the others' kind."""
+    rows = [FORMS["an answer in a sentence"][0], {"messages": say(user="3+3?", assistant="Six.")}]
     usual = ColumnSettings(gold_pattern=r"answer is (\d+)")
-    (problem,) = read_custom(write(tmp_path, [row]), ColumnSettings(), usual=usual).problems
-    assert problem.gold == "4"
+    data = read_custom(write(tmp_path, rows), ColumnSettings(), usual=usual)
+    assert [problem.gold for problem in data.problems] == ["4", ""]
+    assert data.verifier == "integer" and data.unsolved == {data.problems[1].id}
+    with pytest.raises(UserError, match="finds an answer in no gold"):
+        read_custom(write(tmp_path, rows[1:]), usual)
