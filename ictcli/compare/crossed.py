@@ -103,8 +103,9 @@ def infer(values: FloatArray, extra: float = 0.0) -> Inference:
     mean = float(values.mean())
     if values.size == 1 or np.ptp(values) == 0:
         error = float(np.sqrt(extra))
-        known = values.size > 1 and extra > 0
-        return Inference(mean, (lambda d: _normal(d, error)) if known else None, error)
+        if values.size == 1 or not extra:
+            return Inference(mean, None, error)
+        return Inference(mean, lambda d: float(2 * _stats.norm.sf(d / error)), error)
     if min(S, N) == 1:
         own = float(_stats.sem(values.ravel())) ** 2
         error, df = float(np.sqrt(own + extra)), (values.size - 1) * (1 + extra / own) ** 2
@@ -130,10 +131,6 @@ def infer(values: FloatArray, extra: float = 0.0) -> Inference:
         float(np.sqrt(over_e[0] / N)),
         float(np.sqrt(over_e[1] / S)),
     )
-
-
-def _normal(distance: float, sd: float) -> float:
-    return float(2 * _stats.norm.sf(abs(distance) / sd))
 
 
 def near_bound(values: FloatArray, least: float, level: float = LEVEL) -> Ends | None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,14 @@ class VariantRuns:
     @property
     def is_dense(self) -> bool:
         return self.runs[0].is_dense
+
+
+def name_of(model: str) -> str:
+    """A base model as reports name it: a folder below the working directory by its path from there,
+    which says nothing of the machine."""
+    path, here = Path(model), Path.cwd()
+    inside = path.is_absolute() and path.is_relative_to(here)
+    return path.relative_to(here).as_posix() if inside else model
 
 
 def by_variant(variants: Sequence[Variant], done: Sequence[FinishedRun]) -> list[VariantRuns]:

@@ -5,19 +5,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ictcli.compare import notes, run_means, shared_rollouts
-from ictcli.compare.by_model import by_model, name_of
 from ictcli.compare.claims import accuracy_tests, fork_tests
 from ictcli.compare.comparison import CURVES, Claim, Comparison, Setting, VariantRecord
-from ictcli.compare.correction import differences
 from ictcli.compare.design import RunSpec
 from ictcli.compare.efficiency import efficiency
 from ictcli.compare.entropy_claims import entropy_claims, entropy_tests, prediction_claims
-from ictcli.compare.finished import FinishedRun, VariantRuns, by_variant
+from ictcli.compare.finished import FinishedRun, VariantRuns, by_variant, name_of
 from ictcli.compare.gradients import attribution
-from ictcli.compare.judging import ClaimTest, judged
+from ictcli.compare.judging import ClaimTest, by_model, differences, judged
 from ictcli.compare.paper import paper_table
 from ictcli.compare.plan import ComparisonPlan
-from ictcli.compare.sharpening import greedy_estimates, readable_accuracies, sharpenings
 from ictcli.compare.statistics import BEFORE, Extra, estimate, scores_of, variance
 from ictcli.compare.tuning import Tries, Tuned, curve_of, extra_of
 from ictcli.compare.variants import SIGNAL, STOPPED, SUBJECT
@@ -81,10 +78,10 @@ def gather(
             }
             for metric, by_variant in scores.items()
         }
-        | ({"greedy": greedy} if (greedy := greedy_estimates(variants)) else {}),
+        | ({"greedy": greedy} if (greedy := run_means.greedy_estimates(variants)) else {}),
         by_model=by_model(variants, seeds, scores, base, extra, level),
-        sharpening=sharpenings(variants),
-        readable=readable_accuracies(variants),
+        sharpening=run_means.sharpenings(variants),
+        readable=run_means.readable_accuracies(variants),
         differences=differences(scores, base, extra, level),
         crashed={label: [seeds[place] for place in at] for label, at in crashed.items()},
         differences_without_crashed=(
@@ -123,7 +120,7 @@ def gather(
             *notes.of_crashes(crashed, seeds),
             *shared.failed,
             *missing,
-            *notes.of_seeds(seeds),
+            *[notes.TWO_SEEDS] * (len(seeds) == 2),
             *notes.of_controls(controls, alike),
             *notes.notes_of(plan, variants, scores, base, tuned),
         ],
@@ -132,7 +129,6 @@ def gather(
 
 
 def _extra(variants: Sequence[VariantRuns], tuned: Tuned) -> dict[str, dict[str, float]]:
-    """By metric and label the variance that the choice of a setting adds."""
     extra: dict[str, dict[str, float]] = {}
     for each in variants:
         for metric, value in extra_of(tuned.get(each.label, {}), each.runs[0].spec.chosen).items():
@@ -141,7 +137,6 @@ def _extra(variants: Sequence[VariantRuns], tuned: Tuned) -> dict[str, dict[str,
 
 
 def _first(done: Sequence[FinishedRun]) -> Recipe:
-    """The recipe of the first run that does not end with the warm-up."""
     return next((run for run in done if not run.spec.variant.stops), done[0]).spec.recipe
 
 
@@ -255,13 +250,11 @@ def _other_claims(
 
 
 def _pass_curve(counts: IntArray, n: int) -> dict[int, float]:
-    """pass@k for k = 1..n, the mean over problems and the runs that are there."""
     flat = counts[(counts >= 0).all(axis=1)].ravel()
     return {k: float(pass_at_k(n, flat, k).mean()) for k in range(1, n + 1)}
 
 
 def _means(tries: Tries, override: str) -> dict[str, float]:
-    """By metric, of the finished runs of a value."""
     runs = [run for run in tries[override] if run is not None]
     return {metric: float(np.mean([run[metric] for run in runs])) for metric in (runs or [{}])[0]}
 

@@ -178,7 +178,6 @@ def of_runs(runs: Sequence[Sequence[RecordedStep]], *, knows_forks: bool) -> Att
 
 
 def _when_lost(u: FloatArray) -> LostUniqueness | None:
-    """From uniqueness before and after, (runs, 2)."""
     u = u[~np.isnan(u).any(axis=1)]
     if not len(u):
         return None

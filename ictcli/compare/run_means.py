@@ -1,5 +1,5 @@
-"""Over the runs of a variant: curves of their metrics, the probes of dH2, what they trained, and
-what they took."""
+"""Over the runs of a variant: curves of their metrics, the probes of dH2, what they trained, what
+they took, and how much of the gain is sharpening."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from ictcli.compare.finished import FinishedRun, VariantRuns
+from ictcli.compare.statistics import BEFORE, Estimate, estimate
 from ictcli.compare.variants import Variant
 from ictcli.evaluation.record import Record
+from ictcli.evaluation.sharpening import Sharpening, Solved, sharpening
 from ictcli.types import FloatArray
 
 Spent = Mapping[Path, FloatArray]
@@ -205,3 +207,44 @@ def courses(variants: Sequence[VariantRuns]) -> dict[Variant, dict[int, FloatArr
         }
         for each in variants
     }
+
+
+def greedy_estimates(variants: Sequence[VariantRuns]) -> dict[str, Estimate]:
+    """By label, first of the models before training, each once; without those whose runs were not
+    asked greedily."""
+    runs = {each.label: [run.after.solved(each.recipe) for run in each.runs] for each in variants}
+    every = [run for each in variants for run in each.runs]
+    before = {run.spec.recipe.model: run.before.solved(run.spec.recipe) for run in every}
+    rows = {
+        label: [solved[0.0] for solved in its if 0.0 in solved]
+        for label, its in {BEFORE: list(before.values()), **runs}.items()
+    }
+    return {label: estimate(np.array(values)) for label, values in rows.items() if values}
+
+
+def readable_accuracies(variants: Sequence[VariantRuns]) -> dict[str, float]:
+    """By label, the mean over the runs with a readable answer after training."""
+    shares = {
+        each.label: [
+            share for run in each.runs if (share := run.after.accuracy_readable) is not None
+        ]
+        for each in variants
+    }
+    return {label: float(np.mean(of)) for label, of in shares.items() if of}
+
+
+def sharpenings(variants: Sequence[VariantRuns]) -> dict[str, Sharpening]:
+    """By label, of the means over the runs of a variant; without variants whose runs were evaluated
+    at one temperature alone."""
+    found: dict[str, Sharpening] = {}
+    for each in variants:
+        before = _mean([run.before.solved(each.recipe) for run in each.runs])
+        after = _mean([run.after.solved(each.recipe) for run in each.runs])
+        if parts := sharpening(before, after):
+            found[each.label] = parts
+    return found
+
+
+def _mean(runs: Sequence[Solved]) -> Solved:
+    shared = [each for each in runs[0] if all(each in run for run in runs)]
+    return {each: np.mean([run[each] for run in runs], axis=0) for each in shared}

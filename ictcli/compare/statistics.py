@@ -214,6 +214,15 @@ def evidence(values: FloatArray, baseline: FloatArray, extra: float = 0.0) -> Ev
     return Evidence(_runs(np.round(values - baseline, 12)), -1.0, extra)  # equal values are equal
 
 
+def minus(
+    scores: Scores, metric: str, variant: str, rival: str, extra: Mapping[str, Any] = {}
+) -> Evidence | None:
+    """`evidence` of a metric of two variants; None where no seed has both."""
+    own, other = scores[metric][variant], scores[metric][rival]
+    shown = variance(extra, metric, variant, rival)
+    return evidence(own, other, shown) if paired(own, other) else None
+
+
 def over_seeds(values: FloatArray, least: float = -np.inf, most: float = np.inf) -> Span:
     """The mean of (S,) figures in [`least`, `most`], one of each run, with its 95 % interval over
     seeds (Student's t); without one where one value, or equal ones, show no variation."""

@@ -97,10 +97,13 @@ def estimate_comparison(
     threads = max((spec.recipe.engine.threads or have for spec in runs), default=1)
     at_once = max(1, min(jobs, have // threads))
     estimates = [_estimate(spec, measured.get(kind(spec.recipe)), load) for spec in runs]
-    seconds = sum(
-        _makespan([run.seconds for run in estimates if bool(run.trying) is trying], at_once)
-        for trying in (True, False)
-    )
+    seconds = 0.0
+    for trying in (True, False):  # in order, each in the lane that is free first
+        ends = [0.0] * at_once
+        for run in estimates:
+            if bool(run.trying) is trying:
+                heapq.heapreplace(ends, ends[0] + run.seconds)
+        seconds += max(ends)
     return ComparisonEstimate(
         runs=estimates,
         left=sum(not run.finished for run in estimates),
@@ -116,7 +119,6 @@ def _is_finished(spec: RunSpec) -> bool:
 
 
 def _estimate(spec: RunSpec, costs: RunCosts | None, load: float) -> RunEstimate:
-    """What a run will still take; `costs` may be None if it is finished."""
     recipe, finished = spec.recipe, _is_finished(spec)
     if finished:
         costs = None
@@ -137,11 +139,3 @@ def _estimate(spec: RunSpec, costs: RunCosts | None, load: float) -> RunEstimate
         seconds=load + costs.time(recipe, done).seconds if costs else 0.0,
         bytes=costs.bytes(recipe) if costs and is_new else 0,
     )
-
-
-def _makespan(times: Sequence[float], lanes: int) -> float:
-    """When the last run ends: they start in order, each in the lane that is free first."""
-    ends = [0.0] * lanes
-    for seconds in times:
-        heapq.heapreplace(ends, ends[0] + seconds)
-    return max(ends)

@@ -152,7 +152,6 @@ def remark(session: Session, reply: Reply) -> None:
 def _record(
     session: Session, reply: Reply, gold: str | None, explanations: Sequence[Explanation]
 ) -> dict[str, Any]:
-    """All of it, as JSON."""
     model, settings = session.model, session.settings
     verdicts = [as_columns(each.verdict, each) for each in explanations]
     answers = [

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ictcli.console.plain import narrate, narrate_paragraph
+from ictcli.console.runs import narrate_unpaired
 from ictcli.console.table import print_json, print_table
 from ictcli.evaluation.passk import Difference, Interval
 from ictcli.runs.diff import Paired, difference
@@ -34,9 +35,7 @@ def print_beside(
     for method, summary in zip(methods, summaries, strict=True):
         if summary.unlearned:
             narrate(f"{method}: {summary.unlearned.sentence}")
-    for method, pair in paired.items():
-        if pair.why_not:
-            narrate(f"{method} and {first}: {pair.why_not}.")
+    narrate_unpaired(paired, first)
     narrate("")
     for method, folder in zip(methods, folders, strict=True):
         narrate(f"{method}: {folder}")
@@ -54,7 +53,6 @@ def narrate_unfinished(methods: Sequence[str], trained: Sequence[Path]) -> None:
 
 
 def _columns(runs: Mapping[str, Summary], paired: Mapping[str, Paired]) -> list[Column[str]]:
-    """Of a table with a row for the model before training and for each method."""
     first = next(iter(runs))
     least, *_ = metrics = list(runs[first].before)
     has_forks = any("fork_recall" in run.kept_tokens for run in runs.values())

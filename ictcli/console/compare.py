@@ -65,7 +65,6 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool, details: bool
 
 
 def _details(result: Comparison, looks: Looks) -> list[Table]:
-    """What was kept, the differences and the verdicts."""
     answer: list[Table] = []
     if result.forks:
         answer.append(token_tables.forks(result, looks))

@@ -136,14 +136,12 @@ class App:
         self._move(0)
 
     def _to_kept(self, by: int) -> None:
-        """To the next or the previous kept token of the rollout."""
         marks = self.rollout.kept[self.cursor.method]
         kept = [t for t, keep in enumerate(marks) if keep and (t - self.cursor.position) * by > 0]
         if kept:
             self.cursor.position = min(kept) if by > 0 else max(kept)
 
     def _to_deepest(self) -> None:
-        """To the group's token of the highest value."""
         deepest = self.group.deepest(self.cursor.by, self.cursor.method)
         rollout, self.cursor.position = deepest[0] if deepest else (self.group.rollouts[0], 0)
         self.cursor.row = rollout.row - 1

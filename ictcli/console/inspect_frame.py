@@ -191,7 +191,6 @@ class Frame:
         return f"rollout {rollout.row}: {rollout.verdict}  {summary}{answer}"
 
     def _flow(self, count: int) -> list[Text]:
-        """The current rollout as running text: the lines around the cursor."""
         lines, current = [Text()], 0
         for t, text in enumerate(self.rollout.pieces):
             shown = sign(text) if text.strip() else visible(text) or sign(text)
@@ -206,7 +205,6 @@ class Frame:
         return lines[start : start + count]
 
     def _token(self) -> list[Text]:
-        """The token at the cursor: its statistics, and which methods keep it."""
         t, rollout = self.cursor.position, self.rollout
         pieces, method = rollout.pieces, self.cursor.method
         shown = cell(pieces[t], min(WIDEST, cell_len(sign(pieces[t]))))

@@ -104,7 +104,6 @@ class LiveObserver(PlainObserver):
         self._draw()
 
     def _newest(self, step: Step) -> RenderableType:
-        """A rollout of the step that was trained, where there is one."""
         batch, kept = step.batch, step.kept
         trained = (kept.sum(axis=1) > 0) & (batch.advantage != 0)
         row = int(trained.argmax()) if trained.any() else 0

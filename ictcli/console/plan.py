@@ -68,7 +68,6 @@ TIMED = (
 
 
 def _print_time(recipe: Recipe, costs: RunCosts | None) -> None:
-    """How long the run takes, and what that rests on."""
     if costs is None:
         narrate_paragraph(
             "time: not known without a timed step; --dry-run --time loads the model and times two."
@@ -92,7 +91,6 @@ def _eight_bits(recipe: Recipe) -> str:
 
 
 def _print_estimate(estimate: MemoryEstimate) -> None:
-    """A row a part, a column a phase, in GiB."""
     kind = estimate.shape.kind
     guess = "" if kind == "qwen2" else f" (an estimate: {kind})"
     narrate_paragraph(

@@ -118,7 +118,12 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
     if summary.unlearned and summary.steps < TRIAL:
         narrate_paragraph(f"{summary.unlearned.sentence} Next: {summary.unlearned.hint}")
     elif not summary.unlearned:
-        _trained(summary, recipe)
+        if verdict := verdict_line(summary.change):
+            narrate_paragraph(verdict)
+        if summary.sharpening:
+            narrate_paragraph(summary.sharpening.sentence)
+        if summary.kept_tokens:
+            narrate_paragraph(kept_line(summary.kept_tokens, recipe.dense_steps, summary.steps))
     _declined(summary, folder, recipe)
     narrate("")
     model = Path(summary.model)
@@ -148,19 +153,7 @@ def _declined(summary: Summary, folder: Path, recipe: Recipe) -> None:
         )
 
 
-def _trained(summary: Summary, recipe: Recipe) -> None:
-    """Print whether the model changed, why, and which tokens were trained."""
-    if verdict := verdict_line(summary.change):
-        narrate_paragraph(verdict)
-    if summary.sharpening:
-        narrate_paragraph(summary.sharpening.sentence)
-    if summary.kept_tokens:
-        narrate_paragraph(kept_line(summary.kept_tokens, recipe.dense_steps, summary.steps))
-
-
 def _reached(summary: Summary) -> list[Column[str]]:
-    """Figures before and after training by metric, and the change."""
-
     def change(metric: str) -> Interval | Span:
         gain = summary.after[metric].value - summary.before[metric].value
         known = summary.change.get(metric)

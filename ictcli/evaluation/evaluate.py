@@ -4,25 +4,20 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ictcli.engine import Engine
-from ictcli.evaluation import samples as files
 from ictcli.evaluation.majority import majority
 from ictcli.evaluation.passk import Interval, mean_interval, pass_at_k
 from ictcli.evaluation.record import AtTemperature, Evaluation, SampleSettings
-from ictcli.evaluation.samples import Sample, Timings
+from ictcli.evaluation.samples import Sample, SampleFile, make_samples
 from ictcli.recipe.data import PromptSettings
 from ictcli.rewards import Verdict
 from ictcli.seeds import seed_of
 from ictcli.tasks import Domain, prompts
 from ictcli.types import Problem, Sampling
 
-CHUNK = 64
-"""Problems a call of the engine in training. Fixed: each chunk's seed comes from its place."""
 ROWS = 256
 """Samples a call of the engine in `ictcli eval`: what a killed evaluation loses at most."""
 
@@ -69,42 +64,6 @@ class Examination:
     @property
     def private(self) -> bool:
         return self.domain.private and not self.shown
-
-
-@dataclass(frozen=True)
-class SampleFile:
-    """Where samples are written after every `chunk` problems, and the seconds they took."""
-
-    path: Path
-    chunk: int = CHUNK
-    resume: bool = False
-    """Whether the samples that the file holds are kept."""
-    timings: Timings | None = None
-
-    def at(self, temperature: float) -> "SampleFile":
-        """That of another temperature: `before@0.3.jsonl` beside `before.jsonl`."""
-        mark = f"@{temperature!r}".removesuffix(".0")
-        path, timings = self.path.with_stem(f"{self.path.stem}{mark}"), self.timings
-        if timings:
-            timings = replace(timings, benchmark=f"{timings.benchmark}{mark}")
-        return replace(self, path=path, timings=timings)
-
-    def recover(self, asked: Examination) -> tuple[list[Sample], float]:
-        """The samples that are kept, in whole chunks, and their seconds. UserError where the file
-        was changed."""
-        if not self.resume:
-            self.path.unlink(missing_ok=True)
-        problems, private = asked.problems, asked.private
-        taken = files.recover(self.path, problems, asked.n, self.chunk, private=private)
-        seconds = self.timings.read() if self.timings else {}
-        done = range(0, len(taken) // asked.n, self.chunk)
-        return taken, sum(seconds.get(first, 0.0) for first in done)
-
-    def append(self, first: int, seconds: float, lines: Sequence[dict[str, Any]]) -> None:
-        """Add the chunk whose first problem is `first`."""
-        if self.timings:  # before the samples: a chunk that is kept has its seconds
-            self.timings.add(first, seconds)
-        files.append(self.path, lines)
 
 
 def evaluate(
@@ -159,7 +118,7 @@ def _evaluate(
     started = time.perf_counter()
     problems, domain, n = asked.problems, asked.domain, asked.n
     ids = prompts.encode(engine, problems, domain, asked.prompt, asked.sampling.max_tokens)
-    taken, before = file.recover(asked)
+    taken, before = file.recover(problems, n, private=asked.private)
     done = len(taken) // n
     progress(done * n)
     for first in range(done, len(problems), file.chunk):
@@ -174,9 +133,7 @@ def _evaluate(
         if not asked.private:
             for reason in sorted({verdict.reason for verdict in verdicts if verdict.failed}):
                 fails(reason)
-        lines = files.make_samples(
-            asked.name, part, n, rollouts, texts, verdicts, private=asked.private
-        )
+        lines = make_samples(asked.name, part, n, rollouts, texts, verdicts, private=asked.private)
         taken.extend(map(Sample.model_validate, lines))
         file.append(first, time.perf_counter() - at, lines)
         progress(min(first + file.chunk, len(problems)) * n)

@@ -66,7 +66,6 @@ def check(out: Path) -> None:
 
 @contextlib.contextmanager
 def _writing(folder: Path) -> Generator[None]:
-    """Turns a failure to make or write the folder into an error with a hint."""
     try:
         yield
     except UnreadableError:
@@ -126,7 +125,6 @@ def _saved_settings(folder: Path) -> Fingerprint | None:
 
 
 def _read(path: Path) -> Fingerprint | None:
-    """The content of a settings.json; None where it is not one."""
     try:
         settings: JsonValue = parse_json(read_text(path))
     except (ValueError, OSError):

@@ -220,7 +220,6 @@ def _stem(name: str, taken: Sequence[str]) -> str:
 def _files(
     names: Sequence[str], data: str | dict[str, str] | None, of_examples: Sequence[str]
 ) -> dict[str, str]:
-    """The data file of each benchmark, and source of worked examples, that has one."""
     if data is None:
         return {}
     if isinstance(data, dict):

@@ -13,10 +13,10 @@ from ictcli.engine.checks import check_lengths
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError, is_disk_full
 from ictcli.evaluation import folder as folders
 from ictcli.evaluation import provenance
-from ictcli.evaluation.evaluate import Examination, SampleFile, chunk_of, evaluate
+from ictcli.evaluation.evaluate import Examination, chunk_of, evaluate
 from ictcli.evaluation.report import results_page
 from ictcli.evaluation.results import Result, result_of, with_differences
-from ictcli.evaluation.samples import Timings
+from ictcli.evaluation.samples import SampleFile
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec, unlike
 from ictcli.files import write_json, write_text
@@ -88,8 +88,8 @@ def evaluate_suite(
     with opened as (folder, resumed), _kept(folder):
         for model, spec in product(models, benchmarks):
             path = (folder if alone else folder / model.name) / f"{spec.stem}.jsonl"
-            timings = Timings(folder / "timings.jsonl", model.name, spec.name)
-            file = SampleFile(path, chunk_of(settings.n), resume=True, timings=timings)
+            timed = folder / "timings.jsonl", model.name, spec.name
+            file = SampleFile(path, chunk_of(settings.n), True, *timed)
             engine = engines.of(model)
             label = spec.name if alone else f"{model.name}, {spec.name}"
             asked = _examination(engine, model, spec, settings)

@@ -134,7 +134,6 @@ def export_adapters(
 
 
 def _blocks(adapter: Path) -> int:
-    """Number of blocks of the base model, from its config.json."""
     source = locate(str(adapter)).path
     folder = snapshot(source)
     config: dict[str, Any] = {}

@@ -113,7 +113,7 @@ class CandidateModel:
                 fault = fault or error
                 continue
             self._engine, self.state = engine, state
-            self._decode = self._decode or _decoder_of(engine)
+            self._decode = self._decode or engine.tokenizer.decode
             return state
         if isinstance(fault, UserError):
             raise fault
@@ -141,18 +141,15 @@ class CandidateModel:
         row_bytes = 8 * len(group) * int(self._engine.describe().get("vocabulary", 1 << 17))
         size = max(1, CHUNK_BYTES // row_bytes)
         for first in range(0, len(unknown), size):
-            self._ask(group, prompt, sorted(unknown[first : first + size]))
+            part = sorted(unknown[first : first + size])
+            where = np.zeros(group.tokens.shape, dtype=bool)
+            where[:, part] = group.valid[:, part]
+            logits = self._engine.logits(group, where)
+            rows, columns = np.nonzero(where)
+            for t in part:
+                here = columns == t
+                self._known[prompt, t] = self._position(group, t, rows[here], softmax(logits[here]))
         return [self._known[prompt, t] for t in positions]
-
-    def _ask(self, group: Rollouts, prompt: int, positions: list[int]) -> None:
-        assert self._engine is not None
-        where = np.zeros(group.tokens.shape, dtype=bool)
-        where[:, positions] = group.valid[:, positions]
-        logits = self._engine.logits(group, where)
-        rows, columns = np.nonzero(where)
-        for t in positions:
-            here = columns == t
-            self._known[prompt, t] = self._position(group, t, rows[here], softmax(logits[here]))
 
     def _position(self, group: Rollouts, t: int, rows: Any, probs: Any) -> dict[str, Any]:
         """The candidates at one position; `probs` (rows, V) of the rows that reach it.
@@ -189,7 +186,3 @@ class CandidateModel:
                 for row, p in zip(rows, probs, strict=True)
             },
         }
-
-
-def _decoder_of(engine: Engine) -> Decode:
-    return lambda ids: str(engine.tokenizer.decode(list(ids)))

@@ -205,7 +205,7 @@ class StepView:
             kept=int(selection.kept[rows.start : rows.stop].sum()),
             share=float(selection.kept[self.recorded.batch.rollouts.valid].mean()),
             overlap_with_trained=overlap(selection.kept, self.selections[0].kept),
-            gradient=self._gradients[selection.name],
+            gradient=self._gradients.get(selection.name),
             weight_top=self._top(np.abs(selection.weights)),
         )
 
@@ -236,36 +236,38 @@ class StepView:
 
     @cached_property
     def _tops(self) -> dict[str, float]:
-        """1 for probabilities, else the step's largest."""
         stats = self.recorded.batch.rollouts.stats
-        recorded = [name for name in self.shadings if name != "weight"]
-        sure = ("purity", "prob")
-        return {name: 1.0 if name in sure else self._top(stats[name]) for name in recorded}
+        return {
+            name: 1.0 if name in ("purity", "prob") else self._top(stats[name])
+            for name in self.shadings
+            if name != "weight"
+        }
 
     def _top(self, values: FloatArray) -> float:
         known = values[self.recorded.batch.rollouts.valid]
         return max(float(known[np.isfinite(known)].max(initial=0.0)), 1e-12)
 
     @cached_property
-    def _gradients(self) -> dict[str, Gradient | None]:
-        """By selection; None where statistics or a gradient are missing
+    def _gradients(self) -> dict[str, Gradient]:
+        """By selection; without those whose statistics or gradient are missing
         (`ictcli.algorithm.attribution`)."""
-        return {selection.name: self._gradient(selection) for selection in self.selections}
-
-    def _gradient(self, selection: Selection) -> Gradient | None:
+        found: dict[str, Gradient] = {}
         batch, known = self.recorded.batch, self.decided
-        advantage = batch.advantage
         if not {"prob", "purity"} <= set(batch.rollouts.stats):
-            return None
-        masks = known.masks if known else ()
-        if selection.name not in (TRAINED, self.recorded.run_method):
-            method, group = find_method(selection.name), batch.rollouts.group
-            advantage = method.advantage(batch.rewards, batch.correct, group)
-        shares = attribute(batch.rollouts, selection.weights, advantage, *masks).shares
-        if not shares.any():
-            return None
-        by_sign = zip(KINDS, shares.sum(axis=2).tolist(), strict=True)
-        return {kind: (up, down) for kind, (up, down) in by_sign if known or "fork" not in kind}
+            return found
+        for selection in self.selections:
+            advantage = batch.advantage
+            if selection.name not in (TRAINED, self.recorded.run_method):
+                method, group = find_method(selection.name), batch.rollouts.group
+                advantage = method.advantage(batch.rewards, batch.correct, group)
+            masks = known.masks if known else ()
+            shares = attribute(batch.rollouts, selection.weights, advantage, *masks).shares
+            kinds = zip(KINDS, shares.sum(axis=2).tolist(), strict=True)
+            if shares.any():
+                found[selection.name] = {
+                    kind: (up, down) for kind, (up, down) in kinds if known or "fork" not in kind
+                }
+        return found
 
 
 def _numbers(values: FloatArray) -> Numbers:

@@ -71,5 +71,4 @@ def _markup(form: Callable[..., str]) -> Callable[..., Markup]:
 
 
 def _line(text: str) -> str:
-    """A paragraph of a template on one line, as it is."""
     return type(text)(" ".join(text.split()))

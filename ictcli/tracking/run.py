@@ -102,14 +102,12 @@ class Worker:
         self._reader.join(1.0)
 
     def _read(self, process: subprocess.Popen[bytes]) -> None:
-        """Read the process's only line, why it failed, empty if it did not; runs in a thread."""
         assert process.stdout
         line = process.stdout.readline().decode() or "its process ended"
         if reason := line.rstrip("\n"):
             self._fail(reason)
 
     def _fail(self, reason: str) -> None:
-        """Report the first failure only; later ones follow from it."""
         if not self._failed:
             self._failed = True
             self._warn(

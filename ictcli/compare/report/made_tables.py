@@ -1,12 +1,11 @@
 """How a comparison was made, as tables: tuning, methods, versions, and the paper's numbers."""
 
 from collections.abc import Iterable, Mapping
-from typing import cast
 
 from ictcli.compare.comparison import Comparison, VariantRecord
 from ictcli.compare.report.drawing import Looks
 from ictcli.compare.report.tables import method_table
-from ictcli.recipe import toml_value
+from ictcli.compare.variants import numbers_of
 from ictcli.tables import Column, Table, text_table
 from ictcli.tables.numbers import percent, setting, whole
 from ictcli.tables.table import Span
@@ -31,10 +30,9 @@ def tuning(comparison: Comparison, looks: Looks) -> Table:
 
 def _ordered(overrides: Iterable[str]) -> list[str]:
     """Each once, by its value where all are numbers."""
-    values = {each: toml_value(each.partition("=")[2]) for each in overrides}
-    if not all(type(value) in (int, float) for value in values.values()):
-        return list(values)
-    return sorted(values, key=lambda each: cast(float, values[each]))
+    settings = list(dict.fromkeys(overrides))
+    numbers = numbers_of(settings) or {}
+    return sorted(settings, key=lambda each: numbers.get(each, 0))
 
 
 def tuning_curve(comparison: Comparison, looks: Looks) -> Table:
