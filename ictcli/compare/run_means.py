@@ -125,17 +125,12 @@ def probe_of(runs: Sequence[FinishedRun]) -> Probe:
     """The probes at each step that every run has probed."""
     values = np.array([probes(run) for run in runs])
     known = np.flatnonzero(~np.isnan(values).any(axis=(0, 1))).tolist()
-    pearson, error = values[:, 0, known], values[:, 1, known]
-    return Probe(
-        step=[runs[0].metrics[place].step for place in known],
-        runs=len(runs),
-        pearson=pearson.mean(axis=0).tolist(),
-        pearson_low=pearson.min(axis=0).tolist(),
-        pearson_high=pearson.max(axis=0).tolist(),
-        error=error.mean(axis=0).tolist(),
-        error_low=error.min(axis=0).tolist(),
-        error_high=error.max(axis=0).tolist(),
-    )
+    rows: dict[str, list[float]] = {}
+    for place, name in enumerate(("pearson", "error")):
+        of = values[:, place, known]
+        rows |= {name: of.mean(axis=0).tolist(), f"{name}_low": of.min(axis=0).tolist()}
+        rows[f"{name}_high"] = of.max(axis=0).tolist()
+    return Probe(step=[runs[0].metrics[place].step for place in known], runs=len(runs), **rows)
 
 
 def cost(runs: Sequence[FinishedRun]) -> Cost:
@@ -157,14 +152,11 @@ def trained_tokens(runs: Sequence[FinishedRun]) -> TrainedTokens:
         values = [table[name] for table in tables if name in table]
         return float(np.mean(values)) if values else None
 
+    names = ("kept_prob", "regime_high", "fork_recall", "fork_precision", "high_low_ratio")
     return TrainedTokens(
         tokens_kept_share=float(np.mean([run.summary.tokens_kept_share for run in runs])),
         share_kept=mean("share_kept", chosen),
-        kept_prob=mean("kept_prob"),
-        regime_high=mean("regime_high"),
-        fork_recall=mean("fork_recall"),
-        fork_precision=mean("fork_precision"),
-        high_low_ratio=mean("high_low_ratio"),
+        **{name: mean(name) for name in names},
         high_low_per_seed=[tokens.get("high_low_ratio") for tokens in kept],
         dense_steps=runs[0].spec.recipe.dense_steps,
     )

@@ -42,27 +42,15 @@ DEPTHS = (100, 62, 80, 45, 30)
 
 @dataclass(frozen=True)
 class Look:
-    """How a variant is drawn; `slot` stands for the CSS variable `--v<slot>`."""
-
-    label: str
-    slot: int
-    mark: str
-    dashes: tuple[float, ...]
-
-    @property
-    def colour(self) -> str:
-        return f"var(--v{self.slot})"
-
-
-@dataclass(frozen=True)
-class Key:
-    """An entry of a figure's legend that is a mark alone. A variant's, with its line, is its
-    `Look`."""
+    """How a variant is drawn, or what else has an entry in a figure's legend."""
 
     label: str
     colour: str
     mark: str
-    dashes: None = None
+    dashes: tuple[float, ...] | None = None
+    """Of its line; None: a mark alone."""
+    slot: int = 0
+    """The place among the variants."""
 
 
 Looks = Mapping[str, Look]
@@ -82,12 +70,14 @@ def looks_of(variants: Sequence[VariantRecord]) -> tuple[Looks, list[tuple[str, 
         place = hues[variant.method]
         rank = seen[place] = seen.get(place, -1) + 1
         mark = MARKS[(place + 3 * rank) % len(MARKS)]
-        looks[variant.label] = Look(variant.label, slot, mark, DASHES[rank % len(DASHES)])
+        dashes = DASHES[rank % len(DASHES)]
+        looks[variant.label] = Look(variant.label, f"var(--v{slot})", mark, dashes, slot)
         hue, depth = f"var(--m{place})", DEPTHS[rank % len(DEPTHS)]
         mixed = f"color-mix(in oklab, {hue} {depth}%, var(--ink))"
         css.append((f"--v{slot}", hue if depth == 100 else mixed))
-    looks[BEFORE] = Look("before training", len(variants), CIRCLE, (1.5, 1.5))
-    css.append((f"--v{len(variants)}", "var(--soft)"))
+    slot = len(variants)
+    looks[BEFORE] = Look("before training", f"var(--v{slot})", CIRCLE, (1.5, 1.5), slot)
+    css.append((f"--v{slot}", "var(--soft)"))
     return looks, css
 
 
@@ -218,7 +208,7 @@ class Chart:
     def line(self, points: Points, look: Look, marks: int = MARKED) -> None:
         """A variant's line, with `marks` marks that do not fall on those of the next variant."""
         self.lines.append(look)
-        dashes = " ".join(f"{1.7 * part:g}" for part in look.dashes)
+        dashes = " ".join(f"{1.7 * part:g}" for part in look.dashes or ())
         self.curve(points, look.colour, dashes)
         every = max(1, len(points) // marks)
         for x, y in points[look.slot * max(1, every // 5) % every :: every]:
