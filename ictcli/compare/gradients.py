@@ -116,13 +116,12 @@ def attribution(
     entropies: dict[str, dict[int, FloatArray]] = {}
     missing: list[str] = []
     for each in chosen:
-        steps = {
-            run.spec.seed: list(
-                recorded_steps(run.spec.folder, warmup, domain, tokenizer, missing.append)
-            )
-            for run in each.runs
-        }
-        if recorded := {seed: of_run for seed, of_run in steps.items() if of_run}:
+        recorded: dict[int, list[RecordedStep]] = {}
+        for run in each.runs:
+            steps = recorded_steps(run.spec.folder, warmup, domain, tokenizer, missing.append)
+            if of_run := list(steps):
+                recorded[run.spec.seed] = of_run
+        if recorded:
             by_label[each.label] = of_runs(list(recorded.values()), knows_forks=knows)
             entropies[each.label] = {
                 seed: np.array([step.entropies() for step in of_run]).T
@@ -158,7 +157,13 @@ def of_runs(runs: Sequence[Sequence[RecordedStep]], *, knows_forks: bool) -> Att
     attributed = [[step.attributed() for step in run] for run in runs]
     shares = np.stack([np.mean([step.shares for step in run], axis=0) for run in attributed])
     towards = np.array([np.mean([step.towards_right for step in run]) for run in attributed])
-    u = np.stack([np.sum([step.uniqueness() for step in run], axis=0) for run in runs])
+    sums = np.stack([np.sum([step.uniqueness() for step in run], axis=0) for run in runs])
+    u = sums[:, :2] / np.where(sums[:, 2:] > 0, sums[:, 2:], np.nan)
+    before, after = u[~np.isnan(u).any(axis=1)].T
+    lost = None
+    if before.size:
+        ends = over_seeds(before, 0.0, 1.0), over_seeds(after, 0.0, 1.0)
+        lost = LostUniqueness(*ends, over_seeds(after - before, -1.0, 1.0))
     kinds = range(len(KINDS)) if knows_forks else (KINDS.index("sure"), KINDS.index("rest"))
     return Attribution(
         len(runs),
@@ -173,17 +178,5 @@ def of_runs(runs: Sequence[Sequence[RecordedStep]], *, knows_forks: bool) -> Att
             )
         ],
         over_seeds(towards, -1.0, 1.0) if knows_forks else None,
-        _when_lost(u[:, :2] / np.where(u[:, 2:] > 0, u[:, 2:], np.nan)),
-    )
-
-
-def _when_lost(u: FloatArray) -> LostUniqueness | None:
-    u = u[~np.isnan(u).any(axis=1)]
-    if not len(u):
-        return None
-    before, after = u.T
-    return LostUniqueness(
-        over_seeds(before, 0.0, 1.0),
-        over_seeds(after, 0.0, 1.0),
-        over_seeds(after - before, -1.0, 1.0),
+        lost,
     )

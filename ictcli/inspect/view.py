@@ -18,7 +18,6 @@ from ictcli.inspect.group import (
     MissingStatistics,
     Numbers,
     RolloutView,
-    regimes,
 )
 from ictcli.inspect.recorded import RecordedStep
 from ictcli.tasks.detokenize import Decode, token_texts
@@ -216,6 +215,7 @@ class StepView:
         if row not in self._texts:
             self._texts[row] = token_texts(tokens, self.decode)
         stats = {name: _numbers(values[row, :n]) for name, values in rollouts.stats.items()}
+        pairs = zip(stats.get("prob", ()), stats.get("purity", ()), strict=False)
         return RolloutView(
             row=number,
             text=batch.texts[row],
@@ -229,7 +229,10 @@ class StepView:
             pieces=self._texts[row],
             logp=_numbers(rollouts.logp[row, :n]),
             stats=stats,
-            regime=regimes(stats),
+            regime=[
+                None if p is None or beta is None or p == beta else "R_H" if p > beta else "R_L"
+                for p, beta in pairs
+            ],
             kept={s.name: s.kept[row, :n].tolist() for s in self.selections},
             weights={s.name: _numbers(s.weights[row, :n]) for s in self.selections},
         )
