@@ -78,20 +78,15 @@ class ComparisonEstimate(Record):
     measured: list[RunCosts]
 
 
-def cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0)) or 1
-    return os.cpu_count() or 1
-
-
 def estimate_comparison(
     runs: Sequence[RunSpec], measured: Mapping[str, RunCosts], jobs: int, have: int | None = None
 ) -> ComparisonEstimate:
     """What the unfinished runs will take, `jobs` at a time. Runs were timed alone, so no more of
     them count as parallel than the machine has cores for (`have`). Tuning runs end before the
     others begin. With several jobs each run is a process that loads its libraries."""
-    have = cores() if have is None else have
+    if have is None:  # macOS knows no affinity
+        have = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    have = have or 1
     loads = [costs.load for costs in measured.values()] or [0.0]
     load = loads[0] if jobs > 1 else min(loads)  # the first brought in the libraries
     threads = max((spec.recipe.engine.threads or have for spec in runs), default=1)

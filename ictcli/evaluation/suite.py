@@ -34,17 +34,16 @@ class Engines:
     """The models' engines, one loaded at a time: two may not fit on the device."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
-        self._loaded: tuple[str, Engine] | None = None
+        self._loaded: dict[str, Engine] = {}
         self._say = say
 
     def of(self, model: ModelSpec) -> Engine:
-        if self._loaded is None or self._loaded[0] != model.name:
-            self._loaded = None
+        if model.name not in self._loaded:
+            self._loaded.clear()
             gc.collect()  # frees what the last engine held in cycles
-            engine = model.load()
+            self._loaded[model.name] = engine = model.load()
             engine.budget.say = self._say
-            self._loaded = model.name, engine
-        return self._loaded[1]
+        return self._loaded[model.name]
 
 
 def evaluate_suite(
