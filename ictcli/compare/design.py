@@ -29,7 +29,6 @@ class RunSpec:
     trying: str = ""
     """The override that a tuning run tries."""
     chosen: str = ""
-    """The override that tuning chose for a final run."""
     untuned: str = ""
     """The key of a final run that tuning is still to choose a value of."""
 

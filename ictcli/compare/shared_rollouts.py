@@ -102,7 +102,6 @@ class Places:
     """Where a variant's kept tokens lie, as shares of them."""
 
     tokens: int
-    """Kept."""
     position: list[float]
     """By BINS equal parts of the response."""
     entropy: list[float]
@@ -175,9 +174,7 @@ class ForkFigures:
     recall: float
     precision: float
     kept: int
-    """Tokens kept."""
     hits: int
-    """Forks among them."""
 
 
 @dataclass(frozen=True)

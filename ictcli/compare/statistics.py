@@ -228,9 +228,8 @@ def over_seeds(values: FloatArray, least: float = -np.inf, most: float = np.inf)
     seeds (Student's t); without one where one value, or equal ones, show no variation."""
     inference = infer(np.asarray(values, dtype=np.float64)[:, None])
     mean, half = inference.mean, inference.half()
-    if half is None:
-        return Span(mean, None, None)
-    return Span(mean, max(mean - half, least), min(mean + half, most))
+    ends = (None, None) if half is None else (max(mean - half, least), min(mean + half, most))
+    return Span(mean, *ends)
 
 
 def paired(values: FloatArray, baseline: FloatArray) -> bool:
@@ -258,12 +257,6 @@ def _swapped(units: FloatArray) -> float:
     def mean(values: FloatArray, axis: int) -> Any:
         return cast(Any, np.round(values.mean(axis=axis), 12))  # ties are ties
 
-    test = cast(Any, stats).permutation_test(
-        (units,),
-        mean,
-        permutation_type="samples",
-        vectorized=True,
-        n_resamples=RESAMPLES,
-        rng=np.random.default_rng(0),
-    )
-    return min(float(test.pvalue), 1.0)
+    rng = np.random.default_rng(0)
+    how = {"permutation_type": "samples", "vectorized": True, "n_resamples": RESAMPLES, "rng": rng}
+    return min(float(cast(Any, stats).permutation_test((units,), mean, **how).pvalue), 1.0)

@@ -70,7 +70,6 @@ class ComparisonEstimate(Record):
 
     runs: list[RunEstimate]
     left: int
-    """Runs that are not finished."""
     at_once: int
     """Runs that the machine can work on side by side, at most `jobs`."""
     seconds: float

@@ -22,7 +22,6 @@ ROWS = 256
 """Samples a call of the engine in `ictcli eval`: what a killed evaluation loses at most."""
 
 FAILURES = 10
-"""Maximum number of verifier failures to show."""
 
 
 def chunk_of(n: int) -> int:
@@ -42,7 +41,6 @@ class Examination:
     n: int
     """Samples of each problem."""
     ks: Sequence[int]
-    """Values of k for pass@k."""
     seed: int
     shown: bool = False
     """Whether private questions are written too."""
@@ -100,10 +98,8 @@ def evaluate(
         others += at.curve
     evaluation = evaluation.model_copy(update={"temperatures": tuple(others)})
     greedy = evaluation.solved.get(0.0)
-    if greedy is None:
-        return evaluation
-    scores = {**evaluation.scores, "greedy": mean_interval(greedy)}
-    return evaluation.model_copy(update={"scores": scores})
+    scores = {} if greedy is None else {"greedy": mean_interval(greedy)}
+    return evaluation.model_copy(update={"scores": evaluation.scores | scores})
 
 
 def _evaluate(

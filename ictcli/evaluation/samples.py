@@ -95,7 +95,6 @@ class Timing(Record):
     model: str
     benchmark: str
     first: int
-    """The chunk's first problem."""
     seconds: float
 
 

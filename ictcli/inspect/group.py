@@ -83,7 +83,6 @@ class MethodView:
     about: str
     trained: bool
     kept: int
-    """Tokens of the group."""
     share: float
     """Of the step's tokens."""
     overlap_with_trained: float | None

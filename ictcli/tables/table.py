@@ -74,7 +74,6 @@ class Column(Generic[Row]):
     name: str = ""
     """In the CSV file; without one, the head."""
     bounded: bool = False
-    """Whether its values are `Bounded`."""
 
     @property
     def is_text(self) -> bool:

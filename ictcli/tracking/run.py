@@ -18,7 +18,6 @@ from ictcli.runs.read import read_environment
 from ictcli.tracking import About
 
 CLOSE_TIMEOUT = 15.0
-"""Seconds that trackers have at the end of a run."""
 
 
 @contextlib.contextmanager

@@ -34,7 +34,6 @@ MARKS = (
     *(CIRCLE, SQUARE, "M0-4.2 4.3 3.8H-4.3z", "M0-4.6 4.6 0 0 5-4.4 0z", "M0 4.2 4.3-3.8H-4.3z"),
     *("M-1.5-4h3v2.5H4v3h-2.5V4h-3V1.5H-4v-3h2.5z", CROSS, "M0-4.4 4.3-1.2 2.6 4H-2.6L-4.3-1.2z"),
 )
-"""Shapes about 0, 0."""
 DASHES = ((), (5, 2), (1.5, 1.5), (7, 2, 1.5, 2), (3, 1.5))
 DEPTHS = (100, 62, 80, 45, 30)
 """Percent of the hue, the rest ink."""
@@ -84,13 +83,10 @@ def looks_of(variants: Sequence[VariantRecord]) -> tuple[Looks, list[tuple[str, 
 WIDTH, HEIGHT = 360, 232
 TOP, RIGHT, BOTTOM, GAP = 8, 14, 40, 6
 LETTER = 6.2
-"""Width of a character."""
 MOST = 6
-"""Ticks of an axis."""
 LONGEST = 24
 """Characters of a label in a drawing; tables and legends have it whole."""
 MARKED = 5
-"""Marks of a line."""
 Points = Sequence[tuple[float, float]]
 
 

@@ -203,7 +203,6 @@ FORK_KEYS = {
     "own": Look("the method at its own share", "currentColor", CIRCLE),
     "random_at_own": Look("as many random tokens", SOFT, CROSS),
 }
-"""By field of a ForkComparison."""
 
 
 def forks(
