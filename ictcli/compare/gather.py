@@ -48,7 +48,11 @@ def gather(
     correct = _counts(variants, seeds, setting.problems)
     scores = scores_of(correct, setting.n, setting.ks)
     level = plan.looks.level
-    extra = _extra(variants, tuned or {})
+    extra: dict[str, dict[str, float]] = {}
+    for each in variants:
+        tries = (tuned or {}).get(each.label, {})
+        for metric, value in extra_of(tries, each.runs[0].spec.chosen).items():
+            extra.setdefault(metric, {})[each.label] = value
     crashed = notes.crashed_runs(
         {each.label: {seeds.index(run.spec.seed): run for run in each.runs} for each in variants}
     )
@@ -128,14 +132,6 @@ def gather(
     return result, tests
 
 
-def _extra(variants: Sequence[VariantRuns], tuned: Tuned) -> dict[str, dict[str, float]]:
-    extra: dict[str, dict[str, float]] = {}
-    for each in variants:
-        for metric, value in extra_of(tuned.get(each.label, {}), each.runs[0].spec.chosen).items():
-            extra.setdefault(metric, {})[each.label] = value
-    return extra
-
-
 def _first(done: Sequence[FinishedRun]) -> Recipe:
     return next((run for run in done if not run.spec.variant.stops), done[0]).spec.recipe
 
@@ -185,23 +181,17 @@ def _controls(variants: Sequence[VariantRuns]) -> list[tuple[VariantRuns, Varian
 def _methods_of_controls(variants: Sequence[VariantRuns]) -> dict[str, str]:
     """By label of a control, the same method without, if that was trained too."""
     plain = [each.variant for each in variants if not each.variant.controls]
-    return {
-        each.label: own.label
-        for each in variants
-        if each.variant.controls
-        for own in plain
-        if own.uncontrolled == each.variant.uncontrolled
-    }
+    controls = [each.variant for each in variants if each.variant.controls]
+    pairs = ((each, own) for each in controls for own in plain)
+    return {each.label: own.label for each, own in pairs if own.uncontrolled == each.uncontrolled}
 
 
 def is_beginning(control: VariantRuns, variant: VariantRuns) -> bool:
     """Whether the control trained as the variant did while it warmed up: tuning may have given
     them different settings."""
-    free = {"method", "keep", "warmup", "seed", "steps", "control"}
-    first, other = (
-        each.recipe.model_dump(exclude={**dict.fromkeys(free, True), "optimizer": {"decay_steps"}})
-        for each in (control, variant)
-    )
+    free = ("method", "keep", "warmup", "seed", "steps", "control")
+    excluded = {**dict.fromkeys(free, True), "optimizer": {"decay_steps"}}
+    first, other = (each.recipe.model_dump(exclude=excluded) for each in (control, variant))
     return control.recipe.steps == variant.recipe.dense_steps and first == other
 
 
@@ -209,14 +199,13 @@ def _counts(
     variants: Sequence[VariantRuns], seeds: Sequence[int], problems: int
 ) -> dict[str, IntArray]:
     """Correct samples by label, (seeds, problems) each; -1 where a run is missing."""
-    missing = np.full((len(seeds), problems), -1)
-    counts = {label: missing.copy() for label in (BEFORE, *(each.label for each in variants))}
-    for each in variants:
-        for run in each.runs:
-            row = seeds.index(run.spec.seed)
-            counts[each.label][row] = run.after.correct
-            if counts[BEFORE][row][0] < 0:
-                counts[BEFORE][row] = run.before.correct
+    labels = (BEFORE, *(each.label for each in variants))
+    counts = {label: np.full((len(seeds), problems), -1) for label in labels}
+    for run in (run for each in variants for run in each.runs):
+        row = seeds.index(run.spec.seed)
+        counts[run.spec.variant.label][row] = run.after.correct
+        if counts[BEFORE][row][0] < 0:
+            counts[BEFORE][row] = run.before.correct
     return counts
 
 
@@ -234,19 +223,16 @@ def _other_claims(
     probed = [variant for variant, its in means.items() if its]
     predicted = [each for each in probed if each.method == SUBJECT] or probed[:1]
     courses = {"all tokens": run_means.courses(variants)}
-    if entropies is not None:
-        for row, kind in enumerate(("decisions", "free words"), 1):
+    for row, kind in enumerate(("decisions", "free words"), 1):
+        if entropies is not None:
             courses[kind] = {
                 each.variant: {s: rows[[0, row]] for s, rows in entropies[each.label].items()}
                 for each in variants
                 if each.label in entropies
             }
     tests = [*fork_tests(*run_means.fork_recalls(variants, seeds)), *entropy_tests(courses)]
-    return [
-        *judged(tests, level),
-        *entropy_claims(entropy),
-        *prediction_claims({variant: means[variant] for variant in predicted}),
-    ]
+    predictions = prediction_claims({variant: means[variant] for variant in predicted})
+    return [*judged(tests, level), *entropy_claims(entropy), *predictions]
 
 
 def _pass_curve(counts: IntArray, n: int) -> dict[int, float]:

@@ -99,10 +99,8 @@ def curve(
         low=np.nanmin(values, axis=0).tolist(),
         high=np.nanmax(values, axis=0).tolist(),
         spent={
-            unit: np.mean([by_run[run.spec.folder][:length] for run in runs], axis=0)[
-                known
-            ].tolist()
-            for unit, by_run in spent.items()
+            unit: np.mean([of[run.spec.folder][:length][known] for run in runs], axis=0).tolist()
+            for unit, of in spent.items()
         },
     )
 
@@ -123,7 +121,7 @@ def mean_probes(runs: Sequence[FinishedRun]) -> list[tuple[float, float]]:
 
 def probe_of(runs: Sequence[FinishedRun]) -> Probe:
     """The probes at each step that every run has probed."""
-    values = np.array([probes(run) for run in runs])
+    values = np.array([*map(probes, runs)])
     known = np.flatnonzero(~np.isnan(values).any(axis=(0, 1))).tolist()
     rows: dict[str, list[float]] = {}
     for place, name in enumerate(("pearson", "error")):
@@ -216,25 +214,22 @@ def greedy_estimates(variants: Sequence[VariantRuns]) -> dict[str, Estimate]:
 
 def readable_accuracies(variants: Sequence[VariantRuns]) -> dict[str, float]:
     """By label, the mean over the runs with a readable answer after training."""
-    shares = {
-        each.label: [
-            share for run in each.runs if (share := run.after.accuracy_readable) is not None
-        ]
-        for each in variants
-    }
-    return {label: float(np.mean(of)) for label, of in shares.items() if of}
+    shares = {each.label: [run.after.accuracy_readable for run in each.runs] for each in variants}
+    known = {label: [share for share in of if share is not None] for label, of in shares.items()}
+    return {label: float(np.mean(of)) for label, of in known.items() if of}
 
 
 def sharpenings(variants: Sequence[VariantRuns]) -> dict[str, Sharpening]:
     """By label, of the means over the runs of a variant; without variants whose runs were evaluated
     at one temperature alone."""
-    found: dict[str, Sharpening] = {}
-    for each in variants:
-        before = _mean([run.before.solved(each.recipe) for run in each.runs])
-        after = _mean([run.after.solved(each.recipe) for run in each.runs])
-        if parts := sharpening(before, after):
-            found[each.label] = parts
-    return found
+    parts = {
+        each.label: sharpening(
+            _mean([run.before.solved(each.recipe) for run in each.runs]),
+            _mean([run.after.solved(each.recipe) for run in each.runs]),
+        )
+        for each in variants
+    }
+    return {label: of for label, of in parts.items() if of}
 
 
 def _mean(runs: Sequence[Solved]) -> Solved:

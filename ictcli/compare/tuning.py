@@ -108,15 +108,11 @@ class Tuning:
                 reached = summary and {name: of.value for name, of in summary.after.items()}
                 tuned[spec.variant.label].setdefault(spec.trying, []).append(reached)
 
-    def best(self, tries: Tries) -> str | None:
-        """The override to train with; None where no run finished."""
-        return best_run(tries) if self.is_old else best_of(tries)
-
     def chosen(self, tuned: Tuned) -> dict[str, str]:
         """By variant; those without a finished run are left out. NothingFinishedError without
         any."""
-        best = {label: self.best(tries) for label, tries in tuned.items()}
-        if found := {label: override for label, override in best.items() if override}:
+        best = best_run if self.is_old else best_of
+        if found := {label: of for label, tries in tuned.items() if (of := best(tries))}:
             return found
         raise NothingFinishedError(
             "Every tuning run failed.", "mend what the lines above say, or leave --tune out"
@@ -166,17 +162,16 @@ def next_runs(tries: Tries, grid: Grid, runs: int) -> list[tuple[str, int]]:
 def best_of(tries: Tries) -> str | None:
     """The override that the mean of the curves is highest at, the first of equals."""
     means = _means(_finished(tries))
-    return max(means, key=lambda override: means[override]) if means else None
+    return max(means, key=lambda override: means[override], default=None)
 
 
 def best_run(tries: Tries) -> str | None:
     """The override of the best run, the first of equals."""
     finished = _finished(tries)
-    if not finished:
-        return None
-    metric = metric_of(finished)
-    best = {each: max(run[metric] for run in its if run) for each, its in finished.items()}
-    return max(best, key=lambda override: best[override])
+    best = {
+        each: max(run[metric_of(finished)] for run in its if run) for each, its in finished.items()
+    }
+    return max(best, key=lambda override: best[override], default=None)
 
 
 def extra_of(tries: Tries, chosen: str) -> dict[str, float]:

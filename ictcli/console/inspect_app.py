@@ -199,7 +199,7 @@ class App:
         try:
             with contextlib.redirect_stderr(hidden), contextlib.redirect_stdout(hidden):
                 model = self.session.model(self.view)
-                model.load()
+                _ = model.loaded
                 started = time.perf_counter()
                 position = model.at(self.group.prompt - 1, [self.cursor.position])[0]
         except UserError as error:
@@ -217,7 +217,7 @@ class App:
             return [] if self.status else [Text("c asks the model here", "dim")]
         token = self.rollout.tokens[self.cursor.position]
         position = self._answer[1]
-        weights = self.session.model(self.view).load().sentence
+        weights = self.session.model(self.view).loaded[1].sentence
         count = 3 if height < 30 else 8
         row = position["rows"][str(self.rollout.row)]["candidates"]
         left = _table("likeliest of p", row[:count], {"p": "p", "P_avg": "mean"}, token)

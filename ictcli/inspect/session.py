@@ -59,7 +59,7 @@ class Session:
             return group
         model = self.model(view)
         positions = model.at(group.prompt - 1, sorted({position - 1 for _, position in places}))
-        state = model.load()
+        _, state = model.loaded
         candidates = {
             "weights": state.sentence,
             "kind": state.kind,
