@@ -70,10 +70,8 @@ def evaluate_suite(
     loaded: list[Fingerprint] = []
     for model in reversed(models):  # the first stays loaded
         try:
-            engine = engines.of(model)
-            if settings.max_tokens is None:
-                benchmarks = [_within(engine, model, spec, say) for spec in benchmarks]
-            loaded.insert(0, _checked(engine, model, benchmarks, say))
+            benchmarks, checked = _checked(engines.of(model), model, benchmarks, settings, say)
+            loaded.insert(0, checked)
         except UserError as error:
             if not alone:
                 error.message = f"{model.name}: {error.message}"
@@ -143,11 +141,6 @@ def notes(
                 f"{model.name} was trained with the answer pattern {model.pattern!r}; "
                 "reward.pattern reads answers so here too."
             )
-    yield from trained_on(models, benchmarks)
-
-
-def trained_on(models: Sequence[ModelSpec], benchmarks: Sequence[BenchmarkSpec]) -> Iterator[str]:
-    """A sentence for each benchmark with problems that a model's run trains on."""
     for model in models:
         known = model.trained_on()
         for spec in benchmarks if known else ():
@@ -158,27 +151,17 @@ def trained_on(models: Sequence[ModelSpec], benchmarks: Sequence[BenchmarkSpec])
                 )
 
 
-def _within(
-    engine: Engine, model: ModelSpec, spec: BenchmarkSpec, say: Callable[[str], None]
-) -> BenchmarkSpec:
-    """The benchmark with no more tokens an answer than the model's context has room for."""
-    prompt = spec.asked(model.prompt)
-    ids = prompts.encode(engine, spec.problems, spec.benchmark.domain, prompt, 1)
-    room = engine.context - max(map(len, ids))
-    if spec.max_tokens <= room:
-        return spec
-    say(f"note: max_tokens={room} for {spec.name}, by the context of {model.name}.")
-    return replace(spec, max_tokens=room)
-
-
 def _checked(
     engine: Engine,
     model: ModelSpec,
     benchmarks: Sequence[BenchmarkSpec],
+    settings: EvaluationSettings,
     say: Callable[[str], None],
-) -> Fingerprint:
-    """The provenance of a loaded model. UserError where a prompt is too long, shows its own answer
-    or cannot be read."""
+) -> tuple[list[BenchmarkSpec], Fingerprint]:
+    """The benchmarks, with no more tokens an answer than a loaded model's context has room for
+    where the user does not say how many, and its provenance. UserError where a prompt is too long,
+    shows its own answer or cannot be read."""
+    checked: list[BenchmarkSpec] = []
     for spec in benchmarks:
         prompt = spec.asked(model.prompt)
         shown = {key_of(example.prompt) for example in prompt.examples}
@@ -188,12 +171,17 @@ def _checked(
                 f"as an example: {answered[0].id}.",
                 "prompt.examples=OTHER, or none",
             )
-        domain = spec.benchmark.domain
-        ids = prompts.encode(engine, spec.problems, domain, prompt, spec.max_tokens)
-        check_lengths(engine, model.model, max(map(len, ids)) + spec.max_tokens)
+        domain, most = spec.benchmark.domain, settings.max_tokens
+        ids = prompts.encode(engine, spec.problems, domain, prompt, most or 1)
+        longest = max(map(len, ids))
+        if most is None and (room := engine.context - longest) < spec.max_tokens:
+            say(f"note: max_tokens={room} for {spec.name}, by the context of {model.name}.")
+            spec = replace(spec, max_tokens=room)
+        check_lengths(engine, model.model, longest + spec.max_tokens)
         for note in unread_notes(engine, spec.problems, domain, prompt):
             say(f"note: {note}")
-    return provenance.of_model(model, engine, benchmarks)
+        checked.append(spec)
+    return checked, provenance.of_model(model, engine, checked)
 
 
 @contextlib.contextmanager
