@@ -143,20 +143,15 @@ class StepView:
 
     def shading(self, by: str | None) -> str:
         """`by`, or the first shading there is. UserError for one that was not recorded."""
-        if by is None:
-            return self.shadings[0]
+        if by is None or by in self.shadings:
+            return by or self.shadings[0]
         if by not in SHADINGS:
             raise UserError(
                 f"There is no shading {by!r}{nearest(by, list(SHADINGS))}.",
                 "one of " + ", ".join(SHADINGS),
             )
-        if by not in self.shadings:
-            setting = "record.uniqueness=true records it"
-            raise UserError(
-                f"The {by} of these tokens was not recorded.",
-                setting if by == "uniqueness" else "ictcli inspect --by",
-            )
-        return by
+        hint = "record.uniqueness=true records it" if by == "uniqueness" else "ictcli inspect --by"
+        raise UserError(f"The {by} of these tokens was not recorded.", hint)
 
     def choose_prompt(self, prompt: int | None) -> int:
         """A prompt; if None, the first whose rewards differ."""
