@@ -1,11 +1,11 @@
 """What commands print at their end, of a run, evaluations or judged answers; a bar before that."""
 
+import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Self
 
 from rich.progress import BarColumn, Progress, TextColumn
 
@@ -34,33 +34,23 @@ EVERY = 30.0
 """Seconds between lines of progress where stderr is no terminal."""
 
 
-class EvalProgress:
-    """A bar of samples taken, with the time left; where stderr is no terminal a line now and
-    then."""
+@contextlib.contextmanager
+def eval_progress() -> Generator[Callable[[str, int], Callable[[int, int], None]]]:
+    """A bar of samples taken, with the time left; where stderr is no terminal a line now and then.
+    Within, by a benchmark's name and samples, what is called with the samples taken and all, first
+    at the start."""
+    err = Screen(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total} samples, {task.fields[left]} left"),
+        console=err,
+        disable=not err.is_terminal,
+        transient=True,
+    )
 
-    def __init__(self) -> None:
-        err = Screen(stderr=True)
-        self._live = err.is_terminal
-        self._bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.completed}/{task.total} samples, {task.fields[left]} left"),
-            console=err,
-            disable=not self._live,
-            transient=True,
-        )
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._bar.stop()
-
-    def of(self, name: str, samples: int) -> Callable[[int, int], None]:
-        """A callback for one benchmark, called with the samples taken and all, first at the
-        start."""
-        task = self._bar.add_task(one_line(name), total=samples, left="-")
+    def of(name: str, samples: int) -> Callable[[int, int], None]:
+        task = bar.add_task(one_line(name), total=samples, left="-")
         start: tuple[int, float] | None = None
         last_line = time.perf_counter()
 
@@ -71,12 +61,15 @@ class EvalProgress:
             fresh, left = done - start[0], "-"
             if fresh:
                 left = duration((now - start[1]) / fresh * (total - done))
-            self._bar.update(task, completed=done, total=total, left=left)
-            if not self._live and now - last_line >= EVERY and done < total:
+            bar.update(task, completed=done, total=total, left=left)
+            if not err.is_terminal and now - last_line >= EVERY and done < total:
                 narrate(f"{name}: {done}/{total} samples, {left} left")
                 last_line = now
 
         return update
+
+    with bar:
+        yield of
 
 
 def evaluations(
