@@ -65,9 +65,6 @@ def glance(run: Entry) -> str:
     return f"{run.run}: {run.state}, step {run.step} of {steps}, {ago(run.when)}"
 
 
-# A list
-
-
 def print_list(runs: Sequence[Entry], folder: Path, *, as_json: bool) -> None:
     """A row a run, in as many columns as fit."""
     if as_json:
@@ -104,9 +101,6 @@ def _cells(run: Entry) -> dict[str, str]:
         "took": "-" if run.seconds is None else duration(run.seconds),
         "when": ago(run.when),
     }
-
-
-# One in full
 
 
 def print_run(run: Detail, *, as_json: bool) -> None:
@@ -216,9 +210,6 @@ def _evaluations(files: Sequence[EvaluationFile]) -> None:
     print_table(Table([label, Column("problems", problems, str), *map(score, names)], files))
 
 
-# Several side by side
-
-
 def print_diff(diff: RunDiff, *, as_json: bool) -> None:
     """Tables of what differs, a column a run, and of what was reached."""
     if as_json:
@@ -281,9 +272,6 @@ def print_check(check: RunCheck, *, as_json: bool) -> None:
     for name, why in check.faults.items():
         output(f"{name} {why}")
     narrate(f"{check.run}: {check.files} files with a checksum, {len(check.faults)} faults")
-
-
-# What goes
 
 
 def print_removal(runs: Sequence[Entry]) -> None:

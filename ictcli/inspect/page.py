@@ -117,9 +117,6 @@ def _tokens(group: GroupView, rollout: RolloutView, painted: bool) -> Markup:
     return Markup("".join(parts))
 
 
-# The groups it holds
-
-
 def page_data(session: Session, view: StepView, shown: GroupView, limit: int = PAGE_BYTES) -> Held:
     """The groups of a page that opens at `shown`. Steps that cannot be read are left out."""
     steps: dict[int, list[tuple[GroupView, Data]]] = {}

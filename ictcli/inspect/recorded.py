@@ -148,9 +148,6 @@ def _recipe(
     return recipe.model_copy(update=sizes), None, tuple(notes)
 
 
-# The tokenizer
-
-
 def decoder(
     recorded: RecordedStep, model: str | None = None, *, plain: bool = False
 ) -> Decode | None:
