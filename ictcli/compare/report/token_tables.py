@@ -1,6 +1,7 @@
 """Which tokens are chosen and where the gradient goes, as tables."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from statistics import fmean
 
 from ictcli.algorithm.attribution import KINDS
@@ -133,22 +134,13 @@ def gradient(found: Mapping[str, Attribution], looks: Looks) -> Table:
         *(share(kind, raised) for kind in kinds_of(found) for raised in (True, False)),
     ]
     if any(each.towards_right for each in found.values()):
+        when = "Before it is lost: on tokens while the right answer is within reach."
+        net = "Towards right: the net share that favours right choices."
+        right = Column[Attribution]("towards right", lambda row: row.towards_right, points, net)
+        right = replace(right, name="towards_right", bounded=True)
         columns += [
-            Column[Attribution](
-                "before it is lost, %",
-                within_reach,
-                percent,
-                "Before it is lost: on tokens while the right answer is within reach.",
-                "before lost",
-            ),
-            Column[Attribution](
-                "towards right",
-                lambda row: row.towards_right,
-                points,
-                "Towards right: the net share that favours right choices.",
-                "towards_right",
-                bounded=True,
-            ),
+            Column("before it is lost, %", within_reach, percent, when, "before lost"),
+            right,
         ]
     caption = f"Shares of the gradient, on tokens made likelier + and less likely {MINUS}."
     about = "95 % intervals are over seeds. Shares of a method add up to 100 %."

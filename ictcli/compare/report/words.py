@@ -88,15 +88,15 @@ def tally(claims: Sequence[Claim]) -> str:
     return listed([f"{found.count(each)} {each}" for each in JUDGED if each in found])
 
 
-def families(claims: Sequence[Claim], only: Sequence[str | None] = tuple(FAMILIES)) -> list[Table]:
+def families(claims: Sequence[Claim]) -> list[Table]:
     """The verdicts by family of tests, with how many tests each is corrected over."""
     shown: list[Table] = []
-    for family in only:
+    for family, about in FAMILIES.items():
         members = [each for each in claims if family == each.family]
         if members:
             tests = max(each.test.tests if each.test else 0 for each in members)
             corrected = f" ({counted(tests, 'test')}, corrected together)" if tests else ""
-            shown.append(verdicts(members, FAMILIES[family] + corrected))
+            shown.append(verdicts(members, about + corrected))
     return shown
 
 
