@@ -9,8 +9,8 @@ from ictcli.console.table import print_json, print_table
 from ictcli.evaluation.passk import Difference, Interval
 from ictcli.runs.diff import Paired, difference
 from ictcli.runs.records import Summary
-from ictcli.tables import Column, Table
-from ictcli.tables.numbers import Format, signed, thousandths
+from ictcli.tables import Column, Table, score_columns
+from ictcli.tables.numbers import Format, signed
 from ictcli.text import duration, shell_word
 
 
@@ -57,11 +57,8 @@ def _columns(runs: Mapping[str, Summary], paired: Mapping[str, Paired]) -> list[
     least, *_ = metrics = list(runs[first].before)
     has_forks = any("fork_recall" in run.kept_tokens for run in runs.values())
 
-    def reached(metric: str) -> Column[str]:
-        def value(method: str) -> Interval | None:
-            return (runs[method].after if method in runs else runs[first].before).get(metric)
-
-        return Column(metric, value, thousandths, bounded=True)
+    def reached(method: str) -> Mapping[str, Interval | None]:
+        return runs[method].after if method in runs else runs[first].before
 
     def gain(method: str) -> Difference | None:
         return paired[method].scores.get(least) if method in paired else None
@@ -76,7 +73,7 @@ def _columns(runs: Mapping[str, Summary], paired: Mapping[str, Paired]) -> list[
 
     return [
         Column("method", lambda method: method, str),
-        *map(reached, metrics),
+        *score_columns(metrics, reached),
         Column(f"change in {least}", change, signed, bounded=True),
         Column(f"{least} minus {first}", gain, signed, bounded=True),
         of_run("tokens kept", lambda run: run.tokens_kept_share),

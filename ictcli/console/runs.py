@@ -16,7 +16,7 @@ from ictcli.runs.list import Entry, shown
 from ictcli.runs.read import size
 from ictcli.runs.records import Environment
 from ictcli.runs.show import Curve, Detail, EvaluationFile, RunCheck
-from ictcli.tables import Cell, Column, Table, text_table
+from ictcli.tables import Cell, Column, Table, score_columns, text_table
 from ictcli.tables.numbers import counted, signed, size_text, thousandths
 from ictcli.text import duration, figure, visible
 
@@ -193,21 +193,15 @@ def _curves(metrics: Mapping[str, Curve]) -> None:
 
 
 def _evaluations(files: Sequence[EvaluationFile]) -> None:
-    known = [file.evaluation for file in files if file.evaluation]
-    names = dict.fromkeys(name for evaluation in known for name in evaluation.scores)
+    names = dict.fromkeys(name for file in files if (e := file.evaluation) for name in e.scores)
 
     def problems(file: EvaluationFile) -> str:
         return f"{e.problems} x {e.n}" if (e := file.evaluation) else "damaged"
 
-    def score(name: str) -> Column[EvaluationFile]:
-        def value(file: EvaluationFile) -> Interval | None:
-            return file.evaluation.scores.get(name) if file.evaluation else None
-
-        return Column(name, value, thousandths, bounded=True)
-
     label = Column[EvaluationFile]("evaluation", lambda file: file.label, str)
+    scores = score_columns(names, lambda file: file.evaluation.scores if file.evaluation else {})
     output("")
-    print_table(Table([label, Column("problems", problems, str), *map(score, names)], files))
+    print_table(Table([label, Column("problems", problems, str), *scores], files))
 
 
 def print_diff(diff: RunDiff, *, as_json: bool) -> None:

@@ -4,12 +4,12 @@ Markdown, HTML, CSV) takes the text and the unrounded values of its cells."""
 import csv
 import html
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from ictcli.tables.numbers import ABSENT, Format, interval, rounded
+from ictcli.tables.numbers import ABSENT, Format, interval, rounded, thousandths
 from ictcli.text import markdown_text, one_line
 
 Row = TypeVar("Row")
@@ -156,6 +156,15 @@ def text_table(rows: Sequence[dict[str, Any]], **about: str) -> Table:
         return Column(key, lambda row: row[key], str)
 
     return Table([column(key) for key in (rows[0] if rows else ())], rows, **about)
+
+
+def score_columns(
+    names: Iterable[str],
+    scores: Callable[[Row], Mapping[str, Bounded | None]],
+    form: Format = thousandths,
+) -> list[Column[Row]]:
+    """A column for each of these scores of a row, by its name."""
+    return [Column(n, lambda row, n=n: scores(row).get(n), form, bounded=True) for n in names]
 
 
 def markdown(table: Table) -> str:
