@@ -119,8 +119,6 @@ class App:
                 )
                 self.console.print(line, end="", no_wrap=True, overflow="ellipsis")
 
-    # Moving
-
     @property
     def rollout(self) -> RolloutView:
         return self.group.rollouts[self.cursor.row]
@@ -177,8 +175,6 @@ class App:
         if self.cursor.by not in self.view.shadings:
             self.cursor.by = self.view.shadings[0]
         self._change_prompt(0)
-
-    # The model
 
     def _toggle_candidates(self) -> None:
         """Ask the model here and, if it is quick, at every move; or stop asking."""

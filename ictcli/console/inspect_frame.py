@@ -34,11 +34,11 @@ class Cursor:
 
 
 class Palette:
-    """Styles of tokens: shaded by colour, bold and underlined if kept, reversed at the cursor."""
+    """Styles of tokens: shaded by colour, bold and underlined if kept, reversed at the cursor.
+    `coloured`: whether the terminal shows colours at all; NO_COLOR and some terminals do not."""
 
     def __init__(self, *, light: bool, coloured: bool = True) -> None:
         self.coloured = coloured
-        """Whether the terminal shows colours at all: NO_COLOR and some terminals do not."""
         inks = ("black",) * 5 if light else ("white", "white", "white", "black", "black")
         colours = zip(LIGHT if light else DARK, inks, strict=True)
         self.shades = [Style(), *(Style(bgcolor=colour, color=ink) for colour, ink in colours)]
@@ -73,7 +73,10 @@ class Frame:
         text = 0 if whole else max(4, left // 2)
         strips = self._strips(max(0, min(len(self.group.methods) + 1, left - text)))
         flow = self._flow(max(0, left - len(strips))) if text else []
-        body = [*head, *grid, *strips, self._rule(self._heading()), *flow]
+        rollout = self.rollout
+        answer = f"  answer {visible(rollout.extracted)}" if rollout.extracted else ""
+        about = f"{rollout.verdict}  {rollout.summary(self.cursor.method)}{answer}"
+        body = [*head, *grid, *strips, self._rule(f"rollout {rollout.row}: {about}"), *flow]
         room = self.height - 1 - len(foot)
         body = body[:room] + [Text()] * (room - len(body))
         keys = KEYS if cell_len(KEYS) <= self.width else SHORT_KEYS
@@ -183,12 +186,6 @@ class Frame:
             kept = ["■" if keep else "·" for keep in self.rollout.kept[name][places]]
             lines.append(strip(name, kept, "bold" * (name == self.cursor.method)))
         return lines
-
-    def _heading(self) -> str:
-        rollout = self.rollout
-        answer = f"  answer {visible(rollout.extracted)}" if rollout.extracted else ""
-        summary = rollout.summary(self.cursor.method)
-        return f"rollout {rollout.row}: {rollout.verdict}  {summary}{answer}"
 
     def _flow(self, count: int) -> list[Text]:
         lines, current = [Text()], 0

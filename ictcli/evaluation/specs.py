@@ -208,18 +208,16 @@ def judged(domain: Domain, reward: RewardSettings) -> Domain:
 def _files(
     names: Sequence[str], data: str | dict[str, str] | None, of_examples: Sequence[str]
 ) -> dict[str, str]:
-    if data is None:
-        return {}
-    if isinstance(data, dict):
-        if unknown := [name for name in data if name not in (*names, *of_examples)]:
+    if isinstance(data, str):
+        if len(names) > 1:
             raise UserError(
-                f"data.{unknown[0]} is of none of the benchmarks {', '.join(names)}.",
-                f"data.{names[0]}=FILE.jsonl",
+                f"data={data} does not say which of the {len(names)} benchmarks it is of.",
+                f"data.{names[0]}={data}",
             )
-        return data
-    if len(names) > 1:
+        return {names[0]: data}
+    if unknown := [name for name in data or () if name not in (*names, *of_examples)]:
         raise UserError(
-            f"data={data} does not say which of the {len(names)} benchmarks it is of.",
-            f"data.{names[0]}={data}",
+            f"data.{unknown[0]} is of none of the benchmarks {', '.join(names)}.",
+            f"data.{names[0]}=FILE.jsonl",
         )
-    return {names[0]: data}
+    return data or {}

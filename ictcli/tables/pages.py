@@ -56,18 +56,13 @@ def _environment(folder: Path, form: str) -> Environment:
     filters |= forms
     variables = cast(dict[str, Any], environment.globals)  # pyright: ignore[reportUnknownMemberType]
     variables |= forms
-    filters |= {name: _markup(form) for name, form in made.items()}
+    filters |= {name: partial(_marked, form) for name, form in made.items()}
     filters |= {"json": partial(json.dumps, allow_nan=False), "line": _line}
     return environment
 
 
-def _markup(form: Callable[..., str]) -> Callable[..., Markup]:
-    """A form whose text is markup already."""
-
-    def marked(*values: Any) -> Markup:
-        return Markup(form(*values))
-
-    return marked
+def _marked(form: Callable[..., str], *values: Any) -> Markup:
+    return Markup(form(*values))
 
 
 def _line(text: str) -> str:
