@@ -36,13 +36,10 @@ tuned setting (`ictcli.compare.tuning`)."""
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A mean with its 95 % interval, what that generalises over, and what varies in it."""
+class Estimate(Span):
+    """A mean with its 95 % interval, what that generalises over, and what varies in it. It has none
+    where one seed met one problem, and where nothing varies over seeds of one problem."""
 
-    value: float
-    low: float | None
-    high: float | None
-    """None where one seed met one problem, and where nothing varies over seeds of one problem."""
     over: str
     """`seeds and problems`; `problems`, with one seed or where nothing varies
     (`crossed.near_bound`); `seeds`, with one problem; `nothing`."""

@@ -22,9 +22,8 @@ from ictcli.runs import checkpoints
 from ictcli.runs.read import read_lines
 from ictcli.runs.records import StepMetrics, Summary
 from ictcli.runs.show import next_commands
-from ictcli.tables import Column, Table, text_table
+from ictcli.tables import Column, Span, Table, text_table
 from ictcli.tables.numbers import counted, signed, thousandths
-from ictcli.tables.table import Span
 from ictcli.text import cut, duration, figure, one_line, shell_word
 from ictcli.tracking import where_to_look
 from ictcli.train.health import decline

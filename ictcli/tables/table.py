@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from ictcli.tables.numbers import ABSENT, Format, interval, rounded, thousandths
 from ictcli.text import markdown_text, one_line
@@ -15,20 +15,9 @@ from ictcli.text import markdown_text, one_line
 Row = TypeVar("Row")
 
 
-class Bounded(Protocol):
-    """A figure with an interval, or with a smallest and a largest value."""
-
-    @property
-    def value(self) -> float: ...
-    @property
-    def low(self) -> float | None: ...
-    @property
-    def high(self) -> float | None: ...
-
-
 @dataclass(frozen=True)
 class Span:
-    """A figure between two others."""
+    """A figure with an interval, or with a smallest and a largest value."""
 
     value: float
     low: float | None
@@ -94,7 +83,7 @@ class Column(Generic[Row]):
         if not self.bounded:
             text = one_line(value) if self.is_text else self.format(value)
             return Cell(text, (text if self.is_text else value,))
-        known, form = cast(Bounded, value), cast(Format, self.format)
+        known, form = cast(Span, value), cast(Format, self.format)
         values = (known.value, known.low, known.high)
         star = bool(getattr(known, "differs", False))
         return Cell(form(known.value), values, interval(known.low, known.high, form), star)
@@ -160,7 +149,7 @@ def text_table(rows: Sequence[dict[str, Any]], **about: str) -> Table:
 
 def score_columns(
     names: Iterable[str],
-    scores: Callable[[Row], Mapping[str, Bounded | None]],
+    scores: Callable[[Row], Mapping[str, Span | None]],
     form: Format = thousandths,
 ) -> list[Column[Row]]:
     """A column for each of these scores of a row, by its name."""

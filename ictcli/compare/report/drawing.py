@@ -19,7 +19,7 @@ from unicodedata import east_asian_width
 from ictcli.compare.comparison import VariantRecord
 from ictcli.compare.statistics import BEFORE
 from ictcli.tables.numbers import MINUS
-from ictcli.tables.table import Bounded
+from ictcli.tables.table import Span
 
 HUES = 8
 """How many `--m0` ... stand in report.css."""
@@ -227,7 +227,7 @@ class Chart:
         self.paths.append(Path("hollow" if hollow else "mark", mark, colour, at=place))
 
     def interval(
-        self, row: int, figure: Bounded, look: Look, scale: float = 100, *, hollow: bool = False
+        self, row: int, figure: Span, look: Look, scale: float = 100, *, hollow: bool = False
     ) -> None:
         """A mark, and a line from one end of its interval to the other."""
         if figure.low is not None and figure.high is not None:

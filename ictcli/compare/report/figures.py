@@ -24,7 +24,7 @@ from ictcli.compare.report.drawing import (
 )
 from ictcli.compare.shared_rollouts import ForkComparison, Places, UniquenessCurve
 from ictcli.compare.statistics import PairedDifference
-from ictcli.tables.table import Bounded
+from ictcli.tables.table import Span
 
 STEPS = 160
 """Points of a curve at most; longer ones are drawn as means of as many steps as that takes."""
@@ -39,13 +39,13 @@ def names(labels: Iterable[str], looks: Looks) -> list[str]:
     return [looks[label].label for label in labels]
 
 
-def ends(figures: Iterable[Bounded]) -> Iterator[float]:
+def ends(figures: Iterable[Span]) -> Iterator[float]:
     """Every end of intervals, and the figures within."""
     for each in figures:
         yield from (v for v in (each.value, each.low, each.high) if v is not None)
 
 
-def intervals(title: str, xname: str, rows: Mapping[str, Bounded], looks: Looks) -> Chart:
+def intervals(title: str, xname: str, rows: Mapping[str, Span], looks: Looks) -> Chart:
     """Shares as points from 0, with their intervals; hollow where not significant."""
     x = axis(xname, [0.0, *(100 * value for value in ends(rows.values()))])
     chart = Chart(title, x, names(rows, looks))

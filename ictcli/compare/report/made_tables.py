@@ -6,9 +6,8 @@ from ictcli.compare.comparison import Comparison, VariantRecord
 from ictcli.compare.report.drawing import Looks
 from ictcli.compare.report.tables import method_table
 from ictcli.compare.variants import numbers_of
-from ictcli.tables import Column, Table, text_table
+from ictcli.tables import Column, Span, Table, text_table
 from ictcli.tables.numbers import percent, setting, whole
-from ictcli.tables.table import Span
 
 
 def tuning(comparison: Comparison, looks: Looks) -> Table:

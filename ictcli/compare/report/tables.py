@@ -10,7 +10,7 @@ from ictcli.compare.design import slug
 from ictcli.compare.efficiency import TO_THRESHOLD, Spending
 from ictcli.compare.report.drawing import Looks
 from ictcli.compare.statistics import Estimate, PairedDifference
-from ictcli.tables import Cell, Column, Table
+from ictcli.tables import Cell, Column, Span, Table
 from ictcli.tables.numbers import (
     change,
     interval,
@@ -21,7 +21,6 @@ from ictcli.tables.numbers import (
     size_text,
     whole,
 )
-from ictcli.tables.table import Span
 
 R = TypeVar("R")
 NOT_SIGNIFICANT = "not significant"

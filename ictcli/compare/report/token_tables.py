@@ -10,9 +10,8 @@ from ictcli.compare.gradients import Attribution, LostUniqueness
 from ictcli.compare.report.drawing import Looks
 from ictcli.compare.report.tables import method_column, method_table
 from ictcli.compare.shared_rollouts import ForkComparison, Places, UniquenessCurve
-from ictcli.tables import Cell, Column, Table
+from ictcli.tables import Cell, Column, Span, Table
 from ictcli.tables.numbers import MINUS, hundredths, percent, points, thousandths, whole
-from ictcli.tables.table import Span
 
 PlaceRow = tuple[Places, TrainedTokens]
 
