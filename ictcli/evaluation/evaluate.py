@@ -10,7 +10,7 @@ import numpy as np
 from ictcli.engine import Engine
 from ictcli.evaluation.majority import majority
 from ictcli.evaluation.passk import Interval, mean_interval, pass_at_k
-from ictcli.evaluation.record import AtTemperature, Evaluation, SampleSettings
+from ictcli.evaluation.record import Evaluation, SampleSettings
 from ictcli.evaluation.samples import Sample, SampleFile, make_samples
 from ictcli.recipe.data import PromptSettings
 from ictcli.rewards import Verdict
@@ -79,61 +79,40 @@ def evaluate(
     first verdicts, and may raise.
     RunFailedError where a sample or its verdict is missing, UserError where a file was changed.
     """
-    done, failures = 0, set[str]()
-
-    def go_on(samples: int) -> None:
-        progress(done + samples, asked.samples)
-
-    def fails(reason: str) -> None:
-        if reason not in failures and len(failures) < FAILURES:
-            failures.add(reason)
-            say(f"{asked.name}: {reason}")
-
-    evaluation = _evaluate(engine, asked, file, go_on, fails, check)
-    others: list[AtTemperature] = []
-    done = len(evaluation.correct) * evaluation.n
-    for temperature in asked.others:
-        at = _evaluate(engine, asked.at(temperature), file.at(temperature), go_on, fails, check)
-        done += len(at.correct) * at.n
-        others += at.curve
-    evaluation = evaluation.model_copy(update={"temperatures": tuple(others)})
+    failures: set[str] = set()
+    found: list[Evaluation] = []
+    problems, domain, done = asked.problems, asked.domain, 0
+    ids = prompts.encode(engine, problems, domain, asked.prompt, asked.sampling.max_tokens)
+    for part, into in [(asked, file), *((asked.at(t), file.at(t)) for t in asked.others)]:
+        started, n, private = time.perf_counter(), part.n, part.private
+        taken, before = into.recover(problems, n, private=private)
+        fresh = len(taken) // n
+        progress(done + len(taken), asked.samples)
+        for first in range(fresh, len(problems), into.chunk):
+            at = time.perf_counter()
+            chunk = problems[first : first + into.chunk]
+            seed = seed_of(part.seed, "evaluate", part.name, first)
+            rollouts = engine.generate(ids[first : first + into.chunk], n, part.sampling, seed)
+            texts = prompts.decode(engine.tokenizer, rollouts)
+            verdicts = domain.judge(chunk, texts)
+            if first == fresh:  # a later chunk may be one answer
+                check(verdicts)
+            reasons = {each.reason for each in verdicts if each.failed and not private} - failures
+            for reason in sorted(reasons)[: FAILURES - len(failures)]:
+                failures.add(reason)
+                say(f"{asked.name}: {reason}")
+            lines = make_samples(part.name, chunk, n, rollouts, texts, verdicts, private=private)
+            taken.extend(map(Sample.model_validate, lines))
+            into.append(first, time.perf_counter() - at, lines)
+            progress(done + len(taken), asked.samples)
+        done += len(taken)
+        found.append(score(part, taken, time.perf_counter() - started + before))
+    evaluation, *others = found
+    curve = tuple(each for other in others for each in other.curve)
+    evaluation = evaluation.model_copy(update={"temperatures": curve})
     greedy = evaluation.solved.get(0.0)
     scores = {} if greedy is None else {"greedy": mean_interval(greedy)}
     return evaluation.model_copy(update={"scores": evaluation.scores | scores})
-
-
-def _evaluate(
-    engine: Engine,
-    asked: Examination,
-    file: SampleFile,
-    progress: Callable[[int], None],
-    fails: Callable[[str], None],
-    check: Callable[[Sequence[Verdict]], None],
-) -> Evaluation:
-    """At the temperature that is asked for. `fails` gets the failures of the verifier."""
-    started = time.perf_counter()
-    problems, domain, n = asked.problems, asked.domain, asked.n
-    ids = prompts.encode(engine, problems, domain, asked.prompt, asked.sampling.max_tokens)
-    taken, before = file.recover(problems, n, private=asked.private)
-    done = len(taken) // n
-    progress(done * n)
-    for first in range(done, len(problems), file.chunk):
-        at = time.perf_counter()
-        part = problems[first : first + file.chunk]
-        seed = seed_of(asked.seed, "evaluate", asked.name, first)
-        rollouts = engine.generate(ids[first : first + file.chunk], n, asked.sampling, seed)
-        texts = prompts.decode(engine.tokenizer, rollouts)
-        verdicts = domain.judge(part, texts)
-        if first == done:  # a later chunk may be one answer
-            check(verdicts)
-        if not asked.private:
-            for reason in sorted({verdict.reason for verdict in verdicts if verdict.failed}):
-                fails(reason)
-        lines = make_samples(asked.name, part, n, rollouts, texts, verdicts, private=asked.private)
-        taken.extend(map(Sample.model_validate, lines))
-        file.append(first, time.perf_counter() - at, lines)
-        progress(min(first + file.chunk, len(problems)) * n)
-    return score(asked, taken, time.perf_counter() - started + before)
 
 
 def score(asked: Examination, samples: Sequence[Sample], seconds: float) -> Evaluation:
