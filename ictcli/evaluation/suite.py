@@ -89,7 +89,19 @@ def evaluate_suite(
             file = SampleFile(path, chunk_of(settings.n), True, *timed)
             engine = engines.of(model)
             label = spec.name if alone else f"{model.name}, {spec.name}"
-            asked = _examination(engine, model, spec, settings)
+            temperatures = [each for each in settings.temperatures if each != model.temperature]
+            asked = Examination(
+                spec.name,
+                spec.problems,
+                spec.benchmark.domain,
+                model.sampling(spec.max_tokens, engine.stop_ids),
+                spec.asked(model.prompt),
+                n=settings.n,
+                ks=settings.k,
+                seed=settings.seed,
+                shown=settings.show_private,
+                others={each: settings.n if each else 1 for each in temperatures},
+            )
             for each in (file, *map(file.at, asked.others)):
                 if not resumed and each.path.exists():
                     raise UserError(
@@ -103,27 +115,6 @@ def evaluate_suite(
             write_json(folder / "results.json", records)
         write_text(folder / "results.md", results_page(results))
     return results, folder
-
-
-def _examination(
-    engine: Engine, model: ModelSpec, spec: BenchmarkSpec, settings: EvaluationSettings
-) -> Examination:
-    return Examination(
-        spec.name,
-        spec.problems,
-        spec.benchmark.domain,
-        model.sampling(spec.max_tokens, engine.stop_ids),
-        spec.asked(model.prompt),
-        n=settings.n,
-        ks=settings.k,
-        seed=settings.seed,
-        shown=settings.show_private,
-        others={
-            each: settings.n if each else 1
-            for each in settings.temperatures
-            if each != model.temperature
-        },
-    )
 
 
 def notes(

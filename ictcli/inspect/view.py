@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from ictcli.algorithm.attribution import KINDS, attribute
-from ictcli.algorithm.methods import Method, beside, find_method
+from ictcli.algorithm.methods import beside, find_method
 from ictcli.algorithm.quantities import statistic
 from ictcli.errors import UserError, nearest
 from ictcli.inspect.group import (
@@ -23,7 +23,7 @@ from ictcli.inspect.recorded import RecordedStep
 from ictcli.tasks.detokenize import Decode, token_texts
 from ictcli.tasks.forks import Decided
 from ictcli.train.sample import with_advantage
-from ictcli.train.step import StepSelection, select
+from ictcli.train.step import select
 from ictcli.types import ROW_STATS, BoolArray, FloatArray
 
 SHADINGS = ("uniqueness", "entropy", "purity", "weight", "prob")
@@ -68,9 +68,18 @@ def select_all(
     selections: list[Selection] = []
     missing: list[MissingStatistics] = []
     for method in methods:
-        chosen = _select(recorded, method)
-        if isinstance(chosen, MissingStatistics):
-            missing.append(chosen)
+        batch, recipe = recorded.batch, recorded.recipe
+        if absent := [n for n in (*method.wants, *ROW_STATS) if n not in batch.rollouts.stats]:
+            missing.append(missing_statistics(method.name, *absent))
+            continue
+        if method.name != run_method:
+            update = {"method": beside(recipe.method, method.name), "control": "none"}
+            recipe = recipe.model_copy(update=update)
+            batch = with_advantage(recipe, batch)
+        try:
+            chosen = select(recipe.model_copy(update={"warmup": 0}), batch, recorded.step)
+        except KeyError as error:  # a plugin that uses a statistic it does not name
+            missing.append(missing_statistics(method.name, str(error.args[0])))
             continue
         same = method.name == run_method and np.array_equal(chosen.kept, recorded.kept)
         weights = recorded.weights if same else chosen.weights
@@ -83,22 +92,6 @@ def select_all(
         trained = Selection(TRAINED, about, recorded.kept, recorded.weights, trained=True)
         selections.insert(0, trained)
     return sorted(selections, key=lambda selection: not selection.trained), missing
-
-
-def _select(recorded: RecordedStep, method: Method) -> StepSelection | MissingStatistics:
-    batch, recipe = recorded.batch, recorded.recipe
-    absent = [name for name in (*method.wants, *ROW_STATS) if name not in batch.rollouts.stats]
-    if absent:
-        return missing_statistics(method.name, *absent)
-    if method.name != recorded.run_method:
-        recipe = recipe.model_copy(
-            update={"method": beside(recipe.method, method.name), "control": "none"}
-        )
-        batch = with_advantage(recipe, batch)
-    try:
-        return select(recipe.model_copy(update={"warmup": 0}), batch, recorded.step)
-    except KeyError as error:  # a plugin that uses a statistic it does not name
-        return missing_statistics(method.name, str(error.args[0]))
 
 
 def overlap(a: BoolArray, b: BoolArray) -> float | None:
