@@ -15,7 +15,7 @@ from ictcli.compare.gradients import attribution
 from ictcli.compare.judging import ClaimTest, by_model, differences, judged
 from ictcli.compare.paper import paper_table
 from ictcli.compare.plan import ComparisonPlan
-from ictcli.compare.statistics import BEFORE, Extra, estimate, scores_of, variance
+from ictcli.compare.statistics import BEFORE, Extra, estimates, scores_of
 from ictcli.compare.tuning import Tries, Tuned, curve_of, extra_of
 from ictcli.compare.variants import SIGNAL, STOPPED, SUBJECT
 from ictcli.engine import Engine
@@ -53,9 +53,7 @@ def gather(
         tries = (tuned or {}).get(each.label, {})
         for metric, value in extra_of(tries, each.runs[0].spec.chosen).items():
             extra.setdefault(metric, {})[each.label] = value
-    crashed = notes.crashed_runs(
-        {each.label: {seeds.index(run.spec.seed): run for run in each.runs} for each in variants}
-    )
+    crashed = notes.crashed_runs(variants, seeds)
     controls = _controls(variants)
     alike = {run.label: control.label for run, control in controls if is_beginning(control, run)}
     stopped = {label: control for label, control in alike.items() if control != base}
@@ -75,13 +73,7 @@ def gather(
         **dict(setting),
         baseline=base,
         variants=[_variant(each, plan, specs, tuned, extra) for each in variants],
-        estimates={
-            metric: {
-                label: estimate(values, variance(extra, metric, label))
-                for label, values in by_variant.items()
-            }
-            for metric, by_variant in scores.items()
-        }
+        estimates={metric: estimates(cells, metric, extra) for metric, cells in scores.items()}
         | ({"greedy": greedy} if (greedy := run_means.greedy_estimates(variants)) else {}),
         by_model=by_model(variants, seeds, scores, base, extra, level),
         sharpening=run_means.sharpenings(variants),

@@ -35,9 +35,8 @@ from ictcli.compare.statistics import (
     Extra,
     PairedDifference,
     Scores,
-    estimate,
+    estimates,
     minus,
-    variance,
 )
 from ictcli.tables.pages import sentence
 
@@ -184,10 +183,7 @@ def by_model(
         minus = differences({metric: own}, base, extra, level)[metric] if base in own else {}
         found[model] = ByModel(
             seeds=[seeds[place] for place in rows],
-            estimates={
-                label: estimate(cells, variance(extra, metric, label))
-                for label, cells in own.items()
-            },
+            estimates=estimates(own, metric, extra),
             differences=minus,
         )
     return found

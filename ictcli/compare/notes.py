@@ -15,7 +15,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from ictcli.compare.finished import FinishedRun, VariantRuns
+from ictcli.compare.finished import VariantRuns
 from ictcli.compare.plan import ComparisonPlan
 from ictcli.compare.statistics import Scores, paired
 from ictcli.compare.tuning import Tuned, best_run
@@ -53,17 +53,14 @@ MADE_WITH = {
 """What runs are made with, and the fields of environment.json that say so."""
 
 
-def crashed_runs(runs: Mapping[str, Mapping[int, FinishedRun]]) -> dict[str, list[int]]:
-    """The places of the runs that crashed, by label; `runs`: by label and place."""
-    found = {
-        label: [
-            place
-            for place, run in its.items()
-            if fell(run.series("correct")) or fell(1 - run.series("unparsed"))
-        ]
-        for label, its in runs.items()
-    }
-    return {label: places for label, places in found.items() if places}
+def crashed_runs(variants: Sequence[VariantRuns], seeds: Sequence[int]) -> dict[str, list[int]]:
+    """The places of the seeds of the runs that crashed, by label."""
+    found: dict[str, list[int]] = {}
+    for run in (run for each in variants for run in each.runs):
+        if fell(run.series("correct")) or fell(1 - run.series("unparsed")):
+            places = found.setdefault(run.spec.variant.label, [])
+            places.append(seeds.index(run.spec.seed))
+    return found
 
 
 def fell(curve: FloatArray) -> bool:

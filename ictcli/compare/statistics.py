@@ -204,6 +204,11 @@ def estimate(values: FloatArray, extra: float = 0.0) -> Estimate:
     return Evidence(_runs(values), 0.0, extra).estimate()
 
 
+def estimates(cells: Mapping[str, FloatArray], metric: str, extra: Extra) -> dict[str, Estimate]:
+    """By variant, of one metric."""
+    return {each: estimate(of, variance(extra, metric, each)) for each, of in cells.items()}
+
+
 def evidence(values: FloatArray, baseline: FloatArray, extra: float = 0.0) -> Evidence:
     """Of the mean of `values` - `baseline`, (S, N) each of the same seeds and problems, or of two
     such differences; cells in [-1, 1]. Seeds that miss either run are left out; ValueError if all
