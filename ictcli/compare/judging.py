@@ -16,15 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ictcli.compare.comparison import (
-    FORMS,
-    ByModel,
-    Claim,
-    Family,
-    JudgedDifference,
-    Unit,
-    Verdict,
-)
+from ictcli.compare.comparison import FORMS, ByModel, Claim, Family, JudgedDifference, Unit, Verdict
 from ictcli.compare.crossed import LEVEL
 from ictcli.compare.finished import VariantRuns, name_of
 from ictcli.compare.run_means import TrainedTokens

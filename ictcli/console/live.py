@@ -44,12 +44,7 @@ def sparkline(values: Sequence[float | None], width: int, least: float = 0.0) ->
 
 
 def observer(
-    recipe: Recipe,
-    folder: Path,
-    later: int = 0,
-    *,
-    live: bool = True,
-    told: set[str] | None = None,
+    recipe: Recipe, folder: Path, later: int = 0, *, live: bool = True, told: set[str] | None = None
 ) -> Observer:
     """The live view if stderr is a terminal, else a plain line a step. `later` and `told` are
     those of `PlainObserver`."""

@@ -48,7 +48,7 @@ def plan(
         f"plan: {recipe.steps} steps of {recipe.prompts} prompts x {recipe.group} rollouts "
         f"({rollouts} rollouts, at most {rollouts * recipe.max_tokens:,} "
         f"response tokens a step{redrawn}), "
-        f"{updates} optimiser update{'s' * (updates > 1)} a step, method {recipe.label}{first}.",
+        f"{updates} optimiser update{'s' * (updates > 1)} a step, method {recipe.label}{first}."
     )
     if memory.estimate:
         _print_estimate(memory.estimate)
@@ -80,7 +80,7 @@ def _print_estimate(estimate: MemoryEstimate) -> None:
     narrate_paragraph(
         f"memory: {estimate.shape.parameters:,} parameters{guess}, {estimate.trained:,} of them "
         f"trained, {estimate.tokens:,} tokens a step; prompts of {estimate.prompt} tokens and full "
-        "responses are assumed.",
+        "responses are assumed."
     )
     phases = estimate.phases.values()
     names = dict.fromkeys(

@@ -11,14 +11,7 @@ from markupsafe import Markup
 
 from ictcli.tables import numbers
 from ictcli.tables.table import markdown
-from ictcli.text import (
-    BREAKS,
-    html_text,
-    markdown_block,
-    markdown_code,
-    markdown_text,
-    quoted,
-)
+from ictcli.text import BREAKS, html_text, markdown_block, markdown_code, markdown_text, quoted
 
 
 def render(template: Path, form: Literal["html", "md", "txt"], **values: Any) -> str:

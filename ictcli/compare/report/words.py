@@ -114,9 +114,7 @@ def generalised(comparison: Comparison) -> set[str]:
     return over | ({"bound"} if at_bound else set())
 
 
-def judged_apart(
-    comparison: Comparison,
-) -> list[tuple[str, JudgedDifference, PairedDifference]]:
+def judged_apart(comparison: Comparison) -> list[tuple[str, JudgedDifference, PairedDifference]]:
     """Differences that a verdict and a row of the tables judge apart, by variant and metric."""
     tests = {claim.name: claim.test for claim in comparison.claims}
     apart: list[tuple[str, JudgedDifference, PairedDifference]] = []
