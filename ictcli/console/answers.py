@@ -24,10 +24,8 @@ def print_answers(session: Session, question: str, gold: str | None, *, as_json:
     """Answer a prompt, and judge the answers if there is a gold; returns the exit code."""
     introduce(session)
     with stop_on_interrupt() as stop:
-        if as_json:
-            reply = session.ask(question, stop=stop)
-        else:
-            reply = session.ask(question, AnswerStream(session.settings.n).heard, stop)
+        heard = {} if as_json else {"heard": AnswerStream(session.settings.n).heard}
+        reply = session.ask(question, stop=stop, **heard)
     explanations: Sequence[Explanation] = ()
     if gold is not None and not reply.stopped:
         texts = [answer.text for answer in reply.answers]
