@@ -119,13 +119,9 @@ def infer(values: FloatArray, extra: float = 0.0) -> Inference:
     df = (sum(parts) + extra * S * N) ** 2
     df /= sum(part**2 / size for part, size in zip(parts, sizes, strict=True))
 
-    @cache
-    def p_beyond(distance: float) -> float:
-        return float(tail(np.asarray(distance), squares, S, N, extra))
-
     return Inference(
         mean,
-        p_beyond,
+        cache(lambda distance: tail(distance, squares, S, N, extra)),
         float(np.sqrt((E + sum(over_e)) / (S * N) + extra)),
         df,
         float(np.sqrt(over_e[0] / N)),
@@ -177,18 +173,12 @@ def mean_squares(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     return mean, np.stack([A / (S - 1), B / (N - 1), E / ((S - 1) * (N - 1))])
 
 
-def tail(
-    distance: FloatArray, squares: FloatArray, S: int, N: int, extra: float = 0.0
-) -> FloatArray:
-    """P(|mean - truth| >= |distance|), (...), of distances (...) and mean squares (3, ...)."""
+def tail(distance: float, squares: FloatArray, S: int, N: int, extra: float = 0.0) -> float:
+    """P(|mean - truth| >= |distance|), by (3,) mean squares."""
     weights, factors = _nodes(S, N)
-    away = np.abs(np.asarray(distance, dtype=np.float64))
-    tails = np.empty(away.shape)
-    for place in np.ndindex(away.shape):
-        a, b, e = squares[(slice(None), *place)][:, None] * factors
-        sd = np.sqrt((e + np.maximum(a - e, 0) + np.maximum(b - e, 0)) / (S * N) + extra)
-        tails[place] = 2 * weights @ _special.ndtr(-away[place] / np.maximum(sd, 1e-300))
-    return tails
+    a, b, e = squares[:, None] * factors
+    sd = np.sqrt((e + np.maximum(a - e, 0) + np.maximum(b - e, 0)) / (S * N) + extra)
+    return float(2 * weights @ _special.ndtr(-abs(distance) / np.maximum(sd, 1e-300)))
 
 
 @lru_cache(maxsize=64)
