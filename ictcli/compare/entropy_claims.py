@@ -158,9 +158,7 @@ def prediction_claims(probes: Mapping[Variant, Sequence[tuple[float, float]]]) -
                 f"{counted(len(seeds), 'seed')}, with a mean absolute error of "
                 f"{_with_span(error, '{:.2g}'.format)}; the paper claims r > {PEARSON_ABOVE} and "
                 f"an error under {ERROR_BELOW}.",
-                PredictionQuality(
-                    (r.value, r.low, r.high), (error.value, error.low, error.high), len(seeds)
-                ),
+                PredictionQuality(astuple(r), astuple(error), len(seeds)),
                 ours=not variant.is_paper,
             )
         )

@@ -115,17 +115,13 @@ def curves(drawn: Mapping[str, Mapping[str, Curve]], looks: Looks) -> list[Chart
 
 def spending(found: Efficiency, looks: Looks) -> list[Chart]:
     """Accuracy against what was spent, in each unit; the threshold is of `correct`."""
-    return [
-        banded(
-            f"{name.removeprefix('eval/')}, %, by {unit}",
-            {label: thinned(each, 100, unit) for label, each in rows.items()},
-            looks,
-            claimed=[100 * found.threshold] if found.threshold and name == CORRECT else (),
-            xname=unit,
-        )
-        for name, rows in found.curves.items()
-        for unit in found.units
-    ]
+    charts: list[Chart] = []
+    for (name, rows), unit in product(found.curves.items(), found.units):
+        series = {label: thinned(each, 100, unit) for label, each in rows.items()}
+        threshold = [100 * found.threshold] if found.threshold and name == CORRECT else ()
+        title = f"{name.removeprefix('eval/')}, %, by {unit}"
+        charts.append(banded(title, series, looks, claimed=threshold, xname=unit))
+    return charts
 
 
 def stride(steps: int) -> int:

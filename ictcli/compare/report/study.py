@@ -67,11 +67,9 @@ def first_metrics(results: Results) -> Table:
     variants = variants_of(results)
     firsts = {name: next(iter(result.estimates)) for name, result in results.items()}
     metrics = list(dict.fromkeys(firsts.values()))
+    heads = {name: f"{name} {m}" if len(metrics) > 1 else name for name, m in firsts.items()}
     columns = estimate_columns(
-        {
-            name: (f"{name} {m}" if len(metrics) > 1 else name, results[name].estimates[m])
-            for name, m in firsts.items()
-        }
+        {name: (heads[name], results[name].estimates[m]) for name, m in firsts.items()}
     )
     first = method_column(looks_of(variants)[0])
     labels = [BEFORE, *(variant.label for variant in variants)]
@@ -94,17 +92,13 @@ def reached(results: Results, labels: Sequence[str], metric: str, looks: Looks) 
 
 def forests(results: Results, metric: str, looks: Looks) -> list[Chart]:
     """The differences from each recipe's baseline."""
-    return [
-        chart
-        for name, result in results.items()
-        for which, family in (
-            ("", result.differences),
-            (", none crashed", result.differences_without_crashed),
-        )
-        for chart in figures.forests(
-            {metric: family.get(metric, {})}, result.baseline, looks, name + which
-        )
-    ]
+    charts: list[Chart] = []
+    for name, result in results.items():
+        held = result.differences_without_crashed
+        for title, family in ((name, result.differences), (f"{name}, none crashed", held)):
+            rows = {metric: family.get(metric, {})}
+            charts += figures.forests(rows, result.baseline, looks, title)
+    return charts
 
 
 def units(results: Results) -> list[str]:
