@@ -110,6 +110,7 @@ def evaluate_suite(
                     )
             evaluation = evaluate(engine, asked, file, progress(label, asked.samples), say)
             result = result_of(evaluation, model, spec, engine, settings, decided)
+            del engine  # else it is held while the next model loads
             results = with_differences([*results, result])
             records = [result.model_dump(mode="json") for result in results]
             write_json(folder / "results.json", records)
