@@ -41,8 +41,7 @@ def tuning_curve(comparison: Comparison, looks: Looks) -> Table:
 
     def column(override: str) -> Column[VariantRecord]:
         def value(row: VariantRecord) -> Span | None:
-            curve = row.tuned_curve.get(override)
-            return curve and Span(*curve)
+            return Span(*row.tuned_curve[override]) if override in row.tuned_curve else None
 
         return Column(f"{override}, %", value, percent, name=override, bounded=True)
 

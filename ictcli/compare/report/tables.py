@@ -123,17 +123,12 @@ def differences(
         Column("corrected", lambda row: row.detectable_holm, percent, name="detectable_holm"),
         Column("seeds", lambda row: row.seeds, whole),
     ]
-    return [
-        method_table(
-            looks,
-            rows,
-            [difference_column(metric, "difference"), *columns],
-            name=f"{name}-{metric}",
-            caption=f"{metric}{caption}",
-        )
-        for metric, rows in families.items()
-        if rows
-    ]
+    shown: list[Table] = []
+    for metric, rows in families.items():
+        about = {"name": f"{name}-{metric}", "caption": f"{metric}{caption}"}
+        first = difference_column(metric, "difference")
+        shown += [method_table(looks, rows, [first, *columns], **about)] if rows else []
+    return shown
 
 
 def difference_column(metric: str, head: str) -> Column[PairedDifference]:

@@ -26,29 +26,24 @@ def places(comparison: Comparison, looks: Looks) -> Table:
         middle = row[1].high_low_ratio
         return None if middle is None else Span(middle, min(seeds), max(seeds))
 
+    def regimes(row: PlaceRow) -> float | None:
+        return row[0].regime_high / row[0].regime_low if row[0].regime_low else None
+
+    def first_tenth(row: PlaceRow) -> float:
+        return sum(row[0].position[: len(row[0].position) // 10 or 1])
+
+    def top_tenth(row: PlaceRow) -> float:
+        return sum(row[0].entropy[-(len(row[0].entropy) // 10 or 1) :])
+
     columns: list[Column[PlaceRow]] = [
         Column("tokens kept", lambda row: row[0].tokens, whole, name="tokens"),
         Column("R_H, %", lambda row: row[0].regime_high, percent, name="regime_high"),
         Column("R_L, %", lambda row: row[0].regime_low, percent, name="regime_low"),
-        Column(
-            "R_H : R_L",
-            lambda row: row[0].regime_high / row[0].regime_low if row[0].regime_low else None,
-            name="regime_high / regime_low",
-        ),
+        Column("R_H : R_L", regimes, name="regime_high / regime_low"),
         Column("p > 0.99, %", lambda row: row[0].sure, percent, name="sure"),
         Column("high : low entropy", ratio, name="high : low", bounded=True),
-        Column(
-            "first tenth, %",
-            lambda row: sum(row[0].position[: len(row[0].position) // 10 or 1]),
-            percent,
-            name="position first tenth",
-        ),
-        Column(
-            "top tenth of entropy, %",
-            lambda row: sum(row[0].entropy[-(len(row[0].entropy) // 10 or 1) :]),
-            percent,
-            name="entropy top tenth",
-        ),
+        Column("first tenth, %", first_tenth, percent, name="position first tenth"),
+        Column("top tenth of entropy, %", top_tenth, percent, name="entropy top tenth"),
     ]
     return method_table(looks, rows, columns, name="places")
 
