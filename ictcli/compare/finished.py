@@ -116,8 +116,7 @@ class FinishedRun:
 
     def series(self, name: str, start: int = 0) -> FloatArray:
         """(steps - start,) values of a metric; NaN where it does not exist."""
-        values = [line.value(name) for line in self.metrics[start:]]
-        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+        return np.array([line.value(name) for line in self.metrics[start:]], dtype=np.float64)
 
     def mean(self, name: str, start: int = 0) -> float:
         """Of a metric over the steps after `start` that have it."""

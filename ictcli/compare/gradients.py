@@ -7,6 +7,7 @@ sets it beside the same under permuted rewards.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -165,18 +166,13 @@ def of_runs(runs: Sequence[Sequence[RecordedStep]], *, knows_forks: bool) -> Att
         ends = over_seeds(before, 0.0, 1.0), over_seeds(after, 0.0, 1.0)
         lost = LostUniqueness(*ends, over_seeds(after - before, -1.0, 1.0))
     kinds = range(len(KINDS)) if knows_forks else (KINDS.index("sure"), KINDS.index("rest"))
-    return Attribution(
-        len(runs),
-        min(map(len, runs)),
-        [
-            GradientShare(KINDS[kind], sign == 0, regime, over_seeds(values, 0.0, 1.0))
-            for kind in kinds
-            for sign in (0, 1)
-            for regime, values in (
-                (None, shares[:, kind, sign].sum(axis=-1)),
-                *((REGIMES[at], shares[:, kind, sign, at]) for at in (0, 1) if knows_forks),
-            )
-        ],
-        over_seeds(towards, -1.0, 1.0) if knows_forks else None,
-        lost,
-    )
+    found: list[GradientShare] = []
+    for kind, sign in product(kinds, (0, 1)):
+        by_regime: dict[str | None, FloatArray] = {None: shares[:, kind, sign].sum(axis=-1)}
+        if knows_forks:
+            by_regime |= {name: shares[:, kind, sign, at] for at, name in enumerate(REGIMES)}
+        for regime, values in by_regime.items():
+            share = over_seeds(values, 0.0, 1.0)
+            found.append(GradientShare(KINDS[kind], sign == 0, regime, share))
+    net = over_seeds(towards, -1.0, 1.0) if knows_forks else None
+    return Attribution(len(runs), min(map(len, runs)), found, net, lost)

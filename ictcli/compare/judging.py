@@ -93,11 +93,9 @@ def judged(tests: Sequence[ClaimTest], level: float = LEVEL) -> list[Claim]:
                 others = [*shown[:place], test.gain[1], *shown[place + 1 :]]
                 gain = corrected(others, level, more)[place]
             claims[at] = _claim(test, result, size, gain)
-        claims |= {
-            at: _claim(test, test.evidence.difference(), size)
-            for at, test in members
-            if test.untestable
-        }
+        for at, test in members:
+            if test.untestable:
+                claims[at] = _claim(test, test.evidence.difference(), size)
     return [claims[at] for at in range(len(tests))]
 
 
@@ -116,7 +114,6 @@ def _claim(
             verdict = "undecided"
     elif result.equal and test.comparable:
         verdict = "equal"
-    metric = test.gain[0] if test.gain else ""
     numbers = JudgedDifference(
         **asdict(result),
         rival=test.rival,
@@ -124,7 +121,7 @@ def _claim(
         tests=size,
         unit=test.unit,
         gain=gain if loses or (gain and result.differs) else None,
-        metric=metric,
+        metric=test.gain[0] if test.gain else "",
     )
     values = {"shown": FORMS[test.unit], "margin": MARGIN, "usual": LEVEL}
     text = sentence(TEMPLATE, test=test, result=numbers, **values)
