@@ -47,6 +47,7 @@ def gather(
     seeds = setting.seeds
     correct = _counts(variants, seeds, setting.problems)
     scores = scores_of(correct, setting.n, setting.ks)
+    greedy = run_means.greedy_scores(variants, seeds)
     level = plan.looks.level
     extra: dict[str, dict[str, float]] = {}
     for each in variants:
@@ -74,11 +75,14 @@ def gather(
         baseline=base,
         variants=[_variant(each, plan, specs, tuned, extra) for each in variants],
         estimates={metric: estimates(cells, metric, extra) for metric, cells in scores.items()}
-        | ({"greedy": greedy} if (greedy := run_means.greedy_estimates(variants)) else {}),
+        | ({"greedy": estimates(greedy, "greedy", {})} if greedy else {}),
         by_model=by_model(variants, seeds, scores, base, extra, level),
         sharpening=run_means.sharpenings(variants),
         readable=run_means.readable_accuracies(variants),
         differences=differences(scores, base, extra, level),
+        differences_greedy=(
+            differences({"greedy": greedy}, base, level=level) if base in greedy else {}
+        ),
         crashed={label: [seeds[place] for place in at] for label, at in crashed.items()},
         differences_without_crashed=(
             differences(notes.without(scores, crashed), base, extra, level) if crashed else {}
