@@ -21,7 +21,7 @@ one problem or one seed it is Student's t. All of it takes runs to vary about no
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any, cast
 
 import numpy as np
@@ -121,7 +121,7 @@ def infer(values: FloatArray, extra: float = 0.0) -> Inference:
 
     return Inference(
         mean,
-        cache(lambda distance: tail(distance, squares, S, N, extra)),
+        cache(partial(tail, squares=squares, S=S, N=N, extra=extra)),
         float(np.sqrt((E + sum(over_e)) / (S * N) + extra)),
         df,
         float(np.sqrt(over_e[0] / N)),

@@ -199,9 +199,10 @@ def _evaluations(files: Sequence[EvaluationFile]) -> None:
         return f"{e.problems} x {e.n}" if (e := file.evaluation) else "damaged"
 
     label = Column[EvaluationFile]("evaluation", lambda file: file.label, str)
-    scores = score_columns(names, lambda file: file.evaluation.scores if file.evaluation else {})
+    columns = [label, Column("problems", problems, str)]
+    columns += score_columns(names, lambda file: file.evaluation.scores if file.evaluation else {})
     output("")
-    print_table(Table([label, Column("problems", problems, str), *scores], files))
+    print_table(Table(columns, files))
 
 
 def print_diff(diff: RunDiff, *, as_json: bool) -> None:

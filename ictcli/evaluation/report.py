@@ -31,7 +31,7 @@ COSTS = [
 
 def reached(results: Results) -> Table:
     """A row per model and benchmark: scores and costs."""
-    scores = score_columns(metrics_of(results), lambda result: result.scores)
+    scores: list[Column[Result]] = score_columns(metrics_of(results), lambda row: row.scores)
     return Table([*LABELS, *scores, *COSTS], results)
 
 
