@@ -3,7 +3,7 @@
 import contextlib
 import io
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from textwrap import wrap
 from typing import Any
@@ -37,21 +37,15 @@ def move(session: Session, view: StepView, group: GroupView) -> int:
             coloured = not console.no_color and console.color_system is not None
             palette = Palette(light=inspect_keys.is_light(), coloured=coloured)
             app = App(session, view, group, console, palette)
-            with console.screen(hide_cursor=True), _unwrapped(console):
-                app.run()
+            with console.screen(hide_cursor=True):
+                console.file.write("\x1b[?7l")  # cut lines that it counts as longer than rich does
+                try:
+                    app.run()
+                finally:
+                    console.file.write("\x1b[?7h")
     except KeyboardInterrupt:
         return 130
     return 0
-
-
-@contextlib.contextmanager
-def _unwrapped(console: Screen) -> Generator[None]:
-    """Cut lines that the terminal counts as longer than rich does."""
-    console.file.write("\x1b[?7l")
-    try:
-        yield
-    finally:
-        console.file.write("\x1b[?7h")
 
 
 class App:

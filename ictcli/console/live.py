@@ -49,9 +49,8 @@ def observer(
     """The live view if stderr is a terminal, else a plain line a step. `later` and `told` are
     those of `PlainObserver`."""
     err = Screen(stderr=True)
-    if live and err.is_terminal and not err.is_dumb_terminal:
-        return LiveObserver(recipe, folder, later, told)
-    return PlainObserver(recipe, folder, later, told)
+    drawn = live and err.is_terminal and not err.is_dumb_terminal
+    return (LiveObserver if drawn else PlainObserver)(recipe, folder, later, told)
 
 
 class LiveObserver(PlainObserver):
