@@ -24,8 +24,10 @@ def print_answers(session: Session, question: str, gold: str | None, *, as_json:
     """Answer a prompt, and judge the answers if there is a gold; returns the exit code."""
     introduce(session)
     with stop_on_interrupt() as stop:
-        stream = AnswerStream(session.settings.n)
-        reply = session.ask(question, (lambda *_: None) if as_json else stream.heard, stop)
+        if as_json:
+            reply = session.ask(question, stop=stop)
+        else:
+            reply = session.ask(question, AnswerStream(session.settings.n).heard, stop)
     explanations: Sequence[Explanation] = ()
     if gold is not None and not reply.stopped:
         texts = [answer.text for answer in reply.answers]

@@ -21,7 +21,8 @@ def print_check(
     seconds = tried.load_s + tried.time.seconds if tried else 0.0
     cost = seconds / 3600 * (price or 0.0)
     if as_json:
-        record = asdict(checked) | {"memory": checked.memory.json(), "command": command}
+        record = asdict(checked)
+        record |= {"memory": checked.memory.json(), "command": command}
         if tried:
             costs = {"seconds": seconds} | ({"cost": cost} if price is not None else {})
             record["tried"] |= costs

@@ -198,9 +198,11 @@ def _evaluations(files: Sequence[EvaluationFile]) -> None:
     def problems(file: EvaluationFile) -> str:
         return f"{e.problems} x {e.n}" if (e := file.evaluation) else "damaged"
 
+    def scores(file: EvaluationFile) -> Mapping[str, Interval | None]:
+        return file.evaluation.scores if file.evaluation else {}
+
     label = Column[EvaluationFile]("evaluation", lambda file: file.label, str)
-    columns = [label, Column("problems", problems, str)]
-    columns += score_columns(names, lambda file: file.evaluation.scores if file.evaluation else {})
+    columns = [label, Column("problems", problems, str), *score_columns(names, scores)]
     output("")
     print_table(Table(columns, files))
 

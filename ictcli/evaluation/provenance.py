@@ -46,7 +46,9 @@ def of_model(
 def prompt_settings(prompt: PromptSettings) -> dict[str, JsonValue]:
     """How questions are asked; each example as one text."""
     settings: dict[str, JsonValue] = prompt.model_dump(include={"template", "system", "suffix"})
-    return settings | ({"examples": _listed(prompt.examples)} if prompt.examples else {})
+    if prompt.examples:
+        settings["examples"] = _listed(prompt.examples)
+    return settings
 
 
 def _listed(examples: Sequence[Example]) -> list[JsonValue]:
