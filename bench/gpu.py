@@ -167,7 +167,7 @@ def beside_trl(a: argparse.Namespace, folder: str, trained: str, work: dict[str,
     given |= {
         "full": trained == "full",
         "trl_rows": 0,
-        "vllm": has_vllm,
+        "vllm": a.trl if has_vllm else None,
         "dense": True,
         "keep": KEEP,
         "beside": None,

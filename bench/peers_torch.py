@@ -153,6 +153,8 @@ def trl(folder: str, a: argparse.Namespace) -> None:
         r=RANK, lora_alpha=2 * RANK, target_modules="all-linear", task_type="CAUSAL_LM"
     )
     clock = Clock(a.device)
+    if a.vllm and a.device == "cpu":
+        mend_vllm_on_cpu(a.dtype)
 
     class Timed(GRPOTrainer):
         def _generate(self, *args: Any, **options: Any) -> Any:
@@ -181,6 +183,32 @@ def trl(folder: str, a: argparse.Namespace) -> None:
     )
     trainer.remove_callback(PrinterCallback)
     trainer.train()
+
+
+def mend_vllm_on_cpu(dtype: str) -> None:
+    """TRL 1.16 gives vLLM no dtype, and fails to send weights to the layers that vLLM 0.32 packs on
+    a CPU, as it drops what it packed: have it keep them, and pack them again when they are sent."""
+    from trl.generation import vllm_generation
+    from vllm.model_executor.layers import utils
+
+    trl: Any = vllm_generation
+    pack: Any = utils.dispatch_cpu_unquantized_gemm
+    layers: list[Any] = []
+
+    def keep(layer: Any, remove_weight: bool) -> None:
+        pack(layer, remove_weight=False)
+        layers.append(layer)
+
+    send = trl.VLLMGeneration.sync_weights
+
+    def send_and_pack(generation: Any) -> None:
+        send(generation)
+        for layer in layers:
+            pack(layer, remove_weight=False)
+
+    utils.dispatch_cpu_unquantized_gemm = keep  # pyright: ignore
+    trl.VLLMGeneration.sync_weights = send_and_pack
+    trl.LLM = partial(trl.LLM, dtype=dtype, enforce_eager=True)
 
 
 class Program:
@@ -237,7 +265,7 @@ def compare(folder: str, a: argparse.Namespace) -> dict[str, list[dict[str, floa
     if a.int8:
         programs["ours, int8"] = own(str(a.keep), "--int8")
     if a.vllm:
-        programs["trl, vllm"] = Program(a.trl, "trl", folder, a, "--vllm")
+        programs["trl, vllm"] = Program(a.vllm, "trl", folder, a, "--vllm", a.vllm)
     turns = take_turns({name: program.turn for name, program in programs.items()}, a.rounds)
     for program in programs.values():
         program.process.communicate()  # ends it, and frees what it holds of a GPU
@@ -284,7 +312,7 @@ def main() -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--full", action="store_true", help="train all weights")
-    parser.add_argument("--vllm", action="store_true", help="TRL with vLLM too (a GPU)")
+    parser.add_argument("--vllm", help="the Python of an environment with TRL and vLLM, both timed")
     parser.add_argument("--small", action="store_true", help="a model of 1M parameters")
     parser.add_argument("--beside", type=Path, help="a checkout whose ours is timed too")
     parser.add_argument("--json", type=Path, help="write what was found")
@@ -304,7 +332,8 @@ def main() -> None:
         found = show(compare(folder, a))
     if a.json:
         ask = "import trl, transformers as t; print(trl.__version__, 'transformers', t.__version__)"
-        peer = subprocess.check_output([a.trl, "-c", ask], text=True).strip() if a.trl else None
+        asked = a.trl or a.vllm
+        peer = subprocess.check_output([asked, "-c", ask], text=True).strip() if asked else None
         record(a.json, ("torch", "transformers"), trl=peer, model=sizes, **found)
 
 
