@@ -47,8 +47,6 @@ class Located(NamedTuple):
 
 
 class _Box(NamedTuple):
-    """A closed box in a text."""
-
     start: int
     end: int
     content: slice

@@ -35,8 +35,6 @@ def _without_positive_factors(value: Any) -> Any:
 
 
 class _Reading:
-    """The value of one tree."""
-
     def __init__(self) -> None:
         self.bound: dict[str, Any] = {}
         """Letters of sums and integrals, with the symbol that each is in every text."""

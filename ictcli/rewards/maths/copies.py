@@ -158,8 +158,6 @@ def _sides(text: str) -> list[str]:
 
 
 class _Formula(NamedTuple):
-    """A formula of a question."""
-
     parts: tuple[Tree, ...]
     signs: frozenset[Signs]
     shapes: frozenset[str]

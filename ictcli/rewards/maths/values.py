@@ -184,9 +184,6 @@ class Evaluation:
         self._grow(0 if function is sympy.exp else abs(float(growing)) / 2)  # tanh near 1
         return self._simple(getattr(_MP, _NAMES[function])(inside))
 
-    def absolute(self, value: Value) -> Value:
-        return abs(value)
-
     def sign(self, value: Value) -> Value:
         return Fraction((_ordered(value) > 0) - (value < 0))
 
@@ -195,12 +192,6 @@ class Evaluation:
             return left if self.subtract(_ordered(left), _ordered(right)) > 0 else right
 
         return reduce(larger, values)
-
-    def smallest(self, *values: Value) -> Value:
-        return -self.largest(*(-value for value in values))
-
-    def ceiling(self, value: Value) -> Value:
-        return -self.floor(-value)
 
     def floor(self, value: Value) -> Value:
         if isinstance(value, Fraction):
@@ -232,7 +223,6 @@ class Evaluation:
         return self.add(*terms) if isinstance(node, sympy.Sum) else self.multiply(*terms)
 
     def _other(self, node: Any, point: Point) -> Value:
-        """A value as sympy computes it."""
         rational = {
             symbol: sympy.Rational(point[symbol].numerator, point[symbol].denominator)
             for symbol in node.free_symbols
@@ -248,15 +238,15 @@ class Evaluation:
 
 _OPERATIONS: dict[Any, Callable[..., Value]] = {
     sympy.Add: Evaluation.add, sympy.Mul: Evaluation.multiply, sympy.Pow: Evaluation.power,
-    sympy.Abs: Evaluation.absolute, sympy.sign: Evaluation.sign,
-    sympy.floor: Evaluation.floor, sympy.ceiling: Evaluation.ceiling,
-    sympy.Max: Evaluation.largest, sympy.Min: Evaluation.smallest,
+    sympy.Abs: lambda _, value: abs(value), sympy.sign: Evaluation.sign,
+    sympy.floor: Evaluation.floor, sympy.ceiling: lambda self, value: -self.floor(-value),
+    sympy.Max: Evaluation.largest,
+    sympy.Min: lambda self, *values: -self.largest(*(-value for value in values)),
     sympy.factorial: Evaluation.factorial, sympy.binomial: Evaluation.binomial,
 }  # fmt: skip
 
 
 def _check(digits: Value) -> None:
-    """TooLargeError for too many digits."""
     if abs(digits) > MOST:
         raise TooLargeError("too large or too small a number")
 
