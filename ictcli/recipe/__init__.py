@@ -1,8 +1,8 @@
 """The recipe: read from TOML, overridden by `key=value`, and checked before any ML import."""
 
-from ictcli.recipe.find import find_recipe as find_recipe
-from ictcli.recipe.find import shipped_recipes as shipped_recipes
-from ictcli.recipe.find import shipped_studies as shipped_studies
+from ictcli.recipe.files import find_recipe as find_recipe
+from ictcli.recipe.files import shipped_recipes as shipped_recipes
+from ictcli.recipe.files import shipped_studies as shipped_studies
 from ictcli.recipe.load import RecipeFile as RecipeFile
 from ictcli.recipe.load import check as check
 from ictcli.recipe.load import load_recipe as load_recipe

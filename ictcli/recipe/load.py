@@ -17,8 +17,7 @@ from ictcli.errors import UserError, nearest
 from ictcli.files import plugins
 from ictcli.files.reading import LARGEST, parse_toml, read_bytes
 from ictcli.recipe.data import ColumnSettings, HubSettings
-from ictcli.recipe.files import read_files
-from ictcli.recipe.find import find_recipe
+from ictcli.recipe.files import find_recipe, read_files
 from ictcli.recipe.generator import task_name
 from ictcli.recipe.keys import all_keys
 from ictcli.recipe.metrics import unrecorded
@@ -141,8 +140,6 @@ def validate(
 
 
 def _check_across(recipe: Recipe, source: str, typed: Sequence[str]) -> None:
-    """The checks that involve several tables."""
-
     def refusal(keys: tuple[str, ...], message: str, hint: str) -> UserError:
         return UserError(f"{blamed(source, typed, *keys)}: {message}", hint)
 

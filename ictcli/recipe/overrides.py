@@ -19,38 +19,35 @@ def typed_key(override: str) -> str:
 
 
 def apply_overrides(data: dict[str, Any], overrides: Sequence[str]) -> None:
-    """Apply each in place. A name (`method=ict`, `reward=integer`) goes before the other keys of
-    its table, wherever it was typed."""
+    """Set each `table.key=value` in place; the value is TOML, else a plain string. A name
+    (`method=ict`, `reward=integer`) goes before the other keys of its table, wherever it was typed.
+    A method's name drops the options of the method before it; a verifier's name leaves the other
+    keys of the reward."""
 
     def is_name(override: str) -> bool:
         value = toml_value(override.partition("=")[2])
         return typed_key(override) in TABLES and isinstance(value, str)
 
     for override in sorted(overrides, key=is_name, reverse=True):
-        apply_override(data, override)
-
-
-def apply_override(data: dict[str, Any], override: str) -> None:
-    """Set `table.key=value` in place; the value is TOML, else a plain string. A method's name drops
-    the options of the method before it; a verifier's name leaves the other keys of the reward."""
-    key, equals, text = override.partition("=")
-    parts = key.strip().split(".")
-    if not equals or not all(parts):
-        raise UserError(
-            f"{override!r} is not of the form key=value.", "for example: seed=1 checkpoint.every=10"
-        )
-    table = data
-    for part in parts[:-1]:
-        inner = table.setdefault(part, {})
-        if part in TABLES and isinstance(inner, str):
-            inner = table[part] = {TABLES[part]: inner}
-        if not isinstance(inner, dict):
-            raise UserError(f"{part} in {override!r} is a value, not a table.", KEYS_HINT)
-        table = cast(dict[str, Any], inner)
-    value, reward = toml_value(text), data.get("reward")
-    if key.strip() == "reward" and isinstance(value, str) and isinstance(reward, dict):
-        value = {**cast(dict[str, Any], reward), NAMES["reward"]: value}
-    table[parts[-1]] = value
+        key, equals, text = override.partition("=")
+        parts = key.strip().split(".")
+        if not equals or not all(parts):
+            raise UserError(
+                f"{override!r} is not of the form key=value.",
+                "for example: seed=1 checkpoint.every=10",
+            )
+        table = data
+        for part in parts[:-1]:
+            inner = table.setdefault(part, {})
+            if part in TABLES and isinstance(inner, str):
+                inner = table[part] = {TABLES[part]: inner}
+            if not isinstance(inner, dict):
+                raise UserError(f"{part} in {override!r} is a value, not a table.", KEYS_HINT)
+            table = cast(dict[str, Any], inner)
+        value, reward = toml_value(text), data.get("reward")
+        if key.strip() == "reward" and isinstance(value, str) and isinstance(reward, dict):
+            value = {**cast(dict[str, Any], reward), NAMES["reward"]: value}
+        table[parts[-1]] = value
 
 
 def toml_value(text: str) -> Any:
