@@ -102,27 +102,14 @@ class LazyGroup(Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(
-    cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    invoke_without_command=True,
-)
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @QUIET
 @click.version_option(__version__, prog_name="ictcli")
-@click.pass_context
-def cli(ctx: click.Context) -> None:
+def cli() -> None:
     """Train small reasoning models by reinforcement learning with verifiable rewards.
 
     Start with: ictcli train quickstart
     """
-    help_without_command(ctx)
-
-
-def help_without_command(ctx: click.Context) -> None:
-    """Print a group's help on stderr and exit with 2, if none of its commands is named."""
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help(), err=True)
-        ctx.exit(2)
 
 
 STDOUT = "<stdout>"
@@ -194,6 +181,9 @@ def _run() -> int:
         return fail(error.message, error.hint, error.exit_code)
     except click.NoSuchOption as error:
         return fail(*_meant(error, sys.argv[1:]), 2)
+    except click.exceptions.NoArgsIsHelpError as error:  # a group without one of its commands
+        error.show()
+        return 2
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "ictcli"
         return fail(error.format_message(), f"{command} --help", 2)

@@ -11,8 +11,6 @@ from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options,
 
 
 def _numbers(kind: type[float]) -> Callable[[Any, Any, str | None], tuple[float, ...] | None]:
-    """Numbers with commas between."""
-
     def read(ctx: Any, param: Any, value: str | None) -> tuple[float, ...] | None:
         try:
             return None if value is None else tuple(map(kind, value.split(",")))

@@ -4,16 +4,14 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli import JSON, Group, candidates, help_without_command
+from ictcli.cli import JSON, Group, candidates
 from ictcli.errors import UserError
 from ictcli.text import shell_word
 
 
-@click.group("recipes", cls=Group, invoke_without_command=True)
-@click.pass_context
-def command(ctx: click.Context) -> None:
+@click.group("recipes", cls=Group)
+def command() -> None:
     """List, show and copy the recipes that ship with ictcli, and explain their keys."""
-    help_without_command(ctx)
 
 
 @command.command("ls")

@@ -5,16 +5,14 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli import JSON, Group, candidates, help_without_command
+from ictcli.cli import JSON, Group, candidates
 from ictcli.errors import UserError
 from ictcli.files import check_inside
 
 
-@click.group("runs", cls=Group, invoke_without_command=True)
-@click.pass_context
-def command(ctx: click.Context) -> None:
+@click.group("runs", cls=Group)
+def command() -> None:
     """List runs, show one in full, compare several, remove what is not needed."""
-    help_without_command(ctx)
 
 
 @command.command("ls")
