@@ -142,7 +142,6 @@ def _json(name: str, text: str) -> Iterator[Row]:
 
 
 def _row(source: str, number: int, row: Any) -> Row:
-    """UserError for what is no object."""
     if not isinstance(row, dict):
         raise UserError(
             f"{source} {number} is {kind_of(row)}, and no object.",
@@ -234,17 +233,11 @@ def text(row: Row, *names: str, key: str = "") -> str:
         if isinstance(value, int | float) and row.get(name) is not None:
             return encodable(str(value))
     for name in names:
-        if (value := row.get(name)) is not None:
-            raise UserError(
-                f"{row.where} has a {name} that is {kind_of(value)}, not text.",
-                "each row needs one, as text",
-            )
-    for name in names:
-        value = row.columns.get(name)
+        value, what = row.columns.get(name), f"{row.where} has a {name} that is"
+        if row.get(name) is not None:
+            raise UserError(f"{what} {kind_of(value)}, not text.", "each row needs one, as text")
         if isinstance(value, float) and math.isinf(value):
-            raise UserError(
-                f"{row.where} has a {name} that is not finite.", "write it as text, in quotes"
-            )
+            raise UserError(f"{what} not finite.", "write it as text, in quotes")
     if empty := [name for name in names if name in row.columns]:
         raise UserError(f"{row.where} has an empty {empty[0]}.", "fill it in, or leave the row out")
     other = f"; columns.{key}=NAME names another" if key else ""

@@ -156,6 +156,35 @@ def shuffled_batch(
     return chosen
 
 
+def filtered(
+    task: Task,
+    fits: Callable[[Problem, Domain], bool],
+    notes: Sequence[str],
+    left_out: Mapping[str, int],
+) -> Task:
+    """The task without the problems that do not fit, as `notes` say, in number by reason."""
+    all_held, (_, examined) = task.heldout, task.exam
+
+    def held(n: int) -> list[Problem]:
+        size = n
+        while True:
+            problems = all_held(size)
+            fitting = [problem for problem in problems if fits(problem, examined)]
+            if len(fitting) >= n or len(problems) < size:
+                return fitting[:n]
+            size *= 2
+
+    task = replace(
+        task,
+        finite=tuple(problem for problem in task.finite if fits(problem, task.domain)),
+        heldout=held,
+        notes=(*task.notes, *notes),
+        left_out={**task.left_out, **left_out},
+    )
+    left = [problem for problem in task.train if fits(problem, task.domain)]
+    return with_train(task, left) if left else task
+
+
 def with_train(task: Task, train: Sequence[Problem]) -> Task:
     """The task with these problems to train on, in the order of `shuffled_batch`."""
     train = tuple(train)
