@@ -19,9 +19,8 @@ from ictcli.files.reading import LARGEST, parse_toml, read_bytes
 from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.recipe.files import find_recipe, read_files
 from ictcli.recipe.generator import task_name
-from ictcli.recipe.keys import all_keys
+from ictcli.recipe.keys import KEYS_HINT, NAMES, all_keys, apply_overrides, blamed, typed_key
 from ictcli.recipe.metrics import unrecorded
-from ictcli.recipe.overrides import KEYS_HINT, NAMES, apply_overrides, blamed, typed_key
 from ictcli.recipe.recipe import Recipe
 from ictcli.recipe.tables import Table
 from ictcli.text import compiled, escaped, shell_word

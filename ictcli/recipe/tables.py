@@ -6,7 +6,7 @@ from typing import Any, Literal, Self, cast, get_args, get_origin
 from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
 from ictcli.algorithm.registry import STRICT
-from ictcli.recipe.overrides import toml_value
+from ictcli.recipe.keys import toml_value
 
 
 class Table(BaseModel):
