@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 
 from ictcli.algorithm.objective import Term
 from ictcli.algorithm.registry import Choice, Options, Scored, register
-from ictcli.algorithm.selection import Scope, random_share, share_count, top_share, units
+from ictcli.algorithm.selection import Scope, random_share, share_count, top_share
 from ictcli.types import BoolArray, FloatArray
 
 
@@ -218,12 +218,7 @@ def kl_cov(batch: Scored, options: KlCovOptions) -> Choice:
 
     With one optimiser update a batch pi is pi_old and the penalty has no gradient.
     """
-    chosen = np.zeros(batch.valid.shape, dtype=bool)
-    cov = covariance(batch)
-    for rows, positions in units(batch.valid, "batch", batch.group):
-        best = np.argsort(-cov[rows, positions], kind="stable")
-        best = best[: share_count(options.ratio, len(rows))]
-        chosen[rows[best], positions[best]] = True
+    chosen = top_share(covariance(batch), batch.valid, options.ratio, scope="batch", zeros=True)
     return Choice(batch.valid, terms={"kl_old": Term(chosen * options.coefficient)})
 
 

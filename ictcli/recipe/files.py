@@ -25,19 +25,15 @@ def read_files(data: dict[str, Any], base: Path) -> None:
         (data.get("sft"), "data", _is_data),
         (data.get("eval"), "verifier", Path.is_file),
         (data.get("reward"), "verifier", Path.is_file),
+        (data.get("reward"), "functions", Path.is_file),
         (data.get("prompt"), "examples", Path.is_file),
     )
     for table, key, exists in places:
-        if isinstance(table, dict) and isinstance(value := cast(Any, table).get(key), str):
-            table[key] = _absolute(value, key, base, exists)
-    if isinstance(reward := data.get("reward"), dict):
-        table = cast(dict[str, Any], reward)
-        if isinstance(names := table.get("functions"), str | list):
-            listed = cast(list[Any], [names] if isinstance(names, str) else names)
-            table["functions"] = [
-                _absolute(each, "verifier", base, Path.is_file) if isinstance(each, str) else each
-                for each in listed
-            ]
+        value: Any = cast(Any, table).get(key) if isinstance(table, dict) else None
+        if isinstance(value, str):
+            table[key] = _absolute(value, base, exists)
+        elif isinstance(value, list):
+            table[key] = [_absolute(each, base, exists) for each in cast(list[Any], value)]
     if not isinstance(data.get("prompt"), dict):
         return
     prompt = data["prompt"] = dict(cast(dict[str, Any], data["prompt"]))
@@ -47,11 +43,11 @@ def read_files(data: dict[str, Any], base: Path) -> None:
         prompt["template"] = read_template(template, base)
 
 
-def _absolute(value: str, key: str, base: Path, exists: Callable[[Path], bool]) -> str:
-    """The value with its path absolute, if it names one that exists."""
-    name, colon, function = value, "", ""
-    if key == "verifier" and ".py:" in value:
-        name, colon, function = value.rpartition(":")
+def _absolute(value: Any, base: Path, exists: Callable[[Path], bool]) -> Any:
+    """The value with its path absolute, if it names one that exists, or a function of one."""
+    if not isinstance(value, str):
+        return value
+    name, colon, function = value.rpartition(":") if ".py:" in value else (value, "", "")
     path = next((path for path in (Path(name), base / name) if exists(path)), None)
     return value if path is None else f"{path.resolve()}{colon}{function}"
 

@@ -3,13 +3,13 @@
 import functools
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack, cast, overload
+from typing import Any, Literal, TypedDict, Unpack, cast, overload
 
 from ictcli.files import plugins
 from ictcli.rewards import answers, choice
 from ictcli.rewards.answers import Located
 from ictcli.rewards.builtin import math_at_once, math_verdict, rewarded
-from ictcli.rewards.explanations import Explanation, explained
+from ictcli.rewards.explanations import Explanation, Row, explained
 from ictcli.rewards.maths.compare import listed
 from ictcli.rewards.maths.copies import without_asked
 from ictcli.rewards.statement import shown
@@ -103,20 +103,9 @@ def grade(
         rows.append(Row(seen, gold, choices[row] if choices else (), found, question, its))
     verdicts = _verdicts(verifier, rows, pattern is not None, limits)
     if explain:
-        reasons = [explained(verifier, v, *row[:4]) for v, row in zip(verdicts, rows, strict=True)]
+        reasons = [explained(verifier, v, row) for v, row in zip(verdicts, rows, strict=True)]
         return reasons[0] if single else reasons
     return verdicts[0] if single else verdicts
-
-
-class Row(NamedTuple):
-    """What is judged."""
-
-    response: str
-    gold: str
-    choices: Sequence[str]
-    found: Located
-    question: str
-    columns: Mapping[str, Any]
 
 
 def _located(

@@ -226,9 +226,7 @@ def _close(workers: Iterable[_Worker]) -> None:
         worker.close()
 
 
-@atexit.register
-def _close_all() -> None:
-    _close(list(_workers))
+atexit.register(lambda: _close(list(_workers)))
 
 
 def _forget() -> None:
