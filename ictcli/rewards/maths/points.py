@@ -76,9 +76,8 @@ def _some(random: Random, axes: list[Any]) -> list[tuple[Any, ...]]:
 
 
 def _symbols(left: Any, right: Any, conditions: frozenset[Any]) -> list[Any]:
-    return sorted(
-        {symbol for each in (left, right, *conditions) for symbol in each.free_symbols}, key=str
-    )
+    found = {symbol for each in (left, right, *conditions) for symbol in each.free_symbols}
+    return sorted(found, key=str)
 
 
 def _counted(left: Any, right: Any) -> set[Any]:
@@ -92,9 +91,8 @@ def parts(left: Any, right: Any, conditions: frozenset[Any], seed: str) -> list[
     None if the parts cannot be told."""
     turns = {turn for each in (left, right) for turn in _turns(each)}
     edges = {edge for each in (left, right) for edge in _edges(each)} | conditions
-    steps = {
-        step.args[0] for each in (left, right) for step in each.atoms(sympy.floor, sympy.ceiling)
-    }
+    rounded = (sympy.floor, sympy.ceiling)
+    steps = {step.args[0] for each in (left, right) for step in each.atoms(*rounded)}
     if any(len(turn.free_symbols) > 1 for turn in turns) or len(steps) > 1:
         return None
     if not turns | edges | steps:
@@ -211,18 +209,14 @@ def _fractions(*ends: Any) -> tuple[Fraction, ...]:
 
 def _without_radicals(side: Any, symbol: Any) -> Any:
     """A polynomial over the rationals that is 0 wherever `side` is; None if there is none."""
-    while radical := next(
-        (part for part in sympy.preorder_traversal(side) if _radical(part)), None
-    ):
+    while radical := next(filter(_radical, sympy.preorder_traversal(side)), None):
         value = sympy.Dummy()
         if isinstance(radical, sympy.Abs):
             relation = value**2 - radical.args[0] ** 2
         else:
             relation = value**radical.exp.q - radical.base**radical.exp.p
-        pair = [
-            sympy.fraction(sympy.together(each))[0]
-            for each in (side.xreplace({radical: value}), relation)
-        ]
+        sides = side.xreplace({radical: value}), relation
+        pair = [sympy.fraction(sympy.together(each))[0] for each in sides]
         if not all(each.is_polynomial(value) for each in pair):
             return None
         side = sympy.expand(sympy.resultant(*pair, value))

@@ -173,9 +173,8 @@ class Evaluation:
             return base ** int(exponent)
         base = self._inexact(base)
         _check(_digits(base) * float(abs(exponent)))
-        return self._simple(
-            base ** int(exponent) if whole else _MP.power(base, self._inexact(exponent))
-        )
+        raised = base ** int(exponent) if whole else _MP.power(base, self._inexact(exponent))
+        return self._simple(raised)
 
     def _function(self, function: Any, inside: Value) -> Value:
         inside = self._inexact(inside)

@@ -96,14 +96,9 @@ def with_names(items: tuple[Node, ...]) -> tuple[Node, ...]:
     ]
     if len(set(names)) == 1:
         return items
-    return tuple(
-        item
-        if not name
-        else replace(item, optional=False)
-        if isinstance(item, Named)
-        else Named(name, item, optional=False)
-        for name, item in zip(names, items, strict=True)
-    )
+    values = (item.value if isinstance(item, Named) else item for item in items)
+    pairs = zip(names, values, strict=True)
+    return tuple(Named(name, value, optional=False) if name else value for name, value in pairs)
 
 
 def with_nouns(items: tuple[Node, ...]) -> tuple[Node, ...] | None:
