@@ -26,16 +26,9 @@ COMMANDS = (
     *("export", "runs", "recipes", "tasks", "methods", "download", "doctor", "completion"),
 )
 OTHERS = {
-    "list": "runs ls",
-    "ls": "runs ls",
-    "config": "recipes",
-    "chat": "generate",
-    "sample": "generate",
-    "run": "train",
-    "evaluate": "eval",
-    "test": "eval",
-    "info": "doctor",
-}
+    "list": "runs ls", "ls": "runs ls", "config": "recipes", "chat": "generate", "run": "train",
+    "sample": "generate", "evaluate": "eval", "test": "eval", "info": "doctor",
+}  # fmt: skip
 """What other programs call a command."""
 COMPLETES = "_ICTCLI_COMPLETE"
 """Set by the script of `ictcli completion` when a shell asks for completions."""

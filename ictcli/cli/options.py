@@ -30,12 +30,8 @@ THREADS = click.option(
     help="Most CPU threads; may change the last bits of figures.",
 )
 THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
+    *(f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "RAYON")),
     "VECLIB_MAXIMUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "RAYON_NUM_THREADS",
 )
 """Read by array and tokenizer libraries when they are loaded."""
 

@@ -65,14 +65,9 @@ def estimate_time(
     dense = max(recipe.dense_steps - done, 0)
     every = recipe.eval.every
     between = max((recipe.steps - 1) // every - done // every, 0) if every else 0
-    return TimeEstimate(
-        dense_steps=dense,
-        dense_step=dense_step,
-        steps=recipe.steps - max(recipe.dense_steps, done),
-        step=step,
-        evaluations=(done == 0) + between + 1,
-        evaluation=evaluation,
-    )
+    steps = recipe.steps - max(recipe.dense_steps, done)
+    evaluations = (done == 0) + between + 1
+    return TimeEstimate(dense, dense_step, steps, step, evaluations, evaluation)
 
 
 class Pace:
@@ -139,12 +134,9 @@ class Pace:
         seen = {dense: fmean(steps) for dense, steps in self._steps.items() if steps}
         step = seen.get(False, seen.get(True, self._first))
         dense = seen.get(True, seen.get(False, self._first))
+        done = 0 if whole else self._done
         return estimate_time(
-            self.recipe,
-            step=step,
-            dense_step=dense,
-            evaluation=self._evaluation,
-            done=0 if whole else self._done,
+            self.recipe, step=step, dense_step=dense, evaluation=self._evaluation, done=done
         )
 
     def left(self) -> str:

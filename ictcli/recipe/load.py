@@ -186,33 +186,17 @@ def recipe_keys(model: type[BaseModel] = Recipe) -> Iterator[str]:
 
 
 OTHERS = {
-    "learning_rate": "lr",
-    "num_generations": "group",
-    "batch_size": "prompts",
-    "per_device_train_batch_size": "prompts",
-    "num_iterations": "update.epochs",
-    "max_steps": "steps",
-    "num_train_epochs": "steps",
-    "max_completion_length": "max_tokens",
-    "max_new_tokens": "max_tokens",
-    "max_prompt_length": "prompt.max_tokens",
-    "beta": "kl",
-    "epsilon": "clip.low",
-    "epsilon_high": "clip.high",
-    "loss_type": "method",
-    "model_name_or_path": "model",
-    "dataset_name": "data",
-    "reward_funcs": "reward.functions",
-    "reward_weights": "reward.weights",
-    "weight_decay": "optimizer.weight_decay",
-    "max_grad_norm": "optimizer.clip_norm",
-    "warmup_steps": "optimizer.lr_warmup",
-    "lora_r": "adapter.rank",
-    "lora_alpha": "adapter.alpha",
-    "report_to": "log",
-    "save_steps": "checkpoint.every",
-    "eval_steps": "eval.every",
-}
+    "learning_rate": "lr", "num_generations": "group", "batch_size": "prompts",
+    "per_device_train_batch_size": "prompts", "num_iterations": "update.epochs",
+    "max_steps": "steps", "num_train_epochs": "steps", "max_completion_length": "max_tokens",
+    "max_new_tokens": "max_tokens", "max_prompt_length": "prompt.max_tokens", "beta": "kl",
+    "epsilon": "clip.low", "epsilon_high": "clip.high", "loss_type": "method",
+    "model_name_or_path": "model", "dataset_name": "data", "reward_funcs": "reward.functions",
+    "reward_weights": "reward.weights", "weight_decay": "optimizer.weight_decay",
+    "max_grad_norm": "optimizer.clip_norm", "warmup_steps": "optimizer.lr_warmup",
+    "lora_r": "adapter.rank", "lora_alpha": "adapter.alpha", "report_to": "log",
+    "save_steps": "checkpoint.every", "eval_steps": "eval.every",
+}  # fmt: skip
 """What other trainers call a key."""
 
 

@@ -111,20 +111,13 @@ def _with_benchmark(recipe: Recipe, task: Task) -> tuple[Task, set[str]]:
             "eval.bench=... another benchmark",
         )
 
-    def heldout(n: int) -> list[Problem]:
-        return problems[:n]
-
     if is_custom(recipe.task) or recipe.data:  # no part of it needs to be held out
         task = with_train(task, task.finite)
     domain = bench.domain
     if is_custom(name):
         domain = replace(domain, suffix=task.domain.suffix, words=task.domain.words)
-    task = replace(
-        task,
-        heldout=heldout,
-        examined=(bench.name, _judged(domain, recipe)),
-        notes=(*task.notes, *bench.notes),
-    )
+    examined, notes = (bench.name, _judged(domain, recipe)), (*task.notes, *bench.notes)
+    task = replace(task, heldout=lambda n: problems[:n], examined=examined, notes=notes)
     return task, {key_of(problem.prompt) for problem in problems}
 
 

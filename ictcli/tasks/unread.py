@@ -46,13 +46,8 @@ def _characters(text: str) -> Counter[str]:
     same = folded(text)
     if same.isascii():
         return Counter(filter(str.isprintable, "".join(same.split())))
-    return Counter(
-        character
-        for character in same
-        if not character.isspace()
-        and character != METASPACE
-        and unicodedata.category(character) not in ("Cc", "Cf")
-    )
+    shown = (each for each in same if not each.isspace() and each != METASPACE)
+    return Counter(each for each in shown if unicodedata.category(each) not in ("Cc", "Cf"))
 
 
 def usable(engine: Engine, task: Task, heldout: int) -> Task:

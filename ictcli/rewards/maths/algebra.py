@@ -87,7 +87,7 @@ class _Reading:
         if text[:1].isdigit() or text[:1] == ".":
             if (value := number(text)) is None:
                 raise UnreadableError("no number, or too long a one")
-            return sympy.Rational(value.numerator, value.denominator)
+            return sympy.Rational(value)
         if name in self.bound:
             return self.bound[name]
         if text in CONSTANTS:

@@ -103,12 +103,9 @@ def leaves_work(answer: Tree, gold: Tree, *, algebra: bool = True) -> bool:
 
 
 def _divides(tree: Tree) -> bool:
-    return any(
-        power < 0 and not is_number(base)
-        for part in tree.subtrees()
-        if part.head in ("*", "/", "^")
-        for base, power in powers(part)
-    )
+    products = (part for part in tree.subtrees() if part.head in ("*", "/", "^"))
+    factors = (each for part in products for each in powers(part))
+    return any(power < 0 and not is_number(base) for base, power in factors)
 
 
 def _is_collection(tree: Tree) -> bool:

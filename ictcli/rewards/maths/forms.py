@@ -84,7 +84,7 @@ class _Forms:
         """A fraction of polynomials in the generators, not reduced."""
         head, parts = tree.head, tree.parts
         if (exact := rational(tree)) is not None:
-            return self.sympy.Rational(exact.numerator, exact.denominator), self.sympy.Integer(1)
+            return self.sympy.Rational(exact), self.sympy.Integer(1)
         match head:
             case "+":
                 return self._sum([self.value(part) for part in parts])

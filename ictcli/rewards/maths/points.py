@@ -103,11 +103,7 @@ def parts(left: Any, right: Any, conditions: frozenset[Any], seed: str) -> list[
     found: list[Point] = []
     lines: dict[Any, list[Fraction]] = {}
     for symbol in symbols:
-        others = {
-            other: sympy.Rational(value.numerator, value.denominator)
-            for other, value in start.items()
-            if other != symbol
-        }
+        others = {other: sympy.Rational(start[other]) for other in symbols if other != symbol}
         switches = [each.subs(others) for each in turns | edges]
         for step in (each.subs(others) for each in steps if symbol in each.free_symbols):
             if not step.is_polynomial(symbol) or sympy.degree(step, symbol) != 1:

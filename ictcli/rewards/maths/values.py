@@ -215,17 +215,12 @@ class Evaluation:
             raise ValueError("not counted")
         if last - first > LARGEST_COUNT:
             raise TooLargeError("too long a sum")
-        terms = [
-            self.of(node.function, {**point, counter: Fraction(at)})
-            for at in range(int(first), int(last) + 1)
-        ]
+        places = map(Fraction, range(int(first), int(last) + 1))
+        terms = [self.of(node.function, {**point, counter: place}) for place in places]
         return self.add(*terms) if isinstance(node, sympy.Sum) else self.multiply(*terms)
 
     def _other(self, node: Any, point: Point) -> Value:
-        rational = {
-            symbol: sympy.Rational(point[symbol].numerator, point[symbol].denominator)
-            for symbol in node.free_symbols
-        }
+        rational = {symbol: sympy.Rational(point[symbol]) for symbol in node.free_symbols}
         value = node.xreplace(rational).doit()
         if value.is_Rational:
             return Fraction(value.p, value.q)
