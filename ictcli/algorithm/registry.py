@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ictcli.algorithm.objective import Clip, Term
 from ictcli.algorithm.weights import Normalisation, group_advantage
-from ictcli.errors import UserError, nearest
+from ictcli.errors import UserError, unknown
 from ictcli.types import BoolArray, FloatArray, IntArray, TokenStats
 
 
@@ -128,8 +128,5 @@ def register(source: str, **fields: Any) -> Callable[[Rule], Rule]:
 def find_method(name: str) -> Method:
     """The method of that name; UserError with the nearest name where there is none."""
     if name not in METHODS:
-        raise UserError(
-            f"There is no method {name!r}{nearest(name, sorted(METHODS))}.",
-            "ictcli methods lists them",
-        )
+        raise unknown("method", name, METHODS, "ictcli methods lists them")
     return METHODS[name]

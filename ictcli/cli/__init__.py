@@ -88,10 +88,7 @@ class LazyGroup(Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             near = nearest(args[0], [*COMMANDS, *OTHERS.values()], OTHERS)
-            raise UserError(
-                f"There is no command {args[0]!r}{near}.",
-                "ictcli --help lists them",
-            )
+            raise UserError(f"There is no command {args[0]!r}{near}.", "ictcli --help lists them")
         return super().resolve_command(ctx, args)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from ictcli.errors import UserError, nearest
+from ictcli.errors import UserError, unknown
 from ictcli.files.reading import MIB, read_bytes
 from ictcli.recipe.data import QUESTION, TEMPLATES, Example
 from ictcli.rows import PROMPTS, is_file_name, is_saved, read_file, text
@@ -124,8 +124,6 @@ def find_recipe(source: str) -> Path:
         return path
     shipped = shipped_recipes() | shipped_studies()
     if source not in shipped:
-        raise UserError(
-            f"There is no recipe {source!r}{nearest(source, sorted(shipped))}.",
-            "ictcli recipes ls, or give the path of a .toml file",
-        )
+        hint = "ictcli recipes ls, or give the path of a .toml file"
+        raise unknown("recipe", source, shipped, hint)
     return shipped[source]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from ictcli.errors import UserError, nearest
+from ictcli.errors import UserError, nearest, unknown
 from ictcli.files import encodable, plugins
 
 Status = Literal["correct", "wrong", "unparsed", "timeout"]
@@ -230,10 +230,8 @@ def find_verifier(name: str) -> Verifier:
             f"{name} is a file, and the function in it is not named.", f"for example {name}:grade"
         )
     known = sorted({*VERIFIERS, *OPTIONAL})
-    raise UserError(
-        f"There is no verifier {name!r}{nearest(name, known)}.",
-        "the verifiers are: " + ", ".join(known) + "; or my_rewards.py:function",
-    )
+    hint = f"the verifiers are: {', '.join(known)}; or my_rewards.py:function"
+    raise unknown("verifier", name, known, hint)
 
 
 def as_verifier(kind: str | Verifier | Judge) -> Verifier:

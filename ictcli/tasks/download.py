@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ictcli.engine.models import check_reachable, locate, reason_of
-from ictcli.errors import UserError, nearest
+from ictcli.errors import UserError, unknown
 from ictcli.recipe import Recipe, RecipeFile, load_recipe, shipped_recipes
 from ictcli.tables.numbers import size_text
 from ictcli.tasks.custom import HUB, is_custom
@@ -38,10 +38,8 @@ def download(name: str | RecipeFile) -> Iterator[dict[str, str]]:
         yield _model(name)
     else:
         known = [*shipped_recipes(), *BENCHMARKS, *TASKS]
-        raise UserError(
-            f"There is no recipe and no benchmark {name!r}{nearest(name, known)}.",
-            "ictcli recipes ls; a model of the hub is OWNER/NAME, a data set hub:OWNER/NAME",
-        )
+        hint = "ictcli recipes ls; a model of the hub is OWNER/NAME, a data set hub:OWNER/NAME"
+        raise unknown("recipe and no benchmark", name, known, hint)
 
 
 def _model(model: str) -> dict[str, str]:

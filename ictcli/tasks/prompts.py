@@ -25,8 +25,7 @@ def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Tem
     has_template = bool(getattr(tokenizer, "chat_template", None))
     if settings.template == "chat" and not has_template:
         raise UserError(
-            "The model's tokenizer has no chat template.",
-            "prompt.template=none leaves it out",
+            "The model's tokenizer has no chat template.", "prompt.template=none leaves it out"
         )
     return "none" if settings.template == "none" or not (has_template and domain.words) else "chat"
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ictcli.errors import UserError, nearest
+from ictcli.errors import UserError, unknown
 from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.recipe.generator import GYM, is_gym, parted
 from ictcli.rewards import find_verifier
@@ -136,11 +136,8 @@ def _check_name(
             f"{name} is a {what} of a kind that is not read.",
             f"{KINDS} is, and a folder of `save_to_disk` of datasets",
         )
-    raise UserError(
-        f"There is no {kind} {name!r}{nearest(name, sorted(known))}.",
-        f"the {kind}s are: {', '.join(sorted(known))}, "
-        f"the path of {KINDS}, a folder of `save_to_disk`, hub:owner/name, or gym:NAME",
-    )
+    more = f"the path of {KINDS}, a folder of `save_to_disk`, hub:owner/name, or gym:NAME"
+    raise unknown(kind, name, known, f"the {kind}s are: {', '.join(sorted(known))}, {more}")
 
 
 def _refuse_data(why: str, data: str | None) -> None:

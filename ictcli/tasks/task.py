@@ -134,11 +134,7 @@ def is_set_aside(text: str) -> bool:
 
 
 def shuffled_batch(
-    problems: Sequence[Problem],
-    seed: int,
-    step: int,
-    n: int,
-    rank: Sequence[float] | None = None,
+    problems: Sequence[Problem], seed: int, step: int, n: int, rank: Sequence[float] | None = None
 ) -> list[Problem]:
     """The n problems of step 1, 2, ... over a list of problems, permuted anew in each epoch. With
     `rank`, one number per problem, the first epoch is sorted by it, ties in the order of the
