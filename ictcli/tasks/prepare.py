@@ -17,7 +17,7 @@ from ictcli.tasks.custom import is_custom
 from ictcli.tasks.registry import find_benchmark, find_task
 from ictcli.tasks.sft import read_examples
 from ictcli.tasks.split import digest_of, key_of
-from ictcli.tasks.task import Domain, Task, with_train
+from ictcli.tasks.task import GENERATED, Domain, Task, with_train
 from ictcli.types import Problem
 
 FEW = 8
@@ -26,8 +26,6 @@ PRECISE = 100
 """With fewer than this, the note says how little their share says."""
 ALL = 1 << 62
 """More problems than any data set holds."""
-GENERATED = 4096
-"""Number of held-out problems to check for a task that generates its problems."""
 
 
 def task_of(recipe: Recipe) -> Task:

@@ -3,13 +3,16 @@
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from random import Random
 from typing import Any
 
 from ictcli.recipe.data import Example, PromptSettings
 from ictcli.rewards import LIMITS, Judge, Limits, Verdict, Verifier, grade
-from ictcli.seeds import generator
+from ictcli.seeds import generator, seed_of
 from ictcli.types import Problem
 
+GENERATED = 4096
+"""Number of held-out problems of a task that generates its problems."""
 BOXED = "Please reason step by step, and put your final answer within \\boxed{}."
 
 
@@ -131,6 +134,20 @@ def is_set_aside(text: str) -> bool:
     """Whether a problem that a built-in task makes is for evaluation only: one in sixteen, by the
     checksum of its text alone."""
     return zlib.crc32(text.encode()) % 16 == 0
+
+
+def generated(
+    name: str,
+    domain: Domain,
+    draw: Callable[[Random, int], list[Problem]],
+    heldout: Callable[[int], list[Problem]],
+) -> Task:
+    """A task that draws the n problems of a step. Held out are `GENERATED` at most."""
+
+    def batch(seed: int, step: int, n: int) -> list[Problem]:
+        return draw(Random(seed_of(seed, "problems", step)), n)
+
+    return Task(name, domain, batch, lambda n: heldout(min(n, GENERATED)))
 
 
 def shuffled_batch(
