@@ -100,7 +100,8 @@ def check(
             f"{nearest(key, list(method.options.model_fields))}.",
             "ictcli methods lists each method's options",
         ) from error
-    _check_across(recipe, source, typed)
+    for keys, message, hint in _faults_across(recipe):
+        raise UserError(f"{blamed(source, typed, *keys)}: {message}", hint)
     return recipe
 
 
@@ -138,43 +139,28 @@ def validate(
         raise _explain(fault, source, path, hint) from error
 
 
-def _check_across(recipe: Recipe, source: str, typed: Sequence[str]) -> None:
-    def refusal(keys: tuple[str, ...], message: str, hint: str) -> UserError:
-        return UserError(f"{blamed(source, typed, *keys)}: {message}", hint)
-
+def _faults_across(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Keys of several tables that do not go together, with a sentence and a hint."""
+    reward, test, most = recipe.reward, recipe.eval, recipe.max_tokens
     if recipe.steps == 0 and not (recipe.sft.data and recipe.sft.steps):
-        raise refusal(
-            ("steps",), "steps = 0 trains nothing.", "sft.data=FILE trains on its responses alone"
-        )
-    reward = recipe.reward
-    if reward.overlong_buffer > recipe.max_tokens:
-        raise refusal(
-            ("reward.overlong_buffer", "max_tokens"),
-            f"reward.overlong_buffer = {reward.overlong_buffer} is more than "
-            f"max_tokens = {recipe.max_tokens}.",
-            "the buffer is the last part of max_tokens",
-        )
+        hint = "sft.data=FILE trains on its responses alone"
+        yield ("steps",), "steps = 0 trains nothing.", hint
+    if (buffer := reward.overlong_buffer) > most:
+        message = f"reward.overlong_buffer = {buffer} is more than max_tokens = {most}."
+        hint = "the buffer is the last part of max_tokens"
+        yield ("reward.overlong_buffer", "max_tokens"), message, hint
     if reward.pattern is not None:
         compiled(reward.pattern)
         if recipe.prompt.shots:
-            raise refusal(
-                ("prompt.shots", "reward.pattern"),
-                "the examples of prompt.shots answer in a box, and reward.pattern reads answers in "
-                "another way.",
-                "prompt.examples = a file of your own examples",
-            )
-    if recipe.eval.bench is None and (recipe.eval.columns, recipe.eval.hub) != (
-        ColumnSettings(),
-        HubSettings(),
-    ):
-        raise refusal(
-            ("eval.columns", "eval.hub"),
-            "eval.columns and eval.hub are of eval.bench, which is not there.",
-            "eval.bench=FILE or hub:owner/name",
-        )
+            message = "the examples of prompt.shots answer in a box, and reward.pattern reads "
+            hint = "prompt.examples = a file of your own examples"
+            yield ("prompt.shots", "reward.pattern"), f"{message}answers in another way.", hint
+    if test.bench is None and (test.columns, test.hub) != (ColumnSettings(), HubSettings()):
+        message = "eval.columns and eval.hub are of eval.bench, which is not there."
+        yield ("eval.columns", "eval.hub"), message, "eval.bench=FILE or hub:owner/name"
     best = recipe.checkpoint.best
     if best is not None and (fault := unrecorded(recipe, best)):
-        raise refusal(("checkpoint.best",), f"checkpoint.best = {best!r} {fault[0]}.", fault[1])
+        yield ("checkpoint.best",), f"checkpoint.best = {best!r} {fault[0]}.", fault[1]
 
 
 def recipe_keys(model: type[BaseModel] = Recipe) -> Iterator[str]:
