@@ -171,6 +171,9 @@ class Comparison(Setting):
     estimates: Mapping[str, Mapping[str, Estimate]]
     differences: Mapping[str, Mapping[str, PairedDifference]]
     """From the baseline."""
+    differences_greedy: Mapping[str, Mapping[str, PairedDifference]] = {}
+    """From the baseline, of greedy answers: a family of its own, on which no claim rests. It knows
+    nothing of the doubt about a tuned setting."""
     crashed: Mapping[str, Sequence[int]] = {}
     """By variant, the seeds of runs that crashed (`ictcli.compare.notes`)."""
     differences_without_crashed: Mapping[str, Mapping[str, PairedDifference]] = {}

@@ -17,7 +17,7 @@ from ictcli.compare.gradients import attribution
 from ictcli.compare.judging import ClaimTest, judged
 from ictcli.compare.paper import paper_table
 from ictcli.compare.plan import ComparisonPlan
-from ictcli.compare.sharpening import greedy_estimates, readable_accuracies, sharpenings
+from ictcli.compare.sharpening import greedy_scores, readable_accuracies, sharpenings
 from ictcli.compare.statistics import BEFORE, Extra, estimate, scores_of, variance
 from ictcli.compare.tuning import Tries, Tuned, curve_of, extra_of
 from ictcli.compare.variants import SIGNAL, STOPPED, SUBJECT
@@ -50,6 +50,7 @@ def gather(
     seeds = setting.seeds
     correct = _counts(variants, seeds, setting.problems)
     scores = scores_of(correct, setting.n, setting.ks)
+    greedy = greedy_scores(variants, seeds)
     level = plan.looks.level
     extra = _extra(variants, tuned or {})
     crashed = notes.crashed_runs(
@@ -81,11 +82,14 @@ def gather(
             }
             for metric, by_variant in scores.items()
         }
-        | ({"greedy": greedy} if (greedy := greedy_estimates(variants)) else {}),
+        | ({"greedy": {label: estimate(its) for label, its in greedy.items()}} if greedy else {}),
         by_model=by_model(variants, seeds, scores, base, extra, level),
         sharpening=sharpenings(variants),
         readable=readable_accuracies(variants),
         differences=differences(scores, base, extra, level),
+        differences_greedy=(
+            differences({"greedy": greedy}, base, level=level) if base in greedy else {}
+        ),
         crashed={label: [seeds[place] for place in at] for label, at in crashed.items()},
         differences_without_crashed=(
             differences(notes.without(scores, crashed), base, extra, level) if crashed else {}

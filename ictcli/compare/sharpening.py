@@ -6,21 +6,23 @@ from collections.abc import Sequence
 import numpy as np
 
 from ictcli.compare.finished import VariantRuns
-from ictcli.compare.statistics import BEFORE, Estimate, estimate
+from ictcli.compare.statistics import BEFORE
 from ictcli.evaluation.sharpening import Sharpening, Solved, sharpening
+from ictcli.types import FloatArray
 
 
-def greedy_estimates(variants: Sequence[VariantRuns]) -> dict[str, Estimate]:
-    """By label, first of the models before training, each once; without those whose runs were not
-    asked greedily."""
-    runs = {each.label: [run.after.solved(each.recipe) for run in each.runs] for each in variants}
+def greedy_scores(variants: Sequence[VariantRuns], seeds: Sequence[int]) -> dict[str, FloatArray]:
+    """By label whether each problem's greedy answer is right, (S, N), and first of the models
+    before training, a row each; NaN where a run is missing. Without those not asked greedily."""
     every = [run for each in variants for run in each.runs]
     before = {run.spec.recipe.model: run.before.solved(run.spec.recipe) for run in every}
-    rows = {
-        label: [solved[0.0] for solved in its if 0.0 in solved]
-        for label, its in {BEFORE: list(before.values()), **runs}.items()
-    }
-    return {label: estimate(np.array(values)) for label, values in rows.items() if values}
+    rows = {BEFORE: [solved[0.0] for solved in before.values() if 0.0 in solved]}
+    for each in variants:
+        asked = {run.spec.seed: run.after.solved(each.recipe) for run in each.runs}
+        known = {seed: solved[0.0] for seed, solved in asked.items() if 0.0 in solved}
+        missing = np.full(each.runs[0].after.problems, np.nan)
+        rows[each.label] = [known.get(seed, missing) for seed in seeds] if known else []
+    return {label: np.array(its) for label, its in rows.items() if its}
 
 
 def readable_accuracies(variants: Sequence[VariantRuns]) -> dict[str, float]:

@@ -78,6 +78,13 @@ def _details(result: Comparison, looks: Looks) -> list[Table]:
             f"significant at {100 * result.level:.2g} % after Holm's correction over all"
         )
         answer.append(tables.short_differences(looks, result.baseline, families, caption))
+    if greedy := result.differences_greedy:
+        chosen = " and at the chosen settings alone" if result.tuned_key else ""
+        caption = (
+            f"greedy answers, in points: explored, not planned{chosen}; * is after Holm's "
+            "correction over these"
+        )
+        answer.append(tables.short_differences(looks, result.baseline, {"": greedy}, caption))
     if stopped := result.differences_from_stopped:
         caption = "what the steps after the dense warm-up added, in points"
         answer.append(tables.short_differences(looks, STOPPED, {"": stopped}, caption))

@@ -83,8 +83,10 @@ def options_of(kind: str) -> dict[str, Any]:
 
 
 def about(kind: str) -> str:
-    """What a generator makes, in a sentence."""
-    return (DATASETS[kind][0].__doc__ or "").strip().partition("\n")[0]
+    """What a generator makes, in its own words, or else of what kind it is."""
+    made = DATASETS[kind][0]
+    said = (made.__doc__ or "").strip().partition("\n")[0]
+    return said or f"Of reasoning-gym's {made.__module__.split('.')[1]} tasks."
 
 
 def scores(

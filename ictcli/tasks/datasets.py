@@ -157,8 +157,9 @@ def gsm8k(data: str | None = None) -> Benchmark:
 
 @register_benchmark("mmlu_stem")
 def mmlu_stem(data: str | None = None) -> Benchmark:
-    """cais/mmlu, test: 3,018 questions of 18 subjects, 12 of them twice. The subjects take turns,
-    so that the first n questions are spread evenly over them."""
+    """cais/mmlu, test: 3,018 questions of 18 subjects, 12 of them twice.
+
+    The subjects take turns, so that the first n questions are spread evenly over them."""
     rows = rows_of("mmlu_stem", data)
     subjects: dict[str, list[Problem]] = {}
     for row in rows.rows:

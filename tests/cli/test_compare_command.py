@@ -48,9 +48,10 @@ def test_repeated_it_trains_nothing_again_and_its_tables_have_the_figures(
     assert ended.code == 0 and whole.numbers("whole") == found
     assert ended.err.count("finished before") == 4 and "step " not in ended.err
     assert found["claims"][0]["name"] in ended.out and "of the paper's claims" in ended.err
-    difference = [line for line in ended.out.splitlines() if line.startswith("ict ")][-1]
+    lines = [line for line in ended.out.splitlines() if line.startswith("ict ")]
     for by_label in found["differences"].values():
-        assert points(by_label["ict"]["value"]) in difference
+        assert points(by_label["ict"]["value"]) in lines[-2]
+    assert points(found["differences_greedy"]["greedy"]["ict"]["value"]) in lines[-1]
     before = next(line for line in ended.out.splitlines() if line.startswith("before"))
     for by_label in found["estimates"].values():
         each = by_label["(before)"]
@@ -97,6 +98,9 @@ def test_what_was_found_is_written_down(whole: Comparison) -> None:
     for metric in ("pass@1", "greedy"):
         assert list(found["estimates"][metric]) == ["(before)", *METHODS]
     assert "greedy" not in found["differences"]  # no test more, and no p larger for it
+    greedy = {label: each["value"] for label, each in found["estimates"]["greedy"].items()}
+    beside = {key: each["value"] for key, each in found["differences_greedy"]["greedy"].items()}
+    assert beside == {"ict": pytest.approx(greedy["ict"] - greedy["grpo"])}
     pass_1 = {label: each["value"] for label, each in found["estimates"]["pass@1"].items()}
     for method in METHODS:
         runs = [whole.folder / "whole" / f"{method}-s{seed}" for seed in SEEDS]

@@ -30,6 +30,7 @@ Keys = Mapping[str, tuple[Sequence[str], ...]]
 KEYS: Keys = {
     "estimates": (METRICS, EVERY),
     "differences": (METRICS, [label for label in LABELS if label != "grpo"]),
+    "differences_greedy": (["greedy"], ["ict"]),
     **{f"differences_from_{rival}": (METRICS, ["ict"]) for rival in ("stopped", "method")},
     "passk": (EVERY, [str(k) for k in range(1, 9)]),
     "curves": ([*CURVES], LABELS),
