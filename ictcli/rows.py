@@ -210,13 +210,12 @@ def _csv(name: str, text: str) -> Iterator[Row]:
 
 
 def _parquet(name: str, content: bytes) -> Iterator[Row]:
-    import pyarrow  # pyright: ignore[reportMissingTypeStubs]
-    from pyarrow import parquet  # pyright: ignore
+    import pyarrow
+    from pyarrow import parquet
 
-    arrow = cast(Any, pyarrow)
     try:
-        columns = cast(Any, parquet).read_table(arrow.BufferReader(content)).to_pylist()
-    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        columns = parquet.read_table(pyarrow.BufferReader(content)).to_pylist()
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = reason_of(error)
         raise UserError(f"{name} is not Parquet: {reason}.", "check the file") from error
     for number, row in enumerate(columns, 1):

@@ -30,6 +30,7 @@ def read_files(data: dict[str, Any], base: Path) -> None:
     )
     for table, key, exists in places:
         value: Any = cast(Any, table).get(key) if isinstance(table, dict) else None
+        value = value.split(",") if key == "functions" and isinstance(value, str) else value
         if isinstance(value, str):
             table[key] = _absolute(value, base, exists)
         elif isinstance(value, list):

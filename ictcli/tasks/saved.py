@@ -71,11 +71,11 @@ def _list(path: Path, key: str) -> list[Any]:
 
 
 def _rows(source: str, files: list[Path]) -> Iterator[Row]:
-    import pyarrow  # pyright: ignore[reportMissingTypeStubs]
+    import pyarrow
 
-    arrow, number = cast(Any, pyarrow), 0
+    number = 0
     for file in files:
-        with arrow.memory_map(str(file)) as mapped, arrow.ipc.open_stream(mapped) as batches:
+        with pyarrow.memory_map(str(file)) as mapped, pyarrow.ipc.open_stream(mapped) as batches:
             for batch in batches:
                 for columns in batch.to_pylist():
                     number += 1

@@ -3,16 +3,14 @@
 import operator
 from collections.abc import Callable
 from functools import reduce
-from typing import Any, cast
+from typing import Any
 
-import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
+import sympy
 
 from ictcli.rewards.maths.nodes import UnreadableError
 from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.reader import tree_of
 from ictcli.rewards.maths.trees import Tree
-
-sympy = cast(Any, _sympy)
 
 LARGEST_COUNT = 2000
 """Largest argument of a factorial or binomial, and longest finite sum."""

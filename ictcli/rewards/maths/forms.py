@@ -4,7 +4,7 @@ What is longer than all of these hides something that cancels or can be added, h
 """
 
 from math import comb
-from typing import Any, cast
+from typing import Any
 
 from ictcli.rewards.maths.trees import Tree, is_rational, product, rational
 
@@ -52,9 +52,9 @@ class _Forms:
     power in it."""
 
     def __init__(self) -> None:
-        import sympy  # pyright: ignore[reportMissingTypeStubs]
+        import sympy
 
-        self.sympy = cast(Any, sympy)
+        self.sympy = sympy
         self.lengths: dict[Any, int] = {}
         """The generators, with the length of each."""
 

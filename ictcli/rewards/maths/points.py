@@ -13,13 +13,11 @@ from functools import lru_cache
 from itertools import combinations, pairwise, product
 from math import prod
 from random import Random
-from typing import Any, cast
+from typing import Any
 
-import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
+import sympy
 
 from ictcli.rewards.maths.algebra import LARGEST_COUNT
-
-sympy = cast(Any, _sympy)
 
 ENOUGH = 3
 """Number of points at which both must be defined and agree."""

@@ -5,16 +5,14 @@
 
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Any, cast
+from typing import Any
 
-import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
+import sympy
 
 from ictcli.rewards.maths import algebra
 from ictcli.rewards.maths.nodes import UnreadableError
 from ictcli.rewards.maths.points import COUNTS, ENOUGH, Point, parts, points
 from ictcli.rewards.maths.values import FAILURES, Evaluation, TooLargeError, computed, real
-
-sympy = cast(Any, _sympy)
 
 _Read = tuple[Any, frozenset[Any]]
 """An expression, and what must not be negative for it to be real."""

@@ -9,15 +9,15 @@ import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import reduce
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-import mpmath as _mpmath  # pyright: ignore[reportMissingTypeStubs]
-import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
+import mpmath
+import sympy
 
 from ictcli.rewards.maths.algebra import LARGEST_COUNT
 from ictcli.rewards.maths.nodes import UnreadableError
 
-sympy, _MP = cast(Any, _sympy), cast(Any, _mpmath).mp.clone()
+_MP = mpmath.mp.clone()
 
 FIRST, ENOUGH, MOST = 60, 200, 40_000
 """Digits of the first attempt, that tells most values apart; the least by which two are the same;
