@@ -2,7 +2,7 @@
 
 import click
 
-from ictcli.cli import JSON, candidates
+from ictcli.cli import JSON, completion
 from ictcli.cli.options import TRUST
 
 
@@ -12,7 +12,7 @@ from ictcli.cli.options import TRUST
     metavar="RECIPE|MODEL|BENCHMARK...",
     nargs=-1,
     required=True,
-    shell_complete=candidates.downloads,
+    shell_complete=completion.downloads,
 )
 @JSON
 @TRUST

@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from ictcli.cli import candidates
+from ictcli.cli import completion
 
 Command = Callable[..., Any]
 NICE = click.option(
@@ -141,7 +141,7 @@ BACKEND = click.option(
     "--backend",
     callback=_check,
     metavar="[auto|torch|mlx|...]",
-    shell_complete=candidates.engines,
+    shell_complete=completion.engines,
     help="Which engine runs the model.",
 )
 

@@ -2,7 +2,7 @@
 
 import click
 
-from ictcli.cli import JSON, Group, candidates
+from ictcli.cli import JSON, Group, completion
 
 
 @click.group("tasks", cls=Group)
@@ -28,7 +28,7 @@ def ls(as_json: bool) -> None:
 
 
 @command.command("show")
-@click.argument("name", shell_complete=candidates.tasks)
+@click.argument("name", shell_complete=completion.tasks)
 @click.argument("options", nargs=-1, metavar="[KEY=VALUE]...")
 @JSON
 def show(name: str, options: tuple[str, ...], as_json: bool) -> None:
