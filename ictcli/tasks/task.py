@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -202,8 +203,4 @@ def with_train(task: Task, train: Sequence[Problem]) -> Task:
     """The task with these problems to train on, in the order of `shuffled_batch`."""
     train = tuple(train)
     rank = [*map(task.rank, train)] if task.rank else None
-
-    def batch(seed: int, step: int, n: int) -> list[Problem]:
-        return shuffled_batch(train, seed, step, n, rank)
-
-    return replace(task, train=train, batch=batch)
+    return replace(task, train=train, batch=partial(shuffled_batch, train, rank=rank))
