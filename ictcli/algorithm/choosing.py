@@ -213,7 +213,11 @@ def kl_cov(batch: Scored, options: KlCovOptions) -> Choice:
 
     With one optimiser update a batch pi is pi_old and the penalty has no gradient.
     """
-    chosen = top_share(covariance(batch), batch.valid, options.ratio, scope="batch", zeros=True)
+    chosen, cov = np.zeros(batch.valid.shape, dtype=bool), covariance(batch)
+    rows, positions = np.nonzero(batch.valid)
+    best = np.argsort(-cov[rows, positions], kind="stable")
+    best = best[: share_count(options.ratio, len(rows))]
+    chosen[rows[best], positions[best]] = True
     return Choice(batch.valid, terms={"kl_old": Term(chosen * options.coefficient)})
 
 
