@@ -49,21 +49,14 @@ def points(left: Any, right: Any, conditions: frozenset[Any], seed: str) -> Iter
     for index in range(2 * _POINTS):
         # roots and logarithms are real at the later points
         yield _drawn(symbols, left, right, random, positive=index >= _POINTS)
-    yield from _signed(symbols, left, right, random)
-    yield from parts(left, right, conditions, seed) or ()
-
-
-def _signed(symbols: list[Any], left: Any, right: Any, random: Random) -> Iterator[Point]:
-    """Points for each choice of the signs of several unknowns: `\\sqrt{xy}` is `\\sqrt{x}\\sqrt{y}`
-    but where both are negative. What only counts has one sign."""
+    # `\sqrt{xy}` is `\sqrt{x}\sqrt{y}` but where both are negative; what only counts has one sign
     signed = [symbol for symbol in symbols if symbol not in _counted(left, right)]
-    if len(signed) < 2:
-        return
-    for signs in _some(random, [(1, -1)] * len(signed)):
-        for size in _LARGEST_SIZES:
-            point = _drawn(symbols, left, right, random, positive=False)
-            values = (_within(random, 0, size * sign) for sign in signs)
-            yield point | dict(zip(signed, values, strict=True))
+    choices = _some(random, [(1, -1)] * len(signed)) if len(signed) > 1 else []
+    for signs, size in product(choices, _LARGEST_SIZES):
+        point = _drawn(symbols, left, right, random, positive=False)
+        values = (_within(random, 0, size * sign) for sign in signs)
+        yield point | dict(zip(signed, values, strict=True))
+    yield from parts(left, right, conditions, seed) or ()
 
 
 def _some(random: Random, axes: list[Any]) -> list[tuple[Any, ...]]:
