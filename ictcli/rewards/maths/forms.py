@@ -104,7 +104,8 @@ class _Forms:
                 above, below = (Tree(name, parts) if name else Tree("1")
                                 for name in _QUOTIENTS[head])  # fmt: skip
                 return self.value(Tree("/", (above, below)))
-            case "\\sin" | "\\cos" if (half := _half(parts[0])) is not None:
+            case "\\sin" | "\\cos" if parts[0].head == "*" and parts[0].parts[0].head == "2":
+                half = product(parts[0].parts[1:])
                 sine, cosine = (self.value(Tree(name, (half,)))[0] for name in ("\\sin", "\\cos"))
                 double = 2 * sine * cosine if head == "\\sin" else cosine**2 - sine**2
                 return double, self.sympy.Integer(1)
@@ -210,10 +211,3 @@ class _Forms:
         if not below.is_ground or len(unknown) != 1 or (degree := above.degree(unknown[0])) > 2:
             return 0
         return self.lengths[unknown[0]] + degree + 1 if len(above.monoms()) > 1 else 0
-
-
-def _half(tree: Tree) -> Tree | None:
-    """x of `2x`; else None."""
-    if tree.head != "*" or tree.parts[0].head != "2":
-        return None
-    return product(tree.parts[1:])
