@@ -106,8 +106,6 @@ def command(
 
 
 def _plan(recipe: Recipe, memory: float, gpus: int | None, *, timed: bool, as_json: bool) -> None:
-    """Print the recipe and what it plans, for a machine of so much memory, or for so many GPUs of
-    it."""
     from ictcli.console import narrate, output
     from ictcli.console.plan import examples, plan, print_gpu_plan
     from ictcli.planning.advice import check_memory

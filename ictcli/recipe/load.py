@@ -199,7 +199,6 @@ def _worst(error: ValidationError) -> ErrorDetails:
 
 
 def _explain(fault: ErrorDetails, source: str, path: str, hint: str) -> UserError:
-    """A key that is missing, or has a value that cannot be, in one sentence."""
     if fault["type"] == "missing":
         return UserError(f"{source}: the key {path!r} is missing.", f"add {path} = ...")
     message = _PLAINLY.get(fault["type"], fault["msg"].removeprefix("Value error, "))

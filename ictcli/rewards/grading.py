@@ -184,7 +184,6 @@ def _in_groups(
 
 
 def _without(fault: Fault, extracted: str = "") -> Verdict:
-    """The verdict where judging has no result."""
     if fault.kind == "error":
         return Verdict("unparsed", extracted, FAILED + fault.message)
     return Verdict("timeout", extracted, fault.message)

@@ -83,7 +83,6 @@ def isolated(
 
 
 def _perform(calls: dict[int, bytes], results: dict[int, Any], limits: Limits) -> None:
-    """Store the results of the calls."""
     left, losses = deque(calls), dict.fromkeys(calls, 0)
     while left or any(worker.busy for worker in _workers):
         while left and (worker := _idle(limits)):
@@ -107,8 +106,6 @@ def _perform(calls: dict[int, bytes], results: dict[int, Any], limits: Limits) -
 
 
 class _Worker:
-    """A worker process and its call."""
-
     def __init__(self, limits: Limits) -> None:
         self.limits, self.sources = limits, len(plugins.sources)
         self.call, self.busy = -1, False

@@ -62,7 +62,6 @@ def task_of(recipe: Recipe) -> Task:
 
 
 def _with_sft(recipe: Recipe, task: Task) -> Task:
-    """The task with the examples of `sft.data`, none of which is a held-out problem."""
     settings = recipe.sft
     if not settings.data or not settings.steps:
         return task
@@ -85,7 +84,6 @@ def _with_sft(recipe: Recipe, task: Task) -> Task:
 def _check_columns(
     name: str, verifiers: Sequence[Verifier | Judge], problems: Sequence[Problem]
 ) -> None:
-    """UserError where a function asks for a column that the data has not."""
     columns = [c for c in (problems[0].columns if problems else ()) if c not in NOT_PASSED]
     hint = "rename the parameter, or give it a default"
     for verifier in verifiers:

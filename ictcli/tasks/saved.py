@@ -61,7 +61,6 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _list(path: Path, key: str) -> list[Any]:
-    """The list of that name in a JSON file; empty where there is none."""
     try:
         data = parse_json(read_text(path))
     except (OSError, ValueError) as error:

@@ -193,7 +193,6 @@ def _around(distance: re.Match[str], radius: str) -> tuple[Scalar, Scalar] | Non
 
 
 def _range(low: Node, lower: str, upper: str, high: Node) -> Items:
-    """The interval between two ends; the signs `lower` and `upper` are < or <=."""
     return Items(("(" if lower == "<" else "[") + (")" if upper == "<" else "]"), (low, high))
 
 

@@ -230,7 +230,6 @@ def _matrix(text: str, environment: str, first: str, last: str) -> Node | None:
 
 
 def _multiplied(factor: str, matrix: Matrix) -> Matrix | None:
-    """A matrix with a factor before it, cell by cell."""
     cells = [cell for row in matrix.rows for cell in row]
     if matrix.kind or not all(isinstance(cell, Scalar) and not cell.unit for cell in cells):
         return None

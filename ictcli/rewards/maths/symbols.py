@@ -56,7 +56,6 @@ def _closed(*expressions: Any) -> None:
 
 
 def _reduce_to_the_same(left: Any, right: Any) -> bool:
-    """Whether the difference of two expressions is 0 by the rules of algebra alone."""
     difference = (left - right).rewrite(sympy.Abs)
     if difference.has(sympy.log):  # each takes what is not negative: the conditions of both agree
         difference = sympy.logcombine(difference, force=True)

@@ -147,7 +147,6 @@ class Evaluation:
             _check(self.size)
 
     def _inexact(self, value: Value) -> Value:
-        """A value as a number of mpmath."""
         self.exact = False
         if isinstance(value, Fraction):
             return _MP.mpf(value.numerator) / value.denominator
@@ -250,7 +249,6 @@ def real(value: Value) -> bool:
 
 
 def _ordered(value: Value) -> Value:
-    """The value. Raises ValueError for a complex one."""
     if not real(value):
         raise ValueError("no order")
     return value

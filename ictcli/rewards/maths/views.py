@@ -74,7 +74,6 @@ def is_value_alone(named: Named) -> bool:
 
 
 def _has_coordinates(value: Node, count: int) -> bool:
-    """Whether every point that a node lists has so many coordinates."""
     if isinstance(value, Items) and value.brackets in ("", "{}"):
         return all(_has_coordinates(item, count) for item in value.items)
     return not isinstance(value, Scalar) and (
