@@ -29,7 +29,9 @@ def read_files(data: dict[str, Any], base: Path) -> None:
         (data.get("prompt"), "examples", Path.is_file),
     )
     for table, key, exists in places:
-        value: Any = cast(Any, table).get(key) if isinstance(table, dict) else None
+        if not isinstance(table, dict):
+            continue
+        value: Any = cast(Any, table).get(key)
         value = value.split(",") if key == "functions" and isinstance(value, str) else value
         if isinstance(value, str):
             table[key] = _absolute(value, base, exists)

@@ -112,8 +112,12 @@ def _with_benchmark(recipe: Recipe, task: Task) -> tuple[Task, set[str]]:
     domain = bench.domain
     if is_custom(name):
         domain = replace(domain, suffix=task.domain.suffix, words=task.domain.words)
+
+    def heldout(n: int) -> list[Problem]:
+        return problems[:n]
+
     examined, notes = (bench.name, _judged(domain, recipe)), (*task.notes, *bench.notes)
-    task = replace(task, heldout=lambda n: problems[:n], examined=examined, notes=notes)
+    task = replace(task, heldout=heldout, examined=examined, notes=notes)
     return task, {key_of(problem.prompt) for problem in problems}
 
 

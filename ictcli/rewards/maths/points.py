@@ -196,7 +196,9 @@ def _fractions(*ends: Any) -> tuple[Fraction, ...]:
 
 def _without_radicals(side: Any, symbol: Any) -> Any:
     """A polynomial over the rationals that is 0 wherever `side` is; None if there is none."""
-    while radical := next(filter(_radical, sympy.preorder_traversal(side)), None):
+    while radical := next(
+        (part for part in sympy.preorder_traversal(side) if _radical(part)), None
+    ):
         value = sympy.Dummy()
         if isinstance(radical, sympy.Abs):
             relation = value**2 - radical.args[0] ** 2

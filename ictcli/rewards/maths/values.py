@@ -182,6 +182,9 @@ class Evaluation:
         self._grow(0 if function is sympy.exp else abs(float(growing)) / 2)  # tanh near 1
         return self._simple(getattr(_MP, _NAMES[function])(inside))
 
+    def absolute(self, value: Value) -> Value:
+        return abs(value)
+
     def sign(self, value: Value) -> Value:
         return Fraction((_ordered(value) > 0) - (value < 0))
 
@@ -190,6 +193,12 @@ class Evaluation:
             return left if self.subtract(_ordered(left), _ordered(right)) > 0 else right
 
         return reduce(larger, values)
+
+    def smallest(self, *values: Value) -> Value:
+        return -self.largest(*(-value for value in values))
+
+    def ceiling(self, value: Value) -> Value:
+        return -self.floor(-value)
 
     def floor(self, value: Value) -> Value:
         if isinstance(value, Fraction):
@@ -231,10 +240,9 @@ class Evaluation:
 
 _OPERATIONS: dict[Any, Callable[..., Value]] = {
     sympy.Add: Evaluation.add, sympy.Mul: Evaluation.multiply, sympy.Pow: Evaluation.power,
-    sympy.Abs: lambda _, value: abs(value), sympy.sign: Evaluation.sign,
-    sympy.floor: Evaluation.floor, sympy.ceiling: lambda self, value: -self.floor(-value),
-    sympy.Max: Evaluation.largest,
-    sympy.Min: lambda self, *values: -self.largest(*(-value for value in values)),
+    sympy.Abs: Evaluation.absolute, sympy.sign: Evaluation.sign,
+    sympy.floor: Evaluation.floor, sympy.ceiling: Evaluation.ceiling,
+    sympy.Max: Evaluation.largest, sympy.Min: Evaluation.smallest,
     sympy.factorial: Evaluation.factorial, sympy.binomial: Evaluation.binomial,
 }  # fmt: skip
 
