@@ -178,7 +178,7 @@ def _csv(name: str, text: str) -> Iterator[Row]:
     first = 1
     try:
         for cells in reader:
-            number = first
+            number, where = first, f"{name}, line {first}"
             first = reader.line_num + 1
             if not cells:
                 continue
@@ -187,18 +187,15 @@ def _csv(name: str, text: str) -> Iterator[Row]:
                 if len(header) == 1 and (separator := re.search(r"[;\t]", cells[0])):
                     mark = "semicolons" if separator[0] == ";" else "tabs"
                     raise UserError(
-                        f"{name}, line {number} parts its cells by {mark}; a .csv file is read "
-                        "with commas.",
+                        f"{where} parts its cells by {mark}; a .csv file is read with commas.",
                         "save it with commas between the cells",
                     )
                 if len(set(header)) < len(header):
-                    raise UserError(
-                        f"{name}, line {number} names a column twice.", "the first line names them"
-                    )
+                    raise UserError(f"{where} names a column twice.", "the first line names them")
                 continue
             if len(cells) > len(header):
                 raise UserError(
-                    f"{name}, line {number} has {len(cells)} cells, and the header {len(header)}.",
+                    f"{where} has {len(cells)} cells, and the header {len(header)}.",
                     'a text with a comma in it stands in quotes: "a, b"',
                 )
             filled = [cell or None for cell in cells]
