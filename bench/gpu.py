@@ -26,7 +26,8 @@ from typing import Any, TypeVar
 
 import torch
 from harness import STATISTICS, in_fresh_process, make_model, random_weights, record, take_turns
-from peers_torch import RANK, compare, show
+from peer_trl import RANK
+from peers_torch import compare, show
 from qwen import SIZES
 
 T = TypeVar("T")
@@ -167,7 +168,7 @@ def beside_trl(a: argparse.Namespace, folder: str, trained: str, work: dict[str,
     given |= {
         "full": trained == "full",
         "trl_rows": 0,
-        "vllm": has_vllm,
+        "vllm": a.trl if has_vllm else None,
         "dense": True,
         "keep": KEEP,
         "beside": None,

@@ -16,65 +16,21 @@ former. Compare ratios, never the seconds of two machines.
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
-import time
-import warnings
 from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-RANK = 16
+from peer_trl import RANK, Clock, prompts_of
+
 SMALL = {"hidden": 128, "layers": 4, "heads": 4, "intermediate": 512, "vocabulary": 1024}
 """A model of which little is matrix products."""
 PASSED_ON = ("prompt", "tokens", "rounds", "prompts", "group", "device", "dtype", "trl-rows")
 """Options that each program gets."""
-
-
-def prompts_of(a: argparse.Namespace) -> list[str]:
-    texts = (f"{n}+{n * 7 % 83}=" * a.prompt for n in range(11, 11 + a.prompts))
-    return [text[: a.prompt] for text in texts]
-
-
-class Clock:
-    """Says what a turn took: wall and CPU seconds, those of sampling (wall seconds on a GPU), and
-    the peak of memory, the GPU's where there is one."""
-
-    def __init__(self, device: str) -> None:
-        self.on_gpu = device != "cpu"
-        self.start()
-
-    def start(self) -> None:
-        self.sampling = 0.0
-        self.began = time.perf_counter(), time.process_time()
-
-    def now(self) -> float:
-        if not self.on_gpu:
-            return time.process_time()
-        import torch
-
-        torch.cuda.synchronize()
-        return time.perf_counter()
-
-    def stop(self) -> None:
-        self.now()
-        wall, cpu = time.perf_counter() - self.began[0], time.process_time() - self.began[1]
-        update = (wall if self.on_gpu else cpu) - self.sampling
-        took = {"wall": wall, "cpu": cpu, "sampling": self.sampling, "update": update}
-        took["peak"] = self.peak()
-        print("turn " + json.dumps(took), flush=True)
-
-    def peak(self) -> float:
-        if self.on_gpu:
-            import torch
-
-            return torch.cuda.max_memory_allocated() / 1e9
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak * (1 if sys.platform == "darwin" else 1024) / 1e9
 
 
 def ours(folder: str, a: argparse.Namespace) -> None:
@@ -114,75 +70,6 @@ def ours(folder: str, a: argparse.Namespace) -> None:
         clock.stop()
 
 
-def trl(folder: str, a: argparse.Namespace) -> None:
-    warnings.filterwarnings("ignore")
-    import torch
-    from datasets import Dataset
-    from peft import LoraConfig
-    from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
-    from trl import GRPOConfig, GRPOTrainer
-
-    torch.set_num_threads(1)
-    tokenizer = AutoTokenizer.from_pretrained(folder, eos_token="#")
-    rows = a.prompts * a.group
-    at_once = min(rows, a.trl_rows or rows)
-    end = {"suppress_tokens": [tokenizer.eos_token_id]}
-    by_vllm = {"use_vllm": True, "vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.3}
-    config = GRPOConfig(
-        output_dir=folder + "/trl",
-        use_cpu=a.device == "cpu",
-        per_device_train_batch_size=at_once,
-        gradient_accumulation_steps=rows // at_once,
-        num_generations=a.group,
-        max_completion_length=a.tokens,
-        max_steps=a.rounds + 1,
-        learning_rate=1e-4,
-        lr_scheduler_type="constant",
-        beta=0.0,
-        temperature=1.0,
-        bf16=a.dtype == "bfloat16",
-        gradient_checkpointing=False,
-        generation_kwargs={"ignore_eos": True} if a.vllm else end,
-        save_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
-        dataloader_pin_memory=False,
-        **(by_vllm if a.vllm else {}),
-    )
-    lora: Any = LoraConfig(
-        r=RANK, lora_alpha=2 * RANK, target_modules="all-linear", task_type="CAUSAL_LM"
-    )
-    clock = Clock(a.device)
-
-    class Timed(GRPOTrainer):
-        def _generate(self, *args: Any, **options: Any) -> Any:
-            began = clock.now()
-            completions = super()._generate(*args, **options)
-            clock.sampling += clock.now() - began
-            return completions
-
-    class Turns(TrainerCallback):
-        def on_step_begin(self, *args: Any, **options: Any) -> None:
-            sys.stdin.readline()
-            clock.start()
-
-        def on_step_end(self, *args: Any, **options: Any) -> None:
-            clock.stop()
-
-    data = [{"prompt": text} for text in prompts_of(a)] * (a.rounds + 2)
-    trainer = Timed(
-        model=AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, a.dtype)),
-        args=config,
-        reward_funcs=lambda completions, **columns: [float(len(c) % 2) for c in completions],
-        train_dataset=Dataset.from_list(data),
-        processing_class=tokenizer,
-        callbacks=[Turns()],
-        peft_config=None if a.full else lora,
-    )
-    trainer.remove_callback(PrinterCallback)
-    trainer.train()
-
-
 class Program:
     """One of the programs, in a process of its own."""
 
@@ -195,7 +82,8 @@ class Program:
         *more: str,
         checkout: Path | None = None,
     ) -> None:
-        command = [python, __file__, role, "--folder", folder, *more]
+        own = [__file__, role] if role == "ours" else [str(Path(__file__).with_name("peer_trl.py"))]
+        command = [python, *own, "--folder", folder, *more]
         for option in PASSED_ON:
             command += [f"--{option}", str(getattr(a, option.replace("-", "_")))]
         command += ["--full"] if a.full else []
@@ -237,7 +125,7 @@ def compare(folder: str, a: argparse.Namespace) -> dict[str, list[dict[str, floa
     if a.int8:
         programs["ours, int8"] = own(str(a.keep), "--int8")
     if a.vllm:
-        programs["trl, vllm"] = Program(a.trl, "trl", folder, a, "--vllm")
+        programs["trl, vllm"] = Program(a.vllm, "trl", folder, a, "--vllm")
     turns = take_turns({name: program.turn for name, program in programs.items()}, a.rounds)
     for program in programs.values():
         program.process.communicate()  # ends it, and frees what it holds of a GPU
@@ -273,7 +161,7 @@ def show(turns: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("role", nargs="?", choices=["all", "ours", "trl"], default="all")
+    parser.add_argument("role", nargs="?", choices=["all", "ours"], default="all")
     parser.add_argument("--trl", help="the Python of the environment that TRL is installed in")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--prompt", type=int, default=6, help="tokens of a prompt")
@@ -284,7 +172,7 @@ def main() -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--full", action="store_true", help="train all weights")
-    parser.add_argument("--vllm", action="store_true", help="TRL with vLLM too (a GPU)")
+    parser.add_argument("--vllm", help="the Python of an environment with TRL and vLLM, both timed")
     parser.add_argument("--small", action="store_true", help="a model of 1M parameters")
     parser.add_argument("--beside", type=Path, help="a checkout whose ours is timed too")
     parser.add_argument("--json", type=Path, help="write what was found")
@@ -294,7 +182,7 @@ def main() -> None:
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     a = parser.parse_args()
     if a.role != "all":
-        {"ours": ours, "trl": trl}[a.role](a.folder, a)
+        ours(a.folder, a)
         return
     from harness import QWEN, in_fresh_process, make_model, record
 
@@ -304,7 +192,8 @@ def main() -> None:
         found = show(compare(folder, a))
     if a.json:
         ask = "import trl, transformers as t; print(trl.__version__, 'transformers', t.__version__)"
-        peer = subprocess.check_output([a.trl, "-c", ask], text=True).strip() if a.trl else None
+        asked = a.trl or a.vllm
+        peer = subprocess.check_output([asked, "-c", ask], text=True).strip() if asked else None
         record(a.json, ("torch", "transformers"), trl=peer, model=sizes, **found)
 
 
