@@ -26,7 +26,8 @@ from typing import Any, TypeVar
 
 import torch
 from harness import STATISTICS, in_fresh_process, make_model, random_weights, record, take_turns
-from peers_torch import RANK, compare, show
+from peer_trl import RANK
+from peers_torch import compare, show
 from qwen import SIZES
 
 T = TypeVar("T")

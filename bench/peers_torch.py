@@ -16,65 +16,21 @@ former. Compare ratios, never the seconds of two machines.
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
-import time
-import warnings
 from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-RANK = 16
+from peer_trl import RANK, Clock, prompts_of
+
 SMALL = {"hidden": 128, "layers": 4, "heads": 4, "intermediate": 512, "vocabulary": 1024}
 """A model of which little is matrix products."""
 PASSED_ON = ("prompt", "tokens", "rounds", "prompts", "group", "device", "dtype", "trl-rows")
 """Options that each program gets."""
-
-
-def prompts_of(a: argparse.Namespace) -> list[str]:
-    texts = (f"{n}+{n * 7 % 83}=" * a.prompt for n in range(11, 11 + a.prompts))
-    return [text[: a.prompt] for text in texts]
-
-
-class Clock:
-    """Says what a turn took: wall and CPU seconds, those of sampling (wall seconds on a GPU), and
-    the peak of memory, the GPU's where there is one."""
-
-    def __init__(self, device: str) -> None:
-        self.on_gpu = device != "cpu"
-        self.start()
-
-    def start(self) -> None:
-        self.sampling = 0.0
-        self.began = time.perf_counter(), time.process_time()
-
-    def now(self) -> float:
-        if not self.on_gpu:
-            return time.process_time()
-        import torch
-
-        torch.cuda.synchronize()
-        return time.perf_counter()
-
-    def stop(self) -> None:
-        self.now()
-        wall, cpu = time.perf_counter() - self.began[0], time.process_time() - self.began[1]
-        update = (wall if self.on_gpu else cpu) - self.sampling
-        took = {"wall": wall, "cpu": cpu, "sampling": self.sampling, "update": update}
-        took["peak"] = self.peak()
-        print("turn " + json.dumps(took), flush=True)
-
-    def peak(self) -> float:
-        if self.on_gpu:
-            import torch
-
-            return torch.cuda.max_memory_allocated() / 1e9
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak * (1 if sys.platform == "darwin" else 1024) / 1e9
 
 
 def ours(folder: str, a: argparse.Namespace) -> None:
@@ -114,103 +70,6 @@ def ours(folder: str, a: argparse.Namespace) -> None:
         clock.stop()
 
 
-def trl(folder: str, a: argparse.Namespace) -> None:
-    warnings.filterwarnings("ignore")
-    import torch
-    from datasets import Dataset
-    from peft import LoraConfig
-    from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
-    from trl import GRPOConfig, GRPOTrainer
-
-    torch.set_num_threads(1)
-    tokenizer = AutoTokenizer.from_pretrained(folder, eos_token="#")
-    rows = a.prompts * a.group
-    at_once = min(rows, a.trl_rows or rows)
-    end = {"suppress_tokens": [tokenizer.eos_token_id]}
-    by_vllm = {"use_vllm": True, "vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.3}
-    config = GRPOConfig(
-        output_dir=folder + "/trl",
-        use_cpu=a.device == "cpu",
-        per_device_train_batch_size=at_once,
-        gradient_accumulation_steps=rows // at_once,
-        num_generations=a.group,
-        max_completion_length=a.tokens,
-        max_steps=a.rounds + 1,
-        learning_rate=1e-4,
-        lr_scheduler_type="constant",
-        beta=0.0,
-        temperature=1.0,
-        bf16=a.dtype == "bfloat16",
-        gradient_checkpointing=False,
-        generation_kwargs={"ignore_eos": True} if a.vllm else end,
-        save_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
-        dataloader_pin_memory=False,
-        **(by_vllm if a.vllm else {}),
-    )
-    lora: Any = LoraConfig(
-        r=RANK, lora_alpha=2 * RANK, target_modules="all-linear", task_type="CAUSAL_LM"
-    )
-    clock = Clock(a.device)
-    if a.vllm and a.device == "cpu":
-        mend_vllm_on_cpu(a.dtype)
-
-    class Timed(GRPOTrainer):
-        def _generate(self, *args: Any, **options: Any) -> Any:
-            began = clock.now()
-            completions = super()._generate(*args, **options)
-            clock.sampling += clock.now() - began
-            return completions
-
-    class Turns(TrainerCallback):
-        def on_step_begin(self, *args: Any, **options: Any) -> None:
-            sys.stdin.readline()
-            clock.start()
-
-        def on_step_end(self, *args: Any, **options: Any) -> None:
-            clock.stop()
-
-    data = [{"prompt": text} for text in prompts_of(a)] * (a.rounds + 2)
-    trainer = Timed(
-        model=AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, a.dtype)),
-        args=config,
-        reward_funcs=lambda completions, **columns: [float(len(c) % 2) for c in completions],
-        train_dataset=Dataset.from_list(data),
-        processing_class=tokenizer,
-        callbacks=[Turns()],
-        peft_config=None if a.full else lora,
-    )
-    trainer.remove_callback(PrinterCallback)
-    trainer.train()
-
-
-def mend_vllm_on_cpu(dtype: str) -> None:
-    """TRL 1.16 gives vLLM no dtype, and fails to send weights to the layers that vLLM 0.32 packs on
-    a CPU, as it drops what it packed: have it keep them, and pack them again when they are sent."""
-    from trl.generation import vllm_generation
-    from vllm.model_executor.layers import utils
-
-    trl: Any = vllm_generation
-    pack: Any = utils.dispatch_cpu_unquantized_gemm
-    layers: list[Any] = []
-
-    def keep(layer: Any, remove_weight: bool) -> None:
-        pack(layer, remove_weight=False)
-        layers.append(layer)
-
-    send = trl.VLLMGeneration.sync_weights
-
-    def send_and_pack(generation: Any) -> None:
-        send(generation)
-        for layer in layers:
-            pack(layer, remove_weight=False)
-
-    utils.dispatch_cpu_unquantized_gemm = keep  # pyright: ignore
-    trl.VLLMGeneration.sync_weights = send_and_pack
-    trl.LLM = partial(trl.LLM, dtype=dtype, enforce_eager=True)
-
-
 class Program:
     """One of the programs, in a process of its own."""
 
@@ -223,7 +82,8 @@ class Program:
         *more: str,
         checkout: Path | None = None,
     ) -> None:
-        command = [python, __file__, role, "--folder", folder, *more]
+        own = [__file__, role] if role == "ours" else [str(Path(__file__).with_name("peer_trl.py"))]
+        command = [python, *own, "--folder", folder, *more]
         for option in PASSED_ON:
             command += [f"--{option}", str(getattr(a, option.replace("-", "_")))]
         command += ["--full"] if a.full else []
@@ -265,7 +125,7 @@ def compare(folder: str, a: argparse.Namespace) -> dict[str, list[dict[str, floa
     if a.int8:
         programs["ours, int8"] = own(str(a.keep), "--int8")
     if a.vllm:
-        programs["trl, vllm"] = Program(a.vllm, "trl", folder, a, "--vllm", a.vllm)
+        programs["trl, vllm"] = Program(a.vllm, "trl", folder, a, "--vllm")
     turns = take_turns({name: program.turn for name, program in programs.items()}, a.rounds)
     for program in programs.values():
         program.process.communicate()  # ends it, and frees what it holds of a GPU
@@ -301,7 +161,7 @@ def show(turns: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("role", nargs="?", choices=["all", "ours", "trl"], default="all")
+    parser.add_argument("role", nargs="?", choices=["all", "ours"], default="all")
     parser.add_argument("--trl", help="the Python of the environment that TRL is installed in")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--prompt", type=int, default=6, help="tokens of a prompt")
@@ -322,7 +182,7 @@ def main() -> None:
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     a = parser.parse_args()
     if a.role != "all":
-        {"ours": ours, "trl": trl}[a.role](a.folder, a)
+        ours(a.folder, a)
         return
     from harness import QWEN, in_fresh_process, make_model, record
 

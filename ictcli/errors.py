@@ -12,7 +12,7 @@
 
 import errno
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 
@@ -87,6 +87,11 @@ def nearest(word: str, known: list[str], others: Mapping[str, str] = {}) -> str:
         return f" (did you mean {others[word]}?)"
     close = get_close_matches(word, known, n=1, cutoff=0.5)
     return f" (did you mean {close[0]}?)" if close else ""
+
+
+def unknown(kind: str, name: str, known: Iterable[str], hint: str) -> UserError:
+    """That there is no such thing of a kind, and the nearest that there is."""
+    return UserError(f"There is no {kind} {name!r}{nearest(name, sorted(known))}.", hint)
 
 
 def install(extra: str) -> str:

@@ -32,7 +32,8 @@ def find_launch() -> Launch | None:
         return Launch("mlx", "mlx.launch")
     if "MASTER_ADDR" not in os.environ:
         return None
-    if _is_true("ACCELERATE_USE_FSDP") or _is_true("ACCELERATE_USE_DEEPSPEED"):
+    spreads = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
+    if any(os.environ.get(name, "").lower() == "true" for name in spreads):
         raise UserError(
             "ictcli spreads weights by PyTorch, not by accelerate's FSDP or DeepSpeed.",
             "engine.shard=true spreads them, under torchrun or accelerate launch --multi_gpu",
@@ -57,10 +58,6 @@ def is_restarted() -> bool:
 def processes_here() -> int:
     """Of the launch on this machine; 1 where nothing says so."""
     return _number("LOCAL_WORLD_SIZE") or 1
-
-
-def _is_true(name: str) -> bool:
-    return os.environ.get(name, "").lower() == "true"
 
 
 def _number(name: str) -> int:

@@ -142,7 +142,6 @@ def _json(name: str, text: str) -> Iterator[Row]:
 
 
 def _row(source: str, number: int, row: Any) -> Row:
-    """UserError for what is no object."""
     if not isinstance(row, dict):
         raise UserError(
             f"{source} {number} is {kind_of(row)}, and no object.",
@@ -179,7 +178,7 @@ def _csv(name: str, text: str) -> Iterator[Row]:
     first = 1
     try:
         for cells in reader:
-            number = first
+            number, where = first, f"{name}, line {first}"
             first = reader.line_num + 1
             if not cells:
                 continue
@@ -188,18 +187,15 @@ def _csv(name: str, text: str) -> Iterator[Row]:
                 if len(header) == 1 and (separator := re.search(r"[;\t]", cells[0])):
                     mark = "semicolons" if separator[0] == ";" else "tabs"
                     raise UserError(
-                        f"{name}, line {number} parts its cells by {mark}; a .csv file is read "
-                        "with commas.",
+                        f"{where} parts its cells by {mark}; a .csv file is read with commas.",
                         "save it with commas between the cells",
                     )
                 if len(set(header)) < len(header):
-                    raise UserError(
-                        f"{name}, line {number} names a column twice.", "the first line names them"
-                    )
+                    raise UserError(f"{where} names a column twice.", "the first line names them")
                 continue
             if len(cells) > len(header):
                 raise UserError(
-                    f"{name}, line {number} has {len(cells)} cells, and the header {len(header)}.",
+                    f"{where} has {len(cells)} cells, and the header {len(header)}.",
                     'a text with a comma in it stands in quotes: "a, b"',
                 )
             filled = [cell or None for cell in cells]
@@ -211,13 +207,12 @@ def _csv(name: str, text: str) -> Iterator[Row]:
 
 
 def _parquet(name: str, content: bytes) -> Iterator[Row]:
-    import pyarrow  # pyright: ignore[reportMissingTypeStubs]
-    from pyarrow import parquet  # pyright: ignore
+    import pyarrow
+    from pyarrow import parquet
 
-    arrow = cast(Any, pyarrow)
     try:
-        columns = cast(Any, parquet).read_table(arrow.BufferReader(content)).to_pylist()
-    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        columns = parquet.read_table(pyarrow.BufferReader(content)).to_pylist()
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = reason_of(error)
         raise UserError(f"{name} is not Parquet: {reason}.", "check the file") from error
     for number, row in enumerate(columns, 1):
@@ -234,17 +229,11 @@ def text(row: Row, *names: str, key: str = "") -> str:
         if isinstance(value, int | float) and row.get(name) is not None:
             return encodable(str(value))
     for name in names:
-        if (value := row.get(name)) is not None:
-            raise UserError(
-                f"{row.where} has a {name} that is {kind_of(value)}, not text.",
-                "each row needs one, as text",
-            )
-    for name in names:
-        value = row.columns.get(name)
+        value, what = row.columns.get(name), f"{row.where} has a {name} that is"
+        if row.get(name) is not None:
+            raise UserError(f"{what} {kind_of(value)}, not text.", "each row needs one, as text")
         if isinstance(value, float) and math.isinf(value):
-            raise UserError(
-                f"{row.where} has a {name} that is not finite.", "write it as text, in quotes"
-            )
+            raise UserError(f"{what} not finite.", "write it as text, in quotes")
     if empty := [name for name in names if name in row.columns]:
         raise UserError(f"{row.where} has an empty {empty[0]}.", "fill it in, or leave the row out")
     other = f"; columns.{key}=NAME names another" if key else ""

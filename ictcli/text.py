@@ -181,7 +181,7 @@ def figure(value: Any, form: str = ".3f") -> str:
 def compiled(pattern: str) -> Any:
     """The compiled answer pattern: its first group is the answer, or the whole match without one.
     UserError if it is not a regular expression."""
-    import regex  # pyright: ignore[reportMissingTypeStubs]  # has a time limit
+    import regex  # has a time limit
 
     try:
         return regex.compile(pattern, regex.MULTILINE)

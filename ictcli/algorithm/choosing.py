@@ -1,6 +1,7 @@
 """Methods that choose tokens: the whole response, the best of a score, or all but some."""
 
 import re
+from functools import partial
 from typing import Literal, cast
 
 import numpy as np
@@ -8,7 +9,7 @@ from pydantic import Field, field_validator
 
 from ictcli.algorithm.objective import Term
 from ictcli.algorithm.registry import Choice, Options, Scored, register
-from ictcli.algorithm.selection import Scope, random_share, share_count, top_share, units
+from ictcli.algorithm.selection import Scope, random_share, share_count, top_share
 from ictcli.types import BoolArray, FloatArray
 
 
@@ -17,6 +18,9 @@ class ShareOptions(Options):
     """Share of tokens kept; without it the recipe's `keep`."""
     scope: Scope = "response"
     """Tokens that share one count: each response's, its group's or the whole batch's."""
+
+
+selects = partial(register, options=ShareOptions, dense_warmup=True)
 
 
 def _share(options: ShareOptions) -> float:
@@ -58,7 +62,7 @@ def grpo(batch: Scored, options: Options) -> Choice:
     return Choice(batch.valid)
 
 
-@register("arXiv 2606.19771, A.3.7", options=IctOptions, wants=("uniqueness",), dense_warmup=True)
+@selects("arXiv 2606.19771, A.3.7", options=IctOptions, wants=("uniqueness",))
 def ict(batch: Scored, options: IctOptions) -> Choice:
     """The share `keep` of tokens with the highest uniqueness u = JS(p, mean p of the group)."""
     stat = (*options.wants(), "uniqueness")[0]
@@ -76,21 +80,14 @@ class KlOptions(ShareOptions):
     """False: KL(p || P_avg); True: KL(P_avg || p)."""
 
 
-@register(
-    "arXiv 2606.19771, table 3",
-    options=KlOptions,
-    wants=("kl_from_mean", "kl_to_mean"),
-    dense_warmup=True,
-)
+@selects("arXiv 2606.19771, table 3", options=KlOptions, wants=("kl_from_mean", "kl_to_mean"))
 def kl(batch: Scored, options: KlOptions) -> Choice:
     """As ict, scored by the Kullback-Leibler divergence from the group's mean."""
     divergence = "kl_to_mean" if options.reverse else "kl_from_mean"
     return Choice(_top(batch, batch.stats[divergence], options))
 
 
-@register(
-    "arXiv 2606.19771, table 3", options=ShareOptions, wants=("wasserstein",), dense_warmup=True
-)
+@selects("arXiv 2606.19771, table 3", wants=("wasserstein",))
 def wasserstein(batch: Scored, options: ShareOptions) -> Choice:
     """As ict, scored by the Wasserstein-1 distance over token ids from the group's mean."""
     return Choice(_top(batch, batch.stats["wasserstein"], options))
@@ -109,7 +106,7 @@ def _top(
     return top_share(score, batch.valid, keep, scope=scope, group=batch.group, zeros=zeros)
 
 
-@register("control: the same share, chosen blindly", options=UnsureOptions, dense_warmup=True)
+@selects("control: the same share, chosen blindly", options=UnsureOptions)
 def random(batch: Scored, options: UnsureOptions) -> Choice:
     """The share `keep` of tokens, drawn uniformly.
 
@@ -123,9 +120,7 @@ def random(batch: Scored, options: UnsureOptions) -> Choice:
     )
 
 
-@register(
-    "arXiv 2606.19771, table 2", options=ShareOptions, wants=("uniqueness",), dense_warmup=True
-)
+@selects("arXiv 2606.19771, table 2", wants=("uniqueness",))
 def frequent(batch: Scored, options: ShareOptions) -> Choice:
     """The other tokens: all but the share `keep` of highest uniqueness."""
     return Choice(batch.valid & ~_top(batch, batch.stats["uniqueness"], options, zeros=True))
@@ -218,12 +213,11 @@ def kl_cov(batch: Scored, options: KlCovOptions) -> Choice:
 
     With one optimiser update a batch pi is pi_old and the penalty has no gradient.
     """
-    chosen = np.zeros(batch.valid.shape, dtype=bool)
-    cov = covariance(batch)
-    for rows, positions in units(batch.valid, "batch", batch.group):
-        best = np.argsort(-cov[rows, positions], kind="stable")
-        best = best[: share_count(options.ratio, len(rows))]
-        chosen[rows[best], positions[best]] = True
+    chosen, cov = np.zeros(batch.valid.shape, dtype=bool), covariance(batch)
+    rows, positions = np.nonzero(batch.valid)
+    best = np.argsort(-cov[rows, positions], kind="stable")
+    best = best[: share_count(options.ratio, len(rows))]
+    chosen[rows[best], positions[best]] = True
     return Choice(batch.valid, terms={"kl_old": Term(chosen * options.coefficient)})
 
 

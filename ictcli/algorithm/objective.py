@@ -80,17 +80,16 @@ def surrogate(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Obje
 
 def was_clipped(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Objective) -> Any:
     """True where the clip took the token's gradient away, or bounded its weight."""
+    low, high = objective.eps_low, objective.eps_high
     if objective.clip_on == "tv":
         moved = xp.exp(logp) - xp.exp(old_logp)
-        return ((advantage > 0) & (moved > objective.eps_high)) | (
-            (advantage < 0) & (moved < -objective.eps_low)
-        )
-    ratio = xp.exp(logp - old_logp)
+        above, below = moved > high, moved < -low
+    else:
+        ratio = xp.exp(logp - old_logp)
+        above, below = ratio > 1.0 + high, ratio < 1.0 - low
     if objective.clip_on == "weight":
-        return (ratio > 1.0 + objective.eps_high) | (ratio < 1.0 - objective.eps_low)
-    return ((advantage > 0) & (ratio > 1.0 + objective.eps_high)) | (
-        (advantage < 0) & (ratio < 1.0 - objective.eps_low)
-    )
+        return above | below
+    return ((advantage > 0) & above) | ((advantage < 0) & below)
 
 
 def k3(xp: Any, logp: Any, reference_logp: Any) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ictcli.errors import UserError, nearest
+from ictcli.errors import unknown
 
 FLOOR = 1e-37
 """About where the normal numbers of float32 end."""
@@ -151,7 +151,5 @@ def statistic(name: str) -> Statistic:
             return replace(found, number=float(number)) if colon else found
     except ValueError:
         pass
-    raise UserError(
-        f"There is no token statistic {name!r}{nearest(name, sorted(STATISTICS))}.",
-        "a plugin declares one in ictcli.algorithm.quantities.STATISTICS",
-    )
+    hint = "a plugin declares one in ictcli.algorithm.quantities.STATISTICS"
+    raise unknown("token statistic", name, STATISTICS, hint)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ictcli.algorithm.objective import Clip, Term
 from ictcli.algorithm.weights import Normalisation, group_advantage
-from ictcli.errors import UserError, nearest
+from ictcli.errors import UserError, unknown
 from ictcli.types import BoolArray, FloatArray, IntArray, TokenStats
 
 
@@ -56,16 +56,20 @@ class Choice:
     """How the ratio is clipped; without, as the recipe's `clip` says."""
 
 
+STRICT = ConfigDict(
+    extra="forbid",
+    frozen=True,
+    allow_inf_nan=False,
+    strict=True,
+    use_attribute_docstrings=True,  # `ictcli.recipe.keys` shows them
+)
+"""Of everything that users write."""
+
+
 class Options(BaseModel):
     """The options of a method that has none; others derive from it."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        allow_inf_nan=False,
-        strict=True,
-        use_attribute_docstrings=True,  # `ictcli.recipe.keys` shows them
-    )
+    model_config = STRICT
 
     def wants(self) -> tuple[str, ...]:
         """Statistics that these options need besides the method's."""
@@ -81,19 +85,19 @@ class Method:
 
     name: str
     rule: Rule
-    options: type[Options]
-    normalisation: Normalisation
-    wants: tuple[str, ...]
-    """Statistics besides entropy, purity and prob that sampling must record."""
     source: str
     summary: str
-    dense_warmup: bool
+    options: type[Options] = Options
+    normalisation: Normalisation = "sequence"
+    wants: tuple[str, ...] = ()
+    """Statistics besides entropy, purity and prob that sampling must record."""
+    dense_warmup: bool = False
     """Whether the recipe's first `warmup` steps train every token (M = 1)."""
-    scaled_advantage: bool
+    scaled_advantage: bool = True
     """Whether advantages are divided by the group's standard deviation."""
-    clips: bool
+    clips: bool = False
     """Whether it has a clip of its own, and the recipe's `clip` is not read."""
-    of_correct: bool
+    of_correct: bool = False
     """Whether the advantage is 1 for correct responses and 0 for others, whatever their group."""
 
     def advantage(self, rewards: FloatArray, correct: BoolArray, group: int) -> FloatArray:
@@ -106,36 +110,16 @@ class Method:
 METHODS: dict[str, Method] = {}
 
 
-def register(
-    source: str,
-    *,
-    options: type[Options] = Options,
-    normalisation: Normalisation = "sequence",
-    wants: tuple[str, ...] = (),
-    dense_warmup: bool = False,
-    scaled_advantage: bool = True,
-    clips: bool = False,
-    of_correct: bool = False,
-) -> Callable[[Rule], Rule]:
-    """Decorator: make a rule a method under the function's name."""
+def register(source: str, **fields: Any) -> Callable[[Rule], Rule]:
+    """Decorator: make a rule a method under the function's name. `fields` are those of `Method`
+    that have a default."""
 
     def add(rule: Rule) -> Rule:
         name = rule.__name__
         if name in METHODS:
             raise UserError(f"There is a method {name!r} already.", "choose another name")
-        METHODS[name] = Method(
-            name,
-            rule,
-            options,
-            normalisation,
-            wants,
-            source,
-            (rule.__doc__ or "").split("\n\n")[0].replace("\n    ", " ").strip(),
-            dense_warmup,
-            scaled_advantage,
-            clips,
-            of_correct,
-        )
+        summary = (rule.__doc__ or "").split("\n\n")[0].replace("\n    ", " ").strip()
+        METHODS[name] = Method(name, rule, source, summary, **fields)
         return rule
 
     return add
@@ -144,8 +128,5 @@ def register(
 def find_method(name: str) -> Method:
     """The method of that name; UserError with the nearest name where there is none."""
     if name not in METHODS:
-        raise UserError(
-            f"There is no method {name!r}{nearest(name, sorted(METHODS))}.",
-            "ictcli methods lists them",
-        )
+        raise unknown("method", name, METHODS, "ictcli methods lists them")
     return METHODS[name]

@@ -26,16 +26,9 @@ COMMANDS = (
     *("export", "runs", "recipes", "tasks", "methods", "download", "doctor", "completion"),
 )
 OTHERS = {
-    "list": "runs ls",
-    "ls": "runs ls",
-    "config": "recipes",
-    "chat": "generate",
-    "sample": "generate",
-    "run": "train",
-    "evaluate": "eval",
-    "test": "eval",
-    "info": "doctor",
-}
+    "list": "runs ls", "ls": "runs ls", "config": "recipes", "chat": "generate", "run": "train",
+    "sample": "generate", "evaluate": "eval", "test": "eval", "info": "doctor",
+}  # fmt: skip
 """What other programs call a command."""
 COMPLETES = "_ICTCLI_COMPLETE"
 """Set by the script of `ictcli completion` when a shell asks for completions."""
@@ -95,34 +88,18 @@ class LazyGroup(Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             near = nearest(args[0], [*COMMANDS, *OTHERS.values()], OTHERS)
-            raise UserError(
-                f"There is no command {args[0]!r}{near}.",
-                "ictcli --help lists them",
-            )
+            raise UserError(f"There is no command {args[0]!r}{near}.", "ictcli --help lists them")
         return super().resolve_command(ctx, args)
 
 
-@click.group(
-    cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    invoke_without_command=True,
-)
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @QUIET
 @click.version_option(__version__, prog_name="ictcli")
-@click.pass_context
-def cli(ctx: click.Context) -> None:
+def cli() -> None:
     """Train small reasoning models by reinforcement learning with verifiable rewards.
 
     Start with: ictcli train quickstart
     """
-    help_without_command(ctx)
-
-
-def help_without_command(ctx: click.Context) -> None:
-    """Print a group's help on stderr and exit with 2, if none of its commands is named."""
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help(), err=True)
-        ctx.exit(2)
 
 
 STDOUT = "<stdout>"
@@ -194,6 +171,9 @@ def _run() -> int:
         return fail(error.message, error.hint, error.exit_code)
     except click.NoSuchOption as error:
         return fail(*_meant(error, sys.argv[1:]), 2)
+    except click.exceptions.NoArgsIsHelpError as error:  # a group without one of its commands
+        error.show()
+        return 2
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "ictcli"
         return fail(error.format_message(), f"{command} --help", 2)

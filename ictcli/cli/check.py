@@ -4,13 +4,13 @@ import shlex
 
 import click
 
-from ictcli.cli import candidates, json_option
+from ictcli.cli import completion, json_option
 from ictcli.cli.options import BACKEND, TRUST, engine_settings, finite, process_options
 
 
 @click.command("check")
-@click.argument("recipe", shell_complete=candidates.recipes)
-@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=candidates.settings)
+@click.argument("recipe", shell_complete=completion.recipes)
+@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=completion.settings)
 @click.option(
     "--prompts", default=8, show_default=True, type=click.IntRange(1), help="Problems to answer."
 )

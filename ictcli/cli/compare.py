@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ictcli.cli import candidates, json_option
+from ictcli.cli import completion, json_option
 from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 @click.command("compare")
-@click.argument("recipe", shell_complete=candidates.recipes_and_studies)
-@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=candidates.settings)
+@click.argument("recipe", shell_complete=completion.recipes_and_studies)
+@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=completion.settings)
 @click.option(
     "--methods",
     default="ict,grpo,entropy20,stapo,random",
     show_default=True,
-    shell_complete=candidates.methods,
+    shell_complete=completion.methods,
     help="Methods, with commas between; 'ict score=u*h' is one with a setting.",
 )
 @click.option("--seeds", default=3, show_default=True, type=click.IntRange(1), help="Runs each.")

@@ -40,7 +40,6 @@ def command(as_json: bool) -> int:
 
 
 def _try_engine(name: str) -> tuple[str, str]:
-    """The state of an engine, and the device that it finds."""
     from ictcli.engine.registry import find_device, is_installed, outdated
 
     if not is_installed(name):

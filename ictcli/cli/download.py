@@ -2,7 +2,7 @@
 
 import click
 
-from ictcli.cli import JSON, candidates
+from ictcli.cli import JSON, completion
 from ictcli.cli.options import TRUST
 
 
@@ -12,7 +12,7 @@ from ictcli.cli.options import TRUST
     metavar="RECIPE|MODEL|BENCHMARK...",
     nargs=-1,
     required=True,
-    shell_complete=candidates.downloads,
+    shell_complete=completion.downloads,
 )
 @JSON
 @TRUST
@@ -29,15 +29,11 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     """
     from ictcli.console import narrate, print_records
     from ictcli.runs.trust import read_typed
-    from ictcli.tables.numbers import size_text
     from ictcli.tasks.download import download, is_recipe
 
     rows: list[dict[str, str]] = []
     for name in names:
         file = read_typed(name) if is_recipe(name) else None
         narrate(f"fetching {name}")
-        for part in download(file or name):
-            taken = size_text(part.bytes) if part.path else "-"
-            where = str(part.path or "comes with ictcli, or is a file")
-            rows.append({"kind": part.kind, "name": part.name, "size": taken, "where": where})
+        rows += download(file or name)
     print_records(rows, as_json=as_json)

@@ -6,13 +6,11 @@ from typing import Any
 
 import click
 
-from ictcli.cli import CHECKPOINT, candidates, json_option
+from ictcli.cli import CHECKPOINT, completion, json_option
 from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options, split_settings
 
 
 def _numbers(kind: type[float]) -> Callable[[Any, Any, str | None], tuple[float, ...] | None]:
-    """Numbers with commas between."""
-
     def read(ctx: Any, param: Any, value: str | None) -> tuple[float, ...] | None:
         try:
             return None if value is None else tuple(map(kind, value.split(",")))
@@ -28,13 +26,13 @@ def _numbers(kind: type[float]) -> Callable[[Any, Any, str | None], tuple[float,
     metavar="MODEL|RUN... [KEY=VALUE]...",
     nargs=-1,
     required=True,
-    shell_complete=candidates.models,
+    shell_complete=completion.models,
 )
 @click.option(
     "--bench",
     "names",
     required=True,
-    shell_complete=candidates.benchmarks,
+    shell_complete=completion.benchmarks,
     help="Benchmarks, with commas between.",
 )
 @click.option("--n", type=click.IntRange(1), help="Samples each.  [default: 16]")

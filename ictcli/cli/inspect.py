@@ -4,19 +4,19 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli import candidates, json_option
+from ictcli.cli import completion, json_option
 from ictcli.cli.options import BACKEND, TRUST
 from ictcli.errors import UserError
 
 
 @click.command("inspect")
-@click.argument("source", metavar="RUN|ROLLOUTS", **candidates.RUN)
+@click.argument("source", metavar="RUN|ROLLOUTS", **completion.RUN)
 @click.option("--step", type=click.IntRange(0), help="A recorded step.  [default: the last]")
 @click.option(
     "--prompt", type=int, help="A prompt, from 1.  [default: the first with unequal rewards]"
 )
 @click.option(
-    "--method", "methods", shell_complete=candidates.methods, help="Methods, separated by commas."
+    "--method", "methods", shell_complete=completion.methods, help="Methods, separated by commas."
 )
 @click.option(
     "--by", metavar="STATISTIC", help="Shading: uniqueness, entropy, purity, weight or prob."

@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from ictcli.cli import candidates
+from ictcli.cli import completion
 
 Command = Callable[..., Any]
 NICE = click.option(
@@ -30,12 +30,8 @@ THREADS = click.option(
     help="Most CPU threads; may change the last bits of figures.",
 )
 THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
+    *(f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "RAYON")),
     "VECLIB_MAXIMUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "RAYON_NUM_THREADS",
 )
 """Read by array and tokenizer libraries when they are loaded."""
 
@@ -145,7 +141,7 @@ BACKEND = click.option(
     "--backend",
     callback=_check,
     metavar="[auto|torch|mlx|...]",
-    shell_complete=candidates.engines,
+    shell_complete=completion.engines,
     help="Which engine runs the model.",
 )
 

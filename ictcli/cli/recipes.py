@@ -4,16 +4,14 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli import JSON, Group, candidates, help_without_command
+from ictcli.cli import JSON, Group, completion
 from ictcli.errors import UserError
 from ictcli.text import shell_word
 
 
-@click.group("recipes", cls=Group, invoke_without_command=True)
-@click.pass_context
-def command(ctx: click.Context) -> None:
+@click.group("recipes", cls=Group)
+def command() -> None:
     """List, show and copy the recipes that ship with ictcli, and explain their keys."""
-    help_without_command(ctx)
 
 
 @command.command("ls")
@@ -31,7 +29,7 @@ def ls(as_json: bool) -> None:
 
 
 @command.command("show")
-@click.argument("name", shell_complete=candidates.recipes_and_studies)
+@click.argument("name", shell_complete=completion.recipes_and_studies)
 def show(name: str) -> None:
     """Print a recipe."""
     from ictcli.console import output
@@ -41,7 +39,7 @@ def show(name: str) -> None:
 
 
 @command.command("keys")
-@click.argument("parts", metavar="[PART]...", nargs=-1, shell_complete=candidates.keys)
+@click.argument("parts", metavar="[PART]...", nargs=-1, shell_complete=completion.keys)
 @JSON
 def keys(parts: tuple[str, ...], as_json: bool) -> None:
     """Explain the keys whose names hold one of PARTs, or all: values, default, meaning.
@@ -64,7 +62,7 @@ def keys(parts: tuple[str, ...], as_json: bool) -> None:
 
 
 @command.command("cp")
-@click.argument("name", shell_complete=candidates.recipes_and_studies)
+@click.argument("name", shell_complete=completion.recipes_and_studies)
 @click.argument("target", type=click.Path(path_type=Path))
 def cp(name: str, target: Path) -> None:
     """Copy a recipe to TARGET, a folder or a .toml file, to change it there."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli import candidates, json_option
+from ictcli.cli import completion, json_option
 from ictcli.cli.options import TRUST, process_options
 
 GRACE_S = 4.0
@@ -16,7 +16,7 @@ GRACE_S = 4.0
 
 
 @click.command("resume")
-@click.argument("folder", metavar="RUN", **candidates.RUN)
+@click.argument("folder", metavar="RUN", **completion.RUN)
 @click.argument("overrides", nargs=-1, metavar="[steps=N]")
 @json_option(help="Print the summary as JSON.")
 @click.option("--end-with-stdin", is_flag=True, hidden=True)  # for the processes of compare --jobs

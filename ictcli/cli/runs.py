@@ -5,16 +5,14 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli import JSON, Group, candidates, help_without_command
+from ictcli.cli import JSON, Group, completion
 from ictcli.errors import UserError
 from ictcli.files import check_inside
 
 
-@click.group("runs", cls=Group, invoke_without_command=True)
-@click.pass_context
-def command(ctx: click.Context) -> None:
+@click.group("runs", cls=Group)
+def command() -> None:
     """List runs, show one in full, compare several, remove what is not needed."""
-    help_without_command(ctx)
 
 
 @command.command("ls")
@@ -38,7 +36,7 @@ def ls(folder: Path, as_json: bool) -> None:
 
 
 @command.command("show")
-@click.argument("run", **candidates.RUN)
+@click.argument("run", **completion.RUN)
 @JSON
 def show(run: Path, as_json: bool) -> None:
     """Show RUN: its recipe, data, environment, progress, results and size."""
@@ -49,7 +47,7 @@ def show(run: Path, as_json: bool) -> None:
 
 
 @command.command("diff")
-@click.argument("runs", metavar="A B [C]...", nargs=-1, **candidates.RUN)
+@click.argument("runs", metavar="A B [C]...", nargs=-1, **completion.RUN)
 @JSON
 def diff(runs: tuple[Path, ...], as_json: bool) -> None:
     """Compare the recipes, environments and results of runs.
@@ -68,7 +66,7 @@ def diff(runs: tuple[Path, ...], as_json: bool) -> None:
 
 
 @command.command("check")
-@click.argument("run", **candidates.RUN)
+@click.argument("run", **completion.RUN)
 @JSON
 def check(run: Path, as_json: bool) -> int:
     """Hold every file that RUN wrote once, and its checkpoints, against their checksums.
@@ -84,7 +82,7 @@ def check(run: Path, as_json: bool) -> int:
 
 
 @command.command("rm")
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True, **candidates.RUN)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, **completion.RUN)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def rm(runs: tuple[Path, ...], yes: bool) -> None:
     """Remove RUNs with all that lies in their folders, after a question.
@@ -113,7 +111,7 @@ def rm(runs: tuple[Path, ...], yes: bool) -> None:
 
 
 @command.command("gc")
-@click.argument("runs", metavar="[RUN]...", nargs=-1, **candidates.RUN)
+@click.argument("runs", metavar="[RUN]...", nargs=-1, **completion.RUN)
 @click.option("--finished", is_flag=True, help="Of finished runs remove all but the best.")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed; stop.")
 @JSON

@@ -2,14 +2,12 @@
 
 import click
 
-from ictcli.cli import JSON, Group, candidates, help_without_command
+from ictcli.cli import JSON, Group, completion
 
 
-@click.group("tasks", cls=Group, invoke_without_command=True)
-@click.pass_context
-def command(ctx: click.Context) -> None:
+@click.group("tasks", cls=Group)
+def command() -> None:
     """List the tasks and benchmarks that have names, and show a problem of one."""
-    help_without_command(ctx)
 
 
 @command.command("ls")
@@ -22,16 +20,15 @@ def ls(as_json: bool) -> None:
     from ictcli.console import narrate, print_records
     from ictcli.errors import install
     from ictcli.tasks.gym import is_installed
-    from ictcli.tasks.list import named
+    from ictcli.tasks.registry import named
 
-    rows = [{"task": task.name, "for": task.use, "about": task.about} for task in named()]
-    print_records(rows, as_json=as_json)
+    print_records(named(), as_json=as_json)
     if not is_installed():
         narrate(f"{install('gym')} adds the tasks gym:NAME: the generators of reasoning-gym")
 
 
 @command.command("show")
-@click.argument("name", shell_complete=candidates.tasks)
+@click.argument("name", shell_complete=completion.tasks)
 @click.argument("options", nargs=-1, metavar="[KEY=VALUE]...")
 @JSON
 def show(name: str, options: tuple[str, ...], as_json: bool) -> None:
@@ -44,7 +41,7 @@ def show(name: str, options: tuple[str, ...], as_json: bool) -> None:
     from ictcli.console import narrate, output
     from ictcli.console.table import print_json
     from ictcli.recipe.generator import is_gym
-    from ictcli.tasks.list import shown
+    from ictcli.tasks.registry import shown
 
     if is_gym(name):
         narrate("Loading reasoning-gym.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ictcli.cli import candidates, json_option
+from ictcli.cli import completion, json_option
 from ictcli.cli.options import BACKEND, TRUST, engine_settings, finite, process_options
 
 if TYPE_CHECKING:
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 @click.command("train")
-@click.argument("recipe", shell_complete=candidates.recipes)
-@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=candidates.settings)
+@click.argument("recipe", shell_complete=completion.recipes)
+@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=completion.settings)
 @BACKEND
 @click.option("--run", "folder", type=click.Path(path_type=Path), help="The run folder to make.")
 @click.option(
     "--beside",
     metavar="METHODS",
-    shell_complete=candidates.methods,
+    shell_complete=completion.methods,
     help="Then train with these too, and print all in one table: grpo,random.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the resolved recipe and what it plans; stop.")
@@ -106,8 +106,6 @@ def command(
 
 
 def _plan(recipe: Recipe, memory: float, gpus: int | None, *, timed: bool, as_json: bool) -> None:
-    """Print the recipe and what it plans, for a machine of so much memory, or for so many GPUs of
-    it."""
     from ictcli.console import narrate, output
     from ictcli.console.plan import examples, plan, print_gpu_plan
     from ictcli.planning.advice import check_memory

@@ -16,7 +16,7 @@ from ictcli.compare.run_means import Curve, Spent, by_seed, curve, smoothed
 from ictcli.compare.statistics import over_seeds
 from ictcli.engine.shape import ModelShape
 from ictcli.evaluation.record import Record
-from ictcli.planning.arithmetic import step_operations
+from ictcli.planning.time_estimate import step_operations
 from ictcli.tables.table import Span
 from ictcli.types import FloatArray
 

@@ -10,8 +10,7 @@ from ictcli.engine.models import stop_ids
 from ictcli.errors import UserError
 from ictcli.export.asked import Asked, asked_by, tokenizer_in
 from ictcli.files.reading import parse_json, read_text
-from ictcli.tasks.chat_template import rendered
-from ictcli.tasks.chats import as_messages
+from ictcli.tasks.chats import as_messages, rendered
 from ictcli.tasks.prompts import render, template_of
 from ictcli.types import Problem
 

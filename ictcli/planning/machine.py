@@ -106,18 +106,15 @@ def _visible_gpus() -> list[float]:
     for name in map(str.strip, visible.split(",")):
         if name.startswith("MIG-"):
             gpu = name.removeprefix("MIG-").partition("/")[0]
-            if not sizes or (gpu.startswith("GPU-") and gpu not in uuids):
-                break
-            chosen.append(0.0)
-            continue
-        if name.isdigit():
-            index = int(name)
+            found = [0.0] * bool(sizes and (gpu in uuids or not gpu.startswith("GPU-")))
+        elif name.isdigit():
+            found = sizes[int(name) :][:1]
         else:
-            matches = [i for i, uuid in enumerate(uuids) if name and uuid.startswith(name)]
-            index = matches[0] if len(matches) == 1 else -1
-        if not 0 <= index < len(sizes):
+            pairs = zip(uuids, sizes, strict=True)
+            found = [size for uuid, size in pairs if name and uuid.startswith(name)]
+        if len(found) != 1:
             break
-        chosen.append(sizes[index])
+        chosen += found
     return chosen
 
 

@@ -1,4 +1,12 @@
-"""How long a run will take, from the seconds of its steps and evaluations."""
+"""How long a run will take, from the seconds of its steps and evaluations; and how many operations
+a step takes on a model, by its sizes.
+
+Counted are the products of matrices and the scores of attention. Every sampled token goes through
+all blocks and the LM head. The update runs the rollouts that carry a gradient through all blocks,
+but only trained tokens through the last block's MLP and the head; backward is twice forward, once
+with adapters, whose base needs no gradient. Left out is what moves memory: softmax, statistics,
+norms, the optimiser, and the weights that are read for each decoded token.
+"""
 
 import time
 from collections import deque
@@ -6,8 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean
 
+from ictcli.engine.packing import is_worth_sharing
+from ictcli.engine.shape import ModelShape
 from ictcli.recipe import Recipe
 from ictcli.text import duration
+from ictcli.types import FloatArray
 
 RECENT = 20
 """Steps whose mean is taken: responses, and with them steps, get longer or shorter."""
@@ -54,14 +65,9 @@ def estimate_time(
     dense = max(recipe.dense_steps - done, 0)
     every = recipe.eval.every
     between = max((recipe.steps - 1) // every - done // every, 0) if every else 0
-    return TimeEstimate(
-        dense_steps=dense,
-        dense_step=dense_step,
-        steps=recipe.steps - max(recipe.dense_steps, done),
-        step=step,
-        evaluations=(done == 0) + between + 1,
-        evaluation=evaluation,
-    )
+    steps = recipe.steps - max(recipe.dense_steps, done)
+    evaluations = (done == 0) + between + 1
+    return TimeEstimate(dense, dense_step, steps, step, evaluations, evaluation)
 
 
 class Pace:
@@ -128,12 +134,9 @@ class Pace:
         seen = {dense: fmean(steps) for dense, steps in self._steps.items() if steps}
         step = seen.get(False, seen.get(True, self._first))
         dense = seen.get(True, seen.get(False, self._first))
+        done = 0 if whole else self._done
         return estimate_time(
-            self.recipe,
-            step=step,
-            dense_step=dense,
-            evaluation=self._evaluation,
-            done=0 if whole else self._done,
+            self.recipe, step=step, dense_step=dense, evaluation=self._evaluation, done=done
         )
 
     def left(self) -> str:
@@ -143,3 +146,34 @@ class Pace:
             return "-"
         done = self._evaluating[1] * self._evaluation if self._evaluating else 0.0
         return duration(max(estimate.seconds - done, 0.0))
+
+
+def step_operations(
+    recipe: Recipe,
+    shape: ModelShape,
+    prompt: float,
+    length: FloatArray,
+    signal: FloatArray,
+    kept: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """(steps,) floating-point operations of sampling and of the updates. `length` is the mean
+    tokens of a response, `signal` the share of groups whose rewards differ, and `kept` the share of
+    tokens that is trained."""
+    P, G = recipe.prompts, recipe.group
+
+    def blocks(prompts: FloatArray | float, rows: FloatArray | float) -> FloatArray:
+        tokens = prompts * prompt + rows * length
+        looks_back = prompts * prompt**2 / 2 + rows * length * (prompt + length / 2)
+        return shape.layers * (2 * shape.block * tokens + 4 * shape.queries * looks_back)
+
+    signal = signal if recipe.objective.skips_without_signal else 0 * signal + 1
+    rows = P * G * signal
+    shares = is_worth_sharing((G - 1) * prompt, G * (prompt + length.mean()))
+    prompts = P * signal if shares else rows
+    unseen = prompts * prompt + rows * length * (1 - kept)
+    of_mlp = 2 * 3 * shape.hidden * shape.intermediate
+    head = 2 * shape.embedding * length  # of a row
+    forward = blocks(prompts, rows) - of_mlp * unseen + head * kept * rows
+    passes = (2 if recipe.adapters else 3) + (recipe.kl > 0)
+    sampled = blocks(P, P * G) + head * P * G
+    return sampled, passes * recipe.update.epochs * forward

@@ -158,11 +158,6 @@ class RewardSettings(Table):
         judge = [function] if function and (own or self.functions) else []
         return [*self.added, *judge]
 
-    @field_validator("functions", "weights", mode="before")
-    @classmethod
-    def _one_or_several(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str | int | float) else value
-
     @model_validator(mode="after")
     def _as_many_weights(self) -> Self:
         if len(set(self.functions)) < len(self.functions):

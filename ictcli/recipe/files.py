@@ -1,13 +1,15 @@
-"""The files that a recipe names: their absolute paths, and the examples read from them."""
+"""Finding a recipe or a study, and the files that a recipe names: their absolute paths, and the
+examples read from them."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from ictcli.errors import UserError
+from ictcli.errors import UserError, unknown
 from ictcli.files.reading import MIB, read_bytes
 from ictcli.recipe.data import QUESTION, TEMPLATES, Example
-from ictcli.rows import PROMPTS, is_saved, read_file, text
+from ictcli.rows import PROMPTS, is_file_name, is_saved, read_file, text
+from ictcli.text import shell_word
 
 
 def read_files(data: dict[str, Any], base: Path) -> None:
@@ -23,19 +25,18 @@ def read_files(data: dict[str, Any], base: Path) -> None:
         (data.get("sft"), "data", _is_data),
         (data.get("eval"), "verifier", Path.is_file),
         (data.get("reward"), "verifier", Path.is_file),
+        (data.get("reward"), "functions", Path.is_file),
         (data.get("prompt"), "examples", Path.is_file),
     )
     for table, key, exists in places:
-        if isinstance(table, dict) and isinstance(value := cast(Any, table).get(key), str):
-            table[key] = _absolute(value, key, base, exists)
-    if isinstance(reward := data.get("reward"), dict):
-        table = cast(dict[str, Any], reward)
-        if isinstance(names := table.get("functions"), str | list):
-            listed = cast(list[Any], [names] if isinstance(names, str) else names)
-            table["functions"] = [
-                _absolute(each, "verifier", base, Path.is_file) if isinstance(each, str) else each
-                for each in listed
-            ]
+        if not isinstance(table, dict):
+            continue
+        value: Any = cast(Any, table).get(key)
+        value = value.split(",") if key == "functions" and isinstance(value, str) else value
+        if isinstance(value, str):
+            table[key] = _absolute(value, base, exists)
+        elif isinstance(value, list):
+            table[key] = [_absolute(each, base, exists) for each in cast(list[Any], value)]
     if not isinstance(data.get("prompt"), dict):
         return
     prompt = data["prompt"] = dict(cast(dict[str, Any], data["prompt"]))
@@ -45,11 +46,11 @@ def read_files(data: dict[str, Any], base: Path) -> None:
         prompt["template"] = read_template(template, base)
 
 
-def _absolute(value: str, key: str, base: Path, exists: Callable[[Path], bool]) -> str:
-    """The value with its path absolute, if it names one that exists."""
-    name, colon, function = value, "", ""
-    if key == "verifier" and ".py:" in value:
-        name, colon, function = value.rpartition(":")
+def _absolute(value: Any, base: Path, exists: Callable[[Path], bool]) -> Any:
+    """The value with its path absolute, if it names one that exists, or a function of one."""
+    if not isinstance(value, str):
+        return value
+    name, colon, function = value.rpartition(":") if ".py:" in value else (value, "", "")
     path = next((path for path in (Path(name), base / name) if exists(path)), None)
     return value if path is None else f"{path.resolve()}{colon}{function}"
 
@@ -87,3 +88,45 @@ def read_examples(name: str) -> tuple[Example, ...]:
         Example(prompt=text(row, *PROMPTS), response=text(row, "response"))
         for row in read_file(name).rows
     )
+
+
+def shipped_recipes() -> dict[str, Path]:
+    """The paths of the recipes that come with ictcli, by name."""
+    return _shipped("")
+
+
+def shipped_studies() -> dict[str, Path]:
+    """The paths of the studies that come with ictcli, by name: see `ictcli.compare.plan`."""
+    return _shipped("studies")
+
+
+def _shipped(place: str) -> dict[str, Path]:
+    package = Path(__file__).parent.parent
+    folder = package / "recipes"
+    if not folder.is_dir():  # editable install: next to the package
+        folder = package.parent / "recipes"
+    return {path.stem: path for path in sorted((folder / place).glob("*.toml"))}
+
+
+def find_recipe(source: str) -> Path:
+    """The path of a recipe file, or of a shipped recipe or study by its name. UserError if there is
+    none."""
+    if "=" in source and not Path(source).is_file():
+        raise UserError(
+            f"{source} is a setting, and no recipe stands before it.",
+            f"ictcli train RECIPE {shell_word(source)}; ictcli recipes ls lists them",
+        )
+    if is_file_name(source):
+        raise UserError(
+            f"{source} is data, and no recipe.", f"ictcli train RECIPE task={shell_word(source)}"
+        )
+    if source.endswith(".toml") or "/" in source:
+        path = Path(source)
+        if not path.is_file():
+            raise UserError(f"There is no recipe file {source}.", "ictcli recipes ls")
+        return path
+    shipped = shipped_recipes() | shipped_studies()
+    if source not in shipped:
+        hint = "ictcli recipes ls, or give the path of a .toml file"
+        raise unknown("recipe", source, shipped, hint)
+    return shipped[source]

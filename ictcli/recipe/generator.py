@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ictcli.errors import UserError
-from ictcli.recipe.overrides import toml_value
+from ictcli.recipe.keys import toml_value
 
 GYM = "gym:"
 _OPTION = re.compile(r":(?=\w+=)")

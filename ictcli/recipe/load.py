@@ -17,12 +17,10 @@ from ictcli.errors import UserError, nearest
 from ictcli.files import plugins
 from ictcli.files.reading import LARGEST, parse_toml, read_bytes
 from ictcli.recipe.data import ColumnSettings, HubSettings
-from ictcli.recipe.files import read_files
-from ictcli.recipe.find import find_recipe
+from ictcli.recipe.files import find_recipe, read_files
 from ictcli.recipe.generator import task_name
-from ictcli.recipe.keys import all_keys
+from ictcli.recipe.keys import KEYS_HINT, NAMES, all_keys, apply_overrides, blamed, typed_key
 from ictcli.recipe.metrics import unrecorded
-from ictcli.recipe.overrides import KEYS_HINT, NAMES, apply_overrides, blamed, typed_key
 from ictcli.recipe.recipe import Recipe
 from ictcli.recipe.tables import Table
 from ictcli.text import compiled, escaped, shell_word
@@ -102,7 +100,8 @@ def check(
             f"{nearest(key, list(method.options.model_fields))}.",
             "ictcli methods lists each method's options",
         ) from error
-    _check_across(recipe, source, typed)
+    for keys, message, hint in _faults_across(recipe):
+        raise UserError(f"{blamed(source, typed, *keys)}: {message}", hint)
     return recipe
 
 
@@ -140,45 +139,28 @@ def validate(
         raise _explain(fault, source, path, hint) from error
 
 
-def _check_across(recipe: Recipe, source: str, typed: Sequence[str]) -> None:
-    """The checks that involve several tables."""
-
-    def refusal(keys: tuple[str, ...], message: str, hint: str) -> UserError:
-        return UserError(f"{blamed(source, typed, *keys)}: {message}", hint)
-
+def _faults_across(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Keys of several tables that do not go together, with a sentence and a hint."""
+    reward, test, most = recipe.reward, recipe.eval, recipe.max_tokens
     if recipe.steps == 0 and not (recipe.sft.data and recipe.sft.steps):
-        raise refusal(
-            ("steps",), "steps = 0 trains nothing.", "sft.data=FILE trains on its responses alone"
-        )
-    reward = recipe.reward
-    if reward.overlong_buffer > recipe.max_tokens:
-        raise refusal(
-            ("reward.overlong_buffer", "max_tokens"),
-            f"reward.overlong_buffer = {reward.overlong_buffer} is more than "
-            f"max_tokens = {recipe.max_tokens}.",
-            "the buffer is the last part of max_tokens",
-        )
+        hint = "sft.data=FILE trains on its responses alone"
+        yield ("steps",), "steps = 0 trains nothing.", hint
+    if (buffer := reward.overlong_buffer) > most:
+        message = f"reward.overlong_buffer = {buffer} is more than max_tokens = {most}."
+        hint = "the buffer is the last part of max_tokens"
+        yield ("reward.overlong_buffer", "max_tokens"), message, hint
     if reward.pattern is not None:
         compiled(reward.pattern)
         if recipe.prompt.shots:
-            raise refusal(
-                ("prompt.shots", "reward.pattern"),
-                "the examples of prompt.shots answer in a box, and reward.pattern reads answers in "
-                "another way.",
-                "prompt.examples = a file of your own examples",
-            )
-    if recipe.eval.bench is None and (recipe.eval.columns, recipe.eval.hub) != (
-        ColumnSettings(),
-        HubSettings(),
-    ):
-        raise refusal(
-            ("eval.columns", "eval.hub"),
-            "eval.columns and eval.hub are of eval.bench, which is not there.",
-            "eval.bench=FILE or hub:owner/name",
-        )
+            message = "the examples of prompt.shots answer in a box, and reward.pattern reads "
+            hint = "prompt.examples = a file of your own examples"
+            yield ("prompt.shots", "reward.pattern"), f"{message}answers in another way.", hint
+    if test.bench is None and (test.columns, test.hub) != (ColumnSettings(), HubSettings()):
+        message = "eval.columns and eval.hub are of eval.bench, which is not there."
+        yield ("eval.columns", "eval.hub"), message, "eval.bench=FILE or hub:owner/name"
     best = recipe.checkpoint.best
     if best is not None and (fault := unrecorded(recipe, best)):
-        raise refusal(("checkpoint.best",), f"checkpoint.best = {best!r} {fault[0]}.", fault[1])
+        yield ("checkpoint.best",), f"checkpoint.best = {best!r} {fault[0]}.", fault[1]
 
 
 def recipe_keys(model: type[BaseModel] = Recipe) -> Iterator[str]:
@@ -190,33 +172,17 @@ def recipe_keys(model: type[BaseModel] = Recipe) -> Iterator[str]:
 
 
 OTHERS = {
-    "learning_rate": "lr",
-    "num_generations": "group",
-    "batch_size": "prompts",
-    "per_device_train_batch_size": "prompts",
-    "num_iterations": "update.epochs",
-    "max_steps": "steps",
-    "num_train_epochs": "steps",
-    "max_completion_length": "max_tokens",
-    "max_new_tokens": "max_tokens",
-    "max_prompt_length": "prompt.max_tokens",
-    "beta": "kl",
-    "epsilon": "clip.low",
-    "epsilon_high": "clip.high",
-    "loss_type": "method",
-    "model_name_or_path": "model",
-    "dataset_name": "data",
-    "reward_funcs": "reward.functions",
-    "reward_weights": "reward.weights",
-    "weight_decay": "optimizer.weight_decay",
-    "max_grad_norm": "optimizer.clip_norm",
-    "warmup_steps": "optimizer.lr_warmup",
-    "lora_r": "adapter.rank",
-    "lora_alpha": "adapter.alpha",
-    "report_to": "log",
-    "save_steps": "checkpoint.every",
-    "eval_steps": "eval.every",
-}
+    "learning_rate": "lr", "num_generations": "group", "batch_size": "prompts",
+    "per_device_train_batch_size": "prompts", "num_iterations": "update.epochs",
+    "max_steps": "steps", "num_train_epochs": "steps", "max_completion_length": "max_tokens",
+    "max_new_tokens": "max_tokens", "max_prompt_length": "prompt.max_tokens", "beta": "kl",
+    "epsilon": "clip.low", "epsilon_high": "clip.high", "loss_type": "method",
+    "model_name_or_path": "model", "dataset_name": "data", "reward_funcs": "reward.functions",
+    "reward_weights": "reward.weights", "weight_decay": "optimizer.weight_decay",
+    "max_grad_norm": "optimizer.clip_norm", "warmup_steps": "optimizer.lr_warmup",
+    "lora_r": "adapter.rank", "lora_alpha": "adapter.alpha", "report_to": "log",
+    "save_steps": "checkpoint.every", "eval_steps": "eval.every",
+}  # fmt: skip
 """What other trainers call a key."""
 
 
@@ -233,7 +199,6 @@ def _worst(error: ValidationError) -> ErrorDetails:
 
 
 def _explain(fault: ErrorDetails, source: str, path: str, hint: str) -> UserError:
-    """A key that is missing, or has a value that cannot be, in one sentence."""
     if fault["type"] == "missing":
         return UserError(f"{source}: the key {path!r} is missing.", f"add {path} = ...")
     message = _PLAINLY.get(fault["type"], fault["msg"].removeprefix("Value error, "))

@@ -102,8 +102,7 @@ class StepMetrics(RunRecord):
     ] = None
     """Mean Rényi-2 entropy H2 of the tokens."""
     share_kept: Annotated[
-        Figure,
-        Metric("%", views=("live", "show", "compare", "summary"), label="tokens trained"),
+        Figure, Metric("%", views=("live", "show", "compare", "summary"), label="tokens trained")
     ] = None
     """Tokens that are trained."""
     kept_prob: Annotated[Figure, Metric(views=("summary",))] = None

@@ -158,14 +158,8 @@ class Recipe(Table):
     @property
     def objective(self) -> Objective:
         """Clip range, coefficients and temperature of the loss."""
-        return Objective(
-            eps_low=self.clip.low,
-            eps_high=self.clip.high,
-            clip_on=self.clip.on,
-            kl=self.kl,
-            entropy=self.entropy,
-            temperature=self.temperature,
-        )
+        clip = self.clip
+        return Objective(clip.low, clip.high, self.kl, self.entropy, self.temperature, clip.on)
 
     def with_engine(self, **settings: Any) -> Self:
         """The recipe with other engine settings."""

@@ -3,26 +3,14 @@
 import math
 from typing import Any, Literal, Self, cast, get_args, get_origin
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
-from ictcli.recipe.overrides import toml_value
+from ictcli.algorithm.registry import STRICT
+from ictcli.recipe.keys import toml_value
 
 
 class Table(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        allow_inf_nan=False,
-        strict=True,
-        use_attribute_docstrings=True,  # `ictcli.recipe.keys` shows them
-    )
+    model_config = STRICT
 
     @field_validator("*", mode="before")
     @classmethod

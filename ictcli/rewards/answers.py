@@ -27,7 +27,7 @@ _PLAIN = (-1, -1)
 """A brace that opens no box."""
 _EMPTY = re.compile(rf"(?:{_OPENING.pattern}|[\s}}])*+")
 _BARE = re.compile(r"\\(?:boxed|fbox)(?:\s++([^\s{}$\\])|([0-9]))")
-_HASHES = re.compile(r"#{4,}+\s*+([^\s#].*)?", re.S)
+_HASHES = re.compile(r"#{4,}+\s*+")
 _LAYOUT = re.compile(r"[\s$~*]|\\(?:[()\[\],;:! ]|q?quad(?![a-z])|text\s?\{)|\}")
 _NAME = re.compile(r"(?<![A-Za-z\\])([A-Za-z](?:_\{?\w+\}?)?)\s*=\s*$")
 _JOINTS = {*",;", *(sign + word for sign in ("", ",", ";") for word in ("and", "or"))}
@@ -47,8 +47,6 @@ class Located(NamedTuple):
 
 
 class _Box(NamedTuple):
-    """A closed box in a text."""
-
     start: int
     end: int
     content: slice
@@ -126,14 +124,10 @@ def hashed(text: str) -> str | None:
     stop = len(text)
     while (place := text.rfind("####", 0, stop)) >= 0:
         stop, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
-        line = text[stop : len(text) if end < 0 else end]
-        place = 0
-        while (place := line.find("####", place)) >= 0:
-            hashes = _HASHES.match(line, place)
-            assert hashes is not None
-            if hashes[1]:
-                return hashes[1].strip("* \t\r")
-            place = hashes.end()
+        end = len(text) if end < 0 else end
+        for hashes in _HASHES.finditer(text, stop, end):
+            if hashes.end() < end and text[hashes.end()] != "#":
+                return text[hashes.end() : end].strip("* \t\r")
     return None
 
 

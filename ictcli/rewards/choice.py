@@ -121,5 +121,4 @@ def same(answer: str, choice: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _layout(text: str) -> str:
-    """A text for comparison as words: its layout and case left out."""
     return flat(tidy(text)).lower()

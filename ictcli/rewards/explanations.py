@@ -1,8 +1,9 @@
 """Why a verdict is what it is: what was taken for the answer, how both sides were read, and what
 decided."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from ictcli.rewards import choice
 from ictcli.rewards.answers import Located
@@ -66,15 +67,20 @@ class Explanation:
         return RULES[self.rule] + (f": {reason}" if reason else "")
 
 
-def explained(
-    verifier: Verifier,
-    verdict: Verdict,
-    response: str,
-    gold: str,
-    choices: Sequence[str],
-    found: Located,
-) -> Explanation:
+class Row(NamedTuple):
+    """What is judged."""
+
+    response: str
+    gold: str
+    choices: Sequence[str]
+    found: Located
+    question: str
+    columns: Mapping[str, Any]
+
+
+def explained(verifier: Verifier, verdict: Verdict, row: Row) -> Explanation:
     """The explanation of a verdict of `grade`."""
+    response, gold, choices, found, *_ = row
     if verifier.name == "choice":
         return _of_choice(verdict, gold, choice.decision(response, found, choices))
     if verifier.golds is None:

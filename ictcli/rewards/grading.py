@@ -2,13 +2,14 @@
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack, cast, overload
+from itertools import groupby
+from typing import Any, Literal, TypedDict, Unpack, cast, overload
 
 from ictcli.files import plugins
 from ictcli.rewards import answers, choice
 from ictcli.rewards.answers import Located
 from ictcli.rewards.builtin import math_at_once, math_verdict, rewarded
-from ictcli.rewards.explanations import Explanation, explained
+from ictcli.rewards.explanations import Explanation, Row, explained
 from ictcli.rewards.maths.compare import listed
 from ictcli.rewards.maths.copies import without_asked
 from ictcli.rewards.statement import shown
@@ -85,11 +86,10 @@ def grade(
         responses, golds = [str(responses)], [str(golds)]
         choices = [choices] if choices else ()
         questions = [str(questions)] if questions else ()
-    for name, given in (("choices", choices), ("questions", questions), ("columns", columns)):
-        if given and len(given) != len(responses):
-            raise ValueError(f"{len(responses)} responses, but {name} for {len(given)}")
-    if len(responses) != len(golds):
-        raise ValueError(f"{len(responses)} responses, but {len(golds)} golds")
+    beside = {"golds": golds, "choices": choices, "questions": questions, "columns": columns}
+    for name, given in beside.items():
+        if len(given) != len(responses) and (given or name == "golds"):
+            raise ValueError(f"{len(responses)} responses, but {len(given)} {name}")
     verifier = as_verifier(kind)
     if pattern is not None:
         answers.compiled(pattern)  # raises for an invalid pattern
@@ -103,20 +103,9 @@ def grade(
         rows.append(Row(seen, gold, choices[row] if choices else (), found, question, its))
     verdicts = _verdicts(verifier, rows, pattern is not None, limits)
     if explain:
-        reasons = [explained(verifier, v, *row[:4]) for v, row in zip(verdicts, rows, strict=True)]
+        reasons = [explained(verifier, v, row) for v, row in zip(verdicts, rows, strict=True)]
         return reasons[0] if single else reasons
     return verdicts[0] if single else verdicts
-
-
-class Row(NamedTuple):
-    """What is judged."""
-
-    response: str
-    gold: str
-    choices: Sequence[str]
-    found: Located
-    question: str
-    columns: Mapping[str, Any]
 
 
 def _located(
@@ -174,21 +163,18 @@ def _in_groups(
 ) -> dict[int, Verdict]:
     """The verdicts, by place, of a verifier that judges the responses to a problem in one call;
     neighbours of equal question, gold and columns are of one problem."""
-    groups: list[list[int]] = []
-    for place in places:
-        row, last = rows[place], rows[groups[-1][-1]] if groups else None
-        same = last is not None and last.columns is row.columns
-        if same and last and (last.question, last.gold) == (row.question, row.gold):
-            groups[-1].append(place)
-        else:
-            groups.append([place])
+
+    def problem(place: int) -> tuple[int, str, str]:
+        return id(rows[place].columns), rows[place].question, rows[place].gold
+
+    groups = [list(group) for _, group in groupby(places, problem)]
     calls = [_as_arguments([rows[place] for place in group]) for group in groups]
     results: list[list[Verdict] | Fault]
     if verifier.source is None:
         results = [_here(verifier.judge, *call) for call in calls]
     else:
         named = [(verifier.name, verifier.source, *call) for call in calls]
-        results = isolated(_judged_together, named, limits, prepare=_load)
+        results = isolated(_judged, named, limits, prepare=_load)
     verdicts: dict[int, Verdict] = {}
     for group, result in zip(groups, results, strict=True):
         if isinstance(result, Fault):
@@ -198,7 +184,6 @@ def _in_groups(
 
 
 def _without(fault: Fault, extracted: str = "") -> Verdict:
-    """The verdict where judging has no result."""
     if fault.kind == "error":
         return Verdict("unparsed", extracted, FAILED + fault.message)
     return Verdict("timeout", extracted, fault.message)
@@ -242,17 +227,10 @@ def _at_once(verifier: Verifier, row: Row) -> Verdict | tuple[str, ...]:
     return _without(result) if isinstance(result, Fault) else result
 
 
-def _judged(name: str, source: str | None, *texts: str) -> Verdict:
-    """In a worker: the verdict of a verifier."""
+def _judged(name: str, source: str | None, *arguments: Any) -> Any:
+    """In a worker: the verdict of a verifier, or those on the responses to a problem."""
     verifier = _load(name, source)
-    return verifier.judge(*texts) if verifier.golds is None else math_verdict(*texts)
-
-
-def _judged_together(
-    name: str, source: str, prompts: list[Any], completions: list[Any], columns: dict[str, Any]
-) -> list[Verdict]:
-    """In a worker: the verdicts on the responses to a problem."""
-    return _load(name, source).judge(prompts, completions, columns)
+    return verifier.judge(*arguments) if verifier.golds is None else math_verdict(*arguments)
 
 
 def _load(name: str, source: str | None, *_: Any) -> Verifier:

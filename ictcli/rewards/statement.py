@@ -284,13 +284,8 @@ def _tailed(
     if re.fullmatch("(?i)(?:none|all|both|neither) of (?:the above|these|them)", text):
         return letter
     parted = re.match(r"[])]|[.,:] | [(-]", mark + tail)
-    if (
-        not text
-        or naming is not None
-        or parted is None
-        or _OPTION.search(text)
-        or _DOUBT.search(text)
-    ):
+    doubtful = _OPTION.search(text) or _DOUBT.search(text)
+    if not text or naming is not None or parted is None or doubtful:
         return ""
     words = parted[0][0] in (")]" if named else ")].") and not text[0].islower()
     return letter if _QUANTITY.fullmatch(text) or (words and not _REMARK.search(text)) else ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from ictcli.errors import UserError, nearest
+from ictcli.errors import UserError, nearest, unknown
 from ictcli.files import encodable, plugins
 
 Status = Literal["correct", "wrong", "unparsed", "timeout"]
@@ -135,7 +135,7 @@ def made_of(name: str, function: Callable[..., Any]) -> Verifier:
     with contextlib.suppress(TypeError, ValueError):  # a function in C
         parameters = inspect.signature(function).parameters
     if "completions" not in parameters:
-        return Verifier(name, checked(name, function))
+        return Verifier(name, checked(name, function, asks="question" in parameters))
     several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needs = tuple(
         key
@@ -172,7 +172,9 @@ def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | Non
         n = len(completions)  # a function may change the list
         rewards: Any = function(**given)
         if inspect.isawaitable(rewards):
-            rewards = _awaited(rewards)
+            import asyncio  # takes long
+
+            rewards = asyncio.run(_awaited(rewards))
         no_list = isinstance(rewards, str | bytes | dict | set)
         if no_list or not hasattr(cast(object, rewards), "__len__"):
             what = f"{cast(object, rewards)!r:.80}, and no list"
@@ -184,22 +186,13 @@ def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | Non
     return judge
 
 
-def _awaited(rewards: Awaitable[Any]) -> Any:
-    import asyncio  # takes long
-
-    async def wait() -> Any:
-        return await rewards
-
-    return asyncio.run(wait())
+async def _awaited(rewards: Awaitable[Any]) -> Any:
+    return await rewards
 
 
-def checked(name: str, function: Callable[..., Any]) -> Judge:
+def checked(name: str, function: Callable[..., Any], *, asks: bool) -> Judge:
     """The function with its result checked and a bool made a Verdict. It raises TypeError or
-    ValueError for any other result. The question is passed to a parameter of that name."""
-    try:
-        asks = "question" in inspect.signature(function).parameters
-    except (TypeError, ValueError):  # a function in C
-        asks = False
+    ValueError for any other result. `asks`: whether it takes the question."""
 
     def judge(response: str, gold: str, question: str = "") -> Verdict:
         result: Any = function(response, gold, **({"question": question} if asks else {}))
@@ -237,20 +230,15 @@ def find_verifier(name: str) -> Verifier:
             f"{name} is a file, and the function in it is not named.", f"for example {name}:grade"
         )
     known = sorted({*VERIFIERS, *OPTIONAL})
-    raise UserError(
-        f"There is no verifier {name!r}{nearest(name, known)}.",
-        "the verifiers are: " + ", ".join(known) + "; or my_rewards.py:function",
-    )
+    hint = f"the verifiers are: {', '.join(known)}; or my_rewards.py:function"
+    raise unknown("verifier", name, known, hint)
 
 
 def as_verifier(kind: str | Verifier | Judge) -> Verifier:
     """A verifier by name, by itself, or made of a function, which then runs in this process."""
     if isinstance(kind, str):
         return find_verifier(kind)
-    if isinstance(kind, Verifier):
-        return kind
-    name = getattr(kind, "__name__", "a function")
-    return made_of(name, kind)
+    return kind if isinstance(kind, Verifier) else made_of(name_of(kind) or "a function", kind)
 
 
 def name_of(verify: Verifier | Judge) -> str:

@@ -83,7 +83,6 @@ def isolated(
 
 
 def _perform(calls: dict[int, bytes], results: dict[int, Any], limits: Limits) -> None:
-    """Store the results of the calls."""
     left, losses = deque(calls), dict.fromkeys(calls, 0)
     while left or any(worker.busy for worker in _workers):
         while left and (worker := _idle(limits)):
@@ -107,8 +106,6 @@ def _perform(calls: dict[int, bytes], results: dict[int, Any], limits: Limits) -
 
 
 class _Worker:
-    """A worker process and its call."""
-
     def __init__(self, limits: Limits) -> None:
         self.limits, self.sources = limits, len(plugins.sources)
         self.call, self.busy = -1, False
@@ -161,10 +158,15 @@ class _Worker:
             return self._death()
         limit = self.limits.seconds if self.phase == "started" else IMPORT_SECONDS
         late = time.monotonic() - self.since > _CLOCK * limit
-        with contextlib.suppress(psutil.Error):  # it is dead by now
-            times = psutil.Process(self.process.pid).cpu_times()
-            late |= times.user + times.system - self.cpu_before > limit + _SLACK
+        late |= self.cpu_seconds() - self.cpu_before > limit + _SLACK
         return self.limits.exceeded("timeout") if late else _PENDING
+
+    def cpu_seconds(self) -> float:
+        """That its process took so far; 0 if it is dead."""
+        with contextlib.suppress(psutil.Error):
+            times = psutil.Process(self.process.pid).cpu_times()
+            return times.user + times.system
+        return 0.0
 
     def _death(self) -> Fault:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -191,12 +193,7 @@ class _Worker:
 
 def cpu_seconds() -> float:
     """That the living workers took so far."""
-    total = 0.0
-    for worker in _workers:
-        with contextlib.suppress(psutil.Error):  # it is dead
-            times = psutil.Process(worker.process.pid).cpu_times()
-            total += times.user + times.system
-    return total
+    return sum(worker.cpu_seconds() for worker in _workers)
 
 
 _lock = threading.Lock()  # one call of `isolated` at a time
@@ -226,9 +223,7 @@ def _close(workers: Iterable[_Worker]) -> None:
         worker.close()
 
 
-@atexit.register
-def _close_all() -> None:
-    _close(list(_workers))
+atexit.register(lambda: _close(list(_workers)))
 
 
 def _forget() -> None:

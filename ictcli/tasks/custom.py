@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from ictcli.errors import UserError, nearest
 from ictcli.recipe.data import ColumnSettings, HubSettings
@@ -42,9 +42,11 @@ def read_custom(
     usual: ColumnSettings | None = None,
     *,
     whole: bool = True,
+    rows: Rows | None = None,
 ) -> ProblemSet:
     """The problems of a .jsonl, .json, .csv or .parquet file, of a folder that `datasets` saved, or
-    of `hub:owner/name` (from `split`, unless `hub` names another).
+    of `hub:owner/name` (from `split`, unless `hub` names another); or of these `rows` of it, which
+    are taken out one by one, since a large file is not held twice.
 
     `columns` names the columns, and `usual` those to take where they are there. By default the
     prompt is in prompt, question or problem, as text or as messages, or in messages or
@@ -53,19 +55,7 @@ def read_custom(
     there are choices, integer if all golds are integers, else math. Rows that cannot be read are
     left out, with a note. UserError if a named column is missing, or for the first such row where
     they are more than `MOST_LOST`. `whole`: each problem keeps its row, for reward functions."""
-    return problems_of(name, read_rows(name, hub, split), columns, usual, whole=whole)
-
-
-def problems_of(
-    name: str,
-    rows: Rows,
-    columns: ColumnSettings | None = None,
-    usual: ColumnSettings | None = None,
-    *,
-    whole: bool = True,
-) -> ProblemSet:
-    """The problems of rows that were read from the data set of that name; see `read_custom`. The
-    rows are taken out one by one, since a large file is not held twice."""
+    rows = rows or read_rows(name, hub, split)
     columns = known_columns(name, rows, columns or ColumnSettings(), usual)
     has_choices = have_choices(rows, columns.choices or "choices")
     problems: dict[str, Problem] = {}
@@ -147,19 +137,16 @@ def problem_of(
     """The problem of a row, with the columns of these names, and whether it has an answer."""
     named = columns.id is not None or row.get("id") is not None
     id_ = text(row, columns.id or "id") if named else str(row.number)
-    prompt, turns, said = question_of(row, columns)
+    choices = choices_of(row, columns.choices or "choices") if has_choices else ()
+    prompt, turns, said = question_of(row, columns, choices)
     difficulty = _difficulty(row, columns.difficulty) if columns.difficulty else None
     golds = GOLDS if columns.gold is None else (columns.gold,)
     golded = filled(row, golds) is not None
-    choices: tuple[str, ...] = ()
     solved_alone = not golded and row.get("solution") is not None
     whole = said if said is not None and not golded else None
     if whole is None and (has_choices or not solved_alone):
-        whole = _gold(row, golds, key="" if columns.gold else "gold")
+        whole = said_in(row, golds, key="" if columns.gold else "gold")
     if has_choices:
-        choices = choices_of(row, columns.choices or "choices")
-        prompt = with_choices(prompt, choices)
-        turns = (*turns[:-1], ("user", with_choices(turns[-1][1], choices))) if turns else ()
         gold = letter_of(row, choices, whole or "", texts=True)
     elif whole is None:
         gold = boxed(text(row, "solution")) or ""
@@ -169,46 +156,49 @@ def problem_of(
         solution = text(row, columns.response)
     else:
         texts = (said, row.columns.get("solution"), *map(row.columns.get, golds))
-        solution = worked(next(filter(_is_worked, texts), ""), gold)
+        marked = (x for x in texts if isinstance(x, str) and ("####" in x or boxed(x) is not None))
+        solution = worked(next(marked, ""), gold)
     its: dict[str, Any] = {name: row.get(name) for name in names if name != "prompt"}
     if names and turns:
         its["prompt"] = as_messages(turns)
-    asked = turns if len(turns) > 1 else ()
-    problem = Problem(id_, prompt, gold, choices, solution, difficulty, asked, its)
+    problem = Problem(id_, prompt, gold, choices, solution, difficulty, several(turns), its)
     return problem, bool(gold) or not (solved_alone or columns.gold_pattern)
 
 
 def filled(row: Row, names: Sequence[str]) -> str | None:
     """The first of these columns that has a value."""
-    for name in names:
-        if row.columns.get(name) is not None and row.get(name) is not None:
-            return name
-    return None
+    return next((name for name in names if row.get(name) is not None), None)
 
 
-def question_of(row: Row, columns: ColumnSettings) -> tuple[str, tuple[Turn, ...], str | None]:
-    """The question of a row, its messages if it is a conversation, and what the assistant answers
-    in it."""
+def question_of(
+    row: Row, columns: ColumnSettings, choices: Sequence[str]
+) -> tuple[str, tuple[Turn, ...], str | None]:
+    """The question of a row with its choices, its messages if it is a conversation, and what the
+    assistant answers in it."""
     names = ASKED if columns.prompt is None else (columns.prompt,)
     name = filled(row, names)
     messages = messages_of(row, name) if name else None
     if messages is None:
         if columns.prompt is None:
             names = (name,) if name in CHATS else PROMPTS
-        return text(row, *names, key="" if columns.prompt else "prompt"), (), None
+        question = text(row, *names, key="" if columns.prompt else "prompt")
+        return with_choices(question, choices), (), None
     turns, answer = parted(row, messages)
-    return as_text(turns), turns, answer
+    last = "user", with_choices(turns[-1][1], choices)
+    return with_choices(as_text(turns), choices), (*turns[:-1], last), answer
 
 
-def _gold(row: Row, names: Sequence[str], key: str) -> str:
-    """The text of the gold, which may be a message (TRL's `completion`)."""
+def several(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """The messages of a conversation, and none of a question alone."""
+    return turns if len(turns) > 1 else ()
+
+
+def said_in(row: Row, names: Sequence[str], key: str = "") -> str:
+    """The text of the first of these columns that is filled, or of its last message (as in TRL's
+    `completion`)."""
     name = filled(row, names)
     messages = messages_of(row, name) if name else None
     return messages[-1][1] if messages else text(row, *names, key=key)
-
-
-def _is_worked(value: object) -> TypeGuard[str]:
-    return isinstance(value, str) and ("####" in value or boxed(value) is not None)
 
 
 def read_rows(name: str, hub: HubSettings | None = None, split: str = "train") -> Rows:

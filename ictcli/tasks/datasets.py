@@ -14,7 +14,7 @@ from ictcli.recipe.data import ColumnSettings, Example, HubSettings
 from ictcli.rewards import Verifier
 from ictcli.rewards.answers import boxed
 from ictcli.rows import Row, Rows, text
-from ictcli.tasks.custom import problems_of, read_rows
+from ictcli.tasks.custom import read_custom, read_rows
 from ictcli.tasks.golds import behind, choices_of, letter_of, with_choices, worked
 from ictcli.tasks.hub import HubSource, load
 from ictcli.tasks.registry import register_benchmark, register_task
@@ -72,7 +72,7 @@ def _in_place(
     unnamed = columns is None or columns == ColumnSettings()
     if data is None or (unnamed and {*usual} <= {*rows.columns}):
         return None
-    return replace(problems_of(data, rows, columns), verifier=verifier)
+    return replace(read_custom(data, columns, rows=rows), verifier=verifier)
 
 
 def _gsm8k(part: str, rows: Rows) -> ProblemSet:

@@ -1,13 +1,13 @@
 """What a recipe, a model or a benchmark needs of the hub, fetched into the libraries' cache."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from ictcli.engine.models import check_reachable, locate, reason_of
-from ictcli.errors import UserError, nearest
+from ictcli.errors import UserError, unknown
 from ictcli.recipe import Recipe, RecipeFile, load_recipe, shipped_recipes
+from ictcli.tables.numbers import size_text
 from ictcli.tasks.custom import HUB, is_custom
 from ictcli.tasks.hub import cache_folder, fetch, quiet
 from ictcli.tasks.prepare import task_of
@@ -17,26 +17,14 @@ FILES = ("*.json", "*.safetensors", "*.model", "*.txt", "*.jinja", "*.tiktoken")
 """Of a model; its pickled weights and its code are not among them."""
 
 
-@dataclass(frozen=True)
-class Part:
-    """Something that is on this machine now."""
-
-    kind: str
-    """model or data."""
-    name: str
-    bytes: int
-    path: Path | None
-    """None where there is nothing to fetch."""
-
-
 def is_recipe(name: str) -> bool:
     return name.endswith(".toml") or name in shipped_recipes()
 
 
-def download(name: str | RecipeFile) -> Iterator[Part]:
+def download(name: str | RecipeFile) -> Iterator[dict[str, str]]:
     """Fetch what a recipe needs, its model, data and benchmarks; or a model, or the data of a
-    benchmark or task, by name. What is in the cache stays; what was broken off goes on. UserError
-    where it cannot be had."""
+    benchmark or task, by name: kind, name, size and where of each part. What is in the cache stays;
+    what was broken off goes on. UserError where it cannot be had."""
     if isinstance(name, RecipeFile):
         recipe = load_recipe(name)
         yield _model(recipe.model)
@@ -50,13 +38,11 @@ def download(name: str | RecipeFile) -> Iterator[Part]:
         yield _model(name)
     else:
         known = [*shipped_recipes(), *BENCHMARKS, *TASKS]
-        raise UserError(
-            f"There is no recipe and no benchmark {name!r}{nearest(name, known)}.",
-            "ictcli recipes ls; a model of the hub is OWNER/NAME, a data set hub:OWNER/NAME",
-        )
+        hint = "ictcli recipes ls; a model of the hub is OWNER/NAME, a data set hub:OWNER/NAME"
+        raise unknown("recipe and no benchmark", name, known, hint)
 
 
-def _model(model: str) -> Part:
+def _model(model: str) -> dict[str, str]:
     path = locate(model).path
     check_reachable(path)
     if not Path(path).is_dir():
@@ -72,7 +58,7 @@ def _model(model: str) -> Part:
                 f"look at https://huggingface.co/{path}; the same command goes on where it broke "
                 "off",
             ) from error
-    return Part("model", model, _size(Path(path)), Path(path))
+    return _part("model", model, Path(path))
 
 
 def _sources(recipe: Recipe) -> Iterator[dict[str, Any]]:
@@ -87,16 +73,16 @@ def _sources(recipe: Recipe) -> Iterator[dict[str, Any]]:
         yield find_benchmark(recipe.task).source
 
 
-def _data(name: str, sources: Iterable[dict[str, Any]]) -> Iterator[Part]:
+def _data(name: str, sources: Iterable[dict[str, Any]]) -> Iterator[dict[str, str]]:
     """The data sets of the hub among these sources, each once; `name` where there is none."""
     paths = dict.fromkeys(source["path"] for source in sources if "path" in source)
-    for path in paths:
-        folder = cache_folder(path)
-        yield Part("data", path, _size(folder), folder)
+    yield from (_part("data", path, cache_folder(path)) for path in paths)
     if not paths:
-        yield Part("data", name, 0, None)
+        yield _part("data", name, None)
 
 
-def _size(folder: Path) -> int:
-    """Bytes of the files below a folder, behind links too."""
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+def _part(kind: str, name: str, folder: Path | None) -> dict[str, str]:
+    files = folder.rglob("*") if folder else ()
+    size = size_text(sum(file.stat().st_size for file in files if file.is_file()))
+    where = str(folder or "comes with ictcli, or is a file")
+    return {"kind": kind, "name": name, "size": size if folder else "-", "where": where}

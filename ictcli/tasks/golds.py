@@ -88,5 +88,5 @@ def _place(gold: str, n: int) -> int | None:
 
 def with_choices(question: str, choices: Sequence[str]) -> str:
     """The question, then each choice on a line of its own: `(A) text`."""
-    lines = (f"({letter(place)}) {choice}" for place, choice in enumerate(choices))
+    lines = [f"({letter(place)}) {choice}" for place, choice in enumerate(choices)]
     return "\n".join((question, *lines))

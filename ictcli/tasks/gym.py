@@ -118,12 +118,10 @@ def gym_task(name: str) -> Task:
     missing."""
     name = joined(*parted(name))
     drawn = draw(name)
-    notes: list[str] = []
-    if drawn.repeated:
-        notes.append(
-            f"{drawn.repeated:,} of {drawn.repeated + len(drawn.train):,} problems drawn from "
-            f"{name} left out: they are repeated."
-        )
+    note = (
+        f"{drawn.repeated:,} of {drawn.repeated + len(drawn.train):,} problems drawn from "
+        f"{name} left out: they are repeated."
+    )
     task = Task(
         name,
         Domain(find_verifier("gym"), BOXED),
@@ -131,7 +129,7 @@ def gym_task(name: str) -> Task:
         lambda n: [*islice(drawn.heldout, n)],
         (*drawn.train, *drawn.heldout),
         {"generator": name, "version": version("reasoning-gym"), "seeds": drawn.seeds},
-        tuple(notes),
+        (note,) if drawn.repeated else (),
         left_out={"repeated": drawn.repeated} if drawn.repeated else {},
     )
     return with_train(task, drawn.train)

@@ -194,41 +194,31 @@ def _refusal(source: HubSource, error: Exception) -> UserError:
     download, instead = "RECIPE|BENCHMARK", "give its rows in a file: data=FILE.jsonl"
     if source.rows is None:
         download, instead = f"hub:{path}", "name a file in its place"
-    gated = UserError(
-        f"The data set {path} is gated: it opens to those who have accepted its terms.",
-        f"accept them on {source.page} and log in with `hf auth login`, or {instead}",
-    )
+    missing = "DatasetNotFoundError" in kinds or "RepositoryNotFoundError" in kinds
+    revision = _is_without_revision(error)
     unreachable = kinds & {"ConnectionError", "TransportError", "LocalEntryNotFoundError"}
     unreachable = unreachable or str(error).startswith("Couldn't find cache")
+    gated = "GatedRepoError" in kinds or "gated dataset" in str(error)
     if unreachable and not answers():
-        return UserError(
-            f"The data set {path} is not in the cache, and {silence()}.",
-            f"with a network: ictcli download {download}; or {instead}",
-        )
-    if "GatedRepoError" in kinds or "gated dataset" in str(error):
-        return gated
-    if unreachable:
-        return UserError(
-            f"The connection to the hub broke, and the data set {path} is not in the cache.",
-            f"try again, or {instead}",
-        )
-    if _is_without_revision(error):
-        return UserError(
-            f"The data set {path} has no revision {source.revision}.",
-            f"hub.revision is a commit of {source.page}/commits, a branch or a tag",
-        )
-    if "DatasetNotFoundError" in kinds or "RepositoryNotFoundError" in kinds:
-        if source.gated:
-            return gated
-        return UserError(
-            f"The hub has no data set {path}, or none that is open to you.",
-            f"look at {source.page}, or {instead}",
-        )
-    reason = type(error).__name__ if source.gated else reason_of(error)
-    return UserError(
-        f"The data set {path} cannot be loaded: {reason}.",
-        f"check that {source.page} is open to you, or {instead}",
-    )
+        message = f"The data set {path} is not in the cache, and {silence()}."
+        hint = f"with a network: ictcli download {download}; or {instead}"
+    elif gated or (source.gated and missing and not unreachable and not revision):
+        message = f"The data set {path} is gated: it opens to those who have accepted its terms."
+        hint = f"accept them on {source.page} and log in with `hf auth login`, or {instead}"
+    elif unreachable:
+        message = f"The connection to the hub broke, and the data set {path} is not in the cache."
+        hint = f"try again, or {instead}"
+    elif revision:
+        message = f"The data set {path} has no revision {source.revision}."
+        hint = f"hub.revision is a commit of {source.page}/commits, a branch or a tag"
+    elif missing:
+        message = f"The hub has no data set {path}, or none that is open to you."
+        hint = f"look at {source.page}, or {instead}"
+    else:
+        reason = type(error).__name__ if source.gated else reason_of(error)
+        message = f"The data set {path} cannot be loaded: {reason}."
+        hint = f"check that {source.page} is open to you, or {instead}"
+    return UserError(message, hint)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from ictcli.tasks.custom import is_custom
 from ictcli.tasks.registry import find_benchmark, find_task
 from ictcli.tasks.sft import read_examples
 from ictcli.tasks.split import digest_of, key_of
-from ictcli.tasks.task import Domain, Task, with_train
+from ictcli.tasks.task import GENERATED, Domain, Task, with_train
 from ictcli.types import Problem
 
 FEW = 8
@@ -26,8 +26,6 @@ PRECISE = 100
 """With fewer than this, the note says how little their share says."""
 ALL = 1 << 62
 """More problems than any data set holds."""
-GENERATED = 4096
-"""Number of held-out problems to check for a task that generates its problems."""
 
 
 def task_of(recipe: Recipe) -> Task:
@@ -64,7 +62,6 @@ def task_of(recipe: Recipe) -> Task:
 
 
 def _with_sft(recipe: Recipe, task: Task) -> Task:
-    """The task with the examples of `sft.data`, none of which is a held-out problem."""
     settings = recipe.sft
     if not settings.data or not settings.steps:
         return task
@@ -87,7 +84,6 @@ def _with_sft(recipe: Recipe, task: Task) -> Task:
 def _check_columns(
     name: str, verifiers: Sequence[Verifier | Judge], problems: Sequence[Problem]
 ) -> None:
-    """UserError where a function asks for a column that the data has not."""
     columns = [c for c in (problems[0].columns if problems else ()) if c not in NOT_PASSED]
     hint = "rename the parameter, or give it a default"
     for verifier in verifiers:
@@ -111,20 +107,17 @@ def _with_benchmark(recipe: Recipe, task: Task) -> tuple[Task, set[str]]:
             "eval.bench=... another benchmark",
         )
 
-    def heldout(n: int) -> list[Problem]:
-        return problems[:n]
-
     if is_custom(recipe.task) or recipe.data:  # no part of it needs to be held out
         task = with_train(task, task.finite)
     domain = bench.domain
     if is_custom(name):
         domain = replace(domain, suffix=task.domain.suffix, words=task.domain.words)
-    task = replace(
-        task,
-        heldout=heldout,
-        examined=(bench.name, _judged(domain, recipe)),
-        notes=(*task.notes, *bench.notes),
-    )
+
+    def heldout(n: int) -> list[Problem]:
+        return problems[:n]
+
+    examined, notes = (bench.name, _judged(domain, recipe)), (*task.notes, *bench.notes)
+    task = replace(task, heldout=heldout, examined=examined, notes=notes)
     return task, {key_of(problem.prompt) for problem in problems}
 
 

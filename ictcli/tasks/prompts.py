@@ -1,15 +1,13 @@
 """Problems to prompt tokens, and response tokens to text."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 from ictcli.engine import Engine
 from ictcli.errors import UserError
 from ictcli.recipe.data import QUESTION, TEMPLATES, PromptSettings
-from ictcli.tasks.chat_template import rendered
-from ictcli.tasks.chats import as_messages, system_of
-from ictcli.tasks.task import Domain, Task, with_train
+from ictcli.tasks.chats import as_messages, rendered, system_of
+from ictcli.tasks.task import Domain, Task, filtered
 from ictcli.types import Problem, Rollouts, Turn
 
 Template = Literal["chat", "none", "own"]
@@ -27,8 +25,7 @@ def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Tem
     has_template = bool(getattr(tokenizer, "chat_template", None))
     if settings.template == "chat" and not has_template:
         raise UserError(
-            "The model's tokenizer has no chat template.",
-            "prompt.template=none leaves it out",
+            "The model's tokenizer has no chat template.", "prompt.template=none leaves it out"
         )
     return "none" if settings.template == "none" or not (has_template and domain.words) else "chat"
 
@@ -53,6 +50,8 @@ def render(
     own = settings.template if template == "own" else QUESTION
     asked = [*(example.prompt for example in settings.examples), problem.prompt]
     begun = any(text.startswith(first) for text in (own, *asked))
+    if template == "chat" and problem.turns:
+        asked[-1] = problem.turns[-1][1]
     questions = [question.removeprefix(first) for question in asked]
     questions = [f"{question}\n{suffix}" if suffix else question for question in questions]
     answers = [example.response for example in settings.examples]
@@ -64,12 +63,8 @@ def render(
     turns: list[Turn] = [("system", system)] if system else []
     for question, answer in zip(questions, answers, strict=False):
         turns += [("user", question), ("assistant", answer)]
-    if problem.turns:
-        turns += [turn for turn in problem.turns[:-1] if turn[0] != "system"]
-        asked_last = problem.turns[-1][1].removeprefix(first)
-        turns.append(("user", f"{asked_last}\n{suffix}" if suffix else asked_last))
-    else:
-        turns.append(("user", questions[-1]))
+    turns += [turn for turn in problem.turns[:-1] if turn[0] != "system"]
+    turns.append(("user", questions[-1]))
     turns += [("assistant", response)] if response is not None else []
     return rendered(
         tokenizer,
@@ -81,7 +76,6 @@ def render(
 
 
 def _as_text(questions: Sequence[str], answers: Sequence[str], template: str) -> str:
-    """Questions with their answers, and a last one without, each in the template."""
     pieces = [template.replace(QUESTION, question) for question in questions]
     for number, answer in enumerate(answers):
         gap = "\n" if template == QUESTION else "" if pieces[number][-1:].isspace() else " "
@@ -97,14 +91,12 @@ def tokens_of(
     Special tokens: a chat template writes them all. Any other prompt begins with those that the
     tokenizer puts before a text, unless the text begins with them itself. What the tokenizer
     appends is left out: it ends a text, and the response is still to come."""
-
     text = render(tokenizer, problem, domain, settings)
     chat = template_of(tokenizer, domain, settings) == "chat"
     return text, next(_tokens(tokenizer, [text], chat=chat))
 
 
 def _tokens(tokenizer: Any, texts: Sequence[str], *, chat: bool) -> Iterator[list[int]]:
-    """The token ids of rendered prompts."""
     known: dict[str, list[int]] = {}
 
     def before(start: str) -> list[int]:
@@ -159,7 +151,10 @@ def encode(
         problems, all_tokens(engine.tokenizer, problems, domain, settings), strict=True
     ):
         if not tokens and problem.prompt.strip():
-            raise _unreadable(problem)
+            raise UserError(
+                f"The model's tokenizer can read nothing of the prompt of problem {problem.id}.",
+                "take a model that reads such text, or other data",
+            )
         if not tokens:
             raise UserError(f"The prompt of problem {problem.id} is empty.", "check the data")
         if len(tokens) >= engine.context:
@@ -181,13 +176,6 @@ def encode(
     return ids
 
 
-def _unreadable(problem: Problem) -> UserError:
-    return UserError(
-        f"The model's tokenizer can read nothing of the prompt of problem {problem.id}.",
-        "take a model that reads such text, or other data",
-    )
-
-
 def fitted(engine: Engine, task: Task, heldout: int) -> Task:
     """The task without problems whose whole prompts are longer than `prompt.max_tokens`, and with
     notes of their number among the training problems and the first `heldout` held-out ones.
@@ -197,7 +185,6 @@ def fitted(engine: Engine, task: Task, heldout: int) -> Task:
         return task
     known: dict[tuple[bool, str, tuple[Turn, ...]], bool] = {}
     _, examined = task.exam
-    all_held = task.heldout
 
     def fits(problem: Problem, domain: Domain) -> bool:
         key = (domain is examined, problem.prompt, problem.turns)
@@ -210,46 +197,28 @@ def fitted(engine: Engine, task: Task, heldout: int) -> Task:
     for problem, tokens in zip(task.finite, lengths, strict=True):
         known[task.domain is examined, problem.prompt, problem.turns] = len(tokens) <= most
 
-    def held(n: int) -> list[Problem]:
-        size = n
-        while True:
-            problems = all_held(size)
-            fitting = [problem for problem in problems if fits(problem, examined)]
-            if len(fitting) >= n or len(problems) < size:
-                return fitting[:n]
-            size *= 2
-
-    left = [problem for problem in task.train if fits(problem, task.domain)]
-    first = all_held(heldout)
-    counts = {
-        "too_long": (len(task.train), len(left), ""),
-        "heldout_too_long": (len(first), sum(fits(p, examined) for p in first), "held-out "),
-    }
-    notes, left_out = list(task.notes), dict(task.left_out)
-    for name, (before, after, kind) in counts.items():
-        if after < before:
-            left_out[name] = before - after
+    parts = (
+        ("too_long", task.train, task.domain, ""),
+        ("heldout_too_long", task.heldout(heldout), examined, "held-out "),
+    )
+    notes, left_out = list[str](), dict[str, int]()
+    for name, problems, domain, kind in parts:
+        if out := sum(not fits(problem, domain) for problem in problems):
+            left_out[name] = out
             notes.append(
-                f"{before - after:,} of {before:,} {kind}problems left out: prompts longer than "
+                f"{out:,} of {len(problems):,} {kind}problems left out: prompts longer than "
                 f"{most} tokens."
             )
     if not task.train:
         notes.append(
             f"prompt.max_tokens leaves none out of the problems {task.name} makes to train on."
         )
-    elif not left:
+    elif left_out.get("too_long") == len(task.train):
         raise UserError(
             f"Every prompt of {task.name} is longer than prompt.max_tokens = {most}.",
             "raise it, or show fewer examples",
         )
-    task = replace(
-        task,
-        finite=tuple(p for p in task.finite if fits(p, task.domain)),
-        heldout=held,
-        notes=tuple(notes),
-        left_out=left_out,
-    )
-    return with_train(task, left) if left else task
+    return filtered(task, fits, notes, left_out)
 
 
 def decode(tokenizer: Any, rollouts: Rollouts) -> list[str]:

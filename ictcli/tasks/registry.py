@@ -1,4 +1,4 @@
-"""Tasks and benchmarks by name."""
+"""Tasks and benchmarks by name, and what there is of them."""
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
@@ -7,13 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ictcli.errors import UserError, nearest
+from ictcli.errors import UserError, unknown
 from ictcli.recipe.data import ColumnSettings, HubSettings
-from ictcli.recipe.generator import is_gym
+from ictcli.recipe.generator import GYM, is_gym, parted
 from ictcli.rewards import find_verifier
 from ictcli.rows import KINDS
 from ictcli.tasks.custom import is_custom, read_custom
-from ictcli.tasks.gym import gym_task
+from ictcli.tasks.gym import gym_task, is_installed
 from ictcli.tasks.split import listed, split_task
 from ictcli.tasks.task import Benchmark, Task
 
@@ -136,11 +136,8 @@ def _check_name(
             f"{name} is a {what} of a kind that is not read.",
             f"{KINDS} is, and a folder of `save_to_disk` of datasets",
         )
-    raise UserError(
-        f"There is no {kind} {name!r}{nearest(name, sorted(known))}.",
-        f"the {kind}s are: {', '.join(sorted(known))}, "
-        f"the path of {KINDS}, a folder of `save_to_disk`, hub:owner/name, or gym:NAME",
-    )
+    more = f"the path of {KINDS}, a folder of `save_to_disk`, hub:owner/name, or gym:NAME"
+    raise unknown(kind, name, known, f"the {kind}s are: {', '.join(sorted(known))}, {more}")
 
 
 def _refuse_data(why: str, data: str | None) -> None:
@@ -155,3 +152,35 @@ def _refuse_tables(what: str, columns: ColumnSettings, hub: HubSettings) -> None
                 f"{table}.{key} is for custom data sets, and {what} has its own.",
                 "task=FILE in place of data=FILE takes it, or leave the key out",
             )
+
+
+def named() -> list[dict[str, str]]:
+    """Built-in tasks, data sets known by name, those of plugins, and the generators of
+    reasoning-gym that make a task, if it is installed: each as task, for and about."""
+    both = "train, evaluate"
+    rows = [(name, both, _about(build)) for name, build in TASKS.items()]
+    rows += [(n, "evaluate", _about(build)) for n, build in BENCHMARKS.items() if n not in TASKS]
+    if is_installed():
+        from ictcli.rewards.gym import DATASETS, UNANSWERED, about  # takes seconds
+
+        kinds = sorted(DATASETS.keys() - {*UNANSWERED})
+        rows += [(f"{GYM}{kind}", both, about(kind)) for kind in kinds]
+    return [dict(zip(("task", "for", "about"), row, strict=True)) for row in rows]
+
+
+def shown(name: str) -> dict[str, Any]:
+    """A task or benchmark in parts: options with their values, verifier, first held-out problem."""
+    bench = find_benchmark(name)
+    parts: dict[str, Any] = {"task": bench.name}
+    if is_gym(name):
+        from ictcli.rewards.gym import options_of
+
+        kind, options = parted(name)
+        parts["options"] = {**options_of(kind), **options}
+    first = bench.problems(1)[0]
+    return {**parts, "question": first.prompt, "answer": first.gold}
+
+
+def _about(build: Any) -> str:
+    function = build.func if isinstance(build, partial) else build
+    return (inspect.getdoc(function) or "").partition("\n")[0]

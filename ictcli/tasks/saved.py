@@ -61,7 +61,6 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _list(path: Path, key: str) -> list[Any]:
-    """The list of that name in a JSON file; empty where there is none."""
     try:
         data = parse_json(read_text(path))
     except (OSError, ValueError) as error:
@@ -71,11 +70,11 @@ def _list(path: Path, key: str) -> list[Any]:
 
 
 def _rows(source: str, files: list[Path]) -> Iterator[Row]:
-    import pyarrow  # pyright: ignore[reportMissingTypeStubs]
+    import pyarrow
 
-    arrow, number = cast(Any, pyarrow), 0
+    number = 0
     for file in files:
-        with arrow.memory_map(str(file)) as mapped, arrow.ipc.open_stream(mapped) as batches:
+        with pyarrow.memory_map(str(file)) as mapped, pyarrow.ipc.open_stream(mapped) as batches:
             for batch in batches:
                 for columns in batch.to_pylist():
                     number += 1

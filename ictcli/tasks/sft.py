@@ -10,8 +10,7 @@ import numpy as np
 from ictcli.engine import Engine
 from ictcli.errors import UserError
 from ictcli.recipe.data import ColumnSettings, HubSettings, PromptSettings
-from ictcli.rows import Row, text
-from ictcli.tasks.chats import messages_of
+from ictcli.rows import Row
 from ictcli.tasks.custom import (
     MOST_LOST,
     filled,
@@ -21,8 +20,10 @@ from ictcli.tasks.custom import (
     problem_of,
     question_of,
     read_rows,
+    said_in,
+    several,
 )
-from ictcli.tasks.golds import choices_of, with_choices
+from ictcli.tasks.golds import choices_of
 from ictcli.tasks.prompts import all_tokens, batched_ids, render, template_of
 from ictcli.tasks.task import Domain, Task
 from ictcli.tasks.unread import lost_of
@@ -42,35 +43,29 @@ def read_examples(
     without a response are left out; UserError for the first where they are more than `MOST_LOST`,
     or where a named column is missing.
     """
+    examples: list[Problem] = []
+    lost: list[UserError] = []
     try:
-        return _read(name, columns, hub, usual)
+        rows = read_rows(name, hub)
+        columns = known_columns(name, rows, columns, usual)
+        choice = have_choices(rows, columns.choices or "choices")
+        for row in rows.rows:
+            try:
+                examples.append(_example(row, columns, choice=choice))
+            except UserError as error:
+                lost.append(error)
+        return examples, (*rows.notes, *lost_notes(lost, len(rows.rows)))
     except UserError as error:  # its hint names keys of the data to train on
         hint = re.sub(r"\b(?:columns|hub)\.", r"sft.\g<0>", error.hint)
         raise UserError(error.message, hint) from error
 
 
-def _read(
-    name: str, columns: ColumnSettings, hub: HubSettings, usual: ColumnSettings | None
-) -> tuple[list[Problem], tuple[str, ...]]:
-    rows = read_rows(name, hub)
-    columns = known_columns(name, rows, columns, usual)
-    choice = have_choices(rows, columns.choices or "choices")
-    examples: list[Problem] = []
-    lost: list[UserError] = []
-    for row in rows.rows:
-        try:
-            examples.append(_example(row, columns, choice=choice))
-        except UserError as error:
-            lost.append(error)
-    return examples, (*rows.notes, *lost_notes(lost, len(rows.rows)))
-
-
 def _example(row: Row, columns: ColumnSettings, *, choice: bool) -> Problem:
-    prompt, turns, response = question_of(row, columns)
+    choices = choices_of(row, columns.choices or "choices") if choice else ()
+    prompt, turns, response = question_of(row, columns, choices)
     name = filled(row, RESPONSES) if columns.response is None else columns.response
     if name and (response is None or columns.response):
-        messages = messages_of(row, name)
-        response = messages[-1][1] if messages else text(row, name)
+        response = said_in(row, (name,))
     if response is None:  # the answer, as examples in a prompt have it
         problem, solved = problem_of(row, columns, (), has_choices=choice)
         response = problem.solution if solved else ""
@@ -78,12 +73,7 @@ def _example(row: Row, columns: ColumnSettings, *, choice: bool) -> Problem:
         raise UserError(
             f"{row.where} has no response.", "columns.response=NAME names the column of responses"
         )
-    if choice:
-        listed = choices_of(row, columns.choices or "choices")
-        prompt = with_choices(prompt, listed)
-        turns = (*turns[:-1], ("user", with_choices(turns[-1][1], listed))) if turns else ()
-    several = turns if len(turns) > 1 else ()
-    return Problem(str(row.number), prompt, "", solution=response, turns=several)
+    return Problem(str(row.number), prompt, "", solution=response, turns=several(turns))
 
 
 def response_ids(

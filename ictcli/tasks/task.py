@@ -3,13 +3,17 @@
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from random import Random
 from typing import Any
 
 from ictcli.recipe.data import Example, PromptSettings
 from ictcli.rewards import LIMITS, Judge, Limits, Verdict, Verifier, grade
-from ictcli.seeds import generator
+from ictcli.seeds import generator, seed_of
 from ictcli.types import Problem
 
+GENERATED = 4096
+"""Number of held-out problems of a task that generates its problems."""
 BOXED = "Please reason step by step, and put your final answer within \\boxed{}."
 
 
@@ -133,12 +137,22 @@ def is_set_aside(text: str) -> bool:
     return zlib.crc32(text.encode()) % 16 == 0
 
 
+def generated(
+    name: str,
+    domain: Domain,
+    draw: Callable[[Random, int], list[Problem]],
+    heldout: Callable[[int], list[Problem]],
+) -> Task:
+    """A task that draws the n problems of a step. Held out are `GENERATED` at most."""
+
+    def batch(seed: int, step: int, n: int) -> list[Problem]:
+        return draw(Random(seed_of(seed, "problems", step)), n)
+
+    return Task(name, domain, batch, lambda n: heldout(min(n, GENERATED)))
+
+
 def shuffled_batch(
-    problems: Sequence[Problem],
-    seed: int,
-    step: int,
-    n: int,
-    rank: Sequence[float] | None = None,
+    problems: Sequence[Problem], seed: int, step: int, n: int, rank: Sequence[float] | None = None
 ) -> list[Problem]:
     """The n problems of step 1, 2, ... over a list of problems, permuted anew in each epoch. With
     `rank`, one number per problem, the first epoch is sorted by it, ties in the order of the
@@ -156,12 +170,37 @@ def shuffled_batch(
     return chosen
 
 
+def filtered(
+    task: Task,
+    fits: Callable[[Problem, Domain], bool],
+    notes: Sequence[str],
+    left_out: Mapping[str, int],
+) -> Task:
+    """The task without the problems that do not fit, as `notes` say, in number by reason."""
+    all_held, (_, examined) = task.heldout, task.exam
+
+    def held(n: int) -> list[Problem]:
+        size = n
+        while True:
+            problems = all_held(size)
+            fitting = [problem for problem in problems if fits(problem, examined)]
+            if len(fitting) >= n or len(problems) < size:
+                return fitting[:n]
+            size *= 2
+
+    task = replace(
+        task,
+        finite=tuple(problem for problem in task.finite if fits(problem, task.domain)),
+        heldout=held,
+        notes=(*task.notes, *notes),
+        left_out={**task.left_out, **left_out},
+    )
+    left = [problem for problem in task.train if fits(problem, task.domain)]
+    return with_train(task, left) if left else task
+
+
 def with_train(task: Task, train: Sequence[Problem]) -> Task:
     """The task with these problems to train on, in the order of `shuffled_batch`."""
     train = tuple(train)
     rank = [*map(task.rank, train)] if task.rank else None
-
-    def batch(seed: int, step: int, n: int) -> list[Problem]:
-        return shuffled_batch(train, seed, step, n, rank)
-
-    return replace(task, train=train, batch=batch)
+    return replace(task, train=train, batch=partial(shuffled_batch, train, rank=rank))

@@ -3,7 +3,6 @@
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -12,7 +11,7 @@ from ictcli.errors import UserError
 from ictcli.recipe.data import PromptSettings
 from ictcli.tasks.custom import MOST_LOST
 from ictcli.tasks.prompts import batched_ids, fitted, render
-from ictcli.tasks.task import Domain, Task, with_train
+from ictcli.tasks.task import Domain, Task, filtered
 from ictcli.text import folded, middle_cut
 from ictcli.types import Problem
 
@@ -47,13 +46,8 @@ def _characters(text: str) -> Counter[str]:
     same = folded(text)
     if same.isascii():
         return Counter(filter(str.isprintable, "".join(same.split())))
-    return Counter(
-        character
-        for character in same
-        if not character.isspace()
-        and character != METASPACE
-        and unicodedata.category(character) not in ("Cc", "Cf")
-    )
+    shown = (each for each in same if not each.isspace() and each != METASPACE)
+    return Counter(each for each in shown if unicodedata.category(each) not in ("Cc", "Cf"))
 
 
 def usable(engine: Engine, task: Task, heldout: int) -> Task:
@@ -68,7 +62,7 @@ def without_unread(engine: Engine, task: Task, heldout: int) -> Task:
     than `MOST_LOST` of either are lost."""
     tokenizer, (_, examined) = engine.tokenizer, task.exam
     lost: set[str] = set()
-    left_out, notes = dict(task.left_out), list(task.notes)
+    left_out, notes = dict[str, int](), list[str]()
     parts = (
         ("unread", task.train or task.finite, task.domain, ""),
         ("heldout_unread", task.heldout(heldout), examined, "held-out "),
@@ -90,21 +84,7 @@ def without_unread(engine: Engine, task: Task, heldout: int) -> Task:
         notes.append(f"{sentence}questions{words}. They are left out.")
     if not lost:
         return task
-    held = task.heldout
-
-    def kept(n: int) -> list[Problem]:
-        more = held(n + left_out.get("heldout_unread", 0))
-        return [problem for problem in more if problem.prompt not in lost][:n]
-
-    task = replace(
-        task,
-        finite=tuple(problem for problem in task.finite if problem.prompt not in lost),
-        heldout=kept,
-        notes=tuple(notes),
-        left_out=left_out,
-    )
-    left = [problem for problem in task.train if problem.prompt not in lost]
-    return with_train(task, left) if task.train else task
+    return filtered(task, lambda problem, _: problem.prompt not in lost, notes, left_out)
 
 
 def lost_of(tokenizer: Any, questions: Collection[str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from workloads import QWEN, recipe_of, shapes
 
 from ictcli.engine.shape import QWEN2, ModelShape, known_shape, read_shape
 from ictcli.errors import UserError
-from ictcli.planning.arithmetic import step_operations
+from ictcli.planning.time_estimate import step_operations
 
 
 def operations(

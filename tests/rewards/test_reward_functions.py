@@ -177,6 +177,8 @@ def test_columns_of_a_file_reach_the_function_that_takes_them(file: Path, tmp_pa
     for key in ("reward", "eval.verifier", "reward.functions"):
         task = task_of(load_recipe("grpo", [own, f"{key}={file}:near"]))
         assert all("places" in p.columns for p in (*task.finite, *task.heldout(60)))
+    both = load_recipe("grpo", [own, f"reward.functions={file}:near,{file}:wants"]).reward
+    assert both.functions == (f"{file}:near", f"{file}:wants")
     assert not any(p.columns for p in task_of(load_recipe("grpo", [own])).finite)
     task = task_of(load_recipe("grpo", [own, f"reward={file}:near"]))
     (problem,) = task.heldout(1)

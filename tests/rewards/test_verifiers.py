@@ -64,7 +64,7 @@ def test_a_verifier_that_raises_spoils_its_own_answer_only() -> None:
 def test_grading_needs_a_gold_for_every_response() -> None:
     with pytest.raises(ValueError, match="2 responses, but 1 golds"):
         grade(["a", "b"], ["1"], "integer")
-    with pytest.raises(ValueError, match="choices for 1"):
+    with pytest.raises(ValueError, match="but 1 choices"):
         grade(["a", "b"], ["1", "2"], "choice", choices=[["1", "2"]])
 
 
@@ -176,5 +176,5 @@ def test_a_verifier_with_a_parameter_question_is_given_it_and_others_are_not(
         for judge in (kind, kind.judge):  # in a worker, in this process
             found = Domain(judge).judge(problems, ["ab", "bb"])
             assert [one.status for one in found] == ["correct", "wrong"]
-    with pytest.raises(ValueError, match="questions for 1"):
+    with pytest.raises(ValueError, match="but 1 questions"):
         grade(["a", "b"], ["a", "b"], questions=["?"])

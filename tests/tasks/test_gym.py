@@ -14,8 +14,8 @@ from ictcli.rewards import Verdict
 from ictcli.rewards.verifiers import find_verifier
 from ictcli.tasks import find_benchmark, find_task
 from ictcli.tasks.gym import HELDOUT_SEED, draw
-from ictcli.tasks.list import named
 from ictcli.tasks.prepare import described, heldout, task_of
+from ictcli.tasks.registry import named
 from ictcli.tasks.split import digest_of, key_of
 
 pytestmark = pytest.mark.skipif(
@@ -158,7 +158,7 @@ def test_what_cannot_be_made_is_refused_in_a_sentence(name: str) -> None:
 
 
 def test_what_is_not_listed_is_refused() -> None:
-    listed = {each.name for each in named()}
+    listed = {each["task"] for each in named()}
     from ictcli.rewards.gym import UNANSWERED
 
     for kind in UNANSWERED:

@@ -19,7 +19,7 @@ from ictcli.errors import UserError
 from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.tasks import find_benchmark, find_task
 from ictcli.tasks.datasets import SOURCES
-from ictcli.tasks.download import Part, download
+from ictcli.tasks.download import download
 
 PIN = SOURCES["gsm8k"].revision or ""
 OTHER = "a" * 40
@@ -148,7 +148,8 @@ def test_of_a_model_neither_code_nor_pickled_weights_are_fetched(
 
     monkeypatch.setattr("ictcli.tasks.download.check_reachable", lambda path: None)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
-    assert [*download("me/tiny")] == [Part("model", "me/tiny", 5, tmp_path)]
+    part = {"kind": "model", "name": "me/tiny", "size": "5 B", "where": str(tmp_path)}
+    assert [*download("me/tiny")] == [part]
     assert asked == ["me/tiny", *needed]
 
 

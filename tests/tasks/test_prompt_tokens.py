@@ -88,8 +88,8 @@ HOSTILE = {
 def test_a_chat_template_that_fails_hangs_or_grows_is_one_sentence(
     words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ictcli.tasks.chat_template.SECONDS", 0.2 if "0.2 s" in words else 5)
-    monkeypatch.setattr("ictcli.tasks.chat_template.MEMORY", 2**30 // 10)
+    monkeypatch.setattr("ictcli.tasks.chats.SECONDS", 0.2 if "0.2 s" in words else 5)
+    monkeypatch.setattr("ictcli.tasks.chats.MEMORY", 2**30 // 10)
     before = resource.getrlimit(resource.RLIMIT_AS), signal.getsignal(signal.SIGPROF)
     tokenizer = tokenizer_of("", writes_bos=False)
     tokenizer.chat_template = HOSTILE[words]

@@ -3,16 +3,14 @@
 import operator
 from collections.abc import Callable
 from functools import reduce
-from typing import Any, cast
+from typing import Any
 
-import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
+import sympy
 
 from ictcli.rewards.maths.nodes import UnreadableError
 from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.reader import tree_of
 from ictcli.rewards.maths.trees import Tree
-
-sympy = cast(Any, _sympy)
 
 LARGEST_COUNT = 2000
 """Largest argument of a factorial or binomial, and longest finite sum."""
@@ -35,8 +33,6 @@ def _without_positive_factors(value: Any) -> Any:
 
 
 class _Reading:
-    """The value of one tree."""
-
     def __init__(self) -> None:
         self.bound: dict[str, Any] = {}
         """Letters of sums and integrals, with the symbol that each is in every text."""
@@ -89,7 +85,7 @@ class _Reading:
         if text[:1].isdigit() or text[:1] == ".":
             if (value := number(text)) is None:
                 raise UnreadableError("no number, or too long a one")
-            return sympy.Rational(value.numerator, value.denominator)
+            return sympy.Rational(value)
         if name in self.bound:
             return self.bound[name]
         if text in CONSTANTS:

@@ -144,30 +144,28 @@ def in_words(node: Node) -> str:
         case Exact(text):
             return text
         case Items("=", items):
-            return _joined(items, " and ")
+            return " and ".join(map(_short, items))
         case Items(brackets, items):
-            inside = _joined(items, ", ")
+            inside = ", ".join(map(_short, items))
             kind = _ITEMS.get(brackets, "an interval")
             return f"{kind}: {brackets[:1]}{inside}{brackets[1:]}"
         case Union(parts):
-            return "the union of " + _joined(parts, " and ")
+            return "the union of " + " and ".join(map(_short, parts))
         case Matrix(kind, rows):
             size = f"{len(rows)} by {max(map(len, rows), default=0)}"
-            return f"a {kind or 'matrix'} of {size}: " + "; ".join(_joined(r, ", ") for r in rows)
+            return f"a {kind or 'matrix'} of {size}: " + "; ".join(
+                ", ".join(map(_short, r)) for r in rows
+            )
         case Named(name, value):
             return f"{_plain(name)} is {in_words(value)}"
         case Chain(sides):
             return "the equation " + " = ".join(map(_plain, sides))
         case Nearly(sides):
-            return "about equal: " + _joined(sides, ", ")
+            return "about equal: " + ", ".join(map(_short, sides))
         case Inequality(left, sign, right):
             return f"the inequality {_plain(left)} {sign} {_plain(right)}"
         case Ratio(terms):
             return "the ratio " + " : ".join(map(_plain, terms))
-
-
-def _joined(nodes: tuple[Node, ...], between: str) -> str:
-    return between.join(map(_short, nodes))
 
 
 def _short(node: Node) -> str:

@@ -181,10 +181,7 @@ class Comparison:
 
     def _inequalities(self, gold: Node, answer: Node) -> bool:
         unknown = views.only_letter(gold, answer)
-        first, second = (
-            relations.as_inequality(gold, unknown),
-            relations.as_inequality(answer, unknown),
-        )
+        first, second = (relations.as_inequality(each, unknown) for each in (gold, answer))
         if first is None or second is None or first.sign != second.sign:
             return False
         left, right = (f"({node.left})-({node.right})" for node in (first, second))
@@ -264,9 +261,8 @@ class Comparison:
             return flat(gold.text).lstrip("+") == flat(answer.text).lstrip("+")
         left, right = number(gold.text), number(answer.text)
         if left is not None and right is not None:
-            return (
-                left == right or long_decimal(gold.text, right) or long_decimal(answer.text, left)
-            )
+            cut = long_decimal(gold.text, right) or long_decimal(answer.text, left)
+            return left == right or cut
         return self._algebra(lambda symbols: symbols.equal(gold.text, answer.text))
 
     def _percent(self, percent: Scalar, bare: Scalar) -> bool:

@@ -150,7 +150,6 @@ def without_asked(answer: str, gold: str, question: str) -> str:
 
 
 def _sides(text: str) -> list[str]:
-    """The sides of an equation or chain; none for any other text."""
     with contextlib.suppress(UnreadableError):
         sides, signs = split(text, {"=", ",", ";", "and", "or", "<", ">", "\\approx"})
         return sides if set(signs) == {"="} and "" not in sides else []
@@ -158,8 +157,6 @@ def _sides(text: str) -> list[str]:
 
 
 class _Formula(NamedTuple):
-    """A formula of a question."""
-
     parts: tuple[Tree, ...]
     signs: frozenset[Signs]
     shapes: frozenset[str]
@@ -269,7 +266,6 @@ def _is_part(tree: Tree) -> Callable[[Tree], bool]:
 
 
 def _pieces(tree: Tree) -> Counter[Signs]:
-    """The terms of a sum or the factors of a product; empty for anything else."""
     if tree.head not in ("+", "*"):
         return Counter()
     return Counter(frozenset(_leaves(part, False).items()) for part in tree.parts)

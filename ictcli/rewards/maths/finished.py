@@ -103,13 +103,9 @@ def leaves_work(answer: Tree, gold: Tree, *, algebra: bool = True) -> bool:
 
 
 def _divides(tree: Tree) -> bool:
-    """Whether an unknown stands in a divisor."""
-    return any(
-        power < 0 and not is_number(base)
-        for part in tree.subtrees()
-        if part.head in ("*", "/", "^")
-        for base, power in powers(part)
-    )
+    products = (part for part in tree.subtrees() if part.head in ("*", "/", "^"))
+    factors = (each for part in products for each in powers(part))
+    return any(power < 0 and not is_number(base) for base, power in factors)
 
 
 def _is_collection(tree: Tree) -> bool:
@@ -226,7 +222,6 @@ def _own(tree: Tree) -> str:
 
 
 def _factors(tree: Tree) -> list[Tree]:
-    """The factors of a product, whatever its sign."""
     tree = tree.parts[0] if tree.head == "-" else tree
     return list(tree.parts) if tree.head == "*" else [tree]
 
@@ -255,7 +250,6 @@ def _raised(base: Tree, exponent: Tree) -> str:
 
 
 def _has_number(tree: Tree) -> bool:
-    """Whether a product has a number as a factor."""
     return tree.head == "*" and rational(_coefficient(tree) or Tree("1")) != 1
 
 

@@ -4,7 +4,7 @@ What is longer than all of these hides something that cancels or can be added, h
 """
 
 from math import comb
-from typing import Any, cast
+from typing import Any
 
 from ictcli.rewards.maths.trees import Tree, is_rational, product, rational
 
@@ -52,9 +52,9 @@ class _Forms:
     power in it."""
 
     def __init__(self) -> None:
-        import sympy  # pyright: ignore[reportMissingTypeStubs]
+        import sympy
 
-        self.sympy = cast(Any, sympy)
+        self.sympy = sympy
         self.lengths: dict[Any, int] = {}
         """The generators, with the length of each."""
 
@@ -84,7 +84,7 @@ class _Forms:
         """A fraction of polynomials in the generators, not reduced."""
         head, parts = tree.head, tree.parts
         if (exact := rational(tree)) is not None:
-            return self.sympy.Rational(exact.numerator, exact.denominator), self.sympy.Integer(1)
+            return self.sympy.Rational(exact), self.sympy.Integer(1)
         match head:
             case "+":
                 return self._sum([self.value(part) for part in parts])
@@ -104,7 +104,8 @@ class _Forms:
                 above, below = (Tree(name, parts) if name else Tree("1")
                                 for name in _QUOTIENTS[head])  # fmt: skip
                 return self.value(Tree("/", (above, below)))
-            case "\\sin" | "\\cos" if (half := _half(parts[0])) is not None:
+            case "\\sin" | "\\cos" if parts[0].head == "*" and parts[0].parts[0].head == "2":
+                half = product(parts[0].parts[1:])
                 sine, cosine = (self.value(Tree(name, (half,)))[0] for name in ("\\sin", "\\cos"))
                 double = 2 * sine * cosine if head == "\\sin" else cosine**2 - sine**2
                 return double, self.sympy.Integer(1)
@@ -210,10 +211,3 @@ class _Forms:
         if not below.is_ground or len(unknown) != 1 or (degree := above.degree(unknown[0])) > 2:
             return 0
         return self.lengths[unknown[0]] + degree + 1 if len(above.monoms()) > 1 else 0
-
-
-def _half(tree: Tree) -> Tree | None:
-    """x of `2x`; else None."""
-    if tree.head != "*" or tree.parts[0].head != "2":
-        return None
-    return product(tree.parts[1:])

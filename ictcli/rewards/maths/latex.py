@@ -6,13 +6,11 @@ Text within `\\text{}` is put between the marks OPEN and CLOSE, and `\\\\` becom
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
-import regex as _regex  # pyright: ignore[reportMissingTypeStubs]  # has recursive patterns
+import regex  # has recursive patterns
 
 from ictcli.rewards.maths.vocabulary import SHORT_WORDS, word_list
-
-regex = cast(Any, _regex)
 
 OPEN, CLOSE, ROW = "\ue000", "\ue001", "\ue002"
 UNICODE = {

@@ -13,13 +13,11 @@ from functools import lru_cache
 from itertools import combinations, pairwise, product
 from math import prod
 from random import Random
-from typing import Any, cast
+from typing import Any
 
-import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
+import sympy
 
 from ictcli.rewards.maths.algebra import LARGEST_COUNT
-
-sympy = cast(Any, _sympy)
 
 ENOUGH = 3
 """Number of points at which both must be defined and agree."""
@@ -51,21 +49,14 @@ def points(left: Any, right: Any, conditions: frozenset[Any], seed: str) -> Iter
     for index in range(2 * _POINTS):
         # roots and logarithms are real at the later points
         yield _drawn(symbols, left, right, random, positive=index >= _POINTS)
-    yield from _signed(symbols, left, right, random)
-    yield from parts(left, right, conditions, seed) or ()
-
-
-def _signed(symbols: list[Any], left: Any, right: Any, random: Random) -> Iterator[Point]:
-    """Points for each choice of the signs of several unknowns: `\\sqrt{xy}` is `\\sqrt{x}\\sqrt{y}`
-    but where both are negative. What only counts has one sign."""
+    # `\sqrt{xy}` is `\sqrt{x}\sqrt{y}` but where both are negative; what only counts has one sign
     signed = [symbol for symbol in symbols if symbol not in _counted(left, right)]
-    if len(signed) < 2:
-        return
-    for signs in _some(random, [(1, -1)] * len(signed)):
-        for size in _LARGEST_SIZES:
-            point = _drawn(symbols, left, right, random, positive=False)
-            values = (_within(random, 0, size * sign) for sign in signs)
-            yield point | dict(zip(signed, values, strict=True))
+    choices = _some(random, [(1, -1)] * len(signed)) if len(signed) > 1 else []
+    for signs, size in product(choices, _LARGEST_SIZES):
+        point = _drawn(symbols, left, right, random, positive=False)
+        values = (_within(random, 0, size * sign) for sign in signs)
+        yield point | dict(zip(signed, values, strict=True))
+    yield from parts(left, right, conditions, seed) or ()
 
 
 def _some(random: Random, axes: list[Any]) -> list[tuple[Any, ...]]:
@@ -76,9 +67,8 @@ def _some(random: Random, axes: list[Any]) -> list[tuple[Any, ...]]:
 
 
 def _symbols(left: Any, right: Any, conditions: frozenset[Any]) -> list[Any]:
-    return sorted(
-        {symbol for each in (left, right, *conditions) for symbol in each.free_symbols}, key=str
-    )
+    found = {symbol for each in (left, right, *conditions) for symbol in each.free_symbols}
+    return sorted(found, key=str)
 
 
 def _counted(left: Any, right: Any) -> set[Any]:
@@ -92,9 +82,8 @@ def parts(left: Any, right: Any, conditions: frozenset[Any], seed: str) -> list[
     None if the parts cannot be told."""
     turns = {turn for each in (left, right) for turn in _turns(each)}
     edges = {edge for each in (left, right) for edge in _edges(each)} | conditions
-    steps = {
-        step.args[0] for each in (left, right) for step in each.atoms(sympy.floor, sympy.ceiling)
-    }
+    rounded = (sympy.floor, sympy.ceiling)
+    steps = {step.args[0] for each in (left, right) for step in each.atoms(*rounded)}
     if any(len(turn.free_symbols) > 1 for turn in turns) or len(steps) > 1:
         return None
     if not turns | edges | steps:
@@ -105,11 +94,7 @@ def parts(left: Any, right: Any, conditions: frozenset[Any], seed: str) -> list[
     found: list[Point] = []
     lines: dict[Any, list[Fraction]] = {}
     for symbol in symbols:
-        others = {
-            other: sympy.Rational(value.numerator, value.denominator)
-            for other, value in start.items()
-            if other != symbol
-        }
+        others = {other: sympy.Rational(start[other]) for other in symbols if other != symbol}
         switches = [each.subs(others) for each in turns | edges]
         for step in (each.subs(others) for each in steps if symbol in each.free_symbols):
             if not step.is_polynomial(symbol) or sympy.degree(step, symbol) != 1:
@@ -219,10 +204,8 @@ def _without_radicals(side: Any, symbol: Any) -> Any:
             relation = value**2 - radical.args[0] ** 2
         else:
             relation = value**radical.exp.q - radical.base**radical.exp.p
-        pair = [
-            sympy.fraction(sympy.together(each))[0]
-            for each in (side.xreplace({radical: value}), relation)
-        ]
+        sides = side.xreplace({radical: value}), relation
+        pair = [sympy.fraction(sympy.together(each))[0] for each in sides]
         if not all(each.is_polynomial(value) for each in pair):
             return None
         side = sympy.expand(sympy.resultant(*pair, value))

@@ -193,7 +193,6 @@ def _around(distance: re.Match[str], radius: str) -> tuple[Scalar, Scalar] | Non
 
 
 def _range(low: Node, lower: str, upper: str, high: Node) -> Items:
-    """The interval between two ends; the signs `lower` and `upper` are < or <=."""
     return Items(("(" if lower == "<" else "[") + (")" if upper == "<" else "]"), (low, high))
 
 
@@ -230,10 +229,8 @@ def is_range_of(name: str, node: Node) -> bool:
     if not isinstance(node, Named):
         return isinstance(node, Inequality)
     value = node.value
-    return node.name == name and (
-        isinstance(value, Union)
-        or (isinstance(value, Items) and value.brackets not in ("", "{}", "="))
-    )
+    interval = isinstance(value, Items) and value.brackets not in ("", "{}", "=")
+    return node.name == name and (interval or isinstance(value, Union))
 
 
 def between(rays: list[Items]) -> Items | None:
@@ -292,8 +289,5 @@ def is_time(node: Node) -> bool:
     if not isinstance(node, Ratio) or not node.colon:
         return False
     first, *others = node.terms
-    return (
-        bool(re.fullmatch(r"[01]?\d|2[0-4]", first))
-        and len(others) in (1, 2)
-        and all(re.fullmatch(r"[0-5]\d", term) for term in others)
-    )
+    sixtieths = len(others) in (1, 2) and all(re.fullmatch(r"[0-5]\d", term) for term in others)
+    return sixtieths and bool(re.fullmatch(r"[01]?\d|2[0-4]", first))

@@ -154,11 +154,9 @@ def _union(text: str) -> Node | None:
     if "\\setminus" not in signs:
         return Union(nodes)
     holes = nodes[1] if len(nodes) == 2 and nodes[0] == REALS else None
-    if (
-        not isinstance(holes, Items)
-        or holes.brackets != "{}"
-        or any(number(_text(item)) is None for item in holes.items)
-    ):
+    if not isinstance(holes, Items) or holes.brackets != "{}":
+        return None
+    if any(number(_text(item)) is None for item in holes.items):
         return None
     ends = sorted(holes.items, key=lambda item: number(_text(item)) or 0)
     ends = [REALS.items[0], *ends, REALS.items[1]]
@@ -232,7 +230,6 @@ def _matrix(text: str, environment: str, first: str, last: str) -> Node | None:
 
 
 def _multiplied(factor: str, matrix: Matrix) -> Matrix | None:
-    """A matrix with a factor before it, cell by cell."""
     cells = [cell for row in matrix.rows for cell in row]
     if matrix.kind or not all(isinstance(cell, Scalar) and not cell.unit for cell in cells):
         return None

@@ -5,21 +5,17 @@
 
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Any, cast
+from typing import Any
 
-import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
+import sympy
 
 from ictcli.rewards.maths import algebra
 from ictcli.rewards.maths.nodes import UnreadableError
 from ictcli.rewards.maths.points import COUNTS, ENOUGH, Point, parts, points
 from ictcli.rewards.maths.values import FAILURES, Evaluation, TooLargeError, computed, real
 
-sympy = cast(Any, _sympy)
-
 _Read = tuple[Any, frozenset[Any]]
 """An expression, and what must not be negative for it to be real."""
-_Conditions = tuple[frozenset[Any], frozenset[Any]]
-"""What must not be negative on the left and on the right."""
 
 
 def equal(left_text: str, right_text: str) -> bool:
@@ -40,7 +36,7 @@ def _equal(one: _Read, other: _Read, seed: str) -> bool:
     try:
         if not left.free_symbols | right.free_symbols | known | known_right:
             return computed(lambda values: _alike(values, left, right, {})) is True
-        agreed = _agreed(left, right, (known, known_right), seed)
+        agreed = _agreed(one, other, seed)
     except TooLargeError:
         return known == known_right and _reduce_to_the_same(left, right)
     if agreed is None:
@@ -60,7 +56,6 @@ def _closed(*expressions: Any) -> None:
 
 
 def _reduce_to_the_same(left: Any, right: Any) -> bool:
-    """Whether the difference of two expressions is 0 by the rules of algebra alone."""
     difference = (left - right).rewrite(sympy.Abs)
     if difference.has(sympy.log):  # each takes what is not negative: the conditions of both agree
         difference = sympy.logcombine(difference, force=True)
@@ -71,17 +66,14 @@ def _seed(left: str, right: str) -> str:
     return "\0".join(sorted((left, right)))
 
 
-def _agreed(left: Any, right: Any, conditions: _Conditions, seed: str) -> int | None:
+def _agreed(one: _Read, other: _Read, seed: str) -> int | None:
     """The number of points at which both have the same value; None where they differ at one."""
-    known, known_right = conditions
+    (left, known), (right, known_right) = one, other
     imaginary = left.has(sympy.I) or right.has(sympy.I)
 
     def same(point: Point, values: Evaluation) -> bool | None:
         if not imaginary:
-            holds = (
-                _is_real(values, left, known - known_right, point),
-                _is_real(values, right, known_right - known, point),
-            )
+            holds = _are_real(values, one, other, point)
             if not all(holds):  # a root or logarithm of a negative number
                 return False if any(holds) else None
         return _alike(values, left, right, point)
@@ -99,11 +91,13 @@ def _alike(values: Evaluation, left: Any, right: Any, point: Point) -> bool:
     return values.subtract(values.of(left, point), values.of(right, point)) == 0
 
 
-def _is_real(values: Evaluation, one: Any, conditions: frozenset[Any], point: Point) -> bool:
-    """Whether an expression is real at a point, and no condition negative or imaginary."""
-    return real(values.of(one, point)) and all(
-        real(value := values.of(condition, point)) and value >= 0 for condition in conditions
-    )
+def _are_real(values: Evaluation, one: _Read, other: _Read, point: Point) -> list[bool]:
+    """Whether each is real at a point, and none of its own conditions negative or imaginary."""
+    return [
+        real(values.of(expression, point))
+        and all(real(value := values.of(each, point)) and value >= 0 for each in known - others)
+        for (expression, known), (_, others) in ((one, other), (other, one))
+    ]
 
 
 def rounds(text: str, decimal: Fraction, places: int) -> bool:
@@ -122,17 +116,14 @@ def rounds(text: str, decimal: Fraction, places: int) -> bool:
 
 def proportional(left_text: str, right_text: str) -> int:
     """The sign of the constant c in left = c * right, or 0. Raises UnreadableError."""
-    (left, known), (right, known_right) = _read(left_text), _read(right_text)
+    (left, known), (right, known_right) = one, other = _read(left_text), _read(right_text)
     _closed(left, right)
     if not left.free_symbols | right.free_symbols:
         return 0
 
     def sign(first: Point, point: Point, values: Evaluation) -> int | None:
         """0 where one is 0 or their ratio not that at the first point; None where both are."""
-        if not (
-            _is_real(values, left, known - known_right, point)
-            and _is_real(values, right, known_right - known, point)
-        ):
+        if not all(_are_real(values, one, other, point)):
             return None
         a, b = values.of(left, point), values.of(right, point)
         if a == 0 or b == 0:

@@ -9,15 +9,15 @@ import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import reduce
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-import mpmath as _mpmath  # pyright: ignore[reportMissingTypeStubs]
-import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
+import mpmath
+import sympy
 
 from ictcli.rewards.maths.algebra import LARGEST_COUNT
 from ictcli.rewards.maths.nodes import UnreadableError
 
-sympy, _MP = cast(Any, _sympy), cast(Any, _mpmath).mp.clone()
+_MP = mpmath.mp.clone()
 
 FIRST, ENOUGH, MOST = 60, 200, 40_000
 """Digits of the first attempt, that tells most values apart; the least by which two are the same;
@@ -147,7 +147,6 @@ class Evaluation:
             _check(self.size)
 
     def _inexact(self, value: Value) -> Value:
-        """A value as a number of mpmath."""
         self.exact = False
         if isinstance(value, Fraction):
             return _MP.mpf(value.numerator) / value.denominator
@@ -173,9 +172,8 @@ class Evaluation:
             return base ** int(exponent)
         base = self._inexact(base)
         _check(_digits(base) * float(abs(exponent)))
-        return self._simple(
-            base ** int(exponent) if whole else _MP.power(base, self._inexact(exponent))
-        )
+        raised = base ** int(exponent) if whole else _MP.power(base, self._inexact(exponent))
+        return self._simple(raised)
 
     def _function(self, function: Any, inside: Value) -> Value:
         inside = self._inexact(inside)
@@ -225,18 +223,12 @@ class Evaluation:
             raise ValueError("not counted")
         if last - first > LARGEST_COUNT:
             raise TooLargeError("too long a sum")
-        terms = [
-            self.of(node.function, {**point, counter: Fraction(at)})
-            for at in range(int(first), int(last) + 1)
-        ]
+        places = map(Fraction, range(int(first), int(last) + 1))
+        terms = [self.of(node.function, {**point, counter: place}) for place in places]
         return self.add(*terms) if isinstance(node, sympy.Sum) else self.multiply(*terms)
 
     def _other(self, node: Any, point: Point) -> Value:
-        """A value as sympy computes it."""
-        rational = {
-            symbol: sympy.Rational(point[symbol].numerator, point[symbol].denominator)
-            for symbol in node.free_symbols
-        }
+        rational = {symbol: sympy.Rational(point[symbol]) for symbol in node.free_symbols}
         value = node.xreplace(rational).doit()
         if value.is_Rational:
             return Fraction(value.p, value.q)
@@ -256,7 +248,6 @@ _OPERATIONS: dict[Any, Callable[..., Value]] = {
 
 
 def _check(digits: Value) -> None:
-    """TooLargeError for too many digits."""
     if abs(digits) > MOST:
         raise TooLargeError("too large or too small a number")
 
@@ -266,7 +257,6 @@ def real(value: Value) -> bool:
 
 
 def _ordered(value: Value) -> Value:
-    """The value. Raises ValueError for a complex one."""
     if not real(value):
         raise ValueError("no order")
     return value

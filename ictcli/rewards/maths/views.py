@@ -74,7 +74,6 @@ def is_value_alone(named: Named) -> bool:
 
 
 def _has_coordinates(value: Node, count: int) -> bool:
-    """Whether every point that a node lists has so many coordinates."""
     if isinstance(value, Items) and value.brackets in ("", "{}"):
         return all(_has_coordinates(item, count) for item in value.items)
     return not isinstance(value, Scalar) and (
@@ -96,14 +95,9 @@ def with_names(items: tuple[Node, ...]) -> tuple[Node, ...]:
     ]
     if len(set(names)) == 1:
         return items
-    return tuple(
-        item
-        if not name
-        else replace(item, optional=False)
-        if isinstance(item, Named)
-        else Named(name, item, optional=False)
-        for name, item in zip(names, items, strict=True)
-    )
+    values = (item.value if isinstance(item, Named) else item for item in items)
+    pairs = zip(names, values, strict=True)
+    return tuple(Named(name, value, optional=False) if name else value for name, value in pairs)
 
 
 def with_nouns(items: tuple[Node, ...]) -> tuple[Node, ...] | None:

@@ -15,13 +15,13 @@ Source: ours.
 
 import random
 import re
+from functools import partial
 from itertools import product
 from operator import add, mul, sub
 
 from ictcli.rewards import find_verifier
-from ictcli.seeds import seed_of
 from ictcli.tasks.registry import register_benchmark, register_task
-from ictcli.tasks.task import Benchmark, Decisions, Domain, Task, is_set_aside
+from ictcli.tasks.task import Benchmark, Decisions, Domain, Task, generated, is_set_aside
 from ictcli.types import Problem
 
 CHAIN = (4, 8)
@@ -29,9 +29,6 @@ CHAIN = (4, 8)
 
 CHAIN_LONG = (9, 10)
 """Numbers of operands, inclusive, of problems longer than any in pre-training."""
-
-HELDOUT = 4096
-"""Number of held-out problems of the task."""
 
 _DIGITS = "0123456789"
 _OPERATORS = "+-*"
@@ -146,7 +143,7 @@ def decisions(prompt: str, response: str) -> Decisions:
 DOMAIN = Domain(find_verifier("chain"), words=False, forks=forks, decisions=decisions)
 
 
-def draw(rng: random.Random, operands: tuple[int, int], n: int, *, heldout: bool) -> list[Problem]:
+def draw(rng: random.Random, n: int, operands: tuple[int, int], *, heldout: bool) -> list[Problem]:
     """n different problems, held out or not."""
     seen: dict[str, None] = {}
     while len(seen) < n:
@@ -158,18 +155,14 @@ def draw(rng: random.Random, operands: tuple[int, int], n: int, *, heldout: bool
 
 def heldout(operands: tuple[int, int], n: int) -> list[Problem]:
     """The first n held-out problems of a size, always the same ones."""
-    return draw(random.Random(f"heldout {operands}"), operands, n, heldout=True)
+    return draw(random.Random(f"heldout {operands}"), n, operands, heldout=True)
 
 
 @register_task("chain")
 def chain_task() -> Task:
     """Built in: arithmetic modulo 10, rewritten one operator at a time."""
-
-    def batch(seed: int, step: int, n: int) -> list[Problem]:
-        rng = random.Random(seed_of(seed, "problems", step))
-        return draw(rng, CHAIN, n, heldout=False)
-
-    return Task("chain", DOMAIN, batch, lambda n: heldout(CHAIN, min(n, HELDOUT)))
+    own = partial(draw, operands=CHAIN, heldout=False)
+    return generated("chain", DOMAIN, own, partial(heldout, CHAIN))
 
 
 @register_benchmark("chain")

@@ -27,11 +27,10 @@ from itertools import islice
 
 from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.rewards import Verifier, find_verifier
-from ictcli.seeds import seed_of
 from ictcli.tasks.custom import read_custom
 from ictcli.tasks.registry import register_benchmark, register_task
 from ictcli.tasks.split import split_task
-from ictcli.tasks.task import Benchmark, Decisions, Domain, Task, is_set_aside
+from ictcli.tasks.task import Benchmark, Decisions, Domain, Task, generated, is_set_aside
 from ictcli.types import Problem
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -165,9 +164,6 @@ def ledgers(rng: random.Random, setting: Setting, *, heldout: bool) -> Iterator[
             yield prompt, ledger
 
 
-HELDOUT = 4096
-"""Number of held-out problems of each setting."""
-
 DOMAIN = Domain(find_verifier("integer"), forks=forks, decisions=decisions)
 """The answer stands after the last `####`."""
 
@@ -198,11 +194,7 @@ def ledger_task(
         own = read_custom(data, columns, hub)
         task = split_task(name, own, verify or find_verifier("integer"))
         return replace(task, domain=DOMAIN)
-
-    def batch(seed: int, step: int, n: int) -> list[Problem]:
-        return draw(name, random.Random(seed_of(seed, "problems", step)), n, heldout=False)
-
-    return Task(name, DOMAIN, batch, lambda n: heldout(name, min(n, HELDOUT)))
+    return generated(name, DOMAIN, partial(draw, name, heldout=False), partial(heldout, name))
 
 
 def ledger_benchmark(name: str) -> Benchmark:
