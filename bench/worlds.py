@@ -101,7 +101,8 @@ def pass_k(counts: np.ndarray, k: int) -> np.ndarray:
 def p_values(values: np.ndarray, truth: float = 0.0) -> np.ndarray:
     """(R,) p of (R, S, N): a value is in the 95 % interval if its p is above 0.05."""
     mean, squares = mean_squares(values)
-    return tail(mean - truth, squares, *values.shape[-2:])
+    pairs = zip(mean - truth, squares.T, strict=True)
+    return np.array([tail(away, each, *values.shape[-2:]) for away, each in pairs])
 
 
 def satterthwaite(values: np.ndarray, truth: float = 0.0) -> np.ndarray:

@@ -115,7 +115,7 @@ def command(
             results, failed = run_study(plans, folder, train, narrate, line)
             studied(results, failed, folder, as_json=as_json)
         else:
-            result = run_comparison(plans[0], train, narrate, line).result
+            result, *_ = run_comparison(plans[0], train, narrate, line)
             comparison(result, folder, as_json=as_json, details=details)
             failed = result.failed
     return 1 if failed else 0

@@ -84,7 +84,7 @@ def command(
     ictcli eval MODEL --bench gpqa_diamond data=gpqa_diamond.jsonl --resume
     ictcli eval MODEL --bench mine.csv columns.prompt=frage columns.gold=antwort
     """
-    from ictcli.console import EvalProgress, evaluations, narrate, warn_altered
+    from ictcli.console import eval_progress, evaluations, narrate, warn_altered
     from ictcli.errors import UserError
     from ictcli.evaluation.settings import read_settings
     from ictcli.evaluation.specs import benchmark_specs
@@ -105,8 +105,8 @@ def command(
         warn_altered(run, "recipe.toml", "environment.json", "model/*", "adapter/*")
     specs = find_models(models, settings, checkpoint, narrate)
     benchmarks = benchmark_specs(names, settings, specs)
-    with EvalProgress() as progress:
+    with eval_progress() as progress:
         results, folder = evaluate_suite(
-            specs, benchmarks, settings, out=out, resume=resume, say=narrate, progress=progress.of
+            specs, benchmarks, settings, out=out, resume=resume, say=narrate, progress=progress
         )
     evaluations(results, folder, as_json=as_json, as_markdown=as_markdown)

@@ -64,8 +64,7 @@ def command(
     from ictcli.console import narrate, warn_altered
     from ictcli.console.answers import chat, print_answers
     from ictcli.evaluation.settings import GenerateSettings, typed_settings
-    from ictcli.generate.form import form_of
-    from ictcli.generate.session import Session
+    from ictcli.generate.session import Session, form_of
     from ictcli.runs.list import find_model
     from ictcli.runs.model import find_models
 

@@ -28,14 +28,7 @@ from ictcli.compare.comparison import Family
 from ictcli.compare.judging import ClaimTest
 from ictcli.compare.notes import CEILING, Crashed, caveats
 from ictcli.compare.run_means import TrainedTokens
-from ictcli.compare.statistics import (
-    BEFORE,
-    Extra,
-    Scores,
-    evidence,
-    paired,
-    variance,
-)
+from ictcli.compare.statistics import BEFORE, Extra, Scores, evidence, minus, paired, variance
 from ictcli.compare.variants import SUBJECT, Variant
 from ictcli.tables.numbers import percent, points
 from ictcli.types import FloatArray
@@ -149,19 +142,15 @@ class _AccuracyTests:
                 better(self.task, label, other, metric),
                 f"{label}'s {metric}",
                 other,
-                evidence(
-                    by_variant[label],
-                    by_variant[other],
-                    variance(self.extra, metric, label, other),
-                ),
+                shown,
                 RIVALS[rival.method] if is_paper else "variants",
                 trained,
                 alike=True,
                 caveats=caveats(self.scores, (metric,), (label, other), self.crashed),
                 untestable=self.untestable(metric, label, other),
             )
-            for metric, by_variant in self.scores.items()
-            if paired(by_variant[label], by_variant[other])
+            for metric in self.scores
+            if (shown := minus(self.scores, metric, label, other, self.extra))
         ]
 
     def gain(self, variant: Variant, rival: str) -> list[ClaimTest]:
@@ -172,22 +161,16 @@ class _AccuracyTests:
             return []
         label, metric = variant.label, "pass@4" if 4 in ks else f"pass@{ks[-1]}"
         first, many = self.scores["pass@1"], self.scores[metric]
-        if not paired(first[label], first[rival]):
+        gain_1, gain_k = (
+            minus(self.scores, each, label, rival, self.extra) for each in ("pass@1", metric)
+        )
+        if gain_1 is None or gain_k is None:
             return []
         name = "the model before training" if rival == BEFORE else rival
-        gains = {
-            each: evidence(
-                self.scores[each][label],
-                self.scores[each][rival],
-                variance(self.extra, each, label, rival),
-            )
-            for each in ("pass@1", metric)
-        }
-        size = {each: points(gain.inference.mean) for each, gain in gains.items()}
-        room = {each: 1 - float(np.nanmean(self.scores[each][rival])) for each in gains}
-        left = f"{name} left {percent(room[metric])} points to gain in {metric}"
-        is_short = gains["pass@1"].inference.mean > room[metric]
-        short = f"{left}, less than pass@1 gained" if is_short else ""
+        size_1, size_k = gain_1.inference.mean, gain_k.inference.mean
+        room_1, room_k = (1 - float(np.nanmean(each[rival])) for each in (first, many))
+        left = f"{name} left {percent(room_k)} points to gain in {metric}"
+        short = f"{left}, less than pass@1 gained" if size_1 > room_k else ""
         return [
             ClaimTest(
                 f"{label} gains more in {metric} than in pass@1 over {name}, "
@@ -200,10 +183,10 @@ class _AccuracyTests:
                     variance(self.extra, f"{metric} - pass@1", label, rival),
                 ),
                 "main" if variant.is_paper else "variants",
-                gain=(metric, gains[metric]),
-                note=f"The gains are {size[metric]} points in {metric} and {size['pass@1']} in "
-                f"pass@1; {name} left {percent(room['pass@1'])} points to gain in "
-                f"pass@1 and {percent(room[metric])} in {metric}.",
+                gain=(metric, gain_k),
+                note=f"The gains are {points(size_k)} points in {metric} and {points(size_1)} in "
+                f"pass@1; {name} left {percent(room_1)} points to gain in pass@1 and "
+                f"{percent(room_k)} in {metric}.",
                 caveats=caveats(self.scores, ("pass@1", metric), (label, rival), self.crashed),
                 untestable=self.untestable(metric, label, rival, alone=True) or short,
             )

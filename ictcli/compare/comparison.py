@@ -45,7 +45,6 @@ class JudgedDifference(PairedDifference):
     rival: str
     family: str
     tests: int
-    """How many tests the family has."""
     unit: Unit = "points"
     metric: str = ""
     gain: PairedDifference | None = None
@@ -119,7 +118,6 @@ class VariantRecord(Record):
     """By metric, the standard deviation that the choice adds to what the variant reached."""
     tuned_key: str | None = None
     chosen: str | None = None
-    """The override that tuning chose."""
     runs: int
     failed: int
 

@@ -21,7 +21,7 @@ one problem or one seed it is Student's t. All of it takes runs to vary about no
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any, cast
 
 import numpy as np
@@ -103,8 +103,9 @@ def infer(values: FloatArray, extra: float = 0.0) -> Inference:
     mean = float(values.mean())
     if values.size == 1 or np.ptp(values) == 0:
         error = float(np.sqrt(extra))
-        known = values.size > 1 and extra > 0
-        return Inference(mean, (lambda d: _normal(d, error)) if known else None, error)
+        if values.size == 1 or not extra:
+            return Inference(mean, None, error)
+        return Inference(mean, lambda d: float(2 * _stats.norm.sf(d / error)), error)
     if min(S, N) == 1:
         own = float(_stats.sem(values.ravel())) ** 2
         error, df = float(np.sqrt(own + extra)), (values.size - 1) * (1 + extra / own) ** 2
@@ -118,22 +119,14 @@ def infer(values: FloatArray, extra: float = 0.0) -> Inference:
     df = (sum(parts) + extra * S * N) ** 2
     df /= sum(part**2 / size for part, size in zip(parts, sizes, strict=True))
 
-    @cache
-    def p_beyond(distance: float) -> float:
-        return float(tail(np.asarray(distance), squares, S, N, extra))
-
     return Inference(
         mean,
-        p_beyond,
+        cache(partial(tail, squares=squares, S=S, N=N, extra=extra)),
         float(np.sqrt((E + sum(over_e)) / (S * N) + extra)),
         df,
         float(np.sqrt(over_e[0] / N)),
         float(np.sqrt(over_e[1] / S)),
     )
-
-
-def _normal(distance: float, sd: float) -> float:
-    return float(2 * _stats.norm.sf(abs(distance) / sd))
 
 
 def near_bound(values: FloatArray, least: float, level: float = LEVEL) -> Ends | None:
@@ -180,18 +173,12 @@ def mean_squares(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     return mean, np.stack([A / (S - 1), B / (N - 1), E / ((S - 1) * (N - 1))])
 
 
-def tail(
-    distance: FloatArray, squares: FloatArray, S: int, N: int, extra: float = 0.0
-) -> FloatArray:
-    """P(|mean - truth| >= |distance|), (...), of distances (...) and mean squares (3, ...)."""
+def tail(distance: float, squares: FloatArray, S: int, N: int, extra: float = 0.0) -> float:
+    """P(|mean - truth| >= |distance|), by (3,) mean squares."""
     weights, factors = _nodes(S, N)
-    away = np.abs(np.asarray(distance, dtype=np.float64))
-    tails = np.empty(away.shape)
-    for place in np.ndindex(away.shape):
-        a, b, e = squares[(slice(None), *place)][:, None] * factors
-        sd = np.sqrt((e + np.maximum(a - e, 0) + np.maximum(b - e, 0)) / (S * N) + extra)
-        tails[place] = 2 * weights @ _special.ndtr(-away[place] / np.maximum(sd, 1e-300))
-    return tails
+    a, b, e = squares[:, None] * factors
+    sd = np.sqrt((e + np.maximum(a - e, 0) + np.maximum(b - e, 0)) / (S * N) + extra)
+    return float(2 * weights @ _special.ndtr(-abs(distance) / np.maximum(sd, 1e-300)))
 
 
 @lru_cache(maxsize=64)

@@ -29,7 +29,6 @@ class RunSpec:
     trying: str = ""
     """The override that a tuning run tries."""
     chosen: str = ""
-    """The override that tuning chose for a final run."""
     untuned: str = ""
     """The key of a final run that tuning is still to choose a value of."""
 
@@ -68,29 +67,36 @@ class Design:
         changes = [*self.overrides]
         method = "grpo" if variant.stops else variant.method
         if method != options["name"]:
-            table = beside(options, method).items()
-            pairs = ", ".join(f"{key}={quoted(value)}" for key, value in table)
-            changes.append(f"method={{{pairs}}}")
+            pairs = (f"{key}={quoted(value)}" for key, value in beside(options, method).items())
+            changes.append(f"method={{{', '.join(pairs)}}}")
         if "temperature" in varied and base.eval.temperature is None:
             changes.append(f"eval.temperature={base.temperature}")
         changes += [*variant.overrides, f"seed={seed}", *extra]
         if self.models:
             model = self.models[(seed - base.seed) % len(self.models)]
             changes.append(f"model={quoted(model)}")
-        if variant.stops:
-            changes += _stop(load_recipe(self.source, changes))
+        recipe = load_recipe(self.source, changes)
+        if not variant.stops:
+            return recipe
+        if not 0 < recipe.warmup < recipe.steps:
+            raise UserError(
+                "--stop-after-warmup needs a warm-up shorter than the run: warmup is "
+                f"{recipe.warmup} and steps is {recipe.steps}.",
+                f"warmup={max(recipe.steps // 5, 1)}",
+            )
+        end = recipe.optimizer.decay_steps or recipe.steps  # the learning rate as if it went on
+        changes += [f"steps={recipe.warmup}", f"optimizer.decay_steps={end}"]
         return load_recipe(self.source, changes)
 
     def beside(self, own: Recipe) -> dict[str, Recipe]:
         """The recipes of its variants with the seed of `own`, by label. UserError if two, or one
         and `own`, are the same."""
         recipes = {each.label: self.recipe(each, own.seed) for each in self.variants}
-        for label, recipe in recipes.items():
-            if _identity(recipe) == _identity(own):
-                raise UserError(
-                    f"--beside names {label}, the recipe's own method.",
-                    "ictcli methods lists others",
-                )
+        if named := [label for label, it in recipes.items() if _identity(it) == _identity(own)]:
+            raise UserError(
+                f"--beside names {named[0]}, the recipe's own method.",
+                "ictcli methods lists others",
+            )
         _check_twins(recipes)
         return recipes
 
@@ -121,18 +127,6 @@ def _check_twins(recipes: Mapping[str, Recipe]) -> None:
                 f"{other} and {label} are the same: every run of one would repeat the other's.",
                 "leave one of them out",
             )
-
-
-def _stop(recipe: Recipe) -> list[str]:
-    """Overrides that end a recipe's run with its warm-up, the learning rate as if it went on."""
-    if not 0 < recipe.warmup < recipe.steps:
-        raise UserError(
-            f"--stop-after-warmup needs a warm-up shorter than the run: warmup is {recipe.warmup} "
-            f"and steps is {recipe.steps}.",
-            f"warmup={max(recipe.steps // 5, 1)}",
-        )
-    end = recipe.optimizer.decay_steps or recipe.steps
-    return [f"steps={recipe.warmup}", f"optimizer.decay_steps={end}"]
 
 
 def run_specs(

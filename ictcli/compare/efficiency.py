@@ -92,7 +92,10 @@ def efficiency(
 
     steps: dict[str, list[FloatArray]] = {
         ROLLOUTS: [_rollouts(run) for run in every],
-        CPU: [_cpu_seconds(run) for run in every],
+        CPU: [
+            np.array([line.cpu_seconds for line in run.timings if line.seconds is not None], float)
+            for run in every
+        ],
     }
     sampling = None
     for name, shape in cost_of.items():
@@ -144,11 +147,6 @@ def _rollouts(run: FinishedRun) -> FloatArray:
     return own + run.series("redrawn") if recipe.sampling.redraw else own
 
 
-def _cpu_seconds(run: FinishedRun) -> FloatArray:
-    seconds = (line.cpu_seconds for line in run.timings if line.seconds is not None)
-    return np.array([np.nan if each is None else each for each in seconds])
-
-
 def _operations(
     run: FinishedRun, shape: ModelShape, prompt: float, *, dense: bool = False
 ) -> tuple[FloatArray, FloatArray]:
@@ -180,26 +178,19 @@ def figures(
 
 
 def _spending(
-    runs: Runs,
-    base: str,
-    seeds: Sequence[int],
-    spent: Spent,
-    width: int,
-    threshold: float | None,
+    runs: Runs, base: str, seeds: Sequence[int], spent: Spent, width: int, threshold: float | None
 ) -> Spending:
-    """In one unit; `spent`: (steps,) by folder of the run, by the end of each step."""
     budget = float(min(its[-1] for its in spent.values()))
+    fixed = budget, width, threshold
     found = {
         label: {
-            run.spec.seed: figures(
-                run.series(CORRECT), spent[run.spec.folder], budget, width, threshold
-            )
+            run.spec.seed: figures(run.series(CORRECT), spent[run.spec.folder], *fixed)
             for run in its
         }
         for label, its in runs.items()
     }
     reached = {
-        label: sum(each.pop(REACHED) for each in its.values())
+        label: int(sum(each.pop(REACHED) for each in its.values()))
         for label, its in found.items()
         if threshold is not None
     }
@@ -211,18 +202,14 @@ def _spending(
         }
         most = budget if name == TO_THRESHOLD else 1.0
         differences = {
-            label: rows[label] - rows[base]
-            for label in rows
-            if label != base and (name != TO_THRESHOLD or reached[label] or reached[base])
+            label: _span(values - rows[base], -most, most)
+            for label, values in rows.items()
+            if label != base
+            and not np.isnan(values - rows[base]).all()
+            and (name != TO_THRESHOLD or reached[label] or reached[base])
         }  # of runs that all counted with the budget, 0 would say nothing
-        return Figure(
-            values={label: _span(values, 0.0, most) for label, values in rows.items()},
-            differences={
-                label: _span(values, -most, most)
-                for label, values in differences.items()
-                if not np.isnan(values).all()
-            },
-        )
+        values = {label: _span(values, 0.0, most) for label, values in rows.items()}
+        return Figure(values=values, differences=differences)
 
     return Spending(
         budget=budget,
@@ -230,7 +217,7 @@ def _spending(
             label: float(np.mean([spent[run.spec.folder][-1] / run.summary.steps for run in its]))
             for label, its in runs.items()
         },
-        reached={label: int(count) for label, count in reached.items()},
+        reached=reached,
         figures={name: figure(name) for name in found[base][runs[base][0].spec.seed]},
     )
 

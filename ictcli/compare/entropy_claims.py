@@ -48,11 +48,26 @@ def entropy_claims(curves: Mapping[Variant, Sequence[FloatArray]]) -> list[Claim
     """What becomes of entropy. curves: mean H1 (steps,) of each seed, by variant."""
     claims: list[Claim] = []
     for variant, seeds in curves.items():
-        ratios = [ratio for curve in seeds if (ratio := _ratio(curve)) is not None]
-        if variant.method in ENTROPY_CLAIMS and ratios:
-            said = ENTROPY_CLAIMS[variant.method]
-            name = f"what becomes of {variant.label}'s entropy (the paper: {said})"
-            claims.append(_entropy_claim(name, np.array(ratios), seeds, not variant.is_paper))
+        known = [curve[np.isfinite(curve)] for curve in seeds if variant.method in ENTROPY_CLAIMS]
+        ratios = [
+            float(curve[-max(1, len(curve) // 10) :].mean() / curve[0])
+            for curve in known
+            if len(curve) > 1 and curve[0] > 0
+        ]
+        if not ratios:
+            continue
+        logs = over_seeds(np.log(np.maximum(ratios, 1e-12)))
+        ratio, low, high = (None if x is None else float(np.exp(x)) for x in astuple(logs))
+        alarmed = sum(
+            any(entropy_alarm(float(curve[0]), float(entropy)) for entropy in curve)
+            for curve in seeds
+            if len(curve) and curve[0] > 0
+        )
+        numbers = EntropyRatio(ratio or 0.0, low, high, ratios, alarmed, len(ratios))
+        said = ENTROPY_CLAIMS[variant.method]
+        name = f"what becomes of {variant.label}'s entropy (the paper: {said})"
+        text = sentence(TEMPLATE, numbers=numbers)
+        claims.append(Claim(name, "measured", text, numbers, ours=not variant.is_paper))
     return claims
 
 
@@ -67,11 +82,14 @@ def entropy_tests(courses: Courses) -> list[ClaimTest]:
         rival = variant.counterpart(method, everyone)
         if rival is None:
             continue
-        found = {kind: _ratios(its, variant, rival) for kind, its in courses.items()}
+        found: dict[str, list[float]] = {}
+        for kind, its in courses.items():
+            own, other = its.get(variant, {}), its.get(rival, {})
+            ratios = [matched(own[seed], other[seed]) for seed in own if seed in other]
+            found[kind] = [ratio for ratio in ratios if ratio is not None]
         missing = [kind for kind, known in found.items() if not known]
         for kind, known in found.items():
             if known:
-                is_paper = variant.is_paper and rival.is_paper
                 note = f"No rollouts tell for {listed(missing)}; those tests count too."
                 tests.append(
                     ClaimTest(
@@ -80,7 +98,7 @@ def entropy_tests(courses: Courses) -> list[ClaimTest]:
                         f"{variant.label}'s mean H1 of {kind} at equal accuracy",
                         rival.label,
                         Evidence(np.array(known)[:, None], -np.inf),
-                        "entropy" if is_paper else "variants",
+                        "entropy" if variant.is_paper and rival.is_paper else "variants",
                         unit="ratio",
                         sign=sign,
                         unmeasured=len(missing),
@@ -89,15 +107,6 @@ def entropy_tests(courses: Courses) -> list[ClaimTest]:
                 )
                 missing = []  # they are counted once
     return tests
-
-
-def _ratios(
-    its: Mapping[Variant, Mapping[int, FloatArray]], variant: Variant, rival: Variant
-) -> list[float]:
-    """`matched` of the seeds that both have."""
-    own, other = its.get(variant, {}), its.get(rival, {})
-    ratios = [matched(own[seed], other[seed]) for seed in own if seed in other]
-    return [ratio for ratio in ratios if ratio is not None]
 
 
 def matched(own: FloatArray, other: FloatArray) -> float | None:
@@ -149,9 +158,7 @@ def prediction_claims(probes: Mapping[Variant, Sequence[tuple[float, float]]]) -
                 f"{counted(len(seeds), 'seed')}, with a mean absolute error of "
                 f"{_with_span(error, '{:.2g}'.format)}; the paper claims r > {PEARSON_ABOVE} and "
                 f"an error under {ERROR_BELOW}.",
-                PredictionQuality(
-                    (r.value, r.low, r.high), (error.value, error.low, error.high), len(seeds)
-                ),
+                PredictionQuality(astuple(r), astuple(error), len(seeds)),
                 ours=not variant.is_paper,
             )
         )
@@ -159,33 +166,6 @@ def prediction_claims(probes: Mapping[Variant, Sequence[tuple[float, float]]]) -
 
 
 def _with_span(mean: Span, form: Format) -> str:
-    """A mean, and its interval in brackets where there is one."""
     if mean.low is None or mean.high is None:
         return form(mean.value)
     return f"{form(mean.value)} ({form(mean.low)} to {form(mean.high)})"
-
-
-def _ratio(curve: FloatArray) -> float | None:
-    """Mean H1 of the last tenth of the steps over the first; NaN steps are left out. None with
-    fewer than two steps, or if the first is 0."""
-    values = np.asarray(curve, dtype=np.float64)
-    values = values[np.isfinite(values)]
-    if len(values) < 2 or values[0] <= 0:
-        return None
-    return float(values[-max(1, len(values) // 10) :].mean() / values[0])
-
-
-def _entropy_claim(
-    name: str, ratios: FloatArray, curves: Sequence[FloatArray], ours: bool
-) -> Claim:
-    ratio, low, high = (
-        None if x is None else float(np.exp(x))
-        for x in astuple(over_seeds(np.log(np.maximum(ratios, 1e-12))))
-    )
-    alarmed = sum(
-        any(entropy_alarm(float(curve[0]), float(entropy)) for entropy in curve)
-        for curve in curves
-        if len(curve) and curve[0] > 0
-    )
-    numbers = EntropyRatio(ratio or 0.0, low, high, ratios.tolist(), alarmed, len(ratios))
-    return Claim(name, "measured", sentence(TEMPLATE, numbers=numbers), numbers, ours=ours)

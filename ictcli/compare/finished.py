@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -115,8 +116,7 @@ class FinishedRun:
 
     def series(self, name: str, start: int = 0) -> FloatArray:
         """(steps - start,) values of a metric; NaN where it does not exist."""
-        values = [line.value(name) for line in self.metrics[start:]]
-        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+        return np.array([line.value(name) for line in self.metrics[start:]], dtype=np.float64)
 
     def mean(self, name: str, start: int = 0) -> float:
         """Of a metric over the steps after `start` that have it."""
@@ -142,6 +142,14 @@ class VariantRuns:
     @property
     def is_dense(self) -> bool:
         return self.runs[0].is_dense
+
+
+def name_of(model: str) -> str:
+    """A base model as reports name it: a folder below the working directory by its path from there,
+    which says nothing of the machine."""
+    path, here = Path(model), Path.cwd()
+    inside = path.is_absolute() and path.is_relative_to(here)
+    return path.relative_to(here).as_posix() if inside else model
 
 
 def by_variant(variants: Sequence[Variant], done: Sequence[FinishedRun]) -> list[VariantRuns]:

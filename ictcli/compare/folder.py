@@ -109,31 +109,29 @@ def opened(folder: Path) -> Generator[None]:
         raise UserError(f"{folder} is the folder of a run, not of a comparison.", OTHER)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file.", OTHER)
+    lock = None
     try:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = take_lock(folder)
-        except OSError as error:
-            if isinstance(error, UserError) or is_disk_full(error):
-                raise
-            why = error.strerror or error
-            raise RunFailedError(f"The folder {folder} cannot be written: {why}.", OTHER) from error
-        try:
-            yield
-        finally:
-            if all(path.name == ".lock" or is_leftover(path) for path in folder.iterdir()):
-                (folder / ".lock").unlink(missing_ok=True)
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
-            lock.release()
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = take_lock(folder)
+        yield
     except KeyboardInterrupt:
         raise InterruptedRunError(
             "Interrupted: what came after the last checkpoint of a run will be done again.", GOES_ON
         ) from None
     except OSError as error:
-        if not is_disk_full(error):
+        if is_disk_full(error):
+            raise full(error.filename or folder) from error
+        if lock or isinstance(error, UserError):
             raise
-        raise full(error.filename or folder) from error
+        why = error.strerror or error
+        raise RunFailedError(f"The folder {folder} cannot be written: {why}.", OTHER) from error
+    finally:
+        if lock:
+            if all(path.name == ".lock" or is_leftover(path) for path in folder.iterdir()):
+                (folder / ".lock").unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+            lock.release()
 
 
 def full(where: Path | str) -> RunFailedError:

@@ -5,20 +5,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ictcli.compare import notes, run_means, shared_rollouts
-from ictcli.compare.by_model import by_model, name_of
 from ictcli.compare.claims import accuracy_tests, fork_tests
 from ictcli.compare.comparison import CURVES, Claim, Comparison, Setting, VariantRecord
-from ictcli.compare.correction import differences
 from ictcli.compare.design import RunSpec
 from ictcli.compare.efficiency import efficiency
 from ictcli.compare.entropy_claims import entropy_claims, entropy_tests, prediction_claims
-from ictcli.compare.finished import FinishedRun, VariantRuns, by_variant
+from ictcli.compare.finished import FinishedRun, VariantRuns, by_variant, name_of
 from ictcli.compare.gradients import attribution
-from ictcli.compare.judging import ClaimTest, judged
+from ictcli.compare.judging import ClaimTest, by_model, differences, judged
 from ictcli.compare.paper import paper_table
 from ictcli.compare.plan import ComparisonPlan
-from ictcli.compare.sharpening import greedy_scores, readable_accuracies, sharpenings
-from ictcli.compare.statistics import BEFORE, Extra, estimate, scores_of, variance
+from ictcli.compare.statistics import BEFORE, Extra, estimates, scores_of
 from ictcli.compare.tuning import Tries, Tuned, curve_of, extra_of
 from ictcli.compare.variants import SIGNAL, STOPPED, SUBJECT
 from ictcli.engine import Engine
@@ -50,12 +47,14 @@ def gather(
     seeds = setting.seeds
     correct = _counts(variants, seeds, setting.problems)
     scores = scores_of(correct, setting.n, setting.ks)
-    greedy = greedy_scores(variants, seeds)
+    greedy = run_means.greedy_scores(variants, seeds)
     level = plan.looks.level
-    extra = _extra(variants, tuned or {})
-    crashed = notes.crashed_runs(
-        {each.label: {seeds.index(run.spec.seed): run for run in each.runs} for each in variants}
-    )
+    extra: dict[str, dict[str, float]] = {}
+    for each in variants:
+        tries = (tuned or {}).get(each.label, {})
+        for metric, value in extra_of(tries, each.runs[0].spec.chosen).items():
+            extra.setdefault(metric, {})[each.label] = value
+    crashed = notes.crashed_runs(variants, seeds)
     controls = _controls(variants)
     alike = {run.label: control.label for run, control in controls if is_beginning(control, run)}
     stopped = {label: control for label, control in alike.items() if control != base}
@@ -75,17 +74,11 @@ def gather(
         **dict(setting),
         baseline=base,
         variants=[_variant(each, plan, specs, tuned, extra) for each in variants],
-        estimates={
-            metric: {
-                label: estimate(values, variance(extra, metric, label))
-                for label, values in by_variant.items()
-            }
-            for metric, by_variant in scores.items()
-        }
-        | ({"greedy": {label: estimate(its) for label, its in greedy.items()}} if greedy else {}),
+        estimates={metric: estimates(cells, metric, extra) for metric, cells in scores.items()}
+        | ({"greedy": estimates(greedy, "greedy", {})} if greedy else {}),
         by_model=by_model(variants, seeds, scores, base, extra, level),
-        sharpening=sharpenings(variants),
-        readable=readable_accuracies(variants),
+        sharpening=run_means.sharpenings(variants),
+        readable=run_means.readable_accuracies(variants),
         differences=differences(scores, base, extra, level),
         differences_greedy=(
             differences({"greedy": greedy}, base, level=level) if base in greedy else {}
@@ -127,7 +120,7 @@ def gather(
             *notes.of_crashes(crashed, seeds),
             *shared.failed,
             *missing,
-            *notes.of_seeds(seeds),
+            *[notes.TWO_SEEDS] * (len(seeds) == 2),
             *notes.of_controls(controls, alike),
             *notes.notes_of(plan, variants, scores, base, tuned),
         ],
@@ -135,17 +128,7 @@ def gather(
     return result, tests
 
 
-def _extra(variants: Sequence[VariantRuns], tuned: Tuned) -> dict[str, dict[str, float]]:
-    """By metric and label the variance that the choice of a setting adds."""
-    extra: dict[str, dict[str, float]] = {}
-    for each in variants:
-        for metric, value in extra_of(tuned.get(each.label, {}), each.runs[0].spec.chosen).items():
-            extra.setdefault(metric, {})[each.label] = value
-    return extra
-
-
 def _first(done: Sequence[FinishedRun]) -> Recipe:
-    """The recipe of the first run that does not end with the warm-up."""
     return next((run for run in done if not run.spec.variant.stops), done[0]).spec.recipe
 
 
@@ -194,23 +177,17 @@ def _controls(variants: Sequence[VariantRuns]) -> list[tuple[VariantRuns, Varian
 def _methods_of_controls(variants: Sequence[VariantRuns]) -> dict[str, str]:
     """By label of a control, the same method without, if that was trained too."""
     plain = [each.variant for each in variants if not each.variant.controls]
-    return {
-        each.label: own.label
-        for each in variants
-        if each.variant.controls
-        for own in plain
-        if own.uncontrolled == each.variant.uncontrolled
-    }
+    controls = [each.variant for each in variants if each.variant.controls]
+    pairs = ((each, own) for each in controls for own in plain)
+    return {each.label: own.label for each, own in pairs if own.uncontrolled == each.uncontrolled}
 
 
 def is_beginning(control: VariantRuns, variant: VariantRuns) -> bool:
     """Whether the control trained as the variant did while it warmed up: tuning may have given
     them different settings."""
-    free = {"method", "keep", "warmup", "seed", "steps", "control"}
-    first, other = (
-        each.recipe.model_dump(exclude={**dict.fromkeys(free, True), "optimizer": {"decay_steps"}})
-        for each in (control, variant)
-    )
+    free = ("method", "keep", "warmup", "seed", "steps", "control")
+    excluded = {**dict.fromkeys(free, True), "optimizer": {"decay_steps"}}
+    first, other = (each.recipe.model_dump(exclude=excluded) for each in (control, variant))
     return control.recipe.steps == variant.recipe.dense_steps and first == other
 
 
@@ -218,14 +195,13 @@ def _counts(
     variants: Sequence[VariantRuns], seeds: Sequence[int], problems: int
 ) -> dict[str, IntArray]:
     """Correct samples by label, (seeds, problems) each; -1 where a run is missing."""
-    missing = np.full((len(seeds), problems), -1)
-    counts = {label: missing.copy() for label in (BEFORE, *(each.label for each in variants))}
-    for each in variants:
-        for run in each.runs:
-            row = seeds.index(run.spec.seed)
-            counts[each.label][row] = run.after.correct
-            if counts[BEFORE][row][0] < 0:
-                counts[BEFORE][row] = run.before.correct
+    labels = (BEFORE, *(each.label for each in variants))
+    counts = {label: np.full((len(seeds), problems), -1) for label in labels}
+    for run in (run for each in variants for run in each.runs):
+        row = seeds.index(run.spec.seed)
+        counts[run.spec.variant.label][row] = run.after.correct
+        if counts[BEFORE][row][0] < 0:
+            counts[BEFORE][row] = run.before.correct
     return counts
 
 
@@ -243,29 +219,24 @@ def _other_claims(
     probed = [variant for variant, its in means.items() if its]
     predicted = [each for each in probed if each.method == SUBJECT] or probed[:1]
     courses = {"all tokens": run_means.courses(variants)}
-    if entropies is not None:
-        for row, kind in enumerate(("decisions", "free words"), 1):
+    for row, kind in enumerate(("decisions", "free words"), 1):
+        if entropies is not None:
             courses[kind] = {
                 each.variant: {s: rows[[0, row]] for s, rows in entropies[each.label].items()}
                 for each in variants
                 if each.label in entropies
             }
     tests = [*fork_tests(*run_means.fork_recalls(variants, seeds)), *entropy_tests(courses)]
-    return [
-        *judged(tests, level),
-        *entropy_claims(entropy),
-        *prediction_claims({variant: means[variant] for variant in predicted}),
-    ]
+    predictions = prediction_claims({variant: means[variant] for variant in predicted})
+    return [*judged(tests, level), *entropy_claims(entropy), *predictions]
 
 
 def _pass_curve(counts: IntArray, n: int) -> dict[int, float]:
-    """pass@k for k = 1..n, the mean over problems and the runs that are there."""
     flat = counts[(counts >= 0).all(axis=1)].ravel()
     return {k: float(pass_at_k(n, flat, k).mean()) for k in range(1, n + 1)}
 
 
 def _means(tries: Tries, override: str) -> dict[str, float]:
-    """By metric, of the finished runs of a value."""
     runs = [run for run in tries[override] if run is not None]
     return {metric: float(np.mean([run[metric] for run in runs])) for metric in (runs or [{}])[0]}
 

@@ -7,6 +7,7 @@ sets it beside the same under permuted rewards.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -116,13 +117,12 @@ def attribution(
     entropies: dict[str, dict[int, FloatArray]] = {}
     missing: list[str] = []
     for each in chosen:
-        steps = {
-            run.spec.seed: list(
-                recorded_steps(run.spec.folder, warmup, domain, tokenizer, missing.append)
-            )
-            for run in each.runs
-        }
-        if recorded := {seed: of_run for seed, of_run in steps.items() if of_run}:
+        recorded: dict[int, list[RecordedStep]] = {}
+        for run in each.runs:
+            steps = recorded_steps(run.spec.folder, warmup, domain, tokenizer, missing.append)
+            if of_run := list(steps):
+                recorded[run.spec.seed] = of_run
+        if recorded:
             by_label[each.label] = of_runs(list(recorded.values()), knows_forks=knows)
             entropies[each.label] = {
                 seed: np.array([step.entropies() for step in of_run]).T
@@ -158,33 +158,21 @@ def of_runs(runs: Sequence[Sequence[RecordedStep]], *, knows_forks: bool) -> Att
     attributed = [[step.attributed() for step in run] for run in runs]
     shares = np.stack([np.mean([step.shares for step in run], axis=0) for run in attributed])
     towards = np.array([np.mean([step.towards_right for step in run]) for run in attributed])
-    u = np.stack([np.sum([step.uniqueness() for step in run], axis=0) for run in runs])
+    sums = np.stack([np.sum([step.uniqueness() for step in run], axis=0) for run in runs])
+    u = sums[:, :2] / np.where(sums[:, 2:] > 0, sums[:, 2:], np.nan)
+    before, after = u[~np.isnan(u).any(axis=1)].T
+    lost = None
+    if before.size:
+        ends = over_seeds(before, 0.0, 1.0), over_seeds(after, 0.0, 1.0)
+        lost = LostUniqueness(*ends, over_seeds(after - before, -1.0, 1.0))
     kinds = range(len(KINDS)) if knows_forks else (KINDS.index("sure"), KINDS.index("rest"))
-    return Attribution(
-        len(runs),
-        min(map(len, runs)),
-        [
-            GradientShare(KINDS[kind], sign == 0, regime, over_seeds(values, 0.0, 1.0))
-            for kind in kinds
-            for sign in (0, 1)
-            for regime, values in (
-                (None, shares[:, kind, sign].sum(axis=-1)),
-                *((REGIMES[at], shares[:, kind, sign, at]) for at in (0, 1) if knows_forks),
-            )
-        ],
-        over_seeds(towards, -1.0, 1.0) if knows_forks else None,
-        _when_lost(u[:, :2] / np.where(u[:, 2:] > 0, u[:, 2:], np.nan)),
-    )
-
-
-def _when_lost(u: FloatArray) -> LostUniqueness | None:
-    """From uniqueness before and after, (runs, 2)."""
-    u = u[~np.isnan(u).any(axis=1)]
-    if not len(u):
-        return None
-    before, after = u.T
-    return LostUniqueness(
-        over_seeds(before, 0.0, 1.0),
-        over_seeds(after, 0.0, 1.0),
-        over_seeds(after - before, -1.0, 1.0),
-    )
+    found: list[GradientShare] = []
+    for kind, sign in product(kinds, (0, 1)):
+        by_regime: dict[str | None, FloatArray] = {None: shares[:, kind, sign].sum(axis=-1)}
+        if knows_forks:
+            by_regime |= {name: shares[:, kind, sign, at] for at, name in enumerate(REGIMES)}
+        for regime, values in by_regime.items():
+            share = over_seeds(values, 0.0, 1.0)
+            found.append(GradientShare(KINDS[kind], sign == 0, regime, share))
+    net = over_seeds(towards, -1.0, 1.0) if knows_forks else None
+    return Attribution(len(runs), min(map(len, runs)), found, net, lost)

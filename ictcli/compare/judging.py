@@ -1,4 +1,5 @@
-"""The verdict on a claim: by its difference, corrected over its family, and the numbers beside it.
+"""Differences tested together, a family at a time: Holm's correction (Holm 1979), the intervals at
+the level at which it tests each, and the verdicts on claims that rest on them.
 
 | verdict | the difference |
 |---|---|
@@ -9,15 +10,26 @@
 | not testable | could hardly be there: both are at their ceiling, or both at their floor |
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ictcli.compare.comparison import FORMS, Claim, Family, JudgedDifference, Unit, Verdict
-from ictcli.compare.correction import corrected
+import numpy as np
+
+from ictcli.compare.comparison import FORMS, ByModel, Claim, Family, JudgedDifference, Unit, Verdict
 from ictcli.compare.crossed import LEVEL
+from ictcli.compare.finished import VariantRuns, name_of
 from ictcli.compare.run_means import TrainedTokens
-from ictcli.compare.statistics import MARGIN, Evidence, PairedDifference
+from ictcli.compare.statistics import (
+    BEFORE,
+    MARGIN,
+    Evidence,
+    Extra,
+    PairedDifference,
+    Scores,
+    estimates,
+    minus,
+)
 from ictcli.tables.pages import sentence
 
 TEMPLATE = Path(__file__).with_name("claim.jinja")
@@ -81,18 +93,15 @@ def judged(tests: Sequence[ClaimTest], level: float = LEVEL) -> list[Claim]:
                 others = [*shown[:place], test.gain[1], *shown[place + 1 :]]
                 gain = corrected(others, level, more)[place]
             claims[at] = _claim(test, result, size, gain)
-        claims |= {
-            at: _claim(test, test.evidence.difference(), size)
-            for at, test in members
-            if test.untestable
-        }
+        for at, test in members:
+            if test.untestable:
+                claims[at] = _claim(test, test.evidence.difference(), size)
     return [claims[at] for at in range(len(tests))]
 
 
 def _claim(
     test: ClaimTest, result: PairedDifference, size: int, gain: PairedDifference | None = None
 ) -> Claim:
-    """One claim by its difference, corrected over `size` tests, and by the `gain` in its metric."""
     loses = gain is not None and gain.differs and gain.value < 0
     verdict: Verdict = "undecided"
     if test.untestable:
@@ -105,7 +114,6 @@ def _claim(
             verdict = "undecided"
     elif result.equal and test.comparable:
         verdict = "equal"
-    metric = test.gain[0] if test.gain else ""
     numbers = JudgedDifference(
         **asdict(result),
         rival=test.rival,
@@ -113,8 +121,106 @@ def _claim(
         tests=size,
         unit=test.unit,
         gain=gain if loses or (gain and result.differs) else None,
-        metric=metric,
+        metric=test.gain[0] if test.gain else "",
     )
     values = {"shown": FORMS[test.unit], "margin": MARGIN, "usual": LEVEL}
     text = sentence(TEMPLATE, test=test, result=numbers, **values)
     return Claim(test.name, verdict, text, numbers, test.caveats, ours=test.family == "variants")
+
+
+def differences(
+    scores: Scores,
+    rivals: str | Mapping[str, str],
+    extra: Mapping[str, Mapping[str, float]] = {},
+    level: float = LEVEL,
+) -> dict[str, dict[str, PairedDifference]]:
+    """By metric and variant: its difference from its rival, all of them one family of Holm's. A
+    variant that shares no seed with its rival is left out. One rival is that of all variants, but
+    of the model before training."""
+    if isinstance(rivals, str):
+        labels = next(iter(scores.values()))
+        rivals = {each: rivals for each in labels if each not in (rivals, BEFORE)}
+    family = {
+        (metric, variant): shown
+        for metric in scores
+        for variant, rival in rivals.items()
+        if (shown := minus(scores, metric, variant, rival, extra))
+    }
+    found = dict(zip(family, corrected(list(family.values()), level), strict=True))
+    return {metric: {v: found[m, v] for m, v in found if m == metric} for metric in scores}
+
+
+def by_model(
+    variants: Sequence[VariantRuns],
+    seeds: Sequence[int],
+    scores: Scores,
+    base: str,
+    extra: Extra,
+    level: float,
+) -> dict[str, ByModel]:
+    """Of each base model by itself; empty where all runs start from one."""
+    starts = {
+        run.spec.seed: name_of(run.spec.recipe.model) for each in variants for run in each.runs
+    }
+    models = list(dict.fromkeys(starts[seed] for seed in seeds if seed in starts))
+    metric, values = next(iter(scores.items()))
+    found: dict[str, ByModel] = {}
+    for model in models if len(models) > 1 else ():
+        rows = [place for place, seed in enumerate(seeds) if starts.get(seed) == model]
+        own = {label: cells[rows] for label, cells in values.items()}
+        own = {label: cells for label, cells in own.items() if not np.isnan(cells).all()}
+        minus = differences({metric: own}, base, extra, level)[metric] if base in own else {}
+        found[model] = ByModel(
+            seeds=[seeds[place] for place in rows],
+            estimates=estimates(own, metric, extra),
+            differences=minus,
+        )
+    return found
+
+
+def corrected(
+    family: Sequence[Evidence], level: float = LEVEL, unmeasured: int = 0
+) -> list[PairedDifference]:
+    """The differences of a family, tested at `level` after Holm's correction; those without a p
+    stay out of it. `unmeasured` tests more belong to the family."""
+    found = [each.difference() for each in family]
+    equal = iter(holm([each.p_equal for each in found if each.p_equal is not None]))
+    ps = [each.p for each in found if each.p is not None]
+    tested = iter(step_down([*ps, *[1.0] * unmeasured]))
+    return [
+        replace(
+            shown if shown.p is None else _at_level(shown, each, next(tested), level),
+            level=level,
+            p_equal=None if shown.p_equal is None else next(equal),
+        )
+        for shown, each in zip(found, family, strict=True)
+    ]
+
+
+def _at_level(
+    found: PairedDifference, shown: Evidence, adjusted: float, level: float
+) -> PairedDifference:
+    """With p after Holm's correction, and the interval at the level at which that tests it."""
+    own = level * (found.p / adjusted if found.p and adjusted else 1.0)
+    low, high = shown.ends(own)[0] or (None, None)
+    return replace(
+        found,
+        p_holm=min(adjusted, 1.0),
+        low_holm=low,
+        high_holm=high,
+        detectable_holm=shown.detectable(own),
+    )
+
+
+def step_down(ps: Sequence[float]) -> list[float]:
+    """The i-th smallest of m times m - i + 1, never less than a smaller one's."""
+    order = np.argsort(ps, kind="stable")
+    scaled = np.asarray(ps, dtype=np.float64)[order] * np.arange(len(ps), 0, -1)
+    adjusted = np.empty(len(ps))
+    adjusted[order] = np.maximum.accumulate(scaled)
+    return adjusted.tolist()
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Holm's step-down adjusted p (Holm 1979)."""
+    return [min(p, 1.0) for p in step_down(ps)]

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from filelock import Timeout
 
-from ictcli.compare.beginnings import Beginnings
 from ictcli.compare.design import RunSpec, is_unused
 from ictcli.compare.folder import GOES_ON, OTHER, full
 from ictcli.errors import InterruptedRunError, UserError
-from ictcli.files import appended, lock_of
+from ictcli.evaluation.record import Evaluation
+from ictcli.files import appended, lock_of, new_file
 from ictcli.files.reading import lines, parse_json, read_bytes
 from ictcli.recipe import Recipe
 from ictcli.runs import Run, is_run, manifest, trust
@@ -25,6 +25,12 @@ from ictcli.tables.numbers import counted
 from ictcli.text import duration, shell_word
 from ictcli.train.launch import NO_SPACE, failure_message, finish_step_on_interrupt, launch
 
+BEFORE = Path("eval", "before.json")
+OF_TRAINING = {
+    *("method", "steps", "lr", "keep", "warmup", "control"),
+    *("kl", "entropy", "clip", "update", "optimizer"),
+}
+"""Keys of a recipe that what is sampled and judged before training does not depend on."""
 Summaries = dict[Path, Summary]
 """Of finished runs, by folder."""
 Outcome = Summary | str
@@ -52,12 +58,12 @@ def train_all(
     has saved, and RunFailedError when the disk is full."""
     summaries: Summaries = {}
     failed: list[str] = []
-    beginnings = Beginnings()
+    finished: list[RunSpec] = []
 
     def finish(place: str, spec: RunSpec, outcome: Outcome) -> None:
         if not isinstance(outcome, str):
             summaries[spec.folder] = outcome
-            beginnings.add(spec)
+            finished.append(spec)
             return
         if outcome.startswith(NO_SPACE):
             raise full(spec.folder)
@@ -75,9 +81,9 @@ def train_all(
             say(place + ", finished before")
         finish(place, spec, outcome)
     if jobs > 1:
-        trained = _side_by_side(todo, say, beginnings, jobs, threads)
+        trained = _side_by_side(todo, say, finished, jobs, threads)
     else:
-        trained = _in_turn(todo, observer, say, beginnings, threads, later)
+        trained = _in_turn(todo, observer, say, finished, threads, later)
     started = time.monotonic()
     for number, (place, spec, outcome) in enumerate(trained, 1):
         finish(place, spec, outcome)
@@ -141,14 +147,13 @@ def _in_turn(
     todo: Sequence[tuple[str, RunSpec]],
     observer: OpenObserver,
     say: Callable[[str], None],
-    beginnings: Beginnings,
+    finished: Sequence[RunSpec],
     threads: int | None,
     later: int,
 ) -> Iterator[tuple[str, RunSpec, Outcome]]:
-    """Each run in this process."""
     for after, (place, spec) in zip(reversed(range(len(todo))), todo, strict=True):
         say(place)
-        beginnings.give(spec)
+        share_beginning(spec, finished)
         run, _ = Run.open(spec.folder)
         recipe = spec.recipe.with_engine(threads=threads) if threads else spec.recipe
         with run, observer(spec.recipe, spec.folder, after + later) as observing:
@@ -164,11 +169,10 @@ def _in_turn(
 def _side_by_side(
     todo: Sequence[tuple[str, RunSpec]],
     say: Callable[[str], None],
-    beginnings: Beginnings,
+    finished: Sequence[RunSpec],
     jobs: int,
     threads: int | None,
 ) -> Iterator[tuple[str, RunSpec, Outcome]]:
-    """Each run in a process of its own, `jobs` of them at a time."""
     waiting = list(todo)
     running: Running = {}
     with finish_step_on_interrupt(lambda text: say(f"note: {text}")) as interrupted:
@@ -177,7 +181,7 @@ def _side_by_side(
                 while waiting and len(running) < jobs and not interrupted():
                     place, spec = waiting.pop(0)
                     say(place)
-                    beginnings.give(spec)
+                    share_beginning(spec, finished)
                     running[_start(spec, threads)] = place, spec, time.monotonic()
                 if interrupted():
                     _stop(running)
@@ -187,7 +191,7 @@ def _side_by_side(
                 time.sleep(0.2)
                 for process in [each for each in running if each.poll() is not None]:
                     place, spec, started = running.pop(process)
-                    _close(process)
+                    process.communicate()  # closes its stdin
                     why = why_it_ended(spec.folder, process.returncode)
                     outcome = read_summary(spec.folder) or why
                     if not isinstance(outcome, str):
@@ -216,19 +220,12 @@ def _start(spec: RunSpec, threads: int | None) -> Process:
 
 
 def _stop(running: Running) -> None:
-    """Have every process save its step and end."""
     for process in running:
         if process.poll() is None:
             process.terminate()  # a shell's background jobs ignore SIGINT
     for process in running:
-        process.wait()
-        _close(process)
+        process.communicate()
     running.clear()
-
-
-def _close(process: Process) -> None:
-    if process.stdin:
-        process.stdin.close()
 
 
 def why_it_ended(folder: Path, code: int) -> str:
@@ -241,3 +238,24 @@ def why_it_ended(folder: Path, code: int) -> str:
         memory = ", perhaps for want of memory" if -code == signal.SIGKILL else ""
         return f"it was killed ({names.get(-code, f'signal {-code}')}){memory}"
     return f"it ended with code {code}; {folder / 'log.txt'} has what it said"
+
+
+def share_beginning(spec: RunSpec, finished: Sequence[RunSpec]) -> None:
+    """Copy the evaluation before training into a run that begins as a finished one does; nothing if
+    it has its own. The record is copied last: without it, samples do not count."""
+    own = _beginning(spec)
+    made = next((each.folder for each in finished if _beginning(each) == own), None)
+    if made is None or (spec.folder / BEFORE).exists():
+        return
+    if read_record(made / BEFORE, Evaluation, strict=False) is None:
+        return  # damaged: the run makes its own
+    (spec.folder / BEFORE).parent.mkdir(exist_ok=True)
+    names = [f"eval/{path.name}" for path in sorted((made / "eval").glob("before*.jsonl"))]
+    for name in (*names, BEFORE.as_posix()):
+        with new_file(spec.folder / name) as beside:
+            beside.write_bytes(read_bytes(made / name))
+    manifest.enter(spec.folder, *names, BEFORE.as_posix())
+
+
+def _beginning(spec: RunSpec) -> dict[str, object]:
+    return spec.recipe.model_dump(exclude=OF_TRAINING)

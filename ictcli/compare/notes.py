@@ -15,7 +15,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from ictcli.compare.finished import FinishedRun, VariantRuns
+from ictcli.compare.finished import VariantRuns
 from ictcli.compare.plan import ComparisonPlan
 from ictcli.compare.statistics import Scores, paired
 from ictcli.compare.tuning import Tuned, best_run
@@ -33,6 +33,10 @@ PART = 0.5
 CHANCE = 3.0
 """Standard errors over steps that chance alone does not explain."""
 
+TWO_SEEDS = (
+    "Two seeds hardly show how runs vary: intervals over seeds are very wide for that reason, and "
+    "a third seed makes them several times narrower."
+)
 Crashed = Mapping[str, Sequence[int]]
 """By variant, the places of the seeds of runs that crashed; variants without one are left out."""
 MADE_WITH = {
@@ -49,17 +53,14 @@ MADE_WITH = {
 """What runs are made with, and the fields of environment.json that say so."""
 
 
-def crashed_runs(runs: Mapping[str, Mapping[int, FinishedRun]]) -> dict[str, list[int]]:
-    """The places of the runs that crashed, by label; `runs`: by label and place."""
-    found = {
-        label: [place for place, run in its.items() if _is_crashed(run)]
-        for label, its in runs.items()
-    }
-    return {label: places for label, places in found.items() if places}
-
-
-def _is_crashed(run: FinishedRun) -> bool:
-    return fell(run.series("correct")) or fell(1 - run.series("unparsed"))
+def crashed_runs(variants: Sequence[VariantRuns], seeds: Sequence[int]) -> dict[str, list[int]]:
+    """The places of the seeds of the runs that crashed, by label."""
+    found: dict[str, list[int]] = {}
+    for run in (run for each in variants for run in each.runs):
+        if fell(run.series("correct")) or fell(1 - run.series("unparsed")):
+            places = found.setdefault(run.spec.variant.label, [])
+            places.append(seeds.index(run.spec.seed))
+    return found
 
 
 def fell(curve: FloatArray) -> bool:
@@ -154,15 +155,6 @@ def notes_of(
     return notes
 
 
-def of_seeds(seeds: Sequence[int]) -> list[str]:
-    """Why intervals over two seeds are of no use."""
-    wide = (
-        "Two seeds hardly show how runs vary: intervals over seeds are very wide for that reason, "
-        "and a third seed makes them several times narrower."
-    )
-    return [wide] * (len(seeds) == 2)
-
-
 def of_crashes(crashed: Crashed, seeds: Sequence[int]) -> list[str]:
     """A sentence for each variant with runs that crashed."""
     notes: list[str] = []
@@ -190,7 +182,6 @@ def of_controls(
 
 
 def _differs(environments: Sequence[Environment], fields: Sequence[str]) -> bool:
-    """Whether the fields differ among those that recorded them."""
     value = attrgetter(*fields)
     known = [value(each) for each in environments if value(each) != value(Environment())]
     return any(each != known[0] for each in known)

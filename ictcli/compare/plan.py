@@ -86,10 +86,8 @@ def read_study(source: str) -> Study | None:
     if "recipes" not in data:
         return None
     study = validate(Study, data, str(path), hint="ictcli recipes show study")
-    beside = tuple(
-        str(path.parent / name) if name.endswith(".toml") else name for name in study.recipes
-    )
-    study = study.model_copy(update={"recipes": beside})
+    beside = [str(path.parent / n) if n.endswith(".toml") else n for n in study.recipes]
+    study = study.model_copy(update={"recipes": tuple(beside)})
     names = [find_recipe(name).stem for name in study.recipes]
     named = study.models if isinstance(study.models, Mapping) else dict[str, str]()
     if other := next((name for name in named if name not in names), None):
@@ -161,9 +159,9 @@ def plan_of(
         for spec in final
         if spec.chosen and spec.variant.label not in (chosen or {})
     ][:1]
-    baseline = options.baseline
-    if not any(baseline in (each.label, each.method) for each in variants):
-        notes.append(f"the baseline {baseline} is not among the methods: {variants[0].label} is")
+    base = options.baseline
+    if not any(base in (each.label, each.method) for each in variants):
+        notes.append(f"the baseline {base} is not among the methods: {variants[0].label} is")
     if models and options.seeds % len(models):
         even = -(-options.seeds // len(models)) * len(models)
         notes.append(
@@ -173,7 +171,7 @@ def plan_of(
     looks = looks_of(folder, options.seeds, options.planned_seeds)
     notes += check_problems(tries)
     cost_of = {Path(name).name: known_shape(name)} if (name := options.cost_of) else {}
-    return ComparisonPlan(design, baseline, tuning, tries, final, notes, looks, cost_of)
+    return ComparisonPlan(design, base, tuning, tries, final, notes, looks, cost_of)
 
 
 def check_problems(tries: Sequence[RunSpec]) -> list[str]:

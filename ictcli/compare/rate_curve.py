@@ -13,7 +13,6 @@ followed the first.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import product, zip_longest
 from typing import Any, cast
 
@@ -56,15 +55,10 @@ def draws_of(places: Sequence[float] | None, runs: Sequence[Sequence[float]]) ->
     evidence = -0.5 * (residual**2).sum(axis=-1)
     evidence -= np.log(np.diagonal(root, axis1=-2, axis2=-1)).sum(axis=-1)
     weights = np.exp(evidence - evidence.max())
-    chosen, normals = _chance(len(runs))
+    rng = np.random.default_rng(0)
+    chosen, normals = rng.random(DRAWS), rng.normal(size=(DRAWS, len(runs)))
     which = np.searchsorted(np.cumsum(weights) / weights.sum(), chosen)
     values, vectors = cast(Any, np.linalg).eigh(prior - gain.mT @ gain)
     spread = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
     means = (gain * residual[..., None]).sum(axis=1)
     return centre + means[which] + (spread[which] * normals[:, None, :]).sum(axis=-1)
-
-
-@lru_cache(maxsize=64)
-def _chance(size: int) -> tuple[FloatArray, FloatArray]:
-    rng = np.random.default_rng(0)
-    return rng.random(DRAWS), rng.normal(size=(DRAWS, size))

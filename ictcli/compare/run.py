@@ -3,13 +3,11 @@
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from ictcli.compare.by_model import name_of
 from ictcli.compare.comparison import Claim, Comparison
 from ictcli.compare.design import RunSpec, run_specs
-from ictcli.compare.finished import FinishedRun, check_began, read_all
+from ictcli.compare.finished import FinishedRun, check_began, name_of, read_all
 from ictcli.compare.folder import GOES_ON, opened
 from ictcli.compare.gather import gather
 from ictcli.compare.judging import ClaimTest, judged
@@ -27,17 +25,11 @@ Train = Callable[..., tuple[Summaries, list[str]]]
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Compared:
-    """A comparison, the runs that it is of, and the tests that its claims on accuracy rest on."""
-
-    result: Comparison
-    done: Sequence[FinishedRun]
-    tests: Sequence[ClaimTest]
-
-
-def run_comparison(plan: ComparisonPlan, train: Train, say: Say, command: str) -> Compared:
-    """Tune, train, and write comparison.json and the report."""
+def run_comparison(
+    plan: ComparisonPlan, train: Train, say: Say, command: str
+) -> tuple[Comparison, list[FinishedRun], list[ClaimTest]]:
+    """Tune, train, and write comparison.json and the report; the comparison, the runs that it is
+    of, and the tests that its claims on accuracy rest on."""
     check_began(plan.runs)
     failed: list[str] = []
     chosen, tuned = None, None
@@ -77,7 +69,7 @@ def run_comparison(plan: ComparisonPlan, train: Train, say: Say, command: str) -
     write_json(plan.folder / "comparison.json", result.model_dump(mode="json"))
     (plan.folder / "report.json").unlink(missing_ok=True)  # an older version's
     write_report(result, plan.folder)
-    return Compared(result, done, tests)
+    return result, done, tests
 
 
 def run_study(
@@ -94,16 +86,16 @@ def run_study(
         say(f"comparison {number}/{len(plans)}: {name}")
         try:
             with opened(plan.folder):
-                compared = run_comparison(plan, train, say, command)
+                result, done, of_accuracy = run_comparison(plan, train, say, command)
         except NothingFinishedError as error:
             if number == len(plans) and not results:
                 raise
             failed.append(f"{name}: {error.message}")
             say(f"failed: {failed[-1]}")
         else:
-            results[name], tests[name] = compared.result, compared.tests
-            failed += [f"{name}: {line}" for line in compared.result.failed]
-            rows += run_rows(name, compared.done)
+            results[name], tests[name] = result, of_accuracy
+            failed += [f"{name}: {line}" for line in result.failed]
+            rows += run_rows(name, done)
         later = (each.folder / "comparison.json" for each in plans[number:])
         if results and not any(path.exists() for path in later):
             write_runs(folder / "runs.csv", rows)

@@ -1,5 +1,5 @@
-"""Over the runs of a variant: curves of their metrics, the probes of dH2, what they trained, and
-what they took."""
+"""Over the runs of a variant: curves of their metrics, the probes of dH2, what they trained, what
+they took, and how much of the gain is sharpening."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from ictcli.compare.finished import FinishedRun, VariantRuns
+from ictcli.compare.statistics import BEFORE
 from ictcli.compare.variants import Variant
 from ictcli.evaluation.record import Record
+from ictcli.evaluation.sharpening import Sharpening, Solved, sharpening
 from ictcli.types import FloatArray
 
 Spent = Mapping[Path, FloatArray]
@@ -97,10 +99,8 @@ def curve(
         low=np.nanmin(values, axis=0).tolist(),
         high=np.nanmax(values, axis=0).tolist(),
         spent={
-            unit: np.mean([by_run[run.spec.folder][:length] for run in runs], axis=0)[
-                known
-            ].tolist()
-            for unit, by_run in spent.items()
+            unit: np.mean([of[run.spec.folder][:length][known] for run in runs], axis=0).tolist()
+            for unit, of in spent.items()
         },
     )
 
@@ -121,19 +121,14 @@ def mean_probes(runs: Sequence[FinishedRun]) -> list[tuple[float, float]]:
 
 def probe_of(runs: Sequence[FinishedRun]) -> Probe:
     """The probes at each step that every run has probed."""
-    values = np.array([probes(run) for run in runs])
+    values = np.array([*map(probes, runs)])
     known = np.flatnonzero(~np.isnan(values).any(axis=(0, 1))).tolist()
-    pearson, error = values[:, 0, known], values[:, 1, known]
-    return Probe(
-        step=[runs[0].metrics[place].step for place in known],
-        runs=len(runs),
-        pearson=pearson.mean(axis=0).tolist(),
-        pearson_low=pearson.min(axis=0).tolist(),
-        pearson_high=pearson.max(axis=0).tolist(),
-        error=error.mean(axis=0).tolist(),
-        error_low=error.min(axis=0).tolist(),
-        error_high=error.max(axis=0).tolist(),
-    )
+    rows: dict[str, list[float]] = {}
+    for place, name in enumerate(("pearson", "error")):
+        of = values[:, place, known]
+        rows |= {name: of.mean(axis=0).tolist(), f"{name}_low": of.min(axis=0).tolist()}
+        rows[f"{name}_high"] = of.max(axis=0).tolist()
+    return Probe(step=[runs[0].metrics[place].step for place in known], runs=len(runs), **rows)
 
 
 def cost(runs: Sequence[FinishedRun]) -> Cost:
@@ -155,14 +150,11 @@ def trained_tokens(runs: Sequence[FinishedRun]) -> TrainedTokens:
         values = [table[name] for table in tables if name in table]
         return float(np.mean(values)) if values else None
 
+    names = ("kept_prob", "regime_high", "fork_recall", "fork_precision", "high_low_ratio")
     return TrainedTokens(
         tokens_kept_share=float(np.mean([run.summary.tokens_kept_share for run in runs])),
         share_kept=mean("share_kept", chosen),
-        kept_prob=mean("kept_prob"),
-        regime_high=mean("regime_high"),
-        fork_recall=mean("fork_recall"),
-        fork_precision=mean("fork_precision"),
-        high_low_ratio=mean("high_low_ratio"),
+        **{name: mean(name) for name in names},
         high_low_per_seed=[tokens.get("high_low_ratio") for tokens in kept],
         dense_steps=runs[0].spec.recipe.dense_steps,
     )
@@ -205,3 +197,42 @@ def courses(variants: Sequence[VariantRuns]) -> dict[Variant, dict[int, FloatArr
         }
         for each in variants
     }
+
+
+def greedy_scores(variants: Sequence[VariantRuns], seeds: Sequence[int]) -> dict[str, FloatArray]:
+    """By label whether each problem's greedy answer is right, (S, N), and first of the models
+    before training, a row each; NaN where a run is missing. Without those not asked greedily."""
+    every = [run for each in variants for run in each.runs]
+    before = {run.spec.recipe.model: run.before.solved(run.spec.recipe) for run in every}
+    rows = {BEFORE: [solved[0.0] for solved in before.values() if 0.0 in solved]}
+    for each in variants:
+        asked = {run.spec.seed: run.after.solved(each.recipe) for run in each.runs}
+        known = {seed: solved[0.0] for seed, solved in asked.items() if 0.0 in solved}
+        missing = np.full(each.runs[0].after.problems, np.nan)
+        rows[each.label] = [known.get(seed, missing) for seed in seeds] if known else []
+    return {label: np.array(its) for label, its in rows.items() if its}
+
+
+def readable_accuracies(variants: Sequence[VariantRuns]) -> dict[str, float]:
+    """By label, the mean over the runs with a readable answer after training."""
+    shares = {each.label: [run.after.accuracy_readable for run in each.runs] for each in variants}
+    known = {label: [share for share in of if share is not None] for label, of in shares.items()}
+    return {label: float(np.mean(of)) for label, of in known.items() if of}
+
+
+def sharpenings(variants: Sequence[VariantRuns]) -> dict[str, Sharpening]:
+    """By label, of the means over the runs of a variant; without variants whose runs were evaluated
+    at one temperature alone."""
+    parts = {
+        each.label: sharpening(
+            _mean([run.before.solved(each.recipe) for run in each.runs]),
+            _mean([run.after.solved(each.recipe) for run in each.runs]),
+        )
+        for each in variants
+    }
+    return {label: of for label, of in parts.items() if of}
+
+
+def _mean(runs: Sequence[Solved]) -> Solved:
+    shared = [each for each in runs[0] if all(each in run for run in runs)]
+    return {each: np.mean([run[each] for run in runs], axis=0) for each in shared}

@@ -102,7 +102,6 @@ class Places:
     """Where a variant's kept tokens lie, as shares of them."""
 
     tokens: int
-    """Kept."""
     position: list[float]
     """By BINS equal parts of the response."""
     entropy: list[float]
@@ -123,7 +122,8 @@ def places(shared: SharedRollouts) -> dict[str, Places]:
     steps = np.arange(valid.shape[1], dtype=np.float64)
     position: FloatArray = steps[None, :] / np.maximum(rollouts.lengths, 1)[:, None]
     entropy = np.zeros(valid.shape)
-    entropy[valid] = _below(stats["entropy"][valid])
+    # the share of tokens below each, ties at their middle
+    entropy[valid] = (ranks(stats["entropy"][valid]) - 0.5) / max(int(valid.sum()), 1)
     high, low = stats["prob"] > stats["purity"], stats["prob"] < stats["purity"]
     sure = stats["prob"] > SURE
 
@@ -142,11 +142,6 @@ def places(shared: SharedRollouts) -> dict[str, Places]:
         )
         for label, kept in shared.kept.items()
     }
-
-
-def _below(values: FloatArray) -> FloatArray:
-    """The share of values below each, ties at their middle, in [0, 1)."""
-    return (ranks(values) - 0.5) / max(len(values), 1)
 
 
 def _shares(values: FloatArray) -> list[float]:
@@ -179,9 +174,7 @@ class ForkFigures:
     recall: float
     precision: float
     kept: int
-    """Tokens kept."""
     hits: int
-    """Forks among them."""
 
 
 @dataclass(frozen=True)

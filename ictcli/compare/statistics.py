@@ -36,13 +36,10 @@ tuned setting (`ictcli.compare.tuning`)."""
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A mean with its 95 % interval, what that generalises over, and what varies in it."""
+class Estimate(Span):
+    """A mean with its 95 % interval, what that generalises over, and what varies in it. It has none
+    where one seed met one problem, and where nothing varies over seeds of one problem."""
 
-    value: float
-    low: float | None
-    high: float | None
-    """None where one seed met one problem, and where nothing varies over seeds of one problem."""
     over: str
     """`seeds and problems`; `problems`, with one seed or where nothing varies
     (`crossed.near_bound`); `seeds`, with one problem; `nothing`."""
@@ -207,6 +204,11 @@ def estimate(values: FloatArray, extra: float = 0.0) -> Estimate:
     return Evidence(_runs(values), 0.0, extra).estimate()
 
 
+def estimates(cells: Mapping[str, FloatArray], metric: str, extra: Extra) -> dict[str, Estimate]:
+    """By variant, of one metric."""
+    return {each: estimate(of, variance(extra, metric, each)) for each, of in cells.items()}
+
+
 def evidence(values: FloatArray, baseline: FloatArray, extra: float = 0.0) -> Evidence:
     """Of the mean of `values` - `baseline`, (S, N) each of the same seeds and problems, or of two
     such differences; cells in [-1, 1]. Seeds that miss either run are left out; ValueError if all
@@ -214,14 +216,22 @@ def evidence(values: FloatArray, baseline: FloatArray, extra: float = 0.0) -> Ev
     return Evidence(_runs(np.round(values - baseline, 12)), -1.0, extra)  # equal values are equal
 
 
+def minus(
+    scores: Scores, metric: str, variant: str, rival: str, extra: Mapping[str, Any] = {}
+) -> Evidence | None:
+    """`evidence` of a metric of two variants; None where no seed has both."""
+    own, other = scores[metric][variant], scores[metric][rival]
+    shown = variance(extra, metric, variant, rival)
+    return evidence(own, other, shown) if paired(own, other) else None
+
+
 def over_seeds(values: FloatArray, least: float = -np.inf, most: float = np.inf) -> Span:
     """The mean of (S,) figures in [`least`, `most`], one of each run, with its 95 % interval over
     seeds (Student's t); without one where one value, or equal ones, show no variation."""
     inference = infer(np.asarray(values, dtype=np.float64)[:, None])
     mean, half = inference.mean, inference.half()
-    if half is None:
-        return Span(mean, None, None)
-    return Span(mean, max(mean - half, least), min(mean + half, most))
+    ends = (None, None) if half is None else (max(mean - half, least), min(mean + half, most))
+    return Span(mean, *ends)
 
 
 def paired(values: FloatArray, baseline: FloatArray) -> bool:
@@ -249,12 +259,6 @@ def _swapped(units: FloatArray) -> float:
     def mean(values: FloatArray, axis: int) -> Any:
         return cast(Any, np.round(values.mean(axis=axis), 12))  # ties are ties
 
-    test = cast(Any, stats).permutation_test(
-        (units,),
-        mean,
-        permutation_type="samples",
-        vectorized=True,
-        n_resamples=RESAMPLES,
-        rng=np.random.default_rng(0),
-    )
-    return min(float(test.pvalue), 1.0)
+    rng = np.random.default_rng(0)
+    how = {"permutation_type": "samples", "vectorized": True, "n_resamples": RESAMPLES, "rng": rng}
+    return min(float(cast(Any, stats).permutation_test((units,), mean, **how).pvalue), 1.0)

@@ -70,19 +70,11 @@ class ComparisonEstimate(Record):
 
     runs: list[RunEstimate]
     left: int
-    """Runs that are not finished."""
     at_once: int
     """Runs that the machine can work on side by side, at most `jobs`."""
     seconds: float
     bytes: int
     measured: list[RunCosts]
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0)) or 1
-    return os.cpu_count() or 1
 
 
 def estimate_comparison(
@@ -91,16 +83,21 @@ def estimate_comparison(
     """What the unfinished runs will take, `jobs` at a time. Runs were timed alone, so no more of
     them count as parallel than the machine has cores for (`have`). Tuning runs end before the
     others begin. With several jobs each run is a process that loads its libraries."""
-    have = cores() if have is None else have
+    if have is None:  # macOS knows no affinity
+        have = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    have = have or 1
     loads = [costs.load for costs in measured.values()] or [0.0]
     load = loads[0] if jobs > 1 else min(loads)  # the first brought in the libraries
     threads = max((spec.recipe.engine.threads or have for spec in runs), default=1)
     at_once = max(1, min(jobs, have // threads))
     estimates = [_estimate(spec, measured.get(kind(spec.recipe)), load) for spec in runs]
-    seconds = sum(
-        _makespan([run.seconds for run in estimates if bool(run.trying) is trying], at_once)
-        for trying in (True, False)
-    )
+    seconds = 0.0
+    for trying in (True, False):  # in order, each in the lane that is free first
+        ends = [0.0] * at_once
+        for run in estimates:
+            if bool(run.trying) is trying:
+                heapq.heapreplace(ends, ends[0] + run.seconds)
+        seconds += max(ends)
     return ComparisonEstimate(
         runs=estimates,
         left=sum(not run.finished for run in estimates),
@@ -116,7 +113,6 @@ def _is_finished(spec: RunSpec) -> bool:
 
 
 def _estimate(spec: RunSpec, costs: RunCosts | None, load: float) -> RunEstimate:
-    """What a run will still take; `costs` may be None if it is finished."""
     recipe, finished = spec.recipe, _is_finished(spec)
     if finished:
         costs = None
@@ -137,11 +133,3 @@ def _estimate(spec: RunSpec, costs: RunCosts | None, load: float) -> RunEstimate
         seconds=load + costs.time(recipe, done).seconds if costs else 0.0,
         bytes=costs.bytes(recipe) if costs and is_new else 0,
     )
-
-
-def _makespan(times: Sequence[float], lanes: int) -> float:
-    """When the last run ends: they start in order, each in the lane that is free first."""
-    ends = [0.0] * lanes
-    for seconds in times:
-        heapq.heapreplace(ends, ends[0] + seconds)
-    return max(ends)

@@ -11,9 +11,9 @@ A folder that was tuned before this was the rule has no tuning.json: there every
 and the best run's was taken, and so it stays.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, isfinite, log, nan
+from math import ceil, inf, isclose, log, nan
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +21,9 @@ import numpy as np
 from ictcli.compare.design import Design, RunSpec, tuning_spec
 from ictcli.compare.launch import Summaries, read_summary
 from ictcli.compare.rate_curve import draws_of
-from ictcli.compare.variants import Grid
+from ictcli.compare.variants import Grid, numbers_of
 from ictcli.errors import NothingFinishedError, UserError
 from ictcli.files import write_json
-from ictcli.recipe import toml_value
 from ictcli.runs.records import Summary
 from ictcli.types import FloatArray
 
@@ -105,18 +104,15 @@ class Tuning:
                 return tuned
             summaries = train(specs)
             for spec in specs:
-                reached = _scores(summaries.get(spec.folder))
+                summary = summaries.get(spec.folder)
+                reached = summary and {name: of.value for name, of in summary.after.items()}
                 tuned[spec.variant.label].setdefault(spec.trying, []).append(reached)
-
-    def best(self, tries: Tries) -> str | None:
-        """The override to train with; None where no run finished."""
-        return best_run(tries) if self.is_old else best_of(tries)
 
     def chosen(self, tuned: Tuned) -> dict[str, str]:
         """By variant; those without a finished run are left out. NothingFinishedError without
         any."""
-        best = {label: self.best(tries) for label, tries in tuned.items()}
-        if found := {label: override for label, override in best.items() if override}:
+        best = best_run if self.is_old else best_of
+        if found := {label: of for label, tries in tuned.items() if (of := best(tries))}:
             return found
         raise NothingFinishedError(
             "Every tuning run failed.", "mend what the lines above say, or leave --tune out"
@@ -142,10 +138,6 @@ class Tuning:
         return chosen
 
 
-def _scores(summary: Summary | None) -> dict[str, float] | None:
-    return summary and {metric: passes.value for metric, passes in summary.after.items()}
-
-
 def next_runs(tries: Tries, grid: Grid, runs: int) -> list[tuple[str, int]]:
     """The runs that tuning wants next, each an override and how many it has had; none at its end.
     `runs` of each value in question; with 1, those of the grid and no others."""
@@ -158,9 +150,8 @@ def next_runs(tries: Tries, grid: Grid, runs: int) -> list[tuple[str, int]]:
     ranked = sorted(means, key=lambda override: -means[override])
     if further := _beyond(ranked[0], finished, tries, grid):
         return [(further, 0)]
-    order = list(finished)
-    at = order.index(ranked[0])
-    beside = order[max(at - 1, 0) : at + 2]
+    at = list(finished).index(ranked[0])
+    beside = list(finished)[max(at - 1, 0) : at + 2]
     for done in range(1, runs):
         kept = dict.fromkeys([*ranked[: max(LEAST, ceil(len(ranked) / 2**done))], *beside])
         if missing := [(each, len(tries[each])) for each in kept if len(tries[each]) <= done]:
@@ -171,17 +162,16 @@ def next_runs(tries: Tries, grid: Grid, runs: int) -> list[tuple[str, int]]:
 def best_of(tries: Tries) -> str | None:
     """The override that the mean of the curves is highest at, the first of equals."""
     means = _means(_finished(tries))
-    return max(means, key=lambda override: means[override]) if means else None
+    return max(means, key=lambda override: means[override], default=None)
 
 
 def best_run(tries: Tries) -> str | None:
     """The override of the best run, the first of equals."""
     finished = _finished(tries)
-    if not finished:
-        return None
-    metric = metric_of(finished)
-    best = {each: max(run[metric] for run in its if run) for each, its in finished.items()}
-    return max(best, key=lambda override: best[override])
+    best = {
+        each: max(run[metric_of(finished)] for run in its if run) for each, its in finished.items()
+    }
+    return max(best, key=lambda override: best[override], default=None)
 
 
 def extra_of(tries: Tries, chosen: str) -> dict[str, float]:
@@ -223,13 +213,11 @@ def metric_of(finished: Tries) -> str:
 def _finished(tries: Tries) -> Tries:
     """The values with a finished run, those with a number in its order."""
     found = {override: runs for override, runs in tries.items() if any(runs)}
-    if _numbers(found) is None:
-        return found
-    return dict(sorted(found.items(), key=lambda each: _number(each[0])))
+    numbers = _numbers(found) or {}
+    return {each: found[each] for each in sorted(found, key=lambda each: numbers.get(each, 0))}
 
 
 def _means(finished: Tries) -> dict[str, float]:
-    """By override the mean of the curves."""
     if not finished:
         return {}
     curves = _curves(finished, metric_of(finished))
@@ -246,34 +234,26 @@ def _curves(finished: Tries, metric: str, less: str = "") -> FloatArray:
     numbers = _numbers(finished)
     if numbers is None or len(numbers) < 2:
         return draws_of(None, runs)
-    logs = [log(number) for number in numbers]
+    logs = [log(number) for number in numbers.values()]
     step = float(np.median(np.diff(logs)))
     return draws_of([each / step for each in logs], runs)
 
 
-def _number(override: str) -> float:
-    value = toml_value(override.partition("=")[2])
-    return float(value) if type(value) in (int, float) else float("nan")  # pyright: ignore
-
-
-def _numbers(overrides: Mapping[str, object]) -> list[float] | None:
+def _numbers(overrides: Iterable[str]) -> dict[str, float] | None:
     """The values, if all are above 0: a curve runs over their logarithms."""
-    numbers = [_number(override) for override in overrides]
-    return numbers if all(isfinite(number) and number > 0 for number in numbers) else None
+    numbers = numbers_of(overrides)
+    return numbers if numbers and all(0 < number < inf for number in numbers.values()) else None
 
 
-def _beyond(best: str, finished: Mapping[str, object], tries: Tries, grid: Grid) -> str | None:
+def _beyond(best: str, finished: Tries, tries: Tries, grid: Grid) -> str | None:
     """The next value beyond the best, if that is at an end of the values that were tried."""
     numbers, order = _numbers(finished), list(finished)
     if numbers is None or len(order) < 2 or len(tries) >= len(grid.overrides) + FURTHER:
         return None
-    if best == order[-1]:
-        further = numbers[-1] ** 2 / numbers[-2]
-    elif best == order[0]:
-        further = numbers[0] ** 2 / numbers[1]
-    else:
+    if best not in (order[0], order[-1]):
         return None
-    tried = [_number(override) for override in tries]
-    if any(abs(log(each / further)) < 1e-6 for each in tried):
+    further = numbers[best] ** 2 / numbers[order[1] if best == order[0] else order[-2]]
+    tried = [number for each in tries for number in (numbers_of([each]) or {}).values()]
+    if any(isclose(each, further, rel_tol=1e-6) for each in tried):
         return None
     return f"{grid.key}={further:.6g}"

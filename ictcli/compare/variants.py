@@ -25,6 +25,7 @@ FIXED = {
     "reward": "all runs are rewarded and judged alike",
 }
 """Keys that decide what the runs of a comparison have in common, and what that is."""
+OPTIONS = "ictcli methods lists each method's options"
 SIGNAL = "reward.signal"
 REDRAW = "sampling.redraw"
 """May vary: what runs spend on rollouts is counted (`compare.efficiency`)."""
@@ -118,6 +119,13 @@ def read_values(text: str, key: str, option: str) -> tuple[str, ...]:
     return typed
 
 
+def numbers_of(overrides: Iterable[str]) -> dict[str, float] | None:
+    """By override its value; None where one is no number."""
+    values = {each: toml_value(each.partition("=")[2]) for each in overrides}
+    known = {each: float(of) for each, of in values.items() if type(of) in (int, float)}  # pyright: ignore
+    return known if len(known) == len(values) else None
+
+
 def read_methods(text: str, option: str) -> tuple[str, ...]:
     """The methods of `ict,ict score=u*h`, each once."""
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
@@ -142,10 +150,8 @@ def variants_of(
         variants += _combined(method.name, grids)
     for sweep in sweeps:
         if not any(takes(method, sweep.key) for method, _ in parsed):
-            raise UserError(
-                f"None of {_names(parsed)} looks at {sweep.key}.",
-                "ictcli methods lists each method's options",
-            )
+            names = ", ".join(method.name for method, _ in parsed)
+            raise UserError(f"None of {names} looks at {sweep.key}.", OPTIONS)
     return tuple(dict.fromkeys(variants))
 
 
@@ -164,47 +170,35 @@ def stopped_variants(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Va
     controls = [each for each in controls if each.settings.get("warmup") != 0]
     if not controls:
         raise UserError(
-            f"None of {_names(parsed)} has a dense warm-up to stop after.",
+            f"None of {', '.join(method.name for method, _ in parsed)} has a dense warm-up to stop "
+            "after.",
             "--methods ict,grpo,random has two that do",
         )
     return tuple(dict.fromkeys(controls))
 
 
 def _parsed(text: str, option: str) -> tuple[Method, list[Grid]]:
-    """The method of `ict score=u*h`, and its own settings."""
     # a plugin's name may hold anything
     name, *settings = [text] if text in METHODS else text.split() or [text]
-    method = find_method(name)
-    return method, [_setting(method, setting, option) for setting in settings]
-
-
-def _names(parsed: Sequence[tuple[Method, list[Grid]]]) -> str:
-    return ", ".join(method.name for method, _ in parsed)
-
-
-def _setting(method: Method, text: str, option: str) -> Grid:
-    """A setting after the name of a method, of its options or of the recipe."""
-    grid = read_grid(text, option)
-    key = f"method.{grid.key}" if grid.key in method.options.model_fields else grid.key
-    if not takes(method, key):
-        raise UserError(
-            f"{method.name} does not look at {grid.key}.",
-            "ictcli methods lists each method's options",
-        )
-    return Grid(key, grid.values)
+    method, own = find_method(name), list[Grid]()
+    for setting in settings:
+        grid = read_grid(setting, option)
+        key = f"method.{grid.key}" if grid.key in method.options.model_fields else grid.key
+        if not takes(method, key):
+            raise UserError(f"{method.name} does not look at {grid.key}.", OPTIONS)
+        own.append(Grid(key, grid.values))
+    return method, own
 
 
 def _combined(method: str, grids: Sequence[Grid]) -> list[Variant]:
-    """Every combination of the values of the grids."""
-    return [_variant(method, each) for each in product(*(grid.overrides for grid in grids))]
-
-
-def _variant(method: str, overrides: tuple[str, ...]) -> Variant:
-    variant = Variant("", method, overrides)
-    plain = [_short(each) for each in overrides if each.partition("=")[0] not in CONTROLS]
-    controls = {**CONTROLS, **variant.controls}
-    label = labelled(" ".join([method, *plain]), controls["control"], controls[SIGNAL])
-    return replace(variant, label=label)
+    variants: list[Variant] = []
+    for overrides in product(*(grid.overrides for grid in grids)):
+        variant = Variant("", method, overrides)
+        plain = [_short(each) for each in overrides if each.partition("=")[0] not in CONTROLS]
+        controls = {**CONTROLS, **variant.controls}
+        label = labelled(" ".join([method, *plain]), controls["control"], controls[SIGNAL])
+        variants.append(replace(variant, label=label))
+    return variants
 
 
 def _short(override: str) -> str:

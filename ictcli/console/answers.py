@@ -35,7 +35,12 @@ def print_answers(session: Session, question: str, gold: str | None, *, as_json:
     if as_json:
         print_json(_record(session, reply, gold, explanations))
     else:
-        _verdicts(explanations)
+        n = len(explanations)
+        for number, explanation in enumerate(explanations, 1):
+            explain(f"answer {number} of {n}" if n > 1 else "verdict", explanation)
+        if n > 1:
+            right = sum(explanation.verdict.status == "correct" for explanation in explanations)
+            output(f"{right} of {n} correct")
     remark(session, reply)
     return 130 if reply.stopped else 0
 
@@ -70,17 +75,12 @@ def chat(session: Session) -> int:
         elif question.strip() == HELP:
             narrate(commands)
         elif question.strip():
-            _answer(session, question)
-
-
-def _answer(session: Session, question: str) -> None:
-    try:
-        with stop_on_interrupt() as stop:
-            reply = session.ask(question, AnswerStream(1).heard, stop)
-    except UserError as error:
-        narrate(error.message, *[f"hint: {error.hint}"] * bool(error.hint))
-    else:
-        remark(session, reply)
+            try:
+                with stop_on_interrupt() as stop:
+                    reply = session.ask(question, AnswerStream(1).heard, stop)
+                remark(session, reply)
+            except UserError as error:
+                narrate(error.message, *[f"hint: {error.hint}"] * bool(error.hint))
 
 
 def introduce(session: Session) -> None:
@@ -123,15 +123,6 @@ def _write(text: str) -> None:
     sys.stdout.flush()
 
 
-def _verdicts(explanations: Sequence[Explanation]) -> None:
-    n = len(explanations)
-    for number, explanation in enumerate(explanations, 1):
-        explain(f"answer {number} of {n}" if n > 1 else "verdict", explanation)
-    if n > 1:
-        right = sum(explanation.verdict.status == "correct" for explanation in explanations)
-        output(f"{right} of {n} correct")
-
-
 def remark(session: Session, reply: Reply) -> None:
     """Which answers are not whole, on stderr."""
     if doubt := session.form.doubt(reply.question):
@@ -152,7 +143,6 @@ def remark(session: Session, reply: Reply) -> None:
 def _record(
     session: Session, reply: Reply, gold: str | None, explanations: Sequence[Explanation]
 ) -> dict[str, Any]:
-    """All of it, as JSON."""
     model, settings = session.model, session.settings
     verdicts = [as_columns(each.verdict, each) for each in explanations]
     answers = [

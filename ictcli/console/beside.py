@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ictcli.console.plain import narrate, narrate_paragraph
+from ictcli.console.runs import narrate_unpaired
 from ictcli.console.table import print_json, print_table
 from ictcli.evaluation.passk import Difference, Interval
 from ictcli.runs.diff import Paired, difference
 from ictcli.runs.records import Summary
-from ictcli.tables import Column, Table
-from ictcli.tables.numbers import Format, signed, thousandths
+from ictcli.tables import Column, Table, score_columns
+from ictcli.tables.numbers import Format, signed
 from ictcli.text import duration, shell_word
 
 
@@ -34,9 +35,7 @@ def print_beside(
     for method, summary in zip(methods, summaries, strict=True):
         if summary.unlearned:
             narrate(f"{method}: {summary.unlearned.sentence}")
-    for method, pair in paired.items():
-        if pair.why_not:
-            narrate(f"{method} and {first}: {pair.why_not}.")
+    narrate_unpaired(paired, first)
     narrate("")
     for method, folder in zip(methods, folders, strict=True):
         narrate(f"{method}: {folder}")
@@ -54,16 +53,12 @@ def narrate_unfinished(methods: Sequence[str], trained: Sequence[Path]) -> None:
 
 
 def _columns(runs: Mapping[str, Summary], paired: Mapping[str, Paired]) -> list[Column[str]]:
-    """Of a table with a row for the model before training and for each method."""
     first = next(iter(runs))
     least, *_ = metrics = list(runs[first].before)
     has_forks = any("fork_recall" in run.kept_tokens for run in runs.values())
 
-    def reached(metric: str) -> Column[str]:
-        def value(method: str) -> Interval | None:
-            return (runs[method].after if method in runs else runs[first].before).get(metric)
-
-        return Column(metric, value, thousandths, bounded=True)
+    def reached(method: str) -> Mapping[str, Interval | None]:
+        return runs[method].after if method in runs else runs[first].before
 
     def gain(method: str) -> Difference | None:
         return paired[method].scores.get(least) if method in paired else None
@@ -78,7 +73,7 @@ def _columns(runs: Mapping[str, Summary], paired: Mapping[str, Paired]) -> list[
 
     return [
         Column("method", lambda method: method, str),
-        *map(reached, metrics),
+        *score_columns(metrics, reached),
         Column(f"change in {least}", change, signed, bounded=True),
         Column(f"{least} minus {first}", gain, signed, bounded=True),
         of_run("tokens kept", lambda run: run.tokens_kept_share),

@@ -1,14 +1,13 @@
 """What `ictcli check` prints."""
 
 from dataclasses import asdict
-from typing import Any
 
 from ictcli.console.plain import output
 from ictcli.console.table import print_json, print_table
 from ictcli.tables import Column, Table
 from ictcli.tables.numbers import counted
 from ictcli.text import duration, middle_cut
-from ictcli.train.check import Answers, Checked, Tried
+from ictcli.train.check import Checked, Tried
 
 LONGEST = 1200
 """Characters of a prompt that are shown, and of an answer a quarter of them."""
@@ -18,13 +17,20 @@ def print_check(
     checked: Checked, command: str, price: float | None = None, *, as_json: bool = False
 ) -> None:
     """Print what was found, the verdict, and the command to type; `price` is that of an hour."""
+    tried, overlap = checked.tried, checked.overlap
+    seconds = tried.load_s + tried.time.seconds if tried else 0.0
+    cost = seconds / 3600 * (price or 0.0)
     if as_json:
-        print_json(_record(checked, command, price))
+        record = asdict(checked)
+        record |= {"memory": checked.memory.json(), "command": command}
+        if tried:
+            costs = {"seconds": seconds} | ({"cost": cost} if price is not None else {})
+            record["tried"] |= costs
+        print_json(record)
         return
     train = (
         counted(checked.train, "problem") if checked.train else "problems made as they are drawn"
     )
-    overlap = checked.overlap
     output(f"data: {checked.name}, {train} to train on, {overlap.heldout:,} to evaluate on.")
     output(f"method: {checked.method}; method=NAME takes another of ictcli methods.")
     output(*(f"note: {note}" for note in checked.notes))
@@ -33,17 +39,15 @@ def print_check(
         f"those to evaluate on. Of those to evaluate on, {overlap.near:,} differ from one that is "
         "trained on in digits alone."
     )
-    if checked.tried:
-        _tried(checked.tried)
+    if tried:
+        _tried(tried)
     output("", f"memory: {checked.memory.sentence or 'the limit of this machine is not known.'}")
-    if tried := checked.tried:
+    if tried:
         output(
-            f"time: about {duration(tried.load_s + tried.time.seconds)}: "
-            f"{duration(tried.load_s)} to load, {tried.time.parts()}, by a part of the "
-            "first step."
+            f"time: about {duration(seconds)}: {duration(tried.load_s)} to load, "
+            f"{tried.time.parts()}, by a part of the first step."
         )
         if price is not None:
-            cost = _cost(tried, price)
             output(f"cost: about {cost:.2f}, at {price:g} an hour.")
     output("", f"verdict: {checked.verdict}", f"next: {command}")
 
@@ -61,7 +65,10 @@ def _tried(tried: Tried) -> None:
     columns = [
         Column[str]("answers", lambda kind: kind, str),
         Column[str]("in all", lambda kind: kinds[kind].total, str),
-        *(_column(kinds, name) for name in names),
+        *(
+            Column[str](name.replace("_", " "), lambda kind, of=name: getattr(kinds[kind], of), str)
+            for name in names
+        ),
     ]
     output("")
     print_table(Table(columns, list(kinds)))
@@ -77,21 +84,3 @@ def _tried(tried: Tried) -> None:
     for text in tried.unparsed:
         lines = middle_cut(text, LONGEST // 4).split("\n")
         output("an unparsed answer:", *(f"| {line}" for line in lines))
-
-
-def _column(kinds: dict[str, Answers], name: str) -> Column[str]:
-    return Column[str](name.replace("_", " "), lambda kind: getattr(kinds[kind], name), str)
-
-
-def _cost(tried: Tried, price: float) -> float:
-    return (tried.load_s + tried.time.seconds) / 3600 * price
-
-
-def _record(checked: Checked, command: str, price: float | None) -> dict[str, Any]:
-    tried = checked.tried
-    record = asdict(checked) | {"memory": checked.memory.json(), "command": command}
-    if tried:
-        costs = {"seconds": tried.load_s + tried.time.seconds}
-        costs |= {"cost": _cost(tried, price)} if price is not None else {}
-        record |= {"tried": asdict(tried) | costs}
-    return record

@@ -44,7 +44,7 @@ def planned(estimate: ComparisonEstimate, jobs: int, *, as_json: bool) -> None:
     narrate_paragraph(
         f"{len(estimate.runs)} runs, {estimate.left} of them to do: about "
         f"{duration(estimate.seconds)}{at_once}, and {size_text(estimate.bytes)} of disk; "
-        f"from steps of {of_each}, timed now.",
+        f"from steps of {of_each}, timed now."
     )
 
 
@@ -65,7 +65,6 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool, details: bool
 
 
 def _details(result: Comparison, looks: Looks) -> list[Table]:
-    """What was kept, the differences and the verdicts."""
     answer: list[Table] = []
     if result.forks:
         answer.append(token_tables.forks(result, looks))

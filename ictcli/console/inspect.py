@@ -71,7 +71,6 @@ def _methods(methods: list[MethodView]) -> None:
 
 
 def _deepest(group: GroupView) -> None:
-    """The group's tokens with the highest values of the shading."""
     if deepest := group.deepest(group.by, group.shown)[:MOST]:
         output("", f"highest {group.by} of the group")
         rows = [

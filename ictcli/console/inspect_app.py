@@ -3,7 +3,7 @@
 import contextlib
 import io
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from textwrap import wrap
 from typing import Any
@@ -37,21 +37,15 @@ def move(session: Session, view: StepView, group: GroupView) -> int:
             coloured = not console.no_color and console.color_system is not None
             palette = Palette(light=inspect_keys.is_light(), coloured=coloured)
             app = App(session, view, group, console, palette)
-            with console.screen(hide_cursor=True), _unwrapped(console):
-                app.run()
+            with console.screen(hide_cursor=True):
+                console.file.write("\x1b[?7l")  # cut lines that it counts as longer than rich does
+                try:
+                    app.run()
+                finally:
+                    console.file.write("\x1b[?7h")
     except KeyboardInterrupt:
         return 130
     return 0
-
-
-@contextlib.contextmanager
-def _unwrapped(console: Screen) -> Generator[None]:
-    """Cut lines that the terminal counts as longer than rich does."""
-    console.file.write("\x1b[?7l")
-    try:
-        yield
-    finally:
-        console.file.write("\x1b[?7h")
 
 
 class App:
@@ -119,8 +113,6 @@ class App:
                 )
                 self.console.print(line, end="", no_wrap=True, overflow="ellipsis")
 
-    # Moving
-
     @property
     def rollout(self) -> RolloutView:
         return self.group.rollouts[self.cursor.row]
@@ -136,14 +128,12 @@ class App:
         self._move(0)
 
     def _to_kept(self, by: int) -> None:
-        """To the next or the previous kept token of the rollout."""
         marks = self.rollout.kept[self.cursor.method]
         kept = [t for t, keep in enumerate(marks) if keep and (t - self.cursor.position) * by > 0]
         if kept:
             self.cursor.position = min(kept) if by > 0 else max(kept)
 
     def _to_deepest(self) -> None:
-        """To the group's token of the highest value."""
         deepest = self.group.deepest(self.cursor.by, self.cursor.method)
         rollout, self.cursor.position = deepest[0] if deepest else (self.group.rollouts[0], 0)
         self.cursor.row = rollout.row - 1
@@ -180,8 +170,6 @@ class App:
             self.cursor.by = self.view.shadings[0]
         self._change_prompt(0)
 
-    # The model
-
     def _toggle_candidates(self) -> None:
         """Ask the model here and, if it is quick, at every move; or stop asking."""
         if self.follow and self._answer and self._answer[0] == self._here():
@@ -201,7 +189,7 @@ class App:
         try:
             with contextlib.redirect_stderr(hidden), contextlib.redirect_stdout(hidden):
                 model = self.session.model(self.view)
-                model.load()
+                _ = model.loaded
                 started = time.perf_counter()
                 position = model.at(self.group.prompt - 1, [self.cursor.position])[0]
         except UserError as error:
@@ -219,7 +207,7 @@ class App:
             return [] if self.status else [Text("c asks the model here", "dim")]
         token = self.rollout.tokens[self.cursor.position]
         position = self._answer[1]
-        weights = self.session.model(self.view).load().sentence
+        weights = self.session.model(self.view).loaded[1].sentence
         count = 3 if height < 30 else 8
         row = position["rows"][str(self.rollout.row)]["candidates"]
         left = _table("likeliest of p", row[:count], {"p": "p", "P_avg": "mean"}, token)

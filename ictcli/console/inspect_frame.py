@@ -34,11 +34,11 @@ class Cursor:
 
 
 class Palette:
-    """Styles of tokens: shaded by colour, bold and underlined if kept, reversed at the cursor."""
+    """Styles of tokens: shaded by colour, bold and underlined if kept, reversed at the cursor.
+    `coloured`: whether the terminal shows colours at all; NO_COLOR and some terminals do not."""
 
     def __init__(self, *, light: bool, coloured: bool = True) -> None:
         self.coloured = coloured
-        """Whether the terminal shows colours at all: NO_COLOR and some terminals do not."""
         inks = ("black",) * 5 if light else ("white", "white", "white", "black", "black")
         colours = zip(LIGHT if light else DARK, inks, strict=True)
         self.shades = [Style(), *(Style(bgcolor=colour, color=ink) for colour, ink in colours)]
@@ -73,7 +73,10 @@ class Frame:
         text = 0 if whole else max(4, left // 2)
         strips = self._strips(max(0, min(len(self.group.methods) + 1, left - text)))
         flow = self._flow(max(0, left - len(strips))) if text else []
-        body = [*head, *grid, *strips, self._rule(self._heading()), *flow]
+        rollout = self.rollout
+        answer = f"  answer {visible(rollout.extracted)}" if rollout.extracted else ""
+        about = f"{rollout.verdict}  {rollout.summary(self.cursor.method)}{answer}"
+        body = [*head, *grid, *strips, self._rule(f"rollout {rollout.row}: {about}"), *flow]
         room = self.height - 1 - len(foot)
         body = body[:room] + [Text()] * (room - len(body))
         keys = KEYS if cell_len(KEYS) <= self.width else SHORT_KEYS
@@ -184,14 +187,7 @@ class Frame:
             lines.append(strip(name, kept, "bold" * (name == self.cursor.method)))
         return lines
 
-    def _heading(self) -> str:
-        rollout = self.rollout
-        answer = f"  answer {visible(rollout.extracted)}" if rollout.extracted else ""
-        summary = rollout.summary(self.cursor.method)
-        return f"rollout {rollout.row}: {rollout.verdict}  {summary}{answer}"
-
     def _flow(self, count: int) -> list[Text]:
-        """The current rollout as running text: the lines around the cursor."""
         lines, current = [Text()], 0
         for t, text in enumerate(self.rollout.pieces):
             shown = sign(text) if text.strip() else visible(text) or sign(text)
@@ -206,7 +202,6 @@ class Frame:
         return lines[start : start + count]
 
     def _token(self) -> list[Text]:
-        """The token at the cursor: its statistics, and which methods keep it."""
         t, rollout = self.cursor.position, self.rollout
         pieces, method = rollout.pieces, self.cursor.method
         shown = cell(pieces[t], min(WIDEST, cell_len(sign(pieces[t]))))

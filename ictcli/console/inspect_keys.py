@@ -13,13 +13,7 @@ from ictcli.console.table import Screen
 
 PLAIN = {"\t": "tab", "\r": "enter", "\n": "enter", "\x7f": "backspace", "\x04": "q"}
 ESCAPES = {
-    "A": "up",
-    "B": "down",
-    "C": "right",
-    "D": "left",
-    "H": "home",
-    "F": "end",
-    "Z": "backtab",
+    **dict(zip("ABCDHFZ", ["up", "down", "right", "left", "home", "end", "backtab"], strict=True)),
     "1~": "home",
     "4~": "end",
     "5~": "pageup",

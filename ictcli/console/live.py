@@ -44,19 +44,13 @@ def sparkline(values: Sequence[float | None], width: int, least: float = 0.0) ->
 
 
 def observer(
-    recipe: Recipe,
-    folder: Path,
-    later: int = 0,
-    *,
-    live: bool = True,
-    told: set[str] | None = None,
+    recipe: Recipe, folder: Path, later: int = 0, *, live: bool = True, told: set[str] | None = None
 ) -> Observer:
     """The live view if stderr is a terminal, else a plain line a step. `later` and `told` are
     those of `PlainObserver`."""
     err = Screen(stderr=True)
-    if live and err.is_terminal and not err.is_dumb_terminal:
-        return LiveObserver(recipe, folder, later, told)
-    return PlainObserver(recipe, folder, later, told)
+    drawn = live and err.is_terminal and not err.is_dumb_terminal
+    return (LiveObserver if drawn else PlainObserver)(recipe, folder, later, told)
 
 
 class LiveObserver(PlainObserver):
@@ -104,7 +98,6 @@ class LiveObserver(PlainObserver):
         self._draw()
 
     def _newest(self, step: Step) -> RenderableType:
-        """A rollout of the step that was trained, where there is one."""
         batch, kept = step.batch, step.kept
         trained = (kept.sum(axis=1) > 0) & (batch.advantage != 0)
         row = int(trained.argmax()) if trained.any() else 0

@@ -26,79 +26,61 @@ def plan(
     on stderr, or as JSON on stdout."""
     rollouts = recipe.prompts * recipe.group
     updates = len(mini_batches(recipe.prompts, recipe.update.minibatch)) * recipe.update.epochs
+    times: dict[str, float] = {}
+    if costs:
+        estimate = costs.time(recipe)
+        times = {"seconds": costs.load + estimate.seconds, "load": costs.load, **asdict(estimate)}
     if as_json:
-        seconds = None
-        if costs:
-            estimate = costs.time(recipe)
-            whole = {"seconds": costs.load + estimate.seconds, "load": costs.load}
-            seconds = {name: round(s, 3) for name, s in {**whole, **asdict(estimate)}.items()}
         fields = {
             "recipe": recipe.model_dump(mode="json", exclude_none=True),
             "rollouts_per_step": rollouts,
             "updates_per_step": updates,
             "memory": memory.json(),
-            "time": seconds,
+            "time": {name: round(seconds, 3) for name, seconds in times.items()} or None,
         }
         print_json(fields)
         return
     again, sft = recipe.sampling.redraw, recipe.sft
     redrawn = f", {again + 1} times as many where groups are drawn again" if again else ""
-    first = ""
-    if sft.data:
-        of = counted(sft.batch, "example")
-        first = f" after {counted(sft.steps, 'supervised step')} of {of}"
+    of = counted(sft.batch, "example")
+    first = f" after {counted(sft.steps, 'supervised step')} of {of}" if sft.data else ""
     narrate_paragraph(
         f"plan: {recipe.steps} steps of {recipe.prompts} prompts x {recipe.group} rollouts "
         f"({rollouts} rollouts, at most {rollouts * recipe.max_tokens:,} "
         f"response tokens a step{redrawn}), "
-        f"{updates} optimiser update{'s' * (updates > 1)} a step, method {recipe.label}{first}.",
+        f"{updates} optimiser update{'s' * (updates > 1)} a step, method {recipe.label}{first}."
     )
     if memory.estimate:
         _print_estimate(memory.estimate)
     narrate_paragraph(memory.sentence)
-    _print_time(recipe, costs)
-    if eight_bits := _eight_bits(recipe):
-        narrate_paragraph(f"8 bits: {eight_bits}.")
-
-
-TIMED = (
-    "Steps were timed on this machine, the second of two of each kind; they get longer or shorter "
-    "with the responses as the model learns."
-)
-
-
-def _print_time(recipe: Recipe, costs: RunCosts | None) -> None:
-    """How long the run takes, and what that rests on."""
-    if costs is None:
+    if costs:
+        parts = costs.time(recipe).parts()
+        narrate_paragraph(
+            f"time: about {duration(times['seconds'])}: {duration(costs.load)} to load, {parts}. "
+            "Steps were timed on this machine, the second of two of each kind; they get longer or "
+            "shorter with the responses as the model learns."
+            + " Supervised steps are not in it."
+            * bool(sft.data)
+        )
+    else:
         narrate_paragraph(
             "time: not known without a timed step; --dry-run --time loads the model and times two."
         )
-        return
-    estimate = costs.time(recipe)
-    whole = duration(costs.load + estimate.seconds)
-    more = " Supervised steps are not in it." if recipe.sft.data else ""
-    narrate_paragraph(
-        f"time: about {whole}: {duration(costs.load)} to load, {estimate.parts()}. {TIMED}{more}"
-    )
-
-
-def _eight_bits(recipe: Recipe) -> str:
-    """What `engine.sampler=int8` would save this run; "" where it cannot be asked for or does not
-    pay."""
     engine = recipe.engine
     on_cpu = choose_backend(engine.backend) == "torch" and device_of(engine) == "cpu"
     taken = engine.shard or engine.sampler != "own"
-    return saving() if on_cpu and recipe.adapters and not taken else ""
+    eight_bits = saving() if on_cpu and recipe.adapters and not taken else ""
+    if eight_bits:  # where `engine.sampler=int8` can be asked for and pays
+        narrate_paragraph(f"8 bits: {eight_bits}.")
 
 
 def _print_estimate(estimate: MemoryEstimate) -> None:
-    """A row a part, a column a phase, in GiB."""
     kind = estimate.shape.kind
     guess = "" if kind == "qwen2" else f" (an estimate: {kind})"
     narrate_paragraph(
         f"memory: {estimate.shape.parameters:,} parameters{guess}, {estimate.trained:,} of them "
         f"trained, {estimate.tokens:,} tokens a step; prompts of {estimate.prompt} tokens and full "
-        "responses are assumed.",
+        "responses are assumed."
     )
     phases = estimate.phases.values()
     names = dict.fromkeys(

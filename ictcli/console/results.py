@@ -1,11 +1,11 @@
 """What commands print at their end, of a run, evaluations or judged answers; a bar before that."""
 
+import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Self
 
 from rich.progress import BarColumn, Progress, TextColumn
 
@@ -22,9 +22,8 @@ from ictcli.runs import checkpoints
 from ictcli.runs.read import read_lines
 from ictcli.runs.records import StepMetrics, Summary
 from ictcli.runs.show import next_commands
-from ictcli.tables import Column, Table, text_table
+from ictcli.tables import Column, Span, Table, text_table
 from ictcli.tables.numbers import counted, signed, thousandths
-from ictcli.tables.table import Span
 from ictcli.text import cut, duration, figure, one_line, shell_word
 from ictcli.tracking import where_to_look
 from ictcli.train.health import decline
@@ -34,33 +33,23 @@ EVERY = 30.0
 """Seconds between lines of progress where stderr is no terminal."""
 
 
-class EvalProgress:
-    """A bar of samples taken, with the time left; where stderr is no terminal a line now and
-    then."""
+@contextlib.contextmanager
+def eval_progress() -> Generator[Callable[[str, int], Callable[[int, int], None]]]:
+    """A bar of samples taken, with the time left; where stderr is no terminal a line now and then.
+    Within, by a benchmark's name and samples, what is called with the samples taken and all, first
+    at the start."""
+    err = Screen(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total} samples, {task.fields[left]} left"),
+        console=err,
+        disable=not err.is_terminal,
+        transient=True,
+    )
 
-    def __init__(self) -> None:
-        err = Screen(stderr=True)
-        self._live = err.is_terminal
-        self._bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.completed}/{task.total} samples, {task.fields[left]} left"),
-            console=err,
-            disable=not self._live,
-            transient=True,
-        )
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._bar.stop()
-
-    def of(self, name: str, samples: int) -> Callable[[int, int], None]:
-        """A callback for one benchmark, called with the samples taken and all, first at the
-        start."""
-        task = self._bar.add_task(one_line(name), total=samples, left="-")
+    def of(name: str, samples: int) -> Callable[[int, int], None]:
+        task = bar.add_task(one_line(name), total=samples, left="-")
         start: tuple[int, float] | None = None
         last_line = time.perf_counter()
 
@@ -71,12 +60,15 @@ class EvalProgress:
             fresh, left = done - start[0], "-"
             if fresh:
                 left = duration((now - start[1]) / fresh * (total - done))
-            self._bar.update(task, completed=done, total=total, left=left)
-            if not self._live and now - last_line >= EVERY and done < total:
+            bar.update(task, completed=done, total=total, left=left)
+            if not err.is_terminal and now - last_line >= EVERY and done < total:
                 narrate(f"{name}: {done}/{total} samples, {left} left")
                 last_line = now
 
         return update
+
+    with bar:
+        yield of
 
 
 def evaluations(
@@ -111,14 +103,19 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
         f"{counted(summary.samples_per_problem, 'sample')} each, 95 % intervals over problems. "
         f"{counted(summary.steps, 'step')} in {summary.wall_s:.0f} s; "
         f"{summary.tokens_sampled:,} tokens sampled{again}, "
-        f"{summary.tokens_kept_share:.1%} of them kept.",
+        f"{summary.tokens_kept_share:.1%} of them kept."
     )
     if summary.sft:
         narrate_paragraph(summary.sft.sentence)
     if summary.unlearned and summary.steps < TRIAL:
         narrate_paragraph(f"{summary.unlearned.sentence} Next: {summary.unlearned.hint}")
     elif not summary.unlearned:
-        _trained(summary, recipe)
+        if verdict := verdict_line(summary.change):
+            narrate_paragraph(verdict)
+        if summary.sharpening:
+            narrate_paragraph(summary.sharpening.sentence)
+        if summary.kept_tokens:
+            narrate_paragraph(kept_line(summary.kept_tokens, recipe.dense_steps, summary.steps))
     _declined(summary, folder, recipe)
     narrate("")
     model = Path(summary.model)
@@ -148,19 +145,7 @@ def _declined(summary: Summary, folder: Path, recipe: Recipe) -> None:
         )
 
 
-def _trained(summary: Summary, recipe: Recipe) -> None:
-    """Print whether the model changed, why, and which tokens were trained."""
-    if verdict := verdict_line(summary.change):
-        narrate_paragraph(verdict)
-    if summary.sharpening:
-        narrate_paragraph(summary.sharpening.sentence)
-    if summary.kept_tokens:
-        narrate_paragraph(kept_line(summary.kept_tokens, recipe.dense_steps, summary.steps))
-
-
 def _reached(summary: Summary) -> list[Column[str]]:
-    """Figures before and after training by metric, and the change."""
-
     def change(metric: str) -> Interval | Span:
         gain = summary.after[metric].value - summary.before[metric].value
         known = summary.change.get(metric)

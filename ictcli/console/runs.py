@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from ictcli.runs.list import Entry, shown
 from ictcli.runs.read import size
 from ictcli.runs.records import Environment
 from ictcli.runs.show import Curve, Detail, EvaluationFile, RunCheck
-from ictcli.tables import Cell, Column, Table, text_table
+from ictcli.tables import Cell, Column, Table, score_columns, text_table
 from ictcli.tables.numbers import counted, signed, size_text, thousandths
 from ictcli.text import duration, figure, visible
 
@@ -64,9 +65,6 @@ def glance(run: Entry) -> str:
     return f"{run.run}: {run.state}, step {run.step} of {steps}, {ago(run.when)}"
 
 
-# A list
-
-
 def print_list(runs: Sequence[Entry], folder: Path, *, as_json: bool) -> None:
     """A row a run, in as many columns as fit."""
     if as_json:
@@ -103,9 +101,6 @@ def _cells(run: Entry) -> dict[str, str]:
         "took": "-" if run.seconds is None else duration(run.seconds),
         "when": ago(run.when),
     }
-
-
-# One in full
 
 
 def print_run(run: Detail, *, as_json: bool) -> None:
@@ -151,7 +146,6 @@ def print_run(run: Detail, *, as_json: bool) -> None:
 
 
 def _section(title: str, values: Mapping[str, str]) -> None:
-    """The names that have a value, each with it, below a title."""
     known = {name: visible(value) for name, value in values.items() if value not in ("", "-")}
     if not known:
         return
@@ -199,24 +193,18 @@ def _curves(metrics: Mapping[str, Curve]) -> None:
 
 
 def _evaluations(files: Sequence[EvaluationFile]) -> None:
-    known = [file.evaluation for file in files if file.evaluation]
-    names = dict.fromkeys(name for evaluation in known for name in evaluation.scores)
+    names = dict.fromkeys(name for file in files if (e := file.evaluation) for name in e.scores)
 
     def problems(file: EvaluationFile) -> str:
         return f"{e.problems} x {e.n}" if (e := file.evaluation) else "damaged"
 
-    def score(name: str) -> Column[EvaluationFile]:
-        def value(file: EvaluationFile) -> Interval | None:
-            return file.evaluation.scores.get(name) if file.evaluation else None
-
-        return Column(name, value, thousandths, bounded=True)
+    def scores(file: EvaluationFile) -> Mapping[str, Interval | None]:
+        return file.evaluation.scores if file.evaluation else {}
 
     label = Column[EvaluationFile]("evaluation", lambda file: file.label, str)
+    columns = [label, Column("problems", problems, str), *score_columns(names, scores)]
     output("")
-    print_table(Table([label, Column("problems", problems, str), *map(score, names)], files))
-
-
-# Several side by side
+    print_table(Table(columns, files))
 
 
 def print_diff(diff: RunDiff, *, as_json: bool) -> None:
@@ -239,40 +227,38 @@ def print_diff(diff: RunDiff, *, as_json: bool) -> None:
     names = ["problems", *dict.fromkeys(n for r in diff.results for n in r.scores), *TOTALS]
     names = [name for name in names if any(r.value(name) is not None for r in diff.results)]
     if names:
-        reached = [
-            Column[str](head, lambda name, result=result: _reached(result, name))
-            for head, result in zip(heads, diff.results, strict=True)
-        ]
+
+        def reached(result: Result, name: str) -> Cell:
+            value = result.value(name)
+            bounded = isinstance(value, Interval)
+            form = thousandths if bounded else FORMATS.get(name, "{:,.6g}".format)
+            return Column[None](name, lambda _: value, form, bounded=bounded).cell(None)
+
+        results = zip(heads, diff.results, strict=True)
+        columns = [Column[str](head, partial(reached, result)) for head, result in results]
         output("")
-        print_table(Table([Column("after training", lambda name: name, str), *reached], names))
-    _differences_from_first(dict(zip(heads[1:], diff.paired, strict=True)), heads[0])
-
-
-def _reached(result: Result, name: str) -> Cell:
-    value = result.value(name)
-    bounded = isinstance(value, Interval)
-    form = thousandths if bounded else FORMATS.get(name, "{:,.6g}".format)
-    return Column[None](name, lambda _: value, form, bounded=bounded).cell(None)
-
-
-def _differences_from_first(paired: Mapping[str, Paired], first: str) -> None:
+        print_table(Table([Column("after training", lambda name: name, str), *columns], names))
+    paired = dict(zip(heads[1:], diff.paired, strict=True))
     rows = [(head, *score) for head, pair in paired.items() for score in pair.scores.items()]
     if rows:
         Row = tuple[str, str, Difference]
         output("")
-        columns = [
-            Column[Row]("run", lambda row: row[0], str),
-            Column[Row]("metric", lambda row: row[1], str),
-            Column[Row](f"minus {first}", lambda row: row[2], signed, bounded=True),
-        ]
-        print_table(Table(columns, rows))
+        head = Column[Row]("run", lambda row: row[0], str)
+        metric = Column[Row]("metric", lambda row: row[1], str)
+        minus = Column[Row](f"minus {heads[0]}", lambda row: row[2], signed, bounded=True)
+        print_table(Table([head, metric, minus], rows))
         narrate_paragraph(
             "paired by problem, 95 % intervals over problems; * where 0 is outside. "
             "They say nothing of other seeds: ictcli compare does."
         )
-    for head, pair in paired.items():
+    narrate_unpaired(paired, heads[0])
+
+
+def narrate_unpaired(paired: Mapping[str, Paired], first: str) -> None:
+    """A line for each that has no differences from the first."""
+    for name, pair in paired.items():
         if pair.why_not:
-            narrate(f"{head} and {first}: {pair.why_not}.")
+            narrate(f"{name} and {first}: {pair.why_not}.")
 
 
 def print_check(check: RunCheck, *, as_json: bool) -> None:
@@ -283,9 +269,6 @@ def print_check(check: RunCheck, *, as_json: bool) -> None:
     for name, why in check.faults.items():
         output(f"{name} {why}")
     narrate(f"{check.run}: {check.files} files with a checksum, {len(check.faults)} faults")
-
-
-# What goes
 
 
 def print_removal(runs: Sequence[Entry]) -> None:

@@ -4,30 +4,24 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ictcli.engine import Engine
-from ictcli.evaluation import samples as files
 from ictcli.evaluation.majority import majority
 from ictcli.evaluation.passk import Interval, mean_interval, pass_at_k
-from ictcli.evaluation.record import AtTemperature, Evaluation, SampleSettings
-from ictcli.evaluation.samples import Sample, Timings
+from ictcli.evaluation.record import Evaluation, SampleSettings
+from ictcli.evaluation.samples import Sample, SampleFile, make_samples
 from ictcli.recipe.data import PromptSettings
 from ictcli.rewards import Verdict
 from ictcli.seeds import seed_of
 from ictcli.tasks import Domain, prompts
 from ictcli.types import Problem, Sampling
 
-CHUNK = 64
-"""Problems a call of the engine in training. Fixed: each chunk's seed comes from its place."""
 ROWS = 256
 """Samples a call of the engine in `ictcli eval`: what a killed evaluation loses at most."""
 
 FAILURES = 10
-"""Maximum number of verifier failures to show."""
 
 
 def chunk_of(n: int) -> int:
@@ -47,7 +41,6 @@ class Examination:
     n: int
     """Samples of each problem."""
     ks: Sequence[int]
-    """Values of k for pass@k."""
     seed: int
     shown: bool = False
     """Whether private questions are written too."""
@@ -71,42 +64,6 @@ class Examination:
         return self.domain.private and not self.shown
 
 
-@dataclass(frozen=True)
-class SampleFile:
-    """Where samples are written after every `chunk` problems, and the seconds they took."""
-
-    path: Path
-    chunk: int = CHUNK
-    resume: bool = False
-    """Whether the samples that the file holds are kept."""
-    timings: Timings | None = None
-
-    def at(self, temperature: float) -> "SampleFile":
-        """That of another temperature: `before@0.3.jsonl` beside `before.jsonl`."""
-        mark = f"@{temperature!r}".removesuffix(".0")
-        path, timings = self.path.with_stem(f"{self.path.stem}{mark}"), self.timings
-        if timings:
-            timings = replace(timings, benchmark=f"{timings.benchmark}{mark}")
-        return replace(self, path=path, timings=timings)
-
-    def recover(self, asked: Examination) -> tuple[list[Sample], float]:
-        """The samples that are kept, in whole chunks, and their seconds. UserError where the file
-        was changed."""
-        if not self.resume:
-            self.path.unlink(missing_ok=True)
-        problems, private = asked.problems, asked.private
-        taken = files.recover(self.path, problems, asked.n, self.chunk, private=private)
-        seconds = self.timings.read() if self.timings else {}
-        done = range(0, len(taken) // asked.n, self.chunk)
-        return taken, sum(seconds.get(first, 0.0) for first in done)
-
-    def append(self, first: int, seconds: float, lines: Sequence[dict[str, Any]]) -> None:
-        """Add the chunk whose first problem is `first`."""
-        if self.timings:  # before the samples: a chunk that is kept has its seconds
-            self.timings.add(first, seconds)
-        files.append(self.path, lines)
-
-
 def evaluate(
     engine: Engine,
     asked: Examination,
@@ -122,65 +79,40 @@ def evaluate(
     first verdicts, and may raise.
     RunFailedError where a sample or its verdict is missing, UserError where a file was changed.
     """
-    done, failures = 0, set[str]()
-
-    def go_on(samples: int) -> None:
-        progress(done + samples, asked.samples)
-
-    def fails(reason: str) -> None:
-        if reason not in failures and len(failures) < FAILURES:
-            failures.add(reason)
-            say(f"{asked.name}: {reason}")
-
-    evaluation = _evaluate(engine, asked, file, go_on, fails, check)
-    others: list[AtTemperature] = []
-    done = len(evaluation.correct) * evaluation.n
-    for temperature in asked.others:
-        at = _evaluate(engine, asked.at(temperature), file.at(temperature), go_on, fails, check)
-        done += len(at.correct) * at.n
-        others += at.curve
-    evaluation = evaluation.model_copy(update={"temperatures": tuple(others)})
-    greedy = evaluation.solved.get(0.0)
-    if greedy is None:
-        return evaluation
-    scores = {**evaluation.scores, "greedy": mean_interval(greedy)}
-    return evaluation.model_copy(update={"scores": scores})
-
-
-def _evaluate(
-    engine: Engine,
-    asked: Examination,
-    file: SampleFile,
-    progress: Callable[[int], None],
-    fails: Callable[[str], None],
-    check: Callable[[Sequence[Verdict]], None],
-) -> Evaluation:
-    """At the temperature that is asked for. `fails` gets the failures of the verifier."""
-    started = time.perf_counter()
-    problems, domain, n = asked.problems, asked.domain, asked.n
+    failures: set[str] = set()
+    found: list[Evaluation] = []
+    problems, domain, done = asked.problems, asked.domain, 0
     ids = prompts.encode(engine, problems, domain, asked.prompt, asked.sampling.max_tokens)
-    taken, before = file.recover(asked)
-    done = len(taken) // n
-    progress(done * n)
-    for first in range(done, len(problems), file.chunk):
-        at = time.perf_counter()
-        part = problems[first : first + file.chunk]
-        seed = seed_of(asked.seed, "evaluate", asked.name, first)
-        rollouts = engine.generate(ids[first : first + file.chunk], n, asked.sampling, seed)
-        texts = prompts.decode(engine.tokenizer, rollouts)
-        verdicts = domain.judge(part, texts)
-        if first == done:  # a later chunk may be one answer
-            check(verdicts)
-        if not asked.private:
-            for reason in sorted({verdict.reason for verdict in verdicts if verdict.failed}):
-                fails(reason)
-        lines = files.make_samples(
-            asked.name, part, n, rollouts, texts, verdicts, private=asked.private
-        )
-        taken.extend(map(Sample.model_validate, lines))
-        file.append(first, time.perf_counter() - at, lines)
-        progress(min(first + file.chunk, len(problems)) * n)
-    return score(asked, taken, time.perf_counter() - started + before)
+    for part, into in [(asked, file), *((asked.at(t), file.at(t)) for t in asked.others)]:
+        started, n, private = time.perf_counter(), part.n, part.private
+        taken, before = into.recover(problems, n, private=private)
+        fresh = len(taken) // n
+        progress(done + len(taken), asked.samples)
+        for first in range(fresh, len(problems), into.chunk):
+            at = time.perf_counter()
+            chunk = problems[first : first + into.chunk]
+            seed = seed_of(part.seed, "evaluate", part.name, first)
+            rollouts = engine.generate(ids[first : first + into.chunk], n, part.sampling, seed)
+            texts = prompts.decode(engine.tokenizer, rollouts)
+            verdicts = domain.judge(chunk, texts)
+            if first == fresh:  # a later chunk may be one answer
+                check(verdicts)
+            reasons = {each.reason for each in verdicts if each.failed and not private} - failures
+            for reason in sorted(reasons)[: FAILURES - len(failures)]:
+                failures.add(reason)
+                say(f"{asked.name}: {reason}")
+            lines = make_samples(part.name, chunk, n, rollouts, texts, verdicts, private=private)
+            taken.extend(map(Sample.model_validate, lines))
+            into.append(first, time.perf_counter() - at, lines)
+            progress(done + len(taken), asked.samples)
+        done += len(taken)
+        found.append(score(part, taken, time.perf_counter() - started + before))
+    evaluation, *others = found
+    curve = tuple(each for other in others for each in other.curve)
+    evaluation = evaluation.model_copy(update={"temperatures": curve})
+    greedy = evaluation.solved.get(0.0)
+    scores = {} if greedy is None else {"greedy": mean_interval(greedy)}
+    return evaluation.model_copy(update={"scores": evaluation.scores | scores})
 
 
 def score(asked: Examination, samples: Sequence[Sample], seconds: float) -> Evaluation:

@@ -13,6 +13,7 @@ import contextlib
 import errno
 import re
 from collections.abc import Callable, Generator
+from itertools import count
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -50,10 +51,22 @@ def opened(
         lock = take_lock(folder)
     try:
         with _writing(folder):
-            resumed = _match_settings(folder, settings, resume=resume)
+            saved = _saved_settings(folder)
+            if saved is None:
+                write_json(folder / SETTINGS, settings)
+            elif not resume:
+                raise UserError(
+                    f"The folder {folder} holds an evaluation already.",
+                    "--resume goes on with it; --out OTHER takes another folder",
+                )
+            elif differs := difference(saved, settings):
+                raise UserError(
+                    f"The evaluation in {folder} has {differs}.",
+                    "the settings it was begun with continue it; --out OTHER begins another",
+                )
             for path in [path for path in folder.iterdir() if _is_leftover(path)]:
                 path.unlink(missing_ok=True)
-        yield folder, resumed
+        yield folder, saved is not None
     finally:
         lock.release()
 
@@ -66,7 +79,6 @@ def check(out: Path) -> None:
 
 @contextlib.contextmanager
 def _writing(folder: Path) -> Generator[None]:
-    """Turns a failure to make or write the folder into an error with a hint."""
     try:
         yield
     except UnreadableError:
@@ -83,38 +95,11 @@ def _writing(folder: Path) -> Generator[None]:
         ) from error
 
 
-def _match_settings(folder: Path, settings: Fingerprint, *, resume: bool) -> bool:
-    """Whether the folder holds an evaluation with these settings; writes them if it is empty.
-    UserError where its settings differ, or `resume` is not set."""
-    saved = _saved_settings(folder)
-    if saved is None:
-        write_json(folder / SETTINGS, settings)
-        return False
-    if not resume:
-        raise UserError(
-            f"The folder {folder} holds an evaluation already.",
-            "--resume goes on with it; --out OTHER takes another folder",
-        )
-    if differs := difference(saved, settings):
-        raise UserError(
-            f"The evaluation in {folder} has {differs}.",
-            "the settings it was begun with continue it; --out OTHER begins another",
-        )
-    return True
-
-
 def _saved_settings(folder: Path) -> Fingerprint | None:
     """The settings of the evaluation in a folder; None where it is missing or empty. UserError
     where it holds anything else, or may not be read (see `check_inside`)."""
-    if (folder / SETTINGS).exists():
-        check_inside(folder, plain=True)
-        if (settings := _read(folder / SETTINGS)) is None:
-            raise UserError(
-                f"{folder / SETTINGS} cannot be read: it is no JSON of an evaluation.",
-                OTHER_FOLDER,
-            )
-        return settings
-    paths = folder.iterdir() if folder.exists() else ()
+    file = folder / SETTINGS
+    paths = folder.iterdir() if folder.exists() and not file.exists() else ()
     if others := {path.name for path in paths if not _is_leftover(path)} - {".lock"}:
         raise UserError(
             f"The folder {folder} is not empty and no evaluation's: it holds {min(others)}, "
@@ -122,11 +107,13 @@ def _saved_settings(folder: Path) -> Fingerprint | None:
             OTHER_FOLDER,
         )
     check_inside(folder, plain=True)
-    return None
+    settings = _read(file)
+    if settings is None and file.exists():
+        raise UserError(f"{file} cannot be read: it is no JSON of an evaluation.", OTHER_FOLDER)
+    return settings
 
 
 def _read(path: Path) -> Fingerprint | None:
-    """The content of a settings.json; None where it is not one."""
     try:
         settings: JsonValue = parse_json(read_text(path))
     except (ValueError, OSError):
@@ -166,10 +153,10 @@ def _newest(
 def _new_folder(base: Path, name: str) -> Path:
     """Makes base/name, or base/name-2, -3, ...: the first that is not there."""
     base.mkdir(parents=True, exist_ok=True)
-    path, number = base / name, 1
-    while True:
+    path = base / name
+    for number in count(2):
         with contextlib.suppress(FileExistsError):
             path.mkdir()
-            return path
-        number += 1
+            break
         path = base / f"{name}-{number}"
+    return path

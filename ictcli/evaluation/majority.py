@@ -43,11 +43,8 @@ def _group_sizes(
     votes: dict[int, tuple[int, Counter[str]]], verify: Verifier | Judge, limits: Limits
 ) -> dict[int, list[int]]:
     """The sizes of the groups of equal wrong answers, by problem, as far as they decide which is
-    largest. `votes` has the correct answers and the wrong texts of each problem.
-
-    Each text, the most frequent first, joins the first group whose first text it equals. All
-    problems are compared in the same calls of the verifier.
-    """
+    largest: each text, the most frequent first, joins the first group whose first text it equals.
+    All problems are compared in the same calls of the verifier."""
     groups: dict[int, dict[str, int]] = {problem: {} for problem in votes}
     left = {problem: texts.most_common() for problem, (_, texts) in votes.items()}
     while left:
@@ -80,6 +77,4 @@ def _equal(
     boxes = [f"\\boxed{{{text}}}" for text, _ in ways]
     verdicts = grade(boxes, [gold for _, gold in ways], verify, limits=limits)
     right = [verdict.status == "correct" for verdict in verdicts]
-    return [
-        one or other for one, other in zip(right[: len(pairs)], right[len(pairs) :], strict=True)
-    ]
+    return [right[at] or right[at + len(pairs)] for at in range(len(pairs))]

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ictcli.tables.table import Span
 from ictcli.types import FloatArray, IntArray
 
 LEVEL = 0.05
@@ -12,10 +13,9 @@ LEVEL = 0.05
 
 
 @dataclass(frozen=True)
-class Interval:
+class Interval(Span):
     """An estimate with its 95 % interval."""
 
-    value: float
     low: float
     high: float
 

@@ -30,10 +30,7 @@ def of_model(
         "name": model.name,
         "fingerprint": model.fingerprint(),
         "engine": engine.describe(),
-        "rows": model.rows,
-        "temperature": model.temperature,
-        "top_p": model.top_p,
-        "top_k": model.top_k,
+        **{name: getattr(model, name) for name in ("rows", "temperature", "top_p", "top_k")},
         # the tokens that end a response, by id
         "stop": {str(id_): str(token) for id_, token in zip(engine.stop_ids, tokens, strict=True)},
         "prompt": prompt_settings(model.prompt),

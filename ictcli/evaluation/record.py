@@ -136,11 +136,7 @@ class Evaluation(Scored):
     @property
     def passes(self) -> dict[str, Interval]:
         """The scores whose name begins with pass@."""
-        return {
-            name: score
-            for name, score in self.scores.items()
-            if score is not None and name.startswith("pass@")
-        }
+        return {k: score for k, score in self.scores.items() if score and k.startswith("pass@")}
 
     @property
     def figures(self) -> dict[str, Interval]:

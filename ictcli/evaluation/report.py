@@ -1,13 +1,13 @@
 """The report of an evaluation: its tables, and results.md."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ictcli.evaluation.passk import Difference
 from ictcli.evaluation.record import AtTemperature
 from ictcli.evaluation.results import Result, metrics_of
-from ictcli.tables import Column, Table
+from ictcli.tables import Column, Table, score_columns
 from ictcli.tables.numbers import setting, signed, thousandths, whole
 from ictcli.tables.pages import render, sentence
 
@@ -31,26 +31,20 @@ COSTS = [
 
 def reached(results: Results) -> Table:
     """A row per model and benchmark: scores and costs."""
-
-    def column(name: str) -> Column[Result]:
-        return Column(name, lambda result: result.scores[name], thousandths, bounded=True)
-
-    return Table([*LABELS, *map(column, metrics_of(results)), *COSTS], results)
+    scores: list[Column[Result]] = score_columns(metrics_of(results), lambda row: row.scores)
+    return Table([*LABELS, *scores, *COSTS], results)
 
 
 def differences(results: Results) -> Table | None:
     """The scores of later models minus those of the first. None if there is one model."""
-
-    def column(name: str) -> Column[Result]:
-        def value(result: Result) -> Difference | None:
-            return result.difference and result.difference.scores[name]
-
-        return Column(name, value, signed, bounded=True)
-
     others = [result for result in results if result.difference]
     model = replace(LABELS[0], head=f"minus {results[0].name}")
-    columns = [model, LABELS[1], *map(column, metrics_of(results))]
-    return Table(columns, others) if others else None
+
+    def minus(result: Result) -> Mapping[str, Difference | None]:
+        return result.difference.scores if result.difference else {}
+
+    scores = score_columns(metrics_of(results), minus, signed)
+    return Table([model, LABELS[1], *scores], others) if others else None
 
 
 def by_temperature(results: Results) -> Table | None:

@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from ictcli.rewards import Verdict
 from ictcli.rewards.verifiers import Status
 from ictcli.types import Problem, Rollouts
 
+CHUNK = 64
+"""Problems a call of the engine in training. Fixed: each chunk's seed comes from its place."""
 PARSED = ("correct", "wrong")
 BEGINNING = b'{"id": "'
 """Starts every line. A last line without a newline that starts otherwise was not cut by a kill."""
@@ -76,51 +78,7 @@ def make_samples(
     return lines
 
 
-def append(path: Path, lines: Sequence[dict[str, Any]]) -> None:
-    """Append lines to a file and sync it to disk."""
-    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    with appended(path) as file:
-        file.write(text.encode())
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def recover(
-    path: Path, problems: Sequence[Problem], n: int, chunk: int, *, private: bool
-) -> list[Sample]:
-    """The samples in a file, in order, as far as they fill whole chunks of `chunk` problems; what
-    follows is cut off. A missing file is made.
-
-    A last line that a kill cut short is ignored. UserError where a line was changed or removed, or
-    belongs to another benchmark; the file is then left as it is.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():  # a finished file stays as it is
-        path.touch()
-    samples: list[Sample] = []
-    ends = [0]
-    for number, raw in enumerate(lines(path)):
-        torn = not raw.endswith(b"\n")
-        if torn and BEGINNING.startswith(raw.rstrip(b"\0")[: len(BEGINNING)]):
-            break
-        ends.append(ends[-1] + len(raw))
-        extra = torn or number >= n * len(problems)
-        sample = None if extra else _parse(raw, problems[number // n], private=private)
-        if sample is None:
-            raise UserError(
-                f"{path}, line {number + 1} is not as this evaluation wrote it.",
-                "put the file back, or evaluate in another folder: --out OTHER",
-            )
-        samples.append(sample)
-    done = len(samples) // n
-    done = done if done == len(problems) else done // chunk * chunk
-    if path.stat().st_size > ends[done * n]:
-        os.truncate(path, ends[done * n])
-    return samples[: done * n]
-
-
 def _parse(raw: bytes, problem: Problem, *, private: bool) -> Sample | None:
-    """The sample in a line; None where it is not one of `problem`."""
     try:
         line = parse_json(raw)
         for key in ("id",) if private else ("id", "prompt", "gold"):
@@ -137,33 +95,82 @@ class Timing(Record):
     model: str
     benchmark: str
     first: int
-    """The chunk's first problem."""
     seconds: float
 
 
 @dataclass(frozen=True)
-class Timings:
-    """Seconds of each chunk of a model on a benchmark, in timings.jsonl."""
+class SampleFile:
+    """Where samples are written after every `chunk` problems."""
 
     path: Path
-    model: str
-    benchmark: str
+    chunk: int = CHUNK
+    resume: bool = False
+    """Whether the samples that the file holds are kept."""
+    timings: Path | None = None
+    """timings.jsonl: the seconds of each chunk of a `model` on a `benchmark`."""
+    model: str = ""
+    benchmark: str = ""
 
-    def add(self, first: int, seconds: float) -> None:
-        """Append a chunk, by its first problem; on a new line if a kill tore the last one."""
-        about = {"model": self.model, "benchmark": self.benchmark, "first": first}
-        line = {**about, "seconds": round(seconds, 3)}
-        with self.path.open("ab+") as file:
-            file.seek(-min(1, file.tell()), os.SEEK_END)
-            torn = file.read(1) not in (b"", b"\n")
-            file.write(b"\n" * torn + json.dumps(line, ensure_ascii=False).encode() + b"\n")
+    def at(self, temperature: float) -> "SampleFile":
+        """That of another temperature: `before@0.3.jsonl` beside `before.jsonl`."""
+        mark = f"@{temperature!r}".removesuffix(".0")
+        path = self.path.with_stem(f"{self.path.stem}{mark}")
+        return replace(self, path=path, benchmark=f"{self.benchmark}{mark}")
 
-    def read(self) -> dict[int, float]:
-        """Seconds by first problem. Torn lines are skipped."""
+    def append(self, first: int, seconds: float, samples: Sequence[dict[str, Any]]) -> None:
+        """Add the chunk whose first problem is `first`, and sync it to disk."""
+        if self.timings:  # before the samples: a chunk that is kept has its seconds
+            about = {"model": self.model, "benchmark": self.benchmark, "first": first}
+            line = json.dumps({**about, "seconds": round(seconds, 3)}, ensure_ascii=False)
+            with self.timings.open("ab+") as file:
+                file.seek(-min(1, file.tell()), os.SEEK_END)
+                torn = file.read(1) not in (b"", b"\n")
+                file.write(b"\n" * torn + line.encode() + b"\n")
+        text = "".join(json.dumps(sample, ensure_ascii=False) + "\n" for sample in samples)
+        with appended(self.path) as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def recover(
+        self, problems: Sequence[Problem], n: int, *, private: bool
+    ) -> tuple[list[Sample], float]:
+        """The samples that are kept, in order, as far as they fill whole chunks, and their seconds;
+        what follows is cut off. A missing file is made.
+
+        A last line that a kill cut short is ignored. UserError where a line was changed or removed,
+        or belongs to another benchmark; the file is then left as it is.
+        """
+        path = self.path
+        if not self.resume:
+            path.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():  # a finished file stays as it is
+            path.touch()
+        samples: list[Sample] = []
+        ends = [0]
+        for number, raw in enumerate(lines(path)):
+            torn = not raw.endswith(b"\n")
+            if torn and BEGINNING.startswith(raw.rstrip(b"\0")[: len(BEGINNING)]):
+                break
+            ends.append(ends[-1] + len(raw))
+            extra = torn or number >= n * len(problems)
+            sample = None if extra else _parse(raw, problems[number // n], private=private)
+            if sample is None:
+                raise UserError(
+                    f"{path}, line {number + 1} is not as this evaluation wrote it.",
+                    "put the file back, or evaluate in another folder: --out OTHER",
+                )
+            samples.append(sample)
+        done = len(samples) // n
+        done = done if done == len(problems) else done // self.chunk * self.chunk
+        if path.stat().st_size > ends[done * n]:
+            os.truncate(path, ends[done * n])
         seconds: dict[int, float] = {}
-        for raw in lines(self.path) if self.path.exists() else ():
-            with contextlib.suppress(ValueError):
+        for raw in lines(self.timings) if self.timings and self.timings.exists() else ():
+            with contextlib.suppress(ValueError):  # a torn line
                 timing = Timing.model_validate_json(raw)
                 if (timing.model, timing.benchmark) == (self.model, self.benchmark):
                     seconds[timing.first] = timing.seconds
-        return seconds
+        took = sum(seconds.get(first, 0.0) for first in range(0, done, self.chunk))
+        return samples[: done * n], took

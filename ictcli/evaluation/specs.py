@@ -31,7 +31,7 @@ class BenchmarkSpec:
     problems: list[Problem]
     max_tokens: int
     stem: str
-    """The samples are in STEM.jsonl."""
+    """The samples are in STEM.jsonl: the name, numbered if it is taken."""
     examples: tuple[Example, ...] = ()
     """Those that `eval.shots` draws."""
 
@@ -154,17 +154,14 @@ def benchmark_specs(
         if examples and benchmark.shots:
             domain = replace(benchmark.domain, pattern=benchmark.shots.pattern)
             benchmark = replace(benchmark, domain=domain)
-        specs.append(
-            BenchmarkSpec(
-                replace(benchmark, domain=judged(benchmark.domain, reward)),
-                problems,
-                settings.max_tokens
-                or ((is_custom(name) or is_gym(name)) and trained)
-                or benchmark.max_tokens,
-                _stem(benchmark.name, [spec.stem for spec in specs]),
-                examples,
-            )
-        )
+        benchmark = replace(benchmark, domain=judged(benchmark.domain, reward))
+        own = (is_custom(name) or is_gym(name)) and trained
+        most = settings.max_tokens or own or benchmark.max_tokens
+        taken = {*RESERVED, *(spec.stem.casefold() for spec in specs)}  # as on some disks
+        stem = Path(benchmark.name).stem
+        stems = chain([stem], (f"{stem}-{number}" for number in count(2)))
+        stem = next(stem for stem in stems if stem.casefold() not in taken)
+        specs.append(BenchmarkSpec(benchmark, problems, most, stem, examples))
     return specs
 
 
@@ -208,31 +205,19 @@ def judged(domain: Domain, reward: RewardSettings) -> Domain:
     return replace(domain, limits=replace(domain.limits, **limits))
 
 
-def _stem(name: str, taken: Sequence[str]) -> str:
-    """A name for a benchmark's file of samples; numbered if it is taken. Case does not count: on
-    some disks it makes no difference."""
-    stem = Path(name).stem
-    excluded = {*RESERVED, *(other.casefold() for other in taken)}
-    stems = chain([stem], (f"{stem}-{number}" for number in count(2)))
-    return next(stem for stem in stems if stem.casefold() not in excluded)
-
-
 def _files(
     names: Sequence[str], data: str | dict[str, str] | None, of_examples: Sequence[str]
 ) -> dict[str, str]:
-    """The data file of each benchmark, and source of worked examples, that has one."""
-    if data is None:
-        return {}
-    if isinstance(data, dict):
-        if unknown := [name for name in data if name not in (*names, *of_examples)]:
+    if isinstance(data, str):
+        if len(names) > 1:
             raise UserError(
-                f"data.{unknown[0]} is of none of the benchmarks {', '.join(names)}.",
-                f"data.{names[0]}=FILE.jsonl",
+                f"data={data} does not say which of the {len(names)} benchmarks it is of.",
+                f"data.{names[0]}={data}",
             )
-        return data
-    if len(names) > 1:
+        return {names[0]: data}
+    if unknown := [name for name in data or () if name not in (*names, *of_examples)]:
         raise UserError(
-            f"data={data} does not say which of the {len(names)} benchmarks it is of.",
-            f"data.{names[0]}={data}",
+            f"data.{unknown[0]} is of none of the benchmarks {', '.join(names)}.",
+            f"data.{names[0]}=FILE.jsonl",
         )
-    return {names[0]: data}
+    return data or {}

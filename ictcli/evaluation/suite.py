@@ -13,10 +13,10 @@ from ictcli.engine.checks import check_lengths
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError, is_disk_full
 from ictcli.evaluation import folder as folders
 from ictcli.evaluation import provenance
-from ictcli.evaluation.evaluate import Examination, SampleFile, chunk_of, evaluate
+from ictcli.evaluation.evaluate import Examination, chunk_of, evaluate
 from ictcli.evaluation.report import results_page
 from ictcli.evaluation.results import Result, result_of, with_differences
-from ictcli.evaluation.samples import Timings
+from ictcli.evaluation.samples import SampleFile
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec, unlike
 from ictcli.files import write_json, write_text
@@ -34,17 +34,16 @@ class Engines:
     """The models' engines, one loaded at a time: two may not fit on the device."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
-        self._loaded: tuple[str, Engine] | None = None
+        self._loaded: dict[str, Engine] = {}
         self._say = say
 
     def of(self, model: ModelSpec) -> Engine:
-        if self._loaded is None or self._loaded[0] != model.name:
-            self._loaded = None
+        if model.name not in self._loaded:
+            self._loaded.clear()
             gc.collect()  # frees what the last engine held in cycles
-            engine = model.load()
+            self._loaded[model.name] = engine = model.load()
             engine.budget.say = self._say
-            self._loaded = model.name, engine
-        return self._loaded[1]
+        return self._loaded[model.name]
 
 
 def evaluate_suite(
@@ -71,10 +70,8 @@ def evaluate_suite(
     loaded: list[Fingerprint] = []
     for model in reversed(models):  # the first stays loaded
         try:
-            engine = engines.of(model)
-            if settings.max_tokens is None:
-                benchmarks = [_within(engine, model, spec, say) for spec in benchmarks]
-            loaded.insert(0, _checked(engine, model, benchmarks, say))
+            benchmarks, checked = _checked(engines.of(model), model, benchmarks, settings, say)
+            loaded.insert(0, checked)
         except UserError as error:
             if not alone:
                 error.message = f"{model.name}: {error.message}"
@@ -88,11 +85,23 @@ def evaluate_suite(
     with opened as (folder, resumed), _kept(folder):
         for model, spec in product(models, benchmarks):
             path = (folder if alone else folder / model.name) / f"{spec.stem}.jsonl"
-            timings = Timings(folder / "timings.jsonl", model.name, spec.name)
-            file = SampleFile(path, chunk_of(settings.n), resume=True, timings=timings)
+            timed = folder / "timings.jsonl", model.name, spec.name
+            file = SampleFile(path, chunk_of(settings.n), True, *timed)
             engine = engines.of(model)
             label = spec.name if alone else f"{model.name}, {spec.name}"
-            asked = _examination(engine, model, spec, settings)
+            temperatures = [each for each in settings.temperatures if each != model.temperature]
+            asked = Examination(
+                spec.name,
+                spec.problems,
+                spec.benchmark.domain,
+                model.sampling(spec.max_tokens, engine.stop_ids),
+                spec.asked(model.prompt),
+                n=settings.n,
+                ks=settings.k,
+                seed=settings.seed,
+                shown=settings.show_private,
+                others={each: settings.n if each else 1 for each in temperatures},
+            )
             for each in (file, *map(file.at, asked.others)):
                 if not resumed and each.path.exists():
                     raise UserError(
@@ -101,32 +110,12 @@ def evaluate_suite(
                     )
             evaluation = evaluate(engine, asked, file, progress(label, asked.samples), say)
             result = result_of(evaluation, model, spec, engine, settings, decided)
+            del engine  # else it is held while the next model loads
             results = with_differences([*results, result])
             records = [result.model_dump(mode="json") for result in results]
             write_json(folder / "results.json", records)
         write_text(folder / "results.md", results_page(results))
     return results, folder
-
-
-def _examination(
-    engine: Engine, model: ModelSpec, spec: BenchmarkSpec, settings: EvaluationSettings
-) -> Examination:
-    return Examination(
-        spec.name,
-        spec.problems,
-        spec.benchmark.domain,
-        model.sampling(spec.max_tokens, engine.stop_ids),
-        spec.asked(model.prompt),
-        n=settings.n,
-        ks=settings.k,
-        seed=settings.seed,
-        shown=settings.show_private,
-        others={
-            each: settings.n if each else 1
-            for each in settings.temperatures
-            if each != model.temperature
-        },
-    )
 
 
 def notes(
@@ -144,11 +133,6 @@ def notes(
                 f"{model.name} was trained with the answer pattern {model.pattern!r}; "
                 "reward.pattern reads answers so here too."
             )
-    yield from trained_on(models, benchmarks)
-
-
-def trained_on(models: Sequence[ModelSpec], benchmarks: Sequence[BenchmarkSpec]) -> Iterator[str]:
-    """A sentence for each benchmark with problems that a model's run trains on."""
     for model in models:
         known = model.trained_on()
         for spec in benchmarks if known else ():
@@ -159,27 +143,17 @@ def trained_on(models: Sequence[ModelSpec], benchmarks: Sequence[BenchmarkSpec])
                 )
 
 
-def _within(
-    engine: Engine, model: ModelSpec, spec: BenchmarkSpec, say: Callable[[str], None]
-) -> BenchmarkSpec:
-    """The benchmark with no more tokens an answer than the model's context has room for."""
-    prompt = spec.asked(model.prompt)
-    ids = prompts.encode(engine, spec.problems, spec.benchmark.domain, prompt, 1)
-    room = engine.context - max(map(len, ids))
-    if spec.max_tokens <= room:
-        return spec
-    say(f"note: max_tokens={room} for {spec.name}, by the context of {model.name}.")
-    return replace(spec, max_tokens=room)
-
-
 def _checked(
     engine: Engine,
     model: ModelSpec,
     benchmarks: Sequence[BenchmarkSpec],
+    settings: EvaluationSettings,
     say: Callable[[str], None],
-) -> Fingerprint:
-    """The provenance of a loaded model. UserError where a prompt is too long, shows its own answer
-    or cannot be read."""
+) -> tuple[list[BenchmarkSpec], Fingerprint]:
+    """The benchmarks, with no more tokens an answer than a loaded model's context has room for
+    where the user does not say how many, and its provenance. UserError where a prompt is too long,
+    shows its own answer or cannot be read."""
+    checked: list[BenchmarkSpec] = []
     for spec in benchmarks:
         prompt = spec.asked(model.prompt)
         shown = {key_of(example.prompt) for example in prompt.examples}
@@ -189,12 +163,17 @@ def _checked(
                 f"as an example: {answered[0].id}.",
                 "prompt.examples=OTHER, or none",
             )
-        domain = spec.benchmark.domain
-        ids = prompts.encode(engine, spec.problems, domain, prompt, spec.max_tokens)
-        check_lengths(engine, model.model, max(map(len, ids)) + spec.max_tokens)
+        domain, most = spec.benchmark.domain, settings.max_tokens
+        ids = prompts.encode(engine, spec.problems, domain, prompt, most or 1)
+        longest = max(map(len, ids))
+        if most is None and (room := engine.context - longest) < spec.max_tokens:
+            say(f"note: max_tokens={room} for {spec.name}, by the context of {model.name}.")
+            spec = replace(spec, max_tokens=room)
+        check_lengths(engine, model.model, longest + spec.max_tokens)
         for note in unread_notes(engine, spec.problems, domain, prompt):
             say(f"note: {note}")
-    return provenance.of_model(model, engine, benchmarks)
+        checked.append(spec)
+    return checked, provenance.of_model(model, engine, checked)
 
 
 @contextlib.contextmanager

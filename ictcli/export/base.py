@@ -70,7 +70,6 @@ def chats(base: str, run: Path | None = None) -> bool:
 
 
 def _header(folder: Path) -> dict[str, Any]:
-    """Of the model card, empty where there is none."""
     from huggingface_hub import repocard
 
     try:

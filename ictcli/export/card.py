@@ -20,7 +20,7 @@ from ictcli.export.modelfile import ollama_name
 from ictcli.files.fingerprint import flat
 from ictcli.runs.public import base_of, is_public, public_data, public_name
 from ictcli.runs.read import read_environment, read_record
-from ictcli.runs.records import Environment, RecipeRecord, Summary
+from ictcli.runs.records import RecipeRecord, Summary
 from ictcli.tables import Column, Table
 from ictcli.tables.numbers import thousandths
 from ictcli.tables.pages import render
@@ -30,6 +30,7 @@ MAIN = (
     *("kl", "entropy", "update.epochs", "update.minibatch", "clip.low", "clip.high"),
     *("adapter.kind", "adapter.rank", "adapter.alpha", "control", "reward.signal"),
 )
+Scores = Mapping[str, Interval | None]
 OFF = ("none", "true")
 """Values of settings that are not shown: no adapter and no control."""
 
@@ -56,11 +57,20 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
     paper = re.match(r"arXiv (\d{4}\.\d{5})", source)
     sources = public_data(data)
     made_here = "train" in data.model_fields_set and data.train is None
-    measured: Measured | None = None  # the run did not finish
+    # figures before training and of the weights, the problems, and the samples of each
+    measured: tuple[Scores, Scores, int, int] | None = None  # the run did not finish
     if step is not None:
-        measured = _at_step(run, step)
+        names = ("before", f"step-{step:06d}")
+        paths = (run / "eval" / f"{each}.json" for each in names)
+        before, here = (read_record(path, Evaluation, strict=False) for path in paths)
+        if here:
+            start = before.scores if before and before.problems == here.problems else {}
+            measured = start, here.scores, here.problems, here.n
     elif s := summary:
         measured = s.before, s.after, s.problems, s.samples_per_problem
+    engine = [getattr(environment.engine, each) for each in ("engine", "device", "dtype")]
+    made = {each: getattr(environment, each) for each in ("ictcli", "python", "platform")}
+    made |= {**environment.libraries, "engine": " ".join(str(part) for part in engine if part)}
     return render(
         Path(__file__).with_name("card.md.jinja"),
         "md",
@@ -88,27 +98,10 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
         word=shlex.quote,
         asked=asked,
         prompt=asked.shown(chats=chats(began, run)),
-        versions=_versions(environment),
+        versions={each: version for each, version in made.items() if version},
         paper=paper,
         cited=source[paper.end() :] if paper else "",
     )
-
-
-Scores = Mapping[str, Interval | None]
-Measured = tuple[Scores, Scores, int, int]
-"""Figures before training and of the weights by metric, the problems, and the samples of each."""
-
-
-def _at_step(run: Path, step: int) -> Measured | None:
-    """Of a checkpoint, the evaluation at its step; None where there was none."""
-    before, here = (
-        read_record(run / "eval" / f"{name}.json", Evaluation, strict=False)
-        for name in ("before", f"step-{step:06d}")
-    )
-    if here is None:
-        return None
-    start = before.scores if before and before.problems == here.problems else {}
-    return start, here.scores, here.problems, here.n
 
 
 def _scores(before: Scores, after: Scores, head: str) -> Table:
@@ -131,10 +124,3 @@ def _settings(keys: Mapping[str, Any], name: str) -> dict[str, Any]:
     if keys.get("adapter.kind") in (None, "none"):
         unread |= {key for key in named if key.startswith("adapter.")}
     return {key: keys[key] for key in named if key not in unread}
-
-
-def _versions(environment: Environment) -> dict[str, str]:
-    made = {name: getattr(environment, name) for name in ("ictcli", "python", "platform")}
-    engine = [getattr(environment.engine, name) for name in ("engine", "device", "dtype")]
-    made |= {**environment.libraries, "engine": " ".join(str(part) for part in engine if part)}
-    return {name: version for name, version in made.items() if version}

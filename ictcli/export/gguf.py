@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,7 +23,10 @@ def converter() -> list[str]:
     llama-quantize. UserError where there is none."""
     if command := shutil.which(SCRIPT):
         return [command]
-    for folder in _folders():
+    folders = [Path(named).expanduser()] if (named := os.environ.get(FOLDER)) else []
+    if quantize := shutil.which("llama-quantize"):
+        folders += Path(quantize).resolve().parents[:3]  # a build's bin/ is two below the clone
+    for folder in folders:
         if (folder / SCRIPT).is_file():
             return [sys.executable, str(folder / SCRIPT)]
     raise UserError(
@@ -32,13 +34,6 @@ def converter() -> list[str]:
         "git clone https://github.com/ggml-org/llama.cpp && pip install gguf, then "
         f"{FOLDER}=llama.cpp before the command; or --to ollama, which needs none",
     )
-
-
-def _folders() -> Generator[Path]:
-    if named := os.environ.get(FOLDER):
-        yield Path(named).expanduser()
-    if quantize := shutil.which("llama-quantize"):
-        yield from Path(quantize).resolve().parents[:3]  # a build's bin/ is two below the clone
 
 
 def convert(model: Path, out: Path, command: list[str], settings: EngineSettings) -> None:

@@ -57,10 +57,9 @@ class Trained:
     def place(self, layout: Layout | None, *, merge: bool) -> Path:
         """The folder that an export makes by default."""
         adapters = self.recipe.adapters is not None
-        if layout in OTHERS:
-            return self.run / (f"{layout}-{self.saved.name}" if self.saved else layout)
         fused = adapters and merge and layout != "mlx"
         which = "model" if fused or (self.saved and (merge or not adapters)) else "export"
+        which = layout if layout and layout in OTHERS else which
         return self.run / (f"{which}-{self.saved.name}" if self.saved else which)
 
     def engine(self) -> Engine:
@@ -134,7 +133,6 @@ def export_adapters(
 
 
 def _blocks(adapter: Path) -> int:
-    """Number of blocks of the base model, from its config.json."""
     source = locate(str(adapter)).path
     folder = snapshot(source)
     config: dict[str, Any] = {}

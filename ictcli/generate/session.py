@@ -1,4 +1,5 @@
-"""A model that is asked one question after another."""
+"""A model that is asked one question after another: how questions are put and judged, and answers
+as they grow."""
 
 import contextlib
 import signal
@@ -9,19 +10,23 @@ from typing import Any
 from ictcli.engine import Engine
 from ictcli.errors import UserError
 from ictcli.evaluation.settings import GenerateSettings
-from ictcli.evaluation.specs import ModelSpec
+from ictcli.evaluation.specs import ModelSpec, judged
 from ictcli.files import encodable
-from ictcli.generate.form import Form
-from ictcli.recipe.data import Example
+from ictcli.recipe import load_recipe
+from ictcli.recipe.data import Example, RewardSettings
+from ictcli.rewards import Explanation, find_verifier, grade
+from ictcli.rewards.verifiers import as_verifier
 from ictcli.seeds import seed_of
-from ictcli.tasks import prompts
+from ictcli.tasks import BOXED, Domain, Task, builtin_task, prompts
 from ictcli.tasks.detokenize import Detokenizer
+from ictcli.tasks.prepare import task_alone
 from ictcli.tasks.unread import read_back
-from ictcli.text import cut
+from ictcli.text import cut, one_line
 from ictcli.types import IntArray, Problem, Rollouts, Sampling
 
 MAX_TOKENS = 2048
 """Of an answer, where neither a run nor the user says."""
+EXAMPLES = 16
 SHOWN = 60
 
 Heard = Callable[[int, str, bool], None]
@@ -53,6 +58,79 @@ class Reply:
     sampling: Sampling
     answers: tuple[Answer, ...]
     stopped: bool
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a question is put, and an answer judged."""
+
+    domain: Domain
+    examples: tuple[str, ...] = ()
+    """Questions of the model's task, if it has one."""
+
+    @property
+    def hint(self) -> str:
+        """What a prompt looks like; empty if that is not known."""
+        if not self.examples:
+            return ""
+        return f"prompts look like {cut(one_line(min(self.examples, key=len)), 200)}"
+
+    def doubt(self, question: str) -> str:
+        """A sentence on a question that does not end as all of a task without words do; else
+        empty."""
+        ends = {example[-1:] for example in self.examples}
+        if self.domain.words or len(ends) != 1 or question.endswith(tuple(ends)):
+            return ""
+        return f"{self.hint}, and this one does not end with {ends.pop()}"
+
+    def judge(
+        self, question: str, answers: list[str], gold: str, say: Callable[[str], None]
+    ) -> list[Explanation]:
+        """The verdict on each answer to a question, with its grounds."""
+        verifier = as_verifier(self.domain.verify)
+        if not verifier.readable(gold):
+            say(
+                f"note: the gold cannot be read by the verifier {verifier.name}: only an answer "
+                "that is the same letter by letter is correct"
+            )
+        return grade(
+            answers,
+            [gold] * len(answers),
+            verifier,
+            pattern=self.domain.pattern,
+            questions=[question] * len(answers),
+            limits=self.domain.limits,
+            explain=True,
+        )
+
+
+def form_of(
+    model: ModelSpec, reward: RewardSettings, say: Callable[[str], None], *, judge: bool
+) -> Form:
+    """A run's model is asked as its task is, and a built-in one as its own. Others are asked in the
+    user's words alone, and for an answer in a box if one is to `judge`."""
+    task = _task_of(model, say)
+    if task is None:
+        suffix = BOXED if judge or model.run else ""
+        domain, examples = Domain(find_verifier("math"), suffix, pattern=model.pattern), ()
+    else:
+        domain, questions = task.domain, task.heldout(EXAMPLES) or task.finite[:EXAMPLES]
+        examples = tuple(problem.prompt for problem in questions)
+    domain = judged(domain, reward)
+    if judge:
+        hint = "leave --gold out; ictcli eval judges the problems of the data"
+        as_verifier(domain.verify).check_columns("a prompt that is typed", (), hint)
+    return Form(domain, examples)
+
+
+def _task_of(model: ModelSpec, say: Callable[[str], None]) -> Task | None:
+    if model.recipe is None:
+        return builtin_task(model.model)
+    try:
+        return task_alone(load_recipe(model.recipe))
+    except UserError as error:
+        say(f"note: {error.message} {model.run} is asked as a task of mathematics.")
+        return None
 
 
 class Session:
@@ -105,7 +183,6 @@ class Session:
         return Reply(question, text, tuple(ids), sampling, answers, stopped)
 
     def _encode(self, question: str) -> tuple[str, list[int]]:
-        """The whole prompt as text and tokens."""
         if not question.strip():
             raise UserError("The prompt is empty.", self.form.hint)
         tokenizer, problem = self.engine.tokenizer, Problem("prompt", question, "")

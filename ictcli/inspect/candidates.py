@@ -5,7 +5,8 @@ that sampled if they are still there, else with the nearest saved ones.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -83,38 +84,25 @@ def saved_states(recorded: RecordedStep, model: str | None = None) -> list[Model
     return sorted(states, key=lambda state: abs((state.after or 0) - sampled_after))
 
 
+@dataclass
 class CandidateModel:
     """The model of a recorded step; loaded on first use."""
 
-    def __init__(
-        self,
-        recorded: RecordedStep,
-        decode: Decode | None,
-        model: str | None = None,
-        backend: str | None = None,
-    ) -> None:
-        self.recorded = recorded
-        self._backend = backend
-        self._decode = decode
-        self._model = model
-        self._engine: Engine | None = None
-        self.state: ModelState | None = None
-        self._known: dict[tuple[int, int], dict[str, Any]] = {}
+    recorded: RecordedStep
+    decode: Decode | None
+    model: str | None = None
+    backend: str | None = None
+    _known: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict[Any, Any])
 
-    def load(self) -> ModelState:
-        """Load the nearest state that can be loaded. UserError where there is none."""
-        if self.state is not None:
-            return self.state
+    @cached_property
+    def loaded(self) -> tuple[Engine, ModelState]:
+        """The nearest state that can be loaded. UserError where there is none."""
         fault: Exception | None = None
-        for state in saved_states(self.recorded, self._model):
+        for state in saved_states(self.recorded, self.model):
             try:
-                engine = self._build(state)
+                return self._build(state), state
             except (UserError, *DAMAGE) as error:
                 fault = fault or error
-                continue
-            self._engine, self.state = engine, state
-            self._decode = self._decode or _decoder_of(engine)
-            return state
         if isinstance(fault, UserError):
             raise fault
         raise UserError(
@@ -123,8 +111,8 @@ class CandidateModel:
 
     def _build(self, state: ModelState) -> Engine:
         recipe = self.recorded.recipe
-        if self._backend:
-            recipe = recipe.with_engine(backend=self._backend)
+        if self.backend:
+            recipe = recipe.with_engine(backend=self.backend)
         if state.kind != "checkpoint":
             return build_engine(state.path, recipe.engine)
         check(Path(state.path))
@@ -134,25 +122,22 @@ class CandidateModel:
 
     def at(self, prompt: int, positions: Sequence[int]) -> list[dict[str, Any]]:
         """The candidates at positions of a prompt's group, both counted from 0; see `_position`."""
-        self.load()
-        assert self._engine is not None
+        engine, _ = self.loaded
+        self.decode = self.decode or engine.tokenizer.decode
         unknown = [t for t in positions if (prompt, t) not in self._known]
         group = self.recorded.batch.rollouts.groups(prompt, prompt + 1)
-        row_bytes = 8 * len(group) * int(self._engine.describe().get("vocabulary", 1 << 17))
+        row_bytes = 8 * len(group) * int(engine.describe().get("vocabulary", 1 << 17))
         size = max(1, CHUNK_BYTES // row_bytes)
         for first in range(0, len(unknown), size):
-            self._ask(group, prompt, sorted(unknown[first : first + size]))
+            part = sorted(unknown[first : first + size])
+            where = np.zeros(group.tokens.shape, dtype=bool)
+            where[:, part] = group.valid[:, part]
+            logits = engine.logits(group, where)
+            rows, columns = np.nonzero(where)
+            for t in part:
+                here = columns == t
+                self._known[prompt, t] = self._position(group, t, rows[here], softmax(logits[here]))
         return [self._known[prompt, t] for t in positions]
-
-    def _ask(self, group: Rollouts, prompt: int, positions: list[int]) -> None:
-        assert self._engine is not None
-        where = np.zeros(group.tokens.shape, dtype=bool)
-        where[:, positions] = group.valid[:, positions]
-        logits = self._engine.logits(group, where)
-        rows, columns = np.nonzero(where)
-        for t in positions:
-            here = columns == t
-            self._known[prompt, t] = self._position(group, t, rows[here], softmax(logits[here]))
 
     def _position(self, group: Rollouts, t: int, rows: Any, probs: Any) -> dict[str, Any]:
         """The candidates at one position; `probs` (rows, V) of the rows that reach it.
@@ -167,7 +152,7 @@ class CandidateModel:
             return [
                 {
                     "token": token,
-                    "text": visible(self._decode([token])) if self._decode else f"<{token}>",
+                    "text": visible(self.decode([token])) if self.decode else f"<{token}>",
                     "p": None if p is None else float(p[token]),
                     "mean": float(mean[token]),
                 }
@@ -189,7 +174,3 @@ class CandidateModel:
                 for row, p in zip(rows, probs, strict=True)
             },
         }
-
-
-def _decoder_of(engine: Engine) -> Decode:
-    return lambda ids: str(engine.tokenizer.decode(list(ids)))

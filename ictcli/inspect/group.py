@@ -4,7 +4,6 @@ Rows, positions and prompts count from 1; lists of tokens have one entry a token
 fields as they stand here.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,7 +83,6 @@ class MethodView:
     about: str
     trained: bool
     kept: int
-    """Tokens of the group."""
     share: float
     """Of the step's tokens."""
     overlap_with_trained: float | None
@@ -146,13 +144,3 @@ class GroupView:
 def level(value: float, top: float) -> int:
     """The shade of a value, 0 to LEVELS - 1, in equal steps up to `top`."""
     return min(LEVELS - 1, int(LEVELS * value / top)) if value > 0 else 0
-
-
-def regimes(stats: dict[str, Numbers]) -> list[str | None]:
-    """`RolloutView.regime` of these statistics."""
-
-    pairs: Sequence[Numbers] = [stats.get("prob", []), stats.get("purity", [])]
-    return [
-        None if p is None or beta is None or p == beta else "R_H" if p > beta else "R_L"
-        for p, beta in zip(*pairs, strict=False)
-    ]

@@ -83,6 +83,9 @@ def page(group: GroupView, held: Held) -> str:
     here = Path(__file__).parent
     weights = [f"Candidates: {group.candidates['weights']}"] if group.candidates else []
     shadings = {name: TITLES[name] for name in TITLES if name == "weight" or name in group.tops}
+    data = json.dumps(
+        {**held.data, "titles": shadings}, allow_nan=False, separators=(",", ":")
+    ).translate({ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"})  # safe inside HTML
     return render(
         here / "page.html",
         "html",
@@ -93,16 +96,10 @@ def page(group: GroupView, held: Held) -> str:
         mark=Markup(MARK),
         policy=Markup(POLICY),
         tokens=_tokens,
-        data=_embedded({**held.data, "titles": shadings}),
+        data=Markup(data),
         style=Markup((here / "page.css").read_text(encoding="utf-8")),
         script=Markup((here / "page.js").read_text(encoding="utf-8")),
     )
-
-
-def _embedded(data: dict[str, object]) -> Markup:
-    """JSON that is safe inside HTML: pure ASCII without < > &."""
-    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 def _tokens(group: GroupView, rollout: RolloutView, painted: bool) -> Markup:
@@ -118,9 +115,6 @@ def _tokens(group: GroupView, rollout: RolloutView, painted: bool) -> Markup:
         broken = "<br>" * piece.endswith("\n")
         parts.append(f"<i{style}>{html_text(page_token(piece))}</i>{broken}")
     return Markup("".join(parts))
-
-
-# The groups it holds
 
 
 def page_data(session: Session, view: StepView, shown: GroupView, limit: int = PAGE_BYTES) -> Held:
@@ -192,11 +186,10 @@ def widths(group: GroupView) -> list[int]:
     """The widest token of a group at each position, in characters of a monospaced font, so that a
     wide page can set tokens of one position below one another."""
     pieces = [[page_token(piece) for piece in rollout.pieces] for rollout in group.rollouts]
-    return [max(map(_width, at)) for at in zip_longest(*pieces, fillvalue="")]
-
-
-def _width(text: str) -> int:
-    return sum(1 + (east_asian_width(character) in "WF") for character in text)
+    return [
+        max(sum(1 + (east_asian_width(character) in "WF") for character in text) for text in at)
+        for at in zip_longest(*pieces, fillvalue="")
+    ]
 
 
 def _rollout(rollout: RolloutView) -> Data:

@@ -64,15 +64,11 @@ def find_recordings(source: Path) -> Recordings:
         steps = dict(numbered(folder, NAME)) if run else {}
         if source.resolve() in {path.resolve() for path in steps.values()}:
             return run, steps
-        return None, {_load(source)[1]["step"]: source}
+        return None, {_load(source)[2]["step"]: source}
     if not is_run(source):
         inside = [p.parent for deep in ("*", "*/*") for p in source.glob(f"{deep}/recipe.toml")]
-        raise UserError(
-            f"{source} is not a run folder: it has no recipe.toml.",
-            f"ictcli inspect {shell_word(min(inside))}"
-            if inside
-            else "ictcli train RECIPE --run FOLDER",
-        )
+        hint = f"ictcli inspect {shell_word(min(inside))}" if inside else "ictcli train RECIPE"
+        raise UserError(f"{source} is not a run folder: it has no recipe.toml.", hint)
     check_inside(source, plain=True)
     steps = dict(numbered(source / "rollouts", NAME))
     if not steps:
@@ -91,29 +87,21 @@ def read_step(recordings: Recordings, step: int) -> RecordedStep:
         raise UserError(
             f"No rollouts were recorded at step {step}.", f"recorded: {', '.join(map(str, steps))}"
         )
-    path = steps[step]
-    arrays, description = _load(path)
-    try:
-        batch = batch_of(arrays, description)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _damaged(path) from error
+    batch, arrays, _ = _load(steps[step])
     recipe, run_method, notes = _recipe(run, batch.rollouts, step)
     kept, weights = arrays["kept"].astype(bool), arrays["weights"]
     return RecordedStep(run, steps, step, recipe, run_method, batch, kept, weights, notes)
 
 
-def _load(path: Path) -> tuple[dict[str, np.ndarray], Description]:
+def _load(path: Path) -> tuple[Batch, dict[str, np.ndarray], Description]:
     try:
-        return read_rollouts(path)
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise _damaged(path) from error
-
-
-def _damaged(path: Path) -> UserError:
-    return UserError(
-        f"{path} is no file of recorded rollouts, or a damaged one.",
-        "ictcli inspect RUN/rollouts/step-....safetensors, or another step with --step",
-    )
+        arrays, description = read_rollouts(path)
+        return batch_of(arrays, description), arrays, description
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"{path} is no file of recorded rollouts, or a damaged one.",
+            "ictcli inspect RUN/rollouts/step-....safetensors, or another step with --step",
+        ) from error
 
 
 def _recipe(
@@ -146,9 +134,6 @@ def _recipe(
     T = int(np.asarray(rollouts.lengths).max(initial=1))
     recipe = Recipe(model=model, task="", method={"name": "ict"}, steps=max(1, step), max_tokens=T)
     return recipe.model_copy(update=sizes), None, tuple(notes)
-
-
-# The tokenizer
 
 
 def decoder(

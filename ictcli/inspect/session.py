@@ -2,42 +2,41 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from ictcli.errors import UserError
 from ictcli.inspect.candidates import CandidateModel
 from ictcli.inspect.group import GroupView
-from ictcli.inspect.recorded import decisions, decoder, find_recordings, read_step
+from ictcli.inspect.recorded import Recordings, decisions, decoder, find_recordings, read_step
 from ictcli.inspect.view import StepView, select_all
 
 
+@dataclass
 class Session:
     """The recorded steps of one run or file; holds the model of the step last used."""
 
-    def __init__(
-        self,
-        source: Path,
-        methods: Sequence[str] = (),
-        by: str | None = None,
-        model: str | None = None,
-        backend: str | None = None,
-    ) -> None:
-        self.recordings = _, steps = find_recordings(source)
-        self._first = next((step for step, path in steps.items() if path == source), max(steps))
-        self.by = by
-        self._methods = methods
-        self._model_name = model
-        self._backend = backend
-        self._model: CandidateModel | None = None
+    source: Path
+    methods: Sequence[str] = ()
+    by: str | None = None
+    asked: str | None = None
+    """A model that is asked in place of the run's."""
+    backend: str | None = None
+    _model: CandidateModel | None = None
+
+    @cached_property
+    def recordings(self) -> Recordings:
+        return find_recordings(self.source)
 
     def open(self, step: int | None = None) -> StepView:
         """A step, by default that of the file, or the last. UserError for what is not there."""
-        recorded = read_step(self.recordings, self._first if step is None else step)
-        decode = decoder(recorded, self._model_name)
-        made = decisions(recorded, self._model_name)
-        selected = select_all(recorded, self._methods)
-        view = StepView(recorded, *selected, decode, self._methods, made)
+        steps = self.recordings[1]
+        first = next((n for n, path in steps.items() if path == self.source), max(steps))
+        recorded = read_step(self.recordings, first if step is None else step)
+        decode, made = decoder(recorded, self.asked), decisions(recorded, self.asked)
+        selected = select_all(recorded, self.methods)
+        view = StepView(recorded, *selected, decode, self.methods, made)
         view.shading(self.by)
         return view
 
@@ -45,9 +44,7 @@ class Session:
         """The model of a step; not loaded yet."""
         if self._model is None or self._model.recorded.step != view.recorded.step:
             self._model = None  # two may not fit in memory
-            self._model = CandidateModel(
-                view.recorded, view.decode, self._model_name, self._backend
-            )
+            self._model = CandidateModel(view.recorded, view.decode, self.asked, self.backend)
         return self._model
 
     def group(self, view: StepView, prompt: int | None, at: Sequence[str] = ()) -> GroupView:
@@ -59,7 +56,7 @@ class Session:
             return group
         model = self.model(view)
         positions = model.at(group.prompt - 1, sorted({position - 1 for _, position in places}))
-        state = model.load()
+        _, state = model.loaded
         candidates = {
             "weights": state.sentence,
             "kind": state.kind,

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from ictcli.algorithm.attribution import KINDS, attribute
-from ictcli.algorithm.methods import Method, beside, find_method
+from ictcli.algorithm.methods import beside, find_method
 from ictcli.algorithm.quantities import statistic
 from ictcli.errors import UserError, nearest
 from ictcli.inspect.group import (
@@ -18,13 +18,12 @@ from ictcli.inspect.group import (
     MissingStatistics,
     Numbers,
     RolloutView,
-    regimes,
 )
 from ictcli.inspect.recorded import RecordedStep
 from ictcli.tasks.detokenize import Decode, token_texts
 from ictcli.tasks.forks import Decided
 from ictcli.train.sample import with_advantage
-from ictcli.train.step import StepSelection, select
+from ictcli.train.step import select
 from ictcli.types import ROW_STATS, BoolArray, FloatArray
 
 SHADINGS = ("uniqueness", "entropy", "purity", "weight", "prob")
@@ -69,9 +68,18 @@ def select_all(
     selections: list[Selection] = []
     missing: list[MissingStatistics] = []
     for method in methods:
-        chosen = _select(recorded, method)
-        if isinstance(chosen, MissingStatistics):
-            missing.append(chosen)
+        batch, recipe = recorded.batch, recorded.recipe
+        if absent := [n for n in (*method.wants, *ROW_STATS) if n not in batch.rollouts.stats]:
+            missing.append(missing_statistics(method.name, *absent))
+            continue
+        if method.name != run_method:
+            update = {"method": beside(recipe.method, method.name), "control": "none"}
+            recipe = recipe.model_copy(update=update)
+            batch = with_advantage(recipe, batch)
+        try:
+            chosen = select(recipe.model_copy(update={"warmup": 0}), batch, recorded.step)
+        except KeyError as error:  # a plugin that uses a statistic it does not name
+            missing.append(missing_statistics(method.name, str(error.args[0])))
             continue
         same = method.name == run_method and np.array_equal(chosen.kept, recorded.kept)
         weights = recorded.weights if same else chosen.weights
@@ -84,22 +92,6 @@ def select_all(
         trained = Selection(TRAINED, about, recorded.kept, recorded.weights, trained=True)
         selections.insert(0, trained)
     return sorted(selections, key=lambda selection: not selection.trained), missing
-
-
-def _select(recorded: RecordedStep, method: Method) -> StepSelection | MissingStatistics:
-    batch, recipe = recorded.batch, recorded.recipe
-    absent = [name for name in (*method.wants, *ROW_STATS) if name not in batch.rollouts.stats]
-    if absent:
-        return missing_statistics(method.name, *absent)
-    if method.name != recorded.run_method:
-        recipe = recipe.model_copy(
-            update={"method": beside(recipe.method, method.name), "control": "none"}
-        )
-        batch = with_advantage(recipe, batch)
-    try:
-        return select(recipe.model_copy(update={"warmup": 0}), batch, recorded.step)
-    except KeyError as error:  # a plugin that uses a statistic it does not name
-        return missing_statistics(method.name, str(error.args[0]))
 
 
 def overlap(a: BoolArray, b: BoolArray) -> float | None:
@@ -144,20 +136,15 @@ class StepView:
 
     def shading(self, by: str | None) -> str:
         """`by`, or the first shading there is. UserError for one that was not recorded."""
-        if by is None:
-            return self.shadings[0]
+        if by is None or by in self.shadings:
+            return by or self.shadings[0]
         if by not in SHADINGS:
             raise UserError(
                 f"There is no shading {by!r}{nearest(by, list(SHADINGS))}.",
                 "one of " + ", ".join(SHADINGS),
             )
-        if by not in self.shadings:
-            setting = "record.uniqueness=true records it"
-            raise UserError(
-                f"The {by} of these tokens was not recorded.",
-                setting if by == "uniqueness" else "ictcli inspect --by",
-            )
-        return by
+        hint = "record.uniqueness=true records it" if by == "uniqueness" else "ictcli inspect --by"
+        raise UserError(f"The {by} of these tokens was not recorded.", hint)
 
     def choose_prompt(self, prompt: int | None) -> int:
         """A prompt; if None, the first whose rewards differ."""
@@ -205,7 +192,7 @@ class StepView:
             kept=int(selection.kept[rows.start : rows.stop].sum()),
             share=float(selection.kept[self.recorded.batch.rollouts.valid].mean()),
             overlap_with_trained=overlap(selection.kept, self.selections[0].kept),
-            gradient=self._gradients[selection.name],
+            gradient=self._gradients.get(selection.name),
             weight_top=self._top(np.abs(selection.weights)),
         )
 
@@ -216,6 +203,7 @@ class StepView:
         if row not in self._texts:
             self._texts[row] = token_texts(tokens, self.decode)
         stats = {name: _numbers(values[row, :n]) for name, values in rollouts.stats.items()}
+        pairs = zip(stats.get("prob", ()), stats.get("purity", ()), strict=False)
         return RolloutView(
             row=number,
             text=batch.texts[row],
@@ -229,43 +217,48 @@ class StepView:
             pieces=self._texts[row],
             logp=_numbers(rollouts.logp[row, :n]),
             stats=stats,
-            regime=regimes(stats),
+            regime=[
+                None if p is None or beta is None or p == beta else "R_H" if p > beta else "R_L"
+                for p, beta in pairs
+            ],
             kept={s.name: s.kept[row, :n].tolist() for s in self.selections},
             weights={s.name: _numbers(s.weights[row, :n]) for s in self.selections},
         )
 
     @cached_property
     def _tops(self) -> dict[str, float]:
-        """1 for probabilities, else the step's largest."""
         stats = self.recorded.batch.rollouts.stats
-        recorded = [name for name in self.shadings if name != "weight"]
-        sure = ("purity", "prob")
-        return {name: 1.0 if name in sure else self._top(stats[name]) for name in recorded}
+        return {
+            name: 1.0 if name in ("purity", "prob") else self._top(stats[name])
+            for name in self.shadings
+            if name != "weight"
+        }
 
     def _top(self, values: FloatArray) -> float:
         known = values[self.recorded.batch.rollouts.valid]
         return max(float(known[np.isfinite(known)].max(initial=0.0)), 1e-12)
 
     @cached_property
-    def _gradients(self) -> dict[str, Gradient | None]:
-        """By selection; None where statistics or a gradient are missing
+    def _gradients(self) -> dict[str, Gradient]:
+        """By selection; without those whose statistics or gradient are missing
         (`ictcli.algorithm.attribution`)."""
-        return {selection.name: self._gradient(selection) for selection in self.selections}
-
-    def _gradient(self, selection: Selection) -> Gradient | None:
+        found: dict[str, Gradient] = {}
         batch, known = self.recorded.batch, self.decided
-        advantage = batch.advantage
         if not {"prob", "purity"} <= set(batch.rollouts.stats):
-            return None
-        masks = known.masks if known else ()
-        if selection.name not in (TRAINED, self.recorded.run_method):
-            method, group = find_method(selection.name), batch.rollouts.group
-            advantage = method.advantage(batch.rewards, batch.correct, group)
-        shares = attribute(batch.rollouts, selection.weights, advantage, *masks).shares
-        if not shares.any():
-            return None
-        by_sign = zip(KINDS, shares.sum(axis=2).tolist(), strict=True)
-        return {kind: (up, down) for kind, (up, down) in by_sign if known or "fork" not in kind}
+            return found
+        for selection in self.selections:
+            advantage = batch.advantage
+            if selection.name not in (TRAINED, self.recorded.run_method):
+                method, group = find_method(selection.name), batch.rollouts.group
+                advantage = method.advantage(batch.rewards, batch.correct, group)
+            masks = known.masks if known else ()
+            shares = attribute(batch.rollouts, selection.weights, advantage, *masks).shares
+            kinds = zip(KINDS, shares.sum(axis=2).tolist(), strict=True)
+            if shares.any():
+                found[selection.name] = {
+                    kind: (up, down) for kind, (up, down) in kinds if known or "fork" not in kind
+                }
+        return found
 
 
 def _numbers(values: FloatArray) -> Numbers:

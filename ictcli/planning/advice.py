@@ -8,7 +8,7 @@ from ictcli.engine import choose_backend
 from ictcli.engine.shape import read_shape
 from ictcli.engine.workload import memory_model
 from ictcli.errors import UserError
-from ictcli.evaluation.evaluate import CHUNK
+from ictcli.evaluation.samples import CHUNK
 from ictcli.planning.estimate import (
     PROMPT_TOKENS,
     MemoryEstimate,

@@ -10,7 +10,7 @@ from ictcli.engine import choose_backend
 from ictcli.engine.shape import ModelShape, read_shape
 from ictcli.engine.workload import Layout, Parts, Workload, memory_model
 from ictcli.errors import UserError
-from ictcli.evaluation.evaluate import CHUNK
+from ictcli.evaluation.samples import CHUNK
 from ictcli.planning.machine import MemoryLimit, device_of
 from ictcli.ranks import find_launch
 from ictcli.recipe import Recipe

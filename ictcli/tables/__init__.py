@@ -7,6 +7,6 @@
 | `pages` | templates: pages in HTML and Markdown, in which text of others stays text; sentences |
 """
 
-from ictcli.tables.table import Cell, Column, Table, markdown, text_table
+from ictcli.tables.table import Cell, Column, Span, Table, markdown, score_columns, text_table
 
-__all__ = ["Cell", "Column", "Table", "markdown", "text_table"]
+__all__ = ["Cell", "Column", "Span", "Table", "markdown", "score_columns", "text_table"]

@@ -11,14 +11,7 @@ from markupsafe import Markup
 
 from ictcli.tables import numbers
 from ictcli.tables.table import markdown
-from ictcli.text import (
-    BREAKS,
-    html_text,
-    markdown_block,
-    markdown_code,
-    markdown_text,
-    quoted,
-)
+from ictcli.text import BREAKS, html_text, markdown_block, markdown_code, markdown_text, quoted
 
 
 def render(template: Path, form: Literal["html", "md", "txt"], **values: Any) -> str:
@@ -56,20 +49,14 @@ def _environment(folder: Path, form: str) -> Environment:
     filters |= forms
     variables = cast(dict[str, Any], environment.globals)  # pyright: ignore[reportUnknownMemberType]
     variables |= forms
-    filters |= {name: _markup(form) for name, form in made.items()}
+    filters |= {name: partial(_marked, form) for name, form in made.items()}
     filters |= {"json": partial(json.dumps, allow_nan=False), "line": _line}
     return environment
 
 
-def _markup(form: Callable[..., str]) -> Callable[..., Markup]:
-    """A form whose text is markup already."""
-
-    def marked(*values: Any) -> Markup:
-        return Markup(form(*values))
-
-    return marked
+def _marked(form: Callable[..., str], *values: Any) -> Markup:
+    return Markup(form(*values))
 
 
 def _line(text: str) -> str:
-    """A paragraph of a template on one line, as it is."""
     return type(text)(" ".join(text.split()))

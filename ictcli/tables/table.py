@@ -4,31 +4,20 @@ Markdown, HTML, CSV) takes the text and the unrounded values of its cells."""
 import csv
 import html
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
-from ictcli.tables.numbers import ABSENT, Format, interval, rounded
+from ictcli.tables.numbers import ABSENT, Format, interval, rounded, thousandths
 from ictcli.text import markdown_text, one_line
 
 Row = TypeVar("Row")
 
 
-class Bounded(Protocol):
-    """A figure with an interval, or with a smallest and a largest value."""
-
-    @property
-    def value(self) -> float: ...
-    @property
-    def low(self) -> float | None: ...
-    @property
-    def high(self) -> float | None: ...
-
-
 @dataclass(frozen=True)
 class Span:
-    """A figure between two others."""
+    """A figure with an interval, or with a smallest and a largest value."""
 
     value: float
     low: float | None
@@ -74,7 +63,6 @@ class Column(Generic[Row]):
     name: str = ""
     """In the CSV file; without one, the head."""
     bounded: bool = False
-    """Whether its values are `Bounded`."""
 
     @property
     def is_text(self) -> bool:
@@ -95,7 +83,7 @@ class Column(Generic[Row]):
         if not self.bounded:
             text = one_line(value) if self.is_text else self.format(value)
             return Cell(text, (text if self.is_text else value,))
-        known, form = cast(Bounded, value), cast(Format, self.format)
+        known, form = cast(Span, value), cast(Format, self.format)
         values = (known.value, known.low, known.high)
         star = bool(getattr(known, "differs", False))
         return Cell(form(known.value), values, interval(known.low, known.high, form), star)
@@ -157,6 +145,15 @@ def text_table(rows: Sequence[dict[str, Any]], **about: str) -> Table:
         return Column(key, lambda row: row[key], str)
 
     return Table([column(key) for key in (rows[0] if rows else ())], rows, **about)
+
+
+def score_columns(
+    names: Iterable[str],
+    scores: Callable[[Row], Mapping[str, Span | None]],
+    form: Format = thousandths,
+) -> list[Column[Row]]:
+    """A column for each of these scores of a row, by its name."""
+    return [Column(n, lambda row, n=n: scores(row).get(n), form, bounded=True) for n in names]
 
 
 def markdown(table: Table) -> str:

@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator
-from pathlib import Path
 
 from ictcli.files import appended
 from ictcli.recipe import Recipe
@@ -19,7 +18,6 @@ from ictcli.runs.read import read_environment
 from ictcli.tracking import About
 
 CLOSE_TIMEOUT = 15.0
-"""Seconds that trackers have at the end of a run."""
 
 
 @contextlib.contextmanager
@@ -59,7 +57,17 @@ class Worker:
         self._failed = False
         self._process: subprocess.Popen[bytes] | None = None
         try:
-            self._process = process = self._start(about.folder)
+            log = about.folder / "tracking" / f"{name}.log"
+            log.parent.mkdir(exist_ok=True)
+            with appended(log) as output:
+                self._process = process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "ictcli.tracking.worker", name],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=output,
+                    bufsize=0,
+                    start_new_session=True,  # no Ctrl-C; can be killed with its children
+                )
         except Exception as error:
             self._fail(str(error))
             return
@@ -68,19 +76,6 @@ class Worker:
         with contextlib.suppress(OSError):  # it says itself why it ended
             assert process.stdin
             process.stdin.write(about.model_dump_json().encode() + b"\n")
-
-    def _start(self, folder: Path) -> subprocess.Popen[bytes]:
-        log = folder / "tracking" / f"{self._name}.log"
-        log.parent.mkdir(exist_ok=True)
-        with appended(log) as output:
-            return subprocess.Popen(
-                [sys.executable, "-P", "-m", "ictcli.tracking.worker", self._name],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=output,
-                bufsize=0,
-                start_new_session=True,  # no Ctrl-C; can be killed with its children
-            )
 
     def finish(self) -> None:
         """Say that the run is over."""
@@ -102,14 +97,12 @@ class Worker:
         self._reader.join(1.0)
 
     def _read(self, process: subprocess.Popen[bytes]) -> None:
-        """Read the process's only line, why it failed, empty if it did not; runs in a thread."""
         assert process.stdout
         line = process.stdout.readline().decode() or "its process ended"
         if reason := line.rstrip("\n"):
             self._fail(reason)
 
     def _fail(self, reason: str) -> None:
-        """Report the first failure only; later ones follow from it."""
         if not self._failed:
             self._failed = True
             self._warn(

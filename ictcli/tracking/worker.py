@@ -27,9 +27,7 @@ from ictcli.runs.records import RunRecord, SftMetrics, StepMetrics, StepTimings
 from ictcli.tracking import About, LibraryRun, evaluation_figures, figures
 
 LAST_SECONDS = 60
-"""Time to finish when the run has ended."""
 PAUSE = 0.5
-"""Seconds between two looks at a file that grows."""
 
 
 def main() -> None:

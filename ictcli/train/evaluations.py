@@ -5,8 +5,9 @@ from functools import partial
 
 from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError
-from ictcli.evaluation.evaluate import Examination, SampleFile, evaluate
+from ictcli.evaluation.evaluate import Examination, evaluate
 from ictcli.evaluation.record import Evaluation
+from ictcli.evaluation.samples import SampleFile
 from ictcli.recipe import Recipe
 from ictcli.rewards.verifiers import name_of
 from ictcli.runs import Run, manifest

@@ -7,10 +7,9 @@ import numpy as np
 from made_results import summary
 from small_runs import small_design
 
-from ictcli.compare.by_model import by_model
-from ictcli.compare.correction import differences
 from ictcli.compare.design import run_specs
 from ictcli.compare.finished import Counts, FinishedRun, by_variant
+from ictcli.compare.judging import by_model, differences
 from ictcli.compare.statistics import BEFORE, estimate
 
 

@@ -8,9 +8,8 @@ from made_results import accuracy_claims, by_name, variant
 from worlds import World
 
 from ictcli.compare import claims
-from ictcli.compare.correction import holm
 from ictcli.compare.entropy_claims import entropy_claims
-from ictcli.compare.judging import judged
+from ictcli.compare.judging import holm, judged
 from ictcli.compare.run import study_claims
 from ictcli.compare.run_means import TrainedTokens
 from ictcli.compare.statistics import BEFORE, evidence, scores_of

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from ictcli.compare.beginnings import Beginnings
 from ictcli.compare.design import Design, RunSpec, run_specs
-from ictcli.compare.launch import Summaries, train_all, why_it_ended
+from ictcli.compare.launch import Summaries, share_beginning, train_all, why_it_ended
 from ictcli.compare.variants import variants_of
 from ictcli.recipe import Recipe
 from ictcli.runs import manifest
@@ -95,8 +94,7 @@ def test_runs_that_begin_alike_share_what_was_evaluated_before_training(tmp_path
         assert getattr(summaries[lent], when) == getattr(summaries[own], when)
     for name in ("before.jsonl", "before@0.jsonl"):
         assert (lent / "eval" / name).read_bytes() == (own / "eval" / name).read_bytes()
-    (beginnings := Beginnings()).add(shared[0])
     other = run_specs(Design("chain-compare", small, variants, 2, tmp_path / "shared"))[-1]
     other.folder.mkdir()
-    beginnings.give(other)
+    share_beginning(other, shared[:1])
     assert other.seed != shared[0].seed and not list(other.folder.iterdir())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from worlds import World, p_values, pass_k
 
-from ictcli.compare.correction import corrected, differences, holm
+from ictcli.compare.judging import corrected, differences, holm
 from ictcli.compare.statistics import BEFORE, estimate, evidence, scores_of
 from tests.cases import first
 

@@ -196,6 +196,9 @@ def test_runs_that_fail_and_values_without_order_have_their_place() -> None:
     }
     assert next_runs(tries, scores, 3) == [("score=u*h", 1), ("score=u", 1)]
     assert best_of(tries) == "score=u*h"
+    kl = Grid("kl", ("0", "0.001", "0.01"))
+    tries = dict(zip(kl.overrides, ([None], [{"pass@1": 0.4}], [{"pass@1": 0.6}]), strict=True))
+    assert next_runs(tries, kl, 3) == [("kl=0.1", 0)]
 
 
 def test_a_variant_of_which_no_run_finished_is_left_out(tmp_path: Path) -> None:

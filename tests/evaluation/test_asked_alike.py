@@ -1,11 +1,16 @@
 """A model beside a run is asked as the run was trained, and answers within its tokens."""
 
+import copy
 import shutil
+import weakref
+from dataclasses import replace
 from pathlib import Path
 
+from ictcli.engine import Engine
 from ictcli.engine.models import locate
 from ictcli.evaluation.settings import read_settings
 from ictcli.evaluation.specs import benchmark_specs
+from ictcli.evaluation.suite import evaluate_suite
 from ictcli.recipe import load_recipe
 from ictcli.recipe.load import to_toml
 from ictcli.runs.model import find_models
@@ -48,3 +53,18 @@ def test_problems_of_ones_own_have_the_columns_and_the_tokens_of_training(tmp_pa
     assert tokens(str(file)) == [77]
     assert tokens("chain") == tokens("chain", "max_tokens=64") == [64]
     assert tokens(str(file), "max_tokens=5") == [5]
+
+
+def test_one_model_is_held_at_a_time(tmp_path: Path) -> None:
+    settings = read_settings([], n=1, k=(1,), limit=1, temperatures=(), max_tokens=4)
+    specs = find_models(["builtin:chain", str(locate("builtin:chain").path)], settings)
+    loaded, held = specs[0].load(), list[weakref.ref[Engine]]()
+
+    def load() -> Engine:
+        assert not any(engine() for engine in held)
+        held.append(weakref.ref(engine := copy.copy(loaded)))
+        return engine
+
+    models = [replace(spec, load=load) for spec in specs]
+    evaluate_suite(models, benchmark_specs("chain", settings), settings, out=tmp_path / "out")
+    assert len(held) == 3

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from ictcli.engine import Engine
-from ictcli.evaluation.evaluate import CHUNK, Examination, SampleFile, evaluate
+from ictcli.evaluation.evaluate import Examination, evaluate
 from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.record import Evaluation
 from ictcli.evaluation.results import Result, ResultSettings, with_differences
+from ictcli.evaluation.samples import CHUNK, SampleFile
 from ictcli.recipe.data import PromptSettings
 from ictcli.rewards import Verdict
 from ictcli.tasks import Domain, find_benchmark

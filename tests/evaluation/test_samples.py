@@ -32,7 +32,7 @@ def lines(problems: list[Problem], verdict: Verdict, **more: Any) -> list[dict[s
 def test_wherever_a_file_is_cut_the_whole_chunks_are_kept_and_nothing_else(tmp_path: Path) -> None:
     whole = tmp_path / "whole.jsonl"
     written = lines(PROBLEMS, Verdict("wrong", "x\u2028y", "a\nb"))
-    files.append(whole, written)
+    files.SampleFile(whole).append(0, 0.0, written)
     content = whole.read_bytes()
     ends = [0]
     for raw in content.split(b"\n")[:-1]:
@@ -42,7 +42,7 @@ def test_wherever_a_file_is_cut_the_whole_chunks_are_kept_and_nothing_else(tmp_p
         path.write_bytes(content[:cut])
         problems = sum(end <= cut for end in ends[1:]) // N
         kept = 5 if problems == 5 else problems // CHUNK * CHUNK
-        found = files.recover(path, PROBLEMS, N, CHUNK, private=False)
+        found, _ = files.SampleFile(path, CHUNK, True).recover(PROBLEMS, N, private=False)
         assert found == [files.Sample.model_validate(line) for line in written[: kept * N]]
         assert path.read_bytes() == content[: ends[kept * N]]
 
@@ -58,7 +58,7 @@ def test_a_line_that_was_changed_or_taken_out_is_named(
     tmp_path: Path, change: str | dict[str, str | None] | None
 ) -> None:
     path = tmp_path / "b.jsonl"
-    files.append(path, lines(PROBLEMS, Verdict("wrong", "A")))
+    files.SampleFile(path).append(0, 0.0, lines(PROBLEMS, Verdict("wrong", "A")))
     raw = path.read_text().split("\n")
     if isinstance(change, dict):
         change = json.dumps(json.loads(raw[3]) | change)
@@ -66,16 +66,16 @@ def test_a_line_that_was_changed_or_taken_out_is_named(
     path.write_text("\n".join(raw))
     before = path.read_bytes()
     with pytest.raises(UserError, match=r"b\.jsonl, line [45] is not as this evaluation wrote it"):
-        files.recover(path, PROBLEMS, N, CHUNK, private=False)
+        files.SampleFile(path, CHUNK, True).recover(PROBLEMS, N, private=False)
     assert path.read_bytes() == before
 
 
 def test_private_lines_go_by_their_ids(tmp_path: Path) -> None:
     path = tmp_path / "b.jsonl"
-    files.append(path, lines(PROBLEMS, Verdict("wrong", "A"), private=True))
-    assert len(files.recover(path, PROBLEMS, N, CHUNK, private=True)) == 10
+    files.SampleFile(path).append(0, 0.0, lines(PROBLEMS, Verdict("wrong", "A"), private=True))
+    assert len(files.SampleFile(path, CHUNK, True).recover(PROBLEMS, N, private=True)[0]) == 10
     with pytest.raises(UserError, match="line 1"):
-        files.recover(path, PROBLEMS, N, CHUNK, private=False)
+        files.SampleFile(path, CHUNK, True).recover(PROBLEMS, N, private=False)
 
 
 @pytest.mark.parametrize("end", ["one line of a user's", '{"prompt": "1+1", "gold": "2"}'])
@@ -83,7 +83,7 @@ def test_a_last_line_that_is_not_ours_is_not_cut(tmp_path: Path, end: str) -> No
     path = tmp_path / "b.jsonl"
     path.write_text(end)
     with pytest.raises(UserError, match="line 1"):
-        files.recover(path, PROBLEMS, N, CHUNK, private=False)
+        files.SampleFile(path, CHUNK, True).recover(PROBLEMS, N, private=False)
     assert path.read_text() == end
 
 

@@ -12,8 +12,7 @@ import pytest
 
 from ictcli.engine import Engine
 from ictcli.evaluation.settings import GenerateSettings, typed_settings
-from ictcli.generate.form import form_of
-from ictcli.generate.session import Answer, Session
+from ictcli.generate.session import Answer, Session, form_of
 from ictcli.runs.model import find_models
 from ictcli.types import Rollouts
 from tests.contract.conftest import reader

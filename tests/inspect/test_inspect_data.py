@@ -105,7 +105,7 @@ def test_a_file_is_read_with_the_recipe_of_its_run_or_without_it_with_the_defaul
         assert "".join(rollout.pieces) == rollout.text
     recorded = read_step(find_recordings(tmp_path / "some.safetensors"), 10)
     with pytest.raises(UserError, match="No model") as refused:
-        CandidateModel(recorded, None).load()
+        _ = CandidateModel(recorded, None).loaded
     assert "--model" in refused.value.hint
 
 
@@ -179,8 +179,8 @@ def test_the_weights_that_sampled_give_the_recorded_statistics(
     model = CandidateModel(recorded, None)
     rollouts = recorded.batch.rollouts
     found = model.at(1, range(int(rollouts.lengths[4:8].max())))
-    assert model.state and model.state.exact and model.state.kind == kind
-    assert "weights that sampled" in model.state.sentence
+    assert model.loaded[1].exact and model.loaded[1].kind == kind
+    assert "weights that sampled" in model.loaded[1].sentence
     for position in found:
         t = position["position"] - 1
         assert position["recorded_gap"] < 1e-4
@@ -222,6 +222,6 @@ def test_other_weights_are_named_plainly_and_the_nearest_are_taken(
     assert [(s.kind, s.after) for s in saved_states(recorded)] == [("checkpoint", 1), ("before", 0)]
     assert "not by the weights that sampled" in saved_states(recorded)[0].sentence
     (folder / "checkpoints" / "step-000001" / "weights.safetensors").write_bytes(b"torn")
-    assert CandidateModel(recorded, None).load().kind == "before"
-    given = CandidateModel(recorded, None, recorded.recipe.model).load()
+    assert CandidateModel(recorded, None).loaded[1].kind == "before"
+    _, given = CandidateModel(recorded, None, recorded.recipe.model).loaded
     assert given.kind == "given" and not given.exact and recorded.recipe.model in given.sentence

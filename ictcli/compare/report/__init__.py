@@ -18,71 +18,54 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from ictcli.algorithm.attribution import SURE
-from ictcli.compare.comparison import CURVES, Comparison
-from ictcli.compare.crossed import LEVEL
-from ictcli.compare.efficiency import LEAST_ERRORS, LEAST_GAIN
-from ictcli.compare.entropy_claims import ERROR_BELOW, PEARSON_ABOVE
+from ictcli.algorithm import attribution
+from ictcli.compare import comparison, crossed, efficiency, entropy_claims, statistics, variants
+from ictcli.compare.comparison import Comparison
 from ictcli.compare.report import figures, made_tables, tables, token_tables, words
 from ictcli.compare.report.drawing import looks_of
-from ictcli.compare.statistics import BEFORE, MARGIN, RESAMPLES
-from ictcli.compare.variants import STOPPED
 from ictcli.files import write_text
-from ictcli.tables.numbers import ABSENT, listed
+from ictcli.tables import numbers
+from ictcli.tables.numbers import listed
 from ictcli.tables.pages import render, sentence
 
 HERE = Path(__file__).parent
 Kind = Literal["html", "md"]
 KINDS: tuple[Kind, Kind] = ("html", "md")
-GIVEN = {
-    "tables": tables,
-    "made": made_tables,
-    "tokens": token_tables,
-    "figures": figures,
-    "words": words,
-    "ABSENT": ABSENT,
-    "BEFORE": BEFORE,
-    "CURVES": CURVES,
-    "SURE": SURE,
-    "LEAST_ERRORS": LEAST_ERRORS,
-    "LEAST_GAIN": LEAST_GAIN,
-    "LEVEL": LEVEL,
-    "MARGIN": MARGIN,
-    "RESAMPLES": RESAMPLES,
-    "PEARSON_ABOVE": PEARSON_ABOVE,
-    "ERROR_BELOW": ERROR_BELOW,
-    "STOPPED": STOPPED,
-}
-"""Modules that templates take tables and charts from, and constants they name."""
+MODULES = (
+    *(attribution, comparison, crossed, efficiency, entropy_claims, statistics, variants),
+    *(figures, made_tables, numbers, tables, token_tables, words),
+)
+GIVEN = {module.__name__.rpartition(".")[2]: module for module in MODULES}
+"""Modules that templates take tables, charts and constants from, by name."""
 
 
-def write_report(comparison: Comparison, folder: Path) -> list[Path]:
+def write_report(result: Comparison, folder: Path) -> list[Path]:
     """Write report.html and report.md into `folder`; their paths, in that order."""
-    return write_pages(folder, partial(comparison_page, comparison))
+    return write_pages(folder, partial(comparison_page, result))
 
 
-def comparison_page(comparison: Comparison, kind: Kind) -> str:
-    looks, colours = looks_of(comparison.variants)
-    methods = list(dict.fromkeys(variant.method for variant in comparison.variants))
+def comparison_page(result: Comparison, kind: Kind) -> str:
+    looks, colours = looks_of(result.variants)
+    methods = list(dict.fromkeys(variant.method for variant in result.variants))
     return page(
         "comparison.jinja",
         kind,
-        title=f"Does it matter which tokens are trained? {listed(methods)} on {comparison.task}",
-        c=comparison,
+        title=f"Does it matter which tokens are trained? {listed(methods)} on {result.task}",
+        c=result,
         looks=looks,
         colours=colours,
     )
 
 
-def lead(comparison: Comparison) -> str:
+def lead(result: Comparison) -> str:
     """What a comparison found, in a few sentences."""
-    return sentence(HERE / "lead.jinja", c=comparison, **GIVEN)
+    return sentence(HERE / "lead.jinja", c=result, **GIVEN)
 
 
 def page(template: str, kind: Kind, **values: Any) -> str:
     """A template of this folder."""
     sections: list[tuple[str, str]] = []
-    text = render(HERE / template, kind, sections=sections, **GIVEN, **values)
+    text = render(HERE / template, kind, sections=sections, **(GIVEN | values))
     return re.sub(r"\n{3,}", "\n\n", text) if kind == "md" else text
 
 

@@ -19,7 +19,7 @@ from unicodedata import east_asian_width
 from ictcli.compare.comparison import VariantRecord
 from ictcli.compare.statistics import BEFORE
 from ictcli.tables.numbers import MINUS
-from ictcli.tables.table import Bounded
+from ictcli.tables.table import Span
 
 HUES = 8
 """How many `--m0` ... stand in report.css."""
@@ -34,7 +34,6 @@ MARKS = (
     *(CIRCLE, SQUARE, "M0-4.2 4.3 3.8H-4.3z", "M0-4.6 4.6 0 0 5-4.4 0z", "M0 4.2 4.3-3.8H-4.3z"),
     *("M-1.5-4h3v2.5H4v3h-2.5V4h-3V1.5H-4v-3h2.5z", CROSS, "M0-4.4 4.3-1.2 2.6 4H-2.6L-4.3-1.2z"),
 )
-"""Shapes about 0, 0."""
 DASHES = ((), (5, 2), (1.5, 1.5), (7, 2, 1.5, 2), (3, 1.5))
 DEPTHS = (100, 62, 80, 45, 30)
 """Percent of the hue, the rest ink."""
@@ -42,27 +41,15 @@ DEPTHS = (100, 62, 80, 45, 30)
 
 @dataclass(frozen=True)
 class Look:
-    """How a variant is drawn; `slot` stands for the CSS variable `--v<slot>`."""
-
-    label: str
-    slot: int
-    mark: str
-    dashes: tuple[float, ...]
-
-    @property
-    def colour(self) -> str:
-        return f"var(--v{self.slot})"
-
-
-@dataclass(frozen=True)
-class Key:
-    """An entry of a figure's legend that is a mark alone. A variant's, with its line, is its
-    `Look`."""
+    """How a variant is drawn, or what else has an entry in a figure's legend."""
 
     label: str
     colour: str
     mark: str
-    dashes: None = None
+    dashes: tuple[float, ...] | None = None
+    """Of its line; None: a mark alone."""
+    slot: int = 0
+    """The place among the variants."""
 
 
 Looks = Mapping[str, Look]
@@ -82,25 +69,24 @@ def looks_of(variants: Sequence[VariantRecord]) -> tuple[Looks, list[tuple[str, 
         place = hues[variant.method]
         rank = seen[place] = seen.get(place, -1) + 1
         mark = MARKS[(place + 3 * rank) % len(MARKS)]
-        looks[variant.label] = Look(variant.label, slot, mark, DASHES[rank % len(DASHES)])
+        dashes = DASHES[rank % len(DASHES)]
+        looks[variant.label] = Look(variant.label, f"var(--v{slot})", mark, dashes, slot)
         hue, depth = f"var(--m{place})", DEPTHS[rank % len(DEPTHS)]
         mixed = f"color-mix(in oklab, {hue} {depth}%, var(--ink))"
         css.append((f"--v{slot}", hue if depth == 100 else mixed))
-    looks[BEFORE] = Look("before training", len(variants), CIRCLE, (1.5, 1.5))
-    css.append((f"--v{len(variants)}", "var(--soft)"))
+    slot = len(variants)
+    looks[BEFORE] = Look("before training", f"var(--v{slot})", CIRCLE, (1.5, 1.5), slot)
+    css.append((f"--v{slot}", "var(--soft)"))
     return looks, css
 
 
 WIDTH, HEIGHT = 360, 232
 TOP, RIGHT, BOTTOM, GAP = 8, 14, 40, 6
 LETTER = 6.2
-"""Width of a character."""
 MOST = 6
-"""Ticks of an axis."""
 LONGEST = 24
 """Characters of a label in a drawing; tables and legends have it whole."""
 MARKED = 5
-"""Marks of a line."""
 Points = Sequence[tuple[float, float]]
 
 
@@ -218,7 +204,7 @@ class Chart:
     def line(self, points: Points, look: Look, marks: int = MARKED) -> None:
         """A variant's line, with `marks` marks that do not fall on those of the next variant."""
         self.lines.append(look)
-        dashes = " ".join(f"{1.7 * part:g}" for part in look.dashes)
+        dashes = " ".join(f"{1.7 * part:g}" for part in look.dashes or ())
         self.curve(points, look.colour, dashes)
         every = max(1, len(points) // marks)
         for x, y in points[look.slot * max(1, every // 5) % every :: every]:
@@ -241,7 +227,7 @@ class Chart:
         self.paths.append(Path("hollow" if hollow else "mark", mark, colour, at=place))
 
     def interval(
-        self, row: int, figure: Bounded, look: Look, scale: float = 100, *, hollow: bool = False
+        self, row: int, figure: Span, look: Look, scale: float = 100, *, hollow: bool = False
     ) -> None:
         """A mark, and a line from one end of its interval to the other."""
         if figure.low is not None and figure.high is not None:

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from operator import attrgetter
 from typing import Literal
 
 from ictcli.algorithm.attribution import KINDS
@@ -15,14 +17,14 @@ from ictcli.compare.report.drawing import (
     SQUARE,
     Axis,
     Chart,
-    Key,
+    Look,
     Looks,
     axis,
     short,
 )
 from ictcli.compare.shared_rollouts import ForkComparison, Places, UniquenessCurve
 from ictcli.compare.statistics import PairedDifference
-from ictcli.tables.table import Bounded
+from ictcli.tables.table import Span
 
 STEPS = 160
 """Points of a curve at most; longer ones are drawn as means of as many steps as that takes."""
@@ -37,13 +39,13 @@ def names(labels: Iterable[str], looks: Looks) -> list[str]:
     return [looks[label].label for label in labels]
 
 
-def ends(figures: Iterable[Bounded]) -> Iterator[float]:
+def ends(figures: Iterable[Span]) -> Iterator[float]:
     """Every end of intervals, and the figures within."""
     for each in figures:
         yield from (v for v in (each.value, each.low, each.high) if v is not None)
 
 
-def intervals(title: str, xname: str, rows: Mapping[str, Bounded], looks: Looks) -> Chart:
+def intervals(title: str, xname: str, rows: Mapping[str, Span], looks: Looks) -> Chart:
     """Shares as points from 0, with their intervals; hollow where not significant."""
     x = axis(xname, [0.0, *(100 * value for value in ends(rows.values()))])
     chart = Chart(title, x, names(rows, looks))
@@ -103,33 +105,23 @@ def banded(
 
 
 def curves(drawn: Mapping[str, Mapping[str, Curve]], looks: Looks) -> list[Chart]:
-    return [
-        banded(
-            CURVES[name][0],
-            {
-                label: thinned(each, 100 if name == "share_kept" else 1)
-                for label, each in rows.items()
-            },
-            looks,
-            0.0 if name in ("share_kept", "length") else None,
-        )
-        for name, rows in drawn.items()
-    ]
+    charts: list[Chart] = []
+    for name, rows in drawn.items():
+        scale, low = 100 if name == "share_kept" else 1, name in ("share_kept", "length")
+        series = {label: thinned(each, scale) for label, each in rows.items()}
+        charts.append(banded(CURVES[name][0], series, looks, 0.0 if low else None))
+    return charts
 
 
 def spending(found: Efficiency, looks: Looks) -> list[Chart]:
     """Accuracy against what was spent, in each unit; the threshold is of `correct`."""
-    return [
-        banded(
-            f"{name.removeprefix('eval/')}, %, by {unit}",
-            {label: thinned(each, 100, unit) for label, each in rows.items()},
-            looks,
-            claimed=[100 * found.threshold] if found.threshold and name == CORRECT else (),
-            xname=unit,
-        )
-        for name, rows in found.curves.items()
-        for unit in found.units
-    ]
+    charts: list[Chart] = []
+    for (name, rows), unit in product(found.curves.items(), found.units):
+        series = {label: thinned(each, 100, unit) for label, each in rows.items()}
+        threshold = [100 * found.threshold] if found.threshold and name == CORRECT else ()
+        title = f"{name.removeprefix('eval/')}, %, by {unit}"
+        charts.append(banded(title, series, looks, claimed=threshold, xname=unit))
+    return charts
 
 
 def stride(steps: int) -> int:
@@ -153,17 +145,13 @@ def thinned(curve: Curve, scale: float = 1, unit: str = "") -> Series:
 
 
 def probes(probes: Mapping[str, Probe], looks: Looks) -> list[Chart]:
-    pearson = {
-        label: (each.step, each.pearson, each.pearson_low, each.pearson_high)
-        for label, each in probes.items()
-    }
-    error = {
-        label: (each.step, each.error, each.error_low, each.error_high)
-        for label, each in probes.items()
-    }
+    def series(name: str) -> dict[str, Series]:
+        edges = attrgetter("step", name, f"{name}_low", f"{name}_high")
+        return {label: edges(each) for label, each in probes.items()}
+
     return [
-        banded("Pearson's r", pearson, looks, claimed=[PEARSON_ABOVE]),
-        banded("mean absolute error", error, looks, 0, [ERROR_BELOW]),
+        banded("Pearson's r", series("pearson"), looks, claimed=[PEARSON_ABOVE]),
+        banded("mean absolute error", series("error"), looks, 0, [ERROR_BELOW]),
     ]
 
 
@@ -208,10 +196,9 @@ def places(places: Mapping[str, Places], looks: Looks) -> list[Chart]:
 
 
 FORK_KEYS = {
-    "own": Key("the method at its own share", "currentColor", CIRCLE),
-    "random_at_own": Key("as many random tokens", SOFT, CROSS),
+    "own": Look("the method at its own share", "currentColor", CIRCLE),
+    "random_at_own": Look("as many random tokens", SOFT, CROSS),
 }
-"""By field of a ForkComparison."""
 
 
 def forks(
@@ -234,24 +221,22 @@ def uniqueness(curve: UniquenessCurve) -> Chart:
     return chart
 
 
-def kind_keys(kinds: Sequence[str]) -> list[Key]:
+def kind_keys(kinds: Sequence[str]) -> list[Look]:
     """The kinds, full to pale as they are drawn in each method's own colour."""
     ink = "color-mix(in oklab, currentColor {:.0f}%, transparent)"
-    return [Key(kind, ink.format(100 * PALE[kind]), SQUARE) for kind in kinds]
+    return [Look(kind, ink.format(100 * PALE[kind]), SQUARE) for kind in kinds]
 
 
 def gradient(found: Mapping[str, Attribution], kinds: Sequence[str], looks: Looks) -> list[Chart]:
     """Shares by kind: made likelier to the right of 0, less likely to the left; and the net share
     towards right choices, if it is known."""
     bars: list[tuple[int, float, float, str, float]] = []
-    for row, (label, each) in enumerate(found.items()):
-        for sign in (1, -1):
-            start = 0.0
-            for kind in kinds:
-                share = each.share(kind, raised=sign > 0)
-                end = start + sign * 100 * (share.share.value if share else 0.0)
-                bars.append((row, start, end, looks[label].colour, PALE[kind]))
-                start = end
+    for row, ((label, each), sign) in enumerate(product(found.items(), (1, -1))):
+        end = 0.0
+        for kind in kinds:
+            share = each.share(kind, raised=sign > 0)
+            start, end = end, end + sign * 100 * (share.share.value if share else 0.0)
+            bars.append((row // 2, start, end, looks[label].colour, PALE[kind]))
     x = axis("of the gradient, %: less likely | likelier", [end for _, _, end, *_ in bars])
     chart = Chart("shares of the gradient", x, names(found, looks))
     for bar in bars:

@@ -1,15 +1,13 @@
 """How a comparison was made, as tables: tuning, methods, versions, and the paper's numbers."""
 
 from collections.abc import Iterable, Mapping
-from typing import cast
 
 from ictcli.compare.comparison import Comparison, VariantRecord
 from ictcli.compare.report.drawing import Looks
 from ictcli.compare.report.tables import method_table
-from ictcli.recipe import toml_value
-from ictcli.tables import Column, Table, text_table
+from ictcli.compare.variants import numbers_of
+from ictcli.tables import Column, Span, Table, text_table
 from ictcli.tables.numbers import percent, setting, whole
-from ictcli.tables.table import Span
 
 
 def tuning(comparison: Comparison, looks: Looks) -> Table:
@@ -31,10 +29,9 @@ def tuning(comparison: Comparison, looks: Looks) -> Table:
 
 def _ordered(overrides: Iterable[str]) -> list[str]:
     """Each once, by its value where all are numbers."""
-    values = {each: toml_value(each.partition("=")[2]) for each in overrides}
-    if not all(type(value) in (int, float) for value in values.values()):
-        return list(values)
-    return sorted(values, key=lambda each: cast(float, values[each]))
+    settings = list(dict.fromkeys(overrides))
+    numbers = numbers_of(settings) or {}
+    return sorted(settings, key=lambda each: numbers.get(each, 0))
 
 
 def tuning_curve(comparison: Comparison, looks: Looks) -> Table:
@@ -44,8 +41,7 @@ def tuning_curve(comparison: Comparison, looks: Looks) -> Table:
 
     def column(override: str) -> Column[VariantRecord]:
         def value(row: VariantRecord) -> Span | None:
-            curve = row.tuned_curve.get(override)
-            return curve and Span(*curve)
+            return Span(*row.tuned_curve[override]) if override in row.tuned_curve else None
 
         return Column(f"{override}, %", value, percent, name=override, bounded=True)
 

@@ -17,7 +17,7 @@ from ictcli.compare.report.drawing import Chart, Looks, looks_of
 from ictcli.compare.report.tables import (
     KEPT,
     KEPT_PROBABILITY,
-    estimate_columns,
+    estimate_column,
     method_column,
     method_table,
     of,
@@ -67,44 +67,34 @@ def first_metrics(results: Results) -> Table:
     variants = variants_of(results)
     firsts = {name: next(iter(result.estimates)) for name, result in results.items()}
     metrics = list(dict.fromkeys(firsts.values()))
-    columns = estimate_columns(
-        {
-            name: (f"{name} {m}" if len(metrics) > 1 else name, results[name].estimates[m])
-            for name, m in firsts.items()
-        }
-    )
-    first = method_column(looks_of(variants)[0])
+    columns = [method_column(looks_of(variants)[0])]
+    for name, metric in firsts.items():
+        head = f"{name} {metric}" if len(metrics) > 1 else name
+        columns += of(results[name].estimates[metric], estimate_column(name, head))
     labels = [BEFORE, *(variant.label for variant in variants)]
     caption = f"{listed(metrics)} after training, %, with 95 % intervals"
-    return Table([first, *columns], labels, "study", caption)
+    return Table(columns, labels, "study", caption)
 
 
 def reached(results: Results, labels: Sequence[str], metric: str, looks: Looks) -> Table:
     """A metric of every rule on each recipe."""
-    columns = estimate_columns(
-        {
-            f"{name} {metric}": (name, result.estimates[metric])
-            for name, result in results.items()
-            if metric in result.estimates
-        }
-    )
-    name = metric.replace("@", "-at-")
-    return Table([method_column(looks), *columns], [BEFORE, *labels], name)
+    columns = [method_column(looks)]
+    for name, result in results.items():
+        if metric in result.estimates:
+            column = estimate_column(f"{name} {metric}", name)
+            columns += of(result.estimates[metric], column)
+    return Table(columns, [BEFORE, *labels], metric.replace("@", "-at-"))
 
 
 def forests(results: Results, metric: str, looks: Looks) -> list[Chart]:
     """The differences from each recipe's baseline."""
-    return [
-        chart
-        for name, result in results.items()
-        for which, family in (
-            ("", result.differences),
-            (", none crashed", result.differences_without_crashed),
-        )
-        for chart in figures.forests(
-            {metric: family.get(metric, {})}, result.baseline, looks, name + which
-        )
-    ]
+    charts: list[Chart] = []
+    for name, result in results.items():
+        held = result.differences_without_crashed
+        for title, family in ((name, result.differences), (f"{name}, none crashed", held)):
+            rows = {metric: family.get(metric, {})}
+            charts += figures.forests(rows, result.baseline, looks, title)
+    return charts
 
 
 def units(results: Results) -> list[str]:
@@ -115,14 +105,12 @@ def units(results: Results) -> list[str]:
 
 def costs(results: Results, unit: str, labels: Sequence[str], looks: Looks) -> Table:
     """What each rule spent until the threshold, and its accuracy at equal cost, by recipe."""
-    columns: list[Column[str]] = []
+    columns = [method_column(looks)]
     for name, result in results.items():
-        if not result.efficiency or unit not in result.efficiency.units:
-            continue
-        spent = result.efficiency.units[unit]
-        shown = [each for each in (TO_THRESHOLD, AT_BUDGET) if each in spent.figures]
-        columns += [spent_column(spent, each, name) for each in shown]
-    return Table([method_column(looks), *columns], labels, f"cost-{slug(unit)}")
+        if spent := result.efficiency and result.efficiency.units.get(unit):
+            shown = [each for each in (TO_THRESHOLD, AT_BUDGET) if each in spent.figures]
+            columns += [spent_column(spent, each, name) for each in shown]
+    return Table(columns, labels, f"cost-{slug(unit)}")
 
 
 def kept(name: str, result: Comparison, labels: Sequence[str], looks: Looks) -> Table:
@@ -132,12 +120,8 @@ def kept(name: str, result: Comparison, labels: Sequence[str], looks: Looks) -> 
 
 
 def rates(results: Results, labels: Sequence[str], looks: Looks) -> Table:
-    columns = [
-        column
-        for name, result in results.items()
-        for column in of(
-            {each.label: each for each in result.variants},
-            Column[VariantRecord](name, lambda row: row.lr, setting),
-        )
-    ]
-    return Table([method_column(looks), *columns], labels, "rates")
+    columns = [method_column(looks)]
+    for name, result in results.items():
+        rates = {each.label: each.lr for each in result.variants}
+        columns += of(rates, Column(name, lambda lr: lr, setting))
+    return Table(columns, labels, "rates")

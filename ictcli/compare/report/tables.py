@@ -10,7 +10,7 @@ from ictcli.compare.design import slug
 from ictcli.compare.efficiency import TO_THRESHOLD, Spending
 from ictcli.compare.report.drawing import Looks
 from ictcli.compare.statistics import Estimate, PairedDifference
-from ictcli.tables import Cell, Column, Table
+from ictcli.tables import Cell, Column, Span, Table
 from ictcli.tables.numbers import (
     change,
     interval,
@@ -21,7 +21,6 @@ from ictcli.tables.numbers import (
     size_text,
     whole,
 )
-from ictcli.tables.table import Span
 
 R = TypeVar("R")
 NOT_SIGNIFICANT = "not significant"
@@ -54,15 +53,8 @@ def method_table(
     return Table([method_column(looks), *of(rows, *columns)], list(rows), **about)
 
 
-def estimate_columns(
-    families: Mapping[str, tuple[str, Mapping[str, Estimate]]],
-) -> list[Column[str]]:
-    """A column of estimates for each head and its rows, by its name in the CSV file."""
-    return [
-        column
-        for name, (head, rows) in families.items()
-        for column in of(rows, Column(head, lambda row: row, percent, name=name, bounded=True))
-    ]
+def estimate_column(name: str, head: str) -> Column[Estimate]:
+    return Column(head, lambda row: row, percent, name=name, bounded=True)
 
 
 def accuracy(comparison: Comparison, looks: Looks) -> Table:
@@ -72,16 +64,11 @@ def accuracy(comparison: Comparison, looks: Looks) -> Table:
     def over_seeds(sd: float) -> str:
         return percent(sd) if sd > 0 else NOT_SIGNIFICANT
 
-    columns = [
-        method_column(looks),
-        *of(rows, Column("seeds", lambda row: row.seeds, whole)),
-        *estimate_columns({metric: (f"{metric}, %", rows) for metric, rows in estimates.items()}),
-        *of(
-            rows,
-            Column("sd of the seeds' means", lambda row: row.means_sd, percent),
-            Column("sd over seeds", lambda row: row.seed_sd, over_seeds),
-        ),
-    ]
+    columns = [method_column(looks), *of(rows, Column("seeds", lambda row: row.seeds, whole))]
+    for metric, its in estimates.items():
+        columns += of(its, estimate_column(metric, f"{metric}, %"))
+    columns += of(rows, Column("sd of the seeds' means", lambda row: row.means_sd, percent))
+    columns += of(rows, Column("sd over seeds", lambda row: row.seed_sd, over_seeds))
     return Table(columns, list(rows), "accuracy")
 
 
@@ -136,17 +123,12 @@ def differences(
         Column("corrected", lambda row: row.detectable_holm, percent, name="detectable_holm"),
         Column("seeds", lambda row: row.seeds, whole),
     ]
-    return [
-        method_table(
-            looks,
-            rows,
-            [difference_column(metric, "difference"), *columns],
-            name=f"{name}-{metric}",
-            caption=f"{metric}{caption}",
-        )
-        for metric, rows in families.items()
-        if rows
-    ]
+    shown: list[Table] = []
+    for metric, rows in families.items():
+        about = {"name": f"{name}-{metric}", "caption": f"{metric}{caption}"}
+        first = difference_column(metric, "difference")
+        shown += [method_table(looks, rows, [first, *columns], **about)] if rows else []
+    return shown
 
 
 def difference_column(metric: str, head: str) -> Column[PairedDifference]:
@@ -158,7 +140,8 @@ def by_model(comparison: Comparison, looks: Looks) -> Table:
     metric, labels = next(iter(comparison.estimates.items()))
     columns = [method_column(looks)]
     for model, its in comparison.by_model.items():
-        columns += estimate_columns({f"{model} {metric}": (f"{model}: {metric}, %", its.estimates)})
+        name, head = f"{model} {metric}", f"{model}: {metric}, %"
+        columns += of(its.estimates, estimate_column(name, head))
         columns += of(its.differences, difference_column(model, f"minus {comparison.baseline}"))
     return Table(columns, list(labels), "by-model")
 

@@ -1,6 +1,7 @@
 """Which tokens are chosen and where the gradient goes, as tables."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from statistics import fmean
 
 from ictcli.algorithm.attribution import KINDS
@@ -9,9 +10,8 @@ from ictcli.compare.gradients import Attribution, LostUniqueness
 from ictcli.compare.report.drawing import Looks
 from ictcli.compare.report.tables import method_column, method_table
 from ictcli.compare.shared_rollouts import ForkComparison, Places, UniquenessCurve
-from ictcli.tables import Cell, Column, Table
+from ictcli.tables import Cell, Column, Span, Table
 from ictcli.tables.numbers import MINUS, hundredths, percent, points, thousandths, whole
-from ictcli.tables.table import Span
 
 PlaceRow = tuple[Places, TrainedTokens]
 
@@ -26,29 +26,24 @@ def places(comparison: Comparison, looks: Looks) -> Table:
         middle = row[1].high_low_ratio
         return None if middle is None else Span(middle, min(seeds), max(seeds))
 
+    def regimes(row: PlaceRow) -> float | None:
+        return row[0].regime_high / row[0].regime_low if row[0].regime_low else None
+
+    def first_tenth(row: PlaceRow) -> float:
+        return sum(row[0].position[: len(row[0].position) // 10 or 1])
+
+    def top_tenth(row: PlaceRow) -> float:
+        return sum(row[0].entropy[-(len(row[0].entropy) // 10 or 1) :])
+
     columns: list[Column[PlaceRow]] = [
         Column("tokens kept", lambda row: row[0].tokens, whole, name="tokens"),
         Column("R_H, %", lambda row: row[0].regime_high, percent, name="regime_high"),
         Column("R_L, %", lambda row: row[0].regime_low, percent, name="regime_low"),
-        Column(
-            "R_H : R_L",
-            lambda row: row[0].regime_high / row[0].regime_low if row[0].regime_low else None,
-            name="regime_high / regime_low",
-        ),
+        Column("R_H : R_L", regimes, name="regime_high / regime_low"),
         Column("p > 0.99, %", lambda row: row[0].sure, percent, name="sure"),
         Column("high : low entropy", ratio, name="high : low", bounded=True),
-        Column(
-            "first tenth, %",
-            lambda row: sum(row[0].position[: len(row[0].position) // 10 or 1]),
-            percent,
-            name="position first tenth",
-        ),
-        Column(
-            "top tenth of entropy, %",
-            lambda row: sum(row[0].entropy[-(len(row[0].entropy) // 10 or 1) :]),
-            percent,
-            name="entropy top tenth",
-        ),
+        Column("first tenth, %", first_tenth, percent, name="position first tenth"),
+        Column("top tenth of entropy, %", top_tenth, percent, name="entropy top tenth"),
     ]
     return method_table(looks, rows, columns, name="places")
 
@@ -133,22 +128,13 @@ def gradient(found: Mapping[str, Attribution], looks: Looks) -> Table:
         *(share(kind, raised) for kind in kinds_of(found) for raised in (True, False)),
     ]
     if any(each.towards_right for each in found.values()):
+        when = "Before it is lost: on tokens while the right answer is within reach."
+        net = "Towards right: the net share that favours right choices."
+        right = Column[Attribution]("towards right", lambda row: row.towards_right, points, net)
+        right = replace(right, name="towards_right", bounded=True)
         columns += [
-            Column[Attribution](
-                "before it is lost, %",
-                within_reach,
-                percent,
-                "Before it is lost: on tokens while the right answer is within reach.",
-                "before lost",
-            ),
-            Column[Attribution](
-                "towards right",
-                lambda row: row.towards_right,
-                points,
-                "Towards right: the net share that favours right choices.",
-                "towards_right",
-                bounded=True,
-            ),
+            Column("before it is lost, %", within_reach, percent, when, "before lost"),
+            right,
         ]
     caption = f"Shares of the gradient, on tokens made likelier + and less likely {MINUS}."
     about = "95 % intervals are over seeds. Shares of a method add up to 100 %."

@@ -12,11 +12,10 @@ from ictcli.compare.comparison import (
     EntropyRatio,
     JudgedDifference,
     PredictionQuality,
-    Unit,
 )
 from ictcli.compare.crossed import LEVEL
 from ictcli.compare.statistics import PairedDifference
-from ictcli.recipe import toml_value
+from ictcli.compare.variants import numbers_of
 from ictcli.tables import Column, Table
 from ictcli.tables.numbers import (
     counted,
@@ -69,7 +68,8 @@ def measured(claim: Claim) -> str:
     match claim.numbers:
         case JudgedDifference(unit=unit) as test:
             form = FORMS[unit]
-            text = f"{_amount(unit, test.value)} {interval(test.low, test.high, form)}"
+            text = f"{form(test.value)} {'points' if unit == 'points' else 'times'} "
+            text += interval(test.low, test.high, form)
             if (test.low_holm, test.high_holm) not in ((None, None), (test.low, test.high)):
                 text += f", corrected {interval(test.low_holm, test.high_holm, form)}"
             if gain := test.gain:
@@ -82,25 +82,21 @@ def measured(claim: Claim) -> str:
     return text.strip()
 
 
-def _amount(unit: Unit, value: float) -> str:
-    return f"{FORMS[unit](value)} {'points' if unit == 'points' else 'times'}"
-
-
 def tally(claims: Sequence[Claim]) -> str:
     """How many claims have which verdict; empty where none has one."""
     found = [claim.verdict for claim in claims]
     return listed([f"{found.count(each)} {each}" for each in JUDGED if each in found])
 
 
-def families(claims: Sequence[Claim], only: Sequence[str | None] = tuple(FAMILIES)) -> list[Table]:
+def families(claims: Sequence[Claim]) -> list[Table]:
     """The verdicts by family of tests, with how many tests each is corrected over."""
     shown: list[Table] = []
-    for family in only:
+    for family, about in FAMILIES.items():
         members = [each for each in claims if family == each.family]
         if members:
             tests = max(each.test.tests if each.test else 0 for each in members)
             corrected = f" ({counted(tests, 'test')}, corrected together)" if tests else ""
-            shown.append(verdicts(members, FAMILIES[family] + corrected))
+            shown.append(verdicts(members, about + corrected))
     return shown
 
 
@@ -118,9 +114,7 @@ def generalised(comparison: Comparison) -> set[str]:
     return over | ({"bound"} if at_bound else set())
 
 
-def judged_apart(
-    comparison: Comparison,
-) -> list[tuple[str, JudgedDifference, PairedDifference]]:
+def judged_apart(comparison: Comparison) -> list[tuple[str, JudgedDifference, PairedDifference]]:
     """Differences that a verdict and a row of the tables judge apart, by variant and metric."""
     tests = {claim.name: claim.test for claim in comparison.claims}
     apart: list[tuple[str, JudgedDifference, PairedDifference]] = []
@@ -138,15 +132,13 @@ def detectable(comparison: Comparison) -> str:
     tested = [each for each in comparison.tests if each.p is not None and each.seeds > 1]
     if not tested:
         return ""
-    before, after = (
-        [1.0 if size is None else size for size in sizes]
-        for sizes in (
-            [each.detectable for each in tested],
-            [each.detectable_holm for each in tested],
-        )
-    )
-    spans = (" to ".join(dict.fromkeys(map(percent, (min(x), max(x))))) for x in (before, after))
-    return f"{next(spans)} points before correction and {next(spans)} as they are tested"
+
+    def span(name: str) -> str:
+        sizes = [1.0 if (size := getattr(each, name)) is None else size for each in tested]
+        return " to ".join(dict.fromkeys(map(percent, (min(sizes), max(sizes)))))
+
+    corrected = span("detectable_holm")
+    return f"{span('detectable')} points before correction and {corrected} as they are tested"
 
 
 def curves(comparison: Comparison) -> dict[str, dict[str, Curve]]:
@@ -162,12 +154,11 @@ def at_edge(comparison: Comparison) -> str:
     """Which methods ended at the smallest or the largest of the values that were tried."""
     ends: dict[str, list[str]] = {}
     for variant in comparison.variants:
-        tried = {each: toml_value(each.partition("=")[2]) for each in variant.tuned or {}}
-        chosen, values = variant.chosen, tried.values()
-        if chosen not in tried or not all(type(value) in (int, float) for value in values):
+        tried, chosen = numbers_of(variant.tuned or {}) or {}, variant.chosen
+        if chosen not in tried or len(tried) < 2:
             continue
-        for end, edge in (("largest", max(values)), ("smallest", min(values))):
-            if tried[chosen] == edge and len(tried) > 1:
+        for end, edge in (("largest", max(tried.values())), ("smallest", min(tried.values()))):
+            if tried[chosen] == edge:
                 place = f"{chosen}, the {end} of {len(tried)}"
                 ends.setdefault(place, []).append(variant.label)
     return "; ".join(f"{listed(labels)} ({end})" for end, labels in ends.items())
