@@ -92,6 +92,7 @@ def command(
     from ictcli.runs import is_run
     from ictcli.runs.list import find_model
     from ictcli.runs.model import find_models
+    from ictcli.tables.numbers import listed
 
     if as_json and as_markdown:
         raise UserError("--json and --markdown are two ways to print.", "take one of them")
@@ -104,6 +105,7 @@ def command(
     for run in filter(is_run, map(Path, models)):
         warn_altered(run, "recipe.toml", "environment.json", "model/*", "adapter/*")
     specs = find_models(models, settings, checkpoint, narrate)
+    narrate(f"loading {listed(names.split(','))} and {listed(named)}")
     benchmarks = benchmark_specs(names, settings, specs)
     with eval_progress() as progress:
         results, folder = evaluate_suite(

@@ -31,13 +31,16 @@ def print_check(
     train = (
         counted(checked.train, "problem") if checked.train else "problems made as they are drawn"
     )
-    output(f"data: {checked.name}, {train} to train on, {overlap.heldout:,} to evaluate on.")
+    held = f"{overlap.heldout:,}"
+    if overlap.heldout < overlap.all:
+        held += f" of {overlap.all:,} held out"
+    output(f"data: {checked.name}, {train} to train on, {held} to evaluate on.")
     output(f"method: {checked.method}; method=NAME takes another of ictcli methods.")
     output(*(f"note: {note}" for note in checked.notes))
     output(
-        f"contamination: {counted(overlap.copies, 'problem')} left out of training, being among "
-        f"those to evaluate on. Of those to evaluate on, {overlap.near:,} differ from one that is "
-        "trained on in digits alone."
+        f"contamination: {counted(overlap.copies, 'problem')} left out of training, being held "
+        f"out. Of those to evaluate on, {overlap.near:,} differ from one that is trained on in "
+        "digits alone."
     )
     if tried:
         _tried(tried)

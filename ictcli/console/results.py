@@ -101,7 +101,7 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
     narrate_paragraph(
         f"{counted(summary.problems, 'held-out problem')}, "
         f"{counted(summary.samples_per_problem, 'sample')} each, 95 % intervals over problems. "
-        f"{counted(summary.steps, 'step')} in {summary.wall_s:.0f} s; "
+        f"{counted(summary.steps, 'step')} and the evaluations in {summary.wall_s:.0f} s; "
         f"{summary.tokens_sampled:,} tokens sampled{again}, "
         f"{summary.tokens_kept_share:.1%} of them kept."
     )

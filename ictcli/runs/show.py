@@ -144,9 +144,9 @@ def next_commands(run: Path, state: State) -> list[str]:
 
 
 def evaluation_command(run: Path, model: Path | None = None) -> str | None:
-    """How to measure a finished run, or a `model` made of it: on the benchmark of its own that it
-    was evaluated on, beside the model it began with, or the run; else on its task's. None for data
-    of one's own, whose held-out problems were evaluated and whose others were trained on."""
+    """How to measure a finished run beside the model it began with, or a `model` made of it: on the
+    benchmark of its own that it was evaluated on, else on its task's. None for data of one's own,
+    whose held-out problems were evaluated and whose others were trained on."""
     recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
     bench = recipe.evaluation.get("bench")
     if not isinstance(bench, str):
@@ -156,7 +156,7 @@ def evaluation_command(run: Path, model: Path | None = None) -> str | None:
         more = [name for name in sorted(BENCHMARKS) if name.startswith(f"{task}-")]
         names = [task, *(name for name in more if name not in TASKS)]  # others are tasks' own
         asked = [shell_word(each) for each in _asked(recipe)] if model else []
-        models = shell_word(model or run)
+        models = shell_word(model) if model else f"{shell_word(recipe.model)} {shell_word(run)}"
         return " ".join([f"ictcli eval {models} --bench {shell_word(','.join(names))}", *asked])
     tables = {name: recipe.evaluation.get(name) for name in ("columns", "hub")}
     keys = [

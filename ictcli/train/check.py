@@ -5,6 +5,7 @@ update is timed, and nothing is written.
 """
 
 import re
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -92,6 +93,9 @@ class Overlap:
     """Held-out questions that are also in the training data."""
 
     heldout: int
+    """To evaluate on."""
+    all: int
+    """Held out, from which those are taken; where a task makes its problems, those alone."""
     copies: int
     """Equal but for case and white space. They are left out of training."""
     near: int
@@ -270,7 +274,8 @@ def _overlap(task: Task, held: Sequence[Problem]) -> Overlap:
 
     forms = {form(problem) for problem in task.train}
     near = sum(form(problem) in forms for problem in held)
-    return Overlap(len(held), task.left_out.get("held_out", 0), near)
+    every = len(task.heldout(sys.maxsize)) if task.train else len(held)
+    return Overlap(len(held), every, task.left_out.get("held_out", 0), near)
 
 
 def _verdict(
