@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+from mlx.utils import tree_map
 from mlx_lm.utils import get_total_parameters, save_config, save_model
 
 from ictcli.engine.core import EngineCore
+from ictcli.engine.distributed import by_all
 from ictcli.engine.models import name_end_token, stop_ids
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
@@ -84,7 +86,7 @@ class MlxEngine(EngineCore):
             vocabulary=self.vocabulary,
         )
 
-    def describe(self) -> dict[str, Any]:
+    def about(self) -> dict[str, Any]:
         bits = {module.bits for module in self.model.modules() if hasattr(module, "bits")}
         return {
             "engine": "mlx",
@@ -135,6 +137,7 @@ class MlxEngine(EngineCore):
         finally:
             self.model.update_modules(exact)
 
+    @by_all
     def keep_reference(self) -> None:
         """Arrays never change: an update makes new ones, and these stay."""
         self.reference = {} if self.adapted is not None else self.model.trainable_parameters()
@@ -155,6 +158,12 @@ class MlxEngine(EngineCore):
 
     def trained_weights(self) -> dict[str, mx.array]:
         return flat(self.model.trainable_parameters())
+
+    def sum_gradient(self) -> None:
+        gradient = self.optimizer.gradient
+        if gradient is None:
+            gradient = tree_map(lambda w: mx.zeros(w.shape), self.model.trainable_parameters())
+        self.optimizer.gradient = tree_map(self.ranks.sum, gradient)
 
     def load(self, weights: dict[str, mx.array], state: dict[str, mx.array]) -> None:
         self.optimizer.load(state, weights)

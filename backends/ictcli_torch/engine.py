@@ -13,10 +13,12 @@ import transformers
 from safetensors.torch import save_file
 
 from ictcli.engine.core import EngineCore
+from ictcli.engine.distributed import by_all
 from ictcli.engine.lengths import read_lengths
 from ictcli.engine.models import loading, name_end_token, older_names, stop_ids
+from ictcli.engine.sampling import join
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
-from ictcli.types import OnTokens, Rollouts, Sampling
+from ictcli.types import Rollouts, Sampling
 
 from . import int8
 from .cpu import arranged, in_whole, kernels_of, pack
@@ -40,6 +42,8 @@ class TorchEngine(EngineCore):
 
     in_parts = False
     """Whether each process reads its part of the weights alone, where their files allow it."""
+    root: Any = None
+    """What runs the model that is trained, where its weights are spread."""
     vllm: Any = None
     """What samples with `engine.sampler = "vllm"`, once it has."""
 
@@ -88,13 +92,15 @@ class TorchEngine(EngineCore):
         plain = DenseDecoder if is_dense(self.model) else GrowingDecoder
         decoder = FixedDecoder if self.compiled else plain
         self.lockstep = partial(lockstep, self.model, decoder=decoder)
-        self.passes = Passes(self.model, self.vocabulary, recompute=settings.gradient_checkpointing)
+        self.passes = Passes(
+            self.model, self.vocabulary, recompute=settings.gradient_checkpointing, root=self.root
+        )
 
     def make_optimizer(self, settings: OptimizerSettings) -> Optimizer:
         """What steps the model's weights or, where it has any, its adapters."""
         return Optimizer(self.model, settings)
 
-    def describe(self) -> dict[str, Any]:
+    def about(self) -> dict[str, Any]:
         weights = dict(self.model.named_parameters())
         adapters = sum(p.numel() for name, p in weights.items() if "lora_" in name)
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else ""
@@ -135,19 +141,13 @@ class TorchEngine(EngineCore):
             yield
 
     def generate(
-        self,
-        prompts: Sequence[Sequence[int]],
-        group: int,
-        sampling: Sampling,
-        seed: int,
-        wanted: Sequence[str] = (),
-        on_tokens: OnTokens | None = None,
+        self, prompts: Any, group: int, sampling: Sampling, *arguments: Any, **options: Any
     ) -> Rollouts:
         if sampling.sampler != "vllm":
-            return super().generate(prompts, group, sampling, seed, wanted, on_tokens)
+            return super().generate(prompts, group, sampling, *arguments, **options)
         from . import vllm
 
-        return vllm.sample(self, prompts, group, sampling, seed, wanted)
+        return vllm.sample(self, prompts, group, sampling, *arguments, **options)
 
     def draw(
         self,
@@ -155,7 +155,6 @@ class TorchEngine(EngineCore):
         group: int,
         sampling: Sampling,
         seeds: Sequence[int],
-        /,
     ) -> Rollouts:
         """What vLLM samples, without statistics, with the weights as they are now."""
         from . import vllm
@@ -164,6 +163,13 @@ class TorchEngine(EngineCore):
             self.vllm = self.vllm or vllm.start(self, prompts, group, sampling)
             self.vllm.load(self)
             return vllm.draw(self.vllm, prompts, group, sampling, seeds)
+
+    @by_all
+    def draw_own(self, prompts: Any, group: int, sampling: Sampling, seeds: Any) -> Rollouts:
+        """`draw`, each rank its own prompts."""
+        own = slice(*self.prompts_of(len(prompts)))
+        drawn = self.draw(prompts[own], group, sampling, seeds[own])
+        return join(self.ranks.gather(drawn), range(len(prompts)))
 
     @contextlib.contextmanager
     def merged(self) -> Generator[None]:
@@ -177,6 +183,7 @@ class TorchEngine(EngineCore):
                 stack.enter_context(merged.merged(self.model))
             yield
 
+    @by_all
     def keep_reference(self) -> None:
         """With adapters it is the model without them: no second copy."""
         if self.adapted is not None:
@@ -196,6 +203,12 @@ class TorchEngine(EngineCore):
             yield
         finally:
             self.passes.model = self.model
+
+    def sum_gradient(self) -> None:
+        for master in self.optimizer.masters.values():
+            if master.grad is None:
+                master.grad = torch.zeros_like(master)
+        self.ranks.sum([master.grad for master in self.optimizer.masters.values()])
 
     def trained_weights(self) -> dict[str, torch.Tensor]:
         if self.adapted is not None:

@@ -13,31 +13,29 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ictcli.algorithm.objective import SEQUENCE
 from ictcli.engine.distributed import by_all
 from ictcli.engine.packing import MicroBatch
-from ictcli.engine.update import Update, UpdateStats
+from ictcli.engine.update import Update, UpdateStats, pass_over
 from ictcli.errors import RunFailedError
 from ictcli.recipe.tables import OptimizerSettings
 from ictcli.types import BoolArray, FloatArray, Rollouts
 
 from .device import ran_out
+from .engine import TorchEngine
 from .files import open_arrays, part, write_each, write_files
 from .meta import Places, read_parts
 from .model import blocks
 from .optimizer import Optimizer
-from .ranks import DataParallelEngine
-from .spread import BlockByBlock, ShardedPasses, local, scattered, shard, skeleton, whole
+from .spread import BlockByBlock, local, scattered, shard, skeleton, whole
 
 Weights = list[tuple[str, nn.Parameter]]
 """Some of those of the module that samples, with their names."""
 
 
-class ShardedEngine(DataParallelEngine):
+class ShardedEngine(TorchEngine):
     """An engine of one rank."""
 
     parallelism = "sharded"
@@ -68,9 +66,6 @@ class ShardedEngine(DataParallelEngine):
         if not own:
             trained.float()
         self.root = shard(trained, own, self.device, computes)
-        self.training = ShardedPasses(
-            self.root, self.vocabulary, recompute=self.settings.gradient_checkpointing
-        )
         self.parts = {name: p for name, p in trained.named_parameters() if p not in own}
         """This process's part of each weight that is spread."""
         if self.stored:
@@ -96,8 +91,8 @@ class ShardedEngine(DataParallelEngine):
         if self.adapted is not None:
             super().align()
 
-    def describe(self) -> dict[str, Any]:
-        return super().describe() | self.counts
+    def about(self) -> dict[str, Any]:
+        return super().about() | self.counts
 
     @contextlib.contextmanager
     def gathered(self, *, reference: bool = False, every: bool = False) -> Generator[None]:
@@ -208,26 +203,10 @@ class ShardedEngine(DataParallelEngine):
             yield
 
     def gradient(self, update: Update) -> UpdateStats:
-        """The whole batch's gradient and figures. All ranks do as many passes, of the same form,
-        since all put each block together at once; a pass of no row of this rank's has no weight."""
-        objective, mine = update.objective, self.share_of(update, self.ranks.rank)
-        self.optimizer.drop_gradient()
-        stats = UpdateStats(np.zeros(update.rollouts.tokens.shape, dtype=np.float32))
-        reference = self._logp(mine, reference=True) if objective.kl > 0 else None
-        now = self._logp(mine) if update.compares_sequences else None
+        """As of any launch, but that where memory runs out the run ends: all ranks do as many
+        passes, of the same form, since all put each block together at once."""
         try:
-            for batch, is_own in self._rounds(update):
-                terms = update.tokenwise(batch)
-                if reference is not None and is_own:  # it knows those of its own rows
-                    terms["reference"] = batch.take(reference)
-                if now is not None and is_own:
-                    terms[SEQUENCE] = batch.row_means(batch.take(now) - terms["old_logp"])
-                if is_own:
-                    figures = self.training.backward(batch, terms, update)
-                    stats.add(batch, terms, objective, figures)
-                else:
-                    terms["weights"] = np.zeros_like(terms["weights"])
-                    self.training.backward(batch, terms, update)
+            own = self.of_rank(update, pass_over(self, update))
         except Exception as error:
             if not ran_out(error):
                 raise
@@ -235,7 +214,7 @@ class ShardedEngine(DataParallelEngine):
                 f"Memory ran out in a pass of an update, of {self.budget.tokens:,} tokens at most.",
                 "lower engine.micro_tokens in the run's recipe.toml, and resume",
             ) from error
-        stats = self.summed(self.ranks.gather(self.of_rank(update, stats)))
+        stats = self.summed(self.ranks.gather(own))
         if stats.count:
             self.sum_gradient()
         return stats
@@ -248,27 +227,17 @@ class ShardedEngine(DataParallelEngine):
             if master.grad is not None:
                 master.grad.mul_(self.ranks.size)  # FSDP leaves the mean
 
-    def _rounds(self, update: Update) -> Iterator[tuple[MicroBatch, bool]]:
-        """This rank's passes, and passes of others where it has none left of a form; each with
-        whether it is its own."""
+    def rounds(self, update: Update, own: Update) -> Iterator[tuple[MicroBatch, bool]]:
+        """This rank's passes, and those of others where it has none left of a form."""
         packs = [
-            [*self.budget.micro_batches(x.rollouts, x.trained, share=self.training.share)]
+            [*self.micro_batches(x.rollouts, x.trained)]
             for x in (self.share_of(update, rank) for rank in range(self.ranks.size))
         ]
         for shares in (True, False):
             forms = [[b for b in pack if (b.shared is not None) == shares] for pack in packs]
             for batches in zip_longest(*forms):
-                own = batches[self.ranks.rank]
-                yield own or next(filter(None, batches)), own is not None
-
-    def _logp(self, update: Update, *, reference: bool = False) -> FloatArray:
-        """(B, T) log-probabilities at the trained tokens of this rank."""
-        values = np.zeros(update.rollouts.tokens.shape, dtype=np.float32)
-        policy = self.as_reference() if reference else contextlib.nullcontext()
-        with self.gathered(reference=reference), policy:
-            for batch in self._micro_batches(update.rollouts, update.trained):
-                values[batch.rows, batch.positions] = self.logp(batch, update.objective.temperature)
-        return values
+                mine = batches[self.ranks.rank]
+                yield mine or next(filter(None, batches)), mine is not None
 
     def trained_weights(self) -> dict[str, Tensor]:
         if self.adapted is not None:

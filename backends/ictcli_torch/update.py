@@ -23,14 +23,12 @@ class Passes:
 
     xp = namespace
 
-    def __init__(self, model: Any, vocabulary: int, *, recompute: bool) -> None:
-        self.model, self.recompute = model, recompute
+    def __init__(self, model: Any, vocabulary: int, *, recompute: bool, root: Any = None) -> None:
+        """`root` runs the model that is trained, where its weights are spread: `model` is then
+        another, that samples and evaluates."""
+        self.model, self.recompute, self.root = model, recompute, root
         self.share = shares_prompts(model)
         self.chunk = max(CHUNK_LOGITS // vocabulary, 1)
-
-    def states(self, batch: MicroBatch) -> Tensor:
-        """(N, H) in front of the LM head, at the wanted places, with their gradient."""
-        return wanted_states(self.model, batch)
 
     @torch.inference_mode()
     def evaluate(self, batch: MicroBatch, of: Callable[[Tensor, Tensor], Tensor]) -> FloatArray:
@@ -52,13 +50,14 @@ class Passes:
         arrays["targets"] = self._on_device(batch.targets).long()
         losses, kls = list[Tensor](), list[Tensor]()  # on the device: a chunk waits for no other
         logp, gradients = list[Tensor](), list[Tensor]()
-        with recomputing(self.model, self.recompute):
-            states = self.states(batch)
+        model = self.root.model if self.root else self.model
+        with recomputing(model, self.recompute):
+            states = self.root(wanted_states, batch) if self.root else wanted_states(model, batch)
             for part in chunks(len(states), self.chunk):
                 leaf = states[part].detach().requires_grad_()
                 some = {name: values[part] for name, values in arrays.items()}
                 figures = policy_loss(
-                    namespace, head_logits(self.model, leaf), some["targets"], some, whole.objective
+                    namespace, head_logits(model, leaf), some["targets"], some, whole.objective
                 )
                 figures[0].backward()
                 losses.append(figures[0].detach())

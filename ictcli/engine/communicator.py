@@ -107,6 +107,22 @@ class Communicator(ABC):
         return [unpacked(row[:size].tobytes()) for row, size in zip(rows, sizes, strict=True)]
 
 
+class Alone:
+    """The only process."""
+
+    rank, size = 0, 1
+
+    @staticmethod
+    def together() -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def gather(self, message: Any) -> list[Any]:
+        return [message]
+
+    def spread(self, trees: Sequence[Arrays]) -> Sequence[Arrays]:
+        return trees
+
+
 def gone(reason: object) -> LostError:
     """The error of a rank that another one has left."""
     return LostError(

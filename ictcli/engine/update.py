@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +16,9 @@ from ictcli.algorithm.objective import (
     was_clipped,
 )
 from ictcli.engine.packing import MicroBatch
+from ictcli.engine.score import measure
 from ictcli.errors import UserError, nearest
-from ictcli.types import BoolArray, FloatArray, Rollouts, UpdateReport
+from ictcli.types import LOGP, BoolArray, FloatArray, Rollouts, UpdateReport
 
 
 @dataclass(frozen=True)
@@ -138,3 +140,31 @@ class UpdateStats:
             tokens=int(self.passed),
             evaluated=int(self.count),
         )
+
+
+def pass_over(engine: Any, update: Update) -> UpdateStats:
+    """Sum the gradient of this rank's rows of an update; its figures. The log-probabilities that
+    the loss compares with are known before its first pass."""
+    objective, own = update.objective, engine.share_of(update)
+
+    def logp(*, reference: bool = False) -> FloatArray:
+        with engine.policy(reference=reference):
+            at = objective.temperature
+            return measure(engine, own.rollouts, own.trained, (LOGP,), at)[..., 0]
+
+    engine.optimizer.drop_gradient()  # of a pass that was broken off
+    stats = UpdateStats(np.zeros(update.rollouts.tokens.shape, dtype=np.float32))
+    reference = logp(reference=True) if objective.kl > 0 else None
+    now = logp() if update.compares_sequences else None
+    for batch, is_own in engine.rounds(update, own):
+        terms = update.tokenwise(batch)
+        if not is_own:  # it joins in another's pass, without a weight
+            terms["weights"] = np.zeros_like(terms["weights"])
+            engine.passes.backward(batch, terms, update)
+            continue
+        if reference is not None:
+            terms["reference"] = batch.take(reference)
+        if now is not None:
+            terms[SEQUENCE] = batch.row_means(batch.take(now) - terms["old_logp"])
+        stats.add(batch, terms, objective, engine.passes.backward(batch, terms, update))
+    return stats
