@@ -18,7 +18,7 @@ from ictcli.engine.models import name_end_token, stop_ids
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
-from . import adapter, merged, rotary, sample
+from . import adapter, rotary, sample
 from .device import Memory, choose_device, ran_out
 from .files import flat, read_arrays, write_arrays
 from .model import is_quantised, load, model_dtype, quantise, restore_layout
@@ -115,7 +115,7 @@ class MlxEngine(EngineCore):
             if rounded:
                 changes.enter_context(self._rounded())
             elif self.adapted is not None and exact:
-                changes.enter_context(merged.fused(self.model, packed=True))
+                changes.enter_context(adapter.fused(self.model, packed=True))
             if self.device.type == mx.cpu:
                 changes.enter_context(rotary.shared(self.model))
             yield
@@ -173,7 +173,7 @@ class MlxEngine(EngineCore):
         if not packed:
             config.pop("quantization", None)
             config.pop("quantization_config", None)
-        with merged.fused(self.model, packed=packed):
+        with adapter.fused(self.model, packed=packed):
             save_model(folder, self.model)
         restore_layout(folder, like=self.loaded.folder)
         save_config(config, folder / "config.json")

@@ -20,8 +20,7 @@ from ictcli.engine.sampling import join
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import Rollouts, Sampling
 
-from . import int8
-from .cpu import arranged, in_whole, kernels_of, pack
+from .cpu import arranged, in_whole, kernels_of, pack, rounded_weights
 from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
 from .dense import DenseDecoder, is_dense
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
@@ -129,11 +128,9 @@ class TorchEngine(EngineCore):
     def for_sampling(self, tokens: int, *, rounded: bool) -> Generator[None]:
         with contextlib.ExitStack() as stack:
             if self.adapted is not None:
-                from . import merged
-
-                stack.enter_context(merged.sampling(self.model))
+                stack.enter_context(self.adapters().sampling(self.model))
             if rounded:
-                stack.enter_context(int8.rounded(self.model))
+                stack.enter_context(rounded_weights(self.model))
             elif tokens >= WORTH_ARRANGING and not self.settings.gradient_checkpointing:
                 if self.frozen:
                     self.pack()
@@ -178,9 +175,7 @@ class TorchEngine(EngineCore):
         with contextlib.ExitStack() as stack:
             stack.enter_context(in_whole(self.model))
             if self.adapted is not None or self.settings.load_in_4bit:
-                from . import merged
-
-                stack.enter_context(merged.merged(self.model))
+                stack.enter_context(self.adapters().merged(self.model))
             yield
 
     @by_all

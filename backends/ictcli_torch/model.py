@@ -21,7 +21,7 @@ from ictcli.errors import UserError
 from ictcli.recipe.tables import EngineSettings
 
 from .cpu import exchange, in_float32, kernels_of
-from .meta import on_meta
+from .files import on_meta
 
 FOLLOWING = ("dynamic", "longrope")
 """Kinds of rotary frequencies that follow the length of a pass."""

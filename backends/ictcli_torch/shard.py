@@ -25,8 +25,7 @@ from ictcli.types import BoolArray, FloatArray, Rollouts
 
 from .device import ran_out
 from .engine import TorchEngine
-from .files import open_arrays, part, write_each, write_files
-from .meta import Places, read_parts
+from .files import Places, open_arrays, part, read_parts, write_each, write_files
 from .model import blocks
 from .optimizer import Optimizer
 from .spread import BlockByBlock, local, scattered, shard, skeleton, whole

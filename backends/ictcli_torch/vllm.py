@@ -28,8 +28,8 @@ import torch
 from torch import Tensor
 from transformers.core_model_loading import revert_weight_conversion
 
-from ictcli.engine.checks import FLOAT32_GAP, ROUNDED_GAP
 from ictcli.engine.models import snapshot
+from ictcli.engine.registry import FLOAT32_GAP, ROUNDED_GAP
 from ictcli.engine.sampling import Written
 from ictcli.engine.shape import read_shape
 from ictcli.errors import EngineMissingError, RunFailedError, UserError, install, reason_of

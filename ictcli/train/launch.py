@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 
 from ictcli import __version__
 from ictcli.engine import Engine, build_engine, versions
-from ictcli.engine.checks import check_lengths
 from ictcli.engine.dtype import choose_kernels
+from ictcli.engine.registry import check_lengths
 from ictcli.errors import (
     RESUME,
     InterruptedRunError,

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from ictcli.algorithm.objective import Objective
-from ictcli.engine.checks import check_sampling
 from ictcli.engine.models import BUILTIN
 from ictcli.engine.packing import SPARED, micro_batches
+from ictcli.engine.registry import check_sampling
 from ictcli.engine.update import Update
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings
