@@ -13,7 +13,6 @@ from mlx.utils import tree_map
 from mlx_lm.utils import get_total_parameters, save_config, save_model
 
 from ictcli.engine.core import EngineCore
-from ictcli.engine.distributed import by_all
 from ictcli.engine.models import name_end_token, stop_ids
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
@@ -137,20 +136,14 @@ class MlxEngine(EngineCore):
         finally:
             self.model.update_modules(exact)
 
-    @by_all
-    def keep_reference(self) -> None:
+    def kept_weights(self) -> Any:
         """Arrays never change: an update makes new ones, and these stay."""
-        self.reference = {} if self.adapted is not None else self.model.trainable_parameters()
+        return self.model.trainable_parameters()
 
     @contextlib.contextmanager
-    def as_reference(self) -> Generator[None]:
-        assert self.reference is not None, "a reference needs keep_reference"
-        if self.adapted is not None:
-            with adapter.taken_off(self.model):
-                yield
-            return
+    def swapped(self, weights: Any) -> Generator[None]:
         policy = self.model.trainable_parameters()
-        self.model.update(self.reference)
+        self.model.update(weights)
         try:
             yield
         finally:

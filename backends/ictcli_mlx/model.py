@@ -8,7 +8,7 @@ from functools import cache
 from itertools import permutations
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -16,10 +16,10 @@ from huggingface_hub import snapshot_download
 from mlx.utils import tree_map_with_path
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import DEFAULT_ALLOW_PATTERNS, load_config, load_model
-from safetensors import safe_open
 from transformers import AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
+from ictcli.engine.checksums import stored_tensors
 from ictcli.engine.lengths import Lengths, read_lengths
 from ictcli.engine.models import Source, loading, older_names
 from ictcli.errors import UserError
@@ -172,18 +172,11 @@ def is_quantised(model: nn.Module) -> bool:
     return any(hasattr(module, "bits") for module in model.modules())
 
 
-def _stored_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    shapes: dict[str, tuple[int, ...]] = {}
-    for file in folder.glob("model*.safetensors"):
-        with cast(Any, safe_open)(file, "np") as opened:
-            shapes |= {n: tuple(opened.get_slice(n).get_shape()) for n in opened.keys()}  # noqa: SIM118
-    return shapes
-
-
 def restore_layout(folder: Path, like: Path) -> None:
     """Turn the axes of saved weights back to what they are in the folder they were read from:
     mlx-lm keeps a convolution's channels last."""
-    shapes = _stored_shapes(like)
+    files = like.glob("model*.safetensors")
+    shapes = {each.name: each.shape for file in files for each in stored_tensors(file)}
     for file in folder.glob("model*.safetensors"):
         arrays = read_arrays(file)
         turned = {

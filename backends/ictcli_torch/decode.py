@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ictcli.errors import UserError
+from ictcli.errors import UserError, text_of
 
 from .cache import FixedLayer, new_cache
 from .device import ran_out
@@ -205,9 +205,8 @@ def _capture(work: Work, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
     except RuntimeError as error:
         if ran_out(error):
             raise
-        reason = str(error).partition("\n")[0]
         raise UserError(
-            f"This model's decoding step cannot be a CUDA graph: {reason}",
+            f"This model's decoding step cannot be a CUDA graph: {text_of(error)}.",
             "engine.compile=off decodes without",
         ) from error
     return graph

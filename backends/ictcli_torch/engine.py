@@ -178,22 +178,12 @@ class TorchEngine(EngineCore):
                 stack.enter_context(self.adapters().merged(self.model))
             yield
 
-    @by_all
-    def keep_reference(self) -> None:
-        """With adapters it is the model without them: no second copy."""
-        if self.adapted is not None:
-            self.reference = self.model
-        else:
-            self.reference = copy.deepcopy(self.model).requires_grad_(False)
+    def kept_weights(self) -> Any:
+        return copy.deepcopy(self.model).requires_grad_(False)
 
     @contextlib.contextmanager
-    def as_reference(self) -> Generator[None]:
-        assert self.reference is not None, "a reference needs keep_reference"
-        if self.adapted is not None:
-            with self.adapters().taken_off(self.model):
-                yield
-            return
-        self.passes.model = self.reference
+    def swapped(self, weights: Any) -> Generator[None]:
+        self.passes.model = weights
         try:
             yield
         finally:

@@ -11,27 +11,14 @@ import torch
 import torch.distributed as dist
 from huggingface_hub import snapshot_download, split_torch_state_dict_into_shards
 from safetensors import safe_open
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, GenerationConfig
 from transformers.conversion_mapping import get_model_conversion_mapping
 
+from ictcli.engine.checksums import stored_tensors
 from ictcli.engine.models import weight_files
 from ictcli.files import write_json
-
-KINDS = {
-    torch.float32: "F32",
-    torch.bfloat16: "BF16",
-    torch.float16: "F16",
-    torch.float64: "F64",
-    torch.int64: "I64",
-    torch.int32: "I32",
-    torch.int16: "I16",
-    torch.int8: "I8",
-    torch.uint8: "U8",
-    torch.bool: "BOOL",
-}
-"""Types of numbers, by their names in a file."""
 
 
 def part(path: Path, rank: int, size: int) -> Path:
@@ -71,11 +58,9 @@ class Stored:
 
 def open_arrays(path: Path) -> dict[str, Stored]:
     """What `read_arrays` reads, unread."""
-    files, shapes = parts_of(path) or [path], dict[str, list[list[int]]]()
-    for file in files:
-        with safe_open(file, "pt") as opened:
-            for name in opened.keys():  # noqa: SIM118
-                shapes.setdefault(name, []).append(opened.get_slice(name).get_shape())
+    files, shapes = parts_of(path) or [path], dict[str, list[tuple[int, ...]]]()
+    for tensor in (each for file in files for each in stored_tensors(file)):
+        shapes.setdefault(tensor.name, []).append(tensor.shape)
     return {
         name: Stored(name, (sum(n[0] for n in each), *each[0][1:]) if each[0] else (), files)
         for name, each in shapes.items()
@@ -92,8 +77,8 @@ def write_each(
     header, end = dict[str, Any](__metadata__=about) if about else {}, 0
     for name in names:
         start, end = end, end + like[name].numel() * like[name].element_size()
-        kind, shape = KINDS[like[name].dtype], [*like[name].shape]
-        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, end]}
+        entry = json.loads(save({name: torch.empty(0, dtype=like[name].dtype)})[8:])[name]
+        header[name] = entry | {"shape": [*like[name].shape], "data_offsets": [start, end]}
     head = json.dumps(header).encode()
     head += b" " * (-len(head) % 8)
     with contextlib.nullcontext() if path is None else path.open("wb") as file:
@@ -163,11 +148,8 @@ def _exchange_buffers(model: nn.Module, new: Callable[[Tensor], Tensor]) -> None
 
 
 def _places(model: Any, folder: Path) -> Places | None:
-    stored: dict[str, tuple[Path, list[int]]] = {}
-    for file in weight_files(folder):
-        with safe_open(file, "pt") as opened:
-            for name in opened.keys():  # noqa: SIM118
-                stored[name] = file, opened.get_slice(name).get_shape()
+    files = weight_files(folder)
+    stored = {tensor.name: tensor for file in files for tensor in stored_tensors(file)}
     for rule in get_model_conversion_mapping(model):
         if any(rule.rename_source_key(name) != (name, None) for name in stored):
             return None
@@ -176,11 +158,10 @@ def _places(model: Any, folder: Path) -> Places | None:
         names.setdefault(id(tensor), []).append(name)
     places: Places = {}
     for first, *tied in names.values():
-        shape = list(model.state_dict()[first].shape)
-        found = [name for name in (first, *tied) if name in stored]
-        if len(found) != 1 or stored[found[0]][1] != shape:
+        found = [stored[name] for name in (first, *tied) if name in stored]
+        if len(found) != 1 or found[0].shape != tuple(model.state_dict()[first].shape):
             return None
-        places[first] = stored[found[0]][0], found[0]
+        places[first] = found[0].file, found[0].name
     return places
 
 

@@ -9,6 +9,7 @@ below them is spread. Each process reads its part of the model's files (`meta`).
 
 import contextlib
 from collections.abc import Generator, Iterator, Mapping
+from contextlib import AbstractContextManager
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -187,19 +188,13 @@ class ShardedEngine(TorchEngine):
         write = write_each if ties else write_files
         write(where, like, lambda name: whole([held[name]], like[name].dtype)[0])
 
-    @by_all
-    def keep_reference(self) -> None:
-        """With adapters it is the model without them; else a copy in the parts of the weights."""
-        if self.adapted is not None:
-            self.reference = self.model
-        else:
-            self.reference = {name: p.detach().clone() for name, p in self.parts.items()}
+    def kept_weights(self) -> dict[str, Tensor]:
+        """In the parts of the weights."""
+        return {name: p.detach().clone() for name, p in self.parts.items()}
 
-    @contextlib.contextmanager
-    def as_reference(self) -> Generator[None]:
-        """With all weights of the reference at hand (`gathered`)."""
-        with contextlib.nullcontext() if self.adapted is None else super().as_reference():
-            yield
+    def swapped(self, weights: Any) -> AbstractContextManager[None]:
+        """`gathered` has put them in place."""
+        return contextlib.nullcontext()
 
     def gradient(self, update: Update) -> UpdateStats:
         """As of any launch, but that where memory runs out the run ends: all ranks do as many

@@ -26,7 +26,7 @@ import safetensors.numpy
 from safetensors import safe_open
 
 from ictcli.engine.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, PEFT_WEIGHTS
-from ictcli.errors import UserError, nearest
+from ictcli.errors import UserError, nearest, text_of
 from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe.tables import AdapterSettings
 from ictcli.seeds import generator
@@ -118,7 +118,7 @@ def reading(folder: Path, layout: Layout, blocks: int, base: str) -> Generator[P
         with in_layout(folder, layout, blocks) as converted:
             yield converted
     except Exception as error:  # whatever a broken folder makes the library raise
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300].rstrip('.')}"
+        reason = f"{type(error).__name__}: {text_of(error)}"
         raise UserError(
             f"The adapters in {folder} do not fit the model: {reason}.",
             f"{ADAPTER_CONFIG} says which model they were trained on",

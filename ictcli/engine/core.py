@@ -54,8 +54,6 @@ class EngineCore(DataParallel, Engine):
     """What `keep_reference` kept."""
     adapted: Any = None
     """What the backend's adapter library knows of the model's adapters; None without any."""
-    base: str = ""
-    """The fingerprint of the weights below the adapters."""
     mixes_lengths = True
     """Whether prompts of several lengths may be decoded side by side."""
 
@@ -175,6 +173,16 @@ class EngineCore(DataParallel, Engine):
             parts = self.agreed(work)
         return {name: np.concatenate([part[name] for part in parts]) for name in wanted}
 
+    @by_all
+    def keep_reference(self) -> None:
+        self.reference = self.model if self.adapted is not None else self.kept_weights()
+
+    def as_reference(self) -> AbstractContextManager[None]:
+        assert self.reference is not None, "a reference needs keep_reference"
+        if self.adapted is not None:
+            return self.adapters().taken_off(self.model)
+        return self.swapped(self.reference)
+
     def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
         order = np.cumsum(where).reshape(where.shape) - 1
 
@@ -258,7 +266,15 @@ class EngineCore(DataParallel, Engine):
 
     @abstractmethod
     def adapters(self) -> Any:
-        """The backend's module with `put_on` and `read`."""
+        """The backend's module with `put_on`, `read` and `taken_off`."""
+
+    @abstractmethod
+    def kept_weights(self) -> Any:
+        """The trained weights as they are now, which no update changes."""
+
+    @abstractmethod
+    def swapped(self, weights: Any) -> AbstractContextManager[None]:
+        """Within, the model evaluates with these weights (`kept_weights`)."""
 
     @abstractmethod
     def for_sampling(self, tokens: int, *, rounded: bool) -> AbstractContextManager[Any]:

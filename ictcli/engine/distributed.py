@@ -71,6 +71,8 @@ class DataParallel(ABC):
     """How the weights lie: all of them in every process, or "sharded"."""
     source: Source
     budget: Budget
+    base = ""
+    """The fingerprint of the weights below adapters."""
     optimizer: Any = None
     """Has `kinds`, `clip`, `step`, `drop_gradient`, `reset` and `state`."""
     passes: Any
@@ -80,8 +82,9 @@ class DataParallel(ABC):
     def check_same(self) -> None:
         """UserError where ranks read other weights than each other: nothing else would say so of
         those that none sends. All ranks have to be here."""
-        folders = snapshot(self.source.path), self.source.adapter
-        own = [weights_fingerprint(folder) for folder in folders if folder]
+        folder, adapter = snapshot(self.source.path), self.source.adapter
+        below = self.base or (weights_fingerprint(folder) if folder else "")
+        own = [below, weights_fingerprint(adapter) if adapter else ""]
         if any(other != own for other in self.ranks.gather(own)):
             raise UserError(
                 f"The processes of the launch find other weights than each other: "

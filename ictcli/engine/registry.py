@@ -19,7 +19,7 @@ import numpy as np
 from ictcli.engine import distributed
 from ictcli.engine.models import check_reachable, locate
 from ictcli.engine.protocol import Engine
-from ictcli.errors import EngineMissingError, UserError, install, nearest
+from ictcli.errors import EngineMissingError, UserError, install, nearest, text_of
 from ictcli.ranks import find_launch
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import LOGP, Sampling
@@ -240,9 +240,8 @@ def _check(
     except UserError:  # the memory is full
         raise
     except Exception as error:  # whatever a model of another kind raises
-        reason = " ".join(str(error).split())[:300].rstrip(".")
         raise UserError(
-            f"The model {model} cannot be sampled by the {name} engine{where}: {reason}.",
+            f"The model {model} cannot be sampled by the {name} engine{where}: {text_of(error)}.",
             f"--backend {other} may know it",
         ) from error
     limit = FLOAT32_GAP if engine.describe().get("dtype") == "float32" else ROUNDED_GAP

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from safetensors import safe_open
-
+from ictcli.engine.checksums import stored_tensors
 from ictcli.engine.lengths import read_lengths
-from ictcli.engine.models import check_reachable, locate, reason_of, snapshot, weight_files
-from ictcli.errors import UserError
+from ictcli.engine.models import check_reachable, locate, snapshot, weight_files
+from ictcli.errors import UserError, text_of
 from ictcli.files.reading import parse_json, read_text
 
 LARGEST = 1 << 40
@@ -180,7 +179,7 @@ def _from_hub(model: str) -> Path:
         return Path(str(cast(Any, huggingface_hub).hf_hub_download(model, "config.json"))).parent
     except Exception as error:  # no such model, no access
         raise UserError(
-            f"The config.json of {model} cannot be fetched: {reason_of(error)}.",
+            f"The config.json of {model} cannot be fetched: {text_of(error)}.",
             f"look at https://huggingface.co/{model}",
         ) from error
 
@@ -221,15 +220,12 @@ def _stored(folder: Path, group_size: int) -> tuple[int, int, int] | None:
     if not files or not all(file.is_file() for file in files):
         return None
     packed = plain = parameters = 0
-    for path in files:
-        with cast(Any, safe_open)(path, "np") as file:
-            for key in file.keys():  # noqa: SIM118
-                part = file.get_slice(key)
-                count = math.prod(part.get_shape())
-                if part.get_dtype() == "U32":  # several weights in each
-                    packed += 4 * count
-                    continue
-                plain += count
-                if not key.endswith(".biases"):  # the offsets of quantised weights
-                    parameters += count * (group_size if key.endswith(".scales") else 1)
+    for name, kind, shape, *_ in (tensor for path in files for tensor in stored_tensors(path)):
+        count = math.prod(shape)
+        if kind == "U32":  # several weights in each
+            packed += 4 * count
+            continue
+        plain += count
+        if not name.endswith(".biases"):  # the offsets of quantised weights
+            parameters += count * (group_size if name.endswith(".scales") else 1)
     return packed, plain, parameters

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from ictcli.engine.models import check_reachable, locate, reason_of
-from ictcli.errors import UserError, nearest
+from ictcli.engine.models import check_reachable, locate
+from ictcli.errors import UserError, nearest, text_of
 from ictcli.recipe import Recipe, RecipeFile, load_recipe, shipped_recipes
 from ictcli.tasks.custom import HUB, is_custom
 from ictcli.tasks.hub import cache_folder, fetch, quiet
@@ -68,7 +68,7 @@ def _model(model: str) -> Part:
                 path = download(path, allow_patterns=list(FILES), ignore_patterns=["*/*"])
         except Exception as error:  # no such model, no access, the network
             raise UserError(
-                f"The model {path} cannot be fetched: {reason_of(error)}.",
+                f"The model {path} cannot be fetched: {text_of(error)}.",
                 f"look at https://huggingface.co/{path}; the same command goes on where it broke "
                 "off",
             ) from error

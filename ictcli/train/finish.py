@@ -139,9 +139,10 @@ def check_keys(run: Path, overrides: Sequence[str]) -> None:
 
 
 def extend(run: Run, before: Recipe, recipe: Recipe, say: Callable[[str], None]) -> None:
-    """Give a run `before.steps` the steps of `recipe`, which differs in nothing else:
-    `ictcli resume RUN steps=N`. Each change leaves a run that resumes or finishes as it is, so a
-    kill between two of them loses nothing. UserError where they are fewer, or no checkpoint is left to go on from."""
+    """Give a run `before.steps` the steps of `recipe`, which differs in nothing else: `ictcli
+    resume RUN steps=N`. Each change leaves a run that resumes or finishes as it is, so a kill
+    between two loses nothing. UserError where they are fewer, or no checkpoint is left to go on
+    from."""
     if recipe.steps == before.steps:
         return
     if recipe.steps < before.steps:
