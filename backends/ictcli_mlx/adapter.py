@@ -68,7 +68,6 @@ def _draw(model: Any, seed: int) -> None:
 
 
 def _linear_layers(block: Any, *, experts: bool) -> list[str]:
-    """Names within a block of the layers that mlx-lm can adapt."""
     from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
 
     kinds = (nn.Linear, nn.QuantizedLinear)

@@ -87,7 +87,6 @@ class Passes:
     def _pass(
         self, batch: MicroBatch, terms: dict[str, FloatArray], objective: Objective
     ) -> tuple[tuple[mx.array, mx.array, mx.array], Any]:
-        """What `policy_loss` gives of one micro-batch, and the gradient."""
         inputs, tokenwise = _inputs(batch), {**terms, "targets": batch.targets}
         if self.compiled:  # few shapes, so few traces
             inputs, tokenwise = _bucketed(inputs, tokenwise)
@@ -127,8 +126,6 @@ class Passes:
         return loss
 
     def _head_loss(self, objective: Objective) -> Callable[..., tuple[mx.array, ...]]:
-        """`policy_loss` of the trained weights of the heads, some states, and their terms."""
-
         def figures(
             weights: list[Any], states: mx.array, terms: dict[str, mx.array]
         ) -> tuple[mx.array, ...]:
@@ -163,7 +160,6 @@ def _with_gradient(figures: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _inputs(batch: MicroBatch) -> list[np.ndarray]:
-    """What `wanted_states` takes."""
     arrays: list[np.ndarray] = [batch.ids, np.flatnonzero(batch.head)]
     if batch.shared:
         arrays += [batch.shared.ids, batch.shared.lengths, batch.shared.of_row]

@@ -150,7 +150,6 @@ def _check_names(adapted: PeftModel, file: Path) -> None:
 
 
 def _weights(adapted: PeftModel) -> dict[str, Tensor]:
-    """By peft's names in files."""
     return get_peft_model_state_dict(adapted, save_embedding_layers=False)
 
 
@@ -199,7 +198,6 @@ def merged(model: Any) -> Generator[None]:
 
 
 def _outermost(model: nn.Module) -> Generator[tuple[str, Any]]:
-    """Layers with adapters, and packed ones without."""
     below: set[int] = set()
     for name, module in model.named_modules():  # a layer comes before what it holds
         if isinstance(module, BaseTunerLayer):
@@ -237,13 +235,11 @@ def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
 
 
 def _sum(layer: Any, weight: Tensor) -> Tensor:
-    """W + scale B A."""
     A, B = layer.lora_A[NAME].weight, layer.lora_B[NAME].weight
     return torch.addmm(weight.float(), B.float(), A.float(), alpha=layer.scaling[NAME])
 
 
 def _stretch(layer: Any, whole: Tensor) -> Tensor:
-    """What DoRA multiplies the rows of W + scale B A with."""
     magnitude: Tensor = layer.lora_magnitude_vector[NAME].weight
     return magnitude / torch.linalg.norm(whole, dim=1)
 

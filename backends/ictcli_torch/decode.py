@@ -50,7 +50,6 @@ def read(model: Any, prompts: Sequence[Sequence[int]]) -> Prefix:
 
 
 def _forward(model: Any, ids: Tensor, cache: Any, mask: Tensor | None, positions: Tensor) -> Tensor:
-    """Logits (R, V) of the last position."""
     output = model(
         input_ids=ids,
         attention_mask=mask,
@@ -194,7 +193,6 @@ def _side_stream(device: torch.device) -> torch.cuda.Stream:
 
 
 def _capture(work: Work, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
-    """A graph with memory of its own."""
     graph = torch.cuda.CUDAGraph()
     try:
         with (

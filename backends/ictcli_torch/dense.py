@@ -117,7 +117,6 @@ def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def _linear(module: Any) -> Layer:
-    """A plain linear layer without its module."""
     if type(module) is not nn.Linear or not _runs(module):
         return module
     return partial(nn.functional.linear, weight=module.weight, bias=module.bias)

@@ -167,7 +167,6 @@ class BlockByBlock:
 
     @staticmethod
     def _anyone(*, begins: bool) -> bool:
-        """Whether a process begins a pass."""
         asked = torch.tensor([begins], dtype=torch.int32)
         dist.all_reduce(asked)
         Communicator.count(asked.nbytes)

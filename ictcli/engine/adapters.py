@@ -181,7 +181,6 @@ def stored_base(file: Path) -> str:
 
 
 def _to_peft(config: dict[str, Any], weights: Arrays) -> tuple[dict[str, Any], Arrays]:
-    """Settings and weights in peft's layout, of those in mlx-lm's."""
     about = config["lora_parameters"]
     rank = int(about["rank"])
     settings = {
@@ -208,7 +207,6 @@ def _to_peft(config: dict[str, Any], weights: Arrays) -> tuple[dict[str, Any], A
 def _to_mlx(
     config: dict[str, Any], weights: Arrays, *, blocks: int
 ) -> tuple[dict[str, Any], Arrays]:
-    """The other way round. `blocks` as in `in_layout`."""
     if config["peft_type"] != "LORA":
         raise ValueError(f"they are of peft's kind {config['peft_type']}, not LORA")
     for name in sorted(config.keys() - READ - WITHOUT_EFFECT):

@@ -169,7 +169,6 @@ def _plain(value: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _made(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """The value that `_plain` made plain."""
     if not isinstance(value, list):
         return value
     kind, name, parts = cast("list[Any]", value)

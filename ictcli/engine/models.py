@@ -99,7 +99,6 @@ def locate(model: str, *, trains: bool = False) -> Source:
 
 
 def _with_adapter(folder: Path) -> Source:
-    """Adapters and the model they were trained on, which their settings name."""
     about = _read_object(folder / ADAPTER_CONFIG)
     key = "base_model_name_or_path" if "peft_type" in about else "model"
     base = about.get(key)
@@ -269,7 +268,6 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 
 def _check_weights(folder: Path) -> None:
-    """That there are safetensors, and whole ones."""
     if not any(folder.glob("*.safetensors")):
         pickled = [p.name for pattern in ("*.bin", "*.pt", "*.pth") for p in folder.glob(pattern)]
         if pickled:

@@ -231,7 +231,6 @@ def check_lengths(engine: Engine, model: str, longest: int) -> None:
 def _check(
     engine: Engine, name: str, model: str, prompt: Sequence[int], most: int, where: str = ""
 ) -> None:
-    """Sample after this prompt and a short one, side by side."""
     other = "torch" if name == "mlx" else "mlx"
     try:
         engine.tokenizer.decode(engine.tokenizer("1 + 1")["input_ids"])  # its settings show here

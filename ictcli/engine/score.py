@@ -83,7 +83,6 @@ def _values(each: Statistic, p: FloatArray, q: FloatArray, row: IntArray) -> Flo
 
 
 def _distributions(logits: Logits, rollouts: Rollouts, where: BoolArray) -> FloatArray:
-    """(N, V) float32, at the N tokens that `where` (B, T) marks."""
     values = logits(rollouts, where)
     p = np.exp(values - values.max(axis=-1, keepdims=True))
     p /= p.sum(axis=-1, keepdims=True)

@@ -51,7 +51,6 @@ class ModelShape:
     model's files; None where these are not on this machine."""
 
     def __post_init__(self) -> None:
-        """ValueError where a size is that of no model."""
         sizes = (self.layers, self.hidden, self.heads, self.kv_heads, self.head_dim)
         sizes += (self.intermediate, self.vocabulary, self.context, self.group_size)
         if not all(0 < size < LARGEST for size in sizes) or not 0 <= self.bits < 64:
@@ -150,7 +149,6 @@ def read_shape(model: str) -> ModelShape:
 
 
 def _shipped(model: str) -> ModelShape | None:
-    """The sizes of a model that a recipe names, or of its Instruct form; None for others."""
     known = re.fullmatch(OF_RECIPES, model.lower())
     if known is None or known["name"] not in QWEN2:
         return None
@@ -171,7 +169,6 @@ def _read(folder: Path) -> ModelShape:
 
 
 def _from_hub(model: str) -> Path:
-    """The folder of the hub's cache that the model's config.json was fetched into."""
     import huggingface_hub
 
     check_reachable(model)
@@ -215,7 +212,6 @@ def _windowed(config: dict[str, Any]) -> bool:
 
 
 def _stored(folder: Path, group_size: int) -> tuple[int, int, int] | None:
-    """`ModelShape.stored`; None where a file is missing."""
     files = weight_files(folder)
     if not files or not all(file.is_file() for file in files):
         return None

@@ -173,7 +173,6 @@ def _try(
     load_s: float,
     say: Callable[[str], None],
 ) -> Tried:
-    """Answer the first problems of the first step, and time what training does with them."""
     part = recipe.model_copy(update={"prompts": min(prompts, recipe.prompts)})
     limit = memory_limit(recipe.with_engine(device="cpu").engine)
     problems = task.batch(recipe.seed, 1, part.prompts)
@@ -220,7 +219,6 @@ def _try(
 def _greedy(
     recipe: Recipe, engine: Engine, task: Task, problems: Sequence[Problem]
 ) -> tuple[Answers, list[str], list[Verdict]]:
-    """One answer to each problem at temperature 0."""
     ids = encode(engine, problems, task.domain, task.prompt, recipe.max_tokens)
     seed = seed_of(recipe.seed, "check")
     rollouts = engine.generate(ids, 1, sampling_of(recipe, engine, 0.0), seed)

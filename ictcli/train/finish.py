@@ -196,7 +196,6 @@ def _keep_evaluation(run: Run, before: Recipe) -> None:
 
 
 def _rename(run: Run, name: str, new: str) -> None:
-    """Rename a file or folder of the run, if it is there."""
     old, path = run.folder / name, run.folder / new
     if old.exists():
         manifest.leave(run.folder, name, new)

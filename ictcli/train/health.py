@@ -153,8 +153,6 @@ class Health:
                 self._react(alarm, state, metrics)
 
     def _react(self, alarm: Alarm, state: State, metrics: StepMetrics) -> None:
-        """No signal, responses cut short, a sampler too far off, a decline, or an alarm of the
-        entropy."""
         if alarm.kind == "no_signal":
             shares = mean(self._without_signal)
             message = sentence(state.step, shares)

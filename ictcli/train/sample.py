@@ -106,7 +106,6 @@ def with_advantage(recipe: Recipe, batch: Batch) -> Batch:
 
 
 def _replaced(batch: Batch, places: IntArray, other: Batch) -> Batch:
-    """The batch with the groups of the other at these places (P,)."""
     P, G = len(batch.problems), batch.rollouts.group
     kept: list[int] = np.setdiff1d(np.arange(P), places).tolist()
     groups = np.argsort([*kept, *places])  # of each place, in the kept groups and then the others

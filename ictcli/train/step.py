@@ -56,7 +56,6 @@ def select(recipe: Recipe, batch: Batch, step: int) -> StepSelection:
 
 
 def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> Update:
-    """The mini-batch of these prompts."""
     method, rollouts = recipe.rule, batch.rollouts.groups(first, last)
     rows = slice(first * recipe.group, last * recipe.group)
     valid, advantage = rollouts.valid, batch.advantage[rows]
