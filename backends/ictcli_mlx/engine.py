@@ -20,7 +20,7 @@ from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSetti
 from . import adapter, rotary, sample
 from .device import Memory, choose_device, ran_out
 from .files import flat, read_arrays, write_arrays
-from .model import is_quantised, load, model_dtype, quantise, restore_layout
+from .model import is_quantised, load, model_dtype, quantise, restore_layout, vocabulary_of
 from .optimizer import Optimizer
 from .update import Passes
 
@@ -49,11 +49,10 @@ class MlxEngine(EngineCore):
             settings.compile == "auto" and self.device.type == mx.gpu
         )
         super().__init__(model, settings, optimizer, Memory(settings.memory_limit), ran_out)
-        self.loaded = load(self.source, settings, self.device)
-        self.model, self.tokenizer = self.loaded.model, self.loaded.tokenizer
-        self.stop_ids = stop_ids(self.tokenizer, self.loaded.config.get("eos_token_id"))
-        self.lengths = self.loaded.lengths
-        self.vocabulary = self.loaded.vocabulary
+        loaded = load(self.source, settings, self.device)
+        self.model, self.tokenizer, self.config, self.folder, self.lengths = loaded
+        self.stop_ids = stop_ids(self.tokenizer, self.config.get("eos_token_id"))
+        self.vocabulary = vocabulary_of(self.config, self.folder)
         self.memory.watch("Loading the model", "take a smaller or a 4-bit model")
         self.adapt(adapters)
         if optimizer and self.adapted is None:
@@ -75,15 +74,7 @@ class MlxEngine(EngineCore):
         self.lockstep = partial(
             sample.lockstep, self.model, memory=self.memory, compiled=self.compiled
         )
-        recompute = settings.gradient_checkpointing
-        self.passes = Passes(
-            self.model,
-            self.optimizer,
-            self.memory,
-            recompute=recompute,
-            compiled=self.compiled,
-            vocabulary=self.vocabulary,
-        )
+        self.passes = Passes(self)
 
     def about(self) -> dict[str, Any]:
         bits = {module.bits for module in self.model.modules() if hasattr(module, "bits")}
@@ -162,17 +153,17 @@ class MlxEngine(EngineCore):
         self.optimizer.load(state, weights)
 
     def export(self, folder: Path, *, packed: bool = False) -> None:
-        config = dict(self.loaded.config)
+        config = dict(self.config)
         if not packed:
             config.pop("quantization", None)
             config.pop("quantization_config", None)
         with adapter.fused(self.model, packed=packed):
             save_model(folder, self.model)
-        restore_layout(folder, like=self.loaded.folder)
+        restore_layout(folder, like=self.folder)
         save_config(config, folder / "config.json")
         self.tokenizer.save_pretrained(folder)
         name_end_token(folder)
-        settings = self.loaded.folder / "generation_config.json"
+        settings = self.folder / "generation_config.json"
         if settings.is_file():
             shutil.copy(settings, folder)
 

@@ -12,7 +12,6 @@ from ictcli.engine.packing import CHUNK_LOGITS, MicroBatch, bucket, chunks
 from ictcli.engine.update import Update
 from ictcli.types import FloatArray
 
-from .device import Memory
 from .files import number
 from .model import find_heads, head_logits, model_dtype, recomputing
 from .optimizer import Optimizer
@@ -26,21 +25,13 @@ class Passes:
 
     xp = mx
 
-    def __init__(
-        self,
-        model: Any,
-        optimizer: Optimizer | None,
-        memory: Memory,
-        *,
-        recompute: bool,
-        compiled: bool,
-        vocabulary: int,
-    ) -> None:
-        self.model, self.heads, self.memory = model, find_heads(model), memory
-        self.optimizer = optimizer
-        self.recompute, self.compiled = recompute, compiled
-        self.share = shares_prompts(model) and not recompute  # what is made again takes no gradient
-        self.chunk = max(CHUNK_LOGITS // vocabulary, 1)
+    def __init__(self, engine: Any) -> None:
+        self.model, self.heads, self.memory = engine.model, find_heads(engine.model), engine.memory
+        self.optimizer: Optimizer | None = engine.optimizer
+        self.recompute, self.compiled = engine.settings.gradient_checkpointing, engine.compiled
+        # what is made again takes no gradient
+        self.share = shares_prompts(self.model) and not self.recompute
+        self.chunk = max(CHUNK_LOGITS // engine.vocabulary, 1)
         self._gradients: dict[Any, Callable[..., Any]] = {}
 
     def evaluate(

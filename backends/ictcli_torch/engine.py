@@ -91,9 +91,7 @@ class TorchEngine(EngineCore):
         plain = DenseDecoder if is_dense(self.model) else GrowingDecoder
         decoder = FixedDecoder if self.compiled else plain
         self.lockstep = partial(lockstep, self.model, decoder=decoder)
-        self.passes = Passes(
-            self.model, self.vocabulary, recompute=settings.gradient_checkpointing, root=self.root
-        )
+        self.passes = Passes(self)
 
     def make_optimizer(self, settings: OptimizerSettings) -> Optimizer:
         """What steps the model's weights or, where it has any, its adapters."""

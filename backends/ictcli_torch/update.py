@@ -23,12 +23,11 @@ class Passes:
 
     xp = namespace
 
-    def __init__(self, model: Any, vocabulary: int, *, recompute: bool, root: Any = None) -> None:
-        """`root` runs the model that is trained, where its weights are spread: `model` is then
-        another, that samples and evaluates."""
-        self.model, self.recompute, self.root = model, recompute, root
-        self.share = shares_prompts(model)
-        self.chunk = max(CHUNK_LOGITS // vocabulary, 1)
+    def __init__(self, engine: Any) -> None:
+        self.model, self.root = engine.model, engine.root
+        self.recompute = engine.settings.gradient_checkpointing
+        self.share = shares_prompts(self.model)
+        self.chunk = max(CHUNK_LOGITS // engine.vocabulary, 1)
 
     @torch.inference_mode()
     def evaluate(self, batch: MicroBatch, of: Callable[[Tensor, Tensor], Tensor]) -> FloatArray:
