@@ -33,7 +33,7 @@ from ictcli.train.health import check_verdicts, judged
 from ictcli.train.launch import longest_prompt, set_budget, unread
 from ictcli.train.sample import sample_batch, sampling_of
 from ictcli.train.step import optimise, select
-from ictcli.types import Problem
+from ictcli.types import Problem, Rollouts
 
 NUMBERS = re.compile(
     r"\d+|\b(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|"
@@ -156,13 +156,11 @@ def check(recipe: Recipe, prompts: int, say: Callable[[str], None]) -> Checked:
         held = heldout(recipe, task)
         notes += [*task.notes[known:], *unread(engine, task, recipe)]
         tried = _try(recipe, engine, task, prompts, load_s, say)
-    ready, verdict, changes = _verdict(
-        recipe, memory, tried, worked=any(problem.solution for problem in task.train[:1])
+    worked = any(problem.solution for problem in task.train[:1])
+    return Checked(
+        *(recipe.data_name, recipe.label, len(task.train), tuple(notes), _overlap(task, held)),
+        *(memory, tried, *_verdict(recipe, memory, tried, worked=worked)),
     )
-    overlap = _overlap(task, held)
-    train = len(task.train)
-    about = recipe.data_name, recipe.label
-    return Checked(*about, train, tuple(notes), overlap, memory, tried, ready, verdict, changes)
 
 
 def _try(
@@ -205,7 +203,7 @@ def _try(
     return Tried(
         shown=tuple(ShownPrompt(p.id, text, len(ids)) for p, (text, ids) in shown),
         greedy=greedy,
-        sampled=_answers(own.verdicts, [bool(end) for end in own.rollouts.finished]),
+        sampled=_answers(own.verdicts, own.rollouts),
         groups=_groups(own),
         rewards={name: mean_reward(its) for name, its in own.parts.items()},
         reasons=dict(Counter(reason for reason, _ in lost).most_common()),
@@ -224,17 +222,17 @@ def _greedy(
     rollouts = engine.generate(ids, 1, sampling_of(recipe, engine, 0.0), seed)
     texts = decode(engine.tokenizer, rollouts)
     verdicts = task.domain.judge(problems, texts)
-    return _answers(verdicts, [bool(end) for end in rollouts.finished]), texts, verdicts
+    return _answers(verdicts, rollouts), texts, verdicts
 
 
-def _answers(verdicts: Sequence[Verdict], finished: Sequence[bool]) -> Answers:
+def _answers(verdicts: Sequence[Verdict], rollouts: Rollouts) -> Answers:
     number = Counter(verdict.status for verdict in verdicts)
     return Answers(
         correct=number["correct"],
         wrong=number["wrong"],
         unparsed=number["unparsed"],
         timed_out=number["timeout"],
-        truncated=finished.count(False),
+        truncated=int((~rollouts.finished).sum()),
     )
 
 
