@@ -19,10 +19,10 @@ from torch import Tensor, nn
 
 from ictcli.engine.distributed import by_all
 from ictcli.engine.packing import MicroBatch
-from ictcli.engine.update import Update, UpdateStats, pass_over
+from ictcli.engine.update import Update, pass_over
 from ictcli.errors import RunFailedError
 from ictcli.recipe.tables import OptimizerSettings
-from ictcli.types import BoolArray, FloatArray, Rollouts
+from ictcli.types import BoolArray, FloatArray, Rollouts, UpdateReport
 
 from .device import ran_out
 from .engine import TorchEngine
@@ -196,7 +196,7 @@ class ShardedEngine(TorchEngine):
         """`gathered` has put them in place."""
         return contextlib.nullcontext()
 
-    def gradient(self, update: Update) -> UpdateStats:
+    def gradient(self, update: Update) -> UpdateReport:
         """As of any launch, but that where memory runs out the run ends: all ranks do as many
         passes, of the same form, since all put each block together at once."""
         try:
@@ -208,10 +208,10 @@ class ShardedEngine(TorchEngine):
                 f"Memory ran out in a pass of an update, of {self.budget.tokens:,} tokens at most.",
                 "lower engine.micro_tokens in the run's recipe.toml, and resume",
             ) from error
-        stats = self.summed(self.ranks.gather(own))
-        if stats.count:
+        report = self.summed(self.ranks.gather(own))
+        if report.evaluated:
             self.sum_gradient()
-        return stats
+        return report
 
     def sum_gradient(self) -> None:
         if self.adapted is not None:

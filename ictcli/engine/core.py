@@ -19,7 +19,7 @@ from ictcli.engine.models import locate, snapshot
 from ictcli.engine.protocol import Engine
 from ictcli.engine.sampling import in_passes, join
 from ictcli.engine.score import compare, measure
-from ictcli.engine.update import Update, UpdateStats, pass_over
+from ictcli.engine.update import Update, pass_over
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.seeds import uniforms
@@ -203,23 +203,24 @@ class EngineCore(DataParallel, Engine):
         assert self.optimizer is not None, "an engine built without optimizer settings cannot step"
         assert update.objective.kl == 0 or self.reference is not None, "kl > 0 needs keep_reference"
         with self._phase():
-            report = self.gradient(update).report(self.optimizer.clip())
+            report = self.gradient(update)
+            report.grad_norm = self.optimizer.clip()
             if report.stepped:
                 self.optimizer.step(lr)
             self.optimizer.drop_gradient()
         return report
 
-    def gradient(self, update: Update) -> UpdateStats:
+    def gradient(self, update: Update) -> UpdateReport:
         """Leave the gradient of the whole batch with the optimiser; its figures. Each rank passes
         over its rows."""
 
-        def work() -> UpdateStats:
+        def work() -> UpdateReport:
             return self.of_rank(update, self.budget.passing(lambda: pass_over(self, update)))
 
-        stats = self.summed(self.agreed(work))
-        if stats.count and self.ranks.size > 1:
+        report = self.summed(self.agreed(work))
+        if report.evaluated and self.ranks.size > 1:
             self.sum_gradient()
-        return stats
+        return report
 
     @by_all
     def reset_optimizer(self) -> None:

@@ -24,14 +24,14 @@ from ictcli.engine.checksums import weights_fingerprint
 from ictcli.engine.communicator import Alone, Communicator
 from ictcli.engine.models import Source, snapshot
 from ictcli.engine.packing import MicroBatch
-from ictcli.engine.update import Update, UpdateStats
+from ictcli.engine.update import Update
 from ictcli.errors import RunFailedError, UserError
-from ictcli.types import BoolArray, IntArray, Rollouts
+from ictcli.types import BoolArray, IntArray, Rollouts, UpdateReport
 
 T = TypeVar("T")
 
-SUMMED = ("loss", "clipped", "kl", "count", "passed")
-"""Figures of `UpdateStats` that are sums over the rows of an update."""
+SUMMED = ("loss", "clipped", "summed_kl", "evaluated", "tokens")
+"""Figures of `UpdateReport` that are sums over the rows of an update."""
 
 
 @dataclass(frozen=True)
@@ -117,16 +117,16 @@ class DataParallel(ABC):
         with self.gathered(reference=reference), changed:
             yield
 
-    def of_rank(self, update: Update, stats: UpdateStats) -> UpdateStats:
+    def of_rank(self, update: Update, report: UpdateReport) -> UpdateReport:
         """Figures with the log-probabilities of this rank's rows alone."""
-        return replace(stats, logp=stats.logp[self.rank_of(update) == self.ranks.rank])
+        return replace(report, logp=report.logp[self.rank_of(update) == self.ranks.rank])
 
     @staticmethod
-    def summed(parts: Sequence[UpdateStats]) -> UpdateStats:
+    def summed(parts: Sequence[UpdateReport]) -> UpdateReport:
         """Of every rank's figures (`of_rank`) those of all."""
         total = {name: sum(getattr(part, name) for part in parts) for name in SUMMED}
         logp = np.concatenate([part.logp for part in parts])
-        return UpdateStats(logp, gap=max(part.gap for part in parts), **total)
+        return UpdateReport(logp, ratio_gap=max(part.ratio_gap for part in parts), **total)
 
     def share_of(self, update: Update, rank: int | None = None) -> Update:
         """A rank's rows of an update, by default this one's: as many tokens a rank, and neighbours
