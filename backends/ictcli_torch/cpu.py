@@ -12,7 +12,6 @@ import contextlib
 import platform
 from collections import Counter
 from collections.abc import Generator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -26,28 +25,17 @@ from ictcli.engine.dtype import X86, choose_kernels, multiplies_bfloat16
 
 from .plan import LARGE
 
-
-@dataclass(frozen=True)
-class Kernels:
-    """Which libraries compute the products of large layers."""
-
-    fbgemm: bool
-    """FBGEMM those of frozen weights that float16 holds, which are packed once."""
-    mkl: bool
-    """MKL those of a gradient, and not oneDNN, which computes what is left."""
-
-
-TABLE = {"avx2": Kernels(fbgemm=True, mkl=True), "onednn": Kernels(fbgemm=False, mkl=False)}
-"""By `engine.kernels`, as `bench/products.py` measured; any other name: all by PyTorch's choice."""
 FLOAT16_ERROR = 2.0**-25
 """What float16 may change of a weight: half its smallest number, less than a sum of float32
 rounds. Those of bfloat16 are changed below 2^-17 alone."""
 
 
 class LargeLinear(nn.Linear):
-    """A linear layer by `kernels`; a module of `nn.Linear` whose class was exchanged."""
+    """A linear layer by these kernels; a module of `nn.Linear` whose class was exchanged."""
 
-    kernels: Kernels
+    avx2: bool
+    """Whether frozen weights that float16 holds are packed for FBGEMM, once, and the products of a
+    gradient are MKL's, as `bench/products.py` measured; oneDNN computes what is left."""
     packed: Any = None
     """The weight and bias in float16, in FBGEMM's own order."""
     float16: Tensor | None = None
@@ -84,14 +72,14 @@ class LargeLinear(nn.Linear):
 def exchange(model: nn.Module, device: torch.device, kernels: str) -> None:
     """Give the model's large layers the kernels of this name: those of float32, and of bfloat16
     where the CPU multiplies it."""
-    if device.type != "cpu" or kernels not in TABLE:
+    if device.type != "cpu" or kernels == "plain":
         return
     kinds = {torch.float32} | ({torch.bfloat16} if multiplies_bfloat16() else set())
     for module in model.modules():
         large = type(module) is nn.Linear and module.weight.numel() >= LARGE
         if large and module.weight.dtype in kinds:
             module.__class__ = LargeLinear
-            vars(module)["kernels"] = TABLE[kernels]
+            vars(module)["avx2"] = kernels == "avx2"
 
 
 def kernels_of(setting: str) -> str:
@@ -116,7 +104,7 @@ def pack(model: nn.Module) -> None:
         if "base_layer" in module._modules and not getattr(module, "takes_product", False):
             held.update(id(p) for p in module.get_submodule("base_layer").parameters())
     for layer in modules:
-        if isinstance(layer, LargeLinear) and layer.kernels.fbgemm and layer.packed is None:
+        if isinstance(layer, LargeLinear) and layer.avx2 and layer.packed is None:
             layer.packed = packed(layer.weight, layer.bias)
             if layer.packed is not None and held[id(layer.weight)] == 1:
                 layer.float16 = layer.weight.detach().half()
@@ -185,7 +173,7 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         x, weight = ctx.saved_tensors
-        dy, mkl = dy.contiguous(), ctx.layer.kernels.mkl
+        dy, mkl = dy.contiguous(), ctx.layer.avx2
         dx = dW = db = None
         if ctx.needs_input_grad[0]:
             weight = weight if ctx.layer.float16 is None else ctx.layer.weight

@@ -106,27 +106,7 @@ class EngineCore(DataParallel, Engine):
     ) -> Rollouts:
         numbers = uniforms(seed, len(prompts) * group, sampling.max_tokens)
         first, last = self.prompts_of(len(prompts))
-        own, rows = prompts[first:last], slice(first * group, last * group)
-
-        def work() -> Rollouts | None:
-            if not own:
-                return None
-            return self.sample(own, group, sampling, numbers[rows], wanted, on_tokens)
-
-        with self.gathered():
-            parts = self.agreed(work)
-        return join([part for part in parts if part is not None], range(len(prompts)))
-
-    def sample(
-        self,
-        prompts: Sequence[Sequence[int]],
-        group: int,
-        sampling: Sampling,
-        numbers: FloatArray,
-        wanted: Sequence[str],
-        on_tokens: OnTokens | None = None,
-    ) -> Rollouts:
-        """`generate` with the numbers (B, T) that decide its draws."""
+        own, numbers = prompts[first:last], numbers[first * group : last * group]
 
         def decode(some: Sequence[Sequence[int]], part: FloatArray, places: IntArray) -> Rollouts:
             def hear(t: int, rows: IntArray, tokens: IntArray) -> None:
@@ -135,15 +115,19 @@ class EngineCore(DataParallel, Engine):
 
             return self.lockstep(some, group, sampling, part, wanted, on_tokens and hear)
 
-        def work() -> Rollouts:
+        def in_budget() -> Rollouts:
             tokens = 0 if on_tokens else sampling.max_tokens
             with self.for_sampling(tokens, rounded=sampling.sampler == "int8"):
                 return in_passes(
-                    prompts, group, self.budget.rows, numbers, decode, mixed=self.mixes_lengths
+                    own, group, self.budget.rows, numbers, decode, mixed=self.mixes_lengths
                 )
 
-        with self._phase():
-            return self.budget.decoding(group, len(numbers), work)
+        def work() -> Rollouts | None:
+            return self.budget.decoding(group, len(numbers), in_budget) if own else None
+
+        with self._phase(), self.gathered():
+            parts = self.agreed(work)
+        return join([part for part in parts if part is not None], range(len(prompts)))
 
     @by_all
     def score(
