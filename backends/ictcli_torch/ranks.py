@@ -161,7 +161,9 @@ def build(
         )
     settings, kind = settings.model_copy(update={"device": device}), TorchEngine
     if settings.shard and optimizer is not None:
-        from .shard import ShardedEngine as kind  # noqa: N813
+        from .shard import ShardedEngine, ShardedWeights
+
+        kind = ShardedEngine if adapters else ShardedWeights
     return start(kind, ranks, model, settings, optimizer, adapters)
 
 

@@ -36,7 +36,7 @@ Weights = list[tuple[str, nn.Parameter]]
 
 
 class ShardedEngine(TorchEngine):
-    """An engine of one rank."""
+    """An engine of one rank, that trains adapters: the weights below them are spread."""
 
     parallelism = "sharded"
     in_parts = True
@@ -44,25 +44,20 @@ class ShardedEngine(TorchEngine):
     """Whether what samples and evaluates has all weights."""
     walk: BlockByBlock | None = None
     """Where weights are put together block by block to sample and evaluate."""
-    parted = False
-    """Whether each rank writes its own part of a checkpoint."""
 
     def make_optimizer(self, settings: OptimizerSettings) -> Optimizer:
         trained, computes = self.model, self.model.dtype
         weights = dict(trained.named_parameters())
-        adapters = {name: p for name, p in weights.items() if "lora_" in name}
-        own = (
-            {p for p in weights.values() if p.requires_grad} if self.adapted is not None else set()
-        )
+        adapters = [p for name, p in weights.items() if "lora_" in name]
+        own = {p for p in weights.values() if p.requires_grad and self.adapted is not None}
         for p in own:  # adapters on a model without numbers are made on the CPU
             p.data = p.data.to(self.device)
         self.stored: Places = getattr(trained, "places", {})
         self.counts = {
-            "parameters": trained.num_parameters() - sum(p.numel() for p in adapters.values()),
+            "parameters": trained.num_parameters() - sum(p.numel() for p in adapters),
             "trained": sum(p.numel() for p in weights.values() if p.requires_grad),
         }
-        module = trained if self.adapted is None else self.adapted
-        copied = skeleton(module, own, self.device)
+        copied = skeleton(trained if self.adapted is None else self.adapted, own, self.device)
         if not own:
             trained.float()
         self.root = shard(trained, own, self.device, computes)
@@ -75,9 +70,9 @@ class ShardedEngine(TorchEngine):
                 below = self.parts[name.split("lora_magnitude")[0] + "base_layer.weight"]
                 norms: Any = torch.linalg.norm(below.detach(), dim=1)
                 weights[name].data.copy_(norms.full_tensor())
+        self.model = copied
         if self.adapted is not None:
-            self.adapted = copied
-        self.model = copied if self.adapted is None else copied.get_base_model()
+            self.adapted, self.model = copied, copied.get_base_model()
         of_blocks = [{id(p) for p in block.parameters()} for block in blocks(self.model)]
         held = [(n, p) for n, p in self.model.named_parameters() if n in self.parts]
         self.blocks = [[(n, p) for n, p in held if id(p) in block] for block in of_blocks]
@@ -86,10 +81,6 @@ class ShardedEngine(TorchEngine):
             put, drop = (lambda n: self.put(self.blocks[n])), (lambda n: self.drop(self.blocks[n]))
             self.walk = BlockByBlock(blocks(self.model), put, drop)
         return Optimizer(trained, settings)
-
-    def align(self) -> None:
-        if self.adapted is not None:
-            super().align()
 
     def about(self) -> dict[str, Any]:
         return super().about() | self.counts
@@ -158,19 +149,62 @@ class ShardedEngine(TorchEngine):
             yield
 
     def write_model(self, folder: Path) -> None:
-        if self.adapted is None and self.stored:
-            self.model.save_pretrained(folder, state_dict={})
-            self.write_weights(str(folder))
-        else:
-            with self.alone(every=True):
-                super().write_model(folder)
+        with self.alone(every=True):
+            super().write_model(folder)
 
     def write_whole(self, path: Path) -> None:
-        if self.adapted is None and self.stored:
-            self.write_weights(str(path), ties=True)
-        else:
-            with self.alone(every=True):
-                super().write_whole(path)
+        with self.alone(every=True):
+            super().write_whole(path)
+
+    def gradient(self, update: Update) -> UpdateReport:
+        """As of any launch, but that where memory runs out the run ends: all ranks do as many
+        passes, of the same form, since all put each block together at once."""
+        try:
+            own = self.of_rank(update, pass_over(self, update))
+        except Exception as error:
+            if not ran_out(error):
+                raise
+            raise RunFailedError(
+                f"Memory ran out in a pass of an update, of {self.budget.tokens:,} tokens at most.",
+                "lower engine.micro_tokens in the run's recipe.toml, and resume",
+            ) from error
+        report = self.summed(self.ranks.gather(own))
+        if report.evaluated:
+            self.sum_gradient()
+        return report
+
+    def rounds(self, update: Update, own: Update) -> Iterator[tuple[MicroBatch, bool]]:
+        """This rank's passes, and those of others where it has none left of a form."""
+        packs = [
+            [*self.micro_batches(x.rollouts, x.trained)]
+            for x in (self.share_of(update, rank) for rank in range(self.ranks.size))
+        ]
+        for shares in (True, False):
+            forms = [[b for b in pack if (b.shared is not None) == shares] for pack in packs]
+            for batches in zip_longest(*forms):
+                mine = batches[self.ranks.rank]
+                yield mine or next(filter(None, batches)), mine is not None
+
+
+class ShardedWeights(ShardedEngine):
+    """One that trains all weights, its part of each, with its moments."""
+
+    parted = False
+    """Whether each rank writes its own part of a checkpoint."""
+
+    def align(self) -> None:
+        """Each has read its part."""
+
+    def write_model(self, folder: Path) -> None:
+        if not self.stored:
+            return super().write_model(folder)
+        self.model.save_pretrained(folder, state_dict={})
+        return self.write_weights(str(folder))
+
+    def write_whole(self, path: Path) -> None:
+        if not self.stored:
+            return super().write_whole(path)
+        return self.write_weights(str(path), ties=True)
 
     @by_all
     def write_weights(self, place: str, *, ties: bool = False) -> None:
@@ -196,53 +230,16 @@ class ShardedEngine(TorchEngine):
         """`gathered` has put them in place."""
         return contextlib.nullcontext()
 
-    def gradient(self, update: Update) -> UpdateReport:
-        """As of any launch, but that where memory runs out the run ends: all ranks do as many
-        passes, of the same form, since all put each block together at once."""
-        try:
-            own = self.of_rank(update, pass_over(self, update))
-        except Exception as error:
-            if not ran_out(error):
-                raise
-            raise RunFailedError(
-                f"Memory ran out in a pass of an update, of {self.budget.tokens:,} tokens at most.",
-                "lower engine.micro_tokens in the run's recipe.toml, and resume",
-            ) from error
-        report = self.summed(self.ranks.gather(own))
-        if report.evaluated:
-            self.sum_gradient()
-        return report
-
     def sum_gradient(self) -> None:
-        if self.adapted is not None:
-            super().sum_gradient()
-            return
         for master in self.optimizer.masters.values():
             if master.grad is not None:
                 master.grad.mul_(self.ranks.size)  # FSDP leaves the mean
 
-    def rounds(self, update: Update, own: Update) -> Iterator[tuple[MicroBatch, bool]]:
-        """This rank's passes, and those of others where it has none left of a form."""
-        packs = [
-            [*self.micro_batches(x.rollouts, x.trained)]
-            for x in (self.share_of(update, rank) for rank in range(self.ranks.size))
-        ]
-        for shares in (True, False):
-            forms = [[b for b in pack if (b.shared is not None) == shares] for pack in packs]
-            for batches in zip_longest(*forms):
-                mine = batches[self.ranks.rank]
-                yield mine or next(filter(None, batches)), mine is not None
-
     def trained_weights(self) -> dict[str, Tensor]:
-        if self.adapted is not None:
-            return super().trained_weights()
         return {name: p.detach() for name, p in self.parts.items()}
 
     def save(self, folder: Path) -> None:
-        if self.adapted is not None:
-            super().save(folder)
-        else:
-            self.save_parts(str(folder.resolve()))
+        self.save_parts(str(folder.resolve()))
 
     @by_all
     def save_parts(self, folder: str) -> None:
@@ -254,20 +251,14 @@ class ShardedEngine(TorchEngine):
     def write_arrays(self, path: Path, arrays: dict[str, Tensor], **about: str) -> None:
         if self.parted:
             held = {name: local(tensor).cpu() for name, tensor in arrays.items()}
-            super().write_arrays(part(path, self.ranks.rank, self.ranks.size), held)
-        elif self.adapted is not None:
-            super().write_arrays(path, arrays, **about)
-        else:
-            place = path if self.ranks.rank == 0 else None
-            write_each(place, arrays, lambda name: whole([arrays[name]])[0], **about)
+            return super().write_arrays(part(path, self.ranks.rank, self.ranks.size), held)
+        place = path if self.ranks.rank == 0 else None
+        return write_each(place, arrays, lambda name: whole([arrays[name]])[0], **about)
 
     def read_arrays(self, path: Path) -> Mapping[str, Any]:
-        return open_arrays(path) if self.adapted is None else super().read_arrays(path)
+        return open_arrays(path)
 
     def take(self, weights: dict[str, Tensor], state: dict[str, Tensor]) -> None:
-        if self.adapted is not None:
-            super().take(weights, state)
-            return
         self.optimizer.reset()  # of moments there are never two
         with torch.no_grad():
             for name, weight in self.parts.items():
@@ -277,5 +268,5 @@ class ShardedEngine(TorchEngine):
         like = {e: step if e.startswith("step/") else self.parts[e.split("/")[1]] for e in entries}
         self.optimizer.load(
             {entry: scattered(state.get(entry), tensor) for entry, tensor in like.items()},
-            {name: weight.detach() for name, weight in self.parts.items()},
+            self.trained_weights(),
         )
