@@ -36,7 +36,7 @@ def load(
     meta: bool = False,
 ) -> tuple[Any, Any]:
     """The model on its device, without adapters, and its tokenizer. Safetensors only. `meta`: where
-    `meta.on_meta` can, the model's weights have no numbers yet."""
+    `files.on_meta` can, the model's weights have no numbers yet."""
     path = source.path
     remote = {"trust_remote_code": settings.trust_remote_code}
     transformers_logging.disable_progress_bar()

@@ -33,7 +33,7 @@ PACKED = 2.2
 WORTH_ARRANGING = 64
 """Decoding steps from which `cpu.arranged` is worth what some 20 steps save."""
 PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 18, 1 << 26
-"""Logits whose statistics are taken at once (`stats`): 1 MB, which a core's cache holds; on a GPU,
+"""Logits whose statistics are taken at once (`sample`): 1 MB, which a core's cache holds; on a GPU,
 which has no cache to fit and launches every call, 256 MB."""
 
 # Copies held at once. All logits are float32.

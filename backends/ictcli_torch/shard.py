@@ -4,7 +4,7 @@ Each process holds a part of every weight, its gradient and its moments. A pass 
 one block together at a time. What samples and evaluates is a second module without weights of its
 own (`skeleton`), which has them all, in the type that is computed in, for as long as that takes, or
 with engine.shard = "blocks" one block's at a time. With adapters, which are small, only the model
-below them is spread. Each process reads its part of the model's files (`meta`).
+below them is spread. Each process reads its part of the model's files (`files`).
 """
 
 import contextlib
