@@ -3,14 +3,13 @@
 import contextlib
 import copy
 import json
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from safetensors.torch import save_file
 
 from ictcli.engine.core import EngineCore
 from ictcli.engine.distributed import by_all
@@ -24,7 +23,7 @@ from .cpu import arranged, in_whole, kernels_of, pack, rounded_weights
 from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
 from .dense import DenseDecoder, is_dense
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
-from .files import read_arrays, write_each
+from .files import read_arrays, write_arrays, write_each
 from .model import hold_frequencies, load, text_config
 from .optimizer import Optimizer
 from .plan import WORTH_ARRANGING
@@ -39,6 +38,7 @@ SMALL_PARAMETERS = 5_000_000
 class TorchEngine(EngineCore):
     """A Hugging Face causal LM with AdamW. See `ictcli.engine.Engine` for what each verb does."""
 
+    read_arrays, write_arrays = staticmethod(read_arrays), staticmethod(write_arrays)
     in_parts = False
     """Whether each process reads its part of the weights alone, where their files allow it."""
     root: Any = None
@@ -196,13 +196,9 @@ class TorchEngine(EngineCore):
     def trained_weights(self) -> dict[str, torch.Tensor]:
         if self.adapted is not None:
             return {name: p.data for name, p in self.model.named_parameters() if p.requires_grad}
-        return _once(self.model.state_dict())
-
-    def read_arrays(self, path: Path) -> Mapping[str, Any]:
-        return read_arrays(path)
-
-    def write_arrays(self, path: Path, arrays: dict[str, torch.Tensor], **about: str) -> None:
-        save_file(arrays, path, metadata=about or None)
+        state = self.model.state_dict(keep_vars=True)
+        names = {id(tensor): name for name, tensor in reversed(state.items())}  # ties share one
+        return {name: state[name].detach().contiguous() for name in names.values()}
 
     def load(self, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> None:
         self.model.load_state_dict(weights, strict=False)  # tied weights are stored once
@@ -233,17 +229,6 @@ class TorchEngine(EngineCore):
 
     def export_adapter(self, folder: Path) -> None:
         self.adapters().write(folder, self.adapted, self.base)
-
-
-def _once(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Each stored tensor once: tied weights share one, and safetensors refuses shared memory."""
-    seen: set[int] = set()
-    once: dict[str, torch.Tensor] = {}
-    for name, tensor in state.items():
-        if tensor.data_ptr() not in seen:
-            seen.add(tensor.data_ptr())
-            once[name] = tensor.contiguous()
-    return once
 
 
 build = TorchEngine

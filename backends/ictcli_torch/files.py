@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from huggingface_hub import snapshot_download, split_torch_state_dict_into_shards
 from safetensors import safe_open
-from safetensors.torch import load_file, save
+from safetensors.torch import load_file, save, save_file
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, GenerationConfig
 from transformers.conversion_mapping import get_model_conversion_mapping
@@ -38,6 +38,10 @@ def read_arrays(path: Path) -> dict[str, Tensor]:
     if not parts_of(path):
         return load_file(path)
     return {name: stored.read() for name, stored in open_arrays(path).items()}
+
+
+def write_arrays(path: Path, arrays: dict[str, Tensor], **about: str) -> None:
+    save_file(arrays, path, metadata=about or None)
 
 
 @dataclass(frozen=True)
