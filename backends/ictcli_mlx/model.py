@@ -19,8 +19,8 @@ from transformers import AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from ictcli.engine.checksums import stored_tensors
-from ictcli.engine.lengths import Lengths, read_lengths
 from ictcli.engine.models import Source, loading, older_names
+from ictcli.engine.shape import Lengths, read_lengths
 from ictcli.errors import UserError
 from ictcli.recipe.tables import EngineSettings
 

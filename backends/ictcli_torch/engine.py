@@ -13,9 +13,9 @@ import transformers
 
 from ictcli.engine.core import EngineCore
 from ictcli.engine.distributed import by_all
-from ictcli.engine.lengths import read_lengths
 from ictcli.engine.models import loading, name_end_token, older_names, stop_ids
 from ictcli.engine.sampling import join
+from ictcli.engine.shape import read_lengths
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import Rollouts, Sampling
 

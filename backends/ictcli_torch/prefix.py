@@ -11,8 +11,8 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from ictcli.engine.lengths import rope_settings
 from ictcli.engine.packing import MicroBatch
+from ictcli.engine.shape import rope_settings
 from ictcli.types import BoolArray, IntArray
 
 from .model import FOLLOWING, blocks, cache_argument, decoder_of, text_config

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ictcli.engine.budget import Budget
-from ictcli.engine.lengths import Lengths
+from ictcli.engine.shape import Lengths
 from ictcli.engine.update import Update
 from ictcli.types import BoolArray, FloatArray, IntArray, OnTokens, Rollouts, Sampling, UpdateReport
 
