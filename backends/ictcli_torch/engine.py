@@ -77,6 +77,9 @@ class TorchEngine(EngineCore):
         self.stop_ids = stop_ids(self.tokenizer, self.model.generation_config.eos_token_id)
         self.mixes_lengths = takes_positions(self.model)
         self.adapt(adapters)
+        added = sum(p.numel() for name, p in self.model.named_parameters() if "lora_" in name)
+        trained = (p.numel() for p in self.model.parameters() if p.requires_grad)
+        self.counts = {"parameters": self.model.num_parameters() - added, "trained": sum(trained)}
         self.optimizer = self.make_optimizer(optimizer) if optimizer else None
         self.pack = cache(partial(pack, self.model))  # once
         self.frozen = (not optimizer or self.adapted is not None) and not settings.shard
@@ -98,8 +101,6 @@ class TorchEngine(EngineCore):
         return Optimizer(self.model, settings)
 
     def about(self) -> dict[str, Any]:
-        weights = dict(self.model.named_parameters())
-        adapters = sum(p.numel() for name, p in weights.items() if "lora_" in name)
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else ""
         return {
             "engine": "torch",
@@ -110,8 +111,7 @@ class TorchEngine(EngineCore):
             "kernels": kernels_of(self.settings.kernels) if self.device.type == "cpu" else "",
             "compiled": self.compiled,
             "bits": [4] if self.settings.load_in_4bit else [],
-            "parameters": self.model.num_parameters() - adapters,
-            "trained": sum(p.numel() for p in weights.values() if p.requires_grad),
+            **self.counts,
             "vocabulary": self.vocabulary,
             "torch": torch.__version__,
             "transformers": transformers.__version__,

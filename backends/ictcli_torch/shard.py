@@ -48,15 +48,10 @@ class ShardedEngine(TorchEngine):
     def make_optimizer(self, settings: OptimizerSettings) -> Optimizer:
         trained, computes = self.model, self.model.dtype
         weights = dict(trained.named_parameters())
-        adapters = [p for name, p in weights.items() if "lora_" in name]
         own = {p for p in weights.values() if p.requires_grad and self.adapted is not None}
         for p in own:  # adapters on a model without numbers are made on the CPU
             p.data = p.data.to(self.device)
         self.stored: Places = getattr(trained, "places", {})
-        self.counts = {
-            "parameters": trained.num_parameters() - sum(p.numel() for p in adapters),
-            "trained": sum(p.numel() for p in weights.values() if p.requires_grad),
-        }
         copied = skeleton(trained if self.adapted is None else self.adapted, own, self.device)
         if not own:
             trained.float()
@@ -81,9 +76,6 @@ class ShardedEngine(TorchEngine):
             put, drop = (lambda n: self.put(self.blocks[n])), (lambda n: self.drop(self.blocks[n]))
             self.walk = BlockByBlock(blocks(self.model), put, drop)
         return Optimizer(trained, settings)
-
-    def about(self) -> dict[str, Any]:
-        return super().about() | self.counts
 
     @contextlib.contextmanager
     def gathered(self, *, reference: bool = False, every: bool = False) -> Generator[None]:
