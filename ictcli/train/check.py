@@ -179,7 +179,11 @@ def _try(
     if recipe.kl > 0:
         engine.keep_reference()
     say(f"{part.prompts} greedy answers, then {part.prompts} x {part.group} sampled ones")
-    greedy, texts, verdicts = _greedy(recipe, engine, task, problems)  # libraries warm up too
+    ids = encode(engine, problems, task.domain, task.prompt, recipe.max_tokens)
+    sampling, seed = sampling_of(recipe, engine, 0.0), seed_of(recipe.seed, "check")
+    greedy = engine.generate(ids, 1, sampling, seed)  # libraries warm up too
+    texts = decode(engine.tokenizer, greedy)
+    verdicts = task.domain.judge(problems, texts)
     started = time.perf_counter()
     batch = sample_batch(part, engine, task, 1)
     sample_s = time.perf_counter() - started
@@ -202,7 +206,7 @@ def _try(
     ]
     return Tried(
         shown=tuple(ShownPrompt(p.id, text, len(ids)) for p, (text, ids) in shown),
-        greedy=greedy,
+        greedy=_answers(verdicts, greedy),
         sampled=_answers(own.verdicts, own.rollouts),
         groups=_groups(own),
         rewards={name: mean_reward(its) for name, its in own.parts.items()},
@@ -212,17 +216,6 @@ def _try(
         load_s=load_s,
         time=_time(recipe, part, engine, len(own.texts) + len(batch.redrawn), sample_s, update_s),
     )
-
-
-def _greedy(
-    recipe: Recipe, engine: Engine, task: Task, problems: Sequence[Problem]
-) -> tuple[Answers, list[str], list[Verdict]]:
-    ids = encode(engine, problems, task.domain, task.prompt, recipe.max_tokens)
-    seed = seed_of(recipe.seed, "check")
-    rollouts = engine.generate(ids, 1, sampling_of(recipe, engine, 0.0), seed)
-    texts = decode(engine.tokenizer, rollouts)
-    verdicts = task.domain.judge(problems, texts)
-    return _answers(verdicts, rollouts), texts, verdicts
 
 
 def _answers(verdicts: Sequence[Verdict], rollouts: Rollouts) -> Answers:
