@@ -22,7 +22,7 @@ from .device import Memory, choose_device, ran_out
 from .files import flat, read_arrays, write_arrays
 from .model import is_quantised, load, model_dtype, quantise, restore_layout, vocabulary_of
 from .optimizer import Optimizer
-from .update import Passes
+from .passes import Passes
 
 
 class MlxEngine(EngineCore):

@@ -12,8 +12,7 @@ from mlx.utils import tree_map
 from mlx_lm.models.cache import make_prompt_cache
 
 from ictcli.algorithm.quantities import Statistic
-from ictcli.engine import stats
-from ictcli.engine.sampling import Written, draw
+from ictcli.engine.sampling import Recorder, Written, draw
 from ictcli.errors import RunFailedError, UserError
 from ictcli.types import FloatArray, IntArray, OnTokens, Rollouts, Sampling
 
@@ -180,8 +179,8 @@ def take(caches: Sequence[Any], rows: mx.array) -> None:
             cache.keys, cache.values = tree_map(lambda x: x[rows], (cache.keys, cache.values))
 
 
-class StatsRecorder(stats.StatsRecorder):
-    """`ictcli.engine.stats` of logits."""
+class StatsRecorder(Recorder):
+    """`ictcli.engine.sampling.Recorder` of logits."""
 
     def __init__(self, wanted: Sequence[str], B: int, T: int, group: int, compiled: bool) -> None:
         at_once = PENDING_ELEMENTS if mx.default_device().type == mx.cpu else GPU_ELEMENTS

@@ -17,7 +17,7 @@ from ictcli.errors import UserError, text_of
 from .cache import FixedLayer, new_cache
 from .device import ran_out
 from .model import cache_argument
-from .prefix import shares_prompts
+from .passes import shares_prompts
 
 
 @dataclass(frozen=True)

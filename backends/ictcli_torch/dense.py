@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from .decode import Prefix
-from .prefix import shares_prompts
+from .passes import shares_prompts
 
 FAMILIES = ("Llama", "Mistral", "Qwen2", "Qwen3")
 """Of transformers: RMS norms, rotations of whole heads, SwiGLU, and each block's two sums."""

@@ -26,10 +26,9 @@ from .device import Memory, check_device, choose_device, limit_memory, ran_out
 from .files import read_arrays, write_arrays, write_each
 from .model import hold_frequencies, load, text_config
 from .optimizer import Optimizer
+from .passes import Passes, takes_positions
 from .plan import WORTH_ARRANGING
-from .prefix import takes_positions
 from .sample import lockstep
-from .update import Passes
 
 SMALL_PARAMETERS = 5_000_000
 """Below, several CPU threads wait for each other longer than they compute: one is the default."""

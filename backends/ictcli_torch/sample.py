@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ictcli.engine import stats
-from ictcli.engine.sampling import Written, draw
+from ictcli.engine.sampling import Recorder, Written, draw
 from ictcli.types import FloatArray, IntArray, OnTokens, Rollouts, Sampling
 
 from . import namespace
@@ -58,8 +57,8 @@ def lockstep(
     return written.rollouts(prompts, group, recorder.arrays())
 
 
-class StatsRecorder(stats.StatsRecorder):
-    """`ictcli.engine.stats` of logits."""
+class StatsRecorder(Recorder):
+    """`ictcli.engine.sampling.Recorder` of logits."""
 
     def __init__(self, wanted: Sequence[str], B: int, T: int, group: int, device: torch.device):
         at_once = PENDING_ELEMENTS if device.type == "cpu" else GPU_ELEMENTS
