@@ -1,5 +1,5 @@
-"""Sampling beside the model: the draw, what rows have written, passes joined to `Rollouts`, and token
-statistics from what decoding has at hand: no extra forward pass."""
+"""Sampling beside the model: the draw, what rows have written, passes joined to `Rollouts`, and
+token statistics from what decoding has at hand: no extra forward pass."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
