@@ -12,13 +12,7 @@ from mlx.utils import tree_unflatten
 from mlx_lm.tuner.utils import linear_to_lora_layers, load_adapters
 from mlx_lm.utils import dequantize_model
 
-from ictcli.engine.adapters import (
-    check_complete,
-    choose_layers,
-    first_values,
-    read_config,
-    reading,
-)
+from ictcli.engine import adapters
 from ictcli.engine.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings
@@ -31,7 +25,7 @@ def put_on(model: Any, settings: AdapterSettings, path: str) -> dict[str, Any]:
     """Freeze the model and give it new adapters; returns mlx-lm's adapter_config.json for a model
     read from `path`."""
     linear = [_linear_layers(layer, experts=settings.kind == "lora") for layer in model.layers]
-    chosen = choose_layers(settings, linear)
+    chosen = adapters.choose_layers(settings, linear)
     widths = {module.bits for module in model.modules() if hasattr(module, "bits")}
     if settings.kind == "dora" and any(32 % bits for bits in widths):
         raise UserError(
@@ -64,7 +58,9 @@ def _draw(model: Any, seed: int) -> None:
         for name, module in layer.named_modules():
             if "lora_a" in module and module.lora_a.ndim == 2:
                 inputs, rank = module.lora_a.shape
-                module.lora_a = mx.array(first_values(seed, f"{block}.{name}", inputs, rank))
+                module.lora_a = mx.array(
+                    adapters.first_values(seed, f"{block}.{name}", inputs, rank)
+                )
 
 
 def _linear_layers(block: Any, *, experts: bool) -> list[str]:
@@ -78,11 +74,11 @@ def _linear_layers(block: Any, *, experts: bool) -> list[str]:
 def read(model: Any, folder: Path, base: str) -> dict[str, Any]:
     """Put the adapters of a folder on a model that has none, of the fingerprint `base`; returns
     their adapter_config.json."""
-    with reading(folder, "mlx", len(model.layers), base) as converted:
-        config = read_config(converted)
+    with adapters.reading(folder, "mlx", len(model.layers), base) as converted:
+        config = adapters.read_config(converted)
         load_adapters(model, str(converted))
         expected = [n for n in flat(model.parameters()) if n.rsplit(".", 1)[-1] in ADAPTED]
-        check_complete(expected, read_arrays(converted / ADAPTER_WEIGHTS))
+        adapters.check_complete(expected, read_arrays(converted / ADAPTER_WEIGHTS))
         mx.eval(model.parameters())  # the files are read here, not in the first step
     model.eval()
     return config

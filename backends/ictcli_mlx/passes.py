@@ -108,8 +108,9 @@ class Passes:
             slices = chunks(len(states), self.chunk)
             if len(slices) > 1:  # else autograd would hold the logits of all
                 figures = _with_gradient(figures)
+            weights = [module.trainable_parameters() for module, _ in self.heads]
             parts = [
-                figures(self._head_weights(), states[c], {name: x[c] for name, x in terms.items()})
+                figures(weights, states[c], {name: x[c] for name, x in terms.items()})
                 for c in slices
             ]
             losses, logp, kl = (list(figures) for figures in zip(*parts, strict=True))
@@ -127,9 +128,6 @@ class Passes:
             return policy_loss(mx, logits, terms["targets"], terms, objective)
 
         return figures
-
-    def _head_weights(self) -> list[Any]:
-        return [module.trainable_parameters() for module, _ in self.heads]
 
 
 def _with_gradient(figures: Callable[..., Any]) -> Callable[..., Any]:

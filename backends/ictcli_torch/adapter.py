@@ -8,15 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import peft
 import torch
-from peft import (
-    LoraConfig,
-    PeftConfig,
-    PeftModel,
-    PeftType,
-    get_peft_model,
-    get_peft_model_state_dict,
-)
 from peft.tuners.lora import Linear as LoraLinear
 from peft.tuners.lora import LoraLayer
 from peft.tuners.tuners_utils import BaseTunerLayer
@@ -37,11 +30,11 @@ NAME = "default"
 """What peft calls an adapter that was given no name."""
 
 
-def put_on(model: Any, settings: AdapterSettings, path: str) -> PeftModel:
+def put_on(model: Any, settings: AdapterSettings, path: str) -> peft.PeftModel:
     """Freeze the model, read from `path`, and give it new adapters, in float32 whatever its own
     type. peft's object shares the model, whose linear layers it exchanges for its own."""
     wanted, alpha = _targets(model, settings), settings.alpha
-    config = LoraConfig(
+    config = peft.LoraConfig(
         task_type="CAUSAL_LM",
         base_model_name_or_path=str(Path(path).resolve()) if Path(path).is_dir() else path,
         r=settings.rank,
@@ -52,7 +45,7 @@ def put_on(model: Any, settings: AdapterSettings, path: str) -> PeftModel:
         inference_mode=False,
     )
     with _quiet():
-        adapted = get_peft_model(model, config)
+        adapted = peft.get_peft_model(model, config)
     for name, place in wanted.items():
         layer: Any = model.get_submodule(name)
         A, B = layer.lora_A[NAME], layer.lora_B[NAME]
@@ -116,29 +109,29 @@ def _targets(model: Any, settings: AdapterSettings) -> dict[str, str]:
     }
 
 
-def read(model: Any, folder: Path, base: str) -> PeftModel:
+def read(model: Any, folder: Path, base: str) -> peft.PeftModel:
     """Put the adapters of a folder, in peft's layout or mlx-lm's, on a model that has none, of the
     fingerprint `base`."""
     with reading(folder, "peft", len(blocks(model)), base) as converted, _quiet():
-        config = PeftConfig.from_pretrained(str(converted))
+        config = peft.PeftConfig.from_pretrained(str(converted))
         _check_kind(config)
-        adapted = PeftModel.from_pretrained(model, str(converted), config=config)
+        adapted = peft.PeftModel.from_pretrained(model, str(converted), config=config)
         _check_names(adapted, converted / PEFT_WEIGHTS)
     _fuse(model)
     model.eval()
     return adapted
 
 
-def _check_kind(config: PeftConfig) -> None:
+def _check_kind(config: peft.PeftConfig) -> None:
     """Of what is more than layers exchanged within the model, a pass would leave out the rest."""
     if config.is_prompt_learning:
-        kind = PeftType(config.peft_type).value
+        kind = peft.PeftType(config.peft_type).value
         raise ValueError(f"ictcli does not know adapters of peft's kind {kind}")
     if getattr(config, "alora_invocation_tokens", None):
         raise ValueError("ictcli does not know adapters that begin after certain tokens (aLoRA)")
 
 
-def _check_names(adapted: PeftModel, file: Path) -> None:
+def _check_names(adapted: peft.PeftModel, file: Path) -> None:
     """peft passes over what it has no place for. With adapters on embeddings or the head it saves
     the weights below too."""
     own = set(_weights(adapted))
@@ -149,11 +142,11 @@ def _check_names(adapted: PeftModel, file: Path) -> None:
         raise ValueError(f"the model has no place for {unknown[0]}")
 
 
-def _weights(adapted: PeftModel) -> dict[str, Tensor]:
-    return get_peft_model_state_dict(adapted, save_embedding_layers=False)
+def _weights(adapted: peft.PeftModel) -> dict[str, Tensor]:
+    return peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)
 
 
-def write(folder: Path, adapted: PeftModel, base: str) -> None:
+def write(folder: Path, adapted: peft.PeftModel, base: str) -> None:
     """Write adapters where `peft.PeftModel.from_pretrained` finds them."""
     weights = {name: tensor.contiguous() for name, tensor in _weights(adapted).items()}
     save_file(weights, folder / PEFT_WEIGHTS, metadata={"base": base})  # in one order: one key
