@@ -75,10 +75,6 @@ class EngineCore(DataParallel, Engine):
         self.budget = Budget(settings, ran_out, memory.free)
         self.source = locate(model, trains=optimizer is not None)
 
-    @property
-    def context(self) -> int:
-        return self.lengths.context
-
     def describe(self) -> dict[str, Any]:
         launch = {"processes": self.ranks.size, "parallelism": self.parallelism}
         return self.about() | (launch if self.ranks.size > 1 else {})

@@ -30,7 +30,7 @@ class Engine(Protocol):
     @property
     def context(self) -> int:
         """The longest sequence a run may have, prompt and response together, in tokens."""
-        ...
+        return self.lengths.context
 
     def describe(self) -> dict[str, Any]:
         """Engine, device, dtype, parameter count and library versions, for environment.json."""
