@@ -9,7 +9,6 @@ below them is spread. Each process reads its part of the model's files (`files`)
 
 import contextlib
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import AbstractContextManager
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -218,9 +217,10 @@ class ShardedWeights(ShardedEngine):
         """In the parts of the weights."""
         return {name: p.detach().clone() for name, p in self.parts.items()}
 
-    def swapped(self, weights: Any) -> AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def swapped(self, weights: Any) -> Generator[None]:
         """`gathered` has put them in place."""
-        return contextlib.nullcontext()
+        yield
 
     def sum_gradient(self) -> None:
         for master in self.optimizer.masters.values():
