@@ -96,6 +96,11 @@ class Drafts:
         self.found[f"{name} accepted"] += n.sum() / sum(map(len, made))
         return made
 
+    def sample(self, prompts: Any, group: int, sampling: Any, numbers: FloatArray) -> Rollouts:
+        """What the engine samples by the numbers (B, T)."""
+        with self.engine.for_sampling(sampling.max_tokens, rounded=False):
+            return self.engine.lockstep(prompts, group, sampling, numbers, ())
+
     def decode(self, name: str, asked: Any, made: list[list[int]], numbers: FloatArray) -> None:
         """Add to the rows of `made`, each after its prompt, what follows them."""
         T = self.sampling.max_tokens
@@ -103,7 +108,7 @@ class Drafts:
         longest = max(T - len(row) for row in made)
         rolled = [np.roll(u, -len(row)) for u, row in zip(numbers, made, strict=True)]
         shifted, cut = np.stack(rolled)[:, :longest], replace(self.sampling, max_tokens=longest)
-        tails = self.timed(name, lambda: self.engine.sample(prompts, 1, cut, shifted, ()))
+        tails = self.timed(name, lambda: self.sample(prompts, 1, cut, shifted))
         for row, tokens, length in zip(made, tails.tokens, tails.lengths, strict=True):
             row += tokens[:length].tolist()[: T - len(row)]
         self.found[f"{name} steps"] += tails.tokens.shape[1]
@@ -114,7 +119,7 @@ class Drafts:
         rows, found = np.arange(len(old)), self.found
         numbers = uniforms(seed, len(old), self.sampling.max_tokens)
         asked = old.prompts, old.group, self.sampling
-        plain = self.timed("plain", lambda: self.engine.sample(*asked, numbers, ()))
+        plain = self.timed("plain", lambda: self.sample(*asked, numbers))
         found["plain steps"] += plain.tokens.shape[1]
         logits = self.timed("pass", lambda: self.engine.logits(old, valid))
         p, own = spread(logits, valid), np.zeros_like(old.tokens)

@@ -1,4 +1,4 @@
-"""Which library multiplies large layers fastest on a CPU: `ictcli_torch.cpu.TABLE` is of it.
+"""Which library multiplies large layers fastest on a CPU: `ictcli_torch.cpu` is of it.
 
     OMP_NUM_THREADS=1 python bench/products.py [--rows 8 64 200 500 800] [--json FILE]
 

@@ -74,6 +74,11 @@ def reason_of(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
+def text_of(error: Exception, most: int = 300) -> str:
+    """All that an error of a library says, on one line without its full stop, or its kind."""
+    return " ".join((str(error).strip() or type(error).__name__).split())[:most].rstrip(".!")
+
+
 def is_disk_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 

@@ -122,26 +122,42 @@ class Rollouts:
         )
 
 
-@dataclass(frozen=True)
+@dataclass
 class UpdateReport:
-    """What one optimiser update did. Means are over the tokens that were evaluated: those with a
-    weight, less rows without a signal."""
+    """What one optimiser update did, summed over its passes. Means are over the tokens that were
+    evaluated: those with a weight, less rows without a signal."""
 
-    stepped: bool
-    """False: the loss or gradient was not finite, or no token carried a signal; nothing moved."""
-    finite: bool
-    loss: float
-    grad_norm: float
-    """Global L2 norm before clipping."""
-    clip_fraction: float
-    """Share of tokens whose ratio was clipped away."""
-    kl: float
-    """Mean k3 estimate of KL(pi || reference); 0 without a reference."""
-    ratio_gap: float
-    """Largest |log pi - log pi_old|, or of what sampled where that is another policy."""
     logp: FloatArray
     """(B, T) float32 log pi of this pass, at the sampling temperature, where evaluated; else 0."""
-    tokens: int
-    """Prompt and response tokens that went through the model."""
-    evaluated: int
+    loss: float = 0.0
+    clipped: float = 0.0
+    """Tokens whose ratio was clipped away."""
+    summed_kl: float = 0.0
+    evaluated: int = 0
     """Tokens that the means are over."""
+    ratio_gap: float = 0.0
+    """Largest |log pi - log pi_old|, or of what sampled where that is another policy."""
+    tokens: int = 0
+    """Prompt and response tokens that went through the model."""
+    grad_norm: float = 0.0
+    """Global L2 norm before clipping."""
+
+    @property
+    def finite(self) -> bool:
+        return bool(np.isfinite([self.grad_norm, self.loss]).all())
+
+    @property
+    def stepped(self) -> bool:
+        """False: the loss or gradient was not finite, or no token carried a signal; nothing
+        moved."""
+        return self.finite and self.evaluated > 0
+
+    @property
+    def clip_fraction(self) -> float:
+        """Share of tokens whose ratio was clipped away."""
+        return self.clipped / max(self.evaluated, 1)
+
+    @property
+    def kl(self) -> float:
+        """Mean k3 estimate of KL(pi || reference); 0 without a reference."""
+        return self.summed_kl / max(self.evaluated, 1)

@@ -1,4 +1,4 @@
-"""Low-rank adapters by mlx-lm's tuner layers: put on, read, taken off, written."""
+"""Low-rank adapters by mlx-lm's tuner layers: put on, read, taken off, written, fused."""
 
 import contextlib
 import json
@@ -10,27 +10,22 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_unflatten
 from mlx_lm.tuner.utils import linear_to_lora_layers, load_adapters
+from mlx_lm.utils import dequantize_model
 
-from ictcli.engine.adapters import (
-    check_complete,
-    choose_layers,
-    first_values,
-    read_config,
-    reading,
-)
+from ictcli.engine import adapters
 from ictcli.engine.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings
 
 from .files import flat, read_arrays, write_arrays
-from .model import ADAPTED
+from .model import ADAPTED, is_quantised, model_dtype
 
 
 def put_on(model: Any, settings: AdapterSettings, path: str) -> dict[str, Any]:
     """Freeze the model and give it new adapters; returns mlx-lm's adapter_config.json for a model
     read from `path`."""
     linear = [_linear_layers(layer, experts=settings.kind == "lora") for layer in model.layers]
-    chosen = choose_layers(settings, linear)
+    chosen = adapters.choose_layers(settings, linear)
     widths = {module.bits for module in model.modules() if hasattr(module, "bits")}
     if settings.kind == "dora" and any(32 % bits for bits in widths):
         raise UserError(
@@ -63,11 +58,12 @@ def _draw(model: Any, seed: int) -> None:
         for name, module in layer.named_modules():
             if "lora_a" in module and module.lora_a.ndim == 2:
                 inputs, rank = module.lora_a.shape
-                module.lora_a = mx.array(first_values(seed, f"{block}.{name}", inputs, rank))
+                module.lora_a = mx.array(
+                    adapters.first_values(seed, f"{block}.{name}", inputs, rank)
+                )
 
 
 def _linear_layers(block: Any, *, experts: bool) -> list[str]:
-    """Names within a block of the layers that mlx-lm can adapt."""
     from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
 
     kinds = (nn.Linear, nn.QuantizedLinear)
@@ -78,11 +74,11 @@ def _linear_layers(block: Any, *, experts: bool) -> list[str]:
 def read(model: Any, folder: Path, base: str) -> dict[str, Any]:
     """Put the adapters of a folder on a model that has none, of the fingerprint `base`; returns
     their adapter_config.json."""
-    with reading(folder, "mlx", len(model.layers), base) as converted:
-        config = read_config(converted)
+    with adapters.reading(folder, "mlx", len(model.layers), base) as converted:
+        config = adapters.read_config(converted)
         load_adapters(model, str(converted))
         expected = [n for n in flat(model.parameters()) if n.rsplit(".", 1)[-1] in ADAPTED]
-        check_complete(expected, read_arrays(converted / ADAPTER_WEIGHTS))
+        adapters.check_complete(expected, read_arrays(converted / ADAPTER_WEIGHTS))
         mx.eval(model.parameters())  # the files are read here, not in the first step
     model.eval()
     return config
@@ -105,3 +101,51 @@ def taken_off(model: nn.Module) -> Generator[None]:
         yield
     finally:
         model.update_modules(tree_unflatten(on))
+
+
+@contextlib.contextmanager
+def fused(model: Any, *, packed: bool) -> Generator[None]:
+    """Within, the model has no adapters and computes the same. Quantised weights are unpacked, or
+    stay `packed`, which rounds the training to 4 or 8 bits too."""
+    dtype = model_dtype(model)
+    before = _replaced(model)
+    plain = []
+    for name, module in model.named_modules():
+        if hasattr(module, "lora_a"):
+            layer = module.fuse() if packed else _fused_unpacked(module, dtype)
+            layer.set_dtype(dtype)
+            plain.append((name, layer))
+    model.update_modules(tree_unflatten(plain))
+    try:
+        if not packed:
+            dequantize_model(model)
+        yield
+    finally:
+        model.update_modules(tree_unflatten(before))
+
+
+def _fused_unpacked(module: Any, dtype: mx.Dtype) -> Any:
+    """An adapted layer as a plain one of `dtype`. The layer below is unpacked first: where some
+    packings yield bfloat16, the adapter would be rounded to it."""
+    if not is_quantised(module):
+        return module.fuse()
+    packed = module.linear
+    unpacked: Any = dequantize_model(nn.Sequential(packed))
+    dense = unpacked.layers[0]
+    dense.set_dtype(dtype)
+    module.linear = dense
+    try:
+        return module.fuse()
+    finally:
+        module.linear = packed
+
+
+def _replaced(model: Any) -> list[tuple[str, Any]]:
+    """The modules that fusing or unpacking exchanges, the outermost of each."""
+    adapted = [
+        (name, module)
+        for name, module in model.named_modules()
+        if hasattr(module, "lora_a") or hasattr(module, "bits")
+    ]
+    outer = {name for name, _ in adapted}
+    return [(n, m) for n, m in adapted if n.rpartition(".")[0] not in outer]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+from mlx.utils import tree_map
 from mlx_lm.utils import get_total_parameters, save_config, save_model
 
 from ictcli.engine.core import EngineCore
@@ -16,12 +17,12 @@ from ictcli.engine.models import name_end_token, stop_ids
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
-from . import adapter, merged, rotary, sample
+from . import adapter, rotary, sample
 from .device import Memory, choose_device, ran_out
 from .files import flat, read_arrays, write_arrays
-from .model import is_quantised, load, model_dtype, quantise, restore_layout
+from .model import is_quantised, load, model_dtype, quantise, restore_layout, vocabulary_of
 from .optimizer import Optimizer
-from .update import Passes
+from .passes import Passes
 
 
 class MlxEngine(EngineCore):
@@ -48,11 +49,10 @@ class MlxEngine(EngineCore):
             settings.compile == "auto" and self.device.type == mx.gpu
         )
         super().__init__(model, settings, optimizer, Memory(settings.memory_limit), ran_out)
-        self.loaded = load(self.source, settings, self.device)
-        self.model, self.tokenizer = self.loaded.model, self.loaded.tokenizer
-        self.stop_ids = stop_ids(self.tokenizer, self.loaded.config.get("eos_token_id"))
-        self.lengths = self.loaded.lengths
-        self.vocabulary = self.loaded.vocabulary
+        loaded = load(self.source, settings, self.device)
+        self.model, self.tokenizer, self.config, self.folder, self.lengths = loaded
+        self.stop_ids = stop_ids(self.tokenizer, self.config.get("eos_token_id"))
+        self.vocabulary = vocabulary_of(self.config, self.folder)
         self.memory.watch("Loading the model", "take a smaller or a 4-bit model")
         self.adapt(adapters)
         if optimizer and self.adapted is None:
@@ -74,17 +74,9 @@ class MlxEngine(EngineCore):
         self.lockstep = partial(
             sample.lockstep, self.model, memory=self.memory, compiled=self.compiled
         )
-        recompute = settings.gradient_checkpointing
-        self.passes = Passes(
-            self.model,
-            self.optimizer,
-            self.memory,
-            recompute=recompute,
-            compiled=self.compiled,
-            vocabulary=self.vocabulary,
-        )
+        self.passes = Passes(self)
 
-    def describe(self) -> dict[str, Any]:
+    def about(self) -> dict[str, Any]:
         bits = {module.bits for module in self.model.modules() if hasattr(module, "bits")}
         return {
             "engine": "mlx",
@@ -113,7 +105,7 @@ class MlxEngine(EngineCore):
             if rounded:
                 changes.enter_context(self._rounded())
             elif self.adapted is not None and exact:
-                changes.enter_context(merged.fused(self.model, packed=True))
+                changes.enter_context(adapter.fused(self.model, packed=True))
             if self.device.type == mx.cpu:
                 changes.enter_context(rotary.shared(self.model))
             yield
@@ -135,19 +127,14 @@ class MlxEngine(EngineCore):
         finally:
             self.model.update_modules(exact)
 
-    def keep_reference(self) -> None:
+    def kept_weights(self) -> Any:
         """Arrays never change: an update makes new ones, and these stay."""
-        self.reference = {} if self.adapted is not None else self.model.trainable_parameters()
+        return self.model.trainable_parameters()
 
     @contextlib.contextmanager
-    def as_reference(self) -> Generator[None]:
-        assert self.reference is not None, "a reference needs keep_reference"
-        if self.adapted is not None:
-            with adapter.taken_off(self.model):
-                yield
-            return
+    def swapped(self, weights: Any) -> Generator[None]:
         policy = self.model.trainable_parameters()
-        self.model.update(self.reference)
+        self.model.update(weights)
         try:
             yield
         finally:
@@ -156,21 +143,27 @@ class MlxEngine(EngineCore):
     def trained_weights(self) -> dict[str, mx.array]:
         return flat(self.model.trainable_parameters())
 
+    def sum_gradient(self) -> None:
+        gradient = self.optimizer.gradient
+        if gradient is None:
+            gradient = tree_map(lambda w: mx.zeros(w.shape), self.model.trainable_parameters())
+        self.optimizer.gradient = tree_map(self.ranks.sum, gradient)
+
     def load(self, weights: dict[str, mx.array], state: dict[str, mx.array]) -> None:
         self.optimizer.load(state, weights)
 
     def export(self, folder: Path, *, packed: bool = False) -> None:
-        config = dict(self.loaded.config)
+        config = dict(self.config)
         if not packed:
             config.pop("quantization", None)
             config.pop("quantization_config", None)
-        with merged.fused(self.model, packed=packed):
+        with adapter.fused(self.model, packed=packed):
             save_model(folder, self.model)
-        restore_layout(folder, like=self.loaded.folder)
+        restore_layout(folder, like=self.folder)
         save_config(config, folder / "config.json")
         self.tokenizer.save_pretrained(folder)
         name_end_token(folder)
-        settings = self.loaded.folder / "generation_config.json"
+        settings = self.folder / "generation_config.json"
         if settings.is_file():
             shutil.copy(settings, folder)
 

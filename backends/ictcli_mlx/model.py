@@ -3,12 +3,11 @@
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -16,12 +15,12 @@ from huggingface_hub import snapshot_download
 from mlx.utils import tree_map_with_path
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import DEFAULT_ALLOW_PATTERNS, load_config, load_model
-from safetensors import safe_open
 from transformers import AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-from ictcli.engine.lengths import Lengths, read_lengths
+from ictcli.engine.checksums import stored_tensors
 from ictcli.engine.models import Source, loading, older_names
+from ictcli.engine.shape import Lengths, read_lengths
 from ictcli.errors import UserError
 from ictcli.recipe.tables import EngineSettings
 
@@ -32,31 +31,14 @@ ADAPTED = frozenset(("lora_a", "lora_b", "m"))
 """Names of an adapter's weights: A, B, and DoRA's magnitudes."""
 
 
-SLIDING = "sliding_attention"
+SLIDING, GROUP = "sliding_attention", 64
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """What a model's folder holds."""
-
-    model: Any
-    tokenizer: Any
-    config: dict[str, Any]
-    folder: Path
-    lengths: Lengths
-
-    @property
-    def vocabulary(self) -> int:
-        """Logits a token, which is what every statistic is taken of."""
-        text = self.config.get("text_config", self.config)  # of a model that takes images too
-        size = text.get("vocab_size") or self.config.get("vocab_size")
-        if not size:
-            raise UserError(f"{self.folder}/config.json has no vocab_size.", "add it")
-        return int(size)
-
-
-def load(source: Source, settings: EngineSettings, device: mx.Device) -> Loaded:
-    """The model in memory, without adapters, and its tokenizer. Safetensors only."""
+def load(
+    source: Source, settings: EngineSettings, device: mx.Device
+) -> tuple[Any, Any, dict[str, Any], Path, Lengths]:
+    """The model in memory, without adapters, its tokenizer, its config.json, the folder of both,
+    and its lengths. Safetensors only."""
     transformers_logging.disable_progress_bar()
     with loading(source.path, "torch"):
         folder = Path(source.path)
@@ -82,7 +64,16 @@ def load(source: Source, settings: EngineSettings, device: mx.Device) -> Loaded:
         text = config.get("text_config", config)
         lengths = read_lengths(text, settings.context, _computed(model, text, folder))
         hold_frequencies(model, text, lengths.context)
-    return Loaded(model, tokenizer, config, folder, lengths)
+    return model, tokenizer, config, folder, lengths
+
+
+def vocabulary_of(config: dict[str, Any], folder: Path) -> int:
+    """Logits a token, which is what every statistic is taken of."""
+    text = config.get("text_config", config)  # of a model that takes images too
+    size = text.get("vocab_size") or config.get("vocab_size")
+    if not size:
+        raise UserError(f"{folder}/config.json has no vocab_size.", "add it")
+    return int(size)
 
 
 def _computed(model: nn.Module, text: dict[str, Any], folder: Path) -> int:
@@ -154,14 +145,14 @@ def model_dtype(model: nn.Module) -> mx.Dtype:
     return sizes.most_common(1)[0][0] if sizes else mx.float32
 
 
-def quantise(model: nn.Module, group_size: int = 64, bits: int = 4) -> dict[str, int]:
+def quantise(model: nn.Module, bits: int = 4) -> dict[str, int]:
     """Round the weights to so many bits as mlx-lm's own conversions do; gives their settings."""
 
     def fits(name: str, module: Any) -> bool:
-        return hasattr(module, "to_quantized") and module.weight.shape[-1] % group_size == 0
+        return hasattr(module, "to_quantized") and module.weight.shape[-1] % GROUP == 0
 
-    nn.quantize(model, group_size, bits, class_predicate=fits)
-    return {"group_size": group_size, "bits": bits}
+    nn.quantize(model, GROUP, bits, class_predicate=fits)
+    return {"group_size": GROUP, "bits": bits}
 
 
 def _is_float(value: mx.array) -> bool:
@@ -172,18 +163,11 @@ def is_quantised(model: nn.Module) -> bool:
     return any(hasattr(module, "bits") for module in model.modules())
 
 
-def _stored_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    shapes: dict[str, tuple[int, ...]] = {}
-    for file in folder.glob("model*.safetensors"):
-        with cast(Any, safe_open)(file, "np") as opened:
-            shapes |= {n: tuple(opened.get_slice(n).get_shape()) for n in opened.keys()}  # noqa: SIM118
-    return shapes
-
-
 def restore_layout(folder: Path, like: Path) -> None:
     """Turn the axes of saved weights back to what they are in the folder they were read from:
     mlx-lm keeps a convolution's channels last."""
-    shapes = _stored_shapes(like)
+    files = like.glob("model*.safetensors")
+    shapes = {each.name: each.shape for file in files for each in stored_tensors(file)}
     for file in folder.glob("model*.safetensors"):
         arrays = read_arrays(file)
         turned = {

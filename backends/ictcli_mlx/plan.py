@@ -21,8 +21,8 @@ PREFILL_TOKENS, GPU_PREFILL_TOKENS = 256, 8192
 """Prompt tokens of one pass, all rows together (`sample`). A CPU computes the scores that a chunk's
 mask drops: fewer in small chunks. On a GPU a pass costs launches, and its attention keeps none."""
 PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 15, 1 << 26
-"""Logits whose statistics are taken at once (`stats`): 128 KB, which a core's own cache holds; on a
-GPU, which has no cache to fit and launches every call, 256 MB."""
+"""Logits whose statistics are taken at once (`sample`): 128 KB, which a core's own cache holds; on
+a GPU, which has no cache to fit and launches every call, 256 MB."""
 
 # Copies held at once. All logits are float32.
 STEP_LOGITS, CUT_LOGITS = 4.8, 6.0

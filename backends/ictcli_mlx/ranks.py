@@ -2,14 +2,13 @@
 `mlx.launch` starts them. Entry point `ictcli.ranks`."""
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 
 import mlx.core as mx
 import numpy as np
-from mlx.utils import tree_map
 
 from ictcli.engine.communicator import Communicator, gone
-from ictcli.engine.distributed import DataParallel
+from ictcli.engine.distributed import start
 
 from .engine import MlxEngine
 
@@ -26,10 +25,14 @@ class MlxCommunicator(Communicator):
         return list(np.array(self._done(rows)))
 
     def first(self, own: np.ndarray) -> np.ndarray:
-        return np.array(self.sum(mx.array(own if self.rank == 0 else np.zeros_like(own))))
+        return np.array(self._all_sum(mx.array(own if self.rank == 0 else np.zeros_like(own))))
 
     def sum(self, values: mx.array) -> mx.array:
         """Its sum over ranks, the same bits on every rank."""
+        self.count(values.nbytes)
+        return self._all_sum(values)
+
+    def _all_sum(self, values: mx.array) -> mx.array:
         return self._done(mx.distributed.all_sum(values, group=self.group, stream=mx.cpu))
 
     def _done(self, values: mx.array) -> mx.array:
@@ -40,27 +43,13 @@ class MlxCommunicator(Communicator):
         return values
 
     def array(self, own: mx.array | None, shape: Sequence[int], kind: str) -> mx.array:
-        return self.sum(mx.zeros(shape, getattr(mx, kind)) if own is None else own)
+        return self._all_sum(mx.zeros(shape, getattr(mx, kind)) if own is None else own)
 
     def close(self) -> None:
         """MLX leaves at the process's end."""
 
 
-class DataParallelEngine(DataParallel, MlxEngine):
-    """An engine of one rank."""
-
-    def sum_gradient(self) -> None:
-        gradient = self.optimizer.gradient
-        if gradient is None:
-            gradient = tree_map(lambda w: mx.zeros(w.shape), self.model.trainable_parameters())
-        self.optimizer.gradient = tree_map(self._summed, gradient)
-
-    def _summed(self, array: mx.array) -> mx.array:
-        self.ranks.count(array.nbytes)
-        return self.ranks.sum(array)
-
-
-build = DataParallelEngine
+build = partial(start, MlxEngine)
 
 
 @cache

@@ -10,7 +10,7 @@ import mlx.nn as nn
 from mlx.utils import tree_unflatten
 from mlx_lm.models.rope_utils import SuScaledRoPE
 
-from ictcli.engine.lengths import rope_settings
+from ictcli.engine.shape import rope_settings
 
 
 def hold_frequencies(model: Any, config: dict[str, Any], length: int) -> None:

@@ -1,42 +1,40 @@
-"""Low-rank adapters by peft: put on, read, taken off, written."""
+"""Low-rank adapters by peft: put on, read, taken off, written, merged."""
 
 import contextlib
 import json
 import warnings
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import peft
 import torch
-from peft import (
-    LoraConfig,
-    PeftConfig,
-    PeftModel,
-    PeftType,
-    get_peft_model,
-    get_peft_model_state_dict,
-)
 from peft.tuners.lora import Linear as LoraLinear
 from peft.tuners.lora import LoraLayer
+from peft.tuners.tuners_utils import BaseTunerLayer
+from peft.utils.integrations import dequantize_module_weight
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from ictcli.engine.adapters import check_complete, choose_layers, first_values, reading
 from ictcli.engine.models import ADAPTER_CONFIG, PEFT_WEIGHTS
+from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings
 
+from .cpu import LargeLinear
 from .model import blocks
 
 NAME = "default"
 """What peft calls an adapter that was given no name."""
 
 
-def put_on(model: Any, settings: AdapterSettings, path: str) -> PeftModel:
+def put_on(model: Any, settings: AdapterSettings, path: str) -> peft.PeftModel:
     """Freeze the model, read from `path`, and give it new adapters, in float32 whatever its own
     type. peft's object shares the model, whose linear layers it exchanges for its own."""
     wanted, alpha = _targets(model, settings), settings.alpha
-    config = LoraConfig(
+    config = peft.LoraConfig(
         task_type="CAUSAL_LM",
         base_model_name_or_path=str(Path(path).resolve()) if Path(path).is_dir() else path,
         r=settings.rank,
@@ -47,7 +45,7 @@ def put_on(model: Any, settings: AdapterSettings, path: str) -> PeftModel:
         inference_mode=False,
     )
     with _quiet():
-        adapted = get_peft_model(model, config)
+        adapted = peft.get_peft_model(model, config)
     for name, place in wanted.items():
         layer: Any = model.get_submodule(name)
         A, B = layer.lora_A[NAME], layer.lora_B[NAME]
@@ -111,29 +109,29 @@ def _targets(model: Any, settings: AdapterSettings) -> dict[str, str]:
     }
 
 
-def read(model: Any, folder: Path, base: str) -> PeftModel:
+def read(model: Any, folder: Path, base: str) -> peft.PeftModel:
     """Put the adapters of a folder, in peft's layout or mlx-lm's, on a model that has none, of the
     fingerprint `base`."""
     with reading(folder, "peft", len(blocks(model)), base) as converted, _quiet():
-        config = PeftConfig.from_pretrained(str(converted))
+        config = peft.PeftConfig.from_pretrained(str(converted))
         _check_kind(config)
-        adapted = PeftModel.from_pretrained(model, str(converted), config=config)
+        adapted = peft.PeftModel.from_pretrained(model, str(converted), config=config)
         _check_names(adapted, converted / PEFT_WEIGHTS)
     _fuse(model)
     model.eval()
     return adapted
 
 
-def _check_kind(config: PeftConfig) -> None:
+def _check_kind(config: peft.PeftConfig) -> None:
     """Of what is more than layers exchanged within the model, a pass would leave out the rest."""
     if config.is_prompt_learning:
-        kind = PeftType(config.peft_type).value
+        kind = peft.PeftType(config.peft_type).value
         raise ValueError(f"ictcli does not know adapters of peft's kind {kind}")
     if getattr(config, "alora_invocation_tokens", None):
         raise ValueError("ictcli does not know adapters that begin after certain tokens (aLoRA)")
 
 
-def _check_names(adapted: PeftModel, file: Path) -> None:
+def _check_names(adapted: peft.PeftModel, file: Path) -> None:
     """peft passes over what it has no place for. With adapters on embeddings or the head it saves
     the weights below too."""
     own = set(_weights(adapted))
@@ -144,12 +142,11 @@ def _check_names(adapted: PeftModel, file: Path) -> None:
         raise ValueError(f"the model has no place for {unknown[0]}")
 
 
-def _weights(adapted: PeftModel) -> dict[str, Tensor]:
-    """By peft's names in files."""
-    return get_peft_model_state_dict(adapted, save_embedding_layers=False)
+def _weights(adapted: peft.PeftModel) -> dict[str, Tensor]:
+    return peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)
 
 
-def write(folder: Path, adapted: PeftModel, base: str) -> None:
+def write(folder: Path, adapted: peft.PeftModel, base: str) -> None:
     """Write adapters where `peft.PeftModel.from_pretrained` finds them."""
     weights = {name: tensor.contiguous() for name, tensor in _weights(adapted).items()}
     save_file(weights, folder / PEFT_WEIGHTS, metadata={"base": base})  # in one order: one key
@@ -171,3 +168,111 @@ def taken_off(model: nn.Module) -> Generator[None]:
     finally:
         for layer in layers:
             layer.enable_adapters(True)
+
+
+@contextlib.contextmanager
+def merged(model: Any) -> Generator[None]:
+    """Within, the model has no adapters, no weights of 4 bits, and computes the same. Its own
+    layers come back untouched: what is merged are copies. UserError for adapters that are not of
+    linear layers, or not low-rank ones: a run has none, a folder from elsewhere may."""
+    exchanged = dict(_outermost(model))
+    if any(not _can_be_merged(module) for module in exchanged.values()):
+        raise UserError(
+            "These adapters are of a kind that ictcli samples from and does not merge.",
+            "peft's merge_and_unload does",
+        )
+    try:
+        for name, module in exchanged.items():
+            model.set_submodule(name, _plain_linear(module, model.dtype))
+        yield
+    finally:
+        for name, module in exchanged.items():
+            model.set_submodule(name, module)
+
+
+def _outermost(model: nn.Module) -> Generator[tuple[str, Any]]:
+    below: set[int] = set()
+    for name, module in model.named_modules():  # a layer comes before what it holds
+        if isinstance(module, BaseTunerLayer):
+            below.add(id(module.get_base_layer()))
+            yield name, module
+        elif _is_packed(module) and id(module) not in below:
+            yield name, module
+
+
+def _can_be_merged(module: Any) -> bool:
+    if isinstance(module, LoraLayer):
+        return isinstance(module.get_base_layer(), nn.Linear) and NAME in module.lora_A
+    return not isinstance(module, BaseTunerLayer)
+
+
+@torch.no_grad()
+def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
+    """A layer with its adapter in it, as a plain one; the sum is made in float32."""
+    base: Any = module.get_base_layer() if isinstance(module, LoraLayer) else module
+    weight: Tensor = dequantize_module_weight(base)
+    if isinstance(module, LoraLayer):
+        weight = _sum(module, weight)
+        if module.use_dora[NAME]:
+            weight *= _stretch(module, weight)[:, None]
+    out, inputs = weight.shape
+    plain: Any = nn.Linear(inputs, out, bias=False, device="meta")
+    if isinstance(base, LargeLinear):
+        plain.__class__, plain.avx2 = LargeLinear, base.avx2
+    plain.weight = nn.Parameter(weight.detach().to(dtype), requires_grad=False)
+    plain.bias = base.bias
+    if isinstance(module, LoraLayer) and module.lora_bias[NAME]:
+        lifted = base.bias.float() + module.lora_B[NAME].bias.float() * module.scaling[NAME]
+        plain.bias = nn.Parameter(lifted.to(dtype), requires_grad=False)
+    return plain
+
+
+def _sum(layer: Any, weight: Tensor) -> Tensor:
+    A, B = layer.lora_A[NAME].weight, layer.lora_B[NAME].weight
+    return torch.addmm(weight.float(), B.float(), A.float(), alpha=layer.scaling[NAME])
+
+
+def _stretch(layer: Any, whole: Tensor) -> Tensor:
+    magnitude: Tensor = layer.lora_magnitude_vector[NAME].weight
+    return magnitude / torch.linalg.norm(whole, dim=1)
+
+
+def _is_packed(module: nn.Module) -> bool:
+    return type(module).__name__ == "Linear4bit" and isinstance(module, nn.Linear)
+
+
+def sampling(model: Any) -> contextlib.AbstractContextManager[Any]:
+    """Within, the model decodes as fast as it can: DoRA's layers, which peft computes anew for
+    every token, are merged, or where that would round what was trained, their norms kept."""
+    layers = [module for module in model.modules() if isinstance(module, LoraLayer)]
+    if not any(layer.use_dora[NAME] for layer in layers):
+        return contextlib.nullcontext()
+    exact = model.dtype == torch.float32 and not any(_is_packed(m) for m in model.modules())
+    return merged(model) if exact and all(map(_can_be_merged, layers)) else _norms_kept(layers)
+
+
+@contextlib.contextmanager
+def _norms_kept(layers: list[Any]) -> Generator[None]:
+    """Within, DoRA's layers know their norms: a number a row. peft's own cache (`DoraCaching`)
+    keeps B A as well, a float32 matrix of the layer's size, and keeps it for good."""
+    held = [layer for layer in layers if NAME in layer.lora_A and layer.use_dora[NAME]]
+    try:
+        for layer in held:
+            with torch.no_grad():
+                whole = _sum(layer, dequantize_module_weight(layer.get_base_layer()))
+                layer.forward = partial(_with_norm, layer, _stretch(layer, whole))
+        yield
+    finally:
+        for layer in held:
+            layer.__dict__.pop("forward", None)
+
+
+def _with_norm(layer: Any, factor: Tensor, x: Tensor, *args: Any, **options: Any) -> Tensor:
+    """DoRA's layer, of which `factor` is m / ||W + scale B A||."""
+    base = layer.base_layer(x)
+    if layer.disable_adapters:
+        return base
+    A, B = layer.lora_A[NAME], layer.lora_B[NAME]
+    low = B(A(x.to(A.weight.dtype))) * layer.scaling[NAME]
+    plain = base if layer.base_layer.bias is None else base - layer.base_layer.bias
+    return (base + (factor - 1) * plain + factor * low).to(base.dtype)

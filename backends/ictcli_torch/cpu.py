@@ -12,7 +12,7 @@ import contextlib
 import platform
 from collections import Counter
 from collections.abc import Generator
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,28 +25,17 @@ from ictcli.engine.dtype import X86, choose_kernels, multiplies_bfloat16
 
 from .plan import LARGE
 
-
-@dataclass(frozen=True)
-class Kernels:
-    """Which libraries compute the products of large layers."""
-
-    fbgemm: bool
-    """FBGEMM those of frozen weights that float16 holds, which are packed once."""
-    mkl: bool
-    """MKL those of a gradient, and not oneDNN, which computes what is left."""
-
-
-TABLE = {"avx2": Kernels(fbgemm=True, mkl=True), "onednn": Kernels(fbgemm=False, mkl=False)}
-"""By `engine.kernels`, as `bench/products.py` measured; any other name: all by PyTorch's choice."""
 FLOAT16_ERROR = 2.0**-25
 """What float16 may change of a weight: half its smallest number, less than a sum of float32
 rounds. Those of bfloat16 are changed below 2^-17 alone."""
 
 
 class LargeLinear(nn.Linear):
-    """A linear layer by `kernels`; a module of `nn.Linear` whose class was exchanged."""
+    """A linear layer by these kernels; a module of `nn.Linear` whose class was exchanged."""
 
-    kernels: Kernels
+    avx2: bool
+    """Whether frozen weights that float16 holds are packed for FBGEMM, once, and the products of a
+    gradient are MKL's, as `bench/products.py` measured; oneDNN computes what is left."""
     packed: Any = None
     """The weight and bias in float16, in FBGEMM's own order."""
     float16: Tensor | None = None
@@ -83,14 +72,14 @@ class LargeLinear(nn.Linear):
 def exchange(model: nn.Module, device: torch.device, kernels: str) -> None:
     """Give the model's large layers the kernels of this name: those of float32, and of bfloat16
     where the CPU multiplies it."""
-    if device.type != "cpu" or kernels not in TABLE:
+    if device.type != "cpu" or kernels == "plain":
         return
     kinds = {torch.float32} | ({torch.bfloat16} if multiplies_bfloat16() else set())
     for module in model.modules():
         large = type(module) is nn.Linear and module.weight.numel() >= LARGE
         if large and module.weight.dtype in kinds:
             module.__class__ = LargeLinear
-            vars(module)["kernels"] = TABLE[kernels]
+            vars(module)["avx2"] = kernels == "avx2"
 
 
 def kernels_of(setting: str) -> str:
@@ -115,7 +104,7 @@ def pack(model: nn.Module) -> None:
         if "base_layer" in module._modules and not getattr(module, "takes_product", False):
             held.update(id(p) for p in module.get_submodule("base_layer").parameters())
     for layer in modules:
-        if isinstance(layer, LargeLinear) and layer.kernels.fbgemm and layer.packed is None:
+        if isinstance(layer, LargeLinear) and layer.avx2 and layer.packed is None:
             layer.packed = packed(layer.weight, layer.bias)
             if layer.packed is not None and held[id(layer.weight)] == 1:
                 layer.float16 = layer.weight.detach().half()
@@ -184,7 +173,7 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         x, weight = ctx.saved_tensors
-        dy, mkl = dy.contiguous(), ctx.layer.kernels.mkl
+        dy, mkl = dy.contiguous(), ctx.layer.avx2
         dx = dW = db = None
         if ctx.needs_input_grad[0]:
             weight = weight if ctx.layer.float16 is None else ctx.layer.weight
@@ -216,3 +205,66 @@ def in_float32(model: Any, device: torch.device) -> None:
     stock = model.config._attn_implementation == "sdpa"
     if device.type == "cpu" and model.dtype != torch.float32 and stock:
         model.set_attn_implementation(ATTENTION)
+
+
+WEIGHTS, ACTIVATIONS = 63, 127
+"""The largest of each. Two products of 255 and 63 fit into 16 bits, in which CPUs without VNNI add
+them, and saturate."""
+OFFSET = ACTIVATIONS + 1
+"""Added to activations: oneDNN is fast where they are not signed."""
+TINY = 1e-30
+"""In place of a size of 0."""
+
+
+class Rounded:
+    """A weight (O, I) rounded to -63 .. 63 of its output's scale, in the order that oneDNN
+    reads."""
+
+    def __init__(self, weight: Tensor) -> None:
+        parts = weight.detach().split(4096)  # a copy of a whole LM head would be the peak of memory
+        sizes = [part.float().abs().amax(dim=1).clamp(min=TINY) for part in parts]
+        self.scales = torch.cat(sizes) / WEIGHTS
+        scales = self.scales[:, None].split(4096)
+        whole = torch.empty(weight.shape, dtype=torch.int8)
+        for part, scale, into in zip(parts, scales, whole.split(4096), strict=True):
+            into.copy_((part.float() / scale).round_())
+        self.offset = -OFFSET * self.scales * whole.sum(dim=1)
+        """(O,) takes back what `OFFSET` adds to the products."""
+        self.zeros = torch.zeros(len(weight), dtype=torch.int32)
+        self.arranged = torch.ops.onednn.qlinear_prepack(whole, None)
+
+    def product(self, bias: Tensor | None, x: Tensor) -> Tensor:
+        """x W^T + b of x (..., I)."""
+        if not x.numel():
+            return x.new_zeros((*x.shape[:-1], len(self.scales)))
+        rows = x.reshape(-1, x.shape[-1]).float()
+        sizes = rows.abs().amax(dim=1, keepdim=True).clamp(min=TINY) / ACTIVATIONS
+        whole = (rows / sizes).round_().add_(OFFSET).to(torch.uint8)
+        scales = 1.0, 0, self.arranged, self.scales, self.zeros
+        after = 1.0, 0, torch.float32, "none", [], ""
+        y = torch.ops.onednn.qlinear_pointwise(whole, *scales, self.offset, *after).mul_(sizes)
+        if bias is not None:
+            y += bias
+        return y.to(x.dtype).reshape(*x.shape[:-1], len(self.scales))
+
+
+@contextlib.contextmanager
+def rounded_weights(model: nn.Module) -> Generator[None]:
+    """Within, every linear layer but those of adapters multiplies in 8 bits, at some three times
+    the rate of float32. That is another policy than the one that is trained: the loss weighs its
+    tokens by the ratio of the two. A weight that no update changes is rounded once, and kept."""
+    layers: list[Any] = []
+    try:
+        for name, module in model.named_modules():
+            if not isinstance(module, nn.Linear) or "lora_" in name:
+                continue
+            layer: Any = module
+            weight: Rounded = layer.__dict__.get("rounded") or Rounded(layer.weight)
+            if not layer._parameters["weight"].requires_grad:  # `weight` may be made anew
+                layer.__dict__["rounded"] = weight
+            layers.append(layer)
+            layer.forward = partial(weight.product, layer.bias)
+        yield
+    finally:
+        for layer in layers:
+            del layer.forward

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ictcli.errors import UserError
+from ictcli.errors import UserError, text_of
 
 from .cache import FixedLayer, new_cache
 from .device import ran_out
 from .model import cache_argument
-from .prefix import shares_prompts
+from .passes import shares_prompts
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,6 @@ def read(model: Any, prompts: Sequence[Sequence[int]]) -> Prefix:
 
 
 def _forward(model: Any, ids: Tensor, cache: Any, mask: Tensor | None, positions: Tensor) -> Tensor:
-    """Logits (R, V) of the last position."""
     output = model(
         input_ids=ids,
         attention_mask=mask,
@@ -194,7 +193,6 @@ def _side_stream(device: torch.device) -> torch.cuda.Stream:
 
 
 def _capture(work: Work, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
-    """A graph with memory of its own."""
     graph = torch.cuda.CUDAGraph()
     try:
         with (
@@ -205,9 +203,8 @@ def _capture(work: Work, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
     except RuntimeError as error:
         if ran_out(error):
             raise
-        reason = str(error).partition("\n")[0]
         raise UserError(
-            f"This model's decoding step cannot be a CUDA graph: {reason}",
+            f"This model's decoding step cannot be a CUDA graph: {text_of(error)}.",
             "engine.compile=off decodes without",
         ) from error
     return graph

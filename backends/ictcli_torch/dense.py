@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from .decode import Prefix
-from .prefix import shares_prompts
+from .passes import shares_prompts
 
 FAMILIES = ("Llama", "Mistral", "Qwen2", "Qwen3")
 """Of transformers: RMS norms, rotations of whole heads, SwiGLU, and each block's two sums."""
@@ -117,7 +117,6 @@ def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def _linear(module: Any) -> Layer:
-    """A plain linear layer without its module."""
     if type(module) is not nn.Linear or not _runs(module):
         return module
     return partial(nn.functional.linear, weight=module.weight, bias=module.bias)

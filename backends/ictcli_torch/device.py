@@ -12,7 +12,7 @@ from psutil import Process
 
 from ictcli.engine.budget import forget_peak, peak_rss, says_full
 from ictcli.engine.dtype import choose_kernels
-from ictcli.errors import EngineMissingError, UserError, install
+from ictcli.errors import EngineMissingError, UserError, install, reason_of
 from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 
 
@@ -28,9 +28,9 @@ def choose_device(name: str) -> torch.device:
             raise RuntimeError("it is neither cuda, mps nor cpu")
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0].rstrip(".!")
         raise EngineMissingError(
-            f"The device {name!r} cannot be used: {reason}.", "engine.device=auto picks one"
+            f"The device {name!r} cannot be used: {reason_of(error)}.",
+            "engine.device=auto picks one",
         ) from error
     return device
 

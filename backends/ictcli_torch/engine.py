@@ -3,33 +3,32 @@
 import contextlib
 import copy
 import json
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from safetensors.torch import save_file
 
 from ictcli.engine.core import EngineCore
-from ictcli.engine.lengths import read_lengths
+from ictcli.engine.distributed import by_all
 from ictcli.engine.models import loading, name_end_token, older_names, stop_ids
+from ictcli.engine.sampling import join
+from ictcli.engine.shape import read_lengths
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
-from ictcli.types import OnTokens, Rollouts, Sampling
+from ictcli.types import Rollouts, Sampling
 
-from . import int8
-from .cpu import arranged, in_whole, kernels_of, pack
+from .cpu import arranged, in_whole, kernels_of, pack, rounded_weights
 from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
 from .dense import DenseDecoder, is_dense
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
-from .files import read_arrays, write_each
+from .files import read_arrays, write_arrays, write_each
 from .model import hold_frequencies, load, text_config
 from .optimizer import Optimizer
+from .passes import Passes, takes_positions
 from .plan import WORTH_ARRANGING
-from .prefix import takes_positions
 from .sample import lockstep
-from .update import Passes
 
 SMALL_PARAMETERS = 5_000_000
 """Below, several CPU threads wait for each other longer than they compute: one is the default."""
@@ -38,8 +37,11 @@ SMALL_PARAMETERS = 5_000_000
 class TorchEngine(EngineCore):
     """A Hugging Face causal LM with AdamW. See `ictcli.engine.Engine` for what each verb does."""
 
+    read_arrays, write_arrays = staticmethod(read_arrays), staticmethod(write_arrays)
     in_parts = False
     """Whether each process reads its part of the weights alone, where their files allow it."""
+    root: Any = None
+    """What runs the model that is trained, where its weights are spread."""
     vllm: Any = None
     """What samples with `engine.sampler = "vllm"`, once it has."""
 
@@ -74,6 +76,9 @@ class TorchEngine(EngineCore):
         self.stop_ids = stop_ids(self.tokenizer, self.model.generation_config.eos_token_id)
         self.mixes_lengths = takes_positions(self.model)
         self.adapt(adapters)
+        added = sum(p.numel() for name, p in self.model.named_parameters() if "lora_" in name)
+        trained = (p.numel() for p in self.model.parameters() if p.requires_grad)
+        self.counts = {"parameters": self.model.num_parameters() - added, "trained": sum(trained)}
         self.optimizer = self.make_optimizer(optimizer) if optimizer else None
         self.pack = cache(partial(pack, self.model))  # once
         self.frozen = (not optimizer or self.adapted is not None) and not settings.shard
@@ -88,15 +93,13 @@ class TorchEngine(EngineCore):
         plain = DenseDecoder if is_dense(self.model) else GrowingDecoder
         decoder = FixedDecoder if self.compiled else plain
         self.lockstep = partial(lockstep, self.model, decoder=decoder)
-        self.passes = Passes(self.model, self.vocabulary, recompute=settings.gradient_checkpointing)
+        self.passes = Passes(self)
 
     def make_optimizer(self, settings: OptimizerSettings) -> Optimizer:
         """What steps the model's weights or, where it has any, its adapters."""
         return Optimizer(self.model, settings)
 
-    def describe(self) -> dict[str, Any]:
-        weights = dict(self.model.named_parameters())
-        adapters = sum(p.numel() for name, p in weights.items() if "lora_" in name)
+    def about(self) -> dict[str, Any]:
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else ""
         return {
             "engine": "torch",
@@ -107,8 +110,7 @@ class TorchEngine(EngineCore):
             "kernels": kernels_of(self.settings.kernels) if self.device.type == "cpu" else "",
             "compiled": self.compiled,
             "bits": [4] if self.settings.load_in_4bit else [],
-            "parameters": self.model.num_parameters() - adapters,
-            "trained": sum(p.numel() for p in weights.values() if p.requires_grad),
+            **self.counts,
             "vocabulary": self.vocabulary,
             "torch": torch.__version__,
             "transformers": transformers.__version__,
@@ -123,11 +125,9 @@ class TorchEngine(EngineCore):
     def for_sampling(self, tokens: int, *, rounded: bool) -> Generator[None]:
         with contextlib.ExitStack() as stack:
             if self.adapted is not None:
-                from . import merged
-
-                stack.enter_context(merged.sampling(self.model))
+                stack.enter_context(self.adapters().sampling(self.model))
             if rounded:
-                stack.enter_context(int8.rounded(self.model))
+                stack.enter_context(rounded_weights(self.model))
             elif tokens >= WORTH_ARRANGING and not self.settings.gradient_checkpointing:
                 if self.frozen:
                     self.pack()
@@ -135,19 +135,13 @@ class TorchEngine(EngineCore):
             yield
 
     def generate(
-        self,
-        prompts: Sequence[Sequence[int]],
-        group: int,
-        sampling: Sampling,
-        seed: int,
-        wanted: Sequence[str] = (),
-        on_tokens: OnTokens | None = None,
+        self, prompts: Any, group: int, sampling: Sampling, *arguments: Any, **options: Any
     ) -> Rollouts:
         if sampling.sampler != "vllm":
-            return super().generate(prompts, group, sampling, seed, wanted, on_tokens)
+            return super().generate(prompts, group, sampling, *arguments, **options)
         from . import vllm
 
-        return vllm.sample(self, prompts, group, sampling, seed, wanted)
+        return vllm.sample(self, prompts, group, sampling, *arguments, **options)
 
     def draw(
         self,
@@ -155,7 +149,6 @@ class TorchEngine(EngineCore):
         group: int,
         sampling: Sampling,
         seeds: Sequence[int],
-        /,
     ) -> Rollouts:
         """What vLLM samples, without statistics, with the weights as they are now."""
         from . import vllm
@@ -165,6 +158,13 @@ class TorchEngine(EngineCore):
             self.vllm.load(self)
             return vllm.draw(self.vllm, prompts, group, sampling, seeds)
 
+    @by_all
+    def draw_own(self, prompts: Any, group: int, sampling: Sampling, seeds: Any) -> Rollouts:
+        """`draw`, each rank its own prompts."""
+        own = slice(*self.prompts_of(len(prompts)))
+        drawn = self.draw(prompts[own], group, sampling, seeds[own])
+        return join(self.ranks.gather(drawn), range(len(prompts)))
+
     @contextlib.contextmanager
     def merged(self) -> Generator[None]:
         """Within, the model computes the same with plain weights alone: no adapters, none of 4 bits
@@ -172,41 +172,32 @@ class TorchEngine(EngineCore):
         with contextlib.ExitStack() as stack:
             stack.enter_context(in_whole(self.model))
             if self.adapted is not None or self.settings.load_in_4bit:
-                from . import merged
-
-                stack.enter_context(merged.merged(self.model))
+                stack.enter_context(self.adapters().merged(self.model))
             yield
 
-    def keep_reference(self) -> None:
-        """With adapters it is the model without them: no second copy."""
-        if self.adapted is not None:
-            self.reference = self.model
-        else:
-            self.reference = copy.deepcopy(self.model).requires_grad_(False)
+    def kept_weights(self) -> Any:
+        return copy.deepcopy(self.model).requires_grad_(False)
 
     @contextlib.contextmanager
-    def as_reference(self) -> Generator[None]:
-        assert self.reference is not None, "a reference needs keep_reference"
-        if self.adapted is not None:
-            with self.adapters().taken_off(self.model):
-                yield
-            return
-        self.passes.model = self.reference
+    def swapped(self, weights: Any) -> Generator[None]:
+        self.passes.model = weights
         try:
             yield
         finally:
             self.passes.model = self.model
 
+    def sum_gradient(self) -> None:
+        for master in self.optimizer.masters.values():
+            if master.grad is None:
+                master.grad = torch.zeros_like(master)
+        self.ranks.sum([master.grad for master in self.optimizer.masters.values()])
+
     def trained_weights(self) -> dict[str, torch.Tensor]:
         if self.adapted is not None:
             return {name: p.data for name, p in self.model.named_parameters() if p.requires_grad}
-        return _once(self.model.state_dict())
-
-    def read_arrays(self, path: Path) -> Mapping[str, Any]:
-        return read_arrays(path)
-
-    def write_arrays(self, path: Path, arrays: dict[str, torch.Tensor], **about: str) -> None:
-        save_file(arrays, path, metadata=about or None)
+        state = self.model.state_dict(keep_vars=True)
+        names = {id(tensor): name for name, tensor in reversed(state.items())}  # ties share one
+        return {name: state[name].detach().contiguous() for name in names.values()}
 
     def load(self, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> None:
         self.model.load_state_dict(weights, strict=False)  # tied weights are stored once
@@ -237,17 +228,6 @@ class TorchEngine(EngineCore):
 
     def export_adapter(self, folder: Path) -> None:
         self.adapters().write(folder, self.adapted, self.base)
-
-
-def _once(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Each stored tensor once: tied weights share one, and safetensors refuses shared memory."""
-    seen: set[int] = set()
-    once: dict[str, torch.Tensor] = {}
-    for name, tensor in state.items():
-        if tensor.data_ptr() not in seen:
-            seen.add(tensor.data_ptr())
-            once[name] = tensor.contiguous()
-    return once
 
 
 build = TorchEngine

@@ -21,7 +21,7 @@ from ictcli.errors import UserError
 from ictcli.recipe.tables import EngineSettings
 
 from .cpu import exchange, in_float32, kernels_of
-from .meta import on_meta
+from .files import on_meta
 
 FOLLOWING = ("dynamic", "longrope")
 """Kinds of rotary frequencies that follow the length of a pass."""
@@ -36,7 +36,7 @@ def load(
     meta: bool = False,
 ) -> tuple[Any, Any]:
     """The model on its device, without adapters, and its tokenizer. Safetensors only. `meta`: where
-    `meta.on_meta` can, the model's weights have no numbers yet."""
+    `files.on_meta` can, the model's weights have no numbers yet."""
     path = source.path
     remote = {"trust_remote_code": settings.trust_remote_code}
     transformers_logging.disable_progress_bar()

@@ -33,7 +33,7 @@ PACKED = 2.2
 WORTH_ARRANGING = 64
 """Decoding steps from which `cpu.arranged` is worth what some 20 steps save."""
 PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 18, 1 << 26
-"""Logits whose statistics are taken at once (`stats`): 1 MB, which a core's cache holds; on a GPU,
+"""Logits whose statistics are taken at once (`sample`): 1 MB, which a core's cache holds; on a GPU,
 which has no cache to fit and launches every call, 256 MB."""
 
 # Copies held at once. All logits are float32.
@@ -76,7 +76,6 @@ def held(work: Workload) -> Parts:
 
 
 def _gathered(work: Workload) -> Parts:
-    """The weights that sample and evaluate, where those that train are spread."""
     if work.layout.shards == 1:
         return {}
     by_blocks = work.recipe.engine.shard == "blocks"
@@ -133,7 +132,6 @@ def _sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) 
 
 
 def _arranged(work: Workload) -> int:
-    """Bytes of the weights in oneDNN's order (`cpu.arranged`)."""
     recipe = work.recipe
     sampled = recipe.adapter.kind != "dora" and _packed(work)[0]  # DoRA samples merged weights
     by_need = recipe.engine.gradient_checkpointing or recipe.engine.shard == "blocks"
@@ -156,7 +154,6 @@ def _packed(work: Workload) -> tuple[float, float]:
 
 
 def _large(work: Workload) -> int:
-    """Weights of the layers that `cpu` gives to other libraries."""
     s, recipe = work.shape, work.recipe
     kernels = choose_kernels(recipe.engine.kernels)
     exchanged = work.device == "cpu" and platform.machine() in X86 and kernels != "plain"

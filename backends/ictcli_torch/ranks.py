@@ -9,7 +9,6 @@ import weakref
 from collections.abc import Callable, Generator, Iterator, Sequence
 from datetime import timedelta
 from functools import cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,12 +18,10 @@ from torch.distributed.distributed_c10d import PrefixStore, _set_pg_timeout
 from torch.distributed.rendezvous import rendezvous
 
 from ictcli.engine.communicator import Communicator, gone
-from ictcli.engine.distributed import DataParallel, by_all
-from ictcli.engine.sampling import join
+from ictcli.engine.distributed import start
 from ictcli.errors import EngineMissingError, RunFailedError
 from ictcli.ranks import find_launch
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
-from ictcli.types import Rollouts, Sampling
 
 from .engine import TorchEngine
 
@@ -146,79 +143,28 @@ def _reason(error: RuntimeError) -> str:
     return re.sub(r"^\[[^]]*\]\s*", "", line).split(". ")[0].rstrip(".")[:200]
 
 
-class DataParallelEngine(DataParallel, TorchEngine):
-    """An engine of one rank, on a GPU of its own."""
-
-    ranks: TorchCommunicator
-    optimizer: Any
-
-    def __init__(
-        self,
-        ranks: TorchCommunicator,
-        model: str,
-        settings: EngineSettings,
-        optimizer: OptimizerSettings | None = None,
-        adapters: AdapterSettings | None = None,
-    ) -> None:
-        device = settings.device.partition(":")[0]  # the communicator has chosen among its kind
-        launch, gpus = find_launch(), torch.cuda.device_count()
-        if launch and gpus and device in ("auto", "cuda") and launch.local >= gpus:
-            raise EngineMissingError(
-                f"Process {launch.local} of this machine finds {gpus} GPUs.",
-                f"torchrun --nproc-per-node {gpus}, or engine.device=cpu",
-            )
-        settings = settings.model_copy(update={"device": device})
-        super().__init__(ranks, model, settings, optimizer, adapters)
-
-    def generate(
-        self,
-        prompts: Sequence[Sequence[int]],
-        group: int,
-        sampling: Sampling,
-        *arguments: Any,
-        **options: Any,
-    ) -> Rollouts:
-        """vLLM's rollouts are drawn and scored by all, one after the other."""
-        how = TorchEngine if sampling.sampler == "vllm" else DataParallel
-        return how.generate(self, prompts, group, sampling, *arguments, **options)
-
-    def draw(self, *arguments: Any) -> Rollouts:
-        """A server draws for all; else each rank's own vLLM for its prompts."""
-        return super().draw(*arguments) if self.settings.vllm_server else self.draw_own(*arguments)
-
-    @by_all
-    def draw_own(
-        self,
-        prompts: Sequence[Sequence[int]],
-        group: int,
-        sampling: Sampling,
-        seeds: Sequence[int],
-    ) -> Rollouts:
-        own = slice(*self.prompts_of(len(prompts)))
-        drawn = super().draw(prompts[own], group, sampling, seeds[own])
-        return join(self.ranks.gather(drawn), range(len(prompts)))
-
-    def sum_gradient(self) -> None:
-        for master in self.optimizer.masters.values():
-            if master.grad is None:
-                master.grad = torch.zeros_like(master)
-        self.ranks.sum([master.grad for master in self.optimizer.masters.values()])
-
-
 def build(
     ranks: TorchCommunicator,
     model: str,
     settings: EngineSettings,
     optimizer: OptimizerSettings | None = None,
     adapters: AdapterSettings | None = None,
-) -> DataParallelEngine:
-    """An engine of this process. One that does not train has all weights, whatever
-    `settings.shard` says."""
+) -> TorchEngine:
+    """An engine of this rank, on a GPU of its own. One that does not train has all weights,
+    whatever `settings.shard` says."""
+    device = settings.device.partition(":")[0]  # the communicator has chosen among its kind
+    launch, gpus = find_launch(), torch.cuda.device_count()
+    if launch and gpus and device in ("auto", "cuda") and launch.local >= gpus:
+        raise EngineMissingError(
+            f"Process {launch.local} of this machine finds {gpus} GPUs.",
+            f"torchrun --nproc-per-node {gpus}, or engine.device=cpu",
+        )
+    settings, kind = settings.model_copy(update={"device": device}), TorchEngine
     if settings.shard and optimizer is not None:
-        from .shard import ShardedEngine
+        from .shard import ShardedEngine, ShardedWeights
 
-        return ShardedEngine(ranks, model, settings, optimizer, adapters)
-    return DataParallelEngine(ranks, model, settings, optimizer, adapters)
+        kind = ShardedEngine if adapters else ShardedWeights
+    return start(kind, ranks, model, settings, optimizer, adapters)
 
 
 @cache

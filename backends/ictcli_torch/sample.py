@@ -5,14 +5,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from ictcli.engine.sampling import Written, draw
-from ictcli.types import FloatArray, OnTokens, Rollouts, Sampling
+from ictcli.engine.sampling import Recorder, Written, draw
+from ictcli.types import FloatArray, IntArray, OnTokens, Rollouts, Sampling
 
 from . import namespace
 from .decode import FixedDecoder, GrowingDecoder, read
 from .dense import DenseDecoder
-from .stats import StatsRecorder
+from .plan import GPU_ELEMENTS, PENDING_ELEMENTS
 
 
 @torch.inference_mode()
@@ -54,3 +55,23 @@ def lockstep(
         if t + 1 < T:
             logits = decoding.step(token)
     return written.rollouts(prompts, group, recorder.arrays())
+
+
+class StatsRecorder(Recorder):
+    """`ictcli.engine.sampling.Recorder` of logits."""
+
+    def __init__(self, wanted: Sequence[str], B: int, T: int, group: int, device: torch.device):
+        at_once = PENDING_ELEMENTS if device.type == "cpu" else GPU_ELEMENTS
+        super().__init__(namespace, wanted, B, T, group, PENDING_ELEMENTS, at_once)
+        self.device = device
+
+    def means(self, p: Tensor, counts: IntArray) -> tuple[Tensor, Tensor]:
+        member = self.on_device(np.repeat(np.arange(len(counts)), counts))
+        total = torch.zeros((len(counts), p.shape[1]), device=self.device).index_add_(0, member, p)
+        return p, (total / self.on_device(counts)[:, None])[member]
+
+    def on_device(self, places: IntArray) -> Tensor:
+        return torch.from_numpy(places).to(self.device, torch.long)
+
+    def to_host(self, values: Tensor) -> FloatArray:
+        return values.cpu().numpy()

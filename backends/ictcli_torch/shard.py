@@ -4,7 +4,7 @@ Each process holds a part of every weight, its gradient and its moments. A pass 
 one block together at a time. What samples and evaluates is a second module without weights of its
 own (`skeleton`), which has them all, in the type that is computed in, for as long as that takes, or
 with engine.shard = "blocks" one block's at a time. With adapters, which are small, only the model
-below them is spread. Each process reads its part of the model's files (`meta`).
+below them is spread. Each process reads its part of the model's files (`files`).
 """
 
 import contextlib
@@ -13,32 +13,29 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ictcli.algorithm.objective import SEQUENCE
 from ictcli.engine.distributed import by_all
 from ictcli.engine.packing import MicroBatch
-from ictcli.engine.update import Update, UpdateStats
+from ictcli.engine.update import Update, pass_over
 from ictcli.errors import RunFailedError
 from ictcli.recipe.tables import OptimizerSettings
-from ictcli.types import BoolArray, FloatArray, Rollouts
+from ictcli.types import BoolArray, FloatArray, Rollouts, UpdateReport
 
 from .device import ran_out
-from .files import open_arrays, part, write_each, write_files
-from .meta import Places, read_parts
+from .engine import TorchEngine
+from .files import Places, open_arrays, part, read_parts, write_each, write_files
 from .model import blocks
 from .optimizer import Optimizer
-from .ranks import DataParallelEngine
-from .spread import BlockByBlock, ShardedPasses, local, scattered, shard, skeleton, whole
+from .spread import BlockByBlock, local, scattered, shard, skeleton, whole
 
 Weights = list[tuple[str, nn.Parameter]]
 """Some of those of the module that samples, with their names."""
 
 
-class ShardedEngine(DataParallelEngine):
-    """An engine of one rank."""
+class ShardedEngine(TorchEngine):
+    """An engine of one rank, that trains adapters: the weights below them are spread."""
 
     parallelism = "sharded"
     in_parts = True
@@ -46,31 +43,18 @@ class ShardedEngine(DataParallelEngine):
     """Whether what samples and evaluates has all weights."""
     walk: BlockByBlock | None = None
     """Where weights are put together block by block to sample and evaluate."""
-    parted = False
-    """Whether each rank writes its own part of a checkpoint."""
 
     def make_optimizer(self, settings: OptimizerSettings) -> Optimizer:
         trained, computes = self.model, self.model.dtype
         weights = dict(trained.named_parameters())
-        adapters = {name: p for name, p in weights.items() if "lora_" in name}
-        own = (
-            {p for p in weights.values() if p.requires_grad} if self.adapted is not None else set()
-        )
+        own = {p for p in weights.values() if p.requires_grad and self.adapted is not None}
         for p in own:  # adapters on a model without numbers are made on the CPU
             p.data = p.data.to(self.device)
         self.stored: Places = getattr(trained, "places", {})
-        self.counts = {
-            "parameters": trained.num_parameters() - sum(p.numel() for p in adapters.values()),
-            "trained": sum(p.numel() for p in weights.values() if p.requires_grad),
-        }
-        module = trained if self.adapted is None else self.adapted
-        copied = skeleton(module, own, self.device)
+        copied = skeleton(trained if self.adapted is None else self.adapted, own, self.device)
         if not own:
             trained.float()
         self.root = shard(trained, own, self.device, computes)
-        self.training = ShardedPasses(
-            self.root, self.vocabulary, recompute=self.settings.gradient_checkpointing
-        )
         self.parts = {name: p for name, p in trained.named_parameters() if p not in own}
         """This process's part of each weight that is spread."""
         if self.stored:
@@ -80,9 +64,9 @@ class ShardedEngine(DataParallelEngine):
                 below = self.parts[name.split("lora_magnitude")[0] + "base_layer.weight"]
                 norms: Any = torch.linalg.norm(below.detach(), dim=1)
                 weights[name].data.copy_(norms.full_tensor())
+        self.model = copied
         if self.adapted is not None:
-            self.adapted = copied
-        self.model = copied if self.adapted is None else copied.get_base_model()
+            self.adapted, self.model = copied, copied.get_base_model()
         of_blocks = [{id(p) for p in block.parameters()} for block in blocks(self.model)]
         held = [(n, p) for n, p in self.model.named_parameters() if n in self.parts]
         self.blocks = [[(n, p) for n, p in held if id(p) in block] for block in of_blocks]
@@ -91,13 +75,6 @@ class ShardedEngine(DataParallelEngine):
             put, drop = (lambda n: self.put(self.blocks[n])), (lambda n: self.drop(self.blocks[n]))
             self.walk = BlockByBlock(blocks(self.model), put, drop)
         return Optimizer(trained, settings)
-
-    def align(self) -> None:
-        if self.adapted is not None:
-            super().align()
-
-    def describe(self) -> dict[str, Any]:
-        return super().describe() | self.counts
 
     @contextlib.contextmanager
     def gathered(self, *, reference: bool = False, every: bool = False) -> Generator[None]:
@@ -163,19 +140,62 @@ class ShardedEngine(DataParallelEngine):
             yield
 
     def write_model(self, folder: Path) -> None:
-        if self.adapted is None and self.stored:
-            self.model.save_pretrained(folder, state_dict={})
-            self.write_weights(str(folder))
-        else:
-            with self.alone(every=True):
-                super().write_model(folder)
+        with self.alone(every=True):
+            super().write_model(folder)
 
     def write_whole(self, path: Path) -> None:
-        if self.adapted is None and self.stored:
-            self.write_weights(str(path), ties=True)
-        else:
-            with self.alone(every=True):
-                super().write_whole(path)
+        with self.alone(every=True):
+            super().write_whole(path)
+
+    def gradient(self, update: Update) -> UpdateReport:
+        """As of any launch, but that where memory runs out the run ends: all ranks do as many
+        passes, of the same form, since all put each block together at once."""
+        try:
+            own = self.of_rank(update, pass_over(self, update))
+        except Exception as error:
+            if not ran_out(error):
+                raise
+            raise RunFailedError(
+                f"Memory ran out in a pass of an update, of {self.budget.tokens:,} tokens at most.",
+                "lower engine.micro_tokens in the run's recipe.toml, and resume",
+            ) from error
+        report = self.summed(self.ranks.gather(own))
+        if report.evaluated:
+            self.sum_gradient()
+        return report
+
+    def rounds(self, update: Update, own: Update) -> Iterator[tuple[MicroBatch, bool]]:
+        """This rank's passes, and those of others where it has none left of a form."""
+        packs = [
+            [*self.micro_batches(x.rollouts, x.trained)]
+            for x in (self.share_of(update, rank) for rank in range(self.ranks.size))
+        ]
+        for shares in (True, False):
+            forms = [[b for b in pack if (b.shared is not None) == shares] for pack in packs]
+            for batches in zip_longest(*forms):
+                mine = batches[self.ranks.rank]
+                yield mine or next(filter(None, batches)), mine is not None
+
+
+class ShardedWeights(ShardedEngine):
+    """One that trains all weights, its part of each, with its moments."""
+
+    parted = False
+    """Whether each rank writes its own part of a checkpoint."""
+
+    def align(self) -> None:
+        """Each has read its part."""
+
+    def write_model(self, folder: Path) -> None:
+        if not self.stored:
+            return super().write_model(folder)
+        self.model.save_pretrained(folder, state_dict={})
+        return self.write_weights(str(folder))
+
+    def write_whole(self, path: Path) -> None:
+        if not self.stored:
+            return super().write_whole(path)
+        return self.write_weights(str(path), ties=True)
 
     @by_all
     def write_weights(self, place: str, *, ties: bool = False) -> None:
@@ -193,93 +213,25 @@ class ShardedEngine(DataParallelEngine):
         write = write_each if ties else write_files
         write(where, like, lambda name: whole([held[name]], like[name].dtype)[0])
 
-    @by_all
-    def keep_reference(self) -> None:
-        """With adapters it is the model without them; else a copy in the parts of the weights."""
-        if self.adapted is not None:
-            self.reference = self.model
-        else:
-            self.reference = {name: p.detach().clone() for name, p in self.parts.items()}
+    def kept_weights(self) -> dict[str, Tensor]:
+        """In the parts of the weights."""
+        return {name: p.detach().clone() for name, p in self.parts.items()}
 
     @contextlib.contextmanager
-    def as_reference(self) -> Generator[None]:
-        """With all weights of the reference at hand (`gathered`)."""
-        with contextlib.nullcontext() if self.adapted is None else super().as_reference():
-            yield
-
-    def gradient(self, update: Update) -> UpdateStats:
-        """The whole batch's gradient and figures. All ranks do as many passes, of the same form,
-        since all put each block together at once; a pass of no row of this rank's has no weight."""
-        objective, mine = update.objective, self.share_of(update, self.ranks.rank)
-        self.optimizer.drop_gradient()
-        stats = UpdateStats(np.zeros(update.rollouts.tokens.shape, dtype=np.float32))
-        reference = self._logp(mine, reference=True) if objective.kl > 0 else None
-        now = self._logp(mine) if update.compares_sequences else None
-        try:
-            for batch, is_own in self._rounds(update):
-                terms = update.tokenwise(batch)
-                if reference is not None and is_own:  # it knows those of its own rows
-                    terms["reference"] = batch.take(reference)
-                if now is not None and is_own:
-                    terms[SEQUENCE] = batch.row_means(batch.take(now) - terms["old_logp"])
-                if is_own:
-                    figures = self.training.backward(batch, terms, update)
-                    stats.add(batch, terms, objective, figures)
-                else:
-                    terms["weights"] = np.zeros_like(terms["weights"])
-                    self.training.backward(batch, terms, update)
-        except Exception as error:
-            if not ran_out(error):
-                raise
-            raise RunFailedError(
-                f"Memory ran out in a pass of an update, of {self.budget.tokens:,} tokens at most.",
-                "lower engine.micro_tokens in the run's recipe.toml, and resume",
-            ) from error
-        stats = self.summed(self.ranks.gather(self.of_rank(update, stats)))
-        if stats.count:
-            self.sum_gradient()
-        return stats
+    def swapped(self, weights: Any) -> Generator[None]:
+        """`gathered` has put them in place."""
+        yield
 
     def sum_gradient(self) -> None:
-        if self.adapted is not None:
-            super().sum_gradient()
-            return
         for master in self.optimizer.masters.values():
             if master.grad is not None:
                 master.grad.mul_(self.ranks.size)  # FSDP leaves the mean
 
-    def _rounds(self, update: Update) -> Iterator[tuple[MicroBatch, bool]]:
-        """This rank's passes, and passes of others where it has none left of a form; each with
-        whether it is its own."""
-        packs = [
-            [*self.budget.micro_batches(x.rollouts, x.trained, share=self.training.share)]
-            for x in (self.share_of(update, rank) for rank in range(self.ranks.size))
-        ]
-        for shares in (True, False):
-            forms = [[b for b in pack if (b.shared is not None) == shares] for pack in packs]
-            for batches in zip_longest(*forms):
-                own = batches[self.ranks.rank]
-                yield own or next(filter(None, batches)), own is not None
-
-    def _logp(self, update: Update, *, reference: bool = False) -> FloatArray:
-        """(B, T) log-probabilities at the trained tokens of this rank."""
-        values = np.zeros(update.rollouts.tokens.shape, dtype=np.float32)
-        policy = self.as_reference() if reference else contextlib.nullcontext()
-        with self.gathered(reference=reference), policy:
-            for batch in self._micro_batches(update.rollouts, update.trained):
-                values[batch.rows, batch.positions] = self.logp(batch, update.objective.temperature)
-        return values
-
     def trained_weights(self) -> dict[str, Tensor]:
-        if self.adapted is not None:
-            return super().trained_weights()
         return {name: p.detach() for name, p in self.parts.items()}
 
     def save(self, folder: Path) -> None:
-        if self.adapted is not None:
-            super().save(folder)
-        else:
-            self.save_parts(str(folder.resolve()))
+        self.save_parts(str(folder.resolve()))
 
     @by_all
     def save_parts(self, folder: str) -> None:
@@ -291,20 +243,14 @@ class ShardedEngine(DataParallelEngine):
     def write_arrays(self, path: Path, arrays: dict[str, Tensor], **about: str) -> None:
         if self.parted:
             held = {name: local(tensor).cpu() for name, tensor in arrays.items()}
-            super().write_arrays(part(path, self.ranks.rank, self.ranks.size), held)
-        elif self.adapted is not None:
-            super().write_arrays(path, arrays, **about)
-        else:
-            place = path if self.ranks.rank == 0 else None
-            write_each(place, arrays, lambda name: whole([arrays[name]])[0], **about)
+            return super().write_arrays(part(path, self.ranks.rank, self.ranks.size), held)
+        place = path if self.ranks.rank == 0 else None
+        return write_each(place, arrays, lambda name: whole([arrays[name]])[0], **about)
 
     def read_arrays(self, path: Path) -> Mapping[str, Any]:
-        return open_arrays(path) if self.adapted is None else super().read_arrays(path)
+        return open_arrays(path)
 
     def take(self, weights: dict[str, Tensor], state: dict[str, Tensor]) -> None:
-        if self.adapted is not None:
-            super().take(weights, state)
-            return
         self.optimizer.reset()  # of moments there are never two
         with torch.no_grad():
             for name, weight in self.parts.items():
@@ -314,5 +260,5 @@ class ShardedEngine(DataParallelEngine):
         like = {e: step if e.startswith("step/") else self.parts[e.split("/")[1]] for e in entries}
         self.optimizer.load(
             {entry: scattered(state.get(entry), tensor) for entry, tensor in like.items()},
-            {name: weight.detach() for name, weight in self.parts.items()},
+            self.trained_weights(),
         )

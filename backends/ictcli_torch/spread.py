@@ -14,12 +14,9 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ictcli.engine.communicator import Communicator
-from ictcli.engine.packing import MicroBatch
 
 from .files import Stored
 from .model import blocks
-from .prefix import wanted_states
-from .update import Passes
 
 
 class Root(nn.Module):
@@ -31,17 +28,6 @@ class Root(nn.Module):
 
     def forward(self, work: Callable[..., Tensor], *arguments: Any) -> Tensor:
         return work(self.model, *arguments)
-
-
-class ShardedPasses(Passes):
-    """Passes whose blocks are put together one at a time."""
-
-    def __init__(self, root: Root, vocabulary: int, *, recompute: bool) -> None:
-        super().__init__(root.model, vocabulary, recompute=recompute)
-        self.root = root
-
-    def states(self, batch: MicroBatch) -> Tensor:
-        return self.root(wanted_states, batch)
 
 
 def shard(model: Any, own: set[nn.Parameter], device: torch.device, computes: torch.dtype) -> Root:
@@ -181,7 +167,6 @@ class BlockByBlock:
 
     @staticmethod
     def _anyone(*, begins: bool) -> bool:
-        """Whether a process begins a pass."""
         asked = torch.tensor([begins], dtype=torch.int32)
         dist.all_reduce(asked)
         Communicator.count(asked.nbytes)

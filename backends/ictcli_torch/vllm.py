@@ -28,8 +28,8 @@ import torch
 from torch import Tensor
 from transformers.core_model_loading import revert_weight_conversion
 
-from ictcli.engine.checks import FLOAT32_GAP, ROUNDED_GAP
 from ictcli.engine.models import snapshot
+from ictcli.engine.registry import FLOAT32_GAP, ROUNDED_GAP
 from ictcli.engine.sampling import Written
 from ictcli.engine.shape import read_shape
 from ictcli.errors import EngineMissingError, RunFailedError, UserError, install, reason_of
@@ -66,14 +66,16 @@ def sample(
     group: int,
     sampling: Sampling,
     seed: int,
-    wanted: Sequence[str],
+    wanted: Sequence[str] = (),
+    on_tokens: Any = None,
 ) -> Rollouts:
-    """Rollouts of `engine.draw`. vLLM gives no distributions: statistics of what it sampled are
-    taken by a pass of the model itself."""
+    """`Engine.generate`, of which nobody hears. A server draws for all ranks, else each rank's own
+    vLLM. It gives no distributions: statistics are taken by a pass of the model itself."""
     numbers = uniforms(seed, len(prompts) * group, sampling.max_tokens)
     drawn = numbers[::group, [0, min(1, numbers.shape[1] - 1)]].tolist()
     seeds = [int(high * 2**24) * 2**7 + int(low * 2**7) for high, low in drawn]
-    rollouts = engine.draw(prompts, group, sampling, seeds)
+    draw = engine.draw if engine.settings.vllm_server else engine.draw_own
+    rollouts = draw(prompts, group, sampling, seeds)
     stats = engine.score(rollouts, (*wanted, LOGP), sampling.temperature or 1.0)
     check_near(engine, rollouts, stats.pop(LOGP))
     return replace(rollouts, stats=stats)

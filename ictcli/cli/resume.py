@@ -44,8 +44,7 @@ def command(
     from ictcli.runs import Run
     from ictcli.runs.list import find_run
     from ictcli.text import shell_word
-    from ictcli.train.extend import check_keys, extend
-    from ictcli.train.finish import finished
+    from ictcli.train.finish import check_keys, extend, finished
     from ictcli.train.launch import launch
     from ictcli.train.without_signal import check_learned
 

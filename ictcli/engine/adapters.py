@@ -26,7 +26,7 @@ import safetensors.numpy
 from safetensors import safe_open
 
 from ictcli.engine.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, PEFT_WEIGHTS
-from ictcli.errors import UserError, nearest
+from ictcli.errors import UserError, nearest, text_of
 from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe.tables import AdapterSettings
 from ictcli.seeds import generator
@@ -118,7 +118,7 @@ def reading(folder: Path, layout: Layout, blocks: int, base: str) -> Generator[P
         with in_layout(folder, layout, blocks) as converted:
             yield converted
     except Exception as error:  # whatever a broken folder makes the library raise
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300].rstrip('.')}"
+        reason = f"{type(error).__name__}: {text_of(error)}"
         raise UserError(
             f"The adapters in {folder} do not fit the model: {reason}.",
             f"{ADAPTER_CONFIG} says which model they were trained on",
@@ -181,7 +181,6 @@ def stored_base(file: Path) -> str:
 
 
 def _to_peft(config: dict[str, Any], weights: Arrays) -> tuple[dict[str, Any], Arrays]:
-    """Settings and weights in peft's layout, of those in mlx-lm's."""
     about = config["lora_parameters"]
     rank = int(about["rank"])
     settings = {
@@ -208,7 +207,6 @@ def _to_peft(config: dict[str, Any], weights: Arrays) -> tuple[dict[str, Any], A
 def _to_mlx(
     config: dict[str, Any], weights: Arrays, *, blocks: int
 ) -> tuple[dict[str, Any], Arrays]:
-    """The other way round. `blocks` as in `in_layout`."""
     if config["peft_type"] != "LORA":
         raise ValueError(f"they are of peft's kind {config['peft_type']}, not LORA")
     for name in sorted(config.keys() - READ - WITHOUT_EFFECT):

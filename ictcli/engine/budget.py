@@ -16,7 +16,7 @@ from pydantic import Field
 from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
 
 from ictcli.engine import packing
-from ictcli.errors import RunFailedError, UserError
+from ictcli.errors import RunFailedError, text_of
 from ictcli.recipe.tables import EngineSettings
 from ictcli.types import BoolArray, Rollouts
 
@@ -127,8 +127,7 @@ class Budget:
             except Exception as error:
                 if not (isinstance(error, OverLimitError) or self._ran_out(error)):
                     raise
-                text = error.message if isinstance(error, UserError) else str(error)
-                reason = " ".join((text or type(error).__name__).split())[:200].rstrip(".")
+                reason = text_of(error, 200)
                 self._limited = isinstance(error, OverLimitError)
             # after the except: the error's frames held what the pass did
             gc.collect()

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from ictcli.engine.models import Source, snapshot, weight_files
 from ictcli.files.reading import open_plain, parse_json, read_bytes
@@ -67,24 +67,37 @@ def weights_fingerprint(folder: Path) -> str:
     Raises OSError or ValueError where a file cannot be read.
     """
     files = [file for file in weight_files(folder) if file.is_file()]
-    places = sorted(place for file in files for place in _tensors(file))
-    total = sum(size for *_, size in places) or 1
+    tensors = sorted(tensor for file in files for tensor in stored_tensors(file))
+    total = sum(tensor.size for tensor in tensors) or 1
     digest = hashlib.sha256()
-    for name, kind, shape, file, start, size in places:
+    for name, kind, shape, file, start, size in tensors:
         digest.update(f"{name} {kind} {shape}\n".encode())
         with open_plain(file) as opened:
             _update(digest, opened, start, size, -(-size * BLOCKS // total))
     return digest.hexdigest()
 
 
-def _tensors(file: Path) -> Iterator[tuple[str, str, tuple[int, ...], Path, int, int]]:
-    """Name, type, shape and file of each tensor, and the byte where it begins and how many it has.
-    A safetensors file is 8 bytes that say how long its header is, the header, the data."""
+class StoredTensor(NamedTuple):
+    """A tensor of a safetensors file."""
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    file: Path
+    start: int
+    """The byte of the file where it begins."""
+    size: int
+    """In bytes."""
+
+
+def stored_tensors(file: Path) -> Iterator[StoredTensor]:
+    """What is in a safetensors file, which is 8 bytes that say how long its header is, the header,
+    the data."""
     with open_plain(file) as opened:
         length = int.from_bytes(opened.read(8), "little")
         header = cast(dict[str, Any], parse_json(opened.read(min(length, HEADER))))
     for name, about in header.items():
         if name != "__metadata__":
             first, last = cast(tuple[int, int], about["data_offsets"])
-            shape = tuple(cast(list[int], about["shape"]))
-            yield name, str(about["dtype"]), shape, file, 8 + length + first, last - first
+            shape, start = tuple(cast(list[int], about["shape"])), 8 + length + first
+            yield StoredTensor(name, str(about["dtype"]), shape, file, start, last - first)

@@ -107,6 +107,22 @@ class Communicator(ABC):
         return [unpacked(row[:size].tobytes()) for row, size in zip(rows, sizes, strict=True)]
 
 
+class Alone:
+    """The only process."""
+
+    rank, size = 0, 1
+
+    @staticmethod
+    def together() -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def gather(self, message: Any) -> list[Any]:
+        return [message]
+
+    def spread(self, trees: Sequence[Arrays]) -> Sequence[Arrays]:
+        return trees
+
+
 def gone(reason: object) -> LostError:
     """The error of a rank that another one has left."""
     return LostError(
@@ -153,7 +169,6 @@ def _plain(value: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _made(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """The value that `_plain` made plain."""
     if not isinstance(value, list):
         return value
     kind, name, parts = cast("list[Any]", value)

@@ -1,26 +1,25 @@
 """What every engine does alike; a backend adds what its device does in one pass."""
 
 import contextlib
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ictcli.algorithm.objective import SEQUENCE, token_logp
 from ictcli.algorithm.quantities import statistic
 from ictcli.engine.adapters import stored_base
 from ictcli.engine.budget import Budget
 from ictcli.engine.checksums import weights_fingerprint
+from ictcli.engine.distributed import DataParallel, by_all
 from ictcli.engine.models import locate, snapshot
-from ictcli.engine.packing import MicroBatch
 from ictcli.engine.protocol import Engine
-from ictcli.engine.sampling import in_passes
-from ictcli.engine.score import compare
-from ictcli.engine.update import Update, UpdateStats
+from ictcli.engine.sampling import in_passes, join
+from ictcli.engine.score import compare, measure
+from ictcli.engine.update import Update, pass_over
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.seeds import uniforms
@@ -38,7 +37,7 @@ from ictcli.types import (
 WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
 
 
-class EngineCore(Engine, ABC):
+class EngineCore(DataParallel, Engine):
     """The verbs of `ictcli.engine.Engine` that need no device.
 
     A backend's `__init__` sets `model`, `tokenizer`, `lengths`, `vocabulary`, `stop_ids`,
@@ -48,20 +47,13 @@ class EngineCore(Engine, ABC):
     model: Any
     vocabulary: int
     """V, the width of the logits."""
-    optimizer: Any = None
-    """Has `kinds`, `clip`, `step`, `drop_gradient`, `reset` and `state`."""
     lockstep: Callable[..., Rollouts]
     """Decode all rows of some prompts side by side: (prompts, group, sampling, the numbers (B, T)
     that decide every draw, wanted statistics, `OnTokens` of its own rows or None)."""
-    passes: Any
-    """Passes over a micro-batch: `evaluate` gives any function of the logits at the wanted places,
-    over the array namespace `xp`; `backward` adds a gradient to the optimiser's."""
     reference: Any = None
     """What `keep_reference` kept."""
     adapted: Any = None
     """What the backend's adapter library knows of the model's adapters; None without any."""
-    base: str = ""
-    """The fingerprint of the weights below the adapters."""
     mixes_lengths = True
     """Whether prompts of several lengths may be decoded side by side."""
 
@@ -83,9 +75,9 @@ class EngineCore(Engine, ABC):
         self.budget = Budget(settings, ran_out, memory.free)
         self.source = locate(model, trains=optimizer is not None)
 
-    @property
-    def context(self) -> int:
-        return self.lengths.context
+    def describe(self) -> dict[str, Any]:
+        launch = {"processes": self.ranks.size, "parallelism": self.parallelism}
+        return self.about() | (launch if self.ranks.size > 1 else {})
 
     def adapt(self, settings: AdapterSettings | None) -> None:
         """Put on the adapters of the model's folder or, with `settings`, new ones to train."""
@@ -98,6 +90,7 @@ class EngineCore(Engine, ABC):
         else:
             self.adapted = self.adapters().put_on(self.model, settings, self.source.path)
 
+    @by_all
     def generate(
         self,
         prompts: Sequence[Sequence[int]],
@@ -108,18 +101,8 @@ class EngineCore(Engine, ABC):
         on_tokens: OnTokens | None = None,
     ) -> Rollouts:
         numbers = uniforms(seed, len(prompts) * group, sampling.max_tokens)
-        return self.sample(prompts, group, sampling, numbers, wanted, on_tokens)
-
-    def sample(
-        self,
-        prompts: Sequence[Sequence[int]],
-        group: int,
-        sampling: Sampling,
-        numbers: FloatArray,
-        wanted: Sequence[str],
-        on_tokens: OnTokens | None = None,
-    ) -> Rollouts:
-        """`generate` with the numbers (B, T) that decide its draws."""
+        first, last = self.prompts_of(len(prompts))
+        own, numbers = prompts[first:last], numbers[first * group : last * group]
 
         def decode(some: Sequence[Sequence[int]], part: FloatArray, places: IntArray) -> Rollouts:
             def hear(t: int, rows: IntArray, tokens: IntArray) -> None:
@@ -128,16 +111,21 @@ class EngineCore(Engine, ABC):
 
             return self.lockstep(some, group, sampling, part, wanted, on_tokens and hear)
 
-        def work() -> Rollouts:
+        def in_budget() -> Rollouts:
             tokens = 0 if on_tokens else sampling.max_tokens
             with self.for_sampling(tokens, rounded=sampling.sampler == "int8"):
                 return in_passes(
-                    prompts, group, self.budget.rows, numbers, decode, mixed=self.mixes_lengths
+                    own, group, self.budget.rows, numbers, decode, mixed=self.mixes_lengths
                 )
 
-        with self._phase():
-            return self.budget.decoding(group, len(numbers), work)
+        def work() -> Rollouts | None:
+            return self.budget.decoding(group, len(numbers), in_budget) if own else None
 
+        with self._phase(), self.gathered():
+            parts = self.agreed(work)
+        return join([part for part in parts if part is not None], range(len(prompts)))
+
+    @by_all
     def score(
         self,
         rollouts: Rollouts,
@@ -147,30 +135,33 @@ class EngineCore(Engine, ABC):
         reference: bool = False,
         solution: IntArray | None = None,
     ) -> dict[str, FloatArray]:
-        stats = {name: statistic(name) for name in wanted if name != LOGP}
-        compared = [name for name, each in stats.items() if each.compares]
+        compared = [name for name in wanted if name != LOGP and statistic(name).compares]
         alone = [name for name in wanted if name not in compared]
-        xp = self.passes.xp
+        first, last = self.prompts_of(len(rollouts.prompts))
+        prompt = np.arange(len(rollouts)) // rollouts.group
+        mine = (first <= prompt) & (prompt < last)
+        own = replace(rollouts, lengths=rollouts.lengths * mine)
+        read = None if solution is None else np.where(mine, solution, -1)
 
-        def measure(logits: Any, tokens: Any) -> Any:
-            values = [
-                token_logp(xp, logits, tokens, temperature)
-                if name == LOGP
-                else stats[name].at(xp, xp.softmax(logits, axis=-1), tokens)
-                for name in alone
-            ]
-            return xp.stack(values).T
-
-        def work() -> FloatArray:
-            values = np.zeros((*rollouts.tokens.shape, len(alone)), dtype=np.float32)
-            for batch in self._micro_batches(rollouts, rollouts.valid):
-                values[batch.rows, batch.positions] = self.passes.evaluate(batch, measure)
-            return values
-
-        with self.as_reference() if reference else contextlib.nullcontext():
-            values = self.budget.passing(work) if alone else np.zeros(0)
+        def work() -> dict[str, FloatArray]:
+            values = self.budget.passing(lambda: measure(self, own, own.valid, alone, temperature))
             found = {name: values[..., n] for n, name in enumerate(alone)}
-            return found | compare(self.logits, self.vocabulary, rollouts, compared, solution)
+            found |= compare(self.logits, self.vocabulary, own, compared, read)
+            return {name: values[mine] for name, values in found.items()}
+
+        with self.policy(reference=reference):
+            parts = self.agreed(work)
+        return {name: np.concatenate([part[name] for part in parts]) for name in wanted}
+
+    @by_all
+    def keep_reference(self) -> None:
+        self.reference = self.model if self.adapted is not None else self.kept_weights()
+
+    def as_reference(self) -> AbstractContextManager[None]:
+        assert self.reference is not None, "a reference needs keep_reference"
+        if self.adapted is not None:
+            return self.adapters().taken_off(self.model)
+        return self.swapped(self.reference)
 
     def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
         order = np.cumsum(where).reshape(where.shape) - 1
@@ -180,48 +171,38 @@ class EngineCore(Engine, ABC):
 
         def work() -> FloatArray:
             values = np.zeros((int(where.sum()), self.vocabulary), dtype=np.float32)
-            for batch in self._micro_batches(rollouts, where):
+            for batch in self.micro_batches(rollouts, where):
                 found = self.passes.evaluate(batch, themselves)
                 values[order[batch.rows, batch.positions]] = found
             return values
 
         return self.budget.passing(work)
 
+    @by_all
     def update(self, update: Update, lr: float) -> UpdateReport:
         assert self.optimizer is not None, "an engine built without optimizer settings cannot step"
         assert update.objective.kl == 0 or self.reference is not None, "kl > 0 needs keep_reference"
         with self._phase():
-            report = self.gradient(update).report(self.optimizer.clip())
+            report = self.gradient(update)
+            report.grad_norm = self.optimizer.clip()
             if report.stepped:
                 self.optimizer.step(lr)
             self.optimizer.drop_gradient()
         return report
 
-    def logp(self, batch: MicroBatch, temperature: float) -> FloatArray:
-        """(N,) log-probabilities of the wanted tokens of a pass."""
-        of = partial(token_logp, self.passes.xp, temperature=temperature)
-        return self.passes.evaluate(batch, of)
+    def gradient(self, update: Update) -> UpdateReport:
+        """Leave the gradient of the whole batch with the optimiser; its figures. Each rank passes
+        over its rows."""
 
-    def gradient(self, update: Update) -> UpdateStats:
-        """Leave the gradient of the whole batch with the optimiser; its figures."""
-        objective = update.objective
+        def work() -> UpdateReport:
+            return self.of_rank(update, self.budget.passing(lambda: pass_over(self, update)))
 
-        def work() -> UpdateStats:
-            self.optimizer.drop_gradient()  # of a pass that was broken off
-            stats = UpdateStats(np.zeros(update.rollouts.tokens.shape, dtype=np.float32))
-            for batch in self._micro_batches(update.rollouts, update.trained):
-                terms = update.tokenwise(batch)
-                if update.compares_sequences:
-                    moved = self.logp(batch, objective.temperature) - terms["old_logp"]
-                    terms[SEQUENCE] = batch.row_means(moved)
-                if objective.kl > 0:  # before the policy's logits: both would be held at once
-                    with self.as_reference():
-                        terms["reference"] = self.logp(batch, objective.temperature)
-                stats.add(batch, terms, objective, self.passes.backward(batch, terms, update))
-            return stats
+        report = self.summed(self.agreed(work))
+        if report.evaluated and self.ranks.size > 1:
+            self.sum_gradient()
+        return report
 
-        return self.budget.passing(work)
-
+    @by_all
     def reset_optimizer(self) -> None:
         self.optimizer.reset()
 
@@ -245,13 +226,12 @@ class EngineCore(Engine, ABC):
                 "another optimizer.kind.",
                 "resume with those the run began with",
             )
-        self.load(weights, state)
+        with self.ranks.together():
+            self.tell("take", {}, {})
+            self.take(weights, state)
 
     def peak_memory(self) -> int:
         return self.memory.peak()
-
-    def _micro_batches(self, rollouts: Rollouts, wanted: BoolArray) -> Iterator[MicroBatch]:
-        return self.budget.micro_batches(rollouts, wanted, share=self.passes.share)
 
     @contextlib.contextmanager
     def _phase(self) -> Generator[None]:
@@ -262,25 +242,25 @@ class EngineCore(Engine, ABC):
             self.memory.end_phase()
 
     @abstractmethod
+    def about(self) -> dict[str, Any]:
+        """`describe` of this process alone."""
+
+    @abstractmethod
     def adapters(self) -> Any:
-        """The backend's module with `put_on` and `read`."""
+        """The backend's module with `put_on`, `read` and `taken_off`."""
+
+    @abstractmethod
+    def kept_weights(self) -> Any:
+        """The trained weights as they are now, which no update changes."""
+
+    @abstractmethod
+    def swapped(self, weights: Any) -> AbstractContextManager[None]:
+        """Within, the model evaluates with these weights (`kept_weights`)."""
 
     @abstractmethod
     def for_sampling(self, tokens: int, *, rounded: bool) -> AbstractContextManager[Any]:
         """Within, the model decodes responses of so many tokens at most as fast as it can; 0 where
         somebody waits for the first. `rounded`: its weights are rounded to 8 bits."""
-
-    @abstractmethod
-    def as_reference(self) -> AbstractContextManager[None]:
-        """Within, the model is the reference policy."""
-
-    @abstractmethod
-    def trained_weights(self) -> dict[str, Any]:
-        """The weights that a run changes, each stored array once."""
-
-    @abstractmethod
-    def load(self, weights: dict[str, Any], state: dict[str, Any]) -> None:
-        """Take back `trained_weights` and the optimiser's `state`."""
 
 
 def _shapes(weights: dict[str, Any]) -> dict[str, tuple[int, ...]]:

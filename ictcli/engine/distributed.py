@@ -10,8 +10,8 @@ on one, all do its work again with what it has left.
 
 import contextlib
 import signal
-from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import wraps
@@ -19,20 +19,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ictcli.engine.budget import Budget
 from ictcli.engine.checksums import weights_fingerprint
-from ictcli.engine.communicator import Communicator
-from ictcli.engine.core import EngineCore
-from ictcli.engine.models import snapshot
-from ictcli.engine.sampling import join
-from ictcli.engine.update import Update, UpdateStats
+from ictcli.engine.communicator import Alone, Communicator
+from ictcli.engine.models import Source, snapshot
+from ictcli.engine.packing import MicroBatch
+from ictcli.engine.update import Update
 from ictcli.errors import RunFailedError, UserError
-from ictcli.seeds import uniforms
-from ictcli.types import FloatArray, IntArray, OnTokens, Rollouts, Sampling, UpdateReport
+from ictcli.types import BoolArray, IntArray, Rollouts, UpdateReport
 
 T = TypeVar("T")
 
-SUMMED = ("loss", "clipped", "kl", "count", "passed")
-"""Figures of `UpdateStats` that are sums over the rows of an update."""
+SUMMED = ("loss", "clipped", "summed_kl", "evaluated", "tokens")
+"""Figures of `UpdateReport` that are sums over the rows of an update."""
 
 
 @dataclass(frozen=True)
@@ -49,102 +48,49 @@ class Call:
 
 def by_all(verb: Callable[..., T]) -> Callable[..., T]:
     """A method that all ranks do at once. It is called on rank 0, which has the others do it. Who
-    would hear tokens, hears none."""
+    would hear tokens of several processes, hears none."""
 
     @wraps(verb)
-    def do(engine: Any, *arguments: Any, on_tokens: OnTokens | None = None, **options: Any) -> T:
+    def do(engine: Any, *arguments: Any, **options: Any) -> T:
         with engine.ranks.together():
+            if engine.ranks.size > 1:
+                options.pop("on_tokens", None)
             engine.tell(verb.__name__, *arguments, **options)
             return verb(engine, *arguments, **options)
 
     return do
 
 
-class DataParallel(EngineCore):
-    """An engine of one rank. On rank 0 its verbs are called; the others `work`. It stands in front
-    of a backend's own engine among the bases of a class."""
+class DataParallel(ABC):
+    """An engine of one rank, which may be the only one. On rank 0 its verbs are called; the others
+    `work`."""
 
-    ranks: Any
+    ranks: Any = Alone()
     """A `Communicator`, of the backend's own kind."""
     parallelism = "replicated"
     """How the weights lie: all of them in every process, or "sharded"."""
-
-    def __init__(self, ranks: Communicator, *arguments: Any) -> None:
-        self.ranks = ranks
-        with ranks.together():
-            super().__init__(*arguments)
-            self.check_same()
-            if self.optimizer is not None:
-                self.align()
+    source: Source
+    budget: Budget
+    base = ""
+    """The fingerprint of the weights below adapters."""
+    optimizer: Any = None
+    """Has `kinds`, `clip`, `step`, `drop_gradient`, `reset` and `state`."""
+    passes: Any
+    """Passes over a micro-batch: `evaluate` gives any function of the logits at the wanted places,
+    over the array namespace `xp`; `backward` adds a gradient to the optimiser's."""
 
     def check_same(self) -> None:
         """UserError where ranks read other weights than each other: nothing else would say so of
         those that none sends. All ranks have to be here."""
-        folders = snapshot(self.source.path), self.source.adapter
-        own = [weights_fingerprint(folder) for folder in folders if folder]
+        folder, adapter = snapshot(self.source.path), self.source.adapter
+        below = self.base or (weights_fingerprint(folder) if folder else "")
+        own = [below, weights_fingerprint(adapter) if adapter else ""]
         if any(other != own for other in self.ranks.gather(own)):
             raise UserError(
                 f"The processes of the launch find other weights than each other: "
                 f"{self.source.path}.",
                 "every machine needs the same files of the model",
             )
-
-    def align(self) -> None:
-        """Take rank 0's weights and moments, to the bit. All ranks have to be here."""
-        self.take(self.trained_weights(), self.optimizer.state())
-
-    def describe(self) -> dict[str, Any]:
-        lie = {"processes": self.ranks.size, "parallelism": self.parallelism}
-        about: dict[str, Any] = super().describe()  # pyright: ignore[reportAbstractUsage]
-        return {**about, **lie}
-
-    @by_all
-    def generate(
-        self,
-        prompts: Sequence[Sequence[int]],
-        group: int,
-        sampling: Sampling,
-        seed: int,
-        wanted: Sequence[str] = (),
-    ) -> Rollouts:
-        numbers = uniforms(seed, len(prompts) * group, sampling.max_tokens)
-        first, last = self.prompts_of(len(prompts))
-        rows = slice(first * group, last * group)
-
-        def work() -> Rollouts | None:
-            if last == first:
-                return None
-            return self.sample(prompts[first:last], group, sampling, numbers[rows], wanted)
-
-        with self.gathered():
-            parts = self.agreed(work)
-        return join([part for part in parts if part is not None], range(len(prompts)))
-
-    @by_all
-    def score(
-        self,
-        rollouts: Rollouts,
-        wanted: Sequence[str],
-        temperature: float = 1.0,
-        *,
-        reference: bool = False,
-        solution: IntArray | None = None,
-    ) -> dict[str, FloatArray]:
-        first, last = self.prompts_of(len(rollouts.prompts))
-        number = np.arange(len(rollouts)) // rollouts.group
-        mine = (first <= number) & (number < last)
-        own, score = replace(rollouts, lengths=rollouts.lengths * mine), super().score
-        read = None if solution is None else np.where(mine, solution, -1)
-
-        def work() -> dict[str, FloatArray]:
-            if last == first:
-                return {n: np.zeros((0, rollouts.tokens.shape[1]), np.float32) for n in wanted}
-            found = score(own, wanted, temperature, reference=reference, solution=read)
-            return {name: values[mine] for name, values in found.items()}
-
-        with self.gathered(reference=reference):
-            parts = self.agreed(work)
-        return {name: np.concatenate([part[name] for part in parts]) for name in wanted}
 
     def prompts_of(self, count: int) -> tuple[int, int]:
         """The first of so many prompts that this rank takes, and the end of those."""
@@ -156,54 +102,36 @@ class DataParallel(EngineCore):
         with. All ranks have to be here."""
         return contextlib.nullcontext()
 
-    @by_all
-    def keep_reference(self) -> None:
-        super().keep_reference()  # pyright: ignore[reportAbstractUsage]
+    def take(self, weights: dict[str, Any], state: dict[str, Any]) -> None:
+        """Load what rank 0 brings. All ranks have to be here."""
+        self.load(*self.ranks.spread((weights, state)))
 
-    @by_all
-    def update(self, *arguments: Any, **options: Any) -> UpdateReport:
-        return super().update(*arguments, **options)
+    def align(self) -> None:
+        """Take rank 0's weights and moments, to the bit. All ranks have to be here."""
+        self.take(self.trained_weights(), self.optimizer.state())
 
-    @by_all
-    def reset_optimizer(self) -> None:
-        super().reset_optimizer()
+    @contextlib.contextmanager
+    def policy(self, *, reference: bool) -> Generator[None]:
+        """`gathered`, and the model is the reference policy where that is asked for."""
+        changed = self.as_reference() if reference else contextlib.nullcontext()
+        with self.gathered(reference=reference), changed:
+            yield
 
-    def gradient(self, update: Update) -> UpdateStats:
-        """The whole batch's gradient and figures: each rank passes over its rows."""
-        share, pass_over = self.share_of(update, self.ranks.rank), super().gradient
-        stats = self.summed(self.agreed(lambda: self.of_rank(update, pass_over(share))))
-        if stats.count:
-            self.sum_gradient()
-        return stats
-
-    @abstractmethod
-    def sum_gradient(self) -> None:
-        """Give the optimiser the sum of every rank's gradient, the same bits on each."""
-
-    def of_rank(self, update: Update, stats: UpdateStats) -> UpdateStats:
+    def of_rank(self, update: Update, report: UpdateReport) -> UpdateReport:
         """Figures with the log-probabilities of this rank's rows alone."""
-        return replace(stats, logp=stats.logp[self.rank_of(update) == self.ranks.rank])
+        return replace(report, logp=report.logp[self.rank_of(update) == self.ranks.rank])
 
     @staticmethod
-    def summed(parts: Sequence[UpdateStats]) -> UpdateStats:
+    def summed(parts: Sequence[UpdateReport]) -> UpdateReport:
         """Of every rank's figures (`of_rank`) those of all."""
         total = {name: sum(getattr(part, name) for part in parts) for name in SUMMED}
         logp = np.concatenate([part.logp for part in parts])
-        return UpdateStats(logp, gap=max(part.gap for part in parts), **total)
+        return UpdateReport(logp, ratio_gap=max(part.ratio_gap for part in parts), **total)
 
-    def load(self, weights: dict[str, Any], state: dict[str, Any]) -> None:
-        with self.ranks.together():
-            self.tell("take", {}, {})
-            self.take(weights, state)
-
-    def take(self, weights: dict[str, Any], state: dict[str, Any]) -> None:
-        """Load what rank 0 brings. All ranks have to be here."""
-        super().load(*self.ranks.spread((weights, state)))
-
-    def share_of(self, update: Update, rank: int) -> Update:
-        """A rank's rows of an update: as many tokens a rank, and neighbours together, which share
-        their prompt."""
-        rows = self.rank_of(update) == rank
+    def share_of(self, update: Update, rank: int | None = None) -> Update:
+        """A rank's rows of an update, by default this one's: as many tokens a rank, and neighbours
+        together, which share their prompt."""
+        rows = self.rank_of(update) == (self.ranks.rank if rank is None else rank)
         return replace(update, weights=np.where(rows[:, None], update.weights, 0))
 
     def rank_of(self, update: Update) -> IntArray:
@@ -212,13 +140,21 @@ class DataParallel(EngineCore):
         middle = (np.cumsum(tokens) - tokens / 2) / max(int(tokens.sum()), 1)
         return np.minimum(middle * self.ranks.size, self.ranks.size - 1).astype(int)
 
+    def micro_batches(self, rollouts: Rollouts, wanted: BoolArray) -> Iterator[MicroBatch]:
+        return self.budget.micro_batches(rollouts, wanted, share=self.passes.share)
+
+    def rounds(self, update: Update, own: Update) -> Iterator[tuple[MicroBatch, bool]]:
+        """The passes over its `own` part, and others' that it has to join without a weight; each
+        with whether it is its own."""
+        return ((batch, True) for batch in self.micro_batches(own.rollouts, own.trained))
+
     def tell(self, verb: str, *arguments: Any, **options: Any) -> None:
         """On rank 0, have the others do a verb too."""
-        if self.ranks.rank == 0:
+        if self.ranks.rank == 0 and self.ranks.size > 1:
             budget = self.budget.tokens, self.budget.rows, self.budget.longest
             self.ranks.broadcast(Call(verb, arguments, options, budget))
 
-    def go_along(self) -> None:
+    def go_along(self) -> None:  # noqa: B027
         """Until no rank works any more, take part in what its passes have all do at once."""
 
     def agreed(self, work: Callable[[], T]) -> list[T]:
@@ -251,10 +187,38 @@ class DataParallel(EngineCore):
             self.budget.tokens, self.budget.rows, self.budget.longest = call.budget
             getattr(self, call.verb)(*call.arguments, **call.options)
 
+    @abstractmethod
+    def as_reference(self) -> AbstractContextManager[None]:
+        """Within, the model is the reference policy."""
+
+    @abstractmethod
+    def trained_weights(self) -> dict[str, Any]:
+        """The weights that a run changes, each stored array once."""
+
+    @abstractmethod
+    def sum_gradient(self) -> None:
+        """Give the optimiser the sum of every rank's gradient, the same bits on each."""
+
+    @abstractmethod
+    def load(self, weights: dict[str, Any], state: dict[str, Any]) -> None:
+        """Take back `trained_weights` and the optimiser's `state`."""
+
 
 BUILD, END = "build", "end"
-Build = Callable[..., DataParallel]
+Build = Callable[..., Any]
 """Builds an engine of this process: (communicator, model, settings, optimizer, adapters)."""
+
+
+def start(kind: Build, ranks: Communicator, *arguments: Any) -> Any:
+    """An engine of a kind on this rank, with rank 0's weights and moments to the bit. All ranks
+    have to be here."""
+    with ranks.together():
+        engine = kind(*arguments)
+        engine.ranks = ranks
+        engine.check_same()
+        if engine.optimizer is not None:
+            engine.align()
+    return engine
 
 
 def lead(ranks: Communicator, build: Build, *arguments: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, cast
 from safetensors import SafetensorError, safe_open
 
 from ictcli.engine.hub import answers, silence
-from ictcli.errors import UserError, nearest
+from ictcli.errors import UserError, nearest, text_of
 from ictcli.files import check_inside
 from ictcli.files.reading import check_file, parse_json, read_text
 from ictcli.text import shell_word
@@ -99,7 +99,6 @@ def locate(model: str, *, trains: bool = False) -> Source:
 
 
 def _with_adapter(folder: Path) -> Source:
-    """Adapters and the model they were trained on, which their settings name."""
     about = _read_object(folder / ADAPTER_CONFIG)
     key = "base_model_name_or_path" if "peft_type" in about else "model"
     base = about.get(key)
@@ -115,11 +114,6 @@ def _with_adapter(folder: Path) -> Source:
             "ictcli export RUN --merge makes a whole model of a run",
         )
     return Source(locate(base).path, folder)
-
-
-def reason_of(error: Exception) -> str:
-    """What a library says of a failure, on one line and without its full stop."""
-    return " ".join((str(error).strip() or type(error).__name__).split())[:300].rstrip(".!")
 
 
 @contextmanager
@@ -142,7 +136,7 @@ def loading(model: str, other: str) -> Generator[None]:
             hint = f"this engine may not know this kind of model; --backend {other} may"
         if "trust_remote_code" in str(error):
             hint = "engine.trust_remote_code=true runs the model's own code, if you trust it"
-        raise UserError(f"The model {model} cannot be loaded: {reason_of(error)}.", hint) from error
+        raise UserError(f"The model {model} cannot be loaded: {text_of(error)}.", hint) from error
 
 
 def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[int, ...]:
@@ -274,7 +268,6 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 
 def _check_weights(folder: Path) -> None:
-    """That there are safetensors, and whole ones."""
     if not any(folder.glob("*.safetensors")):
         pickled = [p.name for pattern in ("*.bin", "*.pt", "*.pth") for p in folder.glob(pattern)]
         if pickled:

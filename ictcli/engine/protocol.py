@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ictcli.engine.budget import Budget
-from ictcli.engine.lengths import Lengths
+from ictcli.engine.shape import Lengths
 from ictcli.engine.update import Update
 from ictcli.types import BoolArray, FloatArray, IntArray, OnTokens, Rollouts, Sampling, UpdateReport
 
@@ -30,7 +30,7 @@ class Engine(Protocol):
     @property
     def context(self) -> int:
         """The longest sequence a run may have, prompt and response together, in tokens."""
-        ...
+        return self.lengths.context
 
     def describe(self) -> dict[str, Any]:
         """Engine, device, dtype, parameter count and library versions, for environment.json."""

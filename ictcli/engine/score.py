@@ -1,4 +1,4 @@
-"""Statistics that compare distributions, of given rollouts, by passes of the model.
+"""Statistics of given rollouts, by passes of the model.
 
 A mean over like contexts compares rollouts where they wrote the same, not where they stand at the
 same position. Ours: the ICT paper compares them position by position, and once they have drifted
@@ -9,12 +9,14 @@ one whose like contexts all share its whole prefix.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
+from ictcli.algorithm.objective import token_logp
 from ictcli.algorithm.quantities import Statistic, statistic
 from ictcli.engine.packing import chunks
-from ictcli.types import BoolArray, FloatArray, IntArray, Rollouts
+from ictcli.types import LOGP, BoolArray, FloatArray, IntArray, Rollouts
 
 HELD, COMPARED = 1 << 26, 1 << 22
 """Logits that one pass may give (256 MB): those of a large vocabulary at all tokens would fill the
@@ -26,6 +28,28 @@ Logits = Callable[[Rollouts, BoolArray], FloatArray]
 """`Engine.logits`."""
 Part = tuple[BoolArray, FloatArray, FloatArray, IntArray]
 """N tokens (B, T), their p (N, V), and q and row (N,) where q[row] is what they compare with."""
+
+
+def measure(
+    engine: Any, rollouts: Rollouts, where: BoolArray, wanted: Sequence[str], temperature: float
+) -> FloatArray:
+    """(B, T, n) float32: log-probabilities at `temperature`, and statistics that compare nothing,
+    where `where` (B, T) is True."""
+    xp = engine.passes.xp
+
+    def of(logits: Any, tokens: Any) -> Any:
+        values = [
+            token_logp(xp, logits, tokens, temperature)
+            if name == LOGP
+            else statistic(name).at(xp, xp.softmax(logits, axis=-1), tokens)
+            for name in wanted
+        ]
+        return xp.stack(values).T
+
+    values = np.zeros((*rollouts.tokens.shape, len(wanted)), dtype=np.float32)
+    for batch in engine.micro_batches(rollouts, where) if wanted else ():
+        values[batch.rows, batch.positions] = engine.passes.evaluate(batch, of)
+    return values
 
 
 def compare(
@@ -59,7 +83,6 @@ def _values(each: Statistic, p: FloatArray, q: FloatArray, row: IntArray) -> Flo
 
 
 def _distributions(logits: Logits, rollouts: Rollouts, where: BoolArray) -> FloatArray:
-    """(N, V) float32, at the N tokens that `where` (B, T) marks."""
     values = logits(rollouts, where)
     p = np.exp(values - values.max(axis=-1, keepdims=True))
     p /= p.sum(axis=-1, keepdims=True)

@@ -1,4 +1,5 @@
-"""The size of a model by its config.json, without loading its weights.
+"""The size of a model by its config.json, without loading its weights, and how long a sequence may
+be.
 
 The formulas are those of a decoder like Qwen2. Most others have the same keys and about the same
 matrices; for them the result is an estimate.
@@ -6,15 +7,14 @@ matrices; for them the result is an estimate.
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from safetensors import safe_open
-
-from ictcli.engine.lengths import read_lengths
-from ictcli.engine.models import check_reachable, locate, reason_of, snapshot, weight_files
-from ictcli.errors import UserError
+from ictcli.engine.checksums import stored_tensors
+from ictcli.engine.models import check_reachable, locate, snapshot, weight_files
+from ictcli.errors import UserError, text_of
 from ictcli.files.reading import parse_json, read_text
 
 LARGEST = 1 << 40
@@ -35,7 +35,7 @@ class ModelShape:
     intermediate: int
     vocabulary: int
     context: int
-    """The longest sequence, unless engine.context is set (`ictcli.engine.lengths`)."""
+    """The longest sequence, unless engine.context is set (`read_lengths`)."""
     tied: bool
     bits: int = 0
     """Bits of a quantised weight; 0 = not quantised."""
@@ -52,7 +52,6 @@ class ModelShape:
     model's files; None where these are not on this machine."""
 
     def __post_init__(self) -> None:
-        """ValueError where a size is that of no model."""
         sizes = (self.layers, self.hidden, self.heads, self.kv_heads, self.head_dim)
         sizes += (self.intermediate, self.vocabulary, self.context, self.group_size)
         if not all(0 < size < LARGEST for size in sizes) or not 0 <= self.bits < 64:
@@ -151,7 +150,6 @@ def read_shape(model: str) -> ModelShape:
 
 
 def _shipped(model: str) -> ModelShape | None:
-    """The sizes of a model that a recipe names, or of its Instruct form; None for others."""
     known = re.fullmatch(OF_RECIPES, model.lower())
     if known is None or known["name"] not in QWEN2:
         return None
@@ -172,7 +170,6 @@ def _read(folder: Path) -> ModelShape:
 
 
 def _from_hub(model: str) -> Path:
-    """The folder of the hub's cache that the model's config.json was fetched into."""
     import huggingface_hub
 
     check_reachable(model)
@@ -180,7 +177,7 @@ def _from_hub(model: str) -> Path:
         return Path(str(cast(Any, huggingface_hub).hf_hub_download(model, "config.json"))).parent
     except Exception as error:  # no such model, no access
         raise UserError(
-            f"The config.json of {model} cannot be fetched: {reason_of(error)}.",
+            f"The config.json of {model} cannot be fetched: {text_of(error)}.",
             f"look at https://huggingface.co/{model}",
         ) from error
 
@@ -216,20 +213,78 @@ def _windowed(config: dict[str, Any]) -> bool:
 
 
 def _stored(folder: Path, group_size: int) -> tuple[int, int, int] | None:
-    """`ModelShape.stored`; None where a file is missing."""
     files = weight_files(folder)
     if not files or not all(file.is_file() for file in files):
         return None
     packed = plain = parameters = 0
-    for path in files:
-        with cast(Any, safe_open)(path, "np") as file:
-            for key in file.keys():  # noqa: SIM118
-                part = file.get_slice(key)
-                count = math.prod(part.get_shape())
-                if part.get_dtype() == "U32":  # several weights in each
-                    packed += 4 * count
-                    continue
-                plain += count
-                if not key.endswith(".biases"):  # the offsets of quantised weights
-                    parameters += count * (group_size if key.endswith(".scales") else 1)
+    for name, kind, shape, *_ in (tensor for path in files for tensor in stored_tensors(path)):
+        count = math.prod(shape)
+        if kind == "U32":  # several weights in each
+            packed += 4 * count
+            continue
+        plain += count
+        if not name.endswith(".biases"):  # the offsets of quantised weights
+            parameters += count * (group_size if name.endswith(".scales") else 1)
     return packed, plain, parameters
+
+
+ORIGINAL, LONG = "original_max_position_embeddings", ("longrope", "su")
+CHANGES = frozenset((
+    "sliding_window", "attention_chunk_size", "window_size", "chunk_size", "mamba_chunk_size",
+    ORIGINAL,
+))  # fmt: skip
+"""Settings of a model that are such lengths, in tokens."""
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """In tokens, prompt and response together."""
+
+    context: int
+    """The longest sequence that a run may have."""
+    longest: int
+    """What `engine.context` can raise it to."""
+    changes: tuple[int, ...]
+    """Windows, chunks and the like, ascending: after each, sampling and evaluating may part."""
+
+    def hint(self, needed: int) -> str:
+        """The end of a hint, where `engine.context` can make room for so many tokens."""
+        return f", or engine.context={needed}" if needed <= self.longest else ""
+
+
+def read_lengths(config: dict[str, Any], wanted: int, longest: int = 1 << 30) -> Lengths:
+    """Of a language model's settings, `engine.context`, and the longest sequence that the engine
+    computes as the model means it.
+
+    LongRoPE has one set of rotary frequencies for sequences up to an original length and another
+    for longer ones. One run has one of them, whatever is in a batch: the first, unless
+    `engine.context` is longer. Raises UserError where that is longer than the model takes.
+    """
+    own = config.get("max_position_embeddings") or config.get("n_positions") or 1 << 30
+    longest = min(int(own), longest)
+    if wanted > longest:
+        raise UserError(
+            f"engine.context = {wanted:,} exceeds the {longest:,} tokens that this engine takes of "
+            "the model.",
+            f"engine.context={longest}, or less",
+        )
+    ropes = list(rope_settings(config))
+    long = [rope for rope in ropes if (rope.get("rope_type") or rope.get("type")) in LONG]
+    originals = [config.get(ORIGINAL) or rope.get(ORIGINAL) for rope in long]
+    context = min([longest, *filter(None, originals)])
+    return Lengths(wanted or context, longest, tuple(sorted(set(_changes(config)))))
+
+
+def rope_settings(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The rotary settings in the spelling of any version of transformers, of each kind of layer."""
+    rope = cast(dict[str, Any], config.get("rope_parameters") or config.get("rope_scaling") or {})
+    yield rope
+    yield from (kind for kind in rope.values() if isinstance(kind, dict))
+
+
+def _changes(config: dict[str, Any]) -> Iterator[int]:
+    for name, value in config.items():
+        if isinstance(value, dict):
+            yield from _changes(cast(dict[str, Any], value))
+        elif name in CHANGES and isinstance(value, int) and value > 0:
+            yield value

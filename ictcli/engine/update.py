@@ -1,7 +1,8 @@
-"""The batch of one optimiser update, and its figures summed over passes."""
+"""The batch of one optimiser update, and its figures, summed over passes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +16,9 @@ from ictcli.algorithm.objective import (
     was_clipped,
 )
 from ictcli.engine.packing import MicroBatch
+from ictcli.engine.score import measure
 from ictcli.errors import UserError, nearest
-from ictcli.types import BoolArray, FloatArray, Rollouts, UpdateReport
+from ictcli.types import LOGP, BoolArray, FloatArray, Rollouts, UpdateReport
 
 
 @dataclass(frozen=True)
@@ -85,56 +87,50 @@ class Update:
         return {name: batch.take(values) for name, values in arrays.items() if values is not None}
 
 
-@dataclass
-class UpdateStats:
-    """Figures of one update, summed over its passes."""
+def add_pass(
+    report: UpdateReport,
+    batch: MicroBatch,
+    terms: Mapping[str, FloatArray],
+    objective: Objective,
+    figures: tuple[float, FloatArray, float],
+) -> None:
+    """Add a pass's loss, log pi (N,) and summed KL to the figures of its update."""
+    loss, logp, kl = figures
+    old = terms.get("old_logp", logp)
+    compared = (terms[SEQUENCE], np.zeros_like(old)) if SEQUENCE in terms else (logp, old)
+    report.logp[batch.rows, batch.positions] = logp
+    report.loss += loss
+    report.summed_kl += kl
+    report.clipped += float(was_clipped(np, *compared, terms["advantage"], objective).sum())
+    gap = float(np.abs(logp - terms.get(SAMPLER, old)).max())
+    report.ratio_gap = max(report.ratio_gap, gap)
+    report.evaluated += len(logp)
+    report.tokens += batch.tokens
 
-    logp: FloatArray
-    """(B, T) float32 log pi, where evaluated."""
-    loss: float = 0.0
-    clipped: float = 0.0
-    """Tokens whose ratio was clipped away."""
-    kl: float = 0.0
-    count: float = 0.0
-    """Tokens that were evaluated."""
-    gap: float = 0.0
-    """Largest |log pi - log pi_old|, or of what sampled where that is another policy."""
-    passed: float = 0.0
-    """Prompt and response tokens that went through the model."""
 
-    def add(
-        self,
-        batch: MicroBatch,
-        terms: Mapping[str, FloatArray],
-        objective: Objective,
-        figures: tuple[float, FloatArray, float],
-    ) -> None:
-        """A pass: its loss, log pi (N,) and summed KL."""
-        loss, logp, kl = figures
-        old = terms.get("old_logp", logp)
-        compared = (terms[SEQUENCE], np.zeros_like(old)) if SEQUENCE in terms else (logp, old)
-        self.logp[batch.rows, batch.positions] = logp
-        self.loss += loss
-        self.kl += kl
-        self.clipped += float(was_clipped(np, *compared, terms["advantage"], objective).sum())
-        self.gap = max(self.gap, float(np.abs(logp - terms.get(SAMPLER, old)).max()))
-        self.count += len(logp)
-        self.passed += batch.tokens
+def pass_over(engine: Any, update: Update) -> UpdateReport:
+    """Sum the gradient of this rank's rows of an update; its figures. The log-probabilities that
+    the loss compares with are known before its first pass."""
+    objective, own = update.objective, engine.share_of(update)
 
-    def report(self, grad_norm: float) -> UpdateReport:
-        """The optimiser steps unless nothing was evaluated, or the loss or the gradient's norm is
-        not finite."""
-        finite = bool(np.isfinite([grad_norm, self.loss]).all())
-        count = max(self.count, 1)
-        return UpdateReport(
-            stepped=finite and self.count > 0,
-            finite=finite,
-            loss=self.loss,
-            grad_norm=grad_norm,
-            clip_fraction=self.clipped / count,
-            kl=self.kl / count,
-            ratio_gap=self.gap,
-            logp=self.logp,
-            tokens=int(self.passed),
-            evaluated=int(self.count),
-        )
+    def logp(*, reference: bool = False) -> FloatArray:
+        with engine.policy(reference=reference):
+            at = objective.temperature
+            return measure(engine, own.rollouts, own.trained, (LOGP,), at)[..., 0]
+
+    engine.optimizer.drop_gradient()  # of a pass that was broken off
+    report = UpdateReport(np.zeros(update.rollouts.tokens.shape, dtype=np.float32))
+    reference = logp(reference=True) if objective.kl > 0 else None
+    now = logp() if update.compares_sequences else None
+    for batch, is_own in engine.rounds(update, own):
+        terms = update.tokenwise(batch)
+        if not is_own:  # it joins in another's pass, without a weight
+            terms["weights"] = np.zeros_like(terms["weights"])
+            engine.passes.backward(batch, terms, update)
+            continue
+        if reference is not None:
+            terms["reference"] = batch.take(reference)
+        if now is not None:
+            terms[SEQUENCE] = batch.row_means(batch.take(now) - terms["old_logp"])
+        add_pass(report, batch, terms, objective, engine.passes.backward(batch, terms, update))
+    return report

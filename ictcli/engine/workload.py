@@ -125,7 +125,6 @@ class Workload:
             yield Pass(rows, prompts, self.prompt, T, min(wanted, at_once))
 
     def _packed(self, share: bool) -> tuple[int, int]:
-        """Rows of a pass, and prompts that are run for them."""
         recipe, P, T = self.recipe, self.prompt, self.recipe.max_tokens
         G, budget = recipe.group, recipe.engine.micro_tokens
         batch = (recipe.update.minibatch or recipe.prompts) * G

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ictcli.engine import Engine
 from ictcli.engine.budget import is_full
-from ictcli.engine.checks import check_lengths
+from ictcli.engine.registry import check_lengths
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError, is_disk_full
 from ictcli.evaluation import folder as folders
 from ictcli.evaluation import provenance

@@ -10,7 +10,6 @@ A folder gets its name when all of it is on the disk. Every state.json names the
 best.json is written from the newest one, so a kill cannot leave the two in disagreement.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, field, replace
 from pathlib import Path
@@ -130,9 +129,9 @@ def save(run: Path, engine: Engine, state: State, recipe: str) -> Path:
     try:
         with new_folder(path) as folder:
             engine.save(folder)
-            _write(folder / STATE, {"recipe": recipe, **asdict(replace(state, recipe=recipe))})
+            write_json(folder / STATE, {"recipe": recipe, **asdict(replace(state, recipe=recipe))})
             manifest = Manifest(format=FORMAT, files=checksums(folder, [folder]))
-            _write(folder / MANIFEST, manifest.to_json())
+            write_json(folder / MANIFEST, manifest.to_json())
     except OSError as error:
         full = is_disk_full(error)
         reason = "No space is left on the disk" if full else error.strerror or str(error)
@@ -143,11 +142,6 @@ def save(run: Path, engine: Engine, state: State, recipe: str) -> Path:
             f"{'free some space' if full else 'mend that'}, then: ictcli resume {shell_word(run)}",
         ) from error
     return path
-
-
-def _write(path: Path, data: object) -> None:
-    """Write JSON in a folder that is synced and renamed as a whole."""
-    path.write_text(json.dumps(data, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def check(path: Path) -> State:
@@ -178,7 +172,7 @@ def check(path: Path) -> State:
         raise DamagedError(f"{STATE} is not what a run saves") from error
     if not state.recipe:
         raise DamagedError(f"{STATE} is not what a run saves")
-    if state.step != _step(path):
+    if state.step != step_of(path):
         raise DamagedError(f"{STATE} is of step {state.step}")
     return state
 
@@ -222,7 +216,7 @@ def update_best(state: State, metric: str | None, metrics: StepMetrics, *, due: 
 def prune(run: Path, state: State, last: int) -> None:
     """Write best.json, and delete all checkpoints up to the state but the `last` newest and the
     best."""
-    earlier = [path for path in complete(run) if _step(path) <= state.step]
+    earlier = [path for path in complete(run) if step_of(path) <= state.step]
     best = write_best(run, state)
     for path in earlier[:-last]:
         if path != best:
@@ -248,10 +242,6 @@ def write_best(run: Path, state: State) -> Path | None:
     return path
 
 
-def _step(path: Path) -> int:
-    return int(path.name.removeprefix("step-"))
-
-
 # Using one
 
 
@@ -263,7 +253,7 @@ def best_of(run: Path) -> Path | None:
 
 def pick(run: Path, which: str) -> Path:
     """The checkpoint `best`, or that of a step, checked. UserError where it does not exist."""
-    steps = ", ".join(str(_step(path)) for path in complete(run)) or "none"
+    steps = ", ".join(str(step_of(path)) for path in complete(run)) or "none"
     if which == "best":
         path = best_of(run)
         if path is None:
@@ -290,7 +280,7 @@ def check_finished(run: Path, *names: str) -> None:
     """UserError, with the last checkpoint, where a run has none of those folders."""
     if any((run / name).is_dir() for name in names):
         return
-    steps = [_step(path) for path in complete(run)]
+    steps = [step_of(path) for path in complete(run)]
     other = f", or take its last checkpoint: --checkpoint {steps[-1]}" if steps else ""
     raise UserError(
         f"The run {run} has no finished model yet.", f"ictcli resume {shell_word(run)}{other}"

@@ -96,7 +96,6 @@ def _result(run: Path) -> Result:
 
 
 def _paired(run: Path, first: Path) -> Paired:
-    """The differences of one run from the first, or why there are none."""
     this, other = _by_problem(run), _by_problem(first)
     if this is None or other is None:
         missing = run if this is None else first

@@ -25,21 +25,10 @@ from typing import Any, Self, TypeVar
 
 from filelock import FileLock
 
+from ictcli import files
 from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.evaluation.record import Record
-from ictcli.files import (
-    appended,
-    check_inside,
-    is_leftover,
-    make_folder,
-    numbered,
-    sweep,
-    sync,
-    take_lock,
-    write_json,
-    write_text,
-)
 from ictcli.files.reading import parse_toml
 from ictcli.recipe import Recipe, RecipeFile, load_recipe, read_recipe, table_to_toml, to_toml
 from ictcli.runs import checkpoints, manifest
@@ -73,14 +62,14 @@ class Run:
         `check_inside`)."""
         # a process that was killed before it wrote the recipe leaves no more than these
         there = folder.iterdir() if folder.is_dir() else [folder] * folder.exists()
-        if any(path.name != ".lock" and not is_leftover(path) for path in there):
+        if any(path.name != ".lock" and not files.is_leftover(path) for path in there):
             ways = "--run OTHER takes another folder"
             word = shell_word(folder)
             if is_run(folder):  # never advise to delete what is not ours
                 ways = f"ictcli resume {word} continues it; {ways}; rm -r {word} starts over"
             raise UserError(f"The run folder {folder} exists already.", ways)
-        make_folder(folder)
-        check_inside(folder)
+        files.make_folder(folder)
+        files.check_inside(folder)
         run = Run(folder)
         run.lock()
         run._created = True
@@ -95,7 +84,7 @@ class Run:
                 f"{folder} is not a run folder: it has no recipe.toml.",
                 "ictcli train RECIPE --run FOLDER makes one",
             )
-        check_inside(folder)
+        files.check_inside(folder)
         run = Run(folder)
         run.lock()
         run._file = read_run(folder)
@@ -113,7 +102,7 @@ class Run:
         return self.file.data
 
     def lock(self) -> None:
-        self._lock = take_lock(self.folder, "run folder", "--run")
+        self._lock = files.take_lock(self.folder, "run folder", "--run")
 
     def __enter__(self) -> Self:
         return self
@@ -148,8 +137,8 @@ class Run:
     def checkpoint(self, engine: Engine, state: State, last: int) -> Path:
         """Save a checkpoint; delete all but the `last` newest and the best."""
         for file in self.folder.glob("*.jsonl"):
-            sync(file)  # a checkpoint counts their lines
-        sync(self.folder)
+            files.sync(file)  # a checkpoint counts their lines
+        files.sync(self.folder)
         path = checkpoints.save(self.folder, engine, state, of_recipe(self.recipe))
         checkpoints.prune(self.folder, state, last)
         return path
@@ -157,7 +146,7 @@ class Run:
     def restore(self, engine: Engine, say: Callable[[str], None]) -> State:
         """Restore engine and metrics to the newest undamaged checkpoint, or to the beginning where
         none was saved. `say` is told of each damaged one."""
-        sweep(self.folder)
+        files.sweep(self.folder)
         state = self._newest(engine, say)
         checkpoints.write_best(self.folder, state)
         steps = sum(line.step <= state.step for line in self.metrics())
@@ -171,7 +160,7 @@ class Run:
         for name in STEPS:
             cut_lines(self.folder / name, state.step)
         cut_lines(self.folder / SFT, state.sft)
-        for step, path in numbered(self.folder / "rollouts", r"step-(\d+)\.safetensors"):
+        for step, path in files.numbered(self.folder / "rollouts", r"step-(\d+)\.safetensors"):
             if step > state.step:
                 manifest.leave(self.folder, f"rollouts/{path.name}")
                 path.unlink()
@@ -199,7 +188,7 @@ class Run:
 
     def append(self, record: StepMetrics | StepTimings | SftMetrics) -> None:
         """Add a step's line to the file of its kind."""
-        with appended(self.folder / LINES[type(record)]) as file:
+        with files.appended(self.folder / LINES[type(record)]) as file:
             file.write(record.to_line().encode())
 
     def record_rollouts(
@@ -222,13 +211,13 @@ class Run:
     def _write_recipe(self, text: str) -> None:
         path = self.folder / "recipe.toml"
         with manifest.rewriting(self.folder, path.name):
-            write_text(path, text)
+            files.write_text(path, text)
         self._file = RecipeFile(str(path), path, parse_toml(text))
 
     def write(self, name: str, record: Record) -> None:
         """Write a JSON file of the folder: the fields that are set."""
         with manifest.rewriting(self.folder, name):
-            write_json(self.folder / name, record.model_dump(exclude_unset=True))
+            files.write_json(self.folder / name, record.model_dump(exclude_unset=True))
 
     def read(self, name: str, kind: type[R]) -> R | None:
         """A JSON file of the folder, or None where it is not there yet. UserError where it is

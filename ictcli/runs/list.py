@@ -188,7 +188,6 @@ def _entry(run: Path, *more: str) -> Entry:
 
 
 def _unread(run: Path, why: str) -> Entry:
-    """A run of which nothing is read."""
     unknown = dict.fromkeys(("seed", "steps", "before", "after", "seconds"))
     empty = dict.fromkeys(("recipe", "model", "task", "data_name", "method"), "")
     when = _when(changed(run))
@@ -243,7 +242,6 @@ def recipe_name(environment: Environment) -> str:
 
 
 def _scores(run: Path, summary: Summary | None) -> tuple[float | None, float | None]:
-    """pass@1, or of the least k there is, before and after training."""
     if summary:
         return _least(summary.before), _least(summary.after)
     later = [path for path in evaluations(run) if path.stem != "before"]

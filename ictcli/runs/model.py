@@ -125,7 +125,6 @@ def _model_spec(
 
 
 def _with(table: Any, typed: Any) -> Any:
-    """A table of the recipe with the keys that were typed."""
     return table.model_copy(update={key: getattr(typed, key) for key in typed.model_fields_set})
 
 
@@ -196,7 +195,6 @@ def _read(file: RecipeFile) -> Read:
 
 
 def _columns(data: Mapping[str, Any]) -> ColumnSettings:
-    """The columns of the data that a run is evaluated on, and of those it is trained on."""
     trained = ColumnSettings.model_validate(data.get("columns", {}))
     return ColumnSettings.model_validate(data.get("eval", {}).get("columns", {})).filled_by(trained)
 

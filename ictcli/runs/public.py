@@ -87,7 +87,6 @@ def public_recipe(recipe: Mapping[str, Any]) -> Table:
 
 
 def _without_paths(value: Any) -> Any:
-    """The same tables and lists, with the last part of absolute paths."""
     if isinstance(value, dict):
         return {key: _without_paths(item) for key, item in cast(Table, value).items()}
     if isinstance(value, list | tuple):

@@ -145,7 +145,6 @@ def _code_of_model(model: str, run: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _bases(folder: Path) -> list[str]:
-    """The models that a folder of adapters may say it belongs to."""
     try:
         about: object = parse_json(read_bytes(folder / "adapter_config.json"))
     except (OSError, ValueError):

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from ictcli.engine.models import check_reachable, locate, reason_of
-from ictcli.errors import UserError, unknown
+from ictcli.engine.models import check_reachable, locate
+from ictcli.errors import UserError, text_of, unknown
 from ictcli.recipe import Recipe, RecipeFile, load_recipe, shipped_recipes
 from ictcli.tables.numbers import size_text
 from ictcli.tasks.custom import HUB, is_custom
@@ -54,7 +54,7 @@ def _model(model: str) -> dict[str, str]:
                 path = download(path, allow_patterns=list(FILES), ignore_patterns=["*/*"])
         except Exception as error:  # no such model, no access, the network
             raise UserError(
-                f"The model {path} cannot be fetched: {reason_of(error)}.",
+                f"The model {path} cannot be fetched: {text_of(error)}.",
                 f"look at https://huggingface.co/{path}; the same command goes on where it broke "
                 "off",
             ) from error

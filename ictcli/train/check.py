@@ -34,7 +34,7 @@ from ictcli.train.health import check_verdicts, judged
 from ictcli.train.launch import longest_prompt, set_budget, unread
 from ictcli.train.sample import sample_batch, sampling_of
 from ictcli.train.step import optimise, select
-from ictcli.types import Problem
+from ictcli.types import Problem, Rollouts
 
 NUMBERS = re.compile(
     r"\d+|\b(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|"
@@ -160,13 +160,11 @@ def check(recipe: Recipe, prompts: int, say: Callable[[str], None]) -> Checked:
         held = heldout(recipe, task)
         notes += [*task.notes[known:], *unread(engine, task, recipe)]
         tried = _try(recipe, engine, task, prompts, load_s, say)
-    ready, verdict, changes = _verdict(
-        recipe, memory, tried, worked=any(problem.solution for problem in task.train[:1])
+    worked = any(problem.solution for problem in task.train[:1])
+    return Checked(
+        *(recipe.data_name, recipe.label, len(task.train), tuple(notes), _overlap(task, held)),
+        *(memory, tried, *_verdict(recipe, memory, tried, worked=worked)),
     )
-    overlap = _overlap(task, held)
-    train = len(task.train)
-    about = recipe.data_name, recipe.label
-    return Checked(*about, train, tuple(notes), overlap, memory, tried, ready, verdict, changes)
 
 
 def _try(
@@ -177,7 +175,6 @@ def _try(
     load_s: float,
     say: Callable[[str], None],
 ) -> Tried:
-    """Answer the first problems of the first step, and time what training does with them."""
     part = recipe.model_copy(update={"prompts": min(prompts, recipe.prompts)})
     limit = memory_limit(recipe.with_engine(device="cpu").engine)
     problems = task.batch(recipe.seed, 1, part.prompts)
@@ -186,7 +183,11 @@ def _try(
     if recipe.kl > 0:
         engine.keep_reference()
     say(f"{part.prompts} greedy answers, then {part.prompts} x {part.group} sampled ones")
-    greedy, texts, verdicts = _greedy(recipe, engine, task, problems)  # libraries warm up too
+    ids = encode(engine, problems, task.domain, task.prompt, recipe.max_tokens)
+    sampling, seed = sampling_of(recipe, engine, 0.0), seed_of(recipe.seed, "check")
+    greedy = engine.generate(ids, 1, sampling, seed)  # libraries warm up too
+    texts = decode(engine.tokenizer, greedy)
+    verdicts = task.domain.judge(problems, texts)
     started = time.perf_counter()
     batch = sample_batch(part, engine, task, 1)
     sample_s = time.perf_counter() - started
@@ -209,8 +210,8 @@ def _try(
     ]
     return Tried(
         shown=tuple(ShownPrompt(p.id, text, len(ids)) for p, (text, ids) in shown),
-        greedy=greedy,
-        sampled=_answers(own.verdicts, [bool(end) for end in own.rollouts.finished]),
+        greedy=_answers(verdicts, greedy),
+        sampled=_answers(own.verdicts, own.rollouts),
         groups=_groups(own),
         rewards={name: mean_reward(its) for name, its in own.parts.items()},
         reasons=dict(Counter(reason for reason, _ in lost).most_common()),
@@ -221,26 +222,14 @@ def _try(
     )
 
 
-def _greedy(
-    recipe: Recipe, engine: Engine, task: Task, problems: Sequence[Problem]
-) -> tuple[Answers, list[str], list[Verdict]]:
-    """One answer to each problem at temperature 0."""
-    ids = encode(engine, problems, task.domain, task.prompt, recipe.max_tokens)
-    seed = seed_of(recipe.seed, "check")
-    rollouts = engine.generate(ids, 1, sampling_of(recipe, engine, 0.0), seed)
-    texts = decode(engine.tokenizer, rollouts)
-    verdicts = task.domain.judge(problems, texts)
-    return _answers(verdicts, [bool(end) for end in rollouts.finished]), texts, verdicts
-
-
-def _answers(verdicts: Sequence[Verdict], finished: Sequence[bool]) -> Answers:
+def _answers(verdicts: Sequence[Verdict], rollouts: Rollouts) -> Answers:
     number = Counter(verdict.status for verdict in verdicts)
     return Answers(
         correct=number["correct"],
         wrong=number["wrong"],
         unparsed=number["unparsed"],
         timed_out=number["timeout"],
-        truncated=finished.count(False),
+        truncated=int((~rollouts.finished).sum()),
     )
 
 

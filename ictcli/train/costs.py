@@ -54,16 +54,6 @@ def measure(recipe: Recipe) -> RunCosts:
     """Time two steps and two short evaluations in a temporary folder; the second step counts, since
     the first compiles and warms up. A run with dense warm-up steps is timed for two of them too.
     InterruptedRunError at Ctrl-C."""
-    try:
-        return _measure(recipe)
-    except (InterruptedRunError, KeyboardInterrupt):
-        raise InterruptedRunError(
-            "Interrupted while timing; nothing of it is kept.",
-            "the same command times again; without --dry-run it trains",
-        ) from None
-
-
-def _measure(recipe: Recipe) -> RunCosts:
     warm = 2 if recipe.dense_steps else 0
     problems = min(PROBLEMS, recipe.eval.problems)
     short = recipe.model_copy(
@@ -77,24 +67,30 @@ def _measure(recipe: Recipe) -> RunCosts:
             "record": recipe.record.model_copy(update={"rollouts_every": warm + 2}),
         }
     )
-    with tempfile.TemporaryDirectory(prefix="ictcli-") as name:
-        folder = Path(name) / "run"
-        started = time.perf_counter()
-        with Run.create(folder, short) as run, Observer() as observing:
-            launch(run, short, observing)
-            whole = time.perf_counter() - started
-            timings = read_lines(folder / "timings.jsonl", StepTimings)
-            before, after = (
-                Evaluation.model_validate_json((folder / "eval" / f"{label}.json").read_bytes())
-                for label in ("before", "after")
+    try:
+        with tempfile.TemporaryDirectory(prefix="ictcli-") as name:
+            folder = Path(name) / "run"
+            started = time.perf_counter()
+            with Run.create(folder, short) as run, Observer() as observing:
+                launch(run, short, observing)
+                whole = time.perf_counter() - started
+                timings = read_lines(folder / "timings.jsonl", StepTimings)
+                before, after = (
+                    Evaluation.model_validate_json((folder / "eval" / f"{label}.json").read_bytes())
+                    for label in ("before", "after")
+                )
+            steps = [line.seconds or 0.0 for line in timings]
+            return RunCosts(
+                load=max(whole - sum(steps) - before.seconds_in_all - after.seconds_in_all, 0.0),
+                step=steps[-1],
+                dense=steps[1] if warm else steps[-1],
+                problem=after.seconds_in_all / after.problems,
+                model=size(folder / ("adapter" if recipe.adapters else "model")),
+                checkpoint=size(folder / "checkpoints"),
+                rollouts=size(folder / "rollouts"),
             )
-        steps = [line.seconds or 0.0 for line in timings]
-        return RunCosts(
-            load=max(whole - sum(steps) - before.seconds_in_all - after.seconds_in_all, 0.0),
-            step=steps[-1],
-            dense=steps[1] if warm else steps[-1],
-            problem=after.seconds_in_all / after.problems,
-            model=size(folder / ("adapter" if recipe.adapters else "model")),
-            checkpoint=size(folder / "checkpoints"),
-            rollouts=size(folder / "rollouts"),
-        )
+    except (InterruptedRunError, KeyboardInterrupt):
+        raise InterruptedRunError(
+            "Interrupted while timing; nothing of it is kept.",
+            "the same command times again; without --dry-run it trains",
+        ) from None

@@ -1,6 +1,6 @@
 """Evaluations of a run on held-out problems, before, during and after training."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from ictcli.engine import Engine
@@ -13,6 +13,7 @@ from ictcli.rewards.verifiers import name_of
 from ictcli.runs import Run, manifest
 from ictcli.runs.observer import Observer
 from ictcli.runs.read import read_record
+from ictcli.runs.records import StepMetrics
 from ictcli.seeds import seed_of
 from ictcli.tasks import Task
 from ictcli.tasks.prepare import heldout
@@ -98,3 +99,9 @@ def evaluate_heldout(
     manifest.enter(run.folder, *names)
     observer.evaluated(label, evaluation)
     return evaluation
+
+
+def with_passes(metrics: StepMetrics, ks: Sequence[int], evaluation: Evaluation) -> StepMetrics:
+    """Metrics with the values of an evaluation, as eval/pass@k."""
+    passes = {f"eval/pass@{k}": evaluation.passes[f"pass@{k}"].value for k in ks}
+    return metrics.model_copy(update=passes)

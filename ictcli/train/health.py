@@ -71,10 +71,7 @@ class Health:
     def __init__(
         self, run: Run, recipe: Recipe, domain: Domain, say: Callable[[str], None]
     ) -> None:
-        self.run = run
-        self.recipe = recipe
-        self.domain = domain
-        self.say = say
+        self.run, self.recipe, self.domain, self.say = run, recipe, domain, say
         self._warned: set[str] = set()
         self._last: set[str] = set()
         """What was wrong with the last step."""
@@ -147,14 +144,10 @@ class Health:
     def react(self, alarms: Sequence[Alarm], state: State, metrics: StepMetrics) -> None:
         """Warn of alarms, then raise RunFailedError if one stops the run."""
         for alarm in sorted(alarms, key=lambda alarm: alarm.stops):
-            if alarm.kind == "nonfinite":
-                self._nonfinite(alarm, state, metrics)
-            else:
-                self._react(alarm, state, metrics)
+            react = self._nonfinite if alarm.kind == "nonfinite" else self._react
+            react(alarm, state, metrics)
 
     def _react(self, alarm: Alarm, state: State, metrics: StepMetrics) -> None:
-        """No signal, responses cut short, a sampler too far off, a decline, or an alarm of the
-        entropy."""
         if alarm.kind == "no_signal":
             shares = mean(self._without_signal)
             message = sentence(state.step, shares)
@@ -196,10 +189,10 @@ class Health:
             warning += f" A smaller lr than {self.recipe.lr:g} often mends it."
             hint = f"set alarms.{alarm.kind} to warn in {self.run.folder / 'recipe.toml'}, "
             hint += "then resume the run"
-        if not alarm.stops:
-            self.say(warning)
-            return
-        raise RunFailedError(f"{message} This step is saved as {self.run.checkpoints()[-1]}.", hint)
+        if alarm.stops:
+            saved = f"This step is saved as {self.run.checkpoints()[-1]}."
+            raise RunFailedError(f"{message} {saved}", hint)
+        self.say(warning)
 
     def _nonfinite(self, alarm: Alarm, state: State, metrics: StepMetrics) -> None:
         reaction = self.recipe.alarms.nonfinite

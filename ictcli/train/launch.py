@@ -6,18 +6,10 @@ import signal
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 
-from ictcli import __version__
+from ictcli import __version__, errors
 from ictcli.engine import Engine, build_engine, versions
-from ictcli.engine.checks import check_lengths
 from ictcli.engine.dtype import choose_kernels
-from ictcli.errors import (
-    RESUME,
-    InterruptedRunError,
-    LostError,
-    RunFailedError,
-    UserError,
-    is_disk_full,
-)
+from ictcli.engine.registry import check_lengths
 from ictcli.files import encodable, write_json
 from ictcli.planning.advice import check_memory
 from ictcli.planning.estimate import PROMPT_TOKENS, choose_micro_tokens
@@ -25,17 +17,9 @@ from ictcli.planning.machine import MemoryLimit, device_of, memory_limit
 from ictcli.planning.preflight import recipe_notes
 from ictcli.ranks import is_restarted
 from ictcli.recipe import Recipe
-from ictcli.runs import FORMAT, Run, fingerprint, manifest
+from ictcli.runs import FORMAT, Run, fingerprint, manifest, records
 from ictcli.runs.fingerprint import check_engine
 from ictcli.runs.observer import Observer
-from ictcli.runs.records import (
-    DataRecord,
-    EngineRecord,
-    Environment,
-    Failure,
-    ModelRecord,
-    Summary,
-)
 from ictcli.tasks import Domain, Task
 from ictcli.tasks.prepare import described, examples_of, heldout, task_of
 from ictcli.tasks.prompts import BATCH, encode
@@ -50,7 +34,7 @@ TURN = 16
 """Tokens around a message in a chat template, at most."""
 
 
-def launch(run: Run, recipe: Recipe, observer: Observer) -> Summary:
+def launch(run: Run, recipe: Recipe, observer: Observer) -> records.Summary:
     """Build the engine and train the run to its end; returns its summary."""
 
     def note(notes: Iterable[str]) -> None:
@@ -60,8 +44,8 @@ def launch(run: Run, recipe: Recipe, observer: Observer) -> Summary:
     with finish_step_on_interrupt(observer.noted) as interrupted, record_failure(run):
         task = task_of(recipe)  # before a model is loaded
         note([*recipe_notes(recipe), *task.notes])
-        recorded = run.read("environment.json", Environment)
-        began = recorded or Environment()
+        recorded = run.read("environment.json", records.Environment)
+        began = recorded or records.Environment()
         hashed = fingerprint.of_recipe(run.recipe, began)
         fingerprint.check_same(run.folder, began, {"recipe": hashed})
         manifest.enter(run.folder, "recipe.toml")  # keys that may change may have been edited
@@ -101,8 +85,8 @@ def launch(run: Run, recipe: Recipe, observer: Observer) -> Summary:
         if recorded is None:  # a resumed run keeps the first one's
             parts = {
                 **chosen,
-                "data": DataRecord.model_validate(data, strict=False),
-                "model": ModelRecord(name=recipe.model, sha256=model.get("model", "")),
+                "data": records.DataRecord.model_validate(data, strict=False),
+                "model": records.ModelRecord(name=recipe.model, sha256=model.get("model", "")),
                 "recipe_sha256": hashed,
             }
             run.write("environment.json", environment(engine, recipe).model_copy(update=parts))
@@ -118,15 +102,15 @@ def unread(engine: Engine, task: Task, recipe: Recipe) -> list[str]:
     return notes
 
 
-def environment(engine: Engine, recipe: Recipe) -> Environment:
+def environment(engine: Engine, recipe: Recipe) -> records.Environment:
     """Versions and the device of this process; a run adds its data, model and recipe."""
-    return Environment(
+    return records.Environment(
         format=FORMAT,
         ictcli=__version__,
         python=platform.python_version(),
         platform=platform.platform(),
         libraries=versions(),
-        engine=EngineRecord.model_validate(engine.describe(), strict=False),
+        engine=records.EngineRecord.model_validate(engine.describe(), strict=False),
         seed=recipe.seed,
         command=[encodable(word) for word in sys.argv[1:]],
     )
@@ -209,9 +193,9 @@ NO_SPACE = "No space is left on the disk"
 def failure_message(error: Exception) -> str:
     """Why a run failed, in one line: the message of a UserError, or the type and text of another
     exception. A full disk begins with NO_SPACE."""
-    if isinstance(error, UserError):
+    if isinstance(error, errors.UserError):
         return error.message
-    if isinstance(error, OSError) and is_disk_full(error):
+    if isinstance(error, OSError) and errors.is_disk_full(error):
         return f"{NO_SPACE} ({error.filename})."
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -222,25 +206,26 @@ def record_failure(run: Run) -> Generator[None]:
     """Write the exception that ends the run within to failure.json, and note on it the command
     that goes on; Ctrl-C is none. Where torchrun starts again what ended itself, by an alarm for
     example, that is raised once more."""
-    before = run.read("failure.json", Failure) if is_restarted() else None
+    before = run.read("failure.json", records.Failure) if is_restarted() else None
     if before and before.final:
-        raise RunFailedError(
-            before.error, f"that is no lost process: {RESUME} {shell_word(run.folder)} goes on"
+        raise errors.RunFailedError(
+            before.error,
+            f"that is no lost process: {errors.RESUME} {shell_word(run.folder)} goes on",
         )
     (run.folder / "failure.json").unlink(missing_ok=True)
     try:
         yield
-    except InterruptedRunError:
+    except errors.InterruptedRunError:
         raise
     except KeyboardInterrupt:  # the second: the step in flight is lost
-        raise InterruptedRunError(
+        raise errors.InterruptedRunError(
             "Interrupted twice: the step in flight was not saved.",
             f"ictcli resume {shell_word(run.folder)}",
         ) from None
     except Exception as error:
         with contextlib.suppress(OSError):
-            final = isinstance(error, UserError) and not isinstance(error, LostError)
-            failure = Failure(error=encodable(failure_message(error))[:1000], final=final)
+            final = isinstance(error, errors.UserError) and not isinstance(error, errors.LostError)
+            failure = records.Failure(error=encodable(failure_message(error))[:1000], final=final)
             write_json(run.folder / "failure.json", failure.to_json())
-        error.add_note(f"{RESUME} {shell_word(run.folder)}")
+        error.add_note(f"{errors.RESUME} {shell_word(run.folder)}")
         raise

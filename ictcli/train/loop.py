@@ -6,12 +6,11 @@ batch of a step, `ictcli.train.step` its other parts, `ictcli.train.health` the 
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError
-from ictcli.evaluation.record import Evaluation
 from ictcli.recipe import Recipe
 from ictcli.runs import Run, checkpoints
 from ictcli.runs.observer import Observer, Step
@@ -19,13 +18,12 @@ from ictcli.runs.records import StepMetrics, StepTimings, Summary
 from ictcli.tasks import Task
 from ictcli.tasks.forks import fork_mask
 from ictcli.text import shell_word
-from ictcli.train.evaluations import evaluate_heldout, known_evaluation
+from ictcli.train.evaluations import evaluate_heldout, known_evaluation, with_passes
 from ictcli.train.finish import finish
 from ictcli.train.health import Health
-from ictcli.train.moment import Moment
 from ictcli.train.sample import sample_batch
 from ictcli.train.sft import supervise
-from ictcli.train.step import measure, optimise, select
+from ictcli.train.step import Moment, measure, optimise, select
 from ictcli.train.without_signal import unlearned
 
 
@@ -121,9 +119,3 @@ def train(
             checkpoints.prune(run.folder, state, recipe.checkpoint.last)
     reason = unlearned(run, recipe, task.domain)
     return finish(run, recipe, engine, state, before, after, reason, len(task.sft))
-
-
-def with_passes(metrics: StepMetrics, ks: Sequence[int], evaluation: Evaluation) -> StepMetrics:
-    """Metrics with the values of an evaluation, as eval/pass@k."""
-    passes = {f"eval/pass@{k}": evaluation.passes[f"pass@{k}"].value for k in ks}
-    return metrics.model_copy(update=passes)

@@ -106,24 +106,16 @@ def with_advantage(recipe: Recipe, batch: Batch) -> Batch:
 
 
 def _replaced(batch: Batch, places: IntArray, other: Batch) -> Batch:
-    """The batch with the groups of the other at these places (P,)."""
-    P, G = len(batch.problems), batch.rollouts.group
-    kept: list[int] = np.setdiff1d(np.arange(P), places).tolist()
-    groups = np.argsort([*kept, *places])  # of each place, in the kept groups and then the others
-    into = (groups[:, None] * G + np.arange(G)).reshape(-1)
-    rows = (np.array(kept, dtype=np.int64)[:, None] * G + np.arange(G)).reshape(-1)
-    problems = [batch.problems[place] for place in kept] + other.problems
-    texts = [*(batch.texts[row] for row in rows), *other.texts]
-    verdicts = [*(batch.verdicts[row] for row in rows), *other.verdicts]
-    asked = [batch.rollouts.prompts[place] for place in kept]
-    left = batch.rollouts.take(rows, asked, G)
+    G, new = batch.rollouts.group, {int(place): n for n, place in enumerate(places)}
+    groups = [(other, new[n]) if n in new else (batch, n) for n in range(len(batch.problems))]
+    rows = [(of, n * G + g) for of, n in groups for g in range(G)]
     return Batch(
-        [problems[n] for n in groups],
-        join([left, other.rollouts] if len(kept) else [other.rollouts], [*kept, *places]),
-        [texts[n] for n in into],
-        [verdicts[n] for n in into],
-        np.concatenate([batch.rewards[rows], other.rewards])[into],
-        np.concatenate([batch.advantage[rows], other.advantage])[into],
+        [of.problems[n] for of, n in groups],
+        join([of.rollouts.groups(n, n + 1) for of, n in groups], range(len(groups))),
+        [of.texts[row] for of, row in rows],
+        [of.verdicts[row] for of, row in rows],
+        np.array([of.rewards[row] for of, row in rows]),
+        np.array([of.advantage[row] for of, row in rows]),
         first=batch.own,
         redrawn=np.concatenate([batch.redrawn, other.rollouts.lengths]),
     )

@@ -1,8 +1,11 @@
 """The parts of a training step after its batch: select tokens, optimise, measure."""
 
 import math
+import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,9 +14,11 @@ from ictcli.algorithm.dynamics import diagnose, mean_or_none, validate
 from ictcli.algorithm.methods import Choice, Scored
 from ictcli.algorithm.weights import normalise
 from ictcli.engine import Engine
+from ictcli.engine.communicator import Communicator
 from ictcli.engine.update import Update
 from ictcli.evaluation.record import among_readable
 from ictcli.recipe import Recipe
+from ictcli.rewards import workers
 from ictcli.rewards.shaping import formatted, mean_reward
 from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
@@ -51,7 +56,6 @@ def select(recipe: Recipe, batch: Batch, step: int) -> StepSelection:
 
 
 def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> Update:
-    """The mini-batch of these prompts."""
     method, rollouts = recipe.rule, batch.rollouts.groups(first, last)
     rows = slice(first * recipe.group, last * recipe.group)
     valid, advantage = rollouts.valid, batch.advantage[rows]
@@ -218,3 +222,27 @@ def _fork_figures(forks: BoolArray, rollouts: Rollouts, kept: BoolArray) -> dict
         "fork_recall": both / int(forks.sum()) if forks.any() else None,
         "fork_precision": both / int(kept.sum()) if kept.any() else None,
     }
+
+
+class Moment(NamedTuple):
+    """Seconds and counts; only differences mean something."""
+
+    clock: float
+    cpu: float
+    """Of this process, the verifiers' workers and every child that ended."""
+
+    messages: int
+    message_bytes: int
+
+    @classmethod
+    def now(cls) -> "Moment":
+        ended = os.times()
+        own = time.process_time() + ended.children_user + ended.children_system
+        cpu = own + workers.cpu_seconds()
+        return cls(time.perf_counter(), cpu, Communicator.messages, Communicator.message_bytes)
+
+    def messages_since(self, before: "Moment") -> dict[str, int]:
+        """Those of `StepTimings`; none in one process."""
+        names = ("messages", "message_bytes")
+        sent = {name: getattr(self, name) - getattr(before, name) for name in names}
+        return sent if sent["messages"] else {}

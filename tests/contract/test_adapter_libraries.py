@@ -181,7 +181,7 @@ def test_the_other_layout_names_the_weights_below_too(
 
 def test_norms_kept_for_sampling_are_those_of_every_pass(tiny_model: Path) -> None:
     """DoRA's, in what cannot be merged without rounding; and nothing is kept after it."""
-    from ictcli_torch.merged import _norms_kept
+    from ictcli_torch.adapter import _norms_kept
     from peft.tuners.lora import LoraLayer
 
     engine, rollouts = make_torch(tiny_model, SMOOTH, DORA), made_up()

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from ictcli_torch.int8 import ACTIVATIONS, WEIGHTS, Rounded
+from ictcli_torch.cpu import ACTIVATIONS, WEIGHTS, Rounded
 
 from ictcli.algorithm.objective import SAMPLER_CAP
 from ictcli.engine.dtype import X86

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ictcli.engine.checks import check_lengths, check_sampling
+from ictcli.engine.registry import check_lengths, check_sampling
 from ictcli.errors import UserError
 from ictcli.types import Rollouts, Sampling
 

@@ -59,7 +59,7 @@ def test_an_update_that_ran_out_is_that_of_a_smaller_budget(
     engine: Any = make_engine(micro_tokens=160)
     train(engine, made_up(), 1)
     engine.budget.say = told.append
-    with breaking(f"ictcli_{engine_name}.update.head_logits", error, at):
+    with breaking(f"ictcli_{engine_name}.passes.head_logits", error, at):
         report = train(engine, made_up(1), 1, 1)[0]
     assert len(told) == len(at)
     assert all("Memory ran out" in line and "\n" not in line for line in told)
@@ -126,7 +126,7 @@ def test_one_row_too_much_ends_the_run_and_changes_nothing(
     engine: Any = make_engine()
     rollouts, error = made_up(), real_error(engine_name)
     before = state(engine, tmp_path / "before")
-    with breaking(f"ictcli_{engine_name}.update.head_logits", error, set(range(99))):
+    with breaking(f"ictcli_{engine_name}.passes.head_logits", error, set(range(99))):
         for call in (
             lambda: train(engine, rollouts, 1),
             lambda: logp_of(engine, rollouts),
@@ -142,7 +142,7 @@ def test_one_row_too_much_ends_the_run_and_changes_nothing(
 def test_other_errors_are_not_taken_for_it(make_engine: MakeEngine, engine_name: str) -> None:
     engine: Any = make_engine()
     with (
-        breaking(f"ictcli_{engine_name}.update.head_logits", RuntimeError("shapes differ"), {1}),
+        breaking(f"ictcli_{engine_name}.passes.head_logits", RuntimeError("shapes differ"), {1}),
         pytest.raises(RuntimeError, match="shapes differ"),
     ):
         logp_of(engine, made_up())

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from ictcli_torch import files
-from ictcli_torch.files import open_arrays, part, read_arrays, write_files
-from ictcli_torch.meta import on_meta
+from ictcli_torch.files import on_meta, open_arrays, part, read_arrays, write_files
 from safetensors import safe_open
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM

@@ -78,7 +78,7 @@ def test_statistics_pooled_or_at_once_are_the_same(
 ) -> None:
     engine, _ = recorded
     wanted = engine.generate(PROMPTS, GROUP, SAMPLING, 3, WANTED)
-    monkeypatch.setattr(f"ictcli_{engine_name}.stats.PENDING_ELEMENTS", elements)
+    monkeypatch.setattr(f"ictcli_{engine_name}.sample.PENDING_ELEMENTS", elements)
     same(engine.generate(PROMPTS, GROUP, SAMPLING, 3, WANTED), wanted, atol=1e-6)
 
 

@@ -86,12 +86,13 @@ def test_two_processes_have_the_numbers_of_one(gaps: dict[str, dict[str, float]]
 def test_processes_that_find_other_weights_are_refused(tiny_model: Path) -> None:
     def found_beside(other: Callable[[Any], Any]) -> None:
         ranks = SimpleNamespace(gather=lambda own: [own, other(own)])
-        engine: Any = SimpleNamespace(source=locate(str(tiny_model), trains=True), ranks=ranks)
+        source = locate(str(tiny_model), trains=True)
+        engine: Any = SimpleNamespace(source=source, ranks=ranks, base="")
         DataParallel.check_same(engine)
 
     found_beside(list)
     with pytest.raises(UserError, match="find other weights than each other"):
-        found_beside(lambda own: [own[0][::-1]])
+        found_beside(lambda own: [own[0][::-1], ""])
 
 
 def test_all_work_within_the_budget_of_the_rank_that_shrank_most() -> None:

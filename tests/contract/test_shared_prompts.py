@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from ictcli.algorithm.objective import Objective
-from ictcli.engine.checks import check_sampling
 from ictcli.engine.models import BUILTIN
 from ictcli.engine.packing import SPARED, micro_batches
+from ictcli.engine.registry import check_sampling
 from ictcli.engine.update import Update
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings
@@ -105,7 +105,7 @@ def of(kind: str, **more: Any) -> Any:
 )
 def test_only_known_positions_are_shared(kind: str, rope: dict[str, Any], shared: bool) -> None:
     """Not those that a model counts itself, padding too, nor those that follow the length."""
-    from ictcli_torch.prefix import shares_prompts
+    from ictcli_torch.passes import shares_prompts
 
     model = of(kind)
     model.config.rope_parameters = rope
@@ -115,7 +115,7 @@ def test_only_known_positions_are_shared(kind: str, rope: dict[str, Any], shared
 def test_rows_of_mlx_need_positions_of_their_own() -> None:
     """A model that counts from one number runs each row's prompt again."""
     mx, nn = pytest.importorskip("mlx.core"), pytest.importorskip("mlx.nn")
-    from ictcli_mlx.prefix import shares_prompts
+    from ictcli_mlx.passes import shares_prompts
 
     class Counting(nn.Module):
         layers = (None,)
@@ -158,7 +158,7 @@ def test_the_last_mlp_gives_the_states_that_are_read(kind: str, more: dict[str, 
     """Whatever it takes and gives beside states: a residual, a router's scores."""
     model, rollouts = of(kind, **more), long_prompts()
     import torch
-    from ictcli_torch.prefix import wanted_states
+    from ictcli_torch.passes import wanted_states
 
     (batch,) = micro_batches(rollouts, rollouts.valid, 100_000, share=False)
     with torch.inference_mode():

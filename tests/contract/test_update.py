@@ -106,7 +106,7 @@ def test_losses_of_both_infinities_step_nothing(
     make_engine: MakeEngine, engine_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In chunks of their own, whose losses are added up."""
-    monkeypatch.setattr(f"ictcli_{engine_name}.update.CHUNK_LOGITS", 1)
+    monkeypatch.setattr(f"ictcli_{engine_name}.passes.CHUNK_LOGITS", 1)
     engine, rollouts = make_engine(), made_up()
     weights, A = sparse_weights(rollouts), advantages(rollouts)
     rows = np.flatnonzero(weights.any(axis=1) & (A != 0))

@@ -4,7 +4,7 @@ import os
 import time
 
 from ictcli.rewards.workers import Limits, isolated
-from ictcli.train.moment import Moment
+from ictcli.train.step import Moment
 
 
 def burn(seconds: float) -> None:

@@ -13,7 +13,7 @@ from ictcli.runs import Run
 from ictcli.runs.observer import Observer
 from ictcli.runs.records import Environment, SftMetrics, Summary
 from ictcli.tasks.sft import fitted_examples, given_rollouts
-from ictcli.train.extend import extend
+from ictcli.train.finish import extend
 from ictcli.train.loop import train
 
 Make = Callable[..., Any]

@@ -1,22 +1,22 @@
-"""The forward and backward pass of one micro-batch (`ictcli.engine.core` loops over them)."""
+"""The forward and backward pass of one micro-batch (`ictcli.engine.update` loops over them), each
+prompt run once where its rows share it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import mlx.core as mx
 import numpy as np
 from mlx.utils import tree_map
+from mlx_lm.models.cache import KVCache, make_prompt_cache
 
 from ictcli.algorithm.objective import Objective, policy_loss
 from ictcli.engine.packing import CHUNK_LOGITS, MicroBatch, bucket, chunks
 from ictcli.engine.update import Update
 from ictcli.types import FloatArray
 
-from .device import Memory
 from .files import number
-from .model import find_heads, head_logits, model_dtype, recomputing
+from .model import Head, find_heads, head_inputs, head_logits, model_dtype, recomputing
 from .optimizer import Optimizer
-from .prefix import shares_prompts, wanted_states
 
 HINT = "lower engine.micro_tokens, or set engine.gradient_checkpointing=true"
 
@@ -26,21 +26,13 @@ class Passes:
 
     xp = mx
 
-    def __init__(
-        self,
-        model: Any,
-        optimizer: Optimizer | None,
-        memory: Memory,
-        *,
-        recompute: bool,
-        compiled: bool,
-        vocabulary: int,
-    ) -> None:
-        self.model, self.heads, self.memory = model, find_heads(model), memory
-        self.optimizer = optimizer
-        self.recompute, self.compiled = recompute, compiled
-        self.share = shares_prompts(model) and not recompute  # what is made again takes no gradient
-        self.chunk = max(CHUNK_LOGITS // vocabulary, 1)
+    def __init__(self, engine: Any) -> None:
+        self.model, self.heads, self.memory = engine.model, find_heads(engine.model), engine.memory
+        self.optimizer: Optimizer | None = engine.optimizer
+        self.recompute, self.compiled = engine.settings.gradient_checkpointing, engine.compiled
+        # what is made again takes no gradient
+        self.share = shares_prompts(self.model) and not self.recompute
+        self.chunk = max(CHUNK_LOGITS // engine.vocabulary, 1)
         self._gradients: dict[Any, Callable[..., Any]] = {}
 
     def evaluate(
@@ -87,7 +79,6 @@ class Passes:
     def _pass(
         self, batch: MicroBatch, terms: dict[str, FloatArray], objective: Objective
     ) -> tuple[tuple[mx.array, mx.array, mx.array], Any]:
-        """What `policy_loss` gives of one micro-batch, and the gradient."""
         inputs, tokenwise = _inputs(batch), {**terms, "targets": batch.targets}
         if self.compiled:  # few shapes, so few traces
             inputs, tokenwise = _bucketed(inputs, tokenwise)
@@ -117,8 +108,9 @@ class Passes:
             slices = chunks(len(states), self.chunk)
             if len(slices) > 1:  # else autograd would hold the logits of all
                 figures = _with_gradient(figures)
+            weights = [module.trainable_parameters() for module, _ in self.heads]
             parts = [
-                figures(self._head_weights(), states[c], {name: x[c] for name, x in terms.items()})
+                figures(weights, states[c], {name: x[c] for name, x in terms.items()})
                 for c in slices
             ]
             losses, logp, kl = (list(figures) for figures in zip(*parts, strict=True))
@@ -127,8 +119,6 @@ class Passes:
         return loss
 
     def _head_loss(self, objective: Objective) -> Callable[..., tuple[mx.array, ...]]:
-        """`policy_loss` of the trained weights of the heads, some states, and their terms."""
-
         def figures(
             weights: list[Any], states: mx.array, terms: dict[str, mx.array]
         ) -> tuple[mx.array, ...]:
@@ -138,9 +128,6 @@ class Passes:
             return policy_loss(mx, logits, terms["targets"], terms, objective)
 
         return figures
-
-    def _head_weights(self) -> list[Any]:
-        return [module.trainable_parameters() for module, _ in self.heads]
 
 
 def _with_gradient(figures: Callable[..., Any]) -> Callable[..., Any]:
@@ -163,7 +150,6 @@ def _with_gradient(figures: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _inputs(batch: MicroBatch) -> list[np.ndarray]:
-    """What `wanted_states` takes."""
     arrays: list[np.ndarray] = [batch.ids, np.flatnonzero(batch.head)]
     if batch.shared:
         arrays += [batch.shared.ids, batch.shared.lengths, batch.shared.of_row]
@@ -196,3 +182,74 @@ def _bucketed(
 def _widened(ids: np.ndarray) -> np.ndarray:
     rows, length = ids.shape
     return np.pad(ids, ((0, bucket(rows) - rows), (0, bucket(length) - length)))
+
+
+class PromptCache(KVCache):
+    """Keeps the keys and values of one run, for `ResponseCache`."""
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        self.keys, self.values = keys, values
+        return keys, values
+
+
+class ResponseCache:
+    """Puts the prompts' keys and values in front of those of their responses, and keeps none.
+
+    `offset` (R,) is each row's next position; `prompt_mask` (R, P) is False on padding.
+    """
+
+    def __init__(
+        self, prompts: PromptCache, of_row: mx.array, offset: mx.array, prompt_mask: mx.array
+    ) -> None:
+        self.keys, self.values = prompts.keys[of_row], prompts.values[of_row]
+        self.offset, self._prompt_mask = offset, prompt_mask
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        keys = mx.concatenate([self.keys, keys], axis=2)
+        return keys, mx.concatenate([self.values, values], axis=2)
+
+    def make_mask(self, N: int, **kwargs: Any) -> mx.array:
+        """(R, 1, N, P + N)."""
+        R, P = self._prompt_mask.shape
+        prompts = mx.broadcast_to(self._prompt_mask[:, None, None], (R, 1, N, P))
+        causal = mx.broadcast_to(mx.tri(N, dtype=mx.bool_), (R, 1, N, N))
+        return mx.concatenate([prompts, causal], axis=-1)
+
+
+def shares_prompts(model: Any) -> bool:
+    """Whether rows can share a prompt: every block looks back at all keys and values before it, and
+    each row can have a mask and a position of its own."""
+    if any(type(cache) is not KVCache for cache in make_prompt_cache(model)):
+        return False
+    rows = 13  # unlike any number of heads, with which a mask of rows could be confused
+    ids, prompts = mx.zeros((rows, 2), dtype=mx.int32), mx.zeros((1, 2), dtype=mx.int32)
+    of_row = mx.zeros((rows,), dtype=mx.int32)
+    try:  # builds the graph of a pass, and evaluates nothing
+        wanted_states(model, (), ids, mx.array([0]), prompts, mx.array([2]), of_row)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+def wanted_states(
+    model: Any,
+    heads: Sequence[Head],
+    ids: mx.array,
+    places: mx.array,
+    *prompts: mx.array,
+) -> mx.array:
+    """(N, H) states in front of the LM head at the flat `places` (N,). `prompts` are the arrays of
+    `ictcli.engine.packing.Prompts`, where rows share them."""
+    if not prompts:
+        states = head_inputs(model, heads, ids)
+    else:
+        shared, lengths, of_row = prompts
+        caches = [PromptCache() for _ in model.layers]
+        states = head_inputs(model, heads, shared, caches)
+        ends = states[mx.arange(len(shared)), lengths - 1]
+        mask = (mx.arange(shared.shape[1]) < lengths[:, None])[of_row]
+        offset = lengths[of_row]
+        rows = [ResponseCache(cache, of_row, offset, mask) for cache in caches]
+        states = head_inputs(model, heads, ids, rows)
+        states = mx.concatenate([ends[of_row][:, None], states], axis=1)
+    return states.reshape(-1, states.shape[-1])[places]
