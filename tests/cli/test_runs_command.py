@@ -34,7 +34,7 @@ def test_a_run_is_shown_and_differs_from_itself_in_nothing(
 ) -> None:
     run = trained[0]
     ended = ictcli.run("runs", "show", run, folder=tmp_path)
-    assert ended.code == 0 and f" {run} --bench chain\n" in ended.err
+    assert ended.code == 0 and f" {run} --bench chain" in ended.err
     for told in (f"{run}: finished, step 6 of 6", "lr=0.003", "step-000006", "ictcli train"):
         assert told in ended.out
     found = json.loads(ictcli.run("runs", "show", run, "--json", folder=tmp_path).out)
