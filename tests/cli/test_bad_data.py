@@ -21,7 +21,7 @@ def test_a_faulty_line_is_named(ictcli: Processes, tiny_model: Path, tmp_path: P
     ):
         (tmp_path / "data.jsonl").write_bytes(content)
         args = ("--bench", "data.jsonl", "max_tokens=8", "--out", "out")
-        told = refusal(ictcli.run("eval", tiny_model, *args, folder=tmp_path), 2)
+        told = refusal(ictcli.run("eval", tiny_model, *args), 2)
         assert words in told
         assert not list(tmp_path.glob("out/*.jsonl"))
 
@@ -40,7 +40,7 @@ def test_nothing_is_too_long_to_be_read(
     ictcli: Processes, tmp_path: Path, name: str, content: str
 ) -> None:
     (tmp_path / name).write_text(content)
-    ended = ictcli.run("grade", name, "--json", folder=tmp_path)
+    ended = ictcli.run("grade", name, "--json")
     assert ended.code == 0, ended.err
     assert [row["status"] for row in json.loads(ended.out)] == ["correct"]
 
@@ -59,7 +59,7 @@ def test_a_task_that_cannot_be_trained_on_is_refused_before(
     if content is not None:
         (tmp_path / "data.jsonl").write_text(content)
     args = ("train", "chain", f"model={tiny_model}", "task=data.jsonl", "max_tokens=8")
-    assert words in refusal(ictcli.run(*args, "--run", "run", folder=tmp_path), 2)
+    assert words in refusal(ictcli.run(*args, "--run", "run"), 2)
     assert not (tmp_path / "run").exists()
 
 
@@ -76,16 +76,16 @@ def test_a_run_is_resumed_on_its_own_problems_alone_and_evaluated_with_its_examp
         "prompt.max_tokens=64",
     )
     sizes = ("prompts=8", "group=2", "steps=2", "eval.n=1", "eval.k=[1]", "--run", "run")
-    shown = ictcli.run(*args, *more, "--dry-run", folder=tmp_path)
+    shown = ictcli.run(*args, *more, "--dry-run")
     assert shown.code == 0 and "\nexample 1: " in shown.err
-    ended = ictcli.run(*args, *more, *sizes, "--json", folder=tmp_path)
+    ended = ictcli.run(*args, *more, *sizes, "--json")
     assert ended.code == 0 and "left out of training" in ended.err
     bench = ("--bench", "data.csv", "columns.prompt=frage", "columns.gold=antwort")
     asked = ("eval", "run", *bench, "max_tokens=8", "--n", "1", "--k", "1", "--out", "out")
-    told = refusal(ictcli.run(*asked, folder=tmp_path), 2)
+    told = refusal(ictcli.run(*asked), 2)
     assert "shows the answer of 1 of the problems of data.csv" in told
-    assert ictcli.run(*asked, "prompt.examples=none", folder=tmp_path).code == 0
+    assert ictcli.run(*asked, "prompt.examples=none").code == 0
     (tmp_path / "run" / "summary.json").unlink()
     data.write_text(data.read_text().replace("7+1=", "7+2="))
-    ended = ictcli.run("resume", "run", folder=tmp_path)
+    ended = ictcli.run("resume", "run")
     assert " changed since run began" in refusal(ended, 2)

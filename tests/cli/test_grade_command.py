@@ -25,7 +25,7 @@ def test_every_row_has_its_verdict(ictcli: Processes, tmp_path: Path) -> None:
     algebra = {"response": r"\boxed{x^2-1}", "gold": "(x-1)(x+1)"}
     write(tmp_path / "rows.jsonl", [ROWS[0], algebra, *ROWS[2:]])
     command = ("grade", "rows.jsonl", "--timeout", "1", "--json", "--out", "v.jsonl")
-    ended = ictcli.run(*command, folder=tmp_path)
+    ended = ictcli.run(*command)
     assert ended.code == 0, ended.err
     found = json.loads(ended.out)
     assert [row["status"] for row in found][:4] == ["correct", "correct", "wrong", "unparsed"]
@@ -38,7 +38,7 @@ def test_every_row_has_its_verdict(ictcli: Processes, tmp_path: Path) -> None:
 def test_a_copy_of_the_question_is_wrong_and_explained(ictcli: Processes, tmp_path: Path) -> None:
     row = {"response": r"\boxed{(x-1)(x+1)}", "gold": "x^2-1"}
     write(tmp_path / "rows.jsonl", [row, {**row, "question": "Expand $(x-1)(x+1)$."}])
-    ended = ictcli.run("grade", "rows.jsonl", "--json", "--explain", folder=tmp_path)
+    ended = ictcli.run("grade", "rows.jsonl", "--json", "--explain")
     first, second = json.loads(ended.out)
     assert (first["status"], second["status"]) == ("correct", "wrong")
     assert second["explanation"]["why"].endswith("is no result: a formula of the question")
@@ -50,7 +50,7 @@ def test_rows_that_another_verifier_judges_otherwise_are_listed_and_counted(
 ) -> None:
     rows = [*ROWS[:4], {"response": r"\boxed{0.3333333}", "gold": r"\frac{1}{3}"}]
     write(tmp_path / "rows.jsonl", rows)
-    ended = ictcli.run("grade", "rows.jsonl", "--beside", "math-verify", folder=tmp_path)
+    ended = ictcli.run("grade", "rows.jsonl", "--beside", "math-verify")
     assert ended.code == 0, ended.err
     assert [line for line in ended.out.splitlines() if line.startswith("line")] == [
         "line 4: unparsed by math, correct by math-verify",
@@ -58,21 +58,19 @@ def test_rows_that_another_verifier_judges_otherwise_are_listed_and_counted(
     ]
     counts = [line.split()[-1] for line in ended.out.splitlines() if line.startswith("correct by")]
     assert counts == ["2", "0", "2", "1"]  # both, math alone, math-verify alone, neither
-    ended = ictcli.run("grade", "rows.jsonl", "--beside", "math-verify", "--json", folder=tmp_path)
+    ended = ictcli.run("grade", "rows.jsonl", "--beside", "math-verify", "--json")
     assert [row["beside"]["status"] for row in json.loads(ended.out)][3:] == ["correct"] * 2
-    refused = ictcli.run("grade", "rows.jsonl", "--beside", "math-verfy", folder=tmp_path)
+    refused = ictcli.run("grade", "rows.jsonl", "--beside", "math-verfy")
     assert refused.code == 2 and "did you mean math-verify" in refused.err
 
 
 def test_kind_pattern_and_choices_are_heeded(ictcli: Processes, tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", [{"response": "A: 1,018", "gold": "1018"}])
-    ended = ictcli.run(
-        "grade", "a.jsonl", "--kind=integer", "--pattern=^A: (.*)$", "--json", folder=tmp_path
-    )
+    ended = ictcli.run("grade", "a.jsonl", "--kind=integer", "--pattern=^A: (.*)$", "--json")
     assert json.loads(ended.out)[0]["status"] == "correct"
     row = {"response": r"\boxed{12 m}", "gold": "B", "choices": ["10 m", "12 m"]}
     write(tmp_path / "b.jsonl", [row])
-    ended = ictcli.run("grade", "b.jsonl", "--kind=choice", "--json", folder=tmp_path)
+    ended = ictcli.run("grade", "b.jsonl", "--kind=choice", "--json")
     assert json.loads(ended.out)[0] == {
         "line": 1, "status": "correct", "extracted": "B", "reason": "", "score": None,
     }  # fmt: skip
@@ -95,14 +93,14 @@ def test_bad_input_is_one_sentence(
 ) -> None:
     if content is not None:
         (tmp_path / "rows.jsonl").write_text(content)
-    assert words in refusal(ictcli.run("grade", "rows.jsonl", *arguments, folder=tmp_path), 2)
+    assert words in refusal(ictcli.run("grade", "rows.jsonl", *arguments), 2)
 
 
 def test_explain_says_how_each_side_was_read_also_in_json_and_the_file_of_verdicts(
     ictcli: Processes, tmp_path: Path
 ) -> None:
     write(tmp_path / "rows.jsonl", ROWS[:4])
-    ended = ictcli.run("grade", "rows.jsonl", "--explain", folder=tmp_path)
+    ended = ictcli.run("grade", "rows.jsonl", "--explain")
     assert ended.code == 0, ended.err
     lines = ended.out.splitlines()
     assert lines[:3] == [
@@ -113,7 +111,7 @@ def test_explain_says_how_each_side_was_read_also_in_json_and_the_file_of_verdic
     counts = {line.split()[0]: line.split()[1:] for line in lines[13:]}
     assert counts["correct"] == ["2", "50.0%"] and "1 x no answer in a box" in ended.err
     command = ("grade", "rows.jsonl", "--explain", "--json", "--out", "v.jsonl")
-    found = json.loads(ictcli.run(*command, folder=tmp_path).out)
+    found = json.loads(ictcli.run(*command).out)
     assert found[0]["explanation"]["gold"] == {"text": "0.5", "meaning": "the number 1/2"}
     written = [json.loads(line) for line in (tmp_path / "v.jsonl").read_text().splitlines()]
     assert [row["explanation"] for row in written] == [row["explanation"] for row in found]

@@ -62,20 +62,24 @@ def on_a_terminal(ictcli: Processes, world: World, *args: str | Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def world(ictcli: Processes, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> World:
+def world(
+    processes: Processes, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> World:
     """Trained on a terminal, in the live view, which showed the tokens."""
     world = World(tmp_path_factory.mktemp("strangers"), tiny_model)
     method = f"method={HOSTILE}"
-    said = on_a_terminal(ictcli, world, "train", "chain", *world.keys, method, "--run", world.run)
+    said = on_a_terminal(
+        processes, world, "train", "chain", *world.keys, method, "--run", world.run
+    )
     assert "newest rollout" in said and "step 2/2" in said
     world.spoil()
     return world
 
 
 @pytest.fixture(scope="module")
-def compared(ictcli: Processes, world: World) -> Path:
+def compared(processes: Processes, world: World) -> Path:
     methods = ("--methods", f"grpo,{HOSTILE}", "--seeds", "1", "--out", f"{NAME}c")
-    show(ictcli, world, "compare", "chain", *world.keys, *methods)
+    show(processes, world, "compare", "chain", *world.keys, *methods)
     return world.folder / f"{NAME}c"
 
 

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from processes import Ended, Processes, refusal
+from processes import Processes, refusal
 
 COMMANDS = {
     "resume": ("resume", "run", "steps=7"),
@@ -47,10 +47,10 @@ def state(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 
 @pytest.fixture
-def place(trained: tuple[Path, Ended], tmp_path: Path) -> Path:
+def place(trained: Path, tmp_path: Path) -> Path:
     """A run, and beside it a secret and checkpoints of another run."""
-    shutil.copytree(trained[0], tmp_path / "run")
-    shutil.copytree(trained[0] / "checkpoints", tmp_path / "beside" / "saved")
+    shutil.copytree(trained, tmp_path / "run")
+    shutil.copytree(trained / "checkpoints", tmp_path / "beside" / "saved")
     (tmp_path / "beside" / "key").write_text("secret")
     return tmp_path
 

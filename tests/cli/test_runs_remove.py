@@ -14,10 +14,10 @@ from ictcli.runs import Run
 
 
 @pytest.fixture
-def here(trained: tuple[Path, Ended], tmp_path: Path) -> Path:
+def here(trained: Path, tmp_path: Path) -> Path:
     """A folder to work in with two finished runs, whose checkpoints are of steps 4 and 6."""
     for name in ("one", "two"):
-        shutil.copytree(trained[0], tmp_path / "runs" / name)
+        shutil.copytree(trained, tmp_path / "runs" / name)
     return tmp_path
 
 

@@ -22,12 +22,12 @@ METHODS = ["grpo", "random max_prob=0.99"]
 
 
 @pytest.fixture(scope="module")
-def study(ictcli: Processes, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def study(processes: Processes, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a study that was run."""
     folder = tmp_path_factory.mktemp("study")
     (folder / "study.toml").write_text(STUDY.format(tiny_model))
     (folder / "mine.toml").write_text(MINE)
-    ended = ictcli.run("compare", "study.toml", folder=folder)
+    ended = processes.run("compare", "study.toml", folder=folder)
     assert ended.code == 0, ended.err
     table = ended.out.splitlines()
     assert table[0].split() == ["method", "chain-compare", "mine"]
@@ -74,7 +74,7 @@ def test_a_study_that_cannot_be_is_refused(
 ) -> None:
     (tmp_path / "study.toml").write_text(STUDY.format(tiny_model).replace(*change))
     (tmp_path / "mine.toml").write_text(MINE)
-    assert why in refusal(ictcli.run("compare", "study.toml", folder=tmp_path), 2)
+    assert why in refusal(ictcli.run("compare", "study.toml"), 2)
     assert not (tmp_path / "runs").exists()
 
 
@@ -112,7 +112,7 @@ def test_what_fails_in_one_comparison_leaves_the_others(ictcli: Processes, tmp_p
         settings = ["steps=1", "prompts=2", "group=2", "eval.problems=4", "eval.n=2"]
         """
     (tmp_path / "study.toml").write_text(study)
-    ended = ictcli.run("compare", "study.toml", "--trust", folder=tmp_path)
+    ended = ictcli.run("compare", "study.toml", "--trust")
     assert ended.code == 1, ended.err
     assert "failed: long: Every run of the comparison failed." in ended.err
     assert ended.out.splitlines()[0].split() == ["method", "one", "pass@1", "two", "pass@2"]
@@ -124,5 +124,5 @@ def test_what_fails_in_one_comparison_leaves_the_others(ictcli: Processes, tmp_p
     note = "fussy failed on the shared rollouts: RuntimeError: too much"
     assert note in (place / "one" / "report.md").read_text()
     (tmp_path / "study.toml").write_text(study.replace(', "two.toml"', ""))
-    fewer = ictcli.run("compare", "study.toml", "--trust", folder=tmp_path)
+    fewer = ictcli.run("compare", "study.toml", "--trust")
     assert "a report without two" in refusal(fewer, 2)

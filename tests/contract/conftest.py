@@ -125,7 +125,8 @@ def build(
     require(name)
     if settings.get("device") == "cuda" and not has_cuda(name):
         pytest.skip(f"the {name} engine finds no CUDA GPU")
-    given = {"backend": name, "device": "cpu", "dtype": "float32", "threads": 1, **settings}
+    given = {"backend": name, "device": "cpu", "dtype": "float32", "threads": 1}
+    given |= {"compile": os.environ.get("MLX_COMPILE", "auto"), **settings}
     return build_engine(str(folder), EngineSettings(**given), optimizer, adapter)
 
 

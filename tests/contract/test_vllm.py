@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 from ictcli_torch import vllm as sampler
 from ictcli_torch.files import read_arrays
+from processes import finish, launch
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -32,7 +33,6 @@ from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSetti
 from ictcli.types import LOGP, Rollouts, Sampling
 
 from .conftest import PROMPTS, build, make_torch
-from .launches import finish, launch
 from .models import make_kind
 from .training import PLAIN, SMOOTH, advantages, sparse_weights
 
