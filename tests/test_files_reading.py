@@ -79,11 +79,7 @@ def test_a_line_without_an_end_is_not_read_to_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("depth", [101, 100_000])
 @pytest.mark.parametrize(
     ("parse", "text"),
-    [
-        (parse_json, "{}{}"),
-        (parse_json, '{{"a": {}1{}}}'),
-        (parse_toml, "a = {}{}"),
-    ],
+    [(parse_json, "{}{}"), (parse_json, '{{"a": {}1{}}}'), (parse_toml, "a = {}{}")],
 )
 def test_what_is_nested_too_deep_is_a_value_error(
     parse: Callable[[str], object], text: str, depth: int

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from ictcli.algorithm.dynamics import diagnose, mean_or_none, spearman
+from ictcli.algorithm.dynamics import diagnose
 from ictcli.train.health import entropy_alarm
 from ictcli.types import BoolArray, FloatArray, Rollouts
 
@@ -95,20 +95,9 @@ def test_diagnose_does_not_see_the_padding(seed: int, more: int) -> None:
     assert found == diagnose(batch, ADVANTAGE, kept_mask())
 
 
-def test_means_and_correlations_of_nothing_are_none() -> None:
-    assert mean_or_none(np.zeros(0)) is None
-    assert spearman(np.zeros(1), np.zeros(1)) is None
-    assert mean_or_none(np.array([True, False])) == 0.5
-
-
 @pytest.mark.parametrize(
     ("first", "now", "alarm"),
-    [
-        (2.0, 0.19, "collapse"),
-        (2.0, 0.21, None),
-        (2.0, 5.9, None),
-        (2.0, 6.1, "explosion"),
-    ],
+    [(2.0, 0.19, "collapse"), (2.0, 0.21, None), (2.0, 5.9, None), (2.0, 6.1, "explosion")],
 )
 def test_the_alarm_rings_under_a_tenth_and_over_three_times_the_first_entropy(
     first: float, now: float, alarm: str | None

@@ -45,22 +45,13 @@ def test_nothing_is_too_long_to_be_read(
     assert [row["status"] for row in json.loads(ended.out)] == ["correct"]
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("".join(GOOD.splitlines(True)[:2]), "too small to hold a part of it out: 2 problems"),
-        (GOOD + LONG, "The prompt of problem 61 takes"),
-        (None, "There is no data file data.jsonl"),
-    ],
-)
 def test_a_task_that_cannot_be_trained_on_is_refused_before(
-    ictcli: Processes, tiny_model: Path, tmp_path: Path, content: str | None, words: str
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
 ) -> None:
-    if content is not None:
-        (tmp_path / "data.jsonl").write_text(content)
+    (tmp_path / "data.jsonl").write_text(GOOD + LONG)
     args = ("train", "chain", f"model={tiny_model}", "task=data.jsonl", "max_tokens=8")
-    assert words in refusal(ictcli.run(*args, "--run", "run"), 2)
-    assert not (tmp_path / "run").exists()
+    told = refusal(ictcli.run(*args, "--run", "run"), 2)
+    assert "The prompt of problem 61 takes" in told and not (tmp_path / "run").exists()
 
 
 def test_a_run_is_resumed_on_its_own_problems_alone_and_evaluated_with_its_examples(

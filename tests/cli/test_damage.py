@@ -34,11 +34,7 @@ def test_every_file_that_is_written_once_is_checked(trained: Path, tmp_path: Pat
     ],
 )
 def test_what_still_reads_but_was_altered_is_named(
-    ictcli: Processes,
-    trained: Path,
-    tmp_path: Path,
-    command: tuple[str, ...],
-    file: str,
+    ictcli: Processes, trained: Path, tmp_path: Path, command: tuple[str, ...], file: str
 ) -> None:
     shutil.copytree(trained, tmp_path / "run")
     path = tmp_path / "run" / file

@@ -67,8 +67,7 @@ def test_a_prompt_is_read_from_stdin(ictcli: Processes, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gold", "keys", "verdict"),
-    [("9", (), "correct"), ("9", ("max_tokens=4",), "unparsed")],
+    ("gold", "keys", "verdict"), [("9", (), "correct"), ("9", ("max_tokens=4",), "unparsed")]
 )
 def test_a_gold_gives_a_verdict_with_its_grounds(
     ictcli: Processes, gold: str, keys: tuple[str, ...], verdict: str

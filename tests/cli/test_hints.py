@@ -61,10 +61,3 @@ def test_quiet_leaves_the_result(ictcli: Processes, spaced: Path) -> None:
 def test_quiet_leaves_errors(ictcli: Processes) -> None:
     for args in (["resume", "no", "-q"], ["-q", "resume", "no"], ["runs", "show", "no", "--quiet"]):
         refusal(ictcli.run(*args), 2)
-
-
-def test_an_export_for_a_library_says_that_there_are_no_adapters(
-    ictcli: Processes, spaced: Path
-) -> None:
-    ended = ictcli.run("export", spaced, "--to", "hf")
-    assert ended.code == 0 and "it has no adapters, and a whole model is made" in ended.err

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusing import refused
 
 from ictcli.engine.adapters import base_of, in_layout
 from ictcli.errors import UserError
@@ -89,8 +90,7 @@ def test_mlx_lm_reads_what_is_exported(
 
 
 @pytest.mark.parametrize(
-    ("adapter", "layers", "writer", "other"),
-    [(LORA, 1, "torch", "mlx"), (DORA, 0, "mlx", "torch")],
+    ("adapter", "layers", "writer", "other"), [(LORA, 1, "torch", "mlx"), (DORA, 0, "mlx", "torch")]
 )
 def test_each_engine_reads_the_others_adapters(
     tiny_model: Path, tmp_path: Path, adapter: AdapterSettings, writer: str, other: str, layers: int
@@ -153,9 +153,8 @@ def test_adapters_of_peft_are_what_they_are_there_or_refused(
 ) -> None:
     theirs, rollouts = written_by_peft(untied_model, tmp_path, kind), made_up()
     if kind in REFUSED[engine_name]:
-        with pytest.raises(UserError) as caught:
+        with refused(str(tmp_path)):
             reader(engine_name, tmp_path)
-        assert str(tmp_path) in caught.value.message
         return
     found = reader(engine_name, tmp_path).logits(rollouts, rollouts.valid)
     np.testing.assert_allclose(found, plain_logits(theirs, rollouts), atol=5e-5, rtol=1e-5)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from refusing import refused
 
 from ictcli.errors import UserError
 from ictcli.evaluation.folder import opened
@@ -67,7 +68,5 @@ def test_settings_that_are_spoiled_or_another_program_s_cannot_be_read(
 @pytest.mark.parametrize("name", ["afile", "afile/x", "afile/x/y"])
 def test_a_file_is_no_folder(tmp_path: Path, name: str) -> None:
     put(tmp_path, "afile")
-    with pytest.raises(UserError, match="cannot be written") as caught:
+    with refused("cannot be written", name, hint="--out OTHER"):
         begin(tmp_path / name)
-    assert caught.value.exit_code == 2
-    assert name in caught.value.message and "--out OTHER" in caught.value.hint
