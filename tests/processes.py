@@ -181,6 +181,20 @@ class Processes:
         """Run a command to its end; `more` as for `start`."""
         return self.start(*args, **more).wait()
 
+    def done(self, *args: str | Path, **more: Any) -> Ended:
+        """The same of one that ends well."""
+        ended = self.run(*args, **more)
+        assert ended.code == 0, ended.err
+        return ended
+
+    def refused(self, *args: str | Path, code: int = 2, **more: Any) -> str:
+        """The sentence and the hint of one that is refused."""
+        return refusal(self.run(*args, **more), code)
+
+    def json(self, *args: str | Path, **more: Any) -> Any:
+        """The data that it prints."""
+        return json.loads(self.done(*args, "--json", **more).out)
+
 
 def launch(
     kind: str, folder: Path, command: list[str], ranks: int = 2, program: str = "ictcli"

@@ -21,7 +21,7 @@ def test_a_faulty_line_is_named(ictcli: Processes, tiny_model: Path, tmp_path: P
     ):
         (tmp_path / "data.jsonl").write_bytes(content)
         args = ("--bench", "data.jsonl", "max_tokens=8", "--out", "out")
-        told = refusal(ictcli.run("eval", tiny_model, *args), 2)
+        told = ictcli.refused("eval", tiny_model, *args)
         assert words in told
         assert not list(tmp_path.glob("out/*.jsonl"))
 
@@ -40,8 +40,7 @@ def test_nothing_is_too_long_to_be_read(
     ictcli: Processes, tmp_path: Path, name: str, content: str
 ) -> None:
     (tmp_path / name).write_text(content)
-    ended = ictcli.run("grade", name, "--json")
-    assert ended.code == 0, ended.err
+    ended = ictcli.done("grade", name, "--json")
     assert [row["status"] for row in json.loads(ended.out)] == ["correct"]
 
 
@@ -50,7 +49,7 @@ def test_a_task_that_cannot_be_trained_on_is_refused_before(
 ) -> None:
     (tmp_path / "data.jsonl").write_text(GOOD + LONG)
     args = ("train", "chain", f"model={tiny_model}", "task=data.jsonl", "max_tokens=8")
-    told = refusal(ictcli.run(*args, "--run", "run"), 2)
+    told = ictcli.refused(*args, "--run", "run")
     assert "The prompt of problem 61 takes" in told and not (tmp_path / "run").exists()
 
 
@@ -67,15 +66,15 @@ def test_a_run_is_resumed_on_its_own_problems_alone_and_evaluated_with_its_examp
         "prompt.max_tokens=64",
     )
     sizes = ("prompts=8", "group=2", "steps=2", "eval.n=1", "eval.k=[1]", "--run", "run")
-    shown = ictcli.run(*args, *more, "--dry-run")
-    assert shown.code == 0 and "\nexample 1: " in shown.err
-    ended = ictcli.run(*args, *more, *sizes, "--json")
-    assert ended.code == 0 and "left out of training" in ended.err
+    shown = ictcli.done(*args, *more, "--dry-run")
+    assert "\nexample 1: " in shown.err
+    ended = ictcli.done(*args, *more, *sizes, "--json")
+    assert "left out of training" in ended.err
     bench = ("--bench", "data.csv", "columns.prompt=frage", "columns.gold=antwort")
     asked = ("eval", "run", *bench, "max_tokens=8", "--n", "1", "--k", "1", "--out", "out")
-    told = refusal(ictcli.run(*asked), 2)
+    told = ictcli.refused(*asked)
     assert "shows the answer of 1 of the problems of data.csv" in told
-    assert ictcli.run(*asked, "prompt.examples=none").code == 0
+    ictcli.done(*asked, "prompt.examples=none")
     (tmp_path / "run" / "summary.json").unlink()
     data.write_text(data.read_text().replace("7+1=", "7+2="))
     ended = ictcli.run("resume", "run")

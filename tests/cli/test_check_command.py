@@ -20,8 +20,7 @@ def test_its_groups_are_those_of_the_first_step_and_nothing_is_written(
     write(tmp_path / "own.jsonl", QUESTIONS)
     write(tmp_path / "test.jsonl", [*QUESTIONS[:3], "7+ 1 0=", "1-1="])
     own = ("task=own.jsonl", "eval.bench=test.jsonl", "prompt.suffix=", *small)
-    ended = ictcli.run("check", "chain", *own, "--json", "--price", "36")
-    assert ended.code == 0, ended.err
+    ended = ictcli.done("check", "chain", *own, "--json", "--price", "36")
     found = json.loads(ended.out)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["own.jsonl", "test.jsonl"]
     tried = found["tried"]
@@ -33,8 +32,7 @@ def test_its_groups_are_those_of_the_first_step_and_nothing_is_written(
     assert found["overlap"]["heldout"] == 5 and found["overlap"]["copies"] == 3
     assert found["overlap"]["near"] == 3  # not "7+ 1 0=" nor "1-1="
     assert found["command"].startswith("ictcli train chain task=own.jsonl")
-    trained = ictcli.run("train", "chain", *own, "steps=1", "--run", "run")
-    assert trained.code == 0, trained.err
+    ictcli.done("train", "chain", *own, "steps=1", "--run", "run")
     first = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[0])
     assert first["groups_with_signal"] == tried["groups"]["with_signal"] / 4
     assert first["unparsed"] == tried["sampled"]["unparsed"] / 16

@@ -169,10 +169,10 @@ def test_runs_that_began_otherwise_are_not_set_beside_others(whole: Comparison) 
 
 def test_a_comparison_is_no_run_and_hides_none(whole: Comparison) -> None:
     assert (whole.folder / "whole" / ".lock").exists()
-    runs = json.loads(whole.ictcli.run("runs", "ls", "whole", "--json", folder=whole.folder).out)
+    runs = whole.ictcli.json("runs", "ls", "whole", folder=whole.folder)
     names = {f"whole/{method}-s{seed}" for method in METHODS for seed in SEEDS}
     assert {run["run"]: run["state"] for run in runs} == dict.fromkeys(names, "finished")
-    told = refusal(whole.ictcli.run("runs", "show", "whole", folder=whole.folder), 2)
+    told = whole.ictcli.refused("runs", "show", "whole", folder=whole.folder)
     assert "whole is not a run folder. ictcli runs ls whole lists the runs there are" in told
 
 

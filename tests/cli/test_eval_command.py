@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from processes import Ended, Processes, refusal
+from processes import Ended, Processes
 
 BENCH = ("--bench", "chain,chain-long", "--n", "6", "--k", "1,3,6", "--limit", "5")
 
@@ -36,8 +36,7 @@ def test_an_evaluation_leaves_its_files_which_are_not_written_over(
         *(".lock", "settings.json", "timings.jsonl", "results.json", "results.md"),
         *("chain.jsonl", "chain-long.jsonl", "chain@0.jsonl", "chain-long@0.jsonl"),
     }
-    again = ictcli.run(*args)
-    assert "one holds an evaluation already. --resume goes on with it" in refusal(again, 2)
+    assert "one holds an evaluation already. --resume goes on with it" in ictcli.refused(*args)
     assert {path: path.read_bytes() for path in (tmp_path / "one").iterdir()} == before
 
 
@@ -46,13 +45,12 @@ def test_temperatures_make_a_curve_and_may_be_added_later(
 ) -> None:
     args = ("eval", tiny_model, "--bench", "chain", "--n", "4", "--limit", "5", "max_tokens=16")
     curve = (*args, "--temperatures", "0,0.5,1", "--json", "--out")
-    at_once = ictcli.run(*curve, "at-once")
-    assert at_once.code == 0, at_once.err
+    at_once = ictcli.done(*curve, "at-once")
     (found,) = json.loads(at_once.out)
     assert [(at["temperature"], at["n"]) for at in found["temperatures"]] == [(0, 1), (0.5, 4)]
     assert [name for name in found if "@" in name] == ["pass@1", "pass@2", "pass@4", "maj@4"]
     assert found["greedy"] == found["temperatures"][0]["pass@1"]
-    assert ictcli.run(*args, "--out", "later").code == 0
+    ictcli.done(*args, "--out", "later")
     more = ictcli.run(*curve, "later", "--resume")
     assert timeless(json.loads(more.out)) == timeless([found])
 
@@ -83,7 +81,7 @@ def test_a_run_is_evaluated_as_it_was_trained(ictcli: Processes, tmp_path: Path)
     )
     args = ("steps=1", "prompts=2", "group=2", "eval.problems=4", "temperature=0.7", "--run", "run")
     named = f'plugins=["{plugin}"]'
-    assert ictcli.run("train", "chain", named, *args).code == 0
+    ictcli.done("train", "chain", named, *args)
     asked = ("eval", "run", "--n", "4", "--json", "--bench")
     ended = ictcli.run(*asked, "sums-of-a-plugin")
     assert json.loads(ended.out)[0]["settings"]["temperature"] == 0.7
@@ -99,8 +97,7 @@ def test_markdown_holds_the_tables_and_the_first_prompt(
     (tmp_path / "mine.txt").write_text("2*2+{question}\n")
     args = ("--bench", "chain", "--n", "2", "--k", "1,2", "--limit", "3", "max_tokens=8")
     more = ("prompt.template=mine.txt", "--markdown", "--out", "out")
-    ended = ictcli.run("eval", tiny_model, *args, *more)
-    assert ended.code == 0, ended.err
+    ended = ictcli.done("eval", tiny_model, *args, *more)
     assert ended.out == (tmp_path / "out" / "results.md").read_text()
     settings = json.loads((tmp_path / "out" / "results.json").read_text())[0]["settings"]
     first = read(tmp_path / "out" / "chain.jsonl")[0]["prompt"]
@@ -122,8 +119,7 @@ def test_a_verifier_that_fails_is_told_of_once(
         "    return Benchmark('failing', Domain(verify, words=False), problems, max_tokens=8)\n"
     )
     args = ("--bench", "failing", "plugins=failing.py", "--n", "2", "--k", "1", "--limit", "70")
-    ended = ictcli.run("eval", tiny_model, *args, "--json")
-    assert ended.code == 0, ended.err
+    ended = ictcli.done("eval", tiny_model, *args, "--json")
     assert ended.err.count("failing: the verifier failed: KeyError: 'gone'") == 1
     assert json.loads(ended.out)[0]["unparsed"] == 1
 
@@ -142,8 +138,7 @@ def side_by_side(
     args = ("--bench", "chain,chain-long", "--n", "8", "--k", "1,8", "--limit", "20")
     models = ("builtin:chain", tiny_model, untied_model)
     more = ("max_tokens=48", "--out", "out", "--json")
-    ended = processes.run("eval", *models, *args, *more, folder=folder)
-    assert ended.code == 0, ended.err
+    ended = processes.done("eval", *models, *args, *more, folder=folder)
     return folder / "out", ended
 
 
@@ -178,7 +173,7 @@ def test_beside_others_a_model_s_samples_are_those_it_has_alone(
     ictcli: Processes, side_by_side: tuple[Path, Ended], tmp_path: Path
 ) -> None:
     args = ("--bench", "chain-long", "--n", "8", "--k", "1", "--limit", "20", "max_tokens=48")
-    assert ictcli.run("eval", "builtin:chain", *args, "--out", "out").code == 0
+    ictcli.done("eval", "builtin:chain", *args, "--out", "out")
     alone = (tmp_path / "out" / "chain-long.jsonl").read_bytes()
     assert alone == (side_by_side[0] / "builtin-chain" / "chain-long.jsonl").read_bytes()
 
@@ -188,10 +183,10 @@ def test_a_model_that_cannot_be_loaded_is_found_before_anything_is_sampled(
 ) -> None:
     shutil.copytree(tiny_model, tmp_path / "bad")
     (tmp_path / "bad" / "tokenizer.json").write_text("{")
-    told = refusal(ictcli.run("eval", tiny_model, "bad", "--bench", "chain"), 2)
+    told = ictcli.refused("eval", tiny_model, "bad", "--bench", "chain")
     assert "bad cannot be loaded" in told
     args = ("eval", "builtin:chain", tiny_model, "--bench", "chain", "max_tokens=127")
-    assert "tied: The prompt of problem" in refusal(ictcli.run(*args), 2)
+    assert "tied: The prompt of problem" in ictcli.refused(*args)
     assert [path.name for path in tmp_path.iterdir()] == ["bad"]
 
 
@@ -210,8 +205,7 @@ def test_a_private_question_is_written_where_that_is_asked_for_alone(
     row = {"Question": SECRET, "Correct Answer": "a truth of 4 parts", **wrong, "Record ID": "rec"}
     data = write(tmp_path / "data.jsonl", row)
     args = ("eval", tiny_model, "--bench", "gpqa_diamond", f"data={data}", *SMALL, "--out", "out")
-    ended = ictcli.run(*args, "--markdown")
-    assert ended.code == 0, ended.err
+    ended = ictcli.done(*args, "--markdown")
     files = list((tmp_path / "out").iterdir())
     assert len(files) == 7
     for text in (ended.out, ended.err, *(path.read_text(encoding="utf-8") for path in files)):
@@ -219,11 +213,11 @@ def test_a_private_question_is_written_where_that_is_asked_for_alone(
     kept = {"id", "status", "extracted", "tokens", "finished"}
     assert all(set(line) == kept for line in read(tmp_path / "out" / "gpqa_diamond.jsonl"))
     args = (*args[:-1], "asked", "--show-private")
-    assert ictcli.run(*args).code == 0
+    ictcli.done(*args)
     assert SECRET in read(tmp_path / "asked" / "gpqa_diamond.jsonl")[0]["prompt"]
     (found,) = json.loads((tmp_path / "asked" / "results.json").read_text())
     assert SECRET in found["settings"]["example_prompt"]
-    told = refusal(ictcli.run(*args[:-1], "--resume"), 2)
+    told = ictcli.refused(*args[:-1], "--resume")
     assert "show_private = true, and now false" in told
 
 
@@ -234,8 +228,7 @@ def test_notes_of_a_benchmark_are_told_once_and_recorded_with_its_file(
     path = write(tmp_path / "d.jsonl", *rows)
     models = ("eval", tiny_model, untied_model)
     args = (*models, "--bench", "aime24", f"data={path}", *SMALL, "--out", "out", "--json")
-    ended = ictcli.run(*args)
-    assert ended.code == 0, ended.err
+    ended = ictcli.done(*args)
     assert ended.err.count("1 of the 2 problems of aime24 (d.jsonl) left out") == 1
     for entry in json.loads(ended.out):
         source = entry["settings"]["source"]

@@ -33,7 +33,7 @@ def done(ended: Ended) -> Ended:
 def test_a_method_trains(ictcli: Processes, tmp_path: Path) -> None:
     write(tmp_path, "surprise.py")
     options = ('plugins=["surprise.py"]', "method=surprise", "method.below=0.3")
-    done(ictcli.run("train", "chain", *options, *SHORT))
+    ictcli.done("train", "chain", *options, *SHORT)
     assert (tmp_path / "r" / "summary.json").exists()
 
 
@@ -46,7 +46,7 @@ def test_a_statistic_and_a_term_train(
 ) -> None:
     write(tmp_path, f"{name}.py")
     options = (f'plugins=["{name}.py"]', f"method={method}", setting)
-    done(ictcli.run("train", "chain", *options, *SHORT))
+    ictcli.done("train", "chain", *options, *SHORT)
     lines = (tmp_path / "r" / "metrics.jsonl").read_text().splitlines()
     metrics = [json.loads(line) for line in lines]
     assert all(line["finite"] for line in metrics)
@@ -60,7 +60,7 @@ def test_a_verifier_judges_and_functions_in_trl_s_form_add_rewards(
     write(tmp_path, "rewards.py")
     functions = 'reward.functions=["rewards.py:right", "rewards.py:brevity"]'
     options = ("reward=brief.py:brief", functions, "reward.weights=[1, 0.2]")
-    done(ictcli.run("train", "chain", *options, *SHORT))
+    ictcli.done("train", "chain", *options, *SHORT)
     first = json.loads((tmp_path / "r" / "metrics.jsonl").read_text().splitlines()[0])
     assert first["reward/right"] >= first["reward/brief"] and first["reward/brevity"] > 0
     samples = (tmp_path / "r" / "eval" / "after.jsonl").read_text()
@@ -79,7 +79,7 @@ def test_grading_prints_what_the_page_says(tmp_path: Path) -> None:
 def test_a_benchmark_evaluates(ictcli: Processes, tmp_path: Path) -> None:
     write(tmp_path, "sums.py")
     options = ("plugins=sums.py", "--bench", "sums", "--n", "4", "--k", "1,4", "--json")
-    ended = done(ictcli.run("eval", "builtin:chain", *options))
+    ended = ictcli.done("eval", "builtin:chain", *options)
     assert '"problems": 10' in ended.out
 
 

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from processes import Ended, Processes, refusal
+from processes import Ended, Processes
 
 from ictcli.engine import is_installed
 
@@ -20,15 +20,13 @@ def adapted(
     """A finished run of LoRA, and what it said."""
     folder = tmp_path_factory.mktemp("adapted")
     more = ("--backend", "mlx", "adapter.kind=lora", "steps=3", "--run", "run")
-    ended = processes.run("train", "chain", *small, *more, folder=folder)
-    assert ended.code == 0, ended.err
+    ended = processes.done("train", "chain", *small, *more, folder=folder)
     return folder / "run", ended
 
 
 def pass_at_1(ictcli: Processes, model: Path, *more: str, folder: Path) -> float:
     bench = ("--bench", "chain", "--n", "4", "--k", "1", "--limit", "20", "--json")
-    ended = ictcli.run("eval", model, *bench, *more, folder=folder)
-    assert ended.code == 0, ended.err
+    ended = ictcli.done("eval", model, *bench, *more, folder=folder)
     return json.loads(ended.out)[0]["pass@1"]["value"]
 
 
@@ -60,8 +58,7 @@ def test_exports_of_every_kind_compute_the_same(
         assert (tmp_path / made / "README.md").read_text().startswith("---\nlibrary_name: ")
         found = pass_at_1(ictcli, Path(made), "--backend", engine)
         assert found == before, args
-    again = ictcli.run("export", run, "--out", made)
-    assert f"{made} exists already" in refusal(again, 2)
+    assert f"{made} exists already" in ictcli.refused("export", run, "--out", made)
 
 
 def test_a_run_of_another_engine_is_not_resumed(
@@ -72,5 +69,5 @@ def test_a_run_of_another_engine_is_not_resumed(
     (run / "summary.json").unlink()
     recipe = re.sub(r'(?m)^backend = "\w+"', 'backend = "mlx"', (run / "recipe.toml").read_text())
     (run / "recipe.toml").write_text(recipe)
-    told = refusal(ictcli.run("resume", "run", "--trust"), 2)
+    told = ictcli.refused("resume", "run", "--trust")
     assert "of another engine" in told

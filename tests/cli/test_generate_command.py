@@ -41,7 +41,7 @@ def test_a_run_answers_as_its_recipe_says_and_the_same_every_time(
     asked = ("generate", run, QUESTION, "--n", "3", "--seed", "5")
     plain, again = (ictcli.run(*asked) for _ in range(2))
     assert plain == again
-    told = json.loads(ictcli.run(*asked, "--json").out)
+    told = ictcli.json(*asked)
     assert plain.out == "".join(
         f"[{number} of 3]\n{answer['text']}\n" for number, answer in enumerate(told["answers"], 1)
     )
@@ -60,8 +60,8 @@ def test_a_prompt_is_read_from_stdin(ictcli: Processes, tmp_path: Path) -> None:
     (tmp_path / "prompt.txt").write_text("3+4\n")
     for typed in ((), ("-",)):
         asked = ("generate", "builtin:chain", *typed, "temperature=0")
-        ended = ictcli.run(*asked, stdin=tmp_path / "prompt.txt")
-        assert ended.code == 0 and ended.out
+        ended = ictcli.done(*asked, stdin=tmp_path / "prompt.txt")
+        assert ended.out
         note = r"note: prompts look like .+=, and this one does not end with ="
         assert re.search(note, ended.err)
 
@@ -78,7 +78,7 @@ def test_a_gold_gives_a_verdict_with_its_grounds(
     assert answer.split()[:2] == ["answer", "none" if keys else "9"]
     assert right.split() == ["gold", gold]
     assert ("cut at 4 tokens; max_tokens=8 allows more" in ended.err) == bool(keys)
-    told = json.loads(ictcli.run(*CHAIN, "--gold", gold, *keys, "--json").out)
+    told = ictcli.json(*CHAIN, "--gold", gold, *keys)
     assert (told["gold"], told["answers"][0]["verdict"]["status"]) == (gold, verdict)
 
 

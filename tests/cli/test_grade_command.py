@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import Processes, refusal
+from processes import Processes
 
 ROWS: list[dict[str, Any]] = [
     {"id": 7, "response": r"so \boxed{\frac{1}{2}}", "gold": "0.5"},
@@ -25,8 +25,7 @@ def test_every_row_has_its_verdict(ictcli: Processes, tmp_path: Path) -> None:
     algebra = {"response": r"\boxed{x^2-1}", "gold": "(x-1)(x+1)"}
     write(tmp_path / "rows.jsonl", [ROWS[0], algebra, *ROWS[2:]])
     command = ("grade", "rows.jsonl", "--timeout", "1", "--json", "--out", "v.jsonl")
-    ended = ictcli.run(*command)
-    assert ended.code == 0, ended.err
+    ended = ictcli.done(*command)
     found = json.loads(ended.out)
     assert [row["status"] for row in found][:4] == ["correct", "correct", "wrong", "unparsed"]
     assert found[4]["status"] != "correct" and [row["line"] for row in found] == [1, 2, 3, 4, 5]
@@ -50,8 +49,7 @@ def test_rows_that_another_verifier_judges_otherwise_are_listed_and_counted(
 ) -> None:
     rows = [*ROWS[:4], {"response": r"\boxed{0.3333333}", "gold": r"\frac{1}{3}"}]
     write(tmp_path / "rows.jsonl", rows)
-    ended = ictcli.run("grade", "rows.jsonl", "--beside", "math-verify")
-    assert ended.code == 0, ended.err
+    ended = ictcli.done("grade", "rows.jsonl", "--beside", "math-verify")
     assert [line for line in ended.out.splitlines() if line.startswith("line")] == [
         "line 4: unparsed by math, correct by math-verify",
         "line 5: wrong by math, correct by math-verify",
@@ -93,15 +91,14 @@ def test_bad_input_is_one_sentence(
 ) -> None:
     if content is not None:
         (tmp_path / "rows.jsonl").write_text(content)
-    assert words in refusal(ictcli.run("grade", "rows.jsonl", *arguments), 2)
+    assert words in ictcli.refused("grade", "rows.jsonl", *arguments)
 
 
 def test_explain_says_how_each_side_was_read_also_in_json_and_the_file_of_verdicts(
     ictcli: Processes, tmp_path: Path
 ) -> None:
     write(tmp_path / "rows.jsonl", ROWS[:4])
-    ended = ictcli.run("grade", "rows.jsonl", "--explain")
-    assert ended.code == 0, ended.err
+    ended = ictcli.done("grade", "rows.jsonl", "--explain")
     lines = ended.out.splitlines()
     assert lines[:3] == [
         "line 1: correct, exact numbers were compared",

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from processes import Processes, refusal
+from processes import Processes
 
 OPTIONS = [
     ("train quickstart --steps=20 seed=1", "steps=20", "train quickstart steps=20 seed=1"),
@@ -22,7 +22,7 @@ OPTIONS = [
 def test_a_setting_typed_as_an_option_is_shown_as_a_setting(
     ictcli: Processes, typed: str, setting: str, meant: str
 ) -> None:
-    told = refusal(ictcli.run(*shlex.split(typed)), 2)
+    told = ictcli.refused(*shlex.split(typed))
     assert f"settings are {setting}" in told or f" or {setting}" in told
     assert told.endswith(f" ictcli {meant}")
 
@@ -43,8 +43,7 @@ def spaced(trained: Path, tmp_path: Path) -> Path:
 def test_a_path_with_a_space_is_one_word_of_every_hint(
     ictcli: Processes, spaced: Path, command: str
 ) -> None:
-    ended = ictcli.run(*command.split(), spaced)
-    assert ended.code == 0, ended.err
+    ended = ictcli.done(*command.split(), spaced)
     commands = hinted(ended.err + ended.out)
     assert any(str(spaced) in " ".join(words) for words in commands)
     assert all(
@@ -60,4 +59,4 @@ def test_quiet_leaves_the_result(ictcli: Processes, spaced: Path) -> None:
 
 def test_quiet_leaves_errors(ictcli: Processes) -> None:
     for args in (["resume", "no", "-q"], ["-q", "resume", "no"], ["runs", "show", "no", "--quiet"]):
-        refusal(ictcli.run(*args), 2)
+        ictcli.refused(*args)

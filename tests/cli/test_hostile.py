@@ -128,10 +128,10 @@ def test_an_error_is_one_line_whatever_it_names(
 
 def test_an_answer_is_shown_as_signs(ictcli: Processes, world: World) -> None:
     asked = ("generate", world.run, "1+1=", "--n", "8", "max_tokens=40", "--gold", HOSTILE)
-    ended = ictcli.run(*asked, folder=world.folder)
-    assert ended.code == 0 and "[95;105m" in ended.out, ended.err
+    ended = ictcli.done(*asked, folder=world.folder)
+    assert "[95;105m" in ended.out, ended.err
     assert not hidden(ended.out + ended.err)
-    told = json.loads(ictcli.run(*asked, "--json", folder=world.folder).out)
+    told = ictcli.json(*asked, folder=world.folder)
     assert any(HOSTILE in answer["text"] for answer in told["answers"])
     show(ictcli, world, "generate", world.model, f"{HOSTILE}Ω", code=2)
 

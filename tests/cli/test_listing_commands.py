@@ -10,7 +10,7 @@ from ictcli.recipe import recipe_keys, shipped_recipes, shipped_studies
 
 
 def test_recipes_are_listed_with_what_they_are_about(ictcli: Processes) -> None:
-    found = json.loads(ictcli.run("recipes", "ls", "--json").out)
+    found = ictcli.json("recipes", "ls")
     assert {row["recipe"] for row in found} == {*shipped_recipes(), *shipped_studies()}
     assert all(len(row["about"]) > 10 and row["about"][0] != "#" for row in found)
     table = ictcli.run("recipes", "ls").out
@@ -23,8 +23,8 @@ def test_a_copied_recipe_trains_like_its_original_and_replaces_no_file(
 ) -> None:
     shown = ictcli.run("recipes", "show", "quickstart").out
     for target, path in (("mine.toml", "mine.toml"), (".", "quickstart.toml")):
-        ended = ictcli.run("recipes", "cp", "quickstart", target)
-        assert ended.code == 0 and ended.err.endswith(f"ictcli train {path}\n")
+        ended = ictcli.done("recipes", "cp", "quickstart", target)
+        assert ended.err.endswith(f"ictcli train {path}\n")
         assert (tmp_path / path).read_text(encoding="utf-8") == shown
     dry = [
         ictcli.run("train", recipe, "--dry-run").out
@@ -38,7 +38,7 @@ def test_a_copied_recipe_trains_like_its_original_and_replaces_no_file(
 
 
 def test_every_method_is_listed_with_its_source(ictcli: Processes) -> None:
-    found = json.loads(ictcli.run("methods", "--json").out)
+    found = ictcli.json("methods")
     assert [row["method"] for row in found] == list(METHODS)
     assert all(row["trains"] and row["source"] for row in found)
     assert {row["method"]: row["options"] for row in found}["grpo"] == "-"
@@ -55,11 +55,10 @@ def test_the_doctor_says_which_engines_run(ictcli: Processes) -> None:
 
 
 def test_every_key_is_explained(ictcli: Processes) -> None:
-    told = json.loads(ictcli.run("recipes", "keys", "--json").out)
+    told = ictcli.json("recipes", "keys")
     names = [key for key in recipe_keys() if not key.startswith("method")]
     assert sorted(one["key"] for one in told) == sorted([*names, "method"])
     assert all(one["meaning"] and one["values"] for one in told)
     some = ictcli.run("recipes", "keys", "alarms", "eval.columns")
     assert "eval.columns.gold" in some.out and "prompt.suffix" not in some.out
-    refused = ictcli.run("recipes", "keys", "nosuchkey")
-    assert "No key of a recipe has nosuchkey" in refusal(refused, 2)
+    assert "No key of a recipe has nosuchkey" in ictcli.refused("recipes", "keys", "nosuchkey")

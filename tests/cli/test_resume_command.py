@@ -117,8 +117,7 @@ def test_a_launch_that_is_started_again_does_not_pass_an_alarm(
     for restarts, about in (0, "then resume the run"), (1, "no lost process"):
         again = {"TORCHELASTIC_RESTART_COUNT": str(restarts)}
         collapses = ("lr=1", "steps=4", "alarms.collapse=stop", "--run", "run")
-        ended = ictcli.run("train", "chain", *small, *collapses, **again)
-        told = refusal(ended, 1)
+        told = ictcli.refused("train", "chain", *small, *collapses, **again, code=1)
         assert "Entropy collapse" in told and about in told
         assert len(Run(tmp_path / "run").metrics()) < 4
 

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from processes import Ended, Processes, refusal
+from processes import Ended, Processes
 
 
 def test_the_list_has_a_run_s_line(
@@ -19,11 +19,7 @@ def test_the_list_has_a_run_s_line(
     assert head.split()[:3] == ["run", "state", "step"]
     (row,) = [row for row in rows if row.split()[0] == str(trained)]
     assert row.split()[1:4] == ["finished", "6/6", "chain"]
-    (told,) = [
-        one
-        for one in json.loads(ictcli.run("runs", "ls", folder, "--json").out)
-        if one["run"] == str(trained)
-    ]
+    (told,) = [one for one in ictcli.json("runs", "ls", folder) if one["run"] == str(trained)]
     summary = json.loads(training[1].out)
     assert told["after"] == summary["after"]["pass@1"]["value"]
     assert told["seconds"] == summary["wall_s"]
@@ -33,11 +29,11 @@ def test_a_run_is_shown_and_differs_from_itself_in_nothing(
     ictcli: Processes, trained: Path
 ) -> None:
     run = trained
-    ended = ictcli.run("runs", "show", run)
-    assert ended.code == 0 and f"next:  ictcli eval {run} --bench chain" in ended.err
+    ended = ictcli.done("runs", "show", run)
+    assert f"next:  ictcli eval {run} --bench chain" in ended.err
     for told in (f"{run}: finished, step 6 of 6", "lr=0.003", "step-000006", "ictcli train"):
         assert told in ended.out
-    found = json.loads(ictcli.run("runs", "show", run, "--json").out)
+    found = ictcli.json("runs", "show", run)
     assert [one["label"] for one in found["evaluations"]] == ["before", "step-000003", "after"]
     assert [one["step"] for one in found["checkpoints"]] == [4, 6]
     files = [path for path in run.rglob("*") if path.is_file()]
@@ -48,9 +44,8 @@ def test_a_run_is_shown_and_differs_from_itself_in_nothing(
 
 
 def test_what_is_no_run_is_refused(ictcli: Processes, trained: Path) -> None:
-    assert "There is no folder runs" in refusal(ictcli.run("runs", "ls"), 2)
-    one = ictcli.run("runs", "diff", trained)
-    assert "takes two runs" in refusal(one, 2)
+    assert "There is no folder runs" in ictcli.refused("runs", "ls")
+    assert "takes two runs" in ictcli.refused("runs", "diff", trained)
 
 
 @pytest.fixture
@@ -80,7 +75,7 @@ def test_every_command_takes_the_names_that_the_list_prints(ictcli: Processes, h
     ):
         ended = ictcli.run(*command, folder=here)
         assert ended.code == 0, (command, ended.err)
-    shown = json.loads(ictcli.run("runs", "show", "mine", "--json", folder=here).out)
+    shown = ictcli.json("runs", "show", "mine", folder=here)
     assert shown["run"] == "runs/mine"
 
 
@@ -94,13 +89,12 @@ def test_a_name_that_begins_with_a_dash_is_typed_as_a_path(
     assert {command[0] for command in commands} >= {"resume", "inspect", "generate", "eval"}
     assert all("./-x" in command for command in commands)
     (inspect,) = (command for command in commands if command[0] == "inspect")
-    ended = ictcli.run(*inspect, "--plain", "--trust")
-    assert ended.code == 0, ended.err
+    ictcli.done(*inspect, "--plain", "--trust")
 
 
 def test_a_path_that_exists_wins(ictcli: Processes, here: Path) -> None:
     (here / "mine").mkdir()
-    told = refusal(ictcli.run("runs", "show", "mine", folder=here), 2)
+    told = ictcli.refused("runs", "show", "mine", folder=here)
     assert "mine is not a run folder." in told
     rows = ictcli.run("runs", "ls", folder=here).out
     assert "runs/mine" in rows  # its short name is another folder's
@@ -108,7 +102,7 @@ def test_a_path_that_exists_wins(ictcli: Processes, here: Path) -> None:
 
 def test_a_name_of_no_run_is_answered_with_the_nearest(ictcli: Processes, here: Path) -> None:
     for command in (("runs", "show", "mien"), ("eval", "mien", "--bench", "chain")):
-        told = refusal(ictcli.run(*command, folder=here), 2)
+        told = ictcli.refused(*command, folder=here)
         assert "mien, here or in runs/ (did you mean mine?). ictcli runs ls" in told
 
 
@@ -120,5 +114,5 @@ def test_a_run_without_a_final_model_is_not_evaluated(
         "The run run has no finished model yet. ictcli resume run, or take its last checkpoint: "
     )
     for command in (("eval", "run", "--bench", "chain"), ("export", "run")):
-        told = refusal(ictcli.run(*command), 2)
+        told = ictcli.refused(*command)
         assert words + "--checkpoint 6" in told

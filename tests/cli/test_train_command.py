@@ -83,8 +83,7 @@ def test_threads_and_priority_are_in_force_while_a_recipe_is_read_and_trained(
     )
     overrides = [text.replace("plugins=[", "plugins=['tell.py',") for text in small]
     more = ("steps=1", "--run", "run", "--nice", "2", "--threads", "3")
-    ended = ictcli.run("train", "chain", *overrides, *more)
-    assert ended.code == 0, ended.err
+    ended = ictcli.done("train", "chain", *overrides, *more)
     assert f"nice {os.nice(0) + 2} 3" in ended.err
     environment = json.loads((tmp_path / "run" / "environment.json").read_text())
     assert environment["engine"]["threads"] == 3
@@ -94,8 +93,7 @@ def test_threads_and_priority_are_in_force_while_a_recipe_is_read_and_trained(
 
 def test_the_first_steps_of_the_quickstart_make_the_model_better(ictcli: Processes) -> None:
     short = ("steps=6", "eval.problems=32", "eval.n=2", "eval.k=[1]", "eval.temperatures=[0]")
-    ended = ictcli.run("train", "quickstart", *short, "--json")
-    summary = json.loads(ended.out)
+    summary = ictcli.json("train", "quickstart", *short)
     for score in ("pass@1", "greedy"):
         before, after = (summary[when][score]["value"] for when in ("before", "after"))
         assert before <= 0.45 and after > before + 0.1, (score, before, after)

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from processes import Processes, refusal
+from processes import Processes
 
 from ictcli.runs import Run
 from ictcli.tasks.prepare import task_of
@@ -44,14 +44,12 @@ def test_a_run_without_a_signal_stops_if_it_should(
     ictcli: Processes, own: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pattern = (r"reward.pattern=(\S+)", "steps=9", "--run", "my run")
-    ended = ictcli.run(*own, *pattern, "alarms.no_signal=stop")
-    text = refusal(ended, 1)
+    text = ictcli.refused(*own, *pattern, "alarms.no_signal=stop", code=1)
     assert "Nothing is learned" in text and "step-000005" in text
     monkeypatch.chdir(tmp_path)
     run, recipe = Run.open(Path("my run"))
     command = shlex.split(grade_command(run.folder, recipe, task_of(recipe).domain))
-    graded = ictcli.run(*command[1:])
-    assert graded.code == 0, graded.err
+    graded = ictcli.done(*command[1:])
     counts = dict(re.findall(r"^(\w+) +(\d+) ", graded.out, re.MULTILINE))
     samples = (tmp_path / "my run" / "eval" / "before.jsonl").read_text().splitlines()
     assert counts["wrong"] == str(sum('"status": "wrong"' in line for line in samples)) != "0"

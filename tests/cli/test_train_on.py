@@ -5,16 +5,14 @@ import shutil
 import signal
 from pathlib import Path
 
-from processes import TRAINED, Ended, Processes, refusal
+from processes import TRAINED, Ended, Processes
 from waiting import wait_until
 
 from ictcli.runs import Run
 
 
 def train(ictcli: Processes, small: tuple[str, ...], folder: Path, name: str, *more: str) -> Ended:
-    ended = ictcli.run("train", "chain", *small, *more, "--run", name, folder=folder)
-    assert ended.code == 0, ended.err
-    return ended
+    return ictcli.done("train", "chain", *small, *more, "--run", name, folder=folder)
 
 
 def result(run: Path) -> dict[str, bytes]:
@@ -38,8 +36,8 @@ def test_a_finished_run_trained_on_equals_the_longer_run(
     running.send(signal.SIGKILL)
     running.wait()
     assert not (short / "summary.json").exists()
-    ended = ictcli.run("resume", "short", "steps=6", "--json")
-    assert ended.code == 0 and "note:" not in ended.err, ended.err
+    ended = ictcli.done("resume", "short", "steps=6", "--json")
+    assert "note:" not in ended.err, ended.err
     assert result(short) == result(long)
     assert json.loads(ended.out)["after"] == json.loads(training[1].out)["after"]
     kept = short / "model-step-000004" / "model.safetensors"
@@ -48,7 +46,7 @@ def test_a_finished_run_trained_on_equals_the_longer_run(
     assert {name: evaluated[name] for name in after} == after
     assert json.loads((short / "environment.json").read_text())["extended_from"] == [4]
     assert "from 4 steps" in ictcli.run("runs", "show", "short").out
-    assert ictcli.run("runs", "check", "short").code == 0
+    ictcli.done("runs", "check", "short")
 
 
 def test_the_best_checkpoint_is_offered_where_it_is_there(
@@ -58,8 +56,8 @@ def test_the_best_checkpoint_is_offered_where_it_is_there(
     ended = train(ictcli, small, tmp_path, "run", "steps=1", "checkpoint.best=reward")
     assert offer in ended.err
     shutil.rmtree(tmp_path / "run" / "checkpoints")
-    ended = ictcli.run("resume", "run")
-    assert ended.code == 0 and "next: " in ended.err and offer not in ended.err, ended.err
+    ended = ictcli.done("resume", "run")
+    assert "next: " in ended.err and offer not in ended.err, ended.err
 
 
 def test_a_decay_that_depends_on_steps_is_said(
@@ -86,8 +84,8 @@ def test_what_cannot_be_trained_on_is_refused_and_left_alone(
         ("steps=many", "steps = 'many'"),
         ("steps", "is not of the form key=value"),
     ):
-        told = refusal(ictcli.run("resume", run, override, "--trust"), 2)
+        told = ictcli.refused("resume", run, override, "--trust")
         assert words in told
-    ended = ictcli.run("resume", run, "steps=6", "--trust")
-    assert ended.code == 0 and f"ictcli resume {run} steps=N trains on." in ended.err
+    ended = ictcli.done("resume", run, "steps=6", "--trust")
+    assert f"ictcli resume {run} steps=N trains on." in ended.err
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before

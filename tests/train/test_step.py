@@ -144,6 +144,8 @@ def test_a_method_s_own_clip_stands_in_for_the_recipe_s(make: Make, method: str,
     assert recipe.objective.eps_high == 0.4
     first, second = outcome.reports
     assert first.clip_fraction == 0 < second.clip_fraction
+    moved = (second.logp - first.logp)[first.logp != 0]
+    assert on == "sequence" or second.clip_fraction == pytest.approx((moved > 0).mean())
 
 
 def test_rft_trains_groups_that_are_all_right_and_nothing_that_is_wrong(make: Make) -> None:
