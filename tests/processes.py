@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from multiprocessing import forkserver
@@ -64,6 +64,14 @@ def fresh(*args: str | Path, folder: Path, **environment: str | None) -> Ended:
     return Ended(found.returncode, found.stdout, found.stderr)
 
 
+def wait_until(true: Callable[[], object], every: float = 0.002) -> None:
+    """Ask every so many seconds until the answer is true."""
+    until = time.monotonic() + LONG
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(every)
+
+
 @dataclass(frozen=True)
 class Running:
     """A process on its way, and the files that it writes to."""
@@ -78,10 +86,8 @@ class Running:
 
     def says(self, words: str) -> None:
         """Wait until it has said this."""
-        last = time.monotonic() + LONG
-        while words not in self.out.read_text():
-            assert self.process.is_alive() and time.monotonic() < last, self.out.read_text()
-            time.sleep(0.02)
+        wait_until(lambda: words in self.out.read_text() or not self.process.is_alive(), 0.02)
+        assert words in self.out.read_text(), self.out.read_text()
 
     def code(self) -> int:
         """How it ends."""

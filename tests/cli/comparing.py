@@ -5,8 +5,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from processes import Ended, Processes, Running
-from waiting import wait_until
+from processes import Ended, Processes, Running, wait_until
 
 METHODS = ("ict", "grpo")
 SEEDS = (0, 1)

@@ -5,9 +5,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from processes import Processes, refusal
+from processes import Processes, refusal, wait_until
 from test_eval_command import timeless
-from waiting import wait_until
 
 SLOW = """
 import time

@@ -7,9 +7,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from processes import Processes
+from processes import Processes, wait_until
 from terminal import Terminal
-from waiting import wait_until
 
 QUESTION = "3+4*2-5="
 GREEDY = "7*2-5;7*7;9#"

@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from processes import Ended, Processes, Running, refusal
-from waiting import wait_until
+from processes import Ended, Processes, Running, refusal, wait_until
 
 from ictcli.runs import Run
 

@@ -5,8 +5,7 @@ import shutil
 import signal
 from pathlib import Path
 
-from processes import TRAINED, Ended, Processes
-from waiting import wait_until
+from processes import TRAINED, Ended, Processes, wait_until
 
 from ictcli.runs import Run
 

@@ -26,7 +26,6 @@ from .test_score import (  # noqa: F401
     test_uniqueness_is_exactly_zero_where_the_group_agrees,
 )
 from .test_update import (  # noqa: F401
-    test_micro_batches_change_nothing,
     test_small_steps_add_up_in_bfloat16,
     test_what_is_not_finite_leaves_everything_as_it_was,
 )

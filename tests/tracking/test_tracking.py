@@ -16,7 +16,7 @@ from typing import Any, cast
 import pytest
 from filelock import FileLock
 from made_runs import evaluation
-from waiting import wait_until
+from processes import wait_until
 
 from ictcli.errors import install
 from ictcli.files import write_json
