@@ -31,8 +31,15 @@ def test_help_loads_nothing_heavy(args: list[str]) -> None:
     assert loaded_by(*args) == set()
 
 
+MORE = (["recipes", "ls"], ["runs", "ls", "recipes"])
+
+
 @pytest.mark.parametrize(
-    "args", first([["train", "chain", "--dry-run"], ["recipes", "ls"], ["runs", "ls", "recipes"]])
+    "args",
+    [
+        *(["train", "chain", "--dry-run", "--backend", name] for name in ("torch", "mlx")),
+        *(pytest.param(args, marks=pytest.mark.thorough) for args in MORE),
+    ],
 )
 def test_reading_recipes_loads_no_machine_learning(args: list[str]) -> None:
     assert not loaded_by(*args) & {"torch", "mlx", "transformers", "datasets"}

@@ -195,18 +195,18 @@ def tiny_engine(make_engine: MakeEngine, tiny_model: Path) -> Engine:
 
 
 @cache
-def _oracle(folder: Path) -> Oracle:
+def oracle_of(folder: Path) -> Oracle:
     return Oracle(folder)
 
 
 @pytest.fixture(scope="session")
 def oracle(model: Path) -> Oracle:
-    return _oracle(model)
+    return oracle_of(model)
 
 
 @pytest.fixture(scope="session")
 def tiny_oracle(tiny_model: Path) -> Oracle:
-    return _oracle(tiny_model)
+    return oracle_of(tiny_model)
 
 
 SAMPLING = Sampling(max_tokens=14, stop_ids=(17, 4))
