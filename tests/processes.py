@@ -174,14 +174,19 @@ class Processes:
     ) -> Running:
         """Start a command. `terminal` is the path of one that it writes to; a variable of
         `environment` that is None is taken away."""
-        while STARTED:  # what a test that failed left running
-            STARTED.pop().kill()
+        self.end()
         place, number = folder or self.folder, next(NUMBERS)
         assert place
         out, err = (self.scratch / f"{number}.{name}" for name in ("out", "err"))
         how: Any = {"stdin": str(stdin), "terminal": terminal, "environment": environment}
         STARTED.append(start("ictcli", *map(str, args), folder=place, out=out, err=err, **how))
         return STARTED[0]
+
+    @staticmethod
+    def end() -> None:
+        """Kill what a test that failed left running."""
+        while STARTED:
+            STARTED.pop().kill()
 
     def run(self, *args: str | Path, **more: Any) -> Ended:
         """Run a command to its end; `more` as for `start`."""

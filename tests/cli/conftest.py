@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ PARITY = Path(__file__).with_name("parity.py")
 
 
 @pytest.fixture(scope="session")
-def processes(tmp_path_factory: pytest.TempPathFactory) -> Processes:
-    return Processes(tmp_path_factory.mktemp("streams"))
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+    made = Processes(tmp_path_factory.mktemp("streams"))
+    yield made
+    made.end()
 
 
 @pytest.fixture
