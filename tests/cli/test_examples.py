@@ -17,7 +17,7 @@ EXAMPLES = {
     for page in PAGES
     for name, text in re.findall(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```", page, re.S)
 }
-SHORT = ("steps=2", "prompts=4", "warmup=0", "eval.problems=8", "eval.n=1", "eval.k=[1]")
+SHORT = ("steps=2", "prompts=4", "group=4", "warmup=0", "eval.problems=8", "eval.n=1", "eval.k=[1]")
 SHORT += ("eval.temperatures=[]", "--run", "r")
 
 

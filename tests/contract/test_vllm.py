@@ -121,17 +121,11 @@ def served(model: Path) -> Generator[str]:
                 player.row(g, body["prompt"], SimpleNamespace(**body)) for g in range(body["n"])
             ]
             choices = [
-                {
-                    "index": row.index,
-                    "token_ids": row.token_ids,
-                    "logprobs": {
-                        "token_logprobs": [
-                            next(iter(each.values())).logprob for each in row.logprobs
-                        ]
-                    },
-                }
-                for row in reversed(rows)
-            ]
+                {"index": r.index, "token_ids": r.token_ids, "logprobs": {"token_logprobs": [
+                    next(iter(each.values())).logprob for each in r.logprobs
+                ]}}
+                for r in reversed(rows)
+            ]  # fmt: skip
             return self.say({"choices": choices})
 
         def say(self, answer: Any) -> None:
