@@ -65,7 +65,6 @@ def whole(
     """A comparison that was not stopped, in `whole`."""
     made = Comparison(processes, tiny_model, tmp_path_factory.mktemp("compare"))
     ended = made.run("whole")
-    assert ended.code == 0, ended.err
     left = re.findall(r"^(\d) runs? left, about (?:\d+[hms])+ in all$", ended.err, re.MULTILINE)
     assert left == ["3", "2", "1"]
     assert json.loads(ended.out) == json.loads(
