@@ -64,8 +64,8 @@ def test_diagnose_of_a_batch_worked_out_by_hand() -> None:
 
 
 def test_diagnose_says_none_where_there_is_nothing_to_mean() -> None:
-    batch = rollouts(entropy=ENTROPY, purity=PURITY, prob=PROB)
-    report = diagnose(batch, np.zeros(4), np.zeros((4, 3), dtype=bool))
+    none, stats = np.zeros((4, 3), dtype=bool), {"entropy": ENTROPY, "purity": PURITY, "prob": PROB}
+    report = diagnose(rollouts(**stats, uniqueness=np.zeros((4, 3)).tolist()), np.zeros(4), none)
     nothing = {name for name, value in report.items() if value is None}
     assert nothing == {
         "kept_prob",
@@ -74,9 +74,10 @@ def test_diagnose_says_none_where_there_is_nothing_to_mean() -> None:
         "high_low_ratio",
         "share_kept_positive",
         "share_kept_negative",
+        "uniqueness_entropy_spearman",
     }
     assert report["share_kept"] == 0
-    assert "uniqueness" not in report
+    assert "uniqueness" not in diagnose(rollouts(**stats), np.zeros(4), none)
 
 
 @given(seeds, st.integers(1, 5))
