@@ -36,12 +36,6 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_write_text_makes_the_folders_it_needs(tmp_path: Path) -> None:
-    write_text(tmp_path / "a" / "b.txt", "Größe\n")
-    assert (tmp_path / "a" / "b.txt").read_bytes() == "Größe\n".encode()
-    assert names(tmp_path / "a") == {"b.txt"}
-
-
 @pytest.mark.parametrize("mask", [0o077, 0o002, 0o027])
 def test_what_is_written_has_the_permissions_that_the_umask_gives(
     tmp_path: Path, mask: int
