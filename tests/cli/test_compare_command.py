@@ -156,6 +156,7 @@ def test_runs_that_began_otherwise_are_not_set_beside_others(whole: Comparison) 
     assert f"rm -r {Path('other', 'ict-s0')} trains" in refused
     assert not (whole.folder / "other" / "grpo-s1").exists()
     assert (whole.folder / "other" / "report.html").read_bytes() == report
+    shutil.copytree(whole.folder / "whole" / "grpo-s1", whole.folder / "other" / "grpo-s1")
     path.write_text(recorded.replace('"threads"', '"strands"'))
     whole.run("other", code=1)
     found = whole.numbers("other")

@@ -24,10 +24,9 @@ def adapted(
     return folder / "run", ended
 
 
-def pass_at_1(ictcli: Processes, model: Path, *more: str, folder: Path) -> float:
-    bench = ("--bench", "chain", "--n", "4", "--k", "1", "--limit", "20", "--json")
-    ended = ictcli.done("eval", model, *bench, *more, folder=folder)
-    return json.loads(ended.out)[0]["pass@1"]["value"]
+def pass_at_1(ictcli: Processes, model: Path, *more: str) -> float:
+    bench = ("--bench", "chain", "--n", "4", "--k", "1", "--limit", "20")
+    return ictcli.json("eval", model, *bench, *more)[0]["pass@1"]["value"]
 
 
 def test_a_run_of_adapters_says_where_they_are(adapted: tuple[Path, Ended]) -> None:

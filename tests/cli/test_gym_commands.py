@@ -28,6 +28,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 def test_a_run_trains_and_goes_on_with_another_version_of_the_library(
     ictcli: Processes, base: Path, tmp_path: Path
 ) -> None:
