@@ -114,7 +114,7 @@ def test_whatever_names_code_is_refused(
     recipe = 'model = "builtin:chain"\ntask = "chain"\nmethod = "ict"\nsteps = 2\n' + line
     (tmp_path / "run" / "recipe.toml").write_text(recipe + "\n")
     (tmp_path / "run" / "inside.py").write_text(made.plugin.read_text())
-    told = made.ictcli.refused(*COMMANDS["resume"])
+    told = made.ictcli.refused(*COMMANDS["resume"], folder=tmp_path)
     assert named in told
     assert not made.ran()
 
