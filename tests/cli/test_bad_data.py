@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from processes import Processes, refusal
+from processes import Processes
 
 ROWS = [{"prompt": f"{i}+1=", "gold": str(i + 1)} for i in range(60)]
 GOOD = "".join(json.dumps(row) + "\n" for row in ROWS)
@@ -40,8 +40,7 @@ def test_nothing_is_too_long_to_be_read(
     ictcli: Processes, tmp_path: Path, name: str, content: str
 ) -> None:
     (tmp_path / name).write_text(content)
-    ended = ictcli.done("grade", name, "--json")
-    assert [row["status"] for row in json.loads(ended.out)] == ["correct"]
+    assert [row["status"] for row in ictcli.json("grade", name)] == ["correct"]
 
 
 def test_a_task_that_cannot_be_trained_on_is_refused_before(
@@ -77,5 +76,4 @@ def test_a_run_is_resumed_on_its_own_problems_alone_and_evaluated_with_its_examp
     ictcli.done(*asked, "prompt.examples=none")
     (tmp_path / "run" / "summary.json").unlink()
     data.write_text(data.read_text().replace("7+1=", "7+2="))
-    ended = ictcli.run("resume", "run")
-    assert " changed since run began" in refusal(ended, 2)
+    assert " changed since run began" in ictcli.refused("resume", "run")

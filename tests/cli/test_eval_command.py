@@ -44,15 +44,13 @@ def test_temperatures_make_a_curve_and_may_be_added_later(
     ictcli: Processes, tiny_model: Path
 ) -> None:
     args = ("eval", tiny_model, "--bench", "chain", "--n", "4", "--limit", "5", "max_tokens=16")
-    curve = (*args, "--temperatures", "0,0.5,1", "--json", "--out")
-    at_once = ictcli.done(*curve, "at-once")
-    (found,) = json.loads(at_once.out)
+    curve = (*args, "--temperatures", "0,0.5,1", "--out")
+    (found,) = ictcli.json(*curve, "at-once")
     assert [(at["temperature"], at["n"]) for at in found["temperatures"]] == [(0, 1), (0.5, 4)]
     assert [name for name in found if "@" in name] == ["pass@1", "pass@2", "pass@4", "maj@4"]
     assert found["greedy"] == found["temperatures"][0]["pass@1"]
     ictcli.done(*args, "--out", "later")
-    more = ictcli.run(*curve, "later", "--resume")
-    assert timeless(json.loads(more.out)) == timeless([found])
+    assert timeless(ictcli.json(*curve, "later", "--resume")) == timeless([found])
 
 
 def test_a_run_is_evaluated_by_its_final_model(
@@ -83,8 +81,8 @@ def test_a_run_is_evaluated_as_it_was_trained(ictcli: Processes, tmp_path: Path)
     named = f'plugins=["{plugin}"]'
     ictcli.done("train", "chain", named, *args)
     asked = ("eval", "run", "--n", "4", "--json", "--bench")
-    ended = ictcli.run(*asked, "sums-of-a-plugin")
-    assert json.loads(ended.out)[0]["settings"]["temperature"] == 0.7
+    (found,) = ictcli.json(*asked, "sums-of-a-plugin")
+    assert found["settings"]["temperature"] == 0.7
     plugin.unlink()  # the model of a run outlives its plugins
     ended = ictcli.run(*asked, "chain", "--limit", "4", "temperature=0.5")
     assert json.loads(ended.out)[0]["settings"]["temperature"] == 0.5

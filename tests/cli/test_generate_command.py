@@ -50,9 +50,8 @@ def test_a_run_answers_as_its_recipe_says_and_the_same_every_time(
     for answer in told["answers"]:
         assert 0 < len(answer["text"]) <= len(answer["tokens"]) <= 24
         assert answer["finished"] == answer["text"].endswith("#")
-    early = ictcli.run(*asked, "--json", "--checkpoint", "4")
-    assert json.loads(early.out)["name"] == "run-step-000004"
-    assert json.loads(early.out)["sha256"] != told["sha256"]
+    early = ictcli.json(*asked, "--checkpoint", "4")
+    assert early["name"] == "run-step-000004" and early["sha256"] != told["sha256"]
 
 
 def test_a_prompt_is_read_from_stdin(ictcli: Processes, tmp_path: Path) -> None:

@@ -24,9 +24,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 def test_every_row_has_its_verdict(ictcli: Processes, tmp_path: Path) -> None:
     algebra = {"response": r"\boxed{x^2-1}", "gold": "(x-1)(x+1)"}
     write(tmp_path / "rows.jsonl", [ROWS[0], algebra, *ROWS[2:]])
-    command = ("grade", "rows.jsonl", "--timeout", "1", "--json", "--out", "v.jsonl")
-    ended = ictcli.done(*command)
-    found = json.loads(ended.out)
+    found = ictcli.json("grade", "rows.jsonl", "--timeout", "1", "--out", "v.jsonl")
     assert [row["status"] for row in found][:4] == ["correct", "correct", "wrong", "unparsed"]
     assert found[4]["status"] != "correct" and [row["line"] for row in found] == [1, 2, 3, 4, 5]
     written = [json.loads(line) for line in (tmp_path / "v.jsonl").read_text().splitlines()]
@@ -37,8 +35,7 @@ def test_every_row_has_its_verdict(ictcli: Processes, tmp_path: Path) -> None:
 def test_a_copy_of_the_question_is_wrong_and_explained(ictcli: Processes, tmp_path: Path) -> None:
     row = {"response": r"\boxed{(x-1)(x+1)}", "gold": "x^2-1"}
     write(tmp_path / "rows.jsonl", [row, {**row, "question": "Expand $(x-1)(x+1)$."}])
-    ended = ictcli.run("grade", "rows.jsonl", "--json", "--explain")
-    first, second = json.loads(ended.out)
+    first, second = ictcli.json("grade", "rows.jsonl", "--explain")
     assert (first["status"], second["status"]) == ("correct", "wrong")
     assert second["explanation"]["why"].endswith("is no result: a formula of the question")
 
@@ -56,22 +53,20 @@ def test_rows_that_another_verifier_judges_otherwise_are_listed_and_counted(
     ]
     counts = [line.split()[-1] for line in ended.out.splitlines() if line.startswith("correct by")]
     assert counts == ["2", "0", "2", "1"]  # both, math alone, math-verify alone, neither
-    ended = ictcli.run("grade", "rows.jsonl", "--beside", "math-verify", "--json")
-    assert [row["beside"]["status"] for row in json.loads(ended.out)][3:] == ["correct"] * 2
-    refused = ictcli.run("grade", "rows.jsonl", "--beside", "math-verfy")
-    assert refused.code == 2 and "did you mean math-verify" in refused.err
+    found = ictcli.json("grade", "rows.jsonl", "--beside", "math-verify")
+    assert [row["beside"]["status"] for row in found][3:] == ["correct"] * 2
+    told = ictcli.refused("grade", "rows.jsonl", "--beside", "math-verfy")
+    assert "did you mean math-verify" in told
 
 
 def test_kind_pattern_and_choices_are_heeded(ictcli: Processes, tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", [{"response": "A: 1,018", "gold": "1018"}])
-    ended = ictcli.run("grade", "a.jsonl", "--kind=integer", "--pattern=^A: (.*)$", "--json")
-    assert json.loads(ended.out)[0]["status"] == "correct"
+    (found,) = ictcli.json("grade", "a.jsonl", "--kind=integer", "--pattern=^A: (.*)$")
+    assert found["status"] == "correct"
     row = {"response": r"\boxed{12 m}", "gold": "B", "choices": ["10 m", "12 m"]}
     write(tmp_path / "b.jsonl", [row])
-    ended = ictcli.run("grade", "b.jsonl", "--kind=choice", "--json")
-    assert json.loads(ended.out)[0] == {
-        "line": 1, "status": "correct", "extracted": "B", "reason": "", "score": None,
-    }  # fmt: skip
+    wanted = {"line": 1, "status": "correct", "extracted": "B", "reason": "", "score": None}
+    assert ictcli.json("grade", "b.jsonl", "--kind=choice") == [wanted]
 
 
 @pytest.mark.parametrize(

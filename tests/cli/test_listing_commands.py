@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from processes import Processes, refusal
+from processes import Processes
 
 from ictcli.algorithm.methods import METHODS
 from ictcli.recipe import recipe_keys, shipped_recipes, shipped_studies
@@ -32,8 +32,7 @@ def test_a_copied_recipe_trains_like_its_original_and_replaces_no_file(
     ]
     assert dry[0] == dry[1] != ""
     (tmp_path / "mine.toml").write_text("mine")
-    ended = ictcli.run("recipes", "cp", "quickstart", "mine.toml")
-    assert "mine.toml exists already" in refusal(ended, 2)
+    assert "mine.toml exists already" in ictcli.refused("recipes", "cp", "quickstart", "mine.toml")
     assert (tmp_path / "mine.toml").read_text() == "mine"
 
 

@@ -65,7 +65,6 @@ def test_the_alarm_can_be_switched_off_and_the_last_rollouts_are_recorded(
     assert "tokens trained" not in ended.err
     again = ictcli.run("resume", "run")
     assert again.code == 4 and "Nothing was learned" in again.err
-    shown = ictcli.run("runs", "ls", ".", "--json")
-    assert [run["note"] for run in json.loads(shown.out)] == ["nothing was learned"]
+    assert [run["note"] for run in ictcli.json("runs", "ls", ".")] == ["nothing was learned"]
     names = sorted(path.stem for path in (tmp_path / "run" / "rollouts").iterdir())
     assert names == ["step-000004", "step-000005"]

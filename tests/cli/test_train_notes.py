@@ -45,8 +45,7 @@ def test_a_dry_run_times_steps_if_asked(
     dry = ("train", "chain", *small, "steps=40", "eval.every=10", "log=['wandb']", "--dry-run")
     told = ictcli.run(*dry)
     assert "time: not known without a timed step; --dry-run --time" in told.err
-    timed = ictcli.done(*dry, "--time", "--json")
-    time = json.loads(timed.out)["time"]
+    time = ictcli.json(*dry, "--time")["time"]
     assert (time["dense_steps"], time["steps"], time["evaluations"]) == (2, 38, 5)
     parts = 2 * time["dense_step"] + 38 * time["step"] + 5 * time["evaluation"] + time["load"]
     assert time["seconds"] == pytest.approx(parts, abs=0.1) and min(time.values()) > 0
