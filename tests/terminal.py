@@ -92,7 +92,7 @@ class Terminal:
 
         listener = threading.Thread(target=listen)
         listener.start()  # a command that nobody reads does not end
-        code = self._running.processes.code()
+        code = self._running.code()
         ended.set()
         listener.join()
         return code

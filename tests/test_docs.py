@@ -1,5 +1,5 @@
-"""The pages of docs/ say what is: each is in the site, its links resolve, its commands parse. That
-their examples run: cli/test_examples.py."""
+"""The pages of docs/ and the README say what is: each page is in the site, links resolve, commands
+parse. That examples run: cli/test_examples.py."""
 
 import csv
 import json
@@ -15,7 +15,9 @@ from ictcli.algorithm.methods import METHODS
 from ictcli.cli import COMMANDS, cli
 from ictcli.recipe import recipe_keys
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = {
     str(path.relative_to(DOCS)): path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md")
 }
@@ -47,7 +49,7 @@ def test_steps_beside_trl_are_what_was_measured() -> None:
     number = r"([\d.]+)(?: s)?"
     row = rf"^\| [^|]+ \| `(--[^`]+)` \| {number} \| {number} \| {number} \| {number} \|$"
     table = re.findall(row, PAGES["speed.md"], re.M)
-    files = (DOCS.parent / "bench" / "results").glob("trl-*.json")
+    files = (ROOT / "bench" / "results").glob("trl-*.json")
     results = [json.loads(path.read_text(encoding="utf-8")) for path in files]
     assert len(table) == len(results)
     for options, *figures in table:
@@ -68,7 +70,7 @@ def parse(line: str) -> None:
     command.make_context(name, arguments, parent=context)
 
 
-@pytest.mark.parametrize("line", COMMAND_LINES)
+@pytest.mark.parametrize("line", [*COMMAND_LINES, *re.findall(r"^ *(ictcli .*)$", README, re.M)])
 def test_commands_of_the_pages_parse(line: str) -> None:
     parse(line)
 
@@ -95,8 +97,8 @@ def test_the_reference_shows_every_command() -> None:
 
 def test_the_map_has_a_row_for_every_room() -> None:
     for top in ("ictcli", "backends"):
-        for room in (path.parent for path in (DOCS.parent / top).glob("*/__init__.py")):
-            assert f"`{room.relative_to(DOCS.parent)}/`" in PAGES["map.md"], room
+        for room in (path.parent for path in (ROOT / top).glob("*/__init__.py")):
+            assert f"`{room.relative_to(ROOT)}/`" in PAGES["map.md"], room
 
 
 def means_of(name: str) -> dict[tuple[str, str], dict[str, float]]:
@@ -115,11 +117,10 @@ def means_of(name: str) -> dict[tuple[str, str], dict[str, float]]:
 
 def test_the_tables_of_the_study_are_of_its_runs() -> None:
     page = PAGES["study.md"]
-    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
     for (recipe, rule), mean in means_of("runs.csv").items():
         section = next(part for part in page.split("\n## ") if f"`{recipe}`" in part[:200])
         cells = r" \[.*?\] \| ".join(f"{mean[score]:.1f}" for score in mean)
-        for text in (section, readme):
+        for text in (section, README):
             assert re.search(rf"\| `{re.escape(rule)}` \|.*{cells} \[", text), (rule, mean)
 
 
@@ -132,3 +133,19 @@ def test_the_table_of_the_first_study_is_of_its_runs() -> None:
     for rule, _ in rules:
         cells = r" \[.*?\] \| ".join(f"{mean[recipe, rule]['pass@1']:.1f}" for recipe in order)
         assert re.search(rf"\| `{re.escape(rule)}` \| {cells} \[", section), rule
+
+
+def test_it_is_short() -> None:
+    assert len(README.splitlines()) <= 160
+
+
+def test_its_two_commands_are_where_scripts_look_for_them() -> None:
+    numbered = dict(re.findall(r"^([12])\. `(.*)`$", README, re.M))
+    assert numbered["1"].endswith("ictcli train quickstart") and numbered["2"].endswith("pytest")
+
+
+def test_its_links_lead_to_files_also_from_the_package_index() -> None:
+    places = r"https://(?:github|raw\.githubusercontent)\.com/ictcli/ictcli/(?:blob/)?main/"
+    for target in re.findall(r"\]\(([^)#]+)", README):
+        assert re.match(places, target), f"{target} is not absolute"
+        assert (ROOT / re.sub(places, "", target)).exists(), target

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from ictcli.algorithm.dynamics import diagnose, mean_or_none, spearman
+from ictcli.algorithm.dynamics import diagnose
 from ictcli.train.health import entropy_alarm
 from ictcli.types import BoolArray, FloatArray, Rollouts
 
@@ -64,8 +64,8 @@ def test_diagnose_of_a_batch_worked_out_by_hand() -> None:
 
 
 def test_diagnose_says_none_where_there_is_nothing_to_mean() -> None:
-    batch = rollouts(entropy=ENTROPY, purity=PURITY, prob=PROB)
-    report = diagnose(batch, np.zeros(4), np.zeros((4, 3), dtype=bool))
+    none, stats = np.zeros((4, 3), dtype=bool), {"entropy": ENTROPY, "purity": PURITY, "prob": PROB}
+    report = diagnose(rollouts(**stats, uniqueness=np.zeros((4, 3)).tolist()), np.zeros(4), none)
     nothing = {name for name, value in report.items() if value is None}
     assert nothing == {
         "kept_prob",
@@ -74,9 +74,10 @@ def test_diagnose_says_none_where_there_is_nothing_to_mean() -> None:
         "high_low_ratio",
         "share_kept_positive",
         "share_kept_negative",
+        "uniqueness_entropy_spearman",
     }
     assert report["share_kept"] == 0
-    assert "uniqueness" not in report
+    assert "uniqueness" not in diagnose(rollouts(**stats), np.zeros(4), none)
 
 
 @given(seeds, st.integers(1, 5))
@@ -95,20 +96,9 @@ def test_diagnose_does_not_see_the_padding(seed: int, more: int) -> None:
     assert found == diagnose(batch, ADVANTAGE, kept_mask())
 
 
-def test_means_and_correlations_of_nothing_are_none() -> None:
-    assert mean_or_none(np.zeros(0)) is None
-    assert spearman(np.zeros(1), np.zeros(1)) is None
-    assert mean_or_none(np.array([True, False])) == 0.5
-
-
 @pytest.mark.parametrize(
     ("first", "now", "alarm"),
-    [
-        (2.0, 0.19, "collapse"),
-        (2.0, 0.21, None),
-        (2.0, 5.9, None),
-        (2.0, 6.1, "explosion"),
-    ],
+    [(2.0, 0.19, "collapse"), (2.0, 0.21, None), (2.0, 5.9, None), (2.0, 6.1, "explosion")],
 )
 def test_the_alarm_rings_under_a_tenth_and_over_three_times_the_first_entropy(
     first: float, now: float, alarm: str | None

@@ -9,11 +9,7 @@ from drawn import seeds
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ictcli.algorithm.dynamics import (
-    predicted_change,
-    renyi2,
-    validate,
-)
+from ictcli.algorithm.dynamics import predicted_change, renyi2, validate
 from ictcli.types import FloatArray
 
 
@@ -34,13 +30,6 @@ def drawn_positions(draw: st.DrawFn) -> Position:
 
 
 positions = drawn_positions()
-
-
-@given(positions)
-def test_renyi2_is_minus_the_log_of_the_collision_probability(at: Position) -> None:
-    exponentials = [math.exp(x - max(at.logits)) for x in at.logits]
-    collision = math.fsum((e / math.fsum(exponentials)) ** 2 for e in exponentials)
-    assert renyi2(at.logits) == pytest.approx(-math.log(collision), abs=1e-12)
 
 
 @given(positions, st.floats(-1000, 1000))

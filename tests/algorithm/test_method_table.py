@@ -8,7 +8,6 @@ from pydantic import ValidationError
 
 from ictcli.algorithm.methods import METHODS, find_method
 from ictcli.algorithm.weights import Normalisation
-from ictcli.errors import UserError
 
 PUBLISHED: dict[Normalisation, dict[str, dict[str, Any]]] = {
     "sequence": {
@@ -72,8 +71,3 @@ def test_every_method_has_a_source_a_summary_and_refuses_unknown_options(name: s
     assert "\n" not in method.summary
     with pytest.raises(ValidationError):
         method.options.model_validate({"no_such_option": 1})
-
-
-def test_an_unknown_method_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(UserError, match="entropy20"):
-        find_method("entropy2")

@@ -13,14 +13,7 @@ from scipy.spatial.distance import jensenshannon
 from scipy.stats import entropy as scipy_entropy
 from scipy.stats import wasserstein_distance
 
-from ictcli.algorithm.quantities import (
-    STATISTICS,
-    entropy,
-    js,
-    kl,
-    purity,
-    wasserstein,
-)
+from ictcli.algorithm.quantities import STATISTICS, entropy, js, kl, purity, wasserstein
 from ictcli.types import FloatArray
 
 pairs = distributions(2)

@@ -5,8 +5,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from processes import Ended, Processes, Running
-from waiting import wait_until
+from processes import Ended, Processes, Running, refusal, wait_until
 
 METHODS = ("ict", "grpo")
 SEEDS = (0, 1)
@@ -23,10 +22,15 @@ class Comparison:
             *("--methods", ",".join(METHODS), "--seeds", "2", "--cost-of", "Qwen2.5-0.5B", "--out"),
         )
 
-    def run(self, out: str, *more: str, form: str = "--json") -> Ended:
+    def run(self, out: str, *more: str, form: str = "--json", code: int = 0) -> Ended:
         """The comparison in `out` with `more` settings and options, of which the last count."""
         args = (*self.args, out, *more, *([form] if form else []))
-        return self.ictcli.run(*args, folder=self.folder)
+        ended = self.ictcli.run(*args, folder=self.folder)
+        assert ended.code == code, ended.err
+        return ended
+
+    def refused(self, out: str, *more: str, code: int = 2) -> str:
+        return refusal(self.run(out, *more, code=code), code)
 
     def start(self, out: str, *more: str) -> Running:
         return self.ictcli.start(*self.args, out, *more, "--json", folder=self.folder)

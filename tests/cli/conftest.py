@@ -13,16 +13,16 @@ PARITY = Path(__file__).with_name("parity.py")
 
 
 @pytest.fixture(scope="session")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
-    """Commands that read their own variables of the hub, and look for engines themselves."""
-    with Processes.begun(tmp_path_factory.mktemp("streams")) as processes:
-        yield processes
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+    made = Processes(tmp_path_factory.mktemp("streams"))
+    yield made
+    made.end()
 
 
-@pytest.fixture(scope="session")
-def ictcli(bare: Processes, tiny_model: Path) -> Iterator[Processes]:
-    with bare.holding(tiny_model) as processes:
-        yield processes
+@pytest.fixture
+def ictcli(processes: Processes, tmp_path: Path) -> Processes:
+    """Commands in the test's own folder."""
+    return processes.here(tmp_path)
 
 
 @pytest.fixture(scope="session")
@@ -43,24 +43,28 @@ def small(tiny_model: Path) -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="session")
-def trained(
-    ictcli: Processes, small: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
+def training(
+    processes: Processes, small: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, Ended]:
-    """The folder and the output of a finished run: 6 steps of ict."""
+    """A finished run, 6 steps of ict, and what it said."""
     folder = tmp_path_factory.mktemp("trained")
-    ended = ictcli.run("train", "chain", *small, *TRAINED, "--run", "run", "--json", folder=folder)
-    assert ended.code == 0, ended.err
+    args = ("train", "chain", *small, *TRAINED, "--run", "run", "--json")
+    ended = processes.done(*args, folder=folder)
     return folder / "run", ended
 
 
 @pytest.fixture(scope="session")
+def trained(training: tuple[Path, Ended]) -> Path:
+    return training[0]
+
+
+@pytest.fixture(scope="session")
 def whole(
-    ictcli: Processes, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
+    processes: Processes, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Comparison:
     """A comparison that was not stopped, in `whole`."""
-    made = Comparison(ictcli, tiny_model, tmp_path_factory.mktemp("compare"))
+    made = Comparison(processes, tiny_model, tmp_path_factory.mktemp("compare"))
     ended = made.run("whole")
-    assert ended.code == 0, ended.err
     left = re.findall(r"^(\d) runs? left, about (?:\d+[hms])+ in all$", ended.err, re.MULTILINE)
     assert left == ["3", "2", "1"]
     assert json.loads(ended.out) == json.loads(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from processes import Ended, Processes
+from processes import Ended, fresh
 
 BROKEN = "def build(model, settings, optimizer, adapter):\n    raise OSError('no such device')\n"
 
@@ -19,10 +19,10 @@ def site(tmp_path: Path) -> Path:
     return about.parent
 
 
-def test_backend_takes_its_name(bare: Processes, site: Path) -> None:
+def test_backend_takes_its_name(site: Path) -> None:
     def dry(name: str) -> Ended:
         command = ("train", "chain", "--backend", name, "--dry-run", "-q")
-        return bare.run(*command, folder=site, PYTHONPATH=str(site))
+        return fresh(*command, folder=site, PYTHONPATH=str(site))
 
     taken = dry("abacus")
     assert taken.code == 0 and 'backend = "abacus"' in taken.out

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from processes import TRAINED, Ended, Processes, refusal
+from processes import TRAINED, Processes, refusal
 
 from ictcli.files import is_leftover
 from ictcli.runs import Run
@@ -16,12 +16,10 @@ from ictcli.runs import Run
 Small = tuple[str, ...]
 
 
-def test_a_run_folder_that_exists_is_left_alone(
-    ictcli: Processes, trained: tuple[Path, Ended]
-) -> None:
-    folder, _ = trained
+def test_a_run_folder_that_exists_is_left_alone(ictcli: Processes, trained: Path) -> None:
+    folder = trained
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    told = refusal(ictcli.run("train", "chain", "--run", folder.name, folder=folder.parent), 2)
+    told = ictcli.refused("train", "chain", "--run", folder.name, folder=folder.parent)
     assert "The run folder run exists already" in told
     for way_out in ("ictcli resume run", "--run OTHER", "rm -r run"):
         assert way_out in told
@@ -31,26 +29,25 @@ def test_a_run_folder_that_exists_is_left_alone(
 def test_what_is_no_run_is_not_trained_into(ictcli: Processes, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "notes.txt").write_text("mine")
-    told = refusal(ictcli.run("train", "chain", "--run", "folder", folder=tmp_path), 2)
+    told = ictcli.refused("train", "chain", "--run", "folder")
     assert "The run folder folder exists already" in told and "resume" not in told
 
 
 def test_a_disk_that_fills_up_costs_no_more_than_the_steps_since_the_checkpoint(
-    ictcli: Processes, small: Small, trained: tuple[Path, Ended], tmp_path: Path
+    ictcli: Processes, small: Small, trained: Path, tmp_path: Path
 ) -> None:
     args = ("train", "chain", *small, *TRAINED, "checkpoint.last=9")
     with disk(tmp_path / "disk", 768) as full:
         (full / "run").mkdir()
         (full / "run" / ".lock").touch()  # of a process killed before it wrote the recipe
-        ended = ictcli.run(*args, "--run", "disk/run", folder=tmp_path)
-        told = refusal(ended, 1)
+        told = ictcli.refused(*args, "--run", "disk/run", code=1)
         assert "No space is left on the disk" in told and "ictcli resume disk/run" in told
         saved = Run(full / "run").checkpoints()
         assert saved and not [path for path in full.rglob("*") if is_leftover(path)]
         mount("-o", "remount,size=8m", full)
-        assert ictcli.run("resume", "disk/run", folder=tmp_path).code == 0
+        ictcli.done("resume", "disk/run")
         for name in ("model/model.safetensors", "metrics.jsonl"):
-            assert (full / "run" / name).read_bytes() == (trained[0] / name).read_bytes()
+            assert (full / "run" / name).read_bytes() == (trained / name).read_bytes()
 
 
 def test_a_disk_that_is_full_from_the_start_is_named(
@@ -63,20 +60,20 @@ def test_a_disk_that_is_full_from_the_start_is_named(
             ["recipes", "cp", "chain", "disk/mine.toml"],
             ["eval", small[0].partition("=")[2], "--bench", "chain", "--out", "disk/out"],
         ):
-            told = refusal(ictcli.run(*args, folder=tmp_path), 1)
+            told = ictcli.refused(*args, code=1)
             assert "No space is left on the disk" in told
         left = {path.name for path in full.rglob("*") if path.is_file()}
         assert left == {"filling", ".lock"}
         mount("-o", "remount,size=2m", full)
         args = ("train", "chain", *small, "steps=1", "--run", "disk/run")
-        assert ictcli.run(*args, folder=tmp_path).code == 0
+        ictcli.done(*args)
 
 
 def test_a_read_only_folder_is_named(
-    ictcli: Processes, small: Small, trained: tuple[Path, Ended], tmp_path: Path
+    ictcli: Processes, small: Small, trained: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "there").mkdir()
-    shutil.copytree(trained[0], tmp_path / "there" / "run")
+    shutil.copytree(trained, tmp_path / "there" / "run")
     (tmp_path / "there" / "run" / "summary.json").unlink()
     commands = (
         ["train", "chain", *small, "--run", "there/new"],
@@ -88,7 +85,7 @@ def test_a_read_only_folder_is_named(
     )
     with read_only(tmp_path / "there") as there:
         for command in commands:
-            ended = ictcli.run(*command, folder=tmp_path)
+            ended = ictcli.run(*command)
             told = refusal(ended, 1)
             assert "cannot be written" in told and "there/" in told
             assert "step " not in ended.err  # before any work was done
@@ -99,7 +96,7 @@ def test_a_read_only_working_folder_is_named(
     ictcli: Processes, small: Small, tmp_path: Path
 ) -> None:
     with read_only(tmp_path) as there:
-        told = refusal(ictcli.run("train", "chain", *small, folder=there), 1)
+        told = ictcli.refused("train", "chain", *small, folder=there, code=1)
         assert "cannot be written" in told and "--run" in told
 
 

@@ -16,8 +16,7 @@ def test_other_methods_train_after_it_each_as_by_its_own_command_and_stand_in_it
 ) -> None:
     recipe = ("train", "chain", *small, *SHORT, "seed=3")
     others = ("method.keep=0.5", "--beside", "grpo,random")
-    ended = ictcli.run(*recipe, *others, folder=tmp_path)
-    assert ended.code == 0, ended.err
+    ended = ictcli.done(*recipe, *others)
     runs = [tmp_path / "runs" / f"chain-{name}-s3" for name in ("ict", "grpo", "random")]
     rows = ended.out.splitlines()
     assert rows[0].split()[:2] == ["method", "pass@1"]
@@ -26,8 +25,7 @@ def test_other_methods_train_after_it_each_as_by_its_own_command_and_stand_in_it
     assert f"{scores['value']:.3f} [{scores['low']:.3f}, {scores['high']:.3f}]" in rows[3]
     names = " ".join(str(run.relative_to(tmp_path)) for run in runs)
     assert f"next:  ictcli runs diff {names}" in ended.err
-    alone = ictcli.run(*recipe, "method=grpo", "--run", "alone", folder=tmp_path)
-    assert alone.code == 0, alone.err
+    ictcli.done(*recipe, "method=grpo", "--run", "alone")
     lines = [run / "metrics.jsonl" for run in (runs[1], tmp_path / "alone")]
     assert lines[0].read_bytes() == lines[1].read_bytes()
     assert recipe_of(runs[2]).options().model_dump()["keep"] == 0.5  # the same share

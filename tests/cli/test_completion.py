@@ -22,14 +22,14 @@ printf 'item %s\\n' "${COMPREPLY[@]}"
 
 
 @pytest.fixture(scope="module")
-def folder(ictcli: Processes, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(processes: Processes, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A place with runs, and bash's script."""
     folder = tmp_path_factory.mktemp("completion")
     for run in ("runs/a-s0", "runs/deep/b-s0", "my run"):
         (folder / run).mkdir(parents=True)
         (folder / run / "recipe.toml").touch()
     (folder / "runs" / "notes").mkdir()
-    (folder / "completion").write_text(ictcli.run("completion", "bash", folder=folder).out)
+    (folder / "completion").write_text(processes.run("completion", "bash", folder=folder).out)
     return folder
 
 
@@ -76,9 +76,9 @@ def test_a_key_is_gone_on_with_and_a_run_s_folder_may_be_entered(folder: Path) -
     assert press_tab(folder, "ictcli resume ru")[1] == {"dirnames"}
 
 
-def test_every_shell_has_its_script(ictcli: Processes, tmp_path: Path) -> None:
+def test_every_shell_has_its_script(ictcli: Processes) -> None:
     for shell in ("bash", "zsh", "fish"):
-        made = ictcli.run("completion", shell, folder=tmp_path)
+        made = ictcli.run("completion", shell)
         assert f"_ICTCLI_COMPLETE={shell}_complete" in made.out and not made.err
 
 

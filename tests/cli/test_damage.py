@@ -7,16 +7,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from processes import Ended, Processes
+from processes import Processes
 
 from ictcli.runs.show import check_run
 
 
-def test_every_file_that_is_written_once_is_checked(
-    trained: tuple[Path, Ended], tmp_path: Path
-) -> None:
+def test_every_file_that_is_written_once_is_checked(trained: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    shutil.copytree(trained[0], run)
+    shutil.copytree(trained, run)
     assert check_run(run).faults == {}
     for path in [path for path in run.rglob("*") if path.is_file() and path.name != ".lock"]:
         before, name = path.read_bytes(), path.relative_to(run)
@@ -36,15 +34,10 @@ def test_every_file_that_is_written_once_is_checked(
     ],
 )
 def test_what_still_reads_but_was_altered_is_named(
-    ictcli: Processes,
-    trained: tuple[Path, Ended],
-    tmp_path: Path,
-    command: tuple[str, ...],
-    file: str,
+    ictcli: Processes, trained: Path, tmp_path: Path, command: tuple[str, ...], file: str
 ) -> None:
-    shutil.copytree(trained[0], tmp_path / "run")
+    shutil.copytree(trained, tmp_path / "run")
     path = tmp_path / "run" / file
     path.write_text(path.read_text().rstrip("\n") + "\n\n")
-    ended = ictcli.run(*command, folder=tmp_path)
-    assert ended.code == 0, ended.err
+    ended = ictcli.done(*command)
     assert f"{file} is not what the run wrote" in ended.out + ended.err

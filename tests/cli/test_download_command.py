@@ -4,38 +4,25 @@ network keeps it away. What is fetched: tests/tasks/test_hub.py."""
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from processes import Ended, Processes, refusal
+from processes import Ended, fresh, refusal
 
 from ictcli.engine.hub import VARIABLES, WAIT_S, answers
 
-Run = Callable[..., Ended]
+
+def asked(folder: Path, endpoint: str, *args: str) -> Ended:
+    """A command with a cache of its own, and no variable that keeps it offline."""
+    own = {"HF_HOME": str(folder / "cache"), "HF_ENDPOINT": endpoint}
+    return fresh(*args, folder=folder, **dict[str, str | None].fromkeys(VARIABLES), **own)
 
 
-@pytest.fixture
-def run(bare: Processes, tmp_path: Path) -> Run:
-    """Runs a command with a cache of its own, and no variable that keeps it offline."""
-
-    def run(endpoint: str, *args: str, **more: str) -> Ended:
-        own = {"HF_HOME": str(tmp_path / "cache"), "HF_ENDPOINT": endpoint, **more}
-        taken = dict[str, str | None].fromkeys(VARIABLES)
-        return bare.run(*args, folder=tmp_path, **(taken | own))
-
-    return run
-
-
-def test_what_is_built_in_needs_no_hub(run: Run) -> None:
-    ended = run("http://127.0.0.1:9", "download", "chain", "--json")
+def test_what_is_built_in_needs_no_hub(tmp_path: Path) -> None:
+    ended = asked(tmp_path, "http://127.0.0.1:9", "download", "chain", "--json")
     assert ended.code == 0, ended.err
     assert [row["name"] for row in json.loads(ended.out)] == ["builtin:chain", "chain"]
-
-
-def test_a_name_of_nothing_is_refused(run: Run) -> None:
-    ended = run("http://127.0.0.1:9", "download", "quikstart")
-    assert "'quikstart' (did you mean quickstart?)" in refusal(ended, 2)
 
 
 @pytest.fixture
@@ -47,16 +34,11 @@ def silent() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_a_hub_that_cannot_be_asked_is_one_sentence(run: Run, tmp_path: Path, silent: str) -> None:
-    command = ("train", "chain", "model=nobody/nothing", "--backend", "torch")
-    for variables, why in (
-        ({}, "the hub does not answer. with a "),
-        ({"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE keeps this machine offline"),
-    ):
-        ended = run(silent, *command, **variables)
-        told = refusal(ended, 2)
-        assert f"The model nobody/nothing is not in the cache, and {why}" in told
-        assert len(ended.err.splitlines()) == 4  # what is loaded, the sentence, and a hint
+def test_a_hub_that_cannot_be_asked_is_one_sentence(tmp_path: Path, silent: str) -> None:
+    ended = asked(tmp_path, silent, "train", "chain", "model=nobody/nothing", "--backend", "torch")
+    why = "The model nobody/nothing is not in the cache, and the hub does not answer. with a "
+    assert why in refusal(ended, 2)
+    assert len(ended.err.splitlines()) == 4  # what is loaded, the sentence, and a hint
     assert not (tmp_path / "runs").exists() or not any((tmp_path / "runs").iterdir())
 
 

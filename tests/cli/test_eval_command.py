@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from processes import Ended, Processes, refusal
+from processes import Ended, Processes
 
 BENCH = ("--bench", "chain,chain-long", "--n", "6", "--k", "1,3,6", "--limit", "5")
 
@@ -29,41 +29,37 @@ def test_an_evaluation_leaves_its_files_which_are_not_written_over(
     ictcli: Processes, tiny_model: Path, tmp_path: Path
 ) -> None:
     args = ("eval", tiny_model, *BENCH, "max_tokens=16", "--out", "one")
-    ended = ictcli.run(*args, "--json", folder=tmp_path)
+    ended = ictcli.run(*args, "--json")
     assert json.loads(ended.out) == json.loads((tmp_path / "one" / "results.json").read_text())
     before = {path: path.read_bytes() for path in (tmp_path / "one").iterdir()}
     assert {path.name for path in before} == {
         *(".lock", "settings.json", "timings.jsonl", "results.json", "results.md"),
         *("chain.jsonl", "chain-long.jsonl", "chain@0.jsonl", "chain-long@0.jsonl"),
     }
-    again = ictcli.run(*args, folder=tmp_path)
-    assert "one holds an evaluation already. --resume goes on with it" in refusal(again, 2)
+    assert "one holds an evaluation already. --resume goes on with it" in ictcli.refused(*args)
     assert {path: path.read_bytes() for path in (tmp_path / "one").iterdir()} == before
 
 
 def test_temperatures_make_a_curve_and_may_be_added_later(
-    ictcli: Processes, tiny_model: Path, tmp_path: Path
+    ictcli: Processes, tiny_model: Path
 ) -> None:
     args = ("eval", tiny_model, "--bench", "chain", "--n", "4", "--limit", "5", "max_tokens=16")
-    curve = (*args, "--temperatures", "0,0.5,1", "--json", "--out")
-    at_once = ictcli.run(*curve, "at-once", folder=tmp_path)
-    assert at_once.code == 0, at_once.err
-    (found,) = json.loads(at_once.out)
+    curve = (*args, "--temperatures", "0,0.5,1", "--out")
+    (found,) = ictcli.json(*curve, "at-once")
     assert [(at["temperature"], at["n"]) for at in found["temperatures"]] == [(0, 1), (0.5, 4)]
     assert [name for name in found if "@" in name] == ["pass@1", "pass@2", "pass@4", "maj@4"]
     assert found["greedy"] == found["temperatures"][0]["pass@1"]
-    assert ictcli.run(*args, "--out", "later", folder=tmp_path).code == 0
-    more = ictcli.run(*curve, "later", "--resume", folder=tmp_path)
-    assert timeless(json.loads(more.out)) == timeless([found])
+    ictcli.done(*args, "--out", "later")
+    assert timeless(ictcli.json(*curve, "later", "--resume")) == timeless([found])
 
 
 def test_a_run_is_evaluated_by_its_final_model(
-    ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path
+    ictcli: Processes, trained: Path, tmp_path: Path
 ) -> None:
-    run, _ = trained
+    run = trained
     args = ("--bench", "chain", "--n", "2", "--k", "1", "--limit", "3", "--json")
-    by_run = ictcli.run("eval", run, *args, "--out", "a", folder=tmp_path)
-    by_folder = ictcli.run("eval", run / "model", *args, "--out", "b", folder=tmp_path)
+    by_run = ictcli.run("eval", run, *args, "--out", "a")
+    by_folder = ictcli.run("eval", run / "model", *args, "--out", "b")
     assert by_run.code == by_folder.code == 0
     samples = [(tmp_path / out / "chain.jsonl").read_bytes() for out in "ab"]
     assert samples[0] == samples[1]
@@ -83,12 +79,12 @@ def test_a_run_is_evaluated_as_it_was_trained(ictcli: Processes, tmp_path: Path)
     )
     args = ("steps=1", "prompts=2", "group=2", "eval.problems=4", "temperature=0.7", "--run", "run")
     named = f'plugins=["{plugin}"]'
-    assert ictcli.run("train", "chain", named, *args, folder=tmp_path).code == 0
+    ictcli.done("train", "chain", named, *args)
     asked = ("eval", "run", "--n", "4", "--json", "--bench")
-    ended = ictcli.run(*asked, "sums-of-a-plugin", folder=tmp_path)
-    assert json.loads(ended.out)[0]["settings"]["temperature"] == 0.7
+    (found,) = ictcli.json(*asked, "sums-of-a-plugin")
+    assert found["settings"]["temperature"] == 0.7
     plugin.unlink()  # the model of a run outlives its plugins
-    ended = ictcli.run(*asked, "chain", "--limit", "4", "temperature=0.5", folder=tmp_path)
+    ended = ictcli.run(*asked, "chain", "--limit", "4", "temperature=0.5")
     assert json.loads(ended.out)[0]["settings"]["temperature"] == 0.5
     assert "There is no plugin file" in ended.err
 
@@ -99,8 +95,7 @@ def test_markdown_holds_the_tables_and_the_first_prompt(
     (tmp_path / "mine.txt").write_text("2*2+{question}\n")
     args = ("--bench", "chain", "--n", "2", "--k", "1,2", "--limit", "3", "max_tokens=8")
     more = ("prompt.template=mine.txt", "--markdown", "--out", "out")
-    ended = ictcli.run("eval", tiny_model, *args, *more, folder=tmp_path)
-    assert ended.code == 0, ended.err
+    ended = ictcli.done("eval", tiny_model, *args, *more)
     assert ended.out == (tmp_path / "out" / "results.md").read_text()
     settings = json.loads((tmp_path / "out" / "results.json").read_text())[0]["settings"]
     first = read(tmp_path / "out" / "chain.jsonl")[0]["prompt"]
@@ -122,8 +117,7 @@ def test_a_verifier_that_fails_is_told_of_once(
         "    return Benchmark('failing', Domain(verify, words=False), problems, max_tokens=8)\n"
     )
     args = ("--bench", "failing", "plugins=failing.py", "--n", "2", "--k", "1", "--limit", "70")
-    ended = ictcli.run("eval", tiny_model, *args, "--json", folder=tmp_path)
-    assert ended.code == 0, ended.err
+    ended = ictcli.done("eval", tiny_model, *args, "--json")
     assert ended.err.count("failing: the verifier failed: KeyError: 'gone'") == 1
     assert json.loads(ended.out)[0]["unparsed"] == 1
 
@@ -133,7 +127,7 @@ SMALL = ("--n", "2", "--k", "1,2", "max_tokens=8")
 
 @pytest.fixture(scope="module")
 def side_by_side(
-    ictcli: Processes,
+    processes: Processes,
     tiny_model: Path,
     untied_model: Path,
     tmp_path_factory: pytest.TempPathFactory,
@@ -142,8 +136,7 @@ def side_by_side(
     args = ("--bench", "chain,chain-long", "--n", "8", "--k", "1,8", "--limit", "20")
     models = ("builtin:chain", tiny_model, untied_model)
     more = ("max_tokens=48", "--out", "out", "--json")
-    ended = ictcli.run("eval", *models, *args, *more, folder=folder)
-    assert ended.code == 0, ended.err
+    ended = processes.done("eval", *models, *args, *more, folder=folder)
     return folder / "out", ended
 
 
@@ -178,7 +171,7 @@ def test_beside_others_a_model_s_samples_are_those_it_has_alone(
     ictcli: Processes, side_by_side: tuple[Path, Ended], tmp_path: Path
 ) -> None:
     args = ("--bench", "chain-long", "--n", "8", "--k", "1", "--limit", "20", "max_tokens=48")
-    assert ictcli.run("eval", "builtin:chain", *args, "--out", "out", folder=tmp_path).code == 0
+    ictcli.done("eval", "builtin:chain", *args, "--out", "out")
     alone = (tmp_path / "out" / "chain-long.jsonl").read_bytes()
     assert alone == (side_by_side[0] / "builtin-chain" / "chain-long.jsonl").read_bytes()
 
@@ -188,10 +181,10 @@ def test_a_model_that_cannot_be_loaded_is_found_before_anything_is_sampled(
 ) -> None:
     shutil.copytree(tiny_model, tmp_path / "bad")
     (tmp_path / "bad" / "tokenizer.json").write_text("{")
-    told = refusal(ictcli.run("eval", tiny_model, "bad", "--bench", "chain", folder=tmp_path), 2)
+    told = ictcli.refused("eval", tiny_model, "bad", "--bench", "chain")
     assert "bad cannot be loaded" in told
     args = ("eval", "builtin:chain", tiny_model, "--bench", "chain", "max_tokens=127")
-    assert "tied: The prompt of problem" in refusal(ictcli.run(*args, folder=tmp_path), 2)
+    assert "tied: The prompt of problem" in ictcli.refused(*args)
     assert [path.name for path in tmp_path.iterdir()] == ["bad"]
 
 
@@ -210,8 +203,7 @@ def test_a_private_question_is_written_where_that_is_asked_for_alone(
     row = {"Question": SECRET, "Correct Answer": "a truth of 4 parts", **wrong, "Record ID": "rec"}
     data = write(tmp_path / "data.jsonl", row)
     args = ("eval", tiny_model, "--bench", "gpqa_diamond", f"data={data}", *SMALL, "--out", "out")
-    ended = ictcli.run(*args, "--markdown", folder=tmp_path)
-    assert ended.code == 0, ended.err
+    ended = ictcli.done(*args, "--markdown")
     files = list((tmp_path / "out").iterdir())
     assert len(files) == 7
     for text in (ended.out, ended.err, *(path.read_text(encoding="utf-8") for path in files)):
@@ -219,11 +211,11 @@ def test_a_private_question_is_written_where_that_is_asked_for_alone(
     kept = {"id", "status", "extracted", "tokens", "finished"}
     assert all(set(line) == kept for line in read(tmp_path / "out" / "gpqa_diamond.jsonl"))
     args = (*args[:-1], "asked", "--show-private")
-    assert ictcli.run(*args, folder=tmp_path).code == 0
+    ictcli.done(*args)
     assert SECRET in read(tmp_path / "asked" / "gpqa_diamond.jsonl")[0]["prompt"]
     (found,) = json.loads((tmp_path / "asked" / "results.json").read_text())
     assert SECRET in found["settings"]["example_prompt"]
-    told = refusal(ictcli.run(*args[:-1], "--resume", folder=tmp_path), 2)
+    told = ictcli.refused(*args[:-1], "--resume")
     assert "show_private = true, and now false" in told
 
 
@@ -234,8 +226,7 @@ def test_notes_of_a_benchmark_are_told_once_and_recorded_with_its_file(
     path = write(tmp_path / "d.jsonl", *rows)
     models = ("eval", tiny_model, untied_model)
     args = (*models, "--bench", "aime24", f"data={path}", *SMALL, "--out", "out", "--json")
-    ended = ictcli.run(*args, folder=tmp_path)
-    assert ended.code == 0, ended.err
+    ended = ictcli.done(*args)
     assert ended.err.count("1 of the 2 problems of aime24 (d.jsonl) left out") == 1
     for entry in json.loads(ended.out):
         source = entry["settings"]["source"]

@@ -5,9 +5,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from processes import Processes, refusal
+from processes import Processes, refusal, wait_until
 from test_eval_command import timeless
-from waiting import wait_until
 
 SLOW = """
 import time
@@ -30,14 +29,14 @@ def test_ctrl_c_says_how_to_go_on_and_it_ends_with_the_same_numbers(
     (tmp_path / "slow.py").write_text(SLOW)
     command = ("eval", tiny_model, *ARGS, *MORE)
     whole, out = tmp_path / "whole", tmp_path / "evals" / "tied-seed7"
-    assert ictcli.run(*command, "--out", "whole", folder=tmp_path).code == 0
-    running = ictcli.start(*command, folder=tmp_path)
+    ictcli.done(*command, "--out", "whole")
+    running = ictcli.start(*command)
     wait_until(lambda: (out / "slow.jsonl").exists() and (out / "slow.jsonl").stat().st_size)
     running.send(signal.SIGINT)
     told = refusal(running.wait(), 130)
     assert "the same command with --resume --out evals/tied-seed7 goes on from there" in told
     kept = (out / "slow.jsonl").read_bytes()
-    ended = ictcli.run(*command, "--resume", folder=tmp_path)  # it finds the folder
+    ended = ictcli.run(*command, "--resume")  # it finds the folder
     assert ended.code == 0, ended.err
     assert (out / "slow.jsonl").read_bytes().startswith(kept)
     found = [timeless(json.loads((path / "results.json").read_text())) for path in (whole, out)]
@@ -54,7 +53,7 @@ def test_other_settings_are_not_gone_on_with_and_the_setting_is_named(
     (tmp_path / "tied").symlink_to(tiny_model)
     start = ("--bench", "chain", "--n", "2", "--k", "1", "--limit", "3", "max_tokens=8")
     command = ("eval", "tied", *start, "--out", "out", "--json")
-    first = json.loads(ictcli.run(*command, folder=tmp_path).out)[0]
+    first = json.loads(ictcli.run(*command).out)[0]
     left = [tmp_path / "out" / name for name in ("settings.json", "chain.jsonl")]
     before = [path.read_bytes() for path in left]
     for more, words in (
@@ -62,14 +61,14 @@ def test_other_settings_are_not_gone_on_with_and_the_setting_is_named(
         (["--bench", "chain,chain-long"], "benchmarks = chain, and now chain, chain-long"),
         (['prompt.suffix="1"'], 'tied.prompt.suffix = null, and now "1"'),
     ):
-        told = refusal(ictcli.run(*command, *more, "--resume", folder=tmp_path), 2)
+        told = ictcli.refused(*command, *more, "--resume")
         assert f"The evaluation in out has {words}" in told
-    again = json.loads(ictcli.run(*command, "--k", "1,2", "--resume", folder=tmp_path).out)[0]
+    again = json.loads(ictcli.run(*command, "--k", "1,2", "--resume").out)[0]
     assert again["pass@1"] == first["pass@1"] and "pass@2" in again
     assert [path.read_bytes() for path in left] == before
     (tmp_path / "tied").unlink()
     (tmp_path / "tied").symlink_to(untied_model)
-    told = refusal(ictcli.run(*command, "--resume", folder=tmp_path), 2)
+    told = ictcli.refused(*command, "--resume")
     assert "has tied.fingerprint = " in told
 
 
@@ -77,8 +76,8 @@ def test_with_nothing_to_resume_it_begins(
     ictcli: Processes, tiny_model: Path, tmp_path: Path
 ) -> None:
     args: tuple[Any, ...] = ("eval", tiny_model, "--bench", "chain", "--k", "1", "--limit", "1")
-    ended = ictcli.run(*args, "--n", "1", "--resume", folder=tmp_path)
-    assert ended.code == 0 and "note: nothing to resume in evals" in ended.err
-    ended = ictcli.run(*args, "--n", "2", "--resume", folder=tmp_path)
+    ended = ictcli.done(*args, "--n", "1", "--resume")
+    assert "note: nothing to resume in evals" in ended.err
+    ended = ictcli.run(*args, "--n", "2", "--resume")
     assert "evals/tied-seed0 is not resumed: it has n = 1, and now 2" in ended.err
     assert {path.name for path in (tmp_path / "evals").iterdir()} == {"tied-seed0", "tied-seed0-2"}

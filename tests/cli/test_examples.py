@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import Ended, Processes
+from processes import Ended, Processes, fresh
 
 PAGES = [
     path.read_text(encoding="utf-8") for path in (Path(__file__).parents[2] / "docs").rglob("*.md")
@@ -17,7 +17,7 @@ EXAMPLES = {
     for page in PAGES
     for name, text in re.findall(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```", page, re.S)
 }
-SHORT = ("steps=2", "prompts=4", "warmup=0", "eval.problems=8", "eval.n=1", "eval.k=[1]")
+SHORT = ("steps=2", "prompts=4", "group=4", "warmup=0", "eval.problems=8", "eval.n=1", "eval.k=[1]")
 SHORT += ("eval.temperatures=[]", "--run", "r")
 
 
@@ -33,7 +33,7 @@ def done(ended: Ended) -> Ended:
 def test_a_method_trains(ictcli: Processes, tmp_path: Path) -> None:
     write(tmp_path, "surprise.py")
     options = ('plugins=["surprise.py"]', "method=surprise", "method.below=0.3")
-    done(ictcli.run("train", "chain", *options, *SHORT, folder=tmp_path))
+    ictcli.done("train", "chain", *options, *SHORT)
     assert (tmp_path / "r" / "summary.json").exists()
 
 
@@ -46,7 +46,7 @@ def test_a_statistic_and_a_term_train(
 ) -> None:
     write(tmp_path, f"{name}.py")
     options = (f'plugins=["{name}.py"]', f"method={method}", setting)
-    done(ictcli.run("train", "chain", *options, *SHORT, folder=tmp_path))
+    ictcli.done("train", "chain", *options, *SHORT)
     lines = (tmp_path / "r" / "metrics.jsonl").read_text().splitlines()
     metrics = [json.loads(line) for line in lines]
     assert all(line["finite"] for line in metrics)
@@ -60,7 +60,7 @@ def test_a_verifier_judges_and_functions_in_trl_s_form_add_rewards(
     write(tmp_path, "rewards.py")
     functions = 'reward.functions=["rewards.py:right", "rewards.py:brevity"]'
     options = ("reward=brief.py:brief", functions, "reward.weights=[1, 0.2]")
-    done(ictcli.run("train", "chain", *options, *SHORT, folder=tmp_path))
+    ictcli.done("train", "chain", *options, *SHORT)
     first = json.loads((tmp_path / "r" / "metrics.jsonl").read_text().splitlines()[0])
     assert first["reward/right"] >= first["reward/brief"] and first["reward/brevity"] > 0
     samples = (tmp_path / "r" / "eval" / "after.jsonl").read_text()
@@ -79,12 +79,12 @@ def test_grading_prints_what_the_page_says(tmp_path: Path) -> None:
 def test_a_benchmark_evaluates(ictcli: Processes, tmp_path: Path) -> None:
     write(tmp_path, "sums.py")
     options = ("plugins=sums.py", "--bench", "sums", "--n", "4", "--k", "1,4", "--json")
-    ended = done(ictcli.run("eval", "builtin:chain", *options, folder=tmp_path))
+    ended = ictcli.done("eval", "builtin:chain", *options)
     assert '"problems": 10' in ended.out
 
 
 @pytest.mark.thorough
-def test_an_engine_is_installed_and_trains(bare: Processes, tmp_path: Path) -> None:
+def test_an_engine_is_installed_and_trains(tmp_path: Path) -> None:
     package, place = tmp_path / "loud-engine", tmp_path / "installed"
     package.mkdir()
     write(package, "pyproject.toml")
@@ -92,5 +92,5 @@ def test_an_engine_is_installed_and_trains(bare: Processes, tmp_path: Path) -> N
     here = ("--no-deps", "--no-build-isolation", "--no-index", "-q", "--target", place, package)
     subprocess.run([sys.executable, "-m", "pip", "install", *here], check=True)
     options = ("train", "chain", "engine.backend=loud", *SHORT)
-    ended = done(bare.run(*options, folder=tmp_path, PYTHONPATH=str(place)))
+    ended = done(fresh(*options, folder=tmp_path, PYTHONPATH=str(place)))
     assert re.search(r"sampled \d+ tokens", ended.err)

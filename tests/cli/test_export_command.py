@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from processes import Ended, Processes, refusal
+from processes import Ended, Processes
 
 from ictcli.engine import is_installed
 
@@ -15,21 +15,18 @@ pytestmark = pytest.mark.skipif(not is_installed("mlx"), reason="adapters need t
 
 @pytest.fixture(scope="module")
 def adapted(
-    ictcli: Processes, small: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
+    processes: Processes, small: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, Ended]:
     """A finished run of LoRA, and what it said."""
     folder = tmp_path_factory.mktemp("adapted")
     more = ("--backend", "mlx", "adapter.kind=lora", "steps=3", "--run", "run")
-    ended = ictcli.run("train", "chain", *small, *more, folder=folder)
-    assert ended.code == 0, ended.err
+    ended = processes.done("train", "chain", *small, *more, folder=folder)
     return folder / "run", ended
 
 
-def pass_at_1(ictcli: Processes, model: Path, *more: str, folder: Path) -> float:
-    bench = ("--bench", "chain", "--n", "4", "--k", "1", "--limit", "20", "--json")
-    ended = ictcli.run("eval", model, *bench, *more, folder=folder)
-    assert ended.code == 0, ended.err
-    return json.loads(ended.out)[0]["pass@1"]["value"]
+def pass_at_1(ictcli: Processes, model: Path, *more: str) -> float:
+    bench = ("--bench", "chain", "--n", "4", "--k", "1", "--limit", "20")
+    return ictcli.json("eval", model, *bench, *more)[0]["pass@1"]["value"]
 
 
 def test_a_run_of_adapters_says_where_they_are(adapted: tuple[Path, Ended]) -> None:
@@ -50,27 +47,26 @@ def test_exports_of_every_kind_compute_the_same(
 ) -> None:
     """The same samples by the engine that reads each layout itself, so the same pass@1."""
     run, _ = adapted
-    before = pass_at_1(ictcli, run, folder=tmp_path)
+    before = pass_at_1(ictcli, run)
     made = ""
     for args, engine in ((("--merge",), "mlx"), (("--to", "hf"), "torch")):
         made = f"made-{len(list(tmp_path.iterdir()))}"
-        ended = ictcli.run("export", run, *args, "--out", made, folder=tmp_path)
+        ended = ictcli.run("export", run, *args, "--out", made)
         assert (ended.code, ended.out) == (0, f"{made}\n"), ended.err
         assert f"next: ictcli eval {made}" in ended.err
         assert (tmp_path / made / "README.md").read_text().startswith("---\nlibrary_name: ")
-        found = pass_at_1(ictcli, Path(made), "--backend", engine, folder=tmp_path)
+        found = pass_at_1(ictcli, Path(made), "--backend", engine)
         assert found == before, args
-    again = ictcli.run("export", run, "--out", made, folder=tmp_path)
-    assert f"{made} exists already" in refusal(again, 2)
+    assert f"{made} exists already" in ictcli.refused("export", run, "--out", made)
 
 
 def test_a_run_of_another_engine_is_not_resumed(
-    ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path
+    ictcli: Processes, trained: Path, tmp_path: Path
 ) -> None:
     """Its optimiser's state would be lost."""
-    run = shutil.copytree(trained[0], tmp_path / "run")
+    run = shutil.copytree(trained, tmp_path / "run")
     (run / "summary.json").unlink()
     recipe = re.sub(r'(?m)^backend = "\w+"', 'backend = "mlx"', (run / "recipe.toml").read_text())
     (run / "recipe.toml").write_text(recipe)
-    told = refusal(ictcli.run("resume", "run", "--trust", folder=tmp_path), 2)
+    told = ictcli.refused("resume", "run", "--trust")
     assert "of another engine" in told

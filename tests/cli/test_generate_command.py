@@ -7,9 +7,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from processes import Ended, Processes
+from processes import Processes, wait_until
 from terminal import Terminal
-from waiting import wait_until
 
 QUESTION = "3+4*2-5="
 GREEDY = "7*2-5;7*7;9#"
@@ -28,20 +27,20 @@ def endless(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_answer_is_on_stdout_and_the_rest_on_stderr(ictcli: Processes, tmp_path: Path) -> None:
-    ended = ictcli.run(*CHAIN, "--backend", "torch", folder=tmp_path)
+def test_the_answer_is_on_stdout_and_the_rest_on_stderr(ictcli: Processes) -> None:
+    ended = ictcli.run(*CHAIN, "--backend", "torch")
     assert (ended.code, ended.out) == (0, GREEDY + "\n")
     assert ended.err.count("\n") == 2 and "builtin-chain: 335,136 parameters, torch" in ended.err
 
 
 def test_a_run_answers_as_its_recipe_says_and_the_same_every_time(
-    ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path
+    ictcli: Processes, trained: Path
 ) -> None:
-    run, _ = trained
+    run = trained
     asked = ("generate", run, QUESTION, "--n", "3", "--seed", "5")
-    plain, again = (ictcli.run(*asked, folder=tmp_path) for _ in range(2))
+    plain, again = (ictcli.run(*asked) for _ in range(2))
     assert plain == again
-    told = json.loads(ictcli.run(*asked, "--json", folder=tmp_path).out)
+    told = ictcli.json(*asked)
     assert plain.out == "".join(
         f"[{number} of 3]\n{answer['text']}\n" for number, answer in enumerate(told["answers"], 1)
     )
@@ -51,41 +50,39 @@ def test_a_run_answers_as_its_recipe_says_and_the_same_every_time(
     for answer in told["answers"]:
         assert 0 < len(answer["text"]) <= len(answer["tokens"]) <= 24
         assert answer["finished"] == answer["text"].endswith("#")
-    early = ictcli.run(*asked, "--json", "--checkpoint", "4", folder=tmp_path)
-    assert json.loads(early.out)["name"] == "run-step-000004"
-    assert json.loads(early.out)["sha256"] != told["sha256"]
+    early = ictcli.json(*asked, "--checkpoint", "4")
+    assert early["name"] == "run-step-000004" and early["sha256"] != told["sha256"]
 
 
 def test_a_prompt_is_read_from_stdin(ictcli: Processes, tmp_path: Path) -> None:
     (tmp_path / "prompt.txt").write_text("3+4\n")
     for typed in ((), ("-",)):
         asked = ("generate", "builtin:chain", *typed, "temperature=0")
-        ended = ictcli.run(*asked, folder=tmp_path, stdin=tmp_path / "prompt.txt")
-        assert ended.code == 0 and ended.out
+        ended = ictcli.done(*asked, stdin=tmp_path / "prompt.txt")
+        assert ended.out
         note = r"note: prompts look like .+=, and this one does not end with ="
         assert re.search(note, ended.err)
 
 
 @pytest.mark.parametrize(
-    ("gold", "keys", "verdict"),
-    [("9", (), "correct"), ("9", ("max_tokens=4",), "unparsed")],
+    ("gold", "keys", "verdict"), [("9", (), "correct"), ("9", ("max_tokens=4",), "unparsed")]
 )
 def test_a_gold_gives_a_verdict_with_its_grounds(
-    ictcli: Processes, tmp_path: Path, gold: str, keys: tuple[str, ...], verdict: str
+    ictcli: Processes, gold: str, keys: tuple[str, ...], verdict: str
 ) -> None:
-    ended = ictcli.run(*CHAIN, "--gold", gold, *keys, folder=tmp_path)
+    ended = ictcli.run(*CHAIN, "--gold", gold, *keys)
     _, first, answer, right = ended.out.splitlines()
     assert first.startswith(f"verdict: {verdict}, ")
     assert answer.split()[:2] == ["answer", "none" if keys else "9"]
     assert right.split() == ["gold", gold]
     assert ("cut at 4 tokens; max_tokens=8 allows more" in ended.err) == bool(keys)
-    told = json.loads(ictcli.run(*CHAIN, "--gold", gold, *keys, "--json", folder=tmp_path).out)
+    told = ictcli.json(*CHAIN, "--gold", gold, *keys)
     assert (told["gold"], told["answers"][0]["verdict"]["status"]) == (gold, verdict)
 
 
-def test_ctrl_c_keeps_what_is_there(ictcli: Processes, endless: Path, tmp_path: Path) -> None:
+def test_ctrl_c_keeps_what_is_there(ictcli: Processes, endless: Path) -> None:
     asked = ("generate", endless, QUESTION, "--n", "2", "max_tokens=100000")
-    running = ictcli.start(*asked, folder=tmp_path)
+    running = ictcli.start(*asked)
     wait_until(lambda: len(running.out.read_text()) > 40)  # written while it goes on
     running.send(signal.SIGINT)
     ended = running.wait()

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import Processes, refusal
+from processes import Processes
 
 ROWS: list[dict[str, Any]] = [
     {"id": 7, "response": r"so \boxed{\frac{1}{2}}", "gold": "0.5"},
@@ -24,10 +24,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 def test_every_row_has_its_verdict(ictcli: Processes, tmp_path: Path) -> None:
     algebra = {"response": r"\boxed{x^2-1}", "gold": "(x-1)(x+1)"}
     write(tmp_path / "rows.jsonl", [ROWS[0], algebra, *ROWS[2:]])
-    command = ("grade", "rows.jsonl", "--timeout", "1", "--json", "--out", "v.jsonl")
-    ended = ictcli.run(*command, folder=tmp_path)
-    assert ended.code == 0, ended.err
-    found = json.loads(ended.out)
+    found = ictcli.json("grade", "rows.jsonl", "--timeout", "1", "--out", "v.jsonl")
     assert [row["status"] for row in found][:4] == ["correct", "correct", "wrong", "unparsed"]
     assert found[4]["status"] != "correct" and [row["line"] for row in found] == [1, 2, 3, 4, 5]
     written = [json.loads(line) for line in (tmp_path / "v.jsonl").read_text().splitlines()]
@@ -38,8 +35,7 @@ def test_every_row_has_its_verdict(ictcli: Processes, tmp_path: Path) -> None:
 def test_a_copy_of_the_question_is_wrong_and_explained(ictcli: Processes, tmp_path: Path) -> None:
     row = {"response": r"\boxed{(x-1)(x+1)}", "gold": "x^2-1"}
     write(tmp_path / "rows.jsonl", [row, {**row, "question": "Expand $(x-1)(x+1)$."}])
-    ended = ictcli.run("grade", "rows.jsonl", "--json", "--explain", folder=tmp_path)
-    first, second = json.loads(ended.out)
+    first, second = ictcli.json("grade", "rows.jsonl", "--explain")
     assert (first["status"], second["status"]) == ("correct", "wrong")
     assert second["explanation"]["why"].endswith("is no result: a formula of the question")
 
@@ -50,32 +46,27 @@ def test_rows_that_another_verifier_judges_otherwise_are_listed_and_counted(
 ) -> None:
     rows = [*ROWS[:4], {"response": r"\boxed{0.3333333}", "gold": r"\frac{1}{3}"}]
     write(tmp_path / "rows.jsonl", rows)
-    ended = ictcli.run("grade", "rows.jsonl", "--beside", "math-verify", folder=tmp_path)
-    assert ended.code == 0, ended.err
+    ended = ictcli.done("grade", "rows.jsonl", "--beside", "math-verify")
     assert [line for line in ended.out.splitlines() if line.startswith("line")] == [
         "line 4: unparsed by math, correct by math-verify",
         "line 5: wrong by math, correct by math-verify",
     ]
     counts = [line.split()[-1] for line in ended.out.splitlines() if line.startswith("correct by")]
     assert counts == ["2", "0", "2", "1"]  # both, math alone, math-verify alone, neither
-    ended = ictcli.run("grade", "rows.jsonl", "--beside", "math-verify", "--json", folder=tmp_path)
-    assert [row["beside"]["status"] for row in json.loads(ended.out)][3:] == ["correct"] * 2
-    refused = ictcli.run("grade", "rows.jsonl", "--beside", "math-verfy", folder=tmp_path)
-    assert refused.code == 2 and "did you mean math-verify" in refused.err
+    found = ictcli.json("grade", "rows.jsonl", "--beside", "math-verify")
+    assert [row["beside"]["status"] for row in found][3:] == ["correct"] * 2
+    told = ictcli.refused("grade", "rows.jsonl", "--beside", "math-verfy")
+    assert "did you mean math-verify" in told
 
 
 def test_kind_pattern_and_choices_are_heeded(ictcli: Processes, tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", [{"response": "A: 1,018", "gold": "1018"}])
-    ended = ictcli.run(
-        "grade", "a.jsonl", "--kind=integer", "--pattern=^A: (.*)$", "--json", folder=tmp_path
-    )
-    assert json.loads(ended.out)[0]["status"] == "correct"
+    (found,) = ictcli.json("grade", "a.jsonl", "--kind=integer", "--pattern=^A: (.*)$")
+    assert found["status"] == "correct"
     row = {"response": r"\boxed{12 m}", "gold": "B", "choices": ["10 m", "12 m"]}
     write(tmp_path / "b.jsonl", [row])
-    ended = ictcli.run("grade", "b.jsonl", "--kind=choice", "--json", folder=tmp_path)
-    assert json.loads(ended.out)[0] == {
-        "line": 1, "status": "correct", "extracted": "B", "reason": "", "score": None,
-    }  # fmt: skip
+    wanted = {"line": 1, "status": "correct", "extracted": "B", "reason": "", "score": None}
+    assert ictcli.json("grade", "b.jsonl", "--kind=choice") == [wanted]
 
 
 @pytest.mark.parametrize(
@@ -95,15 +86,14 @@ def test_bad_input_is_one_sentence(
 ) -> None:
     if content is not None:
         (tmp_path / "rows.jsonl").write_text(content)
-    assert words in refusal(ictcli.run("grade", "rows.jsonl", *arguments, folder=tmp_path), 2)
+    assert words in ictcli.refused("grade", "rows.jsonl", *arguments)
 
 
 def test_explain_says_how_each_side_was_read_also_in_json_and_the_file_of_verdicts(
     ictcli: Processes, tmp_path: Path
 ) -> None:
     write(tmp_path / "rows.jsonl", ROWS[:4])
-    ended = ictcli.run("grade", "rows.jsonl", "--explain", folder=tmp_path)
-    assert ended.code == 0, ended.err
+    ended = ictcli.done("grade", "rows.jsonl", "--explain")
     lines = ended.out.splitlines()
     assert lines[:3] == [
         "line 1: correct, exact numbers were compared",
@@ -113,7 +103,7 @@ def test_explain_says_how_each_side_was_read_also_in_json_and_the_file_of_verdic
     counts = {line.split()[0]: line.split()[1:] for line in lines[13:]}
     assert counts["correct"] == ["2", "50.0%"] and "1 x no answer in a box" in ended.err
     command = ("grade", "rows.jsonl", "--explain", "--json", "--out", "v.jsonl")
-    found = json.loads(ictcli.run(*command, folder=tmp_path).out)
+    found = json.loads(ictcli.run(*command).out)
     assert found[0]["explanation"]["gold"] == {"text": "0.5", "meaning": "the number 1/2"}
     written = [json.loads(line) for line in (tmp_path / "v.jsonl").read_text().splitlines()]
     assert [row["explanation"] for row in written] == [row["explanation"] for row in found]

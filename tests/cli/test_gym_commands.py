@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import Ended, Processes
+from processes import Processes
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("reasoning_gym") is None, reason="reasoning-gym is not installed"
@@ -28,16 +28,12 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def done(ended: Ended) -> Ended:
-    assert ended.code == 0, ended.err
-    return ended
-
-
+@pytest.mark.thorough
 def test_a_run_trains_and_goes_on_with_another_version_of_the_library(
     ictcli: Processes, base: Path, tmp_path: Path
 ) -> None:
     more = ("eval.temperatures=[]", f"model={base}", "steps=1", "--run", "run")
-    ended = done(ictcli.run("train", str(EXAMPLE / "gym.toml"), *FEW, *more, folder=tmp_path))
+    ended = ictcli.done("train", str(EXAMPLE / "gym.toml"), *FEW, *more)
     assert "loses characters" not in ended.err
     file = tmp_path / "run" / "environment.json"
     environment = json.loads(file.read_text())
@@ -45,16 +41,16 @@ def test_a_run_trains_and_goes_on_with_another_version_of_the_library(
     assert data["seeds"] == {"train": 0, "heldout": 1 << 31}
     assert data["version"] == environment["libraries"]["reasoning-gym"]
     file.write_text(json.dumps({**environment, "data": {**data, "version": "0.1"}}))
-    ended = done(ictcli.run("resume", "run", "steps=2", folder=tmp_path))
+    ended = ictcli.done("resume", "run", "steps=2")
     assert f"began with reasoning-gym 0.1, and goes on with {data['version']}" in ended.err
 
 
-def test_tasks_are_listed_a_line_each_and_shown(ictcli: Processes, tmp_path: Path) -> None:
-    lines = done(ictcli.run("tasks", "ls", folder=tmp_path)).out.splitlines()
+def test_tasks_are_listed_a_line_each_and_shown(ictcli: Processes) -> None:
+    lines = ictcli.done("tasks", "ls").out.splitlines()
     names = [line.split()[0] for line in lines[1:]]
     assert {"chain", "gsm8k", "math500", "gym:chain_sum"} <= set(names)
     assert len(names) == len(set(names))
-    told = done(ictcli.run("tasks", "show", "gym:gcd:size=40", "--json", folder=tmp_path)).out
+    told = ictcli.done("tasks", "show", "gym:gcd:size=40", "--json").out
     shown = json.loads(told)
     assert shown["options"]["size"] == 40
     assert shown["options"]["min_numbers"] == 2

@@ -31,8 +31,15 @@ def test_help_loads_nothing_heavy(args: list[str]) -> None:
     assert loaded_by(*args) == set()
 
 
+MORE = (["recipes", "ls"], ["runs", "ls", "recipes"])
+
+
 @pytest.mark.parametrize(
-    "args", first([["train", "chain", "--dry-run"], ["recipes", "ls"], ["runs", "ls", "recipes"]])
+    "args",
+    [
+        *(["train", "chain", "--dry-run", "--backend", name] for name in ("torch", "mlx")),
+        *(pytest.param(args, marks=pytest.mark.thorough) for args in MORE),
+    ],
 )
 def test_reading_recipes_loads_no_machine_learning(args: list[str]) -> None:
     assert not loaded_by(*args) & {"torch", "mlx", "transformers", "datasets"}
@@ -49,14 +56,14 @@ def test_the_installed_script_and_the_module_are_the_same_command(tmp_path: Path
     assert told[0].stdout == told[1].stdout != ""
 
 
-def test_every_command_has_a_help(ictcli: Processes, tmp_path: Path) -> None:
-    ended = ictcli.run("--help", folder=tmp_path)
+def test_every_command_has_a_help(ictcli: Processes) -> None:
+    ended = ictcli.run("--help")
     lines = ended.out.split("Commands:\n")[1].splitlines()
     listed = [line.split() for line in lines if line[2:3] != " "]
     assert [words[0] for words in listed] == list(COMMANDS) and min(map(len, listed)) > 2
     assert not any(line.endswith("...") for line in lines)  # cut
     for command in ("train", "runs", "runs gc"):
-        ended = ictcli.run(*command.split(), "--help", folder=tmp_path)
+        ended = ictcli.run(*command.split(), "--help")
         assert (ended.code, ended.err) == (0, "")
         assert ended.out.startswith(f"Usage: ictcli {command} ")
 

@@ -62,20 +62,24 @@ def on_a_terminal(ictcli: Processes, world: World, *args: str | Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def world(ictcli: Processes, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> World:
+def world(
+    processes: Processes, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> World:
     """Trained on a terminal, in the live view, which showed the tokens."""
     world = World(tmp_path_factory.mktemp("strangers"), tiny_model)
     method = f"method={HOSTILE}"
-    said = on_a_terminal(ictcli, world, "train", "chain", *world.keys, method, "--run", world.run)
+    said = on_a_terminal(
+        processes, world, "train", "chain", *world.keys, method, "--run", world.run
+    )
     assert "newest rollout" in said and "step 2/2" in said
     world.spoil()
     return world
 
 
 @pytest.fixture(scope="module")
-def compared(ictcli: Processes, world: World) -> Path:
+def compared(processes: Processes, world: World) -> Path:
     methods = ("--methods", f"grpo,{HOSTILE}", "--seeds", "1", "--out", f"{NAME}c")
-    show(ictcli, world, "compare", "chain", *world.keys, *methods)
+    show(processes, world, "compare", "chain", *world.keys, *methods)
     return world.folder / f"{NAME}c"
 
 
@@ -124,10 +128,10 @@ def test_an_error_is_one_line_whatever_it_names(
 
 def test_an_answer_is_shown_as_signs(ictcli: Processes, world: World) -> None:
     asked = ("generate", world.run, "1+1=", "--n", "8", "max_tokens=40", "--gold", HOSTILE)
-    ended = ictcli.run(*asked, folder=world.folder)
-    assert ended.code == 0 and "[95;105m" in ended.out, ended.err
+    ended = ictcli.done(*asked, folder=world.folder)
+    assert "[95;105m" in ended.out, ended.err
     assert not hidden(ended.out + ended.err)
-    told = json.loads(ictcli.run(*asked, "--json", folder=world.folder).out)
+    told = ictcli.json(*asked, folder=world.folder)
     assert any(HOSTILE in answer["text"] for answer in told["answers"])
     show(ictcli, world, "generate", world.model, f"{HOSTILE}Ω", code=2)
 

@@ -7,19 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from filelock import FileLock
-from processes import Ended, Processes, refusal
+from processes import Processes
 
 from ictcli.runs import read_rollouts
 
 
 @pytest.fixture(scope="module")
-def run(trained: tuple[Path, Ended]) -> Path:
-    return trained[0]
+def run(trained: Path) -> Path:
+    return trained
 
 
-def test_text_marks_the_kept_tokens(ictcli: Processes, run: Path, tmp_path: Path) -> None:
-    ended = ictcli.run("inspect", run, "--step", "3", "--prompt", "2", folder=tmp_path)
-    assert ended.code == 0, ended.err
+def test_text_marks_the_kept_tokens(ictcli: Processes, run: Path) -> None:
+    ended = ictcli.done("inspect", run, "--step", "3", "--prompt", "2")
     arrays, about = read_rollouts(run / "rollouts" / "step-000003.safetensors")
     assert "step 3, prompt 2 of 4" in ended.out and about["problems"][1]["prompt"] in ended.out
     kept = int(arrays["kept"][4:8].sum())
@@ -29,9 +28,9 @@ def test_text_marks_the_kept_tokens(ictcli: Processes, run: Path, tmp_path: Path
     assert "\x1b" not in ended.out and "highest uniqueness of the group" in ended.out
 
 
-def test_json_holds_what_was_recorded(ictcli: Processes, run: Path, tmp_path: Path) -> None:
-    ended = ictcli.run("inspect", run, "--prompt=1", "--method=random", "--json", folder=tmp_path)
-    assert ended.code == 0 and ended.err == ""
+def test_json_holds_what_was_recorded(ictcli: Processes, run: Path) -> None:
+    ended = ictcli.done("inspect", run, "--prompt=1", "--method=random", "--json")
+    assert ended.err == ""
     found = json.loads(ended.out)
     assert found["step"] == 6 and found["steps"] == [3, 6] and found["prompts"] == 4
     arrays, about = read_rollouts(run / "rollouts" / "step-000006.safetensors")
@@ -49,7 +48,7 @@ def test_the_page_is_written_whole_and_while_the_run_trains(
     ictcli: Processes, run: Path, tmp_path: Path
 ) -> None:
     with FileLock(run / ".lock"):
-        ended = ictcli.run("inspect", run, "--html", "sub/group.html", folder=tmp_path)
+        ended = ictcli.run("inspect", run, "--html", "sub/group.html")
     assert ended.code == 0 and ended.out.strip() == "sub/group.html"
     (page,) = (tmp_path / "sub").iterdir()
     assert page.read_text("utf-8").endswith("</html>\n")
@@ -67,10 +66,10 @@ def test_the_page_is_written_whole_and_while_the_run_trains(
     ],
 )
 def test_what_is_not_there_is_refused(
-    ictcli: Processes, run: Path, tmp_path: Path, arguments: list[str], words: str
+    ictcli: Processes, run: Path, arguments: list[str], words: str
 ) -> None:
     named = [argument.replace("RUN", str(run)) for argument in arguments]
-    assert words in refusal(ictcli.run("inspect", *named, folder=tmp_path), 2)
+    assert words in ictcli.refused("inspect", *named)
 
 
 def test_a_run_without_rollouts_says_how_to_record_them(
@@ -78,5 +77,5 @@ def test_a_run_without_rollouts_says_how_to_record_them(
 ) -> None:
     (tmp_path / "bare").mkdir()
     (tmp_path / "bare" / "recipe.toml").write_bytes((run / "recipe.toml").read_bytes())
-    told = refusal(ictcli.run("inspect", "bare", folder=tmp_path), 2)
+    told = ictcli.refused("inspect", "bare")
     assert "has no recorded rollouts" in told and "record.rollouts_every" in told

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from processes import Ended, Processes, refusal
+from processes import Processes
 
 COMMANDS = {
     "resume": ("resume", "run", "steps=7"),
@@ -47,10 +47,10 @@ def state(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 
 @pytest.fixture
-def place(trained: tuple[Path, Ended], tmp_path: Path) -> Path:
+def place(trained: Path, tmp_path: Path) -> Path:
     """A run, and beside it a secret and checkpoints of another run."""
-    shutil.copytree(trained[0], tmp_path / "run")
-    shutil.copytree(trained[0] / "checkpoints", tmp_path / "beside" / "saved")
+    shutil.copytree(trained, tmp_path / "run")
+    shutil.copytree(trained / "checkpoints", tmp_path / "beside" / "saved")
     (tmp_path / "beside" / "key").write_text("secret")
     return tmp_path
 
@@ -62,7 +62,7 @@ def test_a_command_takes_no_link_out_of_a_run(ictcli: Processes, place: Path, na
     for link in LINKS if name == "check" else ["model/merges.txt"]:
         shutil.copytree(whole, place / "run")
         linked(place / "run", link)
-        told = refusal(ictcli.run(*COMMANDS[name], folder=place), 2)
+        told = ictcli.refused(*COMMANDS[name], folder=place)
         assert f"run/{link} is a link that " in told, told
         assert state(place / "beside") == beside, link
         assert not (place / "out").exists()
@@ -82,8 +82,7 @@ def test_runs_with_links_are_listed_and_removed(ictcli: Processes, place: Path) 
         assert f"{name}/{link} is a link that " in listed.out + listed.err
         assert f"{name}/{link} is a link that " in swept.err
     assert "run: step-000004" in swept.out
-    removed = ictcli.run("runs", "rm", *runs, "--yes", folder=place)
-    assert removed.code == 0, removed.err
+    ictcli.done("runs", "rm", *runs, "--yes", folder=place)
     assert not any(os.path.lexists(place / name) for name in runs)
     assert state(place / "beside") == beside
 
@@ -99,17 +98,16 @@ def test_links_that_stay_inside_and_links_to_runs_are_followed(
     (place / "disk").mkdir()
     run.rename(place / "disk" / "run")
     (place / "runs").symlink_to("disk")
-    ended = ictcli.run("export", "run", "--trust", "--out", "out", folder=place)
-    assert ended.code == 0, ended.err
+    ictcli.done("export", "run", "--trust", "--out", "out", folder=place)
     assert (place / "out" / "model.safetensors").is_file()
 
 
 def test_an_evaluation_takes_no_link_out_of_its_folder(ictcli: Processes, place: Path) -> None:
     args = ("eval", "run", "--trust", "--bench", "chain", "--limit", "1", "--n", "1", "-k", "1")
-    assert ictcli.run(*args, "--out", "out", folder=place).code == 0
+    ictcli.done(*args, "--out", "out", folder=place)
     beside = state(place / "beside")
     (place / "out" / "chain.jsonl").unlink()
     (place / "out" / "chain.jsonl").symlink_to("../beside/new")
-    told = refusal(ictcli.run(*args, "--out", "out", "--resume", folder=place), 2)
+    told = ictcli.refused(*args, "--out", "out", "--resume", folder=place)
     assert "out/chain.jsonl is a link that leaves out" in told
     assert state(place / "beside") == beside

@@ -3,17 +3,17 @@
 import json
 from pathlib import Path
 
-from processes import Processes, refusal
+from processes import Processes
 
 from ictcli.algorithm.methods import METHODS
 from ictcli.recipe import recipe_keys, shipped_recipes, shipped_studies
 
 
-def test_recipes_are_listed_with_what_they_are_about(ictcli: Processes, tmp_path: Path) -> None:
-    found = json.loads(ictcli.run("recipes", "ls", "--json", folder=tmp_path).out)
+def test_recipes_are_listed_with_what_they_are_about(ictcli: Processes) -> None:
+    found = ictcli.json("recipes", "ls")
     assert {row["recipe"] for row in found} == {*shipped_recipes(), *shipped_studies()}
     assert all(len(row["about"]) > 10 and row["about"][0] != "#" for row in found)
-    table = ictcli.run("recipes", "ls", folder=tmp_path).out
+    table = ictcli.run("recipes", "ls").out
     lines = table.splitlines()[1:]  # piped, a record is one line, for grep
     assert all(row["recipe"] in line for row, line in zip(found, lines, strict=True))
 
@@ -21,31 +21,30 @@ def test_recipes_are_listed_with_what_they_are_about(ictcli: Processes, tmp_path
 def test_a_copied_recipe_trains_like_its_original_and_replaces_no_file(
     ictcli: Processes, tmp_path: Path
 ) -> None:
-    shown = ictcli.run("recipes", "show", "quickstart", folder=tmp_path).out
+    shown = ictcli.run("recipes", "show", "quickstart").out
     for target, path in (("mine.toml", "mine.toml"), (".", "quickstart.toml")):
-        ended = ictcli.run("recipes", "cp", "quickstart", target, folder=tmp_path)
-        assert ended.code == 0 and ended.err.endswith(f"ictcli train {path}\n")
+        ended = ictcli.done("recipes", "cp", "quickstart", target)
+        assert ended.err.endswith(f"ictcli train {path}\n")
         assert (tmp_path / path).read_text(encoding="utf-8") == shown
     dry = [
-        ictcli.run("train", recipe, "--dry-run", folder=tmp_path).out
+        ictcli.run("train", recipe, "--dry-run").out
         for recipe in (tmp_path / "mine.toml", "quickstart")
     ]
     assert dry[0] == dry[1] != ""
     (tmp_path / "mine.toml").write_text("mine")
-    ended = ictcli.run("recipes", "cp", "quickstart", "mine.toml", folder=tmp_path)
-    assert "mine.toml exists already" in refusal(ended, 2)
+    assert "mine.toml exists already" in ictcli.refused("recipes", "cp", "quickstart", "mine.toml")
     assert (tmp_path / "mine.toml").read_text() == "mine"
 
 
-def test_every_method_is_listed_with_its_source(ictcli: Processes, tmp_path: Path) -> None:
-    found = json.loads(ictcli.run("methods", "--json", folder=tmp_path).out)
+def test_every_method_is_listed_with_its_source(ictcli: Processes) -> None:
+    found = ictcli.json("methods")
     assert [row["method"] for row in found] == list(METHODS)
     assert all(row["trains"] and row["source"] for row in found)
     assert {row["method"]: row["options"] for row in found}["grpo"] == "-"
 
 
-def test_the_doctor_says_which_engines_run(ictcli: Processes, tmp_path: Path) -> None:
-    ended = ictcli.run("doctor", "--json", folder=tmp_path)
+def test_the_doctor_says_which_engines_run(ictcli: Processes) -> None:
+    ended = ictcli.run("doctor", "--json")
     found = {row["check"]: row for row in json.loads(ended.out)}
     assert {"ictcli", "platform", "engine torch", "engine mlx", "disk"} <= found.keys()
     states = {found[f"engine {name}"]["state"] for name in ("torch", "mlx")}
@@ -54,12 +53,11 @@ def test_the_doctor_says_which_engines_run(ictcli: Processes, tmp_path: Path) ->
     assert found["hub"]["finding"] == "offline by environment"
 
 
-def test_every_key_is_explained(ictcli: Processes, tmp_path: Path) -> None:
-    told = json.loads(ictcli.run("recipes", "keys", "--json", folder=tmp_path).out)
+def test_every_key_is_explained(ictcli: Processes) -> None:
+    told = ictcli.json("recipes", "keys")
     names = [key for key in recipe_keys() if not key.startswith("method")]
     assert sorted(one["key"] for one in told) == sorted([*names, "method"])
     assert all(one["meaning"] and one["values"] for one in told)
-    some = ictcli.run("recipes", "keys", "alarms", "eval.columns", folder=tmp_path)
+    some = ictcli.run("recipes", "keys", "alarms", "eval.columns")
     assert "eval.columns.gold" in some.out and "prompt.suffix" not in some.out
-    refused = ictcli.run("recipes", "keys", "nosuchkey", folder=tmp_path)
-    assert "No key of a recipe has nosuchkey" in refusal(refused, 2)
+    assert "No key of a recipe has nosuchkey" in ictcli.refused("recipes", "keys", "nosuchkey")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from processes import Ended, Processes, refusal
+from processes import Ended, Processes, fresh, refusal
 
 from ictcli.console.table import print_json
 from tests.cases import first
@@ -28,14 +28,12 @@ SMALL = (
 )
 
 
-def test_json_of_ascii_is_the_same_data(
-    ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path
-) -> None:
-    (tmp_path / "rün").symlink_to(trained[0])
+def test_json_of_ascii_is_the_same_data(ictcli: Processes, trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "rün").symlink_to(trained)
     command = ("runs", "show", "rün", "--json")
-    shown = _run(tmp_path, command, ASCII["PYTHONIOENCODING"]).out
+    shown = fresh(*command, folder=tmp_path, **ASCII["PYTHONIOENCODING"]).out
     assert shown.isascii() and json.loads(shown)["run"] == "rün"
-    assert json.loads(shown) == json.loads(ictcli.run(*command, folder=tmp_path).out)
+    assert json.loads(shown) == json.loads(ictcli.run(*command).out)
 
 
 @pytest.mark.parametrize("locale", first(["its own", "LC_ALL"]))
@@ -48,9 +46,9 @@ def test_a_name_that_is_no_text_ends_in_a_sentence(
     typed = ("--run", "run", f"task={name}") if key == "task" else ("--run", f"{name}.run")
     command = ("train", "chain", *SMALL, *typed)
     if locale in ASCII:
-        ended = _run(tmp_path, command, ASCII[locale])
+        ended = fresh(*command, folder=tmp_path, **ASCII[locale])
     else:
-        ended = ictcli.run(*command, folder=tmp_path)
+        ended = ictcli.run(*command)
     assert "Traceback" not in ended.err
     assert ended.code == 0 or "\n\nhint: " in ended.err, ended.err
 
@@ -66,14 +64,6 @@ def test_every_reader_of_json_reads_what_is_printed(data: Any) -> None:
     with contextlib.redirect_stdout(printed):
         print_json(data)
     json.loads(printed.getvalue(), parse_constant=pytest.fail)
-
-
-def _run(folder: Path, args: tuple[str, ...], more: dict[str, str]) -> Ended:
-    command = [sys.executable, "-m", "ictcli", *args]
-    found = subprocess.run(
-        command, cwd=folder, env={**os.environ, **more}, capture_output=True, encoding="utf-8"
-    )
-    return Ended(found.returncode, found.stdout, found.stderr)
 
 
 def shell(line: str, folder: Path, unbuffered: str = "") -> Ended:
@@ -102,9 +92,9 @@ def test_a_closed_stream_is_as_good_as_none(
     ("line", "unbuffered"), first([("runs show run --json", "1"), ("recipes show chain", "")])
 )
 def test_output_that_cannot_be_written_is_no_full_disk(
-    trained: tuple[Path, Ended], line: str, unbuffered: str
+    trained: Path, line: str, unbuffered: str
 ) -> None:
-    told = refusal(shell(f"{line} >/dev/full", trained[0].parent, unbuffered), 1)
+    told = refusal(shell(f"{line} >/dev/full", trained.parent, unbuffered), 1)
     assert told.startswith(f"The output cannot be written: {os.strerror(28)}.")
     assert "resume" not in told
 

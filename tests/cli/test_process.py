@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import wait_until
+from processes import wait_until
 
 from ictcli.cli.options import THREAD_VARIABLES
 

@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from processes import Processes, refusal
+from processes import Processes
 
 from ictcli.errors import UserError
 from ictcli.recipe import load_recipe
@@ -22,7 +22,8 @@ TYPED = {
     "train chain engine.backend=trch": "no backend 'trch' (did you mean torch?)",
     "train chain model=builtin:chian": "no built-in model 'chian' (did you mean chain?)",
     "train chain model=/no/such": "There is no model folder /no/such",
-    "train chain model=no/such": "The model no/such is not in the cache",
+    "train chain model=no/such": "no/such is not in the cache, and HF_",
+    "download quikstart": "'quikstart' (did you mean quickstart?)",
     "train chain model=": "is not a model: it has no config.json",
     "train chain model={} max_tokens=128": "exceeds the model's context of 128. max_tokens=1",
     "train chain model={} prompt.template=chat": "has no chat template. prompt.template=none",
@@ -52,8 +53,7 @@ TYPED = {
 def test_what_cannot_be_done_is_refused_and_leaves_nothing(
     ictcli: Processes, tiny_model: Path, tmp_path: Path, typed: str
 ) -> None:
-    ended = ictcli.run(*shlex.split(typed.format(tiny_model)), folder=tmp_path)
-    assert TYPED[typed] in refusal(ended, 2)
+    assert TYPED[typed] in ictcli.refused(*shlex.split(typed.format(tiny_model)))
     assert not [path for path in tmp_path.rglob("*") if path.name != "runs"]
 
 
@@ -61,8 +61,9 @@ def test_a_device_that_is_not_there_has_an_exit_code_of_its_own(
     ictcli: Processes, tmp_path: Path
 ) -> None:
     for device in ("cuda:99", "abacus"):
-        ended = ictcli.run("train", "chain", f"engine.device={device}", folder=tmp_path)
-        assert f"The device '{device}' cannot be used" in refusal(ended, 3)
+        assert f"The device '{device}' cannot be used" in ictcli.refused(
+            "train", "chain", f"engine.device={device}", code=3
+        )
     assert not list(tmp_path.glob("runs/*"))
 
 
@@ -90,10 +91,10 @@ def test_a_faulty_plugin_is_named(ictcli: Processes, tmp_path: Path) -> None:
         ("1 / 0\n", "fails: ZeroDivisionError: division by zero"),
     ):
         (tmp_path / "plugin.py").write_text(content)
-        told = refusal(ictcli.run("methods", "--plugin", "plugin.py", folder=tmp_path), 2)
+        told = ictcli.refused("methods", "--plugin", "plugin.py")
         assert f"{tmp_path}/plugin.py" in told and words in told
     for command in (
         ["train", "quickstart", "plugins=['plugin.py']"],
         ["eval", "builtin:chain", "--bench", "chain", "plugins=plugin.py"],
     ):
-        assert words in refusal(ictcli.run(*command, folder=tmp_path), 2)
+        assert words in ictcli.refused(*command)

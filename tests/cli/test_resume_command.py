@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from processes import Ended, Processes, Running, refusal
-from waiting import wait_until
+from processes import Ended, Processes, Running, refusal, wait_until
 
 from ictcli.runs import Run
 
@@ -70,10 +69,10 @@ def checkpoints(folder: Path) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def runs(
-    ictcli: Processes, small: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
+    processes: Processes, small: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> Runs:
     """With `whole`, a run that was never stopped."""
-    made = Runs(ictcli, (*small, *SETTINGS), tmp_path_factory.mktemp("runs"))
+    made = Runs(processes, (*small, *SETTINGS), tmp_path_factory.mktemp("runs"))
     assert made.start("whole").wait().code == 0
     assert made.steps("whole") == STEPS
     updates = [line.updates or 0 for line in Run(made.base / "whole").metrics()]
@@ -117,8 +116,7 @@ def test_a_launch_that_is_started_again_does_not_pass_an_alarm(
     for restarts, about in (0, "then resume the run"), (1, "no lost process"):
         again = {"TORCHELASTIC_RESTART_COUNT": str(restarts)}
         collapses = ("lr=1", "steps=4", "alarms.collapse=stop", "--run", "run")
-        ended = ictcli.run("train", "chain", *small, *collapses, folder=tmp_path, **again)
-        told = refusal(ended, 1)
+        told = ictcli.refused("train", "chain", *small, *collapses, **again, code=1)
         assert "Entropy collapse" in told and about in told
         assert len(Run(tmp_path / "run").metrics()) < 4
 
@@ -141,9 +139,7 @@ def test_ctrl_c_finishes_the_step_and_saves_it(runs: Runs) -> None:
 
 
 def test_a_second_ctrl_c_ends_it_at_once(ictcli: Processes, small: tuple[str, ...], tmp_path: Path):
-    running = ictcli.start(
-        "train", "chain", *small, "steps=4", "prompts=512", "--run", "run", folder=tmp_path
-    )
+    running = ictcli.start("train", "chain", *small, "steps=4", "prompts=512", "--run", "run")
     wait_until(lambda: "before:" in running.err.read_text())
     running.send(signal.SIGINT)
     wait_until(lambda: "Finishing" in running.err.read_text())

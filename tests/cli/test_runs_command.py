@@ -6,60 +6,53 @@ import shutil
 from pathlib import Path
 
 import pytest
-from processes import Ended, Processes, refusal
+from processes import Ended, Processes
 
 
 def test_the_list_has_a_run_s_line(
-    ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path
+    ictcli: Processes, trained: Path, training: tuple[Path, Ended]
 ) -> None:
-    folder = trained[0].parent
-    ended = ictcli.run("runs", "ls", folder, folder=tmp_path)
+    folder = trained.parent
+    ended = ictcli.run("runs", "ls", folder)
     assert ended.code == 0
     head, *rows = ended.out.splitlines()
     assert head.split()[:3] == ["run", "state", "step"]
-    (row,) = [row for row in rows if row.split()[0] == str(trained[0])]
+    (row,) = [row for row in rows if row.split()[0] == str(trained)]
     assert row.split()[1:4] == ["finished", "6/6", "chain"]
-    (told,) = [
-        one
-        for one in json.loads(ictcli.run("runs", "ls", folder, "--json", folder=tmp_path).out)
-        if one["run"] == str(trained[0])
-    ]
-    summary = json.loads(trained[1].out)
+    (told,) = [one for one in ictcli.json("runs", "ls", folder) if one["run"] == str(trained)]
+    summary = json.loads(training[1].out)
     assert told["after"] == summary["after"]["pass@1"]["value"]
     assert told["seconds"] == summary["wall_s"]
 
 
 def test_a_run_is_shown_and_differs_from_itself_in_nothing(
-    ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path
+    ictcli: Processes, trained: Path
 ) -> None:
-    run = trained[0]
-    ended = ictcli.run("runs", "show", run, folder=tmp_path)
-    assert ended.code == 0 and f" {run} --bench chain" in ended.err
+    run = trained
+    ended = ictcli.done("runs", "show", run)
+    assert f" {run} --bench chain" in ended.err
     for told in (f"{run}: finished, step 6 of 6", "lr=0.003", "step-000006", "ictcli train"):
         assert told in ended.out
-    found = json.loads(ictcli.run("runs", "show", run, "--json", folder=tmp_path).out)
+    found = ictcli.json("runs", "show", run)
     assert [one["label"] for one in found["evaluations"]] == ["before", "step-000003", "after"]
     assert [one["step"] for one in found["checkpoints"]] == [4, 6]
     files = [path for path in run.rglob("*") if path.is_file()]
     assert found["bytes"]["total"] == sum(path.stat().st_size for path in files)
-    ended = ictcli.run("runs", "diff", run, run, folder=tmp_path)
+    ended = ictcli.run("runs", "diff", run, run)
     assert "recipe: the same" in ended.out and "environment: the same" in ended.out
     assert "+0.000 [" in ended.out and "] *" not in ended.out
 
 
-def test_what_is_no_run_is_refused(
-    ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path
-) -> None:
-    assert "There is no folder runs" in refusal(ictcli.run("runs", "ls", folder=tmp_path), 2)
-    one = ictcli.run("runs", "diff", trained[0], folder=tmp_path)
-    assert "takes two runs" in refusal(one, 2)
+def test_what_is_no_run_is_refused(ictcli: Processes, trained: Path) -> None:
+    assert "There is no folder runs" in ictcli.refused("runs", "ls")
+    assert "takes two runs" in ictcli.refused("runs", "diff", trained)
 
 
 @pytest.fixture
-def here(trained: tuple[Path, Ended], tmp_path: Path) -> Path:
+def here(trained: Path, tmp_path: Path) -> Path:
     """A folder to work in with runs/mine, and runs/group/other under a comparison's lock."""
-    shutil.copytree(trained[0], tmp_path / "runs" / "mine")
-    shutil.copytree(trained[0], tmp_path / "runs" / "group" / "other")
+    shutil.copytree(trained, tmp_path / "runs" / "mine")
+    shutil.copytree(trained, tmp_path / "runs" / "group" / "other")
     (tmp_path / "runs" / "group" / ".lock").touch()
     return tmp_path
 
@@ -82,27 +75,26 @@ def test_every_command_takes_the_names_that_the_list_prints(ictcli: Processes, h
     ):
         ended = ictcli.run(*command, folder=here)
         assert ended.code == 0, (command, ended.err)
-    shown = json.loads(ictcli.run("runs", "show", "mine", "--json", folder=here).out)
+    shown = ictcli.json("runs", "show", "mine", folder=here)
     assert shown["run"] == "runs/mine"
 
 
 def test_a_name_that_begins_with_a_dash_is_typed_as_a_path(
-    ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path
+    ictcli: Processes, trained: Path, tmp_path: Path
 ) -> None:
-    shutil.copytree(trained[0], tmp_path / "-x")
-    said = ictcli.run("resume", "./-x", folder=tmp_path).err
+    shutil.copytree(trained, tmp_path / "-x")
+    said = ictcli.run("resume", "./-x").err
     lines = [line for line in said.splitlines() if " ictcli " in line]
     commands = [shlex.split(line[line.index(" ictcli ") + 8 :]) for line in lines]
     assert {command[0] for command in commands} >= {"resume", "inspect", "generate", "eval"}
     assert all("./-x" in command for command in commands)
     (inspect,) = (command for command in commands if command[0] == "inspect")
-    ended = ictcli.run(*inspect, "--plain", "--trust", folder=tmp_path)
-    assert ended.code == 0, ended.err
+    ictcli.done(*inspect, "--plain", "--trust")
 
 
 def test_a_path_that_exists_wins(ictcli: Processes, here: Path) -> None:
     (here / "mine").mkdir()
-    told = refusal(ictcli.run("runs", "show", "mine", folder=here), 2)
+    told = ictcli.refused("runs", "show", "mine", folder=here)
     assert "mine is not a run folder." in told
     rows = ictcli.run("runs", "ls", folder=here).out
     assert "runs/mine" in rows  # its short name is another folder's
@@ -110,17 +102,17 @@ def test_a_path_that_exists_wins(ictcli: Processes, here: Path) -> None:
 
 def test_a_name_of_no_run_is_answered_with_the_nearest(ictcli: Processes, here: Path) -> None:
     for command in (("runs", "show", "mien"), ("eval", "mien", "--bench", "chain")):
-        told = refusal(ictcli.run(*command, folder=here), 2)
+        told = ictcli.refused(*command, folder=here)
         assert "mien, here or in runs/ (did you mean mine?). ictcli runs ls" in told
 
 
 def test_a_run_without_a_final_model_is_not_evaluated(
-    ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path
+    ictcli: Processes, trained: Path, tmp_path: Path
 ) -> None:
-    shutil.copytree(trained[0], tmp_path / "run", ignore=shutil.ignore_patterns("model"))
+    shutil.copytree(trained, tmp_path / "run", ignore=shutil.ignore_patterns("model"))
     words = (
         "The run run has no finished model yet. ictcli resume run, or take its last checkpoint: "
     )
     for command in (("eval", "run", "--bench", "chain"), ("export", "run")):
-        told = refusal(ictcli.run(*command, folder=tmp_path), 2)
+        told = ictcli.refused(*command)
         assert words + "--checkpoint 6" in told

@@ -14,10 +14,10 @@ from ictcli.runs import Run
 
 
 @pytest.fixture
-def here(trained: tuple[Path, Ended], tmp_path: Path) -> Path:
+def here(trained: Path, tmp_path: Path) -> Path:
     """A folder to work in with two finished runs, whose checkpoints are of steps 4 and 6."""
     for name in ("one", "two"):
-        shutil.copytree(trained[0], tmp_path / "runs" / name)
+        shutil.copytree(trained, tmp_path / "runs" / name)
     return tmp_path
 
 
@@ -35,8 +35,8 @@ def test_runs_are_removed_with_a_yes(ictcli: Processes, here: Path) -> None:
         Ended(ended.code, "", ended.err[ended.err.index("error:") :]), 2
     )
     assert names(here / "runs") == ["one", "two"]
-    ended = ictcli.run("runs", "rm", "one", "runs/one", "--yes", folder=here)
-    assert ended.code == 0 and "runs/one: finished, step 6 of 6" in ended.err
+    ended = ictcli.done("runs", "rm", "one", "runs/one", "--yes", folder=here)
+    assert "runs/one: finished, step 6 of 6" in ended.err
     assert "removed 1 run, " in ended.err and names(here / "runs") == ["two"]
 
 
@@ -62,10 +62,9 @@ def test_what_is_no_run_or_is_trained_now_is_not_removed(ictcli: Processes, here
             ("two", "runs/two is being trained now. stop it with Ctrl-C"),
             ("tow", "There is no run tow, here or in runs/ (did you mean two?)."),
         ):
-            ended = ictcli.run("runs", "rm", "one", name, "--yes", folder=here)
-            assert words in refusal(ended, 2)
+            assert words in ictcli.refused("runs", "rm", "one", name, "--yes", folder=here)
     with FileLock(here / "runs" / ".lock"):
-        told = refusal(ictcli.run("runs", "rm", "one", "--yes", folder=here), 2)
+        told = ictcli.refused("runs", "rm", "one", "--yes", folder=here)
         assert "runs/one belongs to a comparison that runs now." in told
     assert sorted(path for path in here.rglob("*") if path.name != ".lock") == [
         path for path in before if path.name != ".lock"
@@ -80,8 +79,7 @@ def test_old_checkpoints_go_and_what_a_resume_needs_stays(ictcli: Processes, her
     weights = one / "checkpoints" / "step-000006" / "weights.safetensors"
     whole = weights.read_bytes()
     weights.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))  # so that step 4 is what it needs
-    dry = ictcli.run("runs", "gc", "--dry-run", "--finished", "--json", folder=here)
-    found = json.loads(dry.out)
+    found = ictcli.json("runs", "gc", "--dry-run", "--finished", folder=here)
     assert list(found["checkpoints"]) == [f"runs/two/checkpoints/step-{n:06d}" for n in (4, 6)]
     assert found["bytes"] == sum(found["checkpoints"].values()) > 2 * len(whole)
     assert saved(two) == saved(one) == ["step-000004", "step-000006"]
@@ -89,14 +87,14 @@ def test_old_checkpoints_go_and_what_a_resume_needs_stays(ictcli: Processes, her
     assert ended.out.splitlines()[0].startswith("two: step-000004, ")
     assert "1 old checkpoint, " in ended.err and " freed" in ended.err
     assert (saved(one), saved(two)) == (["step-000004", "step-000006"], ["step-000006"])
-    assert ictcli.run("resume", "one", "--trust", folder=here).code == 0
+    ictcli.done("resume", "one", "--trust", folder=here)
     assert (one / "metrics.jsonl").read_bytes() == metrics
     with FileLock(two / ".lock"):
         ended = ictcli.run("runs", "gc", "two", "--finished", folder=here)
         assert "runs/two is being trained, and left alone" in ended.err and saved(two)
-    assert ictcli.run("runs", "gc", "two", "--finished", folder=here).code == 0
+    ictcli.done("runs", "gc", "two", "--finished", folder=here)
     assert saved(two) == []
-    told = refusal(ictcli.run("resume", "two", "steps=9", "--trust", folder=here), 2)
+    told = ictcli.refused("resume", "two", "steps=9", "--trust", folder=here)
     assert "runs/two has no checkpoint to train on from." in told
 
 
@@ -105,5 +103,5 @@ def test_the_best_checkpoint_stays(ictcli: Processes, here: Path) -> None:
     best = {"format": 1, "checkpoint": "step-000004", "step": 4, "metric": "reward", "value": 1.0}
     (one / "checkpoints" / "best.json").write_text(json.dumps(best))
     assert "No checkpoint is old." in ictcli.run("runs", "gc", "one", folder=here).err
-    assert ictcli.run("runs", "gc", "one", "--finished", folder=here).code == 0
+    ictcli.done("runs", "gc", "one", "--finished", folder=here)
     assert saved(one) == ["step-000004"]

@@ -6,7 +6,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from processes import Processes, refusal
+from processes import Processes
 
 STUDY = """
 # Two tasks
@@ -22,13 +22,12 @@ METHODS = ["grpo", "random max_prob=0.99"]
 
 
 @pytest.fixture(scope="module")
-def study(ictcli: Processes, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def study(processes: Processes, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a study that was run."""
     folder = tmp_path_factory.mktemp("study")
     (folder / "study.toml").write_text(STUDY.format(tiny_model))
     (folder / "mine.toml").write_text(MINE)
-    ended = ictcli.run("compare", "study.toml", folder=folder)
-    assert ended.code == 0, ended.err
+    ended = processes.done("compare", "study.toml", folder=folder)
     table = ended.out.splitlines()
     assert table[0].split() == ["method", "chain-compare", "mine"]
     assert [line.split("  ")[0] for line in table[1:4]] == ["before training", *METHODS]
@@ -54,10 +53,11 @@ def test_each_recipe_is_compared_on_the_same_terms_and_each_run_has_a_row(study:
 def test_repeated_it_trains_nothing_again_and_what_is_typed_goes_first(
     study: Path, ictcli: Processes
 ) -> None:
-    again = ictcli.run("compare", "study.toml", folder=study)
-    assert again.code == 0 and "finished before" in again.err and "step 1/1" not in again.err
-    fewer = ictcli.run("compare", "study.toml", "--methods", "grpo", folder=study)
-    assert "without random max_prob=0.99" in refusal(fewer, 2)
+    again = ictcli.done("compare", "study.toml", folder=study)
+    assert "finished before" in again.err and "step 1/1" not in again.err
+    assert "without random max_prob=0.99" in ictcli.refused(
+        "compare", "study.toml", "--methods", "grpo", folder=study
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_study_that_cannot_be_is_refused(
 ) -> None:
     (tmp_path / "study.toml").write_text(STUDY.format(tiny_model).replace(*change))
     (tmp_path / "mine.toml").write_text(MINE)
-    assert why in refusal(ictcli.run("compare", "study.toml", folder=tmp_path), 2)
+    assert why in ictcli.refused("compare", "study.toml")
     assert not (tmp_path / "runs").exists()
 
 
@@ -112,7 +112,7 @@ def test_what_fails_in_one_comparison_leaves_the_others(ictcli: Processes, tmp_p
         settings = ["steps=1", "prompts=2", "group=2", "eval.problems=4", "eval.n=2"]
         """
     (tmp_path / "study.toml").write_text(study)
-    ended = ictcli.run("compare", "study.toml", "--trust", folder=tmp_path)
+    ended = ictcli.run("compare", "study.toml", "--trust")
     assert ended.code == 1, ended.err
     assert "failed: long: Every run of the comparison failed." in ended.err
     assert ended.out.splitlines()[0].split() == ["method", "one", "pass@1", "two", "pass@2"]
@@ -124,5 +124,4 @@ def test_what_fails_in_one_comparison_leaves_the_others(ictcli: Processes, tmp_p
     note = "fussy failed on the shared rollouts: RuntimeError: too much"
     assert note in (place / "one" / "report.md").read_text()
     (tmp_path / "study.toml").write_text(study.replace(', "two.toml"', ""))
-    fewer = ictcli.run("compare", "study.toml", "--trust", folder=tmp_path)
-    assert "a report without two" in refusal(fewer, 2)
+    assert "a report without two" in ictcli.refused("compare", "study.toml", "--trust")

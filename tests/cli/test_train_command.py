@@ -17,15 +17,15 @@ Trained = tuple[Path, Ended]
 JSONS = ("json", "jsonl")
 
 
-def test_every_number_of_the_metrics_is_known_by_its_name(trained: tuple[Path, Ended]) -> None:
-    names = {name for line in Run(trained[0]).metrics() for name in line.to_json()}
+def test_every_number_of_the_metrics_is_known_by_its_name(trained: Path) -> None:
+    names = {name for line in Run(trained).metrics() for name in line.to_json()}
     evaluations = {name for name in names if name.startswith("eval/pass@")}
     assert evaluations and names - evaluations - {"step", "finite"} <= set(known())
     assert {name for name, each in METRICS.items() if each.when == "every step"} <= names
 
 
-def test_the_summary_on_stdout_is_the_folder_s(trained: Trained) -> None:
-    folder, ended = trained
+def test_the_summary_on_stdout_is_the_folder_s(training: Trained) -> None:
+    folder, ended = training
     summary = json.loads(ended.out)
     assert summary == json.loads((folder / "summary.json").read_text())
     for when in ("before", "after"):
@@ -34,8 +34,8 @@ def test_the_summary_on_stdout_is_the_folder_s(trained: Trained) -> None:
     assert summary["sharpening"]["gain"] == summary["change"]["pass@1"]
 
 
-def test_the_folder_holds_all_that_was_promised(trained: Trained) -> None:
-    folder, _ = trained
+def test_the_folder_holds_all_that_was_promised(trained: Path) -> None:
+    folder = trained
     found = {path.name for path in folder.iterdir()} - {".lock"}
     files = {"recipe.toml", "environment.json", "metrics.jsonl", "timings.jsonl", "summary.json"}
     files |= {"manifest.json"}
@@ -48,9 +48,9 @@ def test_the_folder_holds_all_that_was_promised(trained: Trained) -> None:
     assert evaluations == names | {"before@0.jsonl", "after@0.jsonl"}
 
 
-def test_every_step_leaves_one_line_of_metrics_and_one_of_timings(trained: Trained) -> None:
-    metrics = [line.to_json() for line in Run(trained[0]).metrics()]
-    timings = [line.to_json() for line in read_lines(trained[0] / "timings.jsonl", StepTimings)]
+def test_every_step_leaves_one_line_of_metrics_and_one_of_timings(trained: Path) -> None:
+    metrics = [line.to_json() for line in Run(trained).metrics()]
+    timings = [line.to_json() for line in read_lines(trained / "timings.jsonl", StepTimings)]
     assert [line["step"] for line in metrics] == [1, 2, 3, 4, 5, 6]
     assert [line["step"] for line in timings] == [1, 2, 3, 4, 5, 6]
     assert all(line["updates"] == 1 and line["finite"] for line in metrics)
@@ -63,7 +63,7 @@ def test_a_dry_run_prints_a_recipe_that_reads_back_equal(
     ictcli: Processes, small: tuple[str, ...], tmp_path: Path
 ) -> None:
     overrides = (*small, "method.scope=group", "eval.k=[1]", "seed=3", "adapter.rank=4")
-    ended = ictcli.run("train", "chain", *overrides, "--dry-run", folder=tmp_path)
+    ended = ictcli.run("train", "chain", *overrides, "--dry-run")
     assert ended.code == 0
     assert ended.err.startswith("note: adapter.rank has no effect")
     assert "\nplan: 100 steps of 4 prompts x 4 rollouts" in ended.err and "It fits: " in ended.err
@@ -83,21 +83,17 @@ def test_threads_and_priority_are_in_force_while_a_recipe_is_read_and_trained(
     )
     overrides = [text.replace("plugins=[", "plugins=['tell.py',") for text in small]
     more = ("steps=1", "--run", "run", "--nice", "2", "--threads", "3")
-    ended = ictcli.run("train", "chain", *overrides, *more, folder=tmp_path)
-    assert ended.code == 0, ended.err
+    ended = ictcli.done("train", "chain", *overrides, *more)
     assert f"nice {os.nice(0) + 2} 3" in ended.err
     environment = json.loads((tmp_path / "run" / "environment.json").read_text())
     assert environment["engine"]["threads"] == 3
-    again = ictcli.run("resume", "run", "--nice", "20", folder=tmp_path)
+    again = ictcli.run("resume", "run", "--nice", "20")
     assert again.code == 2 and "--nice" in again.err
 
 
-def test_the_first_steps_of_the_quickstart_make_the_model_better(
-    ictcli: Processes, tmp_path: Path
-) -> None:
+def test_the_first_steps_of_the_quickstart_make_the_model_better(ictcli: Processes) -> None:
     short = ("steps=6", "eval.problems=32", "eval.n=2", "eval.k=[1]", "eval.temperatures=[0]")
-    ended = ictcli.run("train", "quickstart", *short, "--json", folder=tmp_path)
-    summary = json.loads(ended.out)
+    summary = ictcli.json("train", "quickstart", *short)
     for score in ("pass@1", "greedy"):
         before, after = (summary[when][score]["value"] for when in ("before", "after"))
         assert before <= 0.45 and after > before + 0.1, (score, before, after)

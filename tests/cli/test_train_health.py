@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from processes import Processes, refusal
+from processes import Processes
 
 from ictcli.runs import Run
 from ictcli.tasks.prepare import task_of
@@ -28,9 +28,9 @@ def told(err: str) -> list[str]:
 
 
 def test_five_steps_without_a_signal_are_warned_of_once(
-    ictcli: Processes, own: tuple[str, ...], tmp_path: Path
+    ictcli: Processes, own: tuple[str, ...]
 ) -> None:
-    ended = ictcli.run(*own, "steps=7", "--run", "my run", folder=tmp_path)
+    ended = ictcli.run(*own, "steps=7", "--run", "my run")
     assert ended.code == 4, ended.err
     (warning,) = told(ended.err)
     assert ended.err.index("step 5/7") < ended.err.index(warning) < ended.err.index("step 6/7")
@@ -44,14 +44,12 @@ def test_a_run_without_a_signal_stops_if_it_should(
     ictcli: Processes, own: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pattern = (r"reward.pattern=(\S+)", "steps=9", "--run", "my run")
-    ended = ictcli.run(*own, *pattern, "alarms.no_signal=stop", folder=tmp_path)
-    text = refusal(ended, 1)
+    text = ictcli.refused(*own, *pattern, "alarms.no_signal=stop", code=1)
     assert "Nothing is learned" in text and "step-000005" in text
     monkeypatch.chdir(tmp_path)
     run, recipe = Run.open(Path("my run"))
     command = shlex.split(grade_command(run.folder, recipe, task_of(recipe).domain))
-    graded = ictcli.run(*command[1:], folder=tmp_path)
-    assert graded.code == 0, graded.err
+    graded = ictcli.done(*command[1:])
     counts = dict(re.findall(r"^(\w+) +(\d+) ", graded.out, re.MULTILINE))
     samples = (tmp_path / "my run" / "eval" / "before.jsonl").read_text().splitlines()
     assert counts["wrong"] == str(sum('"status": "wrong"' in line for line in samples)) != "0"
@@ -61,13 +59,12 @@ def test_the_alarm_can_be_switched_off_and_the_last_rollouts_are_recorded(
     ictcli: Processes, own: tuple[str, ...], tmp_path: Path
 ) -> None:
     more = ("steps=5", "alarms.no_signal=off", "record.rollouts_every=4", "--run", "run")
-    ended = ictcli.run(*own, *more, folder=tmp_path)
+    ended = ictcli.run(*own, *more)
     assert ended.code == 4 and not told(ended.err), ended.err
     assert "Nothing was learned, because the rewards of a group differed in none of 5" in ended.err
     assert "tokens trained" not in ended.err
-    again = ictcli.run("resume", "run", folder=tmp_path)
+    again = ictcli.run("resume", "run")
     assert again.code == 4 and "Nothing was learned" in again.err
-    shown = ictcli.run("runs", "ls", ".", "--json", folder=tmp_path)
-    assert [run["note"] for run in json.loads(shown.out)] == ["nothing was learned"]
+    assert [run["note"] for run in ictcli.json("runs", "ls", ".")] == ["nothing was learned"]
     names = sorted(path.stem for path in (tmp_path / "run" / "rollouts").iterdir())
     assert names == ["step-000004", "step-000005"]

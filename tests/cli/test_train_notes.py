@@ -25,8 +25,7 @@ def test_notes_tell_of_prompts_that_are_lost_dense_steps_and_few_held_out_proble
     write(tmp_path, [f"{n}+{n}=" if n % 16 else f"What is {n}+{n}?" for n in range(80)])
     own = ("train", "chain", "task=own.jsonl", "prompt.suffix=", *SMALL, f"model={tiny_model}")
     more = ("warmup=3", 'log=["tensorboard"]', "--run", "run")
-    ended = ictcli.run(*own, "eval.problems=64", *more, folder=tmp_path)
-    assert ended.code == 0, ended.err
+    ended = ictcli.done(*own, "eval.problems=64", *more)
     assert ended.err.count("log:   tensorboard --logdir run/tensorboard\n") == 2
     for told in (
         r'loses characters of \d of \d\d questions: of "What", "is", "',
@@ -36,7 +35,7 @@ def test_notes_tell_of_prompts_that_are_lost_dense_steps_and_few_held_out_proble
     ):
         assert re.search(told, ended.err)
     named = ("eval", tiny_model, "--bench", "own.jsonl", "--n", "1", "max_tokens=4")
-    evaluated = ictcli.run(*named, "prompt.suffix=", "--limit", "32", folder=tmp_path)
+    evaluated = ictcli.run(*named, "prompt.suffix=", "--limit", "32")
     assert "note: The model's tokenizer loses characters of 2 of 32 prompts" in evaluated.err
 
 
@@ -44,17 +43,16 @@ def test_a_dry_run_times_steps_if_asked(
     ictcli: Processes, small: tuple[str, ...], tmp_path: Path
 ) -> None:
     dry = ("train", "chain", *small, "steps=40", "eval.every=10", "log=['wandb']", "--dry-run")
-    told = ictcli.run(*dry, folder=tmp_path)
+    told = ictcli.run(*dry)
     assert "time: not known without a timed step; --dry-run --time" in told.err
-    timed = ictcli.run(*dry, "--time", "--json", folder=tmp_path)
-    assert timed.code == 0, timed.err
-    time = json.loads(timed.out)["time"]
+    time = ictcli.json(*dry, "--time")["time"]
     assert (time["dense_steps"], time["steps"], time["evaluations"]) == (2, 38, 5)
     parts = 2 * time["dense_step"] + 38 * time["step"] + 5 * time["evaluation"] + time["load"]
     assert time["seconds"] == pytest.approx(parts, abs=0.1) and min(time.values()) > 0
     assert list(tmp_path.iterdir()) == []
-    other = ictcli.run(*dry, "--time", "--memory", "16", folder=tmp_path)
-    assert "--time is of this machine, --memory of another" in refusal(other, 2)
+    assert "--time is of this machine, --memory of another" in ictcli.refused(
+        *dry, "--time", "--memory", "16"
+    )
 
 
 def test_questions_that_are_lost_are_left_out_and_refused_where_they_are_many(
@@ -63,7 +61,7 @@ def test_questions_that_are_lost_are_left_out_and_refused_where_they_are_many(
     own = ("train", "chain", "task=own.jsonl", *SMALL, f"model={tiny_model}", "prompt.suffix=")
     for lost in (1, 9):
         write(tmp_path, ["two plus three" + "!" * n for n in range(lost)] + SUMS)
-        ended = ictcli.run(*own, "--run", f"run-{lost}", folder=tmp_path)
+        ended = ictcli.run(*own, "--run", f"run-{lost}")
         assert "loses characters of" in ended.err and '"two", "plus", "three' in ended.err
         assert ended.code == (0 if lost == 1 else 2), ended.err
     assert "Nothing is learned from what the model cannot read." in refusal(ended, 2)

@@ -5,16 +5,13 @@ import shutil
 import signal
 from pathlib import Path
 
-from processes import TRAINED, Ended, Processes, refusal
-from waiting import wait_until
+from processes import TRAINED, Ended, Processes, wait_until
 
 from ictcli.runs import Run
 
 
 def train(ictcli: Processes, small: tuple[str, ...], folder: Path, name: str, *more: str) -> Ended:
-    ended = ictcli.run("train", "chain", *small, *more, "--run", name, folder=folder)
-    assert ended.code == 0, ended.err
-    return ended
+    return ictcli.done("train", "chain", *small, *more, "--run", name, folder=folder)
 
 
 def result(run: Path) -> dict[str, bytes]:
@@ -23,28 +20,32 @@ def result(run: Path) -> dict[str, bytes]:
 
 
 def test_a_finished_run_trained_on_equals_the_longer_run(
-    ictcli: Processes, small: tuple[str, ...], trained: tuple[Path, Ended], tmp_path: Path
+    ictcli: Processes,
+    small: tuple[str, ...],
+    trained: Path,
+    training: tuple[Path, Ended],
+    tmp_path: Path,
 ) -> None:
     train(ictcli, small, tmp_path, "short", *TRAINED, "steps=4")
-    short, long = tmp_path / "short", trained[0]
+    short, long = tmp_path / "short", trained
     half = result(short)
     after = json.loads((short / "summary.json").read_text())["after"]
-    running = ictcli.start("resume", "short", "steps=6", folder=tmp_path)
+    running = ictcli.start("resume", "short", "steps=6")
     wait_until(lambda: len(Run(short).metrics()) >= 5)
     running.send(signal.SIGKILL)
     running.wait()
     assert not (short / "summary.json").exists()
-    ended = ictcli.run("resume", "short", "steps=6", "--json", folder=tmp_path)
-    assert ended.code == 0 and "note:" not in ended.err, ended.err
+    ended = ictcli.done("resume", "short", "steps=6", "--json")
+    assert "note:" not in ended.err, ended.err
     assert result(short) == result(long)
-    assert json.loads(ended.out)["after"] == json.loads(trained[1].out)["after"]
+    assert json.loads(ended.out)["after"] == json.loads(training[1].out)["after"]
     kept = short / "model-step-000004" / "model.safetensors"
     assert kept.read_bytes() == half["model/model.safetensors"]
     evaluated = json.loads((short / "eval" / "step-000004.json").read_text())
     assert {name: evaluated[name] for name in after} == after
     assert json.loads((short / "environment.json").read_text())["extended_from"] == [4]
-    assert "from 4 steps" in ictcli.run("runs", "show", "short", folder=tmp_path).out
-    assert ictcli.run("runs", "check", "short", folder=tmp_path).code == 0
+    assert "from 4 steps" in ictcli.run("runs", "show", "short").out
+    ictcli.done("runs", "check", "short")
 
 
 def test_the_best_checkpoint_is_offered_where_it_is_there(
@@ -54,8 +55,8 @@ def test_the_best_checkpoint_is_offered_where_it_is_there(
     ended = train(ictcli, small, tmp_path, "run", "steps=1", "checkpoint.best=reward")
     assert offer in ended.err
     shutil.rmtree(tmp_path / "run" / "checkpoints")
-    ended = ictcli.run("resume", "run", folder=tmp_path)
-    assert ended.code == 0 and "next: " in ended.err and offer not in ended.err, ended.err
+    ended = ictcli.done("resume", "run")
+    assert "next: " in ended.err and offer not in ended.err, ended.err
 
 
 def test_a_decay_that_depends_on_steps_is_said(
@@ -63,7 +64,7 @@ def test_a_decay_that_depends_on_steps_is_said(
 ) -> None:
     decay = ("optimizer.decay=linear", "optimizer.lr_hold=0")
     train(ictcli, small, tmp_path, "run", "steps=2", *decay)
-    ended = ictcli.run("resume", "run", "steps=4", folder=tmp_path)
+    ended = ictcli.run("resume", "run", "steps=4")
     assert ended.code == 0
     rates = [line.lr for line in Run(tmp_path / "run").metrics()]
     assert "note: optimizer.decay = 'linear' depends on steps" in ended.err
@@ -72,9 +73,9 @@ def test_a_decay_that_depends_on_steps_is_said(
 
 
 def test_what_cannot_be_trained_on_is_refused_and_left_alone(
-    ictcli: Processes, trained: tuple[Path, Ended], tmp_path: Path
+    ictcli: Processes, trained: Path
 ) -> None:
-    run = trained[0]
+    run = trained
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     for override, words in (
         ("lr=1", "A run keeps the recipe it began with: lr cannot change. resume takes steps=N"),
@@ -82,8 +83,8 @@ def test_what_cannot_be_trained_on_is_refused_and_left_alone(
         ("steps=many", "steps = 'many'"),
         ("steps", "is not of the form key=value"),
     ):
-        told = refusal(ictcli.run("resume", run, override, "--trust", folder=tmp_path), 2)
+        told = ictcli.refused("resume", run, override, "--trust")
         assert words in told
-    ended = ictcli.run("resume", run, "steps=6", "--trust", folder=tmp_path)
-    assert ended.code == 0 and f"ictcli resume {run} steps=N trains on." in ended.err
+    ended = ictcli.done("resume", run, "steps=6", "--trust")
+    assert f"ictcli resume {run} steps=N trains on." in ended.err
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before

@@ -56,9 +56,9 @@ class Stranger:
 
 @pytest.fixture(scope="module")
 def made(
-    ictcli: Processes, small: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
+    processes: Processes, small: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> Stranger:
-    stranger = Stranger(ictcli, tmp_path_factory.mktemp("stranger"))
+    stranger = Stranger(processes, tmp_path_factory.mktemp("stranger"))
     code = ('plugins=["theirs.py"]', "reward=theirs.py:grade", "record.rollouts_every=1", "steps=2")
     ended = stranger.run("maker", "train", "chain", *small, *code, "--run", "run")
     assert ended.code == 0, ended.err
@@ -114,7 +114,7 @@ def test_whatever_names_code_is_refused(
     recipe = 'model = "builtin:chain"\ntask = "chain"\nmethod = "ict"\nsteps = 2\n' + line
     (tmp_path / "run" / "recipe.toml").write_text(recipe + "\n")
     (tmp_path / "run" / "inside.py").write_text(made.plugin.read_text())
-    told = refusal(made.ictcli.run(*COMMANDS["resume"], folder=tmp_path), 2)
+    told = made.ictcli.refused(*COMMANDS["resume"], folder=tmp_path)
     assert named in told
     assert not made.ran()
 

@@ -11,13 +11,7 @@ from designs import METHODS, design_of
 from ictcli.compare.design import Design, run_specs
 from ictcli.compare.plan import CompareOptions, plan_of
 from ictcli.compare.tuning import Tuning
-from ictcli.compare.variants import (
-    Variant,
-    read_grid,
-    read_methods,
-    stopped_variants,
-    variants_of,
-)
+from ictcli.compare.variants import Variant, read_grid, read_methods, stopped_variants, variants_of
 from ictcli.errors import UserError
 from ictcli.recipe import load_recipe, to_toml
 

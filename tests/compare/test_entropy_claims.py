@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 from made_results import by_name, variant
 
-from ictcli.compare.entropy_claims import (
-    entropy_claims,
-    entropy_tests,
-    matched,
-    prediction_claims,
-)
+from ictcli.compare.entropy_claims import entropy_claims, entropy_tests, matched, prediction_claims
 from ictcli.compare.judging import judged
 
 

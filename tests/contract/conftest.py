@@ -125,7 +125,8 @@ def build(
     require(name)
     if settings.get("device") == "cuda" and not has_cuda(name):
         pytest.skip(f"the {name} engine finds no CUDA GPU")
-    given = {"backend": name, "device": "cpu", "dtype": "float32", "threads": 1, **settings}
+    given = {"backend": name, "device": "cpu", "dtype": "float32", "threads": 1}
+    given |= {"compile": os.environ.get("MLX_COMPILE", "auto"), **settings}
     return build_engine(str(folder), EngineSettings(**given), optimizer, adapter)
 
 
@@ -194,18 +195,18 @@ def tiny_engine(make_engine: MakeEngine, tiny_model: Path) -> Engine:
 
 
 @cache
-def _oracle(folder: Path) -> Oracle:
+def oracle_of(folder: Path) -> Oracle:
     return Oracle(folder)
 
 
 @pytest.fixture(scope="session")
 def oracle(model: Path) -> Oracle:
-    return _oracle(model)
+    return oracle_of(model)
 
 
 @pytest.fixture(scope="session")
 def tiny_oracle(tiny_model: Path) -> Oracle:
-    return _oracle(tiny_model)
+    return oracle_of(tiny_model)
 
 
 SAMPLING = Sampling(max_tokens=14, stop_ids=(17, 4))

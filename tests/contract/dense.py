@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM
 
 from ictcli.engine.update import Update
 from ictcli.recipe.tables import OptimizerSettings
 from ictcli.types import Rollouts
+
+from .oracle import plain_model
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,8 @@ class DenseTrainer:
         self, folder: Path, settings: OptimizerSettings, terms: Mapping[str, Formula] | None = None
     ) -> None:
         self.terms = terms or {}
-        self.model = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float64, attn_implementation="eager"
-        ).eval()
-        self.reference = copy.deepcopy(self.model)
+        self.reference = plain_model(folder)
+        self.model = copy.deepcopy(self.reference)
         self.clip_norm = settings.clip_norm
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(),

@@ -4,6 +4,7 @@ transformers runs the model in float64; the formulas below are NumPy in float64.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,21 @@ import numpy as np
 from ictcli.types import Rollouts
 
 
+@cache
+def plain_model(folder: Path) -> Any:
+    """That of transformers, in float64. Shared: who trains it copies it."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    how: Any = {"attn_implementation": "eager", "experts_implementation": "eager"}
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, **how).eval()
+
+
 class Oracle:
     """Full logits of prompt + response, by a plain forward pass of the model in `folder`."""
 
     def __init__(self, folder: Path) -> None:
-        import torch
-        from transformers import AutoModelForCausalLM
-
-        how: Any = {"attn_implementation": "eager", "experts_implementation": "eager"}
-        self.model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, **how)
-        self.model.eval()
+        self.model = plain_model(folder)
         self._known: dict[tuple[int, ...], np.ndarray] = {}
 
     def sequence_logits(self, ids: Sequence[int]) -> np.ndarray:

@@ -17,15 +17,7 @@ from .lowrank import DORA, LORA, LowRankTrainer, adapters_of, frozen_weights
 from .oracle import Oracle
 from .test_generate import same
 from .test_update_dense import DECAYING
-from .training import (
-    LR,
-    advantages,
-    apart,
-    logp_of,
-    sparse_weights,
-    state,
-    train,
-)
+from .training import LR, advantages, apart, logp_of, sparse_weights, state, train
 
 BOTH = pytest.mark.parametrize("adapter", first([DORA, LORA]), ids=["dora", "lora"])
 """DoRA's are LoRA's A and B, and norms."""
@@ -102,10 +94,7 @@ def test_an_export_has_the_adapters_fused_into_it(
     adapter: AdapterSettings,
 ) -> None:
     """And the engine trains on as if nothing had been written."""
-    engine, again, rollouts = (
-        *(make_adapted(adapter=adapter) for _ in range(2)),
-        made_up(),
-    )
+    engine, again, rollouts = (*(make_adapted(adapter=adapter) for _ in range(2)), made_up())
     train(engine, rollouts, 2)
     before, wanted = state(engine, tmp_path / "before"), engine.logits(rollouts, rollouts.valid)
     folder = tmp_path / "exported"

@@ -74,10 +74,7 @@ def test_the_seed_decides(tiny_engine: Engine) -> None:
 
 @pytest.mark.parametrize(
     ("limit", "budget"),
-    [
-        (SAMPLING.max_tokens, {"rows": GROUP}),
-        (5, {"rows": 2 * GROUP + 1, "micro_tokens": 64}),
-    ],
+    [(SAMPLING.max_tokens, {"rows": GROUP}), (5, {"rows": 2 * GROUP + 1, "micro_tokens": 64})],
 )
 def test_neither_the_limit_nor_the_budget_changes_what_is_sampled(
     make_engine: MakeEngine,

@@ -9,11 +9,7 @@ from .test_adapters import (  # noqa: F401
     test_gradient_checkpointing_changes_nothing,
     test_the_reference_is_the_model_without_adapters,
 )
-from .test_decoding import (  # noqa: F401
-    room,
-    test_fixed_shapes_change_no_token,
-    test_graphs_are_for_cuda,
-)
+from .test_decoding import room, test_fixed_shapes_change_no_token, test_graphs_are_for_cuda  # noqa: F401
 from .test_generate import (  # noqa: F401
     test_a_row_ends_with_its_first_stop_token_and_zeros_follow,
     test_first_tokens_follow_the_models_distribution,
@@ -30,7 +26,6 @@ from .test_score import (  # noqa: F401
     test_uniqueness_is_exactly_zero_where_the_group_agrees,
 )
 from .test_update import (  # noqa: F401
-    test_micro_batches_change_nothing,
     test_small_steps_add_up_in_bfloat16,
     test_what_is_not_finite_leaves_everything_as_it_was,
 )

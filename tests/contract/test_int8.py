@@ -53,8 +53,15 @@ def test_a_product_is_that_of_the_whole_numbers(
     assert (got - expected).abs().max() <= 1e-5 * max(expected.abs().max(), 1e-30)
 
 
-@pytest.mark.parametrize("adapted", [False, True])
-@pytest.mark.parametrize("name", [pytest.param("torch", marks=needs_x86), "mlx"])
+@pytest.mark.parametrize(
+    ("name", "adapted"),
+    [
+        pytest.param("torch", False, marks=needs_x86),
+        ("mlx", True),
+        pytest.param("torch", True, marks=[needs_x86, pytest.mark.thorough]),
+        pytest.param("mlx", False, marks=pytest.mark.thorough),
+    ],
+)
 def test_what_samples_is_near_the_model_and_the_model_is_as_it_was(
     name: str, tmp_path: Path, adapted: bool
 ) -> None:

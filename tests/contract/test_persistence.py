@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusing import refused
 from safetensors.numpy import load_file
 
-from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings
 
 from .conftest import GROUP, PROMPTS, SAMPLING, MakeEngine, made_up
@@ -40,9 +40,7 @@ def goes_on_to_the_bit(build: Build, fresh: Build, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("adapter", "dtype"),
-    [(None, "bfloat16"), (DORA, "float32")],
-    ids=["masters", "dora"],
+    ("adapter", "dtype"), [(None, "bfloat16"), (DORA, "float32")], ids=["masters", "dora"]
 )
 def test_restore_goes_on_to_the_bit(
     make_engine: MakeEngine,
@@ -101,9 +99,8 @@ def test_restoring_another_models_folder_is_a_user_error(
     for other in (untied_model, sliding_model, narrow_model):
         folder = tmp_path / other.name
         state(make_engine(other), folder)
-        with pytest.raises(UserError) as caught:
+        with refused():
             engine.restore(folder)
-        assert caught.value.hint
         assert state(engine, tmp_path / "after") == before
 
 

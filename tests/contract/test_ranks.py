@@ -1,7 +1,5 @@
-"""The torch engine on two processes against one: every term of the loss, every way its weights lie,
-and what is known of a launch before it begins."""
+"""What ranks say to each other, and what is known of a launch before it begins."""
 
-import json
 import threading
 import weakref
 from collections.abc import Callable
@@ -26,61 +24,12 @@ from ictcli.planning.preflight import recipe_notes
 from ictcli.ranks import find_launch
 from ictcli.recipe.load import check
 from ictcli.recipe.tables import EngineSettings
-from tests.conftest import PROFILE
 
 from .conftest import made_up
-from .launches import finish, launch
 from .lowrank import LORA
 
-CLOSE, CLOSE_IN_16_BITS = 1e-5, 1e-2
-AGAINST_ONE = f"{__package__}.against_one"
 QWEN = ModelShape("qwen2", 24, 896, 14, 2, 64, 4864, 151_936, 32768, tied=True)
 """Qwen2.5-0.5B."""
-
-
-WAYS: dict[str, dict[str, Any]] = {
-    "all weights": {"adapter": "none"},
-    "adapters": {"adapter": "lora"},
-    "parts": {"adapter": "none", "shard": True},
-    "parts of tied weights": {"adapter": "none", "shard": "blocks", "gradient_checkpointing": True},
-    "parts below adapters": {"adapter": "lora", "shard": True},
-    "blocks below adapters": {"adapter": "lora", "shard": "blocks"},
-    "parts below DoRA": {"adapter": "dora", "shard": True},
-    "blocks below DoRA": {"adapter": "dora", "shard": "blocks"},
-    "parts in 16 bits": {"adapter": "none", "shard": True, "dtype": "bfloat16"},
-}
-"""How the weights lie that are trained."""
-if PROFILE != "thorough":
-    WAYS = {way: WAYS[way] for way in ("all weights", "adapters", "parts of tied weights")}
-
-
-@pytest.fixture(scope="module")
-def gaps(
-    tiny_model: Path, untied_model: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, dict[str, float]]:
-    """How far two processes are from one, by way and case (`against_one`)."""
-    tied = {"adapters", "parts of tied weights"}
-    models = [str(tiny_model if way in tied else untied_model) for way in WAYS]
-    settings = [json.dumps(given) for given in WAYS.values()]
-    command = [word for pair in zip(models, settings, strict=True) for word in pair]
-    started = launch("torch", tmp_path_factory.mktemp("ranks"), command, program=AGAINST_ONE)
-    (first, said), (second, heard) = finish(started)
-    assert (first, second) == (0, 0), (said, heard)
-    lines = [line for line in said.splitlines() if line.startswith("{")]
-    return dict(zip(WAYS, map(json.loads, lines), strict=True))
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("way", WAYS)
-def test_two_processes_have_the_numbers_of_one(gaps: dict[str, dict[str, float]], way: str) -> None:
-    """Samples, statistics, log-probabilities, and of each term of the loss its value, gradient and
-    updated weights, with prompts that are shared and that are not; and each reads the checkpoints
-    of the other."""
-    found = gaps[way]
-    assert len(found) == 24
-    assert found["tokens"] == found["shared tokens"] == 0
-    close = CLOSE_IN_16_BITS if "dtype" in WAYS[way] else CLOSE
-    assert {case: gap for case, gap in found.items() if not gap < close} == {}
 
 
 def test_processes_that_find_other_weights_are_refused(tiny_model: Path) -> None:

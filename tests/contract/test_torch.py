@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusing import refused
 from safetensors.numpy import load_file, save_file
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine.shape import read_shape
 from ictcli.engine.update import Update
-from ictcli.errors import EngineMissingError, UserError
+from ictcli.errors import EngineMissingError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import Rollouts
 
@@ -34,15 +35,7 @@ from .models import make_multimodal
 from .oracle import Oracle
 from .test_shared_prompts import long_prompts
 from .test_update_dense import against_dense
-from .training import (
-    LR,
-    PLAIN,
-    SMOOTH,
-    advantages,
-    logp_of,
-    sparse_weights,
-    train,
-)
+from .training import LR, PLAIN, SMOOTH, advantages, logp_of, sparse_weights, train
 
 EIGHT_BITS = OptimizerSettings(kind="adamw8bit")
 
@@ -183,27 +176,20 @@ def test_gradient_checkpointing_computes_blocks_again(tiny_model: Path) -> None:
     assert calls[1] == 2 * calls[0] > 0
 
 
-def refused(kind: type[UserError], about: str, *given: Any, **settings: Any) -> None:
-    with pytest.raises(kind) as caught:
-        make_torch(*given, **settings)
-    assert about in caught.value.message
-    assert caught.value.hint
-    assert "\n" not in caught.value.message
-
-
 def test_what_needs_cuda_is_refused_on_a_cpu(tiny_model: Path) -> None:
-    missing = EngineMissingError
-    assert missing.exit_code == 3
-    refused(missing, "load_in_4bit", tiny_model, SMOOTH, LORA, load_in_4bit=True)
-    refused(missing, "adamw8bit", tiny_model, EIGHT_BITS)
-    refused(UserError, "memory_limit", tiny_model, memory_limit=8.0)
+    with refused("load_in_4bit", kind=EngineMissingError):
+        make_torch(tiny_model, SMOOTH, LORA, load_in_4bit=True)
+    with refused("adamw8bit", kind=EngineMissingError):
+        make_torch(tiny_model, EIGHT_BITS)
+    with refused("memory_limit"):
+        make_torch(tiny_model, memory_limit=8.0)
 
 
 def test_settings_of_no_use_to_an_engine_are_refused(tiny_model: Path) -> None:
-    refused(UserError, "cannot be trained", tiny_model, SMOOTH, load_in_4bit=True)
-    with pytest.raises(UserError) as caught:
+    with refused("cannot be trained"):
+        make_torch(tiny_model, SMOOTH, load_in_4bit=True)
+    with refused(hint="optimizer.kind"):
         make_mlx(tiny_model, EIGHT_BITS)
-    assert "optimizer.kind" in caught.value.hint
 
 
 def test_a_gpu_without_bitsandbytes_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,9 +202,8 @@ def test_a_gpu_without_bitsandbytes_is_told_how_to_get_it(monkeypatch: pytest.Mo
         (EngineSettings(load_in_4bit=True), SMOOTH),
         (EngineSettings(), EIGHT_BITS),
     ):
-        with pytest.raises(EngineMissingError) as caught:
+        with refused(hint="pip install", kind=EngineMissingError):
             device.check_device(torch.device("cuda"), settings, optimizer, adapted=True)
-        assert "pip install" in caught.value.hint
 
 
 def test_a_device_is_waited_for_where_its_numbers_are_needed(tiny_model: Path) -> None:
@@ -250,7 +235,7 @@ def test_a_device_is_waited_for_where_its_numbers_are_needed(tiny_model: Path) -
         engine.optimizer = Optimizer(engine.model, SMOOTH)
         found = engine.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED)
         assert len(waits) <= 2 * found.tokens.shape[1] + len(WANTED)
-        for chunk, share in product((1 << 20, 8), (True, False)):
+        for chunk, share in ((1 << 20, True), (8, False)):
             engine.passes.chunk, engine.passes.share = chunk, share
             waits.clear()
             weights = sparse_weights(rollouts)

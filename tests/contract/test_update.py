@@ -16,22 +16,11 @@ from .training import (
     PLAIN,
     SMOOTH,
     advantages,
-    apart,
     logp_of,
     sparse_weights,
     state,
     train,
-    weights_of,
 )
-
-
-def test_micro_batches_change_nothing(make_engine: MakeEngine, tmp_path: Path) -> None:
-    rollouts = made_up()
-    one, other = (make_engine(optimizer=SMOOTH, micro_tokens=n) for n in (8192, 1))
-    for whole, split in zip(train(one, rollouts, 2), train(other, rollouts, 2), strict=True):
-        assert split.loss == pytest.approx(whole.loss, rel=1e-4, abs=1e-6)
-        assert split.grad_norm == pytest.approx(whole.grad_norm, rel=1e-4)
-    assert apart(weights_of(one, tmp_path / "1"), weights_of(other, tmp_path / "2")) < 1e-6
 
 
 def test_the_reference_stays_what_it_was(make_engine: MakeEngine) -> None:

@@ -12,7 +12,7 @@ from ictcli.errors import UserError
 from ictcli.recipe.tables import OptimizerSettings
 from ictcli.types import FloatArray, Rollouts
 
-from .conftest import MakeEngine, made_up
+from .conftest import MakeEngine, made_up, oracle_of
 from .dense import DenseTrainer, Formula
 from .training import LR, PLAIN, SMOOTH, advantages, apart, sparse_weights, weights_of
 
@@ -92,9 +92,7 @@ def off_policy(rollouts: Rollouts, model: Path) -> FloatArray:
     steps = np.random.default_rng(4).choice(
         [-0.6, -0.3, -0.05, 0.05, 0.3, 0.6], rollouts.tokens.shape
     )
-    plain = DenseTrainer(model, SMOOTH)
-    zero = np.zeros(rollouts.tokens.shape)
-    logp = plain.update(Update(rollouts, zero, zero[:, 0], PLAIN), 0.0).logp
+    logp = oracle_of(model).logp(rollouts, 1.0)
     return np.where(rollouts.valid, logp + steps, 0).astype(np.float32)
 
 

@@ -19,6 +19,8 @@ import torch
 import torch.distributed as dist
 from ictcli_torch import vllm as sampler
 from ictcli_torch.files import read_arrays
+from processes import finish, launch
+from refusing import refused
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -32,7 +34,6 @@ from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSetti
 from ictcli.types import LOGP, Rollouts, Sampling
 
 from .conftest import PROMPTS, build, make_torch
-from .launches import finish, launch
 from .models import make_kind
 from .training import PLAIN, SMOOTH, advantages, sparse_weights
 
@@ -120,17 +121,11 @@ def served(model: Path) -> Generator[str]:
                 player.row(g, body["prompt"], SimpleNamespace(**body)) for g in range(body["n"])
             ]
             choices = [
-                {
-                    "index": row.index,
-                    "token_ids": row.token_ids,
-                    "logprobs": {
-                        "token_logprobs": [
-                            next(iter(each.values())).logprob for each in row.logprobs
-                        ]
-                    },
-                }
-                for row in reversed(rows)
-            ]
+                {"index": r.index, "token_ids": r.token_ids, "logprobs": {"token_logprobs": [
+                    next(iter(each.values())).logprob for each in r.logprobs
+                ]}}
+                for r in reversed(rows)
+            ]  # fmt: skip
             return self.say({"choices": choices})
 
         def say(self, answer: Any) -> None:
@@ -213,16 +208,11 @@ def test_a_server_samples_as_the_process_does(tiny_model: Path, played: None) ->
         rollouts = engine.generate(PROMPTS, 3, HOT, seed=3, wanted=WANTED)
         check(engine, rollouts)
         assert same(inside, rollouts)
-    with pytest.raises(RunFailedError, match="does not answer") as gone:
+    with refused("does not answer", hint="ictcli resume", kind=RunFailedError):
         engine.generate(PROMPTS, 3, HOT, seed=3)
-    assert "ictcli resume" in gone.value.hint
 
 
-WAYS: list[dict[str, Any]] = [
-    {},
-    {"shard": True},
-    {"shard": "blocks", "served": True},
-]
+WAYS: list[dict[str, Any]] = [{}, {"shard": True}, {"shard": "blocks", "served": True}]
 """How two processes hold the weights, and whether a server samples for both."""
 
 
@@ -299,9 +289,8 @@ def test_what_vllm_cannot_do_is_refused(where: list[str], says: str) -> None:
 @pytest.mark.skipif(INSTALLED, reason="vLLM is installed")
 def test_a_missing_vllm_is_one_sentence(tiny_model: Path) -> None:
     recipe = load_recipe("chain", ["engine.sampler=vllm", "engine.backend=torch"])
-    with pytest.raises(EngineMissingError, match="not installed") as missing:
+    with refused("not installed", hint="[vllm]", kind=EngineMissingError):
         recipe_notes(recipe)
-    assert "[vllm]" in missing.value.hint
 
 
 @pytest.mark.skipif(not INSTALLED, reason="vLLM is not installed")

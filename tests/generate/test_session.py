@@ -27,14 +27,9 @@ def session_of(engine: Engine, folder: Path, *keys: str) -> Session:
     return Session(model, form_of(model, settings.reward, print, judge=False), settings)
 
 
-@pytest.fixture(scope="module")
-def tiny_engine(tiny_model: Path) -> Engine:
-    return reader("torch", tiny_model)
-
-
 @pytest.fixture
-def session(tiny_engine: Engine, tiny_model: Path) -> MakeSession:
-    return lambda *keys: session_of(tiny_engine, tiny_model, *keys)
+def session(engine: Engine, tiny_model: Path) -> MakeSession:
+    return lambda *keys: session_of(engine, tiny_model, *keys)
 
 
 class Silent:
@@ -81,10 +76,10 @@ def test_more_answers_leave_the_first_as_it_is(session: MakeSession) -> None:
     assert session("n=1", "max_tokens=20", "seed=1").ask(QUESTION).answers != one.answers
 
 
-def test_an_engine_that_says_nothing_answers_alike(tiny_engine: Engine, tiny_model: Path) -> None:
+def test_an_engine_that_says_nothing_answers_alike(engine: Engine, tiny_model: Path) -> None:
     keys = ("n=3", "max_tokens=20")
-    silent = session_of(Silent(tiny_engine), tiny_model, *keys)  # pyright: ignore[reportArgumentType]
-    assert streamed(silent) == streamed(session_of(tiny_engine, tiny_model, *keys))
+    silent = session_of(Silent(engine), tiny_model, *keys)  # pyright: ignore[reportArgumentType]
+    assert streamed(silent) == streamed(session_of(engine, tiny_model, *keys))
 
 
 def test_what_was_said_before_a_stop_is_kept(session: MakeSession) -> None:
@@ -127,11 +122,11 @@ def test_without_a_chat_template_each_question_is_asked_alone(session: MakeSessi
     assert single.ask(QUESTION).prompt == QUESTION
 
 
-def test_an_answer_is_what_the_engine_samples(tiny_engine: Engine, session: MakeSession) -> None:
+def test_an_answer_is_what_the_engine_samples(engine: Engine, session: MakeSession) -> None:
     """The prompt that is shown is the one that was sampled from."""
     reply = session("max_tokens=20", "temperature=0").ask(QUESTION)
-    rollouts = tiny_engine.generate([reply.prompt_tokens], 1, reply.sampling, 0)
+    rollouts = engine.generate([reply.prompt_tokens], 1, reply.sampling, 0)
     tokens = rollouts.tokens[0, : rollouts.lengths[0]].tolist()
     assert reply.answers == (
-        Answer(tiny_engine.tokenizer.decode(tokens), tuple(tokens), bool(rollouts.finished[0])),
+        Answer(engine.tokenizer.decode(tokens), tuple(tokens), bool(rollouts.finished[0])),
     )

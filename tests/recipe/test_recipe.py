@@ -8,15 +8,14 @@ import pytest
 import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
+from refusing import refused
 
 from ictcli.algorithm.methods import METHODS
 from ictcli.algorithm.objective import Objective
 from ictcli.errors import UserError
 from ictcli.recipe import (
     Recipe,
-    apply_overrides,
     check,
-    find_recipe,
     load_recipe,
     recipe_keys,
     shipped_recipes,
@@ -137,12 +136,6 @@ def test_the_last_override_counts() -> None:
     assert recipe.method == {"name": "grpo"}
 
 
-def test_overrides_leave_the_other_keys_of_a_table() -> None:
-    data: dict[str, Any] = {"eval": {"n": 8, "problems": 3}}
-    apply_overrides(data, ["eval.n=2"])
-    assert data == {"eval": {"n": 2, "problems": 3}}
-
-
 def test_written_keys_are_the_known_keys() -> None:
     def paths(table: dict[str, Any], prefix: str = "") -> set[str]:
         found: set[str] = set()
@@ -160,9 +153,8 @@ def test_a_key_with_a_slip_is_refused_with_a_key_that_exists() -> None:
     for key in recipe_keys():
         if not key.startswith("method."):
             slip = f"{key}x"
-            with pytest.raises(UserError) as caught:
+            with refused(f"there is no key {slip!r} (did you mean {key}?)"):
                 load_recipe("chain", [f"{slip}=1"])
-            assert f"there is no key {slip!r} (did you mean {key}?)" in caught.value.message
 
 
 @pytest.mark.parametrize("missing", LEAST)
@@ -229,12 +221,3 @@ def test_a_plugin_is_found_beside_the_recipe_that_names_it(tmp_path: Path) -> No
     assert recipe.plugins == (str(tmp_path / "beside.py"),)
     (tmp_path / "run").mkdir()
     assert read_back(recipe, tmp_path / "run") == recipe
-
-
-def test_a_recipe_is_found_by_name_or_by_path(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text(tomli_w.dumps(LEAST))
-    assert find_recipe("chain") == SHIPPED["chain"]
-    assert find_recipe(str(path)) == path
-    with pytest.raises(UserError, match="no recipe 'mine'"):
-        find_recipe("mine")

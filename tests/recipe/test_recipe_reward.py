@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from ictcli.engine import Engine, build_engine
-from ictcli.errors import UserError
 from ictcli.recipe import Recipe, load_recipe
 from ictcli.runs import Run
 from ictcli.runs.observer import Observer
@@ -95,19 +94,3 @@ def test_evaluations_may_be_judged_by_another_verifier(tmp_path: Path, engine: E
         assert (sample["status"] == "correct") == (len(sample["response"]) < 9)
     batch = sample_batch(recipe, engine, task, 1)
     assert any(len(text) < 9 for text in batch.texts) and not batch.correct.any()
-
-
-@pytest.mark.parametrize(
-    ("override", "words"),
-    [
-        ("reward.pattern=(", "no regular expression"),
-        ("reward.overlong_buffer=17", "is more than max_tokens = 16"),
-        ("reward.timeout=0", "greater than 0"),
-        ("reward.overlong=-1", "greater than or equal to 0"),
-    ],
-)
-def test_a_reward_that_cannot_be_is_refused_at_once(
-    tmp_path: Path, override: str, words: str
-) -> None:
-    with pytest.raises(UserError, match=words):
-        recipe_of(tmp_path, override)

@@ -43,13 +43,7 @@ def test_a_function_gets_the_rows_of_a_problem_as_lists_of_equal_length() -> Non
             "level": [3, 3],
             "tags": [["a"], ["a"]],
         },
-        {
-            "prompts": ["Q"],
-            "completions": ["z"],
-            "question": ["Q"],
-            "gold": ["2"],
-            "level": [None],
-        },
+        {"prompts": ["Q"], "completions": ["z"], "question": ["Q"], "gold": ["2"], "level": [None]},
     ]
 
 

@@ -17,11 +17,6 @@ from tests.cases import first
 MEMORY = Fault("memory", "took more than 0.5 GiB")
 
 
-def test_results_come_in_the_order_of_the_arguments() -> None:
-    assert isolated(add, [(n, 1) for n in range(500)], LIMITS) == list(range(1, 501))
-    assert isolated(add, [], LIMITS) == []
-
-
 NAMES = ["power", "ignore power", "ignore rest", "ignore loop", "ignore deep"]
 
 
@@ -145,12 +140,6 @@ def test_workers_stay_between_calls_and_go_with_their_limits() -> None:
     pids(other)
     with pytest.raises(ProcessLookupError):
         os.kill(first.pop(), 0)  # nor is it a zombie, which can be signalled
-
-
-@pytest.mark.parametrize("limits", [{"seconds": 0.0}, {"memory": -1.0}, {"seconds": float("inf")}])
-def test_limits_are_positive(limits: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="positive"):
-        Limits(**limits)  # pyright: ignore[reportArgumentType]
 
 
 def test_the_watch_ends_a_process_at_its_ceiling() -> None:

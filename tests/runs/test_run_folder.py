@@ -1,6 +1,7 @@
 """The run folder: what a process that died leaves, and what the next one makes of it."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -46,35 +47,29 @@ def test_restore_goes_back_to_the_newest_checkpoint(
 
 
 @pytest.mark.parametrize("torn", ['{"step": 3, "rew', '{"step": 3, "reward": 1.0}', "{"])
-def test_a_torn_last_line_is_as_if_it_were_not_there(
-    tmp_path: Path, recipe: Recipe, engine: Engine, torn: str
-) -> None:
-    with Run.create(tmp_path / "run", recipe) as run:
-        fill(run, 2)
-        whole = (run.folder / "metrics.jsonl").read_bytes()
-        run.checkpoint(engine, State(step=2), 2)
-        (run.folder / "metrics.jsonl").write_bytes(whole + torn.encode())
-        assert [line.step for line in run.metrics()] == [1, 2]
+def test_a_torn_last_line_is_as_if_it_were_not_there(run: Run, engine: Engine, torn: str) -> None:
+    fill(run, 2)
+    whole = (run.folder / "metrics.jsonl").read_bytes()
+    run.checkpoint(engine, State(step=2), 2)
+    (run.folder / "metrics.jsonl").write_bytes(whole + torn.encode())
+    assert [line.step for line in run.metrics()] == [1, 2]
+    run.restore(engine, print)
+    assert (run.folder / "metrics.jsonl").read_bytes() == whole
+
+
+def test_a_checkpoint_of_another_format_is_refused(run: Run, engine: Engine) -> None:
+    fill(run, 1)
+    path = run.checkpoint(engine, State(step=1), 2) / "manifest.json"
+    whole = path.read_text()
+    path.write_text(json.dumps({**json.loads(whole), "format": 99}))
+    with pytest.raises(UserError, match="written by another version"):
         run.restore(engine, print)
-        assert (run.folder / "metrics.jsonl").read_bytes() == whole
-
-
-def test_a_checkpoint_of_another_format_is_refused(
-    tmp_path: Path, recipe: Recipe, engine: Engine
-) -> None:
-    with Run.create(tmp_path / "run", recipe) as run:
-        fill(run, 1)
-        path = run.checkpoint(engine, State(step=1), 2) / "manifest.json"
-        whole = path.read_text()
-        path.write_text(json.dumps({**json.loads(whole), "format": 99}))
-        with pytest.raises(UserError, match="written by another version"):
-            run.restore(engine, print)
-        path.write_text(whole)
-        assert run.restore(engine, print).step == 1
-        path.unlink()  # the first format had none
-        (path.parent / "state.json").write_text('{"format": 1}')
-        with pytest.raises(UserError, match="written by another version"):
-            run.restore(engine, print)
+    path.write_text(whole)
+    assert run.restore(engine, print).step == 1
+    path.unlink()  # the first format had none
+    (path.parent / "state.json").write_text('{"format": 1}')
+    with pytest.raises(UserError, match="written by another version"):
+        run.restore(engine, print)
 
 
 FILES = ["state.json", "manifest.json", "weights.safetensors", "optimizer.safetensors"]
@@ -83,27 +78,26 @@ DAMAGES = ["altered", "missing", "empty", "cut"]
 
 @pytest.mark.parametrize(("damage", "file"), first([*product(DAMAGES, FILES)], 8))
 def test_a_damaged_checkpoint_is_passed_over_with_a_word(
-    tmp_path: Path, recipe: Recipe, engine: Engine, file: str, damage: str
+    run: Run, engine: Engine, file: str, damage: str
 ) -> None:
     said: list[str] = []
-    with Run.create(tmp_path / "run", recipe) as run:
-        fill(run, 4)
-        run.checkpoint(engine, State(step=2), 2)
-        path = run.checkpoint(engine, State(step=4), 2) / file
-        whole = path.read_bytes()
-        place = whole.index(b"sha256") + 10 if file == "manifest.json" else len(whole) - 3
-        if damage == "missing":
-            path.unlink()
-        else:
-            altered = whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
-            path.write_bytes({"empty": b"", "cut": whole[:-9], "altered": altered}[damage])
-        assert run.restore(engine, said.append).step == 2
-        assert f"step-000004 is damaged ({file} is " in said[0] or file == "manifest.json"
-        assert "step-000004 is damaged" in said[0] and "the one before" in said[0]
-        assert len(run.metrics()) == 2
-        (path.parent.parent / "step-000002" / file).write_bytes(b"")
-        with pytest.raises(RunFailedError, match="No checkpoint"):
-            run.restore(engine, said.append)
+    fill(run, 4)
+    run.checkpoint(engine, State(step=2), 2)
+    path = run.checkpoint(engine, State(step=4), 2) / file
+    whole = path.read_bytes()
+    place = whole.index(b"sha256") + 10 if file == "manifest.json" else len(whole) - 3
+    if damage == "missing":
+        path.unlink()
+    else:
+        altered = whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
+        path.write_bytes({"empty": b"", "cut": whole[:-9], "altered": altered}[damage])
+    assert run.restore(engine, said.append).step == 2
+    assert f"step-000004 is damaged ({file} is " in said[0] or file == "manifest.json"
+    assert "step-000004 is damaged" in said[0] and "the one before" in said[0]
+    assert len(run.metrics()) == 2
+    (path.parent.parent / "step-000002" / file).write_bytes(b"")
+    with pytest.raises(RunFailedError, match="No checkpoint"):
+        run.restore(engine, said.append)
 
 
 NO_STATES: list[tuple[str, str]] = [
@@ -120,76 +114,67 @@ NO_STATES: list[tuple[str, str]] = [
 
 
 def test_a_state_that_no_run_saves_is_damage_whatever_its_checksum_says(
-    tmp_path: Path, recipe: Recipe, engine: Engine
+    run: Run, engine: Engine
 ) -> None:
-    with Run.create(tmp_path / "run", recipe) as run:
-        fill(run, 4)
-        run.checkpoint(engine, State(step=2), 2)
-        path = run.checkpoint(engine, State(step=4), 2)
-        whole = json.loads((path / "state.json").read_text())
+    fill(run, 4)
+    run.checkpoint(engine, State(step=2), 2)
+    path = run.checkpoint(engine, State(step=4), 2)
+    whole = json.loads((path / "state.json").read_text())
 
-        def write(text: str) -> None:
-            (path / "state.json").write_text(text)
-            manifest = json.loads((path / "manifest.json").read_text())
-            manifest["files"]["state.json"] = checksum(path / "state.json").to_json()
-            (path / "manifest.json").write_text(json.dumps(manifest))
+    def write(text: str) -> None:
+        (path / "state.json").write_text(text)
+        manifest = json.loads((path / "manifest.json").read_text())
+        manifest["files"]["state.json"] = checksum(path / "state.json").to_json()
+        (path / "manifest.json").write_text(json.dumps(manifest))
 
-        write(json.dumps({**whole, "of a later version": [1]}))
-        assert checkpoints.check(path).step == 4
-        for key, text in NO_STATES:
-            write(json.dumps({**whole, key: "HERE"}).replace('"HERE"', text))
-            with pytest.raises(checkpoints.DamagedError, match=r"state\.json is"):
-                checkpoints.check(path)
-        said: list[str] = []
-        assert run.restore(engine, said.append).step == 2
-        assert "step-000004 is damaged (state.json is not what a run saves)" in said[0]
+    write(json.dumps({**whole, "of a later version": [1]}))
+    assert checkpoints.check(path).step == 4
+    for key, text in NO_STATES:
+        write(json.dumps({**whole, key: "HERE"}).replace('"HERE"', text))
+        with pytest.raises(checkpoints.DamagedError, match=r"state\.json is"):
+            checkpoints.check(path)
+    said: list[str] = []
+    assert run.restore(engine, said.append).step == 2
+    assert "step-000004 is damaged (state.json is not what a run saves)" in said[0]
 
 
-def test_what_somebody_put_beside_the_checkpoints_stays(
-    tmp_path: Path, recipe: Recipe, engine: Engine
-) -> None:
-    with Run.create(tmp_path / "run", recipe) as run:
-        fill(run, 3)
-        run.checkpoint(engine, State(step=2), 1)
-        (run.folder / "checkpoints" / "step-000002").rename(run.folder / "checkpoints/step-2.bak")
-        (run.folder / "rollouts" / "step-000003.copy.safetensors").touch()
-        run.checkpoint(engine, State(step=2), 1)
+def test_what_somebody_put_beside_the_checkpoints_stays(run: Run, engine: Engine) -> None:
+    fill(run, 3)
+    run.checkpoint(engine, State(step=2), 1)
+    (run.folder / "checkpoints" / "step-000002").rename(run.folder / "checkpoints/step-2.bak")
+    (run.folder / "rollouts" / "step-000003.copy.safetensors").touch()
+    run.checkpoint(engine, State(step=2), 1)
+    run.restore(engine, print)
+    assert (run.folder / "checkpoints" / "step-2.bak" / "state.json").is_file()
+    assert (run.folder / "rollouts" / "step-000003.copy.safetensors").is_file()
+
+
+def test_metrics_taken_out_behind_a_run_are_missed(run: Run, engine: Engine) -> None:
+    fill(run, 3)
+    run.checkpoint(engine, State(step=3), 2)
+    (run.folder / "metrics.jsonl").unlink()
+    with pytest.raises(UserError, match="0 of 3 steps"):
         run.restore(engine, print)
-        assert (run.folder / "checkpoints" / "step-2.bak" / "state.json").is_file()
-        assert (run.folder / "rollouts" / "step-000003.copy.safetensors").is_file()
 
 
-def test_metrics_taken_out_behind_a_run_are_missed(
-    tmp_path: Path, recipe: Recipe, engine: Engine
+def test_metrics_hold_no_number_that_is_not_one(
+    run: Run,
 ) -> None:
-    with Run.create(tmp_path / "run", recipe) as run:
-        fill(run, 3)
-        run.checkpoint(engine, State(step=3), 2)
-        (run.folder / "metrics.jsonl").unlink()
-        with pytest.raises(UserError, match="0 of 3 steps"):
-            run.restore(engine, print)
+    with pytest.raises(ValueError, match="finite number"):
+        run.append(StepMetrics(step=1, loss=float("nan")))
+    assert run.metrics() == []
+    assert run.read("summary.json", Summary) is None
 
 
-def test_metrics_hold_no_number_that_is_not_one(tmp_path: Path, recipe: Recipe) -> None:
-    with Run.create(tmp_path / "run", recipe) as run:
-        with pytest.raises(ValueError, match="finite number"):
-            run.append(StepMetrics(step=1, loss=float("nan")))
-        assert run.metrics() == []
-        assert run.read("summary.json", Summary) is None
-
-
-def test_recorded_rollouts_come_back_as_they_were(
-    tmp_path: Path, recipe: Recipe, engine: Engine
-) -> None:
+def test_recorded_rollouts_come_back_as_they_were(run: Run, recipe: Recipe, engine: Engine) -> None:
     batch = sample_batch(recipe, engine, find_task("chain"), 1)
     strange = [text + "\u2028\n\0é" for text in batch.texts]
     batch = replace(batch, texts=strange)
     selection = select(recipe, batch, 1)
-    with Run.create(tmp_path / "run", recipe) as run:
-        run.record_rollouts(1, batch, selection.kept, selection.weights)
-        found: tuple[dict[str, np.ndarray], Description] = read_rollouts(
-            run.folder / "rollouts" / "step-000001.safetensors"
-        )
+    run.record_rollouts(1, batch, selection.kept, selection.weights)
+    found: tuple[dict[str, np.ndarray], Description] = read_rollouts(
+        run.folder / "rollouts" / "step-000001.safetensors"
+    )
     arrays, about = found
     for name in ("tokens", "lengths", "finished", "logp"):
         np.testing.assert_array_equal(arrays[name], getattr(batch.rollouts, name))
@@ -217,6 +202,12 @@ def fill(run: Run, steps: int) -> None:
 @pytest.fixture
 def recipe(tiny_model: Path) -> Recipe:
     return load_recipe("chain", [f"model={tiny_model}", "prompts=2", "group=2"])
+
+
+@pytest.fixture
+def run(tmp_path: Path, recipe: Recipe) -> Iterator[Run]:
+    with Run.create(tmp_path / "run", recipe) as made:
+        yield made
 
 
 def test_a_folder_has_one_process_at_a_time(tmp_path: Path, recipe: Recipe) -> None:

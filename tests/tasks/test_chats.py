@@ -8,6 +8,7 @@ from typing import Any, cast
 import datasets
 import pytest
 from chain_texts import make_tokenizer
+from refusing import refused
 from written import write
 
 from ictcli.errors import UserError
@@ -82,10 +83,7 @@ def asked(settings: PromptSettings, template: str | None) -> str:
 
 
 TALKED = Problem(
-    "1",
-    "2+2?\n4\n\nAnd 1 more?",
-    "5",
-    turns=tuple((m["role"], m["content"]) for m in TALK[:-1]),
+    "1", "2+2?\n4\n\nAnd 1 more?", "5", turns=tuple((m["role"], m["content"]) for m in TALK[:-1])
 )
 
 
@@ -121,9 +119,8 @@ def test_prompt_system_takes_the_place_of_the_datas_own() -> None:
 
 def test_a_template_that_takes_no_system_message_of_the_data_says_so() -> None:
     refuses = "{{ raise_exception('System role not supported') }}"
-    with pytest.raises(UserError, match="System role not supported") as caught:
+    with refused("System role not supported", hint="leave the system messages out of the data"):
         asked(PromptSettings(), refuses)
-    assert "leave the system messages out of the data" in caught.value.hint
 
 
 def test_messages_before_the_question_tell_problems_apart() -> None:

@@ -16,7 +16,7 @@ from typing import Any, cast
 import pytest
 from filelock import FileLock
 from made_runs import evaluation
-from waiting import wait_until
+from processes import wait_until
 
 from ictcli.errors import install
 from ictcli.files import write_json
@@ -102,7 +102,7 @@ def test_tensorboard_shows_every_step_of_a_killed_run_once(tmp_path: Path) -> No
     assert Counter(shown(run / "tensorboard")) == Counter(expected)
 
 
-@pytest.mark.parametrize("stopped", [2, 3])
+@pytest.mark.parametrize("stopped", first([2, 3]))
 def test_supervised_steps_are_counted_before_the_others(tmp_path: Path, stopped: int) -> None:
     """Stopped after the second of three, or before the evaluation that follows them; then whole,
     with one step of training."""

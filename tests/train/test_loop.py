@@ -109,13 +109,6 @@ def test_a_run_of_a_version_without_temperatures_goes_on(
     assert summary.sharpening is None and list(summary.before) == ["pass@1", "pass@4"]
 
 
-def test_without_a_signal_no_weight_moves(make: Make, tmp_path: Path) -> None:
-    notes, go = start(make, tmp_path / "run", "steps=2", "reward=integer", "alarms.truncated=off")
-    go()
-    assert all(step.metrics.updates == 0 and step.metrics.finite for step in notes.steps)
-    assert notes.warnings == []
-
-
 def test_three_steps_in_a_row_that_are_not_finite_stop_the_run(make: Make, tmp_path: Path) -> None:
     notes, go = start(make, tmp_path / "run", "steps=9", "lr=1e30", "checkpoint.every=1")
     with pytest.raises(RunFailedError, match="3 steps in a row") as caught:

@@ -133,15 +133,19 @@ def test_a_weight_multiplies_what_the_mean_gives_and_trains_nothing_where_it_is_
     assert list(seen[0].texts) == batch.texts
 
 
-@pytest.mark.parametrize("method", ["gspo", "cispo"])
-def test_a_method_s_own_clip_stands_in_for_the_recipe_s(make: Make, method: str) -> None:
+@pytest.mark.parametrize(("method", "on"), [("gspo", "sequence"), ("cispo", "weight")])
+def test_a_method_s_own_clip_stands_in_for_the_recipe_s(make: Make, method: str, on: str) -> None:
+    """Held to the equations of both papers: contract/test_update_dense.py."""
     recipe, batch, outcome = one_step(
         make, f"method={method}", "method.high=0", "clip.high=0.4", "update.epochs=2", "lr=0.003"
     )
     (update,) = select(recipe, batch, 1).mini_batches
-    assert update.objective.eps_high == 0 and recipe.objective.eps_high == 0.4
+    assert (update.objective.clip_on, update.objective.eps_high) == (on, 0)
+    assert recipe.objective.eps_high == 0.4
     first, second = outcome.reports
     assert first.clip_fraction == 0 < second.clip_fraction
+    moved = (second.logp - first.logp)[first.logp != 0]
+    assert on == "sequence" or second.clip_fraction == pytest.approx((moved > 0).mean())
 
 
 def test_rft_trains_groups_that_are_all_right_and_nothing_that_is_wrong(make: Make) -> None:
