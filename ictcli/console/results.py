@@ -29,7 +29,7 @@ from ictcli.tracking import where_to_look
 from ictcli.train.health import decline
 from ictcli.train.without_signal import TRIAL
 
-EVERY = 30.0
+EVERY = 10.0
 """Seconds between lines of progress where stderr is no terminal."""
 
 

@@ -80,6 +80,8 @@ class ModelSpec:
     """The run's."""
     trained_on: Callable[[], Collection[str]] = tuple
     """Keys (`tasks.split.key_of`) of the problems that the run trains on."""
+    known: bool = False
+    """Whether it is known how it is asked: of runs, exports and built-in models."""
 
     def sampling(self, max_tokens: int, stop_ids: tuple[int, ...]) -> Sampling:
         return Sampling(max_tokens, self.temperature, self.top_p, self.top_k, stop_ids)
@@ -131,7 +133,8 @@ def benchmark_specs(
     parted = [name for name in wanted if name.startswith(HUB) or is_saved(Path(name))]
     if settings.hub != HubSettings() and not parted:
         raise UserError(f"hub is of hub:owner/name, not of {names}.", "leave it out")
-    usual = next((model.columns for model in models if model.run), None)
+    named = (model.columns for model in models if model.columns != ColumnSettings())
+    usual = next(named, None)
     trained = max((model.max_tokens or 0 for model in models), default=0)
     reward = settings.reward
     if settings.eval.verifier is not None:

@@ -171,7 +171,7 @@ def _checked(
             spec = replace(spec, max_tokens=room)
         check_lengths(engine, model.model, longest + spec.max_tokens)
         for note in unread_notes(engine, spec.problems, domain, prompt):
-            say(f"note: {note}")
+            say(f"note: {model.name}: {note}")
         checked.append(spec)
     return checked, provenance.of_model(model, engine, checked)
 

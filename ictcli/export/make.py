@@ -23,7 +23,7 @@ from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import Recipe, RecipeFile, load_recipe
 from ictcli.recipe.tables import EngineSettings
 from ictcli.runs.checkpoints import check_finished, pick
-from ictcli.runs.model import engine_at
+from ictcli.runs.model import ASKED, asked_in, engine_at
 from ictcli.runs.public import base_of, is_public
 from ictcli.runs.read import read_environment
 from ictcli.runs.trust import read_run
@@ -130,6 +130,7 @@ def export_adapters(
         kind = "mlx" if wanted == "mlx" else "hf"
         text = card(trained.run, name, adapter=True, layout=kind, step=trained.step)
         (folder / "README.md").write_text(text, encoding="utf-8")
+        (folder / ASKED).write_text(asked_in(trained.run), encoding="utf-8")
 
 
 def _blocks(adapter: Path) -> int:
@@ -181,4 +182,5 @@ def export_model(
                 shutil.move(file, folder / file.name)
         text = card(trained.run, name, adapter=False, layout=layout or "hf", step=trained.step)
         (folder / "README.md").write_text(text, encoding="utf-8")
+        (folder / ASKED).write_text(asked_in(trained.run), encoding="utf-8")
     return note

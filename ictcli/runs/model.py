@@ -38,6 +38,12 @@ from ictcli.tasks.custom import is_custom
 from ictcli.tasks.prepare import task_of
 from ictcli.tasks.split import digest_of, key_of
 
+ASKED = "ictcli.json"
+"""Beside a model that was exported: how its run asked and sampled."""
+OF_ASKED: Mapping[str, Any] = {
+    **dict.fromkeys(("temperature", "max_tokens", "sampling", "columns"), True),
+    "prompt": {"template", "system", "suffix"},
+}
 RECIPES = {"builtin:chain": "chain", "builtin:ledger": "ledger"}
 """The recipe that trains each built-in model."""
 
@@ -63,17 +69,18 @@ def find_models(
 
 def _asked_alike(specs: list[ModelSpec], say: Callable[[str], None]) -> list[ModelSpec]:
     """A model that is no run is asked and sampled as the runs beside it, where these agree: then
-    only the models differ."""
+    only the models differ. Without runs, as those beside it of which that is known."""
+    known = [spec for spec in specs if spec.run] or [spec for spec in specs if spec.known]
     asked = [
         {"prompt": s.prompt, "temperature": s.temperature, "top_p": s.top_p, "top_k": s.top_k}
-        for s in specs
-        if s.run
+        for s in known
     ]
     if not asked or any(other != asked[0] for other in asked):
         return specs
-    alike = [spec if spec.run else replace(spec, **asked[0]) for spec in specs]
+    alike = [replace(spec, **asked[0]) for spec in specs]
     if names := [spec.name for spec, same in zip(specs, alike, strict=True) if spec != same]:
-        say(f"note: {', '.join(names)}: asked and sampled as the run beside it.")
+        beside = "the run beside it" if known[0].run else known[0].name
+        say(f"note: {', '.join(names)}: asked and sampled as {beside}.")
     return alike
 
 
@@ -82,14 +89,16 @@ def _model_spec(
 ) -> tuple[ModelSpec, list[str]]:
     """A model or run with the settings that were typed in place of its recipe's, and sentences on
     plugins that are missing: only the run's own benchmarks need them. A built-in model is asked as
-    the recipe that trains it asks."""
+    the recipe that trains it asks, an exported one as its run."""
     run = Path(model) if is_run(Path(model)) else None
     recipe, loaded, missing = None, list[Path](), list[str]()
-    trained = EvaluationSettings()
+    trained, exported = EvaluationSettings(), False
     if run:
         recipe, trained, loaded, missing = settings_of(run)
     elif model in RECIPES:
         trained = _read(read_recipe(RECIPES[model]))[1]
+    elif exported := Path(model, ASKED).is_file():
+        trained = _exported(Path(model, ASKED))
     saved = pick(run, checkpoint) if run and checkpoint is not None else None
     if run and not saved:
         check_finished(run, *EXPORTS)
@@ -120,8 +129,31 @@ def _model_spec(
         plugins=tuple(loaded),
         recipe=recipe,
         trained_on=partial(trained_on, recipe) if recipe else tuple,
+        known=bool(run or model in RECIPES or exported),
     )
     return spec, missing
+
+
+def asked_in(run: Path) -> str:
+    """How a run asks and samples, as JSON to put beside what it trained (`ASKED`); without worked
+    examples, which may be text of a data set."""
+    return settings_of(run)[1].model_dump_json(include=OF_ASKED, exclude_none=True, indent=2) + "\n"
+
+
+def _exported(file: Path) -> EvaluationSettings:
+    """What stands in a file that an export wrote. Nothing else in it counts: it comes with a model,
+    and may be a stranger's."""
+    try:
+        found = parse_json(read_text(file))
+        asked = {name: of for name, of in found.items() if name in OF_ASKED}
+        own = OF_ASKED["prompt"]
+        asked["prompt"] = {key: of for key, of in asked.get("prompt", {}).items() if key in own}
+        return EvaluationSettings.model_validate_json(json.dumps(asked))
+    except (AttributeError, ValueError) as error:  # pydantic's too
+        raise UserError(
+            f"{file} does not say how a model is asked.",
+            "without it the model is asked as any other",
+        ) from error
 
 
 def _with(table: Any, typed: Any) -> Any:

@@ -1,7 +1,7 @@
 """One run in full: its recipe, environment, progress, results, what it takes on the disk, and which
 of its files are no longer what it wrote."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -144,38 +144,26 @@ def next_commands(run: Path, state: State) -> list[str]:
 
 
 def evaluation_command(run: Path, model: Path | None = None) -> str | None:
-    """How to measure a finished run beside the model it began with, or a `model` made of it: on the
-    benchmark of its own that it was evaluated on, else on its task's. None for data of one's own,
-    whose held-out problems were evaluated and whose others were trained on."""
+    """How to measure a finished run, or a `model` made of it, beside the model it began with: on
+    the benchmark of its own that it was evaluated on, else on its task's. None for data of one's
+    own, whose held-out problems were evaluated and whose others were trained on."""
     recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
     bench = recipe.evaluation.get("bench")
+    models = f"{shell_word(recipe.model)} {shell_word(model or run)}"
     if not isinstance(bench, str):
         task, own = recipe.task, (recipe.model_extra or {}).get("data") is not None
         if own or not task or is_custom(task):
             return None
         more = [name for name in sorted(BENCHMARKS) if name.startswith(f"{task}-")]
         names = [task, *(name for name in more if name not in TASKS)]  # others are tasks' own
-        asked = [shell_word(each) for each in _asked(recipe)] if model else []
-        models = shell_word(model) if model else f"{shell_word(recipe.model)} {shell_word(run)}"
-        return " ".join([f"ictcli eval {models} --bench {shell_word(','.join(names))}", *asked])
+        return f"ictcli eval {models} --bench {shell_word(','.join(names))}"
     tables = {name: recipe.evaluation.get(name) for name in ("columns", "hub")}
     keys = [
         shell_word(f"{name}.{key}={value}")
         for name, table in tables.items()
         for key, value in (table.items() if isinstance(table, dict) else ())
     ]
-    models = f"{shell_word(model or recipe.model)} {shell_word(run)}"
     return " ".join([f"ictcli eval {models} --bench {shell_word(bench)}", *keys])
-
-
-def _asked(recipe: RecipeRecord) -> list[str]:
-    """The settings by which a model outside its run is asked and sampled as it was trained."""
-    data = recipe.to_json()
-    prompt: Mapping[str, Any] = data.get("prompt") or {}
-    keys = {name: data.get(name) for name in ("temperature", "max_tokens")}
-    keys |= {f"prompt.{name}": prompt.get(name) for name in ("template", "system", "suffix")}
-    usual = {"temperature": 1.0, "prompt.template": "auto", "prompt.system": ""}
-    return [f"{k}={value}" for k, value in keys.items() if value not in (None, usual.get(k))]
 
 
 class RunCheck(RunRecord):

@@ -22,12 +22,13 @@ def signed(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    return f"{100 * share:.1f}".replace("-", MINUS)
+    """Rounded as a share of three digits is, so that both say the same."""
+    return f"{100 * round(share, 3):.1f}".replace("-", MINUS)
 
 
 def points(difference: float) -> str:
     """A difference of shares in percentage points, with its sign."""
-    text = f"{100 * difference:+.1f}"
+    text = f"{100 * round(difference, 3):+.1f}"
     return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", MINUS)
 
 

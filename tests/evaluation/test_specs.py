@@ -21,7 +21,7 @@ from ictcli.evaluation.suite import evaluate_suite
 from ictcli.recipe import load_recipe
 from ictcli.recipe.data import PromptSettings
 from ictcli.recipe.load import to_toml
-from ictcli.runs.model import find_models, settings_of
+from ictcli.runs.model import asked_in, find_models, settings_of
 from ictcli.runs.trust import remember
 from ictcli.tasks.prompts import render
 
@@ -217,6 +217,30 @@ def test_a_model_is_asked_as_the_run_beside_it(tmp_path: Path) -> None:
     assert base.prompt.suffix == "short"
     assert base.temperature == trained.temperature
     assert said == ["note: builtin-ledger: asked and sampled as the run beside it."]
+
+
+def test_an_export_carries_how_its_run_asks_and_nothing_else(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "one", "short", "columns.prompt=frage")
+    exported = tmp_path / "exported"
+    shutil.copytree(locate("builtin:ledger").path, exported)
+    file, said = exported / "ictcli.json", list[str]()
+    file.write_text(asked_in(Path(run)))
+    trained = find_models([run], read_settings([]))[0]
+    plain = tmp_path / "plain"
+    shutil.copytree(locate("builtin:ledger").path, plain)
+    other, alone = find_models([str(plain), str(exported)], read_settings([]), say=said.append)
+    for each in (other, alone):
+        assert (each.prompt, each.temperature) == (trained.prompt, trained.temperature)
+    assert (alone.max_tokens, alone.columns) == (77, trained.columns)
+    assert said == ["note: plain: asked and sampled as exported."]
+    hostile = {"engine": {"trust_remote_code": True}, "plugins": ["x.py"], "max_tokens": 5}
+    file.write_text(json.dumps(hostile | {"prompt": {"examples": "/etc/passwd"}}))
+    found = find_models([str(exported)], read_settings([]))[0]
+    assert (found.max_tokens, found.prompt.examples, found.plugins) == (5, (), ())
+    for text in ("[]", "{", '{"max_tokens": "x"}', '{"prompt": 3}'):
+        file.write_text(text)
+        with pytest.raises(UserError, match="does not say how a model is asked"):
+            find_models([str(exported)], read_settings([]))
 
 
 def test_runs_that_disagree_leave_it_alone(tmp_path: Path) -> None:
