@@ -160,7 +160,7 @@ def show(turns: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("role", nargs="?", choices=["all", "ours"], default="all")
     parser.add_argument("--trl", help="the Python of the environment that TRL is installed in")
     parser.add_argument("--rounds", type=int, default=5)

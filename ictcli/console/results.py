@@ -116,7 +116,7 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
             narrate_paragraph(summary.sharpening.sentence)
         if summary.kept_tokens:
             narrate_paragraph(kept_line(summary.kept_tokens, recipe.dense_steps, summary.steps))
-    _declined(summary, folder, recipe)
+    earlier = _declined(summary, folder, recipe)
     narrate("")
     model = Path(summary.model)
     narrate(f"{model.name}: {model}")
@@ -127,22 +127,24 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
         narrate(f"best:  {reached}: ictcli export {shell_word(folder)} --checkpoint best")
     for name in recipe.log:
         narrate(f"log:   {where_to_look(name, folder)}")
-    narrate(*(f"next:  {command}" for command in next_commands(folder, "finished")))
+    narrate(*(f"next:  {command}" for command in next_commands(folder, "finished", earlier)))
 
 
-def _declined(summary: Summary, folder: Path, recipe: Recipe) -> None:
-    """Print whether the run ended far below its best, and how to have earlier weights."""
+def _declined(summary: Summary, folder: Path, recipe: Recipe) -> int | None:
+    """Print whether the run ended far below its best; the step of earlier weights, if so and there
+    are any."""
     steps = read_lines(folder / "metrics.jsonl", StepMetrics)
-    if fell := decline([step.correct or 0.0 for step in steps]):
-        kept = [checkpoints.step_of(path) for path in checkpoints.complete(folder)]
-        first = min(kept, default=summary.steps)
-        earlier = f" ictcli export {shell_word(folder)} --checkpoint {first} takes earlier weights."
-        narrate_paragraph(
-            f"The share of correct rollouts was {fell[0]:.0%} at its best and is {fell[1]:.0%} at "
-            f"the end: a smaller lr than {recipe.lr:g} often mends it."
-            + earlier
-            * (first < summary.steps)
-        )
+    if not (fell := decline([step.correct or 0.0 for step in steps])):
+        return None
+    first = min(map(checkpoints.step_of, checkpoints.complete(folder)), default=summary.steps)
+    is_earlier = first < summary.steps
+    narrate_paragraph(
+        f"The share of correct rollouts was {fell[0]:.0%} at its best and is {fell[1]:.0%} at the "
+        f"end: a smaller lr than {recipe.lr:g} often mends it, as lr={recipe.lr / 2:g}."
+        + f" The next commands take the earlier weights of step {first}."
+        * is_earlier
+    )
+    return first if is_earlier else None
 
 
 def _reached(summary: Summary) -> list[Column[str]]:

@@ -130,16 +130,17 @@ def _checkpoint(path: Path) -> CheckpointFolder:
     return CheckpointFolder(path=str(path), step=step, bytes=size(path), whole=state is not None)
 
 
-def next_commands(run: Path, state: State) -> list[str]:
-    """What can be done with a run in its state."""
+def next_commands(run: Path, state: State, checkpoint: int | None = None) -> list[str]:
+    """What can be done with a run in its state, or with the weights of a step of it."""
     where = shell_word(run)
+    at = "" if checkpoint is None else f" --checkpoint {checkpoint}"
     commands = [f"ictcli resume {where}"] if state in ("stopped", "failed") else []
     if state == "finished" and (evaluation := evaluation_command(run)):
-        commands.append(evaluation)
+        commands.append(evaluation + at)
     if any((run / "rollouts").glob("step-*.safetensors")):
         commands.append(f"ictcli inspect {where}")
     if state == "finished":
-        commands += [f'ictcli generate {where} "PROMPT"', f"ictcli export {where}"]
+        commands += [f'ictcli generate {where} "PROMPT"{at}', f"ictcli export {where}{at}"]
     return commands
 
 

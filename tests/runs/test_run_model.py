@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ictcli.evaluation import suite
+from ictcli.evaluation.settings import read_settings
 from ictcli.files import write_json
 from ictcli.recipe import load_recipe
 from ictcli.runs import Run
@@ -39,13 +40,15 @@ def test_problems_that_a_run_trains_on_are_counted(tmp_path: Path) -> None:
     trained = [prompt for prompt in write(file, range(80)) if not is_heldout(prompt)]
     shared = [prompt for prompt in write(other, range(60, 100)) if prompt in trained]
     run = begun(tmp_path, str(file))
-    model: Any = SimpleNamespace(run=run, trained_on=lambda: trained_on(read_run(run)))
-    untrained: Any = SimpleNamespace(run=None, trained_on=tuple)
+    asked = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "prompt": None, "pattern": None}
+    model: Any = SimpleNamespace(run=run, trained_on=lambda: trained_on(read_run(run)), **asked)
+    untrained: Any = SimpleNamespace(run=None, trained_on=tuple, **asked)
 
     def told(name: Path | str, who: Any = model) -> list[str]:
         bench = find_benchmark(str(name))
-        spec: Any = SimpleNamespace(name=bench.name, problems=bench.problems(None))
-        return list(suite.trained_on([who], [spec]))
+        problems = bench.problems(None)
+        spec: Any = SimpleNamespace(name=bench.name, benchmark=bench, problems=problems)
+        return list(suite.notes([who], [spec], read_settings([])))
 
     assert 60 < len(trained) < 80 and 0 < len(shared) < 40
     assert told(file)[0].startswith(f"{len(trained)} of 80 problems of {file} were trained on by")
