@@ -41,7 +41,7 @@ from ictcli.tasks.split import digest_of, key_of
 ASKED = "ictcli.json"
 """Beside a model that was exported: how its run asked and sampled."""
 OF_ASKED: Mapping[str, Any] = {
-    **dict.fromkeys(("temperature", "max_tokens", "sampling", "columns"), True),
+    **dict.fromkeys(("temperature", "max_tokens", "sampling"), True),
     "prompt": {"template", "system", "suffix"},
 }
 RECIPES = {"builtin:chain": "chain", "builtin:ledger": "ledger"}

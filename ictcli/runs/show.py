@@ -158,13 +158,14 @@ def evaluation_command(run: Path, model: Path | None = None) -> str | None:
         more = [name for name in sorted(BENCHMARKS) if name.startswith(f"{task}-")]
         names = [task, *(name for name in more if name not in TASKS)]  # others are tasks' own
         return f"ictcli eval {models} --bench {shell_word(','.join(names))}"
-    tables = {name: recipe.evaluation.get(name) for name in ("columns", "hub")}
-    keys = [
-        shell_word(f"{name}.{key}={value}")
-        for name, table in tables.items()
+    trained = (recipe.model_extra or {}).get("columns") if model else None  # a run has its own
+    tables = (("columns", trained), *((n, recipe.evaluation.get(n)) for n in ("columns", "hub")))
+    keys = {
+        f"{name}.{key}": shell_word(f"{name}.{key}={value}")
+        for name, table in tables
         for key, value in (table.items() if isinstance(table, dict) else ())
-    ]
-    return " ".join([f"ictcli eval {models} --bench {shell_word(bench)}", *keys])
+    }
+    return " ".join([f"ictcli eval {models} --bench {shell_word(bench)}", *keys.values()])
 
 
 class RunCheck(RunRecord):

@@ -19,7 +19,7 @@ from ictcli.evaluation.settings import read_settings
 from ictcli.evaluation.specs import BenchmarkSpec, benchmark_specs
 from ictcli.evaluation.suite import evaluate_suite
 from ictcli.recipe import load_recipe
-from ictcli.recipe.data import PromptSettings
+from ictcli.recipe.data import ColumnSettings, PromptSettings
 from ictcli.recipe.load import to_toml
 from ictcli.runs.model import asked_in, find_models, settings_of
 from ictcli.runs.trust import remember
@@ -220,7 +220,7 @@ def test_a_model_is_asked_as_the_run_beside_it(tmp_path: Path) -> None:
 
 
 def test_an_export_carries_how_its_run_asks_and_nothing_else(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "one", "short", "columns.prompt=frage")
+    run = make_run(tmp_path / "one", "short")
     exported = tmp_path / "exported"
     shutil.copytree(locate("builtin:ledger").path, exported)
     file, said = exported / "ictcli.json", list[str]()
@@ -231,12 +231,14 @@ def test_an_export_carries_how_its_run_asks_and_nothing_else(tmp_path: Path) -> 
     other, alone = find_models([str(plain), str(exported)], read_settings([]), say=said.append)
     for each in (other, alone):
         assert (each.prompt, each.temperature) == (trained.prompt, trained.temperature)
-    assert (alone.max_tokens, alone.columns) == (77, trained.columns)
+    assert alone.max_tokens == 77
     assert said == ["note: plain: asked and sampled as exported."]
     hostile = {"engine": {"trust_remote_code": True}, "plugins": ["x.py"], "max_tokens": 5}
+    hostile |= {"columns": {"gold": "mine", "gold_pattern": "(a+)+$"}}
     file.write_text(json.dumps(hostile | {"prompt": {"examples": "/etc/passwd"}}))
     found = find_models([str(exported)], read_settings([]))[0]
     assert (found.max_tokens, found.prompt.examples, found.plugins) == (5, (), ())
+    assert found.columns == ColumnSettings()
     for text in ("[]", "{", '{"max_tokens": "x"}', '{"prompt": 3}'):
         file.write_text(text)
         with pytest.raises(UserError, match="does not say how a model is asked"):
