@@ -36,7 +36,7 @@ def test_notes_tell_of_prompts_that_are_lost_dense_steps_and_few_held_out_proble
         assert re.search(told, ended.err)
     named = ("eval", tiny_model, "--bench", "own.jsonl", "--n", "1", "max_tokens=4")
     evaluated = ictcli.run(*named, "prompt.suffix=", "--limit", "32")
-    assert "note: The model's tokenizer loses characters of 2 of 32 prompts" in evaluated.err
+    assert "note: tied: The model's tokenizer loses characters of 2 of 32 prompts" in evaluated.err
 
 
 def test_a_dry_run_times_steps_if_asked(

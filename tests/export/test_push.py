@@ -158,6 +158,6 @@ def test_pushed_adapters_name_the_model_that_was_trained(
     assert export("--push", "me/it") == {**there, "base_model_name_or_path": "me/base"}
     text = (out / "README.md").read_text()
     assert 'PeftModel.from_pretrained(model, "me/it")' in text and 'base_model: "me/base"' in text
-    assert f"next: ictcli eval {out} --bench chain" in capsys.readouterr().err
+    assert f"next: ictcli eval me/base {out} --bench chain" in capsys.readouterr().err
     shutil.rmtree(out)
     assert export() == there
