@@ -81,7 +81,7 @@ class ModelSpec:
     trained_on: Callable[[], Collection[str]] = tuple
     """Keys (`tasks.split.key_of`) of the problems that the run trains on."""
     known: bool = False
-    """Whether it is known how it is asked: of runs, exports and built-in models."""
+    """Whether it says how it is asked: runs and exports do."""
 
     def sampling(self, max_tokens: int, stop_ids: tuple[int, ...]) -> Sampling:
         return Sampling(max_tokens, self.temperature, self.top_p, self.top_k, stop_ids)

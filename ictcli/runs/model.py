@@ -69,7 +69,7 @@ def find_models(
 
 def _asked_alike(specs: list[ModelSpec], say: Callable[[str], None]) -> list[ModelSpec]:
     """A model that is no run is asked and sampled as the runs beside it, where these agree: then
-    only the models differ. Without runs, as those beside it of which that is known."""
+    only the models differ. Without runs, as the exports beside it."""
     known = [spec for spec in specs if spec.run] or [spec for spec in specs if spec.known]
     asked = [
         {"prompt": s.prompt, "temperature": s.temperature, "top_p": s.top_p, "top_k": s.top_k}
@@ -129,7 +129,7 @@ def _model_spec(
         plugins=tuple(loaded),
         recipe=recipe,
         trained_on=partial(trained_on, recipe) if recipe else tuple,
-        known=bool(run or model in RECIPES or exported),
+        known=bool(run) or exported,
     )
     return spec, missing
 
