@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import model_serializer
+from pydantic import JsonValue, model_serializer
 
 from ictcli.evaluation.record import Evaluation
 from ictcli.recipe.metrics import shown_in
@@ -158,8 +158,10 @@ def evaluation_command(run: Path, model: Path | None = None) -> str | None:
         more = [name for name in sorted(BENCHMARKS) if name.startswith(f"{task}-")]
         names = [task, *(name for name in more if name not in TASKS)]  # others are tasks' own
         return f"ictcli eval {models} --bench {shell_word(','.join(names))}"
-    trained = (recipe.model_extra or {}).get("columns") if model else None  # a run has its own
-    tables = (("columns", trained), *((n, recipe.evaluation.get(n)) for n in ("columns", "hub")))
+    judged = recipe.evaluation
+    tables: list[tuple[str, JsonValue]] = [(name, judged.get(name)) for name in ("columns", "hub")]
+    if model:  # a run has its own
+        tables.insert(0, ("columns", recipe.to_json().get("columns")))
     keys = {
         f"{name}.{key}": shell_word(f"{name}.{key}={value}")
         for name, table in tables
