@@ -87,7 +87,7 @@ def command(
     if spec.run:
         warn_altered(spec.run, "recipe.toml", "environment.json", "model/*", "adapter/*")
     form = form_of(spec, settings.reward, narrate, judge=gold is not None)
-    if gold is not None and not spec.run and form.domain.suffix and settings.prompt.suffix is None:
+    if gold is not None and not spec.run and form.domain.suffix and spec.prompt.suffix is None:
         suffix = form.domain.suffix.strip()
         narrate(f'note: with --gold the prompt ends in "{suffix}"; prompt.suffix="" leaves it out')
     session = Session(spec, form, settings)

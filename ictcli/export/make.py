@@ -127,10 +127,7 @@ def export_adapters(
             key = "model" if wanted == "mlx" else "base_model_name_or_path"
             config = json.dumps({**read_config(folder), key: base}, indent=2) + "\n"
             (folder / ADAPTER_CONFIG).write_text(config, encoding="utf-8")
-        kind = "mlx" if wanted == "mlx" else "hf"
-        text = card(trained.run, name, adapter=True, layout=kind, step=trained.step)
-        (folder / "README.md").write_text(text, encoding="utf-8")
-        (folder / ASKED).write_text(asked_in(trained.run), encoding="utf-8")
+        _describe(trained, folder, name, "mlx" if wanted == "mlx" else "hf", adapter=True)
 
 
 def _blocks(adapter: Path) -> int:
@@ -180,7 +177,12 @@ def export_model(
                 convert(str(plain), str(Path(beside) / "mlx"))
             for file in (Path(beside) / "mlx").iterdir():
                 shutil.move(file, folder / file.name)
-        text = card(trained.run, name, adapter=False, layout=layout or "hf", step=trained.step)
-        (folder / "README.md").write_text(text, encoding="utf-8")
-        (folder / ASKED).write_text(asked_in(trained.run), encoding="utf-8")
+        _describe(trained, folder, name, layout or "hf", adapter=False)
     return note
+
+
+def _describe(trained: Trained, folder: Path, name: str, layout: Layout, *, adapter: bool) -> None:
+    """Write the model card, and how the run asked and sampled."""
+    text = card(trained.run, name, adapter=adapter, layout=layout, step=trained.step)
+    (folder / "README.md").write_text(text, encoding="utf-8")
+    (folder / ASKED).write_text(asked_in(trained.recipe), encoding="utf-8")

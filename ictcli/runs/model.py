@@ -17,7 +17,7 @@ from ictcli.evaluation.settings import EvaluationSettings, ModelSettings
 from ictcli.evaluation.specs import ModelSpec, short_names
 from ictcli.files import plugins
 from ictcli.files.reading import parse_json, read_bytes, read_text
-from ictcli.recipe import RecipeFile, load_recipe, read_recipe
+from ictcli.recipe import Recipe, RecipeFile, load_recipe, read_recipe
 from ictcli.recipe.data import ColumnSettings, Example, PromptSettings, RewardSettings
 from ictcli.recipe.generator import is_gym
 from ictcli.recipe.tables import (
@@ -41,7 +41,9 @@ from ictcli.tasks.split import digest_of, key_of
 ASKED = "ictcli.json"
 """Beside a model that was exported: how its run asked and sampled."""
 OF_ASKED: Mapping[str, Any] = {
-    **dict.fromkeys(("temperature", "max_tokens", "sampling"), True),
+    "temperature": True,
+    "max_tokens": True,
+    "sampling": {"top_p", "top_k"},
     "prompt": {"template", "system", "suffix"},
 }
 RECIPES = {"builtin:chain": "chain", "builtin:ledger": "ledger"}
@@ -134,10 +136,13 @@ def _model_spec(
     return spec, missing
 
 
-def asked_in(run: Path) -> str:
+def asked_in(recipe: Recipe) -> str:
     """How a run asks and samples, as JSON to put beside what it trained (`ASKED`); without worked
     examples, which may be text of a data set."""
-    return settings_of(run)[1].model_dump_json(include=OF_ASKED, exclude_none=True, indent=2) + "\n"
+    asked = recipe.model_dump(mode="json", include=OF_ASKED, exclude_none=True)
+    if recipe.eval.temperature is not None:
+        asked["temperature"] = recipe.eval.temperature
+    return json.dumps(asked, indent=2) + "\n"
 
 
 def _exported(file: Path) -> EvaluationSettings:

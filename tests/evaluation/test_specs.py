@@ -224,7 +224,7 @@ def test_an_export_carries_how_its_run_asks_and_nothing_else(tmp_path: Path) -> 
     exported = tmp_path / "exported"
     shutil.copytree(locate("builtin:ledger").path, exported)
     file, said = exported / "ictcli.json", list[str]()
-    file.write_text(asked_in(Path(run)))
+    file.write_text(asked_in(load_recipe(Path(run, "recipe.toml"))))
     trained = find_models([run], read_settings([]))[0]
     plain = tmp_path / "plain"
     shutil.copytree(locate("builtin:ledger").path, plain)
