@@ -22,7 +22,7 @@ from ictcli.files import new_folder
 from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import Recipe, RecipeFile, load_recipe
 from ictcli.recipe.tables import EngineSettings
-from ictcli.runs.checkpoints import check_finished, pick
+from ictcli.runs.checkpoints import check_finished, pick, step_of
 from ictcli.runs.model import ASKED, asked_in, engine_at
 from ictcli.runs.public import base_of, is_public
 from ictcli.runs.read import read_environment
@@ -47,7 +47,7 @@ class Trained:
     @property
     def step(self) -> int | None:
         """The checkpoint's."""
-        return int(self.saved.name.removeprefix("step-")) if self.saved else None
+        return step_of(self.saved) if self.saved else None
 
     @property
     def adapter(self) -> Path | None:

@@ -19,7 +19,7 @@ from ictcli.engine.models import EXPORTS, locate, snapshot
 from ictcli.errors import UserError
 from ictcli.inspect.recorded import RecordedStep
 from ictcli.runs import Run
-from ictcli.runs.checkpoints import DAMAGE, check
+from ictcli.runs.checkpoints import DAMAGE, check, step_of
 from ictcli.runs.read import read_record
 from ictcli.runs.records import Summary
 from ictcli.tasks.detokenize import Decode
@@ -70,7 +70,7 @@ def saved_states(recorded: RecordedStep, model: str | None = None) -> list[Model
     if run is None:
         return []
     states = [
-        ModelState("checkpoint", str(path), int(path.name.removeprefix("step-")), sampled_after)
+        ModelState("checkpoint", str(path), step_of(path), sampled_after)
         for path in Run(run).checkpoints()
     ]
     summary = read_record(run / "summary.json", Summary, strict=False)
