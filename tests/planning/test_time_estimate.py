@@ -42,6 +42,11 @@ class Clock:
         self.evaluate()
         return self.now - began
 
+    def check(self) -> None:
+        """What is estimated is what the rest takes."""
+        estimate = self.pace.estimate()
+        assert estimate and estimate.seconds == pytest.approx(self.finish())
+
 
 @pytest.mark.parametrize("every", [0, 4, 5, 7, 20])
 @pytest.mark.parametrize("done", [10, 11, 12, 19, 20])
@@ -50,8 +55,7 @@ def test_the_time_left_is_exact_where_steps_take_the_same(every: int, done: int)
     clock.evaluate()
     while clock.done < done:
         clock.step()
-    estimate = clock.pace.estimate()
-    assert estimate and estimate.seconds == pytest.approx(clock.finish())
+    clock.check()
 
 
 @pytest.mark.parametrize("done", [4, 9, 16])
@@ -61,8 +65,7 @@ def test_a_resumed_run_is_judged_by_the_steps_of_its_process(done: int) -> None:
     clock.pace.evaluated(EVALUATION)  # of an earlier process
     clock.step()
     clock.step()
-    estimate = clock.pace.estimate()
-    assert estimate and estimate.seconds == pytest.approx(clock.finish())
+    clock.check()
 
 
 def test_the_time_before_a_step_is_that_of_the_whole_run() -> None:
@@ -75,10 +78,16 @@ def test_the_time_before_a_step_is_that_of_the_whole_run() -> None:
     assert whole.parts() == "8 dense steps of 5s, 12 steps of 2s, 5 evaluations of 30s"
 
 
-def test_no_time_is_told_before_the_first_step() -> None:
-    clock = Clock("steps=3")
+def test_no_time_is_told_before_the_first_step_and_it_falls_during_the_last_evaluation() -> None:
+    clock = Clock("steps=2", "warmup=0")
     clock.evaluate()
     assert clock.pace.estimate() is None and clock.pace.left() == "-"
+    clock.step()
+    clock.step()
+    assert clock.pace.left() == "30s"
+    clock.pace.evaluating(0, 4)
+    clock.pace.evaluating(3, 4)
+    assert clock.pace.left() == "8s"
 
 
 def test_what_8_bits_save_is_of_the_torch_engines_kernels_below_adapters() -> None:
@@ -92,17 +101,6 @@ def test_what_8_bits_save_is_of_the_torch_engines_kernels_below_adapters() -> No
     settings = ("engine.sampler=int8", "adapter.kind=lora")
     assert evaluation(*settings, kernels="avx2") == pytest.approx(plain / 0.83)
     assert evaluation(*settings) == evaluation(settings[0], kernels="avx2") == plain
-
-
-def test_the_time_left_falls_during_the_last_evaluation() -> None:
-    clock = Clock("steps=2", "warmup=0")
-    clock.evaluate()
-    clock.step()
-    clock.step()
-    assert clock.pace.left() == "30s"
-    clock.pace.evaluating(0, 4)
-    clock.pace.evaluating(3, 4)
-    assert clock.pace.left() == "8s"
 
 
 def test_the_estimate_follows_steps_that_get_longer() -> None:
