@@ -71,32 +71,26 @@ def test_every_method_fits_every_recipe(name: str, tmp_path: Path) -> None:
         assert read_back(recipe, tmp_path) == recipe
 
 
-@given(
-    lr=st.floats(1e-30, 1e30),
-    seed=st.integers(0, 2**80),
-    keep=st.floats(0, 1, exclude_min=True),
-    system=st.text(),
-    ks=st.lists(st.integers(1, 9), min_size=1, unique=True),
-    temperature=st.none() | st.floats(0, 5),
-)
+TABLES = {
+    "lr": st.floats(1e-30, 1e30),
+    "seed": st.integers(0, 2**80),
+    "method": st.floats(0, 1, exclude_min=True).map(lambda keep: {"name": "ict", "keep": keep}),
+    "prompt": st.fixed_dictionaries({"system": st.text()}),
+    "eval": st.fixed_dictionaries(
+        {
+            "k": st.lists(st.integers(1, 9), min_size=1, unique=True),
+            "n": st.just(9),
+            "temperature": st.none() | st.floats(0, 5),
+        }
+    ),
+}
+
+
+@given(st.fixed_dictionaries(TABLES))
 def test_any_recipe_reads_back_equal(
-    tmp_path_factory: pytest.TempPathFactory,
-    lr: float,
-    seed: int,
-    keep: float,
-    system: str,
-    ks: list[int],
-    temperature: float | None,
+    tmp_path_factory: pytest.TempPathFactory, tables: dict[str, Any]
 ) -> None:
-    data = {
-        **LEAST,
-        "method": {"name": "ict", "keep": keep},
-        "lr": lr,
-        "seed": seed,
-        "prompt": {"system": system},
-        "eval": {"k": ks, "n": 9, "temperature": temperature},
-    }
-    recipe = check(data, "test")
+    recipe = check({**LEAST, **tables}, "test")
     assert read_back(recipe, tmp_path_factory.mktemp("recipe")) == recipe
 
 
