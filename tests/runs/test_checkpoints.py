@@ -43,6 +43,11 @@ WORK = {
 }
 
 
+def copy(before: Run, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(before.folder, folder)
+
+
 @pytest.mark.parametrize("what", first(list(WORK)))
 def test_killed_at_any_change_of_the_disk_a_save_leaves_a_whole_checkpoint(
     tmp_path: Path, what: str
@@ -52,13 +57,8 @@ def test_killed_at_any_change_of_the_disk_a_save_leaves_a_whole_checkpoint(
     before, folder = begun(tmp_path / "before"), tmp_path / "run"
     save(before, 2, best=2)
     save(before, 4, last=1, best=2)
-
-    def prepare() -> None:
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(before.folder, folder)
-
     died = 0
-    for _ in deaths(prepare, lambda: save(Run(folder), step, 1, best), EVERY):
+    for _ in deaths(lambda: copy(before, folder), lambda: save(Run(folder), step, 1, best), EVERY):
         run, engine, said = Run(folder), number(), list[str]()
         state = run.restore(engine, said.append)
         assert state.step in (4, step) and engine.value == state.step
@@ -74,10 +74,6 @@ def test_killed_at_any_change_of_the_disk_a_save_leaves_a_whole_checkpoint(
     assert died > 20 // EVERY
 
 
-def restored(folder: Path) -> None:
-    Run(folder).restore(number(), lambda text: None)
-
-
 def test_killed_at_any_change_of_the_disk_a_restore_is_done_again(tmp_path: Path) -> None:
     before, folder = begun(tmp_path / "before"), tmp_path / "run"
     save(before, 2)
@@ -85,11 +81,10 @@ def test_killed_at_any_change_of_the_disk_a_restore_is_done_again(tmp_path: Path
     (before.folder / "checkpoints" / ".step-000005.7.tmp").mkdir()
     (before.folder / "checkpoints" / "step-000004" / "state.json").unlink()
 
-    def prepare() -> None:
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(before.folder, folder)
+    def restore() -> None:
+        Run(folder).restore(number(), lambda text: None)
 
-    for _ in deaths(prepare, lambda: restored(folder), EVERY):
+    for _ in deaths(lambda: copy(before, folder), restore, EVERY):
         run, engine = Run(folder), number()
         assert run.restore(engine, lambda text: None).step == engine.value == 2
         assert len(run.metrics()) == 2 and hidden(folder) == []
