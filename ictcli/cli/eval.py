@@ -31,9 +31,8 @@ def _numbers(kind: type[float]) -> Callable[[Any, Any, str | None], tuple[float,
 @click.option(
     "--bench",
     "names",
-    required=True,
     shell_complete=completion.benchmarks,
-    help="Benchmarks, with commas between.",
+    help="Benchmarks, with commas between.  [default: what the run was evaluated on]",
 )
 @click.option("--n", type=click.IntRange(1), help="Samples each.  [default: 16]")
 @click.option("-k", "--k", callback=_numbers(int), help="pass@k.  [default: 1,2,4, ... n, to 256]")
@@ -54,7 +53,7 @@ def _numbers(kind: type[float]) -> Callable[[Any, Any, str | None], tuple[float,
 @process_options
 def command(
     arguments: tuple[str, ...],
-    names: str,
+    names: str | None,
     backend: str | None,
     checkpoint: str | None,
     out: Path | None,
@@ -77,6 +76,7 @@ def command(
 
     \b
     ictcli eval builtin:ledger runs/quickstart-ict-s0 --bench ledger,ledger-easy
+    ictcli eval builtin:ledger runs/quickstart-ict-s0
     ictcli eval runs/quickstart-ict-s0 --bench ledger --n 64 --k 1,4,16
     ictcli eval runs/quickstart-ict-s0 --bench ledger --checkpoint best
     ictcli eval builtin:ledger --bench ledger --temperatures 0,0.3,0.7,1
@@ -105,7 +105,7 @@ def command(
     for run in filter(is_run, map(Path, models)):
         warn_altered(run, "recipe.toml", "environment.json", "model/*", "adapter/*")
     specs = find_models(models, settings, checkpoint, narrate)
-    narrate(f"loading {listed([*names.split(','), *named])}")
+    narrate(f"loading {listed([*(names.split(',') if names else ()), *named])}")
     benchmarks = benchmark_specs(names, settings, specs)
     with eval_progress() as progress:
         results, folder = evaluate_suite(
