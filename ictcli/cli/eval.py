@@ -45,7 +45,11 @@ def _numbers(kind: type[float]) -> Callable[[Any, Any, str | None], tuple[float,
 )
 @BACKEND
 @CHECKPOINT
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for samples and results.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder for samples and results.  [default: in RUN/eval or evals]",
+)
 @click.option("--resume", is_flag=True, help="Go on where an evaluation like this one ended.")
 @json_option(help="Print the results as JSON.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print them as Markdown.")
@@ -93,6 +97,7 @@ def command(
     from ictcli.runs.list import find_model
     from ictcli.runs.model import find_models
     from ictcli.tables.numbers import listed
+    from ictcli.text import shell_word
 
     if as_json and as_markdown:
         raise UserError("--json and --markdown are two ways to print.", "take one of them")
@@ -112,3 +117,6 @@ def command(
             specs, benchmarks, settings, out=out, resume=resume, say=narrate, progress=progress
         )
     evaluations(results, folder, as_json=as_json, as_markdown=as_markdown)
+    at = "" if checkpoint is None else f" --checkpoint {checkpoint}"
+    for run in (spec.run for spec in specs if spec.run and not as_json and not as_markdown):
+        narrate(f"next: ictcli export {shell_word(run)}{at} --results {shell_word(folder)}")
