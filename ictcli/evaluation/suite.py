@@ -61,12 +61,7 @@ def evaluate_suite(
     Every model is loaded and every prompt encoded before the first sample is taken. Raises
     UserError for what cannot be evaluated, and InterruptedRunError at Ctrl-C; samples are kept.
     """
-    seen = {
-        (model.name, spec.name): sum(key_of(problem.prompt) in known for problem in spec.problems)
-        for model in models
-        for known in [model.trained_on()]
-        for spec in (benchmarks if known else ())
-    }
+    seen = trained_among(models, benchmarks)
     for note in notes(models, benchmarks, settings, seen):
         say(f"note: {note}")
     if out is not None:
@@ -125,14 +120,26 @@ def evaluate_suite(
     return results, folder
 
 
+def trained_among(
+    models: Sequence[ModelSpec], benchmarks: Sequence[BenchmarkSpec]
+) -> dict[tuple[str, str], int]:
+    """How many problems of a benchmark a model was trained on, by the model's name and the
+    benchmark's, as far as that is known."""
+    return {
+        (model.name, spec.name): sum(key_of(problem.prompt) in known for problem in spec.problems)
+        for model in models
+        if (known := model.trained_on())
+        for spec in benchmarks
+    }
+
+
 def notes(
     models: Sequence[ModelSpec],
     benchmarks: Sequence[BenchmarkSpec],
     settings: EvaluationSettings,
     seen: Mapping[tuple[str, str], int],
 ) -> Iterator[str]:
-    """Sentences on what limits the meaning of the figures. `seen`: problems that a model was
-    trained on, by its name and the benchmark's, as far as that is known."""
+    """Sentences on what limits the meaning of the figures; `seen` is of `trained_among`."""
     yield from dict.fromkeys(note for spec in benchmarks for note in spec.benchmark.notes)
     if warning := unlike(models):
         yield warning
