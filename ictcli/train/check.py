@@ -146,6 +146,7 @@ class Checked:
 def check(recipe: Recipe, prompts: int, say: Callable[[str], None]) -> Checked:
     """Try a recipe on `prompts` problems of its first step at most. UserError for what `train`
     would refuse; `say` tells what takes long."""
+    say(f"loading {recipe.data_name}")
     task = task_of(recipe)
     held = heldout(recipe, task)
     notes = [*recipe_notes(recipe), *task.notes]
