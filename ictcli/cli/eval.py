@@ -110,7 +110,7 @@ def command(
     for run in filter(is_run, map(Path, models)):
         warn_altered(run, "recipe.toml", "environment.json", "model/*", "adapter/*")
     specs = find_models(models, settings, checkpoint, narrate)
-    narrate(f"loading {listed([*(names.split(',') if names else ()), *named])}")
+    narrate(f"loading {listed(names.split(',')) if names else 'the problems of the run'}")
     benchmarks = benchmark_specs(names, settings, specs)
     with eval_progress() as progress:
         results, folder = evaluate_suite(

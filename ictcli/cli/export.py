@@ -83,7 +83,7 @@ def command(
     whole = merge or adapters is None
     made = out or trained.place(layout, merge=merge)
     if made.exists():
-        raise UserError(f"{made} exists already.", "--out OTHER makes another folder")
+        raise UserError(f"{made} exists already.", "remove it first, or --out OTHER")
     if adapters is None and layout and not merge:
         narrate(f"note: {run} trained all weights: it has no adapters, and a whole model is made.")
     narrate(f"exporting {run} to {made}")
@@ -103,5 +103,6 @@ def command(
     if layout == "ollama":
         name = ollama_name(run.name, trained.step)
         narrate(f"next: ollama create {name} -f {shell_word(made / 'Modelfile')}")
-    elif layout != "gguf" and (evaluation := evaluation_command(run, made)):
-        narrate(f"next: {evaluation}")
+    elif layout != "gguf":
+        asked = f'ictcli generate {shell_word(made)} "PROMPT"'
+        narrate(f"next: {evaluation_command(run, made) or asked}")

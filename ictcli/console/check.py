@@ -62,6 +62,8 @@ def _tried(tried: Tried) -> None:
             f"prompt {number} of {len(tried.shown)}, problem {middle_cut(shown.problem, 60)}, "
             f"{counted(shown.tokens, 'token')}, as the model reads it:",
             *(f"| {line}" for line in middle_cut(shown.text, LONGEST).split("\n")),
+            f"its greedy answer, {shown.verdict}:",
+            *(f"| {line}" for line in middle_cut(shown.answer.strip(), LONGEST // 4).split("\n")),
         )
     kinds = {"greedy": tried.greedy, "sampled": tried.sampled}
     names = ["correct", "wrong", "unparsed", "timed_out", "truncated"]

@@ -115,7 +115,7 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
         if verdict := verdict_line(summary.change):
             narrate_paragraph(verdict)
         if summary.sharpening:
-            narrate_paragraph(summary.sharpening.sentence)
+            narrate_paragraph(f"{summary.sharpening.sentence} ({summary.sharpening.explained})")
         if summary.kept_tokens:
             narrate_paragraph(kept_line(summary.kept_tokens, recipe.dense_steps, summary.steps))
     earlier = _declined(summary, folder, recipe)

@@ -22,6 +22,7 @@ from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec, unlike
 from ictcli.files import write_json, write_text
 from ictcli.files.fingerprint import Fingerprint
 from ictcli.tasks import prompts
+from ictcli.tasks.custom import is_custom
 from ictcli.tasks.split import key_of
 from ictcli.tasks.unread import unread_notes
 from ictcli.text import shell_word
@@ -41,6 +42,7 @@ class Engines:
         if model.name not in self._loaded:
             self._loaded.clear()
             gc.collect()  # frees what the last engine held in cycles
+            self._say(f"loading {model.name}")
             self._loaded[model.name] = engine = model.load()
             engine.budget.say = self._say
         return self._loaded[model.name]
@@ -158,7 +160,12 @@ def notes(
                 f"{model.run}: this does not measure what it does on others."
             )
         elif count == 0:
-            yield f"no problem of {spec.name} was trained on by {model.run}."
+            yield (
+                f"none of these {len(spec.problems):,} problems of {spec.name} was trained on by "
+                f"{model.run}."
+            )
+        elif model.known and not model.run and is_custom(spec.name):
+            yield f"which problems of {spec.name} {model.name} was trained on is not known here."
 
 
 def _checked(

@@ -16,7 +16,7 @@ from ictcli.runs.public import public_name
 from ictcli.runs.read import read_record
 from ictcli.runs.records import Summary
 from ictcli.tables import Column, Table
-from ictcli.tables.numbers import thousandths
+from ictcli.tables.numbers import signed, thousandths
 
 Scores = Mapping[str, Interval | None]
 
@@ -27,6 +27,8 @@ class Measured:
 
     before: Scores
     after: Scores
+    change: Mapping[str, Interval | None]
+    """Paired by problem; empty where that is not known."""
     head: str
     """Of the column of the weights' scores."""
     problems: int
@@ -35,6 +37,8 @@ class Measured:
     """Samples of each."""
     seen: int | None
     """Problems that were trained on; None: not known."""
+    later: bool = False
+    """Whether `ictcli eval` found it."""
 
     @property
     def scores(self) -> Table:
@@ -44,6 +48,8 @@ class Measured:
             Column[str]("before", self.before.get, thousandths, bounded=True),
             Column[str](self.head, self.after.get, thousandths, bounded=True),
         ]
+        if self.change:
+            columns.append(Column[str]("change", self.change.get, signed, bounded=True))
         return Table(columns, [name for name, score in self.after.items() if score is not None])
 
 
@@ -57,11 +63,11 @@ def by_run(run: Path, bench: str, step: int | None, summary: Summary | None) -> 
         if here is None:
             return None
         start = before.scores if before and before.problems == here.problems else {}
-        return Measured(start, here.scores, f"step {step}", here.problems, bench, here.n, 0)
+        return Measured(start, here.scores, {}, f"step {step}", here.problems, bench, here.n, 0)
     if summary is None:
         return None
     asked = (summary.problems, bench, summary.samples_per_problem, 0)
-    return Measured(summary.before, summary.after, "after", *asked)
+    return Measured(summary.before, summary.after, summary.change, "after", *asked)
 
 
 def _is(model: str, other: str) -> bool:
@@ -84,13 +90,13 @@ def by_evaluation(folder: Path, weights: str | None, base: str, head: str) -> li
         if weights is None or entry.settings.fingerprint != weights:
             continue
         first = [
-            each.scores
-            for each in entries
-            if each.benchmark == entry.benchmark and _is(each.model, base)
+            each for each in entries if each.benchmark == entry.benchmark and _is(each.model, base)
         ]
-        before, bench = first[0] if first else {}, public_name(entry.benchmark)
-        asked = (entry.problems, bench, entry.n, entry.trained_on)
-        found.append(Measured(before, entry.scores, head, *asked))
+        known = entry.difference if first and entry.difference else None
+        paired = known.scores if known and known.to == first[0].name else {}
+        before, bench = first[0].scores if first else {}, public_name(entry.benchmark)
+        asked = (entry.problems, bench, entry.n, entry.trained_on, True)
+        found.append(Measured(before, entry.scores, paired, head, *asked))
     if not found:
         raise UserError(
             f"{folder} has no results of these weights.",

@@ -60,6 +60,9 @@ class ShownPrompt:
     problem: str
     text: str
     tokens: int
+    answer: str
+    """The greedy one."""
+    verdict: str
 
 
 @dataclass(frozen=True)
@@ -204,14 +207,14 @@ def _try(
             optimise(part, engine, batch, selection, 1)
             update_s = time.perf_counter() - started
     asked = (tokens_of(engine.tokenizer, p, task.domain, task.prompt) for p in problems[:SHOWN])
-    shown = zip(problems, asked, strict=False)
+    shown = zip(problems, asked, texts, verdicts, strict=False)
     lost = [
         (verdict.reason, text)
         for verdict, text in zip([*own.verdicts, *verdicts], [*own.texts, *texts], strict=True)
         if verdict.status in ("unparsed", "timeout")
     ]
     return Tried(
-        shown=tuple(ShownPrompt(p.id, text, len(ids)) for p, (text, ids) in shown),
+        shown=tuple(ShownPrompt(p.id, q, len(ids), a, v.status) for p, (q, ids), a, v in shown),
         greedy=_answers(verdicts, greedy),
         sampled=_answers(own.verdicts, own.rollouts),
         groups=_groups(own),

@@ -73,8 +73,12 @@ def test_a_card_takes_the_figures_of_an_evaluation_of_these_weights_alone(
         f"{each['value']:.3f} [{each['low']:.3f}, {each['high']:.3f}]"
         for each in (base["pass@1"], run["pass@1"])
     )
-    assert f"| pass@1 | {row} |" in card
-    assert "\n9 problems of `chain`, 2 samples each;" in card and "\n# `made`\n" in card
+    change = run["difference"]["pass@1"]["value"]
+    assert f"| pass@1 | {row} | {change:+.3f} " in card.replace("−", "-")
+    assert (
+        "`ictcli eval`, with other samples: 9 problems of `chain`, 2 samples each;" in card
+        and "\n# `made`\n" in card
+    )
     shutil.copytree(trained, tmp_path / "other")
     weights = tmp_path / "other" / "model" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")

@@ -40,7 +40,14 @@ def test_problems_that_a_run_trains_on_are_counted(tmp_path: Path) -> None:
     trained = [prompt for prompt in write(file, range(80)) if not is_heldout(prompt)]
     shared = [prompt for prompt in write(other, range(60, 100)) if prompt in trained]
     run = begun(tmp_path, str(file))
-    asked = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "prompt": None, "pattern": None}
+    asked: dict[str, Any] = {
+        "known": False,
+        "temperature": 1.0,
+        "top_p": 1.0,
+        "top_k": 0,
+        "prompt": None,
+        "pattern": None,
+    }
     model: Any = SimpleNamespace(
         name="run", run=run, trained_on=lambda: trained_on(read_run(run)), **asked
     )
@@ -56,7 +63,7 @@ def test_problems_that_a_run_trains_on_are_counted(tmp_path: Path) -> None:
     assert 60 < len(trained) < 80 and 0 < len(shared) < 40
     assert told(file)[0].startswith(f"{len(trained)} of 80 problems of {file} were trained on by")
     assert told(other)[0].startswith(f"{len(shared)} of 40 problems")
-    assert told("chain") == [f"no problem of chain was trained on by {run}."]
+    assert told("chain") == [f"none of these 512 problems of chain was trained on by {run}."]
     assert told(file, untrained) == []
     write(file, range(81))  # what the run was trained on cannot be known any more
     assert trained_on(read_run(run)) == ()
