@@ -74,7 +74,7 @@ def test_a_card_takes_the_figures_of_an_evaluation_of_these_weights_alone(
         for each in (base["pass@1"], run["pass@1"])
     )
     change = run["difference"]["pass@1"]["value"]
-    assert f"| pass@1 | {row} | {change:+.3f} " in card.replace("−", "-")
+    assert f"| pass@1 | {row} | {change:+.3f} " in card.replace("\N{MINUS SIGN}", "-")
     assert (
         "`ictcli eval`, with other samples: 9 problems of `chain`, 2 samples each;" in card
         and "\n# `made`\n" in card
