@@ -234,7 +234,8 @@ def fail(message: str, hint: str, code: int) -> int:
 
 
 def _explain(error: OSError) -> tuple[str, str]:
-    where = f" ({error.filename})" if error.filename else ""
+    place = error.filename2 or error.filename  # of a copy, where it was to be
+    where = f" ({place})" if place else ""
     if is_disk_full(error):
         return f"No space is left on the disk{where}.", f"free some, then: {_again(error)}"
     if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):

@@ -31,6 +31,10 @@ def odd(prompts, completions, gold):
 
 def broken(prompts, completions, **kwargs):
     raise KeyError("answer")
+
+def gone(completions):
+    import os
+    os._exit(3)
 """
 
 
@@ -55,12 +59,18 @@ def test_the_weighted_sum_is_the_reward_and_each_has_its_mean(make: Make, file: 
     assert metrics.value("reward/even") == metrics.correct == pytest.approx(1 - odd.mean())
 
 
-@pytest.mark.parametrize("key", ["reward={}", "reward.functions={}"])
-def test_a_verifier_that_raises_on_every_answer_stops_the_run(
-    make: Make, file: Path, tmp_path: Path, key: str
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("reward={}:broken", r"broken raised on all of \d+ answers: KeyError"),
+        ("reward.functions={}:broken", r"broken raised on all of \d+ answers: KeyError"),
+        ("reward={}:gone", r"gone gave a verdict on none of \d+ answers: its worker died"),
+    ],
+)
+def test_a_verifier_that_judges_no_answer_stops_the_run(
+    make: Make, file: Path, tmp_path: Path, key: str, said: str
 ) -> None:
-    recipe, engine, _ = make(key.format(f"{file}:broken"))
-    said = r"verifier broken raised on all of \d+ answers: KeyError"
+    recipe, engine, _ = make(key.format(file))
     with (
         Run.create(tmp_path / "run", recipe) as run,
         pytest.raises(RunFailedError, match=said) as told,
