@@ -89,8 +89,9 @@ class Health:
         self._had_signal |= shares is None
         self._without_signal = [*self._without_signal, shares] if shares else []
         for name, verdicts in judged(batch, self.domain).items():
-            check_verdicts(name, verdicts, hint_of(self.run.folder))
-            reasons = [verdict.reason for verdict in verdicts if verdict.failed]
+            if any(verdict.status != "timeout" for verdict in verdicts):  # else it may be over soon
+                check_verdicts(name, verdicts, hint_of(self.run.folder))
+            reasons = [v.reason for v in verdicts if v.failed or v.status == "timeout"]
             for reason in dict.fromkeys(reasons):
                 said = f"The verifier {name} failed: {reason.removeprefix(FAILED)}"
                 if said not in self._warned and len(self._warned) < MESSAGES:

@@ -17,6 +17,7 @@ from ictcli.runs.observer import Observer
 from ictcli.runs.trust import code_of
 from ictcli.tasks.prepare import task_of
 from ictcli.train.check import check
+from ictcli.train.health import Health
 from ictcli.train.loop import train
 from ictcli.train.sample import sample_batch
 from ictcli.train.step import measure, optimise, select
@@ -77,6 +78,18 @@ def test_a_verifier_that_judges_no_answer_stops_the_run(
     ):
         train(run, recipe, task_of(recipe), engine, Observer())
     assert told.value.exit_code == 1 and not run.checkpoints()
+
+
+def test_a_step_whose_answers_get_no_verdict_is_told_of_once(
+    make: Make, file: Path, tmp_path: Path
+) -> None:
+    recipe, engine, task = make(f"reward.functions={file}:gone")
+    batch, said = sample_batch(recipe, engine, task, 1), list[str]()
+    with Run.create(tmp_path / "run", recipe) as run:
+        health = Health(run, recipe, task.domain, said.append)
+        for _ in range(2):
+            health.check_batch(batch)
+    assert said == ["The verifier gone failed: its worker died (exit 3) (16 of 16 responses)"]
 
 
 def test_a_check_stops_where_a_training_would_and_has_the_mean_of_each(
