@@ -91,8 +91,9 @@ class Health:
         self._had_signal |= shares is None
         self._without_signal = [*self._without_signal, shares] if shares else []
         for name, verdicts in judged(batch, self.domain).items():
-            check_verdicts(name, verdicts, hint_of(self.run.folder))
-            reasons = [verdict.reason for verdict in verdicts if verdict.failed]
+            if any(verdict.status != "timeout" for verdict in verdicts):  # else it may be over soon
+                check_verdicts(name, verdicts, hint_of(self.run.folder))
+            reasons = [v.reason for v in verdicts if v.failed or v.status == "timeout"]
             for reason in dict.fromkeys(reasons):
                 said = f"The verifier {name} failed: {reason.removeprefix(FAILED)}"
                 if said not in self._warned and len(self._warned) < MESSAGES:
@@ -234,9 +235,11 @@ def hint_of(run: Path) -> str:
 
 
 def check_verdicts(name: str, verdicts: Sequence[Verdict], hint: str) -> None:
-    """RunFailedError where the verifier of that name failed on every one of some answers."""
-    if verdicts and all(verdict.failed for verdict in verdicts):
+    """RunFailedError where the verifier of that name failed on every one of some answers, or gave
+    no verdict within its limits."""
+    if verdicts and all(verdict.failed or verdict.status == "timeout" for verdict in verdicts):
+        how = "raised on all" if verdicts[0].failed else "gave a verdict on none"
         reason = verdicts[0].reason.removeprefix(FAILED)
         raise RunFailedError(
-            f"The verifier {name} raised on all of {len(verdicts)} answers: {reason}.", hint
+            f"The verifier {name} {how} of {len(verdicts)} answers: {reason}.", hint
         )

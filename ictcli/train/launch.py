@@ -227,6 +227,7 @@ def record_failure(run: Run) -> Generator[None]:
         with contextlib.suppress(OSError):
             final = isinstance(error, errors.UserError) and not isinstance(error, errors.LostError)
             failure = records.Failure(error=encodable(failure_message(error))[:1000], final=final)
-            write_json(run.folder / "failure.json", failure.to_json())
+            if run.folder.is_dir():  # else it was taken away, and is not made anew
+                write_json(run.folder / "failure.json", failure.to_json())
         error.add_note(f"{errors.RESUME} {shell_word(run.folder)}")
         raise

@@ -65,6 +65,7 @@ def test_a_typed_verifier_keeps_the_other_keys_of_the_reward(recipe: Path) -> No
         ("epochs=2", "(did you mean update.epochs?)"),
         ("method.scop=group", "no option 'scop' (did you mean scope?)"),
         ("entropy=nan", "entropy = nan: input should be a finite number"),
+        ("kl=1e308", "kl = 1e+308: input should be between -1e+15 and 1e+15"),
         ("checkpoint=3", "checkpoint = 3: input should be a table"),
     ],
 )

@@ -1,6 +1,7 @@
 """The run folder: what a process that died leaves, and what the next one makes of it."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
@@ -19,6 +20,7 @@ from ictcli.runs.read import read_lines
 from ictcli.runs.records import Environment, StepMetrics, StepTimings, Summary
 from ictcli.runs.rollouts import Description
 from ictcli.tasks import find_task
+from ictcli.train.launch import record_failure
 from ictcli.train.sample import sample_batch
 from ictcli.train.step import select
 from tests.cases import first
@@ -249,6 +251,17 @@ def test_a_run_that_did_something_stays(tmp_path: Path, recipe: Recipe) -> None:
     fill(run, 1)
     fail(run, RunFailedError("diverged"))
     assert names(tmp_path / "run") >= {"recipe.toml", "metrics.jsonl"}
+
+
+def test_a_run_that_was_taken_away_is_not_made_anew(tmp_path: Path, recipe: Recipe) -> None:
+    with (
+        pytest.raises(FileNotFoundError),
+        Run.create(tmp_path / "run", recipe) as run,
+        record_failure(run),
+    ):
+        shutil.rmtree(run.folder)
+        fill(run, 1)
+    assert not run.folder.exists()
 
 
 def test_a_free_folder_is_free(tmp_path: Path) -> None:
