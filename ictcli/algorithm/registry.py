@@ -8,14 +8,15 @@ with `name = "ict"` and e.g. `scope = "group"`.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 
 from ictcli.algorithm.objective import Clip, Term
 from ictcli.algorithm.weights import Normalisation, group_advantage
 from ictcli.errors import UserError, unknown
+from ictcli.files import LARGEST
 from ictcli.types import BoolArray, FloatArray, IntArray, TokenStats
 
 
@@ -56,20 +57,28 @@ class Choice:
     """How the ratio is clipped; without, as the recipe's `clip` says."""
 
 
-STRICT = ConfigDict(
-    extra="forbid",
-    frozen=True,
-    allow_inf_nan=False,
-    strict=True,
-    use_attribute_docstrings=True,  # `ictcli.recipe.keys` shows them
-)
-"""Of everything that users write."""
+class Settings(BaseModel):
+    """What users write."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        allow_inf_nan=False,
+        strict=True,
+        use_attribute_docstrings=True,  # `ictcli.recipe.keys` shows them
+    )
+
+    @field_validator("*")
+    @classmethod
+    def _bounded(cls, value: Any) -> Any:
+        numbers = cast(tuple[Any, ...], value) if isinstance(value, tuple) else (value,)
+        if any(isinstance(number, float) and abs(number) > LARGEST for number in numbers):
+            raise ValueError(f"input should be between -{LARGEST:g} and {LARGEST:g}")
+        return value
 
 
-class Options(BaseModel):
+class Options(Settings):
     """The options of a method that has none; others derive from it."""
-
-    model_config = STRICT
 
     def wants(self) -> tuple[str, ...]:
         """Statistics that these options need besides the method's."""

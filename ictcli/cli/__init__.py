@@ -17,7 +17,15 @@ from typing import Any, TextIO, cast
 import click
 
 from ictcli import __version__
-from ictcli.errors import AGAIN, RESUME, UserError, is_disk_full, nearest
+from ictcli.errors import (
+    AGAIN,
+    RESUME,
+    RunFailedError,
+    UserError,
+    is_disk_full,
+    nearest,
+    text_of,
+)
 from ictcli.ranks import find_launch
 from ictcli.text import VisibleStream, one_line, wrapped
 
@@ -219,6 +227,15 @@ def _command() -> Any:
         from ictcli.engine import run_in_ranks
 
         return run_in_ranks(command)
+    except (UserError, click.ClickException, click.Abort):
+        raise
+    except Exception as error:
+        from ictcli.files.plugins import place_of
+
+        if place := place_of(error):
+            said = f"The plugin {place} fails: {type(error).__name__}: {text_of(error)}."
+            raise RunFailedError(said, f"mend it, then: {_again(error)}") from error
+        raise
     finally:
         sys.stderr = stderr
 
@@ -234,7 +251,8 @@ def fail(message: str, hint: str, code: int) -> int:
 
 
 def _explain(error: OSError) -> tuple[str, str]:
-    where = f" ({error.filename})" if error.filename else ""
+    place = error.filename2 or error.filename  # of a copy, where it was to be
+    where = f" ({place})" if place else ""
     if is_disk_full(error):
         return f"No space is left on the disk{where}.", f"free some, then: {_again(error)}"
     if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):

@@ -21,6 +21,7 @@ from ictcli.cli.options import BACKEND, TRUST, engine_settings, finite, process_
     metavar="N",
     help="Of an hour of this machine: say what the training costs.",
 )
+@click.option("--run", type=click.Path(), help="The run folder, for the command to type next.")
 @BACKEND
 @json_option(help="Print what was found as JSON.")
 @TRUST
@@ -30,6 +31,7 @@ def command(
     overrides: tuple[str, ...],
     prompts: int,
     price: float | None,
+    run: str | None,
     backend: str | None,
     as_json: bool,
     threads: int | None,
@@ -56,7 +58,8 @@ def command(
     checked = check(resolved, prompts, narrate)
     changed = {*map(typed_key, checked.changes)}
     kept = [each for each in overrides if typed_key(each) not in changed]
-    options = ["--backend", backend] if backend else []
+    named = {"--backend": backend, "--run": run}
+    options = [word for name, value in named.items() if value for word in (name, value)]
     verb = "train" if checked.ready else "check"
     words = ["ictcli", verb, recipe, *kept, *checked.changes, *options]
     print_check(checked, shlex.join(words), price, as_json=as_json)

@@ -16,7 +16,7 @@ from ictcli.compare.statistics import Estimate, PairedDifference
 from ictcli.evaluation.record import Record
 from ictcli.evaluation.sharpening import Sharpening
 from ictcli.recipe.metrics import METRICS, shown_in
-from ictcli.tables.numbers import Format, hundredths, points
+from ictcli.tables.numbers import Format, factor, points
 
 FORMAT = 4
 CURVES = {name: (METRICS[name].long_heading, METRICS[name].heading) for name in shown_in("compare")}
@@ -30,8 +30,7 @@ Unit = Literal["points", "ratio"]
 
 
 def _ratio(logarithm: float) -> str:
-    with np.errstate(over="ignore"):  # an interval may go on without end
-        return hundredths(float(np.exp(logarithm)))
+    return factor(float(np.exp(min(logarithm, 10.0))))  # an interval may go on without end
 
 
 FORMS: Mapping[Unit, Format] = {"points": points, "ratio": _ratio}

@@ -89,6 +89,7 @@ def introduce(session: Session) -> None:
     narrate(
         f"{session.model.name}: {about['parameters']:,} parameters, {about['engine']} on "
         f"{about['device']} ({about['dtype']}), temperature {session.model.temperature:g}"
+        + (" (temperature=0: the likeliest answer)" if session.model.temperature else "")
     )
 
 

@@ -268,7 +268,8 @@ def print_check(check: RunCheck, *, as_json: bool) -> None:
         return
     for name, why in check.faults.items():
         output(f"{name} {why}")
-    narrate(f"{check.run}: {check.files} files with a checksum, {len(check.faults)} faults")
+    faults = counted(len(check.faults), "fault")
+    narrate(f"{check.run}: {counted(check.files, 'file')} with a checksum, {faults}")
 
 
 def print_removal(runs: Sequence[Entry]) -> None:

@@ -13,11 +13,10 @@ def fingerprint(source: Source) -> str:
     """A checksum of a model's files, and of its adapters', the same wherever they lie: small ones
     whole, of weights the header and blocks all over them, so that it takes no time."""
     digest = hashlib.sha256()
-    folders = [snapshot(source.path), source.adapter]
-    for folder in folders:
-        if folder is None:
-            digest.update(source.path.encode())
-            continue
+    model = snapshot(source.path)
+    if model is None:
+        digest.update(source.path.encode())
+    for folder in filter(None, [model, source.adapter]):
         for file in sorted(folder.iterdir()):
             if file.suffix in FINGERPRINTED and file.name not in UNREAD and file.is_file():
                 digest.update(f"{file.name} {file.stat().st_size}\n".encode())

@@ -21,6 +21,8 @@ from ictcli.text import shell_word
 if TYPE_CHECKING:
     from filelock import FileLock
 
+LARGEST = 1e15
+"""Of a number in a recipe and of a reward: what is made of these is finite."""
 WANDB = "wandb"
 """Beside a recipe, the folder of Weights & Biases, which links its logs to a cache elsewhere.
 Nothing in it is read."""

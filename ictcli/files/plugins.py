@@ -8,6 +8,7 @@ import ast
 import contextlib
 import importlib.util
 import sys
+import traceback
 import zlib
 from collections.abc import Mapping
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
@@ -137,6 +138,13 @@ def load(name: str, base: Path | None = None) -> Path:
         ) from error
     _loaded[path] = module_name
     return path
+
+
+def place_of(error: Exception) -> str:
+    """Where plugins raised or passed on an exception, as `FILE, line N,`; "" where none did."""
+    stack = traceback.extract_tb(error.__traceback__)
+    places = [f"{at.filename}, line {at.lineno}," for at in stack if Path(at.filename) in sources]
+    return places[-1] if places else ""
 
 
 def module_of(path: Path) -> ModuleType:

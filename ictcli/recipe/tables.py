@@ -3,15 +3,13 @@
 import math
 from typing import Any, Literal, Self, cast, get_args, get_origin
 
-from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from ictcli.algorithm.registry import STRICT
+from ictcli.algorithm.registry import Settings
 from ictcli.recipe.keys import toml_value
 
 
-class Table(BaseModel):
-    model_config = STRICT
-
+class Table(Settings):
     @field_validator("*", mode="before")
     @classmethod
     def _listed(cls, value: Any, info: ValidationInfo) -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from ictcli.errors import UserError, nearest, unknown
-from ictcli.files import encodable, plugins
+from ictcli.files import LARGEST, encodable, plugins
 
 Status = Literal["correct", "wrong", "unparsed", "timeout"]
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -30,13 +30,17 @@ class Verdict:
     """The judgement of one response.
 
     `extracted` is the answer as text, `reason` an explanation if one is needed, and `score` a
-    reward in place of 1 for correct and 0 otherwise.
+    reward in place of 1 for correct and 0 otherwise: ValueError where it is beyond `LARGEST`.
     """
 
     status: Status
     extracted: str = ""
     reason: str = ""
     score: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.score is not None and not abs(self.score) <= LARGEST:
+            raise ValueError(f"it gave a reward of {self.score:g}; the largest is {LARGEST:g}")
 
     @property
     def failed(self) -> bool:
@@ -159,8 +163,6 @@ def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | Non
         if reward is None or math.isnan(float(reward)):
             return Verdict("unparsed", "", ABSTAINED, 0.0)
         score = float(reward)
-        if math.isinf(score):
-            raise ValueError(f"{name} gave a reward of {score}")
         return Verdict("correct" if score >= 1 else "wrong", score=score)
 
     def judge(
@@ -204,8 +206,6 @@ def checked(name: str, function: Callable[..., Any], *, asks: bool) -> Judge:
         if not all(isinstance(text, str) for text in texts):
             raise TypeError(f"{name} gave a verdict whose texts are none: {result!r:.80}")
         score = None if result.score is None else float(result.score)
-        if score is not None and not math.isfinite(score):
-            raise ValueError(f"{name} gave a score of {score}")
         return Verdict(result.status, encodable(result.extracted), encodable(result.reason), score)
 
     return judge

@@ -16,6 +16,11 @@ def thousandths(value: float) -> str:
     return f"{value:.3f}".replace("-", MINUS)
 
 
+def factor(value: float) -> str:
+    """How many times: beyond a thousand no number is told."""
+    return hundredths(value) if value < 1000 else "> 1,000"
+
+
 def signed(value: float) -> str:
     """Thousandths with their sign."""
     return f"{value:+.3f}".replace("-", MINUS)

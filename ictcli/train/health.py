@@ -32,6 +32,8 @@ DECLINE, NOISE, WINDOW = 0.1, 4.0, 5
 """The share of correct rollouts declines where its mean over the last `WINDOW` steps is below the
 best such mean by more than `DECLINE`, and by more than `NOISE` standard errors. In 359 runs of the
 study 24 did; two of them were back at their best in the end."""
+SOLVED = 0.9
+"""Share of correct rollouts above which they differ little because they are right."""
 MESSAGES = 10
 """Kinds of verifier failures to warn of."""
 
@@ -89,8 +91,9 @@ class Health:
         self._had_signal |= shares is None
         self._without_signal = [*self._without_signal, shares] if shares else []
         for name, verdicts in judged(batch, self.domain).items():
-            check_verdicts(name, verdicts, hint_of(self.run.folder))
-            reasons = [verdict.reason for verdict in verdicts if verdict.failed]
+            if any(verdict.status != "timeout" for verdict in verdicts):  # else it may be over soon
+                check_verdicts(name, verdicts, hint_of(self.run.folder))
+            reasons = [v.reason for v in verdicts if v.failed or v.status == "timeout"]
             for reason in dict.fromkeys(reasons):
                 said = f"The verifier {name} failed: {reason.removeprefix(FAILED)}"
                 if said not in self._warned and len(self._warned) < MESSAGES:
@@ -125,7 +128,9 @@ class Health:
             "decline" if self._declines(metrics) else None,
         ]
         if state.first_entropy and metrics.entropy is not None:
-            kinds.append(entropy_alarm(state.first_entropy, metrics.entropy))
+            shift = {"collapse": 0.5, "explosion": 2.0}  # as above
+            told = next((by for kind, by in shift.items() if kind in self._last), 1.0)
+            kinds.append(entropy_alarm(state.first_entropy, told * metrics.entropy))
         wrong = dict.fromkeys(filter(None, kinds))
         new = [kind for kind in wrong if kind not in self._last]  # each is said once
         self._last = {*wrong}
@@ -186,7 +191,11 @@ class Health:
                 f"Entropy {alarm.kind}: {metrics.entropy:.3g} nats a token at step {state.step}, "
                 f"{state.first_entropy:.3g} at the first."
             )
-            warning += f" A smaller lr than {self.recipe.lr:g} often mends it."
+            right = metrics.correct or 0.0
+            if alarm.kind == "collapse" and right > SOLVED:
+                warning += f" {right:.0%} of its rollouts are right, so it may be no fault."
+            else:
+                warning += f" A smaller lr than {self.recipe.lr:g} often mends it."
             hint = f"set alarms.{alarm.kind} to warn in {self.run.folder / 'recipe.toml'}, "
             hint += "then resume the run"
         if alarm.stops:
@@ -226,9 +235,11 @@ def hint_of(run: Path) -> str:
 
 
 def check_verdicts(name: str, verdicts: Sequence[Verdict], hint: str) -> None:
-    """RunFailedError where the verifier of that name failed on every one of some answers."""
-    if verdicts and all(verdict.failed for verdict in verdicts):
+    """RunFailedError where the verifier of that name failed on every one of some answers, or gave
+    no verdict within its limits."""
+    if verdicts and all(verdict.failed or verdict.status == "timeout" for verdict in verdicts):
+        how = "raised on all" if verdicts[0].failed else "gave a verdict on none"
         reason = verdicts[0].reason.removeprefix(FAILED)
         raise RunFailedError(
-            f"The verifier {name} raised on all of {len(verdicts)} answers: {reason}.", hint
+            f"The verifier {name} {how} of {len(verdicts)} answers: {reason}.", hint
         )

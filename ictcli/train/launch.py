@@ -57,6 +57,7 @@ def launch(run: Run, recipe: Recipe, observer: Observer) -> records.Summary:
             new = "onednn" if recorded else choose_kernels("auto")
             recipe = recipe.with_engine(kernels=began.engine.kernels or new)
         limit = memory_limit(recipe.with_engine(device="cpu").engine)  # before loading the model
+        observer.loading(recipe.model)
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
         option, adapters = "engine.backend=", recipe.adapters is not None
         if changed := check_engine(run.folder, began, engine, adapters=adapters, option=option):
@@ -226,6 +227,7 @@ def record_failure(run: Run) -> Generator[None]:
         with contextlib.suppress(OSError):
             final = isinstance(error, errors.UserError) and not isinstance(error, errors.LostError)
             failure = records.Failure(error=encodable(failure_message(error))[:1000], final=final)
-            write_json(run.folder / "failure.json", failure.to_json())
+            if run.folder.is_dir():  # else it was taken away, and is not made anew
+                write_json(run.folder / "failure.json", failure.to_json())
         error.add_note(f"{errors.RESUME} {shell_word(run.folder)}")
         raise

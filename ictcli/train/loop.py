@@ -64,6 +64,7 @@ def train(
             checkpoints.write_best(run.folder, state)
     if known:
         observer.evaluated("before", known)
+        observer.resumed(state.step)
 
     for number in range(state.step + 1, recipe.steps + 1):
         started = Moment.now()

@@ -16,6 +16,7 @@ from ictcli.algorithm.weights import normalise
 from ictcli.engine import Engine
 from ictcli.engine.communicator import Communicator
 from ictcli.engine.update import Update
+from ictcli.errors import RunFailedError
 from ictcli.evaluation.record import among_readable
 from ictcli.recipe import Recipe
 from ictcli.rewards import workers
@@ -75,6 +76,12 @@ def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> U
             rng=generator(recipe.seed, "select", step, first),
         )
         choice = method.rule(scored, recipe.options())
+        chosen = np.asarray(getattr(choice, "kept", None))
+        if chosen.shape != valid.shape or chosen.dtype != bool:
+            raise RunFailedError(
+                f"The method {method.name} gave no Choice whose `kept` is of bools {valid.shape}.",
+                "docs/extending.md has a method, and Scored what it is given",
+            )
     kept = choice.kept & valid  # a plugin's rule may not know of padding
     weights = normalise(kept, valid, method.normalisation, recipe.max_tokens)
     if choice.weight is not None:

@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from ictcli.engine import checksums, dtype
-from ictcli.engine.checksums import identity, weights_fingerprint
+from ictcli.engine.checksums import fingerprint, identity, weights_fingerprint
 from ictcli.engine.models import BUILTIN, Source
 from ictcli.engine.shape import ModelShape, read_shape
 from ictcli.errors import UserError
@@ -86,6 +86,7 @@ def test_auto_leaves_16_bits_below_adapters_alone(
 def test_a_models_identity_is_of_its_weights_wherever_they_lie(tmp_path: Path) -> None:
     own = identity(Source(str(CHAIN)))
     moved = shutil.copytree(CHAIN, tmp_path / "moved")
+    assert fingerprint(Source(str(moved))) == fingerprint(Source(str(CHAIN)))
     (moved / "notes.txt").write_text("mine")
     assert identity(Source(str(moved))) == own
     assert identity(Source(str(untied(tmp_path)))) != own

@@ -67,6 +67,7 @@ def test_a_typed_name_keeps_typed_keys_and_drops_of_the_file_s_a_method_s_alone(
         ("epochs=2", "(did you mean update.epochs?)"),
         ("method.scop=group", "no option 'scop' (did you mean scope?)"),
         ("entropy=nan", "entropy = nan: input should be a finite number"),
+        ("kl=1e308", "kl = 1e+308: input should be between -1e+15 and 1e+15"),
         ("checkpoint=3", "checkpoint = 3: input should be a table"),
     ],
 )

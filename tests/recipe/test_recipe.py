@@ -72,7 +72,7 @@ def test_every_method_fits_every_recipe(name: str, tmp_path: Path) -> None:
 
 
 TABLES = {
-    "lr": st.floats(1e-30, 1e30),
+    "lr": st.floats(1e-30, 1e15),
     "seed": st.integers(0, 2**80),
     "method": st.floats(0, 1, exclude_min=True).map(lambda keep: {"name": "ict", "keep": keep}),
     "prompt": st.fixed_dictionaries({"system": st.text()}),

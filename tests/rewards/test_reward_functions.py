@@ -59,7 +59,7 @@ def test_rewards_become_verdicts_and_none_is_no_reward() -> None:
     assert mean_reward(found[-2:]) is None and not any(v.failed for v in found)
 
 
-BAD = [[1.0], None, 3.0, ["x", "y"], [float("inf"), 0.0], "11", {0: 1.0, 1: 1.0}]
+BAD = [[1.0], None, 3.0, ["x", "y"], [float("inf"), 0.0], [0.0, -1e101], "11", {0: 1.0, 1: 1.0}]
 
 
 @pytest.mark.parametrize("bad", BAD)

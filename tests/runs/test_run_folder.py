@@ -1,6 +1,7 @@
 """The run folder: what a process that died leaves, and what the next one makes of it."""
 
 import json
+import shutil
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -17,6 +18,7 @@ from ictcli.runs.checkpoints import State
 from ictcli.runs.manifest import checksum
 from ictcli.runs.read import read_lines
 from ictcli.runs.records import Environment, StepMetrics, StepTimings, Summary
+from ictcli.train.launch import record_failure
 from ictcli.train.step import select
 from tests.cases import first
 
@@ -196,6 +198,14 @@ def test_a_run_ended_from_outside_or_after_a_step_stays(
     fill(run, steps)
     fail(run, error)
     assert is_run(run.folder) and len(run.metrics()) == steps
+
+
+def test_a_run_that_was_taken_away_is_not_made_anew(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", recipe_of())
+    with pytest.raises(FileNotFoundError), run, record_failure(run):
+        shutil.rmtree(run.folder)
+        run.append(StepMetrics(step=1))
+    assert not run.folder.exists()
 
 
 def test_a_free_folder_is_free(tmp_path: Path) -> None:

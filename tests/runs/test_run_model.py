@@ -35,7 +35,8 @@ def test_problems_that_a_run_trains_on_are_counted(tmp_path: Path) -> None:
         for numbers in (range(80), range(60, 80))
     )
     run = begun(tmp_path, file)
-    asked = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "prompt": None, "pattern": None}
+    asked: Any = {"known": False, "temperature": 1.0, "top_p": 1.0, "top_k": 0}
+    asked |= {"prompt": None, "pattern": None, "name": "run"}
     model: Any = SimpleNamespace(run=run, trained_on=lambda: trained_on(read_run(run)), **asked)
     untrained: Any = SimpleNamespace(run=None, trained_on=tuple, **asked)
 
@@ -43,12 +44,14 @@ def test_problems_that_a_run_trains_on_are_counted(tmp_path: Path) -> None:
         bench = find_benchmark(name)
         problems = bench.problems(None)
         spec: Any = SimpleNamespace(name=bench.name, benchmark=bench, problems=problems)
-        return list(suite.notes([who], [spec], read_settings([])))
+        seen = suite.trained_among([who], [spec])
+        return list(suite.notes([who], [spec], read_settings([]), seen))
 
     assert 60 < trained < 80 and 0 < shared < 40
     assert told(file)[0].startswith(f"{trained} of 80 problems of {file} were trained on by")
     assert told(other)[0].startswith(f"{shared} of 40 problems")
-    assert told("chain") == told(file, untrained) == []
+    assert told("chain") == [f"none of these 512 problems of chain was trained on by {run}."]
+    assert told(file, untrained) == []
     write(tmp_path, sums(range(81)))  # what the run was trained on cannot be known any more
     assert trained_on(read_run(run)) == ()
     Path(file).unlink()

@@ -17,6 +17,7 @@ from ictcli.runs.observer import Observer
 from ictcli.runs.trust import code_of
 from ictcli.tasks.prepare import task_of
 from ictcli.train.check import check
+from ictcli.train.health import Health
 from ictcli.train.loop import train
 from ictcli.train.sample import sample_batch
 from ictcli.train.step import measure, optimise, select
@@ -31,6 +32,10 @@ def odd(prompts, completions, gold):
 
 def broken(prompts, completions, **kwargs):
     raise KeyError("answer")
+
+def gone(completions):
+    import os
+    os._exit(3)
 """
 
 
@@ -55,18 +60,36 @@ def test_the_weighted_sum_is_the_reward_and_each_has_its_mean(make: Make, file: 
     assert metrics.value("reward/even") == metrics.correct == pytest.approx(1 - odd.mean())
 
 
-@pytest.mark.parametrize("key", ["reward={}", "reward.functions={}"])
-def test_a_verifier_that_raises_on_every_answer_stops_the_run(
-    make: Make, file: Path, tmp_path: Path, key: str
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("reward={}:broken", r"broken raised on all of \d+ answers: KeyError"),
+        ("reward.functions={}:broken", r"broken raised on all of \d+ answers: KeyError"),
+        ("reward={}:gone", r"gone gave a verdict on none of \d+ answers: its worker died"),
+    ],
+)
+def test_a_verifier_that_judges_no_answer_stops_the_run(
+    make: Make, file: Path, tmp_path: Path, key: str, said: str
 ) -> None:
-    recipe, engine, _ = make(key.format(f"{file}:broken"))
-    said = r"verifier broken raised on all of \d+ answers: KeyError"
+    recipe, engine, _ = make(key.format(file))
     with (
         Run.create(tmp_path / "run", recipe) as run,
         pytest.raises(RunFailedError, match=said) as told,
     ):
         train(run, recipe, task_of(recipe), engine, Observer())
     assert told.value.exit_code == 1 and not run.checkpoints()
+
+
+def test_a_step_whose_answers_get_no_verdict_is_told_of_once(
+    make: Make, file: Path, tmp_path: Path
+) -> None:
+    recipe, engine, task = make(f"reward.functions={file}:gone")
+    batch, said = sample_batch(recipe, engine, task, 1), list[str]()
+    with Run.create(tmp_path / "run", recipe) as run:
+        health = Health(run, recipe, task.domain, said.append)
+        for _ in range(2):
+            health.check_batch(batch)
+    assert said == ["The verifier gone failed: its worker died (exit 3) (16 of 16 responses)"]
 
 
 def test_a_check_stops_where_a_training_would_and_has_the_mean_of_each(

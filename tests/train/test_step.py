@@ -9,7 +9,7 @@ import pytest
 
 from ictcli.algorithm.methods import METHODS, Choice, Options, Scored, register
 from ictcli.algorithm.selection import top_share
-from ictcli.errors import UserError
+from ictcli.errors import RunFailedError, UserError
 from ictcli.recipe import Recipe, load_recipe
 from ictcli.rewards import Verdict
 from ictcli.runs.rollouts import Batch
@@ -121,11 +121,18 @@ def test_a_weight_multiplies_what_the_mean_gives_and_trains_nothing_where_it_is_
         seen.append(scored)
         return Choice(scored.valid, weight=factor)
 
-    register("a test")(weigh)
+    def stray(scored: Scored, options: Options) -> Choice:
+        return Choice(scored.valid[:1])
+
     try:
+        for rule in (weigh, stray):
+            register("a test")(rule)
         weighed = select(recipe.model_copy(update={"method": {"name": "weigh"}}), batch, 1)
+        with pytest.raises(RunFailedError, match="stray gave no Choice"):  # it would be broadcast
+            select(recipe.model_copy(update={"method": {"name": "stray"}}), batch, 1)
     finally:
-        del METHODS["weigh"]
+        for name in ("weigh", "stray"):
+            METHODS.pop(name, None)
     plain = select(recipe, batch, 1).weights
     np.testing.assert_allclose(weighed.weights, plain * factor, rtol=1e-6)
     np.testing.assert_array_equal(weighed.kept, batch.rollouts.valid & (factor != 0))

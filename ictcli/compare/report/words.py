@@ -19,7 +19,7 @@ from ictcli.compare.variants import numbers_of
 from ictcli.tables import Column, Table
 from ictcli.tables.numbers import (
     counted,
-    hundredths,
+    factor,
     interval,
     listed,
     p_value,
@@ -76,7 +76,7 @@ def measured(claim: Claim) -> str:
                 ends = interval(gain.low_holm, gain.high_holm, form)
                 text += f"; {test.metric} itself {form(gain.value)} {ends}"
         case EntropyRatio(ratio=ratio, low=low, high=high):
-            text = f"{hundredths(ratio)} times the first H1 {interval(low, high, hundredths)}"
+            text = f"{factor(ratio)} times the first H1 {interval(low, high, factor)}"
         case PredictionQuality(pearson=(r, low, high)):
             text = f"r {thousandths(r)} {interval(low, high, thousandths)}"
     return text.strip()
