@@ -4,6 +4,7 @@ import functools
 import itertools
 import json
 import os
+import random
 import signal
 import sys
 import traceback
@@ -50,10 +51,11 @@ def forked(work: Callable[[], None]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def deaths(prepare: Callable[[], None], work: Callable[[], None]) -> Iterator[int]:
+def deaths(prepare: Callable[[], None], work: Callable[[], None], every: int = 1) -> Iterator[int]:
     """Prepare and do the work again and again, killed before its first change of the disk, its
-    second, ..., until it comes to its end; gives the number of each after it."""
-    for number in itertools.count(1):
+    second, ..., until it comes to its end; gives the number of each after it. Or before `every`
+    so manyth, from a random one on."""
+    for number in itertools.count(random.randint(1, every), every):
 
         def die(event: str, args: tuple[Any, ...], left: Iterator[int]) -> None:
             if next(left) == 0:

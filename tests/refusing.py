@@ -9,10 +9,12 @@ from ictcli.errors import UserError
 
 
 @contextmanager
-def refused(*words: str, hint: str = "", kind: type[UserError] = UserError) -> Iterator[None]:
+def refused(
+    *words: str, hint: str = "", kind: type[UserError] = UserError
+) -> Iterator[pytest.ExceptionInfo[UserError]]:
     """Something within is refused by a line that holds all the words, and with that hint."""
     with pytest.raises(kind) as caught:
-        yield
+        yield caught
     message = caught.value.message
     assert [each for each in words if each not in message] == [], message
     assert "\n" not in message and caught.value.exit_code == kind.exit_code

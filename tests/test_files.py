@@ -3,11 +3,11 @@ file, neither too large nor too deep."""
 
 import errno
 import fcntl
-import json
 import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,23 +58,22 @@ def test_what_is_written_has_the_permissions_that_the_umask_gives(
         assert path.stat().st_mode & 0o777 == (0o777 if path.is_dir() else 0o666) & ~mask, path
 
 
-def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    write_text(path, "old")
-    with pytest.raises(UnicodeEncodeError):
-        write_text(path, "new \udcff")
-    assert path.read_text() == "old"
-    assert names(tmp_path) == {"a.txt"}
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_json_that_no_one_could_read_is_not_written(tmp_path: Path, value: float) -> None:
-    path = tmp_path / "a.json"
-    write_json(path, {"x": 1})
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        write_json(path, {"x": value})
-    assert json.loads(path.read_text()) == {"x": 1}
-    assert names(tmp_path) == {"a.json"}
+@pytest.mark.parametrize(
+    ("write", "old", "new", "error"),
+    [
+        (write_text, "old", "new \udcff", "surrogates not allowed"),
+        (write_json, {"x": 1}, {"x": float("nan")}, "not JSON compliant"),
+        (write_json, {"x": 1}, {"x": float("inf")}, "not JSON compliant"),
+    ],
+)
+def test_what_cannot_be_written_or_read_again_leaves_the_old_file(
+    tmp_path: Path, write: Callable[..., None], old: Any, new: Any, error: str
+) -> None:
+    write(tmp_path / "a", old)
+    before = (tmp_path / "a").read_bytes()
+    with pytest.raises(ValueError, match=error):
+        write(tmp_path / "a", new)
+    assert (tmp_path / "a").read_bytes() == before and names(tmp_path) == {"a"}
 
 
 def test_a_file_is_not_there_before_it_is_whole(tmp_path: Path) -> None:
@@ -82,12 +81,10 @@ def test_a_file_is_not_there_before_it_is_whole(tmp_path: Path) -> None:
     with new_file(path) as beside:
         beside.write_text("half")
         assert not path.exists()
-    assert path.read_text() == "half"
     with pytest.raises(FailureError), new_file(path) as beside:
         beside.write_text("other")
         raise FailureError
-    assert path.read_text() == "half"
-    assert names(tmp_path) == {"a"}
+    assert path.read_text() == "half" and names(tmp_path) == {"a"}
 
 
 def test_a_folder_is_there_whole_and_replaces_all_of_the_old_one(tmp_path: Path) -> None:
@@ -113,8 +110,7 @@ def test_leftovers_of_a_killed_process_with_our_number_do_not_matter(tmp_path: P
     (left / "half").write_text("h")
     with new_folder(tmp_path / "a") as beside:
         (beside / "one").write_text("1")
-    assert names(tmp_path / "a") == {"one"}
-    assert names(tmp_path) == {"a"}
+    assert names(tmp_path / "a") == {"one"} and names(tmp_path) == {"a"}
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
@@ -123,8 +119,7 @@ def test_safetensors_full_disk_is_an_os_error(tmp_path: Path, number: int, write
     text = f"Error while serializing: I/O error: {os.strerror(number)} (os error {number})"
     with pytest.raises(OSError) as caught, write(tmp_path / "a"):
         raise SafetensorError(text)
-    assert caught.value.errno == number
-    assert caught.value.filename == str(tmp_path / "a")
+    assert (caught.value.errno, caught.value.filename) == (number, str(tmp_path / "a"))
     assert names(tmp_path) == set()
 
 
@@ -134,15 +129,6 @@ def test_other_errors_pass_as_they_are(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught, new_folder(tmp_path / "a"):
         (tmp_path / "missing").read_text()
     assert caught.value.filename == str(tmp_path / "missing")
-
-
-def test_what_was_moved_aside_and_never_replaced_is_moved_back(tmp_path: Path) -> None:
-    (tmp_path / ".model.8.old").mkdir()
-    (tmp_path / ".model.8.old" / "one").write_text("1")
-    (tmp_path / ".model.8.tmp").mkdir()
-    sweep(tmp_path)
-    assert names(tmp_path) == {"model"}
-    assert names(tmp_path / "model") == {"one"}
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -164,10 +150,14 @@ def test_on_macos_the_drive_is_asked_and_not_only_the_system(
     assert asked == ([51, 51] if known else [51, "fsync"] * 2)  # the file, and its folder
 
 
-def test_sweep_takes_leftovers_and_nothing_else(tmp_path: Path) -> None:
-    (tmp_path / "checkpoints" / ".step-000003.77.tmp").mkdir(parents=True)
-    (tmp_path / "checkpoints" / ".step-000003.77.tmp" / "weights").write_text("half")
-    for name in ("model", ".model.8.old"):
+def test_sweep_takes_leftovers_and_nothing_else_and_moves_back_what_was_never_replaced(
+    tmp_path: Path,
+) -> None:
+    steps = tmp_path / "checkpoints"
+    for folder in (steps / ".step-000003.77.tmp", tmp_path / ".eval.8.old", tmp_path / "model"):
+        folder.mkdir(parents=True)
+        (folder / "weights").write_text("half")
+    for name in (".model.8.old", ".eval.8.tmp"):
         (tmp_path / name).mkdir()
     (tmp_path / ".metrics.jsonl.123.tmp").write_text("half")
     (tmp_path / ".tmp0CrItG").write_text("half")  # of safetensors
@@ -175,8 +165,8 @@ def test_sweep_takes_leftovers_and_nothing_else(tmp_path: Path) -> None:
     for name in kept:
         (tmp_path / name).write_text("mine")
     sweep(tmp_path)
-    assert names(tmp_path) == kept | {"checkpoints", "model"}
-    assert names(tmp_path / "checkpoints") == set()
+    assert names(tmp_path) == kept | {"checkpoints", "model", "eval"}
+    assert names(steps) == set() and names(tmp_path / "model") == names(tmp_path / "eval")
     assert not any(is_leftover(tmp_path / name) for name in kept)
 
 
@@ -190,49 +180,48 @@ def sparse(path: Path, size: int = 40 * GIB) -> Path:
     return path
 
 
-def pipe(path: Path) -> Path:
-    os.mkfifo(path)
-    return path
+NO_FILES: dict[str, Callable[[Path], object]] = {
+    "sparse": sparse,
+    "pipe": os.mkfifo,
+    "socket": lambda path: socket.socket(socket.AF_UNIX).bind(str(path)),
+    "zero": lambda path: path.symlink_to("/dev/zero"),
+    "folder": Path.mkdir,
+}
 
 
-def plug(path: Path) -> Path:
-    socket.socket(socket.AF_UNIX).bind(str(path))
-    return path
+def list_lines(path: Path) -> list[bytes]:
+    return list(lines(path))
 
 
-def zero(path: Path) -> Path:
-    path.symlink_to("/dev/zero")
-    return path
+def read_rows(path: Path) -> object:
+    return read_file(str(path))
 
 
-def folder(path: Path) -> Path:
-    path.mkdir()
-    return path
-
-
-@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.py"])
-@pytest.mark.parametrize("kind", [sparse, pipe, plug, zero, folder])
+@pytest.mark.parametrize(
+    ("name", "reads"),
+    [
+        *((name, (read_bytes, list_lines)) for name in ("a.json", "a.jsonl", "a.py")),
+        *((name, (read_rows,)) for name in ("a.jsonl", "a.csv", "a.parquet")),
+    ],
+)
+@pytest.mark.parametrize("kind", NO_FILES)
 def test_what_is_no_plain_file_of_its_kind_is_refused_unread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: Callable[[Path], Path]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    reads: tuple[Callable[[Path], object], ...],
+    kind: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)  # a socket's path is short
-    for read in (read_bytes, lambda path: list(lines(path))):
+    NO_FILES[kind](Path(name))
+    for read in reads:
         with pytest.raises(UnreadableError, match=rf"^{name} (is no plain file|has 40,960 MiB)"):
-            read(kind(Path(name)) if not os.path.lexists(name) else Path(name))
-
-
-@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.parquet"])
-@pytest.mark.parametrize("kind", [sparse, pipe, zero, folder])
-def test_data_is_no_plain_file_of_its_kind_is_refused_unread(
-    tmp_path: Path, name: str, kind: Callable[[Path], Path]
-) -> None:
-    with pytest.raises(UnreadableError):
-        read_file(str(kind(tmp_path / name)))
+            read(Path(name))
 
 
 def test_a_file_as_large_as_its_kind_may_be_is_read(tmp_path: Path) -> None:
-    path = sparse(tmp_path / "a.toml", LARGEST[".toml"])
-    assert len(read_bytes(path)) == LARGEST[".toml"]
+    size = LARGEST[".toml"]
+    assert len(read_bytes(sparse(tmp_path / "a.toml", size))) == size
 
 
 def test_a_line_without_an_end_is_not_read_to_it(tmp_path: Path) -> None:

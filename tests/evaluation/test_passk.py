@@ -151,13 +151,7 @@ def test_letters_vote_as_letters(row: list[Sample]) -> None:
     assert found[0] == pytest.approx(by_hand(row, {letter: letter for letter in "ABD"}))
 
 
-def test_ties_count_their_fraction() -> None:
-    row = [sample("correct", "1"), sample("wrong", "2"), sample("wrong", "3"), sample("unparsed")]
-    found = majority([row, row[1:], [row[3]]], find_verifier("integer"))
-    assert found is not None and found.tolist() == pytest.approx([1 / 3, 0, 0])
-
-
-def test_integers_vote_together_in_whatever_dress() -> None:
+def test_integers_vote_together_in_whatever_dress_and_ties_count_their_fraction() -> None:
     texts = ["1,080", "1080", "$1080", "1080.0"]
     row = [sample("wrong", text) for text in texts] + [sample("correct", "5")] * 3
     found = majority([row, [*row, sample("correct", "5")]], find_verifier("integer"))

@@ -32,21 +32,22 @@ def lines(problems: list[Problem], verdict: Verdict, **more: Any) -> list[dict[s
     return files.make_samples("b", problems, N, rollouts(rows), texts, [verdict] * rows, **more)
 
 
+def recover(path: Path, *, private: bool = False) -> list[files.Sample]:
+    return files.SampleFile(path, CHUNK, True).recover(PROBLEMS, N, private=private)[0]
+
+
 def test_wherever_a_file_is_cut_the_whole_chunks_are_kept_and_nothing_else(tmp_path: Path) -> None:
-    whole = tmp_path / "whole.jsonl"
+    path = tmp_path / "whole.jsonl"
     written = lines(PROBLEMS, Verdict("wrong", "x\u2028y", "a\nb"))
-    files.SampleFile(whole).append(0, 0.0, written)
-    content = whole.read_bytes()
-    ends = [0]
-    for raw in content.split(b"\n")[:-1]:
-        ends.append(ends[-1] + len(raw) + 1)
+    files.SampleFile(path).append(0, 0.0, written)
+    content = path.read_bytes()
+    ends = [0, *(place + 1 for place, byte in enumerate(content) if byte == ord("\n"))]
     path = tmp_path / "cut.jsonl"
     for cut in (*range(0, len(content), 5), *ends):
         path.write_bytes(content[:cut])
         problems = sum(end <= cut for end in ends[1:]) // N
         kept = 5 if problems == 5 else problems // CHUNK * CHUNK
-        found, _ = files.SampleFile(path, CHUNK, True).recover(PROBLEMS, N, private=False)
-        assert found == [files.Sample.model_validate(line) for line in written[: kept * N]]
+        assert recover(path) == [files.Sample.model_validate(each) for each in written[: kept * N]]
         assert path.read_bytes() == content[: ends[kept * N]]
 
 
@@ -69,33 +70,32 @@ def test_a_line_that_was_changed_or_taken_out_is_named(
     path.write_text("\n".join(raw))
     before = path.read_bytes()
     with pytest.raises(UserError, match=r"b\.jsonl, line [45] is not as this evaluation wrote it"):
-        files.SampleFile(path, CHUNK, True).recover(PROBLEMS, N, private=False)
+        recover(path)
     assert path.read_bytes() == before
 
 
 def test_private_lines_go_by_their_ids(tmp_path: Path) -> None:
     path = tmp_path / "b.jsonl"
     files.SampleFile(path).append(0, 0.0, lines(PROBLEMS, Verdict("wrong", "A"), private=True))
-    assert len(files.SampleFile(path, CHUNK, True).recover(PROBLEMS, N, private=True)[0]) == 10
-    with pytest.raises(UserError, match="line 1"):
-        files.SampleFile(path, CHUNK, True).recover(PROBLEMS, N, private=False)
+    assert len(recover(path, private=True)) == 10
+    with refused("line 1"):
+        recover(path)
 
 
 @pytest.mark.parametrize("end", ["one line of a user's", '{"prompt": "1+1", "gold": "2"}'])
 def test_a_last_line_that_is_not_ours_is_not_cut(tmp_path: Path, end: str) -> None:
     path = tmp_path / "b.jsonl"
     path.write_text(end)
-    with pytest.raises(UserError, match="line 1"):
-        files.SampleFile(path, CHUNK, True).recover(PROBLEMS, N, private=False)
+    with refused("line 1"):
+        recover(path)
     assert path.read_text() == end
 
 
 def test_a_missing_sample_is_no_wrong_one() -> None:
-    few, texts = [Verdict("correct")] * 9, [""] * 10
-    with pytest.raises(RunFailedError, match="9 verdicts where 10 were asked for"):
-        files.make_samples("b", PROBLEMS, N, rollouts(10), texts, few, private=False)
-    with pytest.raises(RunFailedError, match="8 responses where 10 were asked for"):
-        files.make_samples("b", PROBLEMS, N, rollouts(8), texts, few, private=False)
+    for rows, verdicts, words in ((10, 9, "9 verdicts where 10"), (8, 10, "8 responses where 10")):
+        found = [Verdict("correct")] * verdicts
+        with pytest.raises(RunFailedError, match=f"{words} were asked for"):
+            files.make_samples("b", PROBLEMS, N, rollouts(rows), [""] * 10, found, private=False)
 
 
 @pytest.mark.parametrize(
@@ -136,15 +136,13 @@ def tree(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in files}
 
 
-@pytest.mark.parametrize("resume", [False, True])
 @pytest.mark.parametrize("name", ["mine.jsonl", *OTHERS])
-def test_a_folder_of_other_files_is_refused_and_left_as_it_is(
-    tmp_path: Path, name: str, resume: bool
-) -> None:
+def test_a_folder_of_other_files_is_refused_and_left_as_it_is(tmp_path: Path, name: str) -> None:
     put(tmp_path, name)
     before = tree(tmp_path)
-    with pytest.raises(UserError, match="is not empty and no evaluation's"):
-        begin(tmp_path, resume=resume)
+    for resume in (False, True):
+        with refused("is not empty and no evaluation's"):
+            begin(tmp_path, resume=resume)
     assert tree(tmp_path) == before
 
 
@@ -161,10 +159,9 @@ def test_leftovers_are_swept_where_they_are_ours_alone(tmp_path: Path) -> None:
 def test_settings_that_are_spoiled_or_another_program_s_cannot_be_read(
     tmp_path: Path, text: str
 ) -> None:
-    (tmp_path / "settings.json").write_bytes(text.encode("utf-8", "surrogateescape"))
-    before = (tmp_path / "settings.json").read_bytes()
+    (tmp_path / "settings.json").write_bytes(before := text.encode("utf-8", "surrogateescape"))
     for resume in (False, True):
-        with pytest.raises(UserError, match=r"settings\.json cannot be read"):
+        with refused("settings.json cannot be read"):
             begin(tmp_path, resume=resume)
     assert [path.name for path in tmp_path.iterdir()] == ["settings.json"]
     assert (tmp_path / "settings.json").read_bytes() == before

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusing import refused
 from workloads import QWEN, recipe_of
+from written import sums, write
 
 from ictcli.cli import cli
-from ictcli.errors import UserError
 from ictcli.planning.advice import check_memory, remedies
 from ictcli.planning.estimate import MemoryEstimate, choose_micro_tokens, estimate_memory
 from ictcli.planning.machine import MemoryLimit, memory_limit
@@ -54,8 +55,8 @@ def changed(recipe: Recipe, changes: list[tuple[str, str, Any]]) -> MemoryEstima
 def test_a_hub_id_that_cannot_be_had_is_a_sentence() -> None:
     memory = check_memory(recipe_of(model="nobody/has-this"))
     assert memory.estimate is None
-    assert "is not in the cache" in memory.sentence
-    assert "ictcli download nobody/has-this" in memory.sentence
+    for words in ("is not in the cache", "ictcli download nobody/has-this"):
+        assert words in memory.sentence
 
 
 @pytest.mark.parametrize("config", ["{", "[]", "{}", '{"num_attention_heads": "x"}'])
@@ -68,16 +69,6 @@ def test_a_model_of_another_kind_is_a_sentence(
     memory = check_memory(recipe_of(model="somebody/has-this"))
     assert memory.estimate is None
     assert path in memory.sentence
-
-
-Printed = pytest.CaptureFixture[str]
-
-
-def dry_run(printed: Printed, *arguments: str) -> tuple[str, str]:
-    """stdout and stderr."""
-    cli.main(["train", "chain", *arguments, "--dry-run"], standalone_mode=False)
-    out, err = printed.readouterr()
-    return out, err
 
 
 def test_an_engine_without_a_memory_model_is_a_sentence() -> None:
@@ -104,9 +95,12 @@ def test_apple_silicon_computes_in_16_bits(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("backend", ["torch", "mlx"])
-def test_a_dry_run_as_json_says_what_would_make_it_fit(capsys: Printed, backend: str) -> None:
-    out, _ = dry_run(capsys, "--backend", backend, "--json", "--memory", "0.25")
-    printed = json.loads(out)
+def test_a_dry_run_as_json_says_what_would_make_it_fit(
+    capsys: pytest.CaptureFixture[str], backend: str
+) -> None:
+    typed = ["train", "chain", "--backend", backend, "--json", "--memory", "0.25", "--dry-run"]
+    cli.main(typed, standalone_mode=False)
+    printed = json.loads(capsys.readouterr().out)
     loaded = load_recipe("chain", [f"engine.backend={backend}"])
     assert check(printed["recipe"], "out") == loaded
     memory = printed["memory"]
@@ -119,51 +113,39 @@ def test_a_dry_run_as_json_says_what_would_make_it_fit(capsys: Printed, backend:
     assert bool(memory["changes"]) == (not memory["fits"])
 
 
-@pytest.mark.parametrize("recipe", shipped_recipes())
-def test_every_shipped_recipe_can_be_planned(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", shipped_recipes())
+def test_every_shipped_recipe_can_be_planned_and_looked_at_without_a_network(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    preflight(load_recipe(name))
     monkeypatch.setattr("ictcli.planning.advice.read_shape", lambda model: QWEN)
     for backend, device in (("mlx", "gpu"), ("torch", "cpu"), ("torch", "cuda")):
         chosen = [f"engine.backend={backend}", f"engine.device={device}"]
+        planned = load_recipe(name, chosen)
         for gib in (8.0, 24.0):
-            planned = load_recipe(recipe, chosen)
             memory = check_memory(planned, memory_limit(planned.engine, gib))
-            assert memory.estimate is not None
-            assert memory.fits is not None
-
-
-def rows(folder: Path, n: int) -> str:
-    path = folder / "d.jsonl"
-    told = (json.dumps({"prompt": f"{i}+1=", "gold": i + 1}) + "\n" for i in range(n))
-    path.write_text("".join(told), encoding="utf-8")
-    return str(path)
+            assert memory.estimate is not None and memory.fits is not None
 
 
 @pytest.mark.parametrize(
-    "overrides",
+    ("overrides", "words"),
     [
-        ["task=nothing"],
-        ["task=none.jsonl"],
-        ["reward.verifier=nothing"],
-        ["task={d}", "columns.prompt=frage"],
-        ["task=hub:me/mine", "eval.bench={d}", "eval.columns.gold=antwort"],
-        ["eval.bench={d}", "eval.skip=1000"],
+        (["task=nothing"], "no task 'nothing'"),
+        (["task=none.jsonl"], "no data file none.jsonl"),
+        (["reward.verifier=nothing"], "nothing"),
+        (["task={d}", "columns.prompt=frage"], "no column 'frage'"),
+        (["task=hub:me/mine", "eval.bench={d}", "eval.columns.gold=antwort"], "column 'antwort'"),
+        (["eval.bench={d}", "eval.skip=1000"], "after the first 1000"),
+        (["max_tokens=100000"], "max_tokens = 100000 leaves a prompt no room"),
     ],
 )
-def test_what_a_run_refuses_a_dry_run_refuses(tmp_path: Path, overrides: list[str]) -> None:
-    data = rows(tmp_path, 60)
+def test_what_a_run_refuses_a_dry_run_refuses(
+    tmp_path: Path, overrides: list[str], words: str
+) -> None:
+    data = write(tmp_path, sums(range(60)))
     recipe = load_recipe("chain", [text.format(d=data) for text in overrides])
-    with pytest.raises(UserError):
+    with refused(words):
         preflight(recipe)
-
-
-@pytest.mark.parametrize("name", shipped_recipes())
-def test_every_shipped_recipe_can_be_looked_at_without_a_network(name: str) -> None:
-    preflight(load_recipe(name))
-
-
-def test_max_tokens_must_leave_room_for_a_prompt() -> None:
-    with pytest.raises(UserError, match="max_tokens = 100000 leaves a prompt no room"):
-        preflight(load_recipe("chain", ["max_tokens=100000"]))
 
 
 def test_data_of_the_hub_is_not_opened() -> None:
@@ -173,7 +155,8 @@ def test_data_of_the_hub_is_not_opened() -> None:
 
 @pytest.mark.parametrize(("asked", "skip"), [(2, 0), (2, 1), (8, 0), (500, 0), (500, 2)])
 def test_a_small_held_out_part_is_noted(tmp_path: Path, asked: int, skip: int) -> None:
-    over = [f"task={rows(tmp_path, 100)}", f"eval.problems={asked}", f"eval.skip={skip}"]
+    data = write(tmp_path, sums(range(100)))
+    over = [f"task={data}", f"eval.problems={asked}", f"eval.skip={skip}"]
     task = task_of(load_recipe("chain", over))
     found = len(task.finite) - len(task.train) - skip
     told = [note for note in task.notes if f"has {found} held-out problem" in note]

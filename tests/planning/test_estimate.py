@@ -1,13 +1,20 @@
-"""The memory estimate: laws of its parts, and the tokens that micro_batch = "auto" takes."""
+"""The memory estimate: laws of its parts, the tokens that micro_batch = "auto" takes, and what an
+engine takes; `bench/memory.py` has larger models."""
 
+import gc
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
+from harness import make_model
 from hypothesis import given
 from hypothesis import strategies as st
 from workloads import QWEN, recipe_of, recipe_with, shapes, tables
 
-from ictcli.engine.shape import ModelShape
+from ictcli.engine.shape import ModelShape, read_shape
+from ictcli.engine.update import Update
 from ictcli.planning.estimate import (
     MARGIN,
     choose_micro_tokens,
@@ -15,12 +22,15 @@ from ictcli.planning.estimate import (
     largest_micro_tokens,
 )
 from ictcli.planning.machine import MemoryLimit
+from ictcli.recipe import check
+from ictcli.types import Sampling
+from tests.cases import first
 
 
 @given(shapes, tables)
 def test_more_at_once_never_lowers_a_peak(shape: ModelShape, table: dict[str, Any]) -> None:
-    for phase, key, first in (("sampling", "rows", 1), ("updating", "micro_tokens", 512)):
-        recipes = [recipe_with(table, **{key: first * 2**n}) for n in range(0, 10, 2)]
+    for phase, key, least in (("sampling", "rows", 1), ("updating", "micro_tokens", 512)):
+        recipes = [recipe_with(table, **{key: least * 2**n}) for n in range(0, 10, 2)]
         peaks = [estimate_memory(recipe, shape).peak(phase) for recipe in recipes]
         assert peaks == sorted(peaks)
 
@@ -116,3 +126,54 @@ def test_a_cache_of_fixed_shapes_is_no_longer_than_its_rows() -> None:
     assert sampling(QWEN, "off")["KV cache"] > whole
     windowed = replace(QWEN, windowed=True)
     assert sampling(windowed, "auto") == sampling(QWEN, "off")
+
+
+# Beside what an engine takes
+
+SIZES: dict[str, Any] = {"hidden": 96, "layers": 3, "heads": 4, "intermediate": 256}
+PROMPT = 64
+ENGINE = {"backend": "mlx", "device": "cpu", "micro_tokens": 256}
+MEASURED: dict[str, dict[str, Any]] = {
+    "long, full": {"vocabulary": 512, "max_tokens": 64, "engine": ENGINE},
+    "wide, lora, checkpointing": {
+        "vocabulary": 32768,
+        "max_tokens": 16,
+        "adapter": {"kind": "lora", "rank": 8},
+        "engine": {**ENGINE, "gradient_checkpointing": True},
+    },
+}
+
+
+@pytest.mark.parametrize("name", first(list(MEASURED)))
+def test_the_engine_takes_what_was_planned(name: str, tmp_path: Path) -> None:
+    mx = pytest.importorskip("mlx.core")
+    pytest.importorskip("mlx_lm")
+    from ictcli_mlx.engine import MlxEngine
+
+    given = {**MEASURED[name]}
+    folder = make_model(tmp_path, "torch", **SIZES, vocabulary=given.pop("vocabulary"))
+    fixed = {"task": "chain", "method": "ict", "keep": 0.5, "prompts": 1, "steps": 1}
+    recipe = check({"model": str(folder), **fixed, **given}, "test")
+    planned = estimate_memory(recipe, read_shape(recipe.model), PROMPT)
+    gc.collect()
+    others = mx.get_active_memory()  # what engines of other tests hold
+    engine = MlxEngine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
+    prompts = [[2 + i % 14 for i in range(PROMPT)]] * recipe.prompts
+    sampling = Sampling(recipe.max_tokens)
+    rollouts = engine.generate(prompts, recipe.group, sampling, 0, recipe.wanted_stats)
+    weights = np.where(np.arange(recipe.max_tokens) % 2, 1e-3, 0.0) * rollouts.valid
+    advantage = np.where(np.arange(len(rollouts)) % 2, 1.0, -1.0)
+
+    def update() -> None:
+        engine.update(Update(rollouts, weights, advantage, recipe.objective), 1e-6)
+
+    def sample() -> None:
+        engine.generate(prompts, recipe.group, sampling, 1, recipe.wanted_stats)
+
+    update()  # what AdamW holds is made by its first step
+    for phase, work in {"sampling": sample, "updating": update}.items():
+        mx.clear_cache()
+        engine.memory.forget_peak()
+        work()
+        ratio = planned.peak(phase) / (engine.peak_memory() - others)
+        assert 0.75 <= ratio <= 1.25, (phase, ratio)

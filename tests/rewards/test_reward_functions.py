@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusing import refused
 
-from ictcli.errors import UserError
 from ictcli.recipe import load_recipe
 from ictcli.rewards import Limits, find_verifier, grade
 from ictcli.rewards.shaping import mean_reward
-from ictcli.tasks import Domain
+from ictcli.tasks import Domain, Task
 from ictcli.tasks.custom import read_custom
 from ictcli.tasks.prepare import task_of
 
@@ -26,33 +26,15 @@ def everything(prompts: Any, completions: Any, **columns: Any) -> list[float]:
 def test_a_function_gets_the_rows_of_a_problem_as_lists_of_equal_length() -> None:
     SEEN.clear()
     one, two = {"prompt": "p", "level": 3, "tags": ["a"]}, {"prompt": "q", "level": None}
-    found = grade(
-        ["x", "y", "z"],
-        ["1", "1", "2"],
-        everything,
-        questions=["P", "P", "Q"],
-        columns=[one, one, two],
-    )
+    asked, columns = ["P", "P", "Q"], [one, one, two]
+    found = grade(["x", "y", "z"], ["1", "1", "2"], everything, questions=asked, columns=columns)
     assert [v.score for v in found] == [0.5] * 3 and {v.status for v in found} == {"wrong"}
-    assert SEEN == [
-        {
-            "prompts": ["P", "P"],
-            "completions": ["x", "y"],
-            "question": ["P", "P"],
-            "gold": ["1", "1"],
-            "level": [3, 3],
-            "tags": [["a"], ["a"]],
-        },
-        {"prompts": ["Q"], "completions": ["z"], "question": ["Q"], "gold": ["2"], "level": [None]},
-    ]
-
-
-def test_where_the_prompt_is_messages_so_are_completions() -> None:
-    SEEN.clear()
-    asked = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
-    grade(["x"], ["1"], everything, questions=["u"], columns=[{"prompt": asked}])
-    assert SEEN[0]["prompts"] == [asked]
-    assert SEEN[0]["completions"] == [[{"role": "assistant", "content": "x"}]]
+    first = {"prompts": ["P", "P"], "completions": ["x", "y"], "question": ["P", "P"]}
+    last = {"prompts": ["Q"], "completions": ["z"], "question": ["Q"]}
+    assert [
+        {**first, "gold": ["1", "1"], "level": [3, 3], "tags": [["a"], ["a"]]},
+        {**last, "gold": ["2"], "level": [None]},
+    ] == SEEN
 
 
 def test_a_function_gets_no_more_than_it_names() -> None:
@@ -125,18 +107,11 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_in_a_worker_what_hangs_or_raises_loses_its_group_alone(file: Path) -> None:
-    questions = ["fine", "fine", "slow", "slow", "raise"]
-    columns = [{"places": str(n // 2)} for n in range(5)]
-    for n in (1, 3):
-        columns[n] = columns[n - 1]  # a problem is one object
-    found = grade(
-        ["0", "1", "2", "3", "4"],
-        ["g"] * 5,
-        f"{file}:near",
-        questions=questions,
-        columns=columns,
-        limits=Limits(0.5),
-    )
+    asked = ["fine", "fine", "slow", "slow", "raise"]
+    places = [{"places": str(n)} for n in range(3)]
+    columns = [places[0], places[0], places[1], places[1], places[2]]  # a problem is one object
+    more: Any = {"questions": asked, "columns": columns, "limits": Limits(0.5)}
+    found = grade(["0", "1", "2", "3", "4"], ["g"] * 5, f"{file}:near", **more)
     assert [v.status for v in found] == ["correct", "unparsed", "timeout", "timeout", "unparsed"]
     assert [v.failed for v in found] == [False, False, False, False, True]
 
@@ -167,21 +142,24 @@ def test_an_interrupt_is_no_failure_of_a_function() -> None:
 def test_columns_of_a_file_reach_the_function_that_takes_them(file: Path, tmp_path: Path) -> None:
     rows = "".join(f'"{n}+0?",{n},{n % 7}\n' for n in range(60))
     (tmp_path / "data.csv").write_text("question,answer,places\n" + rows)
-    own = f"task={tmp_path / 'data.csv'}"
+
+    def task_by(*keys: str) -> Task:
+        return task_of(load_recipe("grpo", [f"task={tmp_path / 'data.csv'}", *keys]))
+
     for key in ("reward", "eval.verifier", "reward.functions"):
-        task = task_of(load_recipe("grpo", [own, f"{key}={file}:near"]))
+        task = task_by(f"{key}={file}:near")
         assert all("places" in p.columns for p in (*task.finite, *task.heldout(60)))
-    both = load_recipe("grpo", [own, f"reward.functions={file}:near,{file}:wants"]).reward
-    assert both.functions == (f"{file}:near", f"{file}:wants")
-    assert not any(p.columns for p in task_of(load_recipe("grpo", [own])).finite)
-    task = task_of(load_recipe("grpo", [own, f"reward={file}:near"]))
+    assert not any(p.columns for p in task_by().finite)
+    task = task_by(f"reward={file}:near")
     (problem,) = task.heldout(1)
     found = task.domain.judge([problem], [problem.columns["places"], "no"])
     assert [v.status for v in found] == ["correct", "unparsed"]
-    with pytest.raises(
-        UserError, match=r"judges by the column 'difficulty', .* only question, gold, answer"
-    ):
-        task_of(load_recipe("grpo", [own, f"reward={file}:wants"]))
+    assert find_verifier(f"{file}:near").needs == ("places",)
+    assert not find_verifier("integer").in_groups
+    with refused("judges by the column 'difficulty', ", " only question, gold, answer"):
+        task_by(f"reward={file}:wants")
+    both = load_recipe("grpo", [f"reward.functions={file}:near,{file}:wants"]).reward
+    assert both.functions == (f"{file}:near", f"{file}:wants")
 
 
 CHAT = [{"role": "system", "content": "s"}, {"role": "user", "content": "1+1?"}]
@@ -207,8 +185,3 @@ def test_a_conversation_in_any_column_reaches_a_function_as_messages(
     (seen,) = SEEN
     assert seen["prompts"] == [asked] and (seen["level"], seen["gold"]) == ([3], ["2"])
     assert seen["completions"] == [[{"role": "assistant", "content": "x"}]]
-
-
-def test_a_function_of_more_than_responses_and_golds_is_told_by_its_parameters(file: Path) -> None:
-    assert find_verifier(f"{file}:near").needs == ("places",)
-    assert not find_verifier("integer").in_groups

@@ -4,12 +4,12 @@ import errno
 import os
 import random
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from deaths import PIECE, SYNC, changes, deaths
+from deaths import SYNC, changes, deaths
+from untrained import Number, begun, number, save
 
 from ictcli.errors import RunFailedError, UserError
 from ictcli.recipe.metrics import direction
@@ -17,52 +17,13 @@ from ictcli.runs import Run, checkpoints
 from ictcli.runs.checkpoints import State, update_best
 from ictcli.runs.records import StepMetrics
 from tests.cases import first
+from tests.conftest import PROFILE
 
 
 @pytest.fixture(autouse=True)
 def no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """The order of things is looked at, no disk is."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
-class Number:
-    """What an engine saves and restores, of one number; it writes each file in two pieces."""
-
-    def __init__(self, value: int = 0) -> None:
-        self.value = value
-
-    def save(self, folder: Path) -> None:
-        for name in ("weights.safetensors", "optimizer.safetensors"):
-            with (folder / name).open("wb") as file:
-                file.write(b"%d" % self.value)
-                file.flush()
-                sys.audit(PIECE)
-                file.write(bytes(100))
-
-    def restore(self, folder: Path) -> None:
-        one, other = (folder / f"{name}.safetensors" for name in ("weights", "optimizer"))
-        assert one.read_bytes() == other.read_bytes()
-        self.value = int(one.read_bytes().rstrip(b"\0"))
-
-
-def save(run: Run, step: int, last: int = 2, best: int = 0) -> None:
-    value = None if best == 0 else best / 10
-    state = State(step, best_metric="reward" if best else "", best_step=best, best_value=value)
-    run.checkpoint(number(step), state, last)
-
-
-def number(value: int = 0) -> Any:
-    return Number(value)
-
-
-def begun(folder: Path) -> Run:
-    """A run of 9 steps that has no checkpoint yet."""
-    folder.mkdir()
-    (folder / "recipe.toml").write_text('model = "m"\ntask = "chain"\n')
-    run = Run(folder)
-    for step in range(1, 10):
-        run.append(StepMetrics(step=step, reward=step / 10))
-    return run
 
 
 def steps(run: Run) -> list[int]:
@@ -73,11 +34,18 @@ def hidden(folder: Path) -> list[Path]:
     return [path for path in folder.rglob(".*") if path.name != ".lock"]
 
 
+EVERY = 1 if PROFILE == "thorough" else 3
+"""Of the changes of the disk."""
 WORK = {
     "the next one, better than the best": (6, 6),
     "the next one, the best stays": (6, 2),
     "the same one again": (4, 2),
 }
+
+
+def copy(before: Run, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(before.folder, folder)
 
 
 @pytest.mark.parametrize("what", first(list(WORK)))
@@ -89,13 +57,8 @@ def test_killed_at_any_change_of_the_disk_a_save_leaves_a_whole_checkpoint(
     before, folder = begun(tmp_path / "before"), tmp_path / "run"
     save(before, 2, best=2)
     save(before, 4, last=1, best=2)
-
-    def prepare() -> None:
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(before.folder, folder)
-
     died = 0
-    for _ in deaths(prepare, lambda: save(Run(folder), step, 1, best)):
+    for _ in deaths(lambda: copy(before, folder), lambda: save(Run(folder), step, 1, best), EVERY):
         run, engine, said = Run(folder), number(), list[str]()
         state = run.restore(engine, said.append)
         assert state.step in (4, step) and engine.value == state.step
@@ -108,11 +71,7 @@ def test_killed_at_any_change_of_the_disk_a_save_leaves_a_whole_checkpoint(
         assert steps(run) == sorted({best, step})
         assert checkpoints.pick(folder, "best").name == f"step-{best:06d}"
         died += 1
-    assert died > 20
-
-
-def restored(folder: Path) -> None:
-    Run(folder).restore(number(), lambda text: None)
+    assert died > 20 // EVERY
 
 
 def test_killed_at_any_change_of_the_disk_a_restore_is_done_again(tmp_path: Path) -> None:
@@ -122,11 +81,10 @@ def test_killed_at_any_change_of_the_disk_a_restore_is_done_again(tmp_path: Path
     (before.folder / "checkpoints" / ".step-000005.7.tmp").mkdir()
     (before.folder / "checkpoints" / "step-000004" / "state.json").unlink()
 
-    def prepare() -> None:
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(before.folder, folder)
+    def restore() -> None:
+        Run(folder).restore(number(), lambda text: None)
 
-    for _ in deaths(prepare, lambda: restored(folder)):
+    for _ in deaths(lambda: copy(before, folder), restore, EVERY):
         run, engine = Run(folder), number()
         assert run.restore(engine, lambda text: None).step == engine.value == 2
         assert len(run.metrics()) == 2 and hidden(folder) == []

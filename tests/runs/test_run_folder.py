@@ -2,76 +2,69 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
+from refusing import refused
+from synthetic import batch_of, recipe_of
+from untrained import begun, fill, names, number, save
 
-from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
-from ictcli.recipe import Recipe, load_recipe
 from ictcli.runs import Run, checkpoints, free_folder, is_run, read_rollouts
 from ictcli.runs.checkpoints import State
 from ictcli.runs.manifest import checksum
 from ictcli.runs.read import read_lines
 from ictcli.runs.records import Environment, StepMetrics, StepTimings, Summary
-from ictcli.runs.rollouts import Description
-from ictcli.tasks import find_task
 from ictcli.train.launch import record_failure
-from ictcli.train.sample import sample_batch
 from ictcli.train.step import select
 from tests.cases import first
 
 
-def test_restore_goes_back_to_the_newest_checkpoint(
-    tmp_path: Path, recipe: Recipe, engine: Engine
-) -> None:
-    with Run.create(tmp_path / "a" / "run", recipe):
-        pass
-    run, found = Run.open(tmp_path / "a" / "run")
-    assert found == recipe
-    with run:
-        fill(run, 2)
-        assert run.restore(engine, print) == State()  # to the beginning
-        assert run.metrics() == [] and names(run.folder / "rollouts") == set()
-        fill(run, 5)
-        before = (run.folder / "metrics.jsonl").read_bytes().splitlines(keepends=True)
-        state = State(step=3, skipped=1, first_entropy=1.25, tokens_sampled=9, wall_s=0.5)
-        run.checkpoint(engine, state, 2)
-        assert run.restore(engine, print) == state
-        assert (run.folder / "metrics.jsonl").read_bytes() == b"".join(before[:3])
-        timings = read_lines(run.folder / "timings.jsonl", StepTimings)
-        assert [line.step for line in timings] == [1, 2, 3]
-        assert names(run.folder / "rollouts") == {f"step-00000{i}.safetensors" for i in (1, 2, 3)}
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Of four steps, without a checkpoint."""
+    return begun(tmp_path / "run", 4)
 
 
-@pytest.mark.parametrize("torn", ['{"step": 3, "rew', '{"step": 3, "reward": 1.0}', "{"])
-def test_a_torn_last_line_is_as_if_it_were_not_there(run: Run, engine: Engine, torn: str) -> None:
-    fill(run, 2)
+def test_restore_goes_back_to_the_newest_checkpoint(run: Run) -> None:
+    assert run.restore(number(), print) == State()  # to the beginning
+    assert run.metrics() == [] and names(run.folder / "rollouts") == set()
+    fill(run, 5)
+    before = (run.folder / "metrics.jsonl").read_bytes().splitlines(keepends=True)
+    state = State(step=3, skipped=1, first_entropy=1.25, tokens_sampled=9, wall_s=0.5)
+    run.checkpoint(number(3), state, 2)
+    assert run.restore(number(), print) == state
+    assert (run.folder / "metrics.jsonl").read_bytes() == b"".join(before[:3])
+    timings = read_lines(run.folder / "timings.jsonl", StepTimings)
+    assert [line.step for line in timings] == [1, 2, 3]
+    assert names(run.folder / "rollouts") == {f"step-00000{i}.safetensors" for i in (1, 2, 3)}
+
+
+@pytest.mark.parametrize("torn", ['{"step": 5, "rew', '{"step": 5, "reward": 1.0}', "{"])
+def test_a_torn_last_line_is_as_if_it_were_not_there(run: Run, torn: str) -> None:
     whole = (run.folder / "metrics.jsonl").read_bytes()
-    run.checkpoint(engine, State(step=2), 2)
+    save(run, 4)
     (run.folder / "metrics.jsonl").write_bytes(whole + torn.encode())
-    assert [line.step for line in run.metrics()] == [1, 2]
-    run.restore(engine, print)
+    assert [line.step for line in run.metrics()] == [1, 2, 3, 4]
+    run.restore(number(), print)
     assert (run.folder / "metrics.jsonl").read_bytes() == whole
 
 
-def test_a_checkpoint_of_another_format_is_refused(run: Run, engine: Engine) -> None:
-    fill(run, 1)
-    path = run.checkpoint(engine, State(step=1), 2) / "manifest.json"
+def test_a_checkpoint_of_another_format_is_refused(run: Run) -> None:
+    path = save(run, 1) / "manifest.json"
     whole = path.read_text()
     path.write_text(json.dumps({**json.loads(whole), "format": 99}))
-    with pytest.raises(UserError, match="written by another version"):
-        run.restore(engine, print)
+    with refused("written by another version"):
+        run.restore(number(), print)
     path.write_text(whole)
-    assert run.restore(engine, print).step == 1
+    assert run.restore(number(), print).step == 1
     path.unlink()  # the first format had none
     (path.parent / "state.json").write_text('{"format": 1}')
-    with pytest.raises(UserError, match="written by another version"):
-        run.restore(engine, print)
+    with refused("written by another version"):
+        run.restore(number(), print)
 
 
 FILES = ["state.json", "manifest.json", "weights.safetensors", "optimizer.safetensors"]
@@ -79,13 +72,9 @@ DAMAGES = ["altered", "missing", "empty", "cut"]
 
 
 @pytest.mark.parametrize(("damage", "file"), first([*product(DAMAGES, FILES)], 8))
-def test_a_damaged_checkpoint_is_passed_over_with_a_word(
-    run: Run, engine: Engine, file: str, damage: str
-) -> None:
+def test_a_damaged_checkpoint_is_passed_over_with_a_word(run: Run, file: str, damage: str) -> None:
     said: list[str] = []
-    fill(run, 4)
-    run.checkpoint(engine, State(step=2), 2)
-    path = run.checkpoint(engine, State(step=4), 2) / file
+    two, path = save(run, 2), save(run, 4) / file
     whole = path.read_bytes()
     place = whole.index(b"sha256") + 10 if file == "manifest.json" else len(whole) - 3
     if damage == "missing":
@@ -93,13 +82,13 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_word(
     else:
         altered = whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
         path.write_bytes({"empty": b"", "cut": whole[:-9], "altered": altered}[damage])
-    assert run.restore(engine, said.append).step == 2
+    assert run.restore(number(), said.append).step == 2
     assert f"step-000004 is damaged ({file} is " in said[0] or file == "manifest.json"
     assert "step-000004 is damaged" in said[0] and "the one before" in said[0]
     assert len(run.metrics()) == 2
-    (path.parent.parent / "step-000002" / file).write_bytes(b"")
+    (two / file).write_bytes(b"")
     with pytest.raises(RunFailedError, match="No checkpoint"):
-        run.restore(engine, said.append)
+        run.restore(number(), said.append)
 
 
 NO_STATES: list[tuple[str, str]] = [
@@ -115,12 +104,8 @@ NO_STATES: list[tuple[str, str]] = [
 ]
 
 
-def test_a_state_that_no_run_saves_is_damage_whatever_its_checksum_says(
-    run: Run, engine: Engine
-) -> None:
-    fill(run, 4)
-    run.checkpoint(engine, State(step=2), 2)
-    path = run.checkpoint(engine, State(step=4), 2)
+def test_a_state_that_no_run_saves_is_damage_whatever_its_checksum_says(run: Run) -> None:
+    path = save(run, 4)
     whole = json.loads((path / "state.json").read_text())
 
     def write(text: str) -> None:
@@ -135,90 +120,55 @@ def test_a_state_that_no_run_saves_is_damage_whatever_its_checksum_says(
         write(json.dumps({**whole, key: "HERE"}).replace('"HERE"', text))
         with pytest.raises(checkpoints.DamagedError, match=r"state\.json is"):
             checkpoints.check(path)
-    said: list[str] = []
-    assert run.restore(engine, said.append).step == 2
-    assert "step-000004 is damaged (state.json is not what a run saves)" in said[0]
 
 
-def test_what_somebody_put_beside_the_checkpoints_stays(run: Run, engine: Engine) -> None:
-    fill(run, 3)
-    run.checkpoint(engine, State(step=2), 1)
-    (run.folder / "checkpoints" / "step-000002").rename(run.folder / "checkpoints/step-2.bak")
-    (run.folder / "rollouts" / "step-000003.copy.safetensors").touch()
-    run.checkpoint(engine, State(step=2), 1)
-    run.restore(engine, print)
-    assert (run.folder / "checkpoints" / "step-2.bak" / "state.json").is_file()
-    assert (run.folder / "rollouts" / "step-000003.copy.safetensors").is_file()
+def test_what_somebody_put_beside_the_checkpoints_stays(run: Run) -> None:
+    kept = (run.folder / "checkpoints/step-2.bak", run.folder / "rollouts/step-3.copy.safetensors")
+    save(run, 2, last=1).rename(kept[0])
+    kept[1].touch()
+    save(run, 2, last=1)
+    run.restore(number(), print)
+    assert (kept[0] / "state.json").is_file() and kept[1].is_file()
 
 
-def test_metrics_taken_out_behind_a_run_are_missed(run: Run, engine: Engine) -> None:
-    fill(run, 3)
-    run.checkpoint(engine, State(step=3), 2)
+def test_metrics_taken_out_behind_a_run_are_missed(run: Run) -> None:
+    save(run, 3)
     (run.folder / "metrics.jsonl").unlink()
-    with pytest.raises(UserError, match="0 of 3 steps"):
-        run.restore(engine, print)
+    with refused("0 of 3 steps"):
+        run.restore(number(), print)
 
 
-def test_metrics_hold_no_number_that_is_not_one(
-    run: Run,
-) -> None:
+def test_metrics_hold_no_number_that_is_not_one(run: Run) -> None:
     with pytest.raises(ValueError, match="finite number"):
-        run.append(StepMetrics(step=1, loss=float("nan")))
-    assert run.metrics() == []
+        run.append(StepMetrics(step=5, loss=float("nan")))
+    assert len(run.metrics()) == 4
     assert run.read("summary.json", Summary) is None
 
 
-def test_recorded_rollouts_come_back_as_they_were(run: Run, recipe: Recipe, engine: Engine) -> None:
-    batch = sample_batch(recipe, engine, find_task("chain"), 1)
-    strange = [text + "\u2028\n\0é" for text in batch.texts]
-    batch = replace(batch, texts=strange)
-    selection = select(recipe, batch, 1)
+def test_recorded_rollouts_come_back_as_they_were(run: Run) -> None:
+    batch = batch_of(1)
+    batch = replace(batch, texts=[text + "\u2028\n\0é" for text in batch.texts])
+    selection = select(recipe_of(), batch, 1)
     run.record_rollouts(1, batch, selection.kept, selection.weights)
-    found: tuple[dict[str, np.ndarray], Description] = read_rollouts(
-        run.folder / "rollouts" / "step-000001.safetensors"
-    )
-    arrays, about = found
-    for name in ("tokens", "lengths", "finished", "logp"):
-        np.testing.assert_array_equal(arrays[name], getattr(batch.rollouts, name))
-    for name, values in batch.rollouts.stats.items():
-        np.testing.assert_array_equal(arrays[f"stats/{name}"], values)
-    np.testing.assert_array_equal(arrays["kept"], selection.kept)
-    np.testing.assert_array_equal(arrays["weights"], selection.weights)
-    assert about["texts"] == strange
-    assert about["prompts"] == [list(prompt) for prompt in batch.rollouts.prompts]
+    arrays, about = read_rollouts(run.folder / "rollouts" / "step-000001.safetensors")
+    rollouts = batch.rollouts
+    expected = {name: getattr(rollouts, name) for name in ("tokens", "lengths", "finished", "logp")}
+    expected |= {f"stats/{name}": values for name, values in rollouts.stats.items()}
+    expected |= {"kept": selection.kept, "weights": selection.weights}
+    for name, values in expected.items():
+        np.testing.assert_array_equal(arrays[name], values)
+    assert about["texts"] == batch.texts
+    assert about["prompts"] == [list(prompt) for prompt in rollouts.prompts]
     assert [problem["gold"] for problem in about["problems"]] == [p.gold for p in batch.problems]
 
 
-def names(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()}
-
-
-def fill(run: Run, steps: int) -> None:
-    for step in range(1, steps + 1):
-        run.append(StepMetrics(step=step, reward=step / 3))
-        run.append(StepTimings(step=step, sample_s=0.1))
-        (run.folder / "rollouts").mkdir(exist_ok=True)
-        (run.folder / "rollouts" / f"step-{step:06d}.safetensors").touch()
-
-
-@pytest.fixture
-def recipe(tiny_model: Path) -> Recipe:
-    return load_recipe("chain", [f"model={tiny_model}", "prompts=2", "group=2"])
-
-
-@pytest.fixture
-def run(tmp_path: Path, recipe: Recipe) -> Iterator[Run]:
-    with Run.create(tmp_path / "run", recipe) as made:
-        yield made
-
-
-def test_a_folder_has_one_process_at_a_time(tmp_path: Path, recipe: Recipe) -> None:
-    with (
-        Run.create(tmp_path / "run", recipe),
-        pytest.raises(UserError, match="in use by another process"),
-    ):
-        Run.open(tmp_path / "run")
-    Run.open(tmp_path / "run")[0].__exit__(None, None, None)
+def test_a_folder_has_one_process_at_a_time(tmp_path: Path) -> None:
+    folder, recipe = tmp_path / "deep" / "run", recipe_of()
+    with Run.create(folder, recipe), refused("in use by another process"):
+        Run.open(folder)
+    run, found = Run.open(folder)
+    with run:
+        assert found == recipe
 
 
 def fail(run: Run, error: BaseException) -> None:
@@ -226,41 +176,35 @@ def fail(run: Run, error: BaseException) -> None:
         raise error
 
 
-def test_a_run_that_could_not_start_leaves_its_place_free(tmp_path: Path, recipe: Recipe) -> None:
-    folder = tmp_path / "run"
-    run = Run.create(folder, recipe)
-    run.write("environment.json", Environment())
-    fail(run, UserError("no such model"))
-    assert not folder.exists()
-    Run.create(folder, recipe).__exit__(None, None, None)
+def test_a_run_that_could_not_start_leaves_its_place_free(tmp_path: Path) -> None:
+    for _ in range(2):
+        run = Run.create(tmp_path / "run", recipe_of())
+        run.write("environment.json", Environment())
+        fail(run, UserError("no such model"))
+        assert not run.folder.exists()
 
 
-ENDS = [KeyboardInterrupt(), InterruptedRunError("stopped"), OSError("disk"), ValueError("a bug")]
-
-
-@pytest.mark.parametrize("error", ENDS)
-def test_a_run_ended_from_outside_stays(
-    tmp_path: Path, recipe: Recipe, error: BaseException
+@pytest.mark.parametrize(
+    ("error", "steps"),
+    [
+        *((KeyboardInterrupt(), 0), (InterruptedRunError("stopped"), 0), (OSError("disk"), 0)),
+        *((ValueError("a bug"), 0), (RunFailedError("diverged"), 1)),
+    ],
+)
+def test_a_run_ended_from_outside_or_after_a_step_stays(
+    tmp_path: Path, error: BaseException, steps: int
 ) -> None:
-    fail(Run.create(tmp_path / "run", recipe), error)
-    assert is_run(tmp_path / "run")
+    run = Run.create(tmp_path / "run", recipe_of())
+    fill(run, steps)
+    fail(run, error)
+    assert is_run(run.folder) and len(run.metrics()) == steps
 
 
-def test_a_run_that_did_something_stays(tmp_path: Path, recipe: Recipe) -> None:
-    run = Run.create(tmp_path / "run", recipe)
-    fill(run, 1)
-    fail(run, RunFailedError("diverged"))
-    assert names(tmp_path / "run") >= {"recipe.toml", "metrics.jsonl"}
-
-
-def test_a_run_that_was_taken_away_is_not_made_anew(tmp_path: Path, recipe: Recipe) -> None:
-    with (
-        pytest.raises(FileNotFoundError),
-        Run.create(tmp_path / "run", recipe) as run,
-        record_failure(run),
-    ):
+def test_a_run_that_was_taken_away_is_not_made_anew(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", recipe_of())
+    with pytest.raises(FileNotFoundError), run, record_failure(run):
         shutil.rmtree(run.folder)
-        fill(run, 1)
+        run.append(StepMetrics(step=1))
     assert not run.folder.exists()
 
 

@@ -1,9 +1,10 @@
 """A run as a model: a benchmark that it was trained on is said to be."""
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+from written import sums, write
 
 from ictcli.evaluation import suite
 from ictcli.evaluation.settings import read_settings
@@ -17,57 +18,43 @@ from ictcli.tasks.prepare import described, heldout, task_of
 from ictcli.tasks.split import is_heldout
 
 
-def write(path: Path, numbers: range) -> list[str]:
-    prompts = [f"What is {number} plus one?" for number in numbers]
-    rows = [
-        {"prompt": prompt, "gold": str(n + 1)} for prompt, n in zip(prompts, numbers, strict=True)
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return prompts
-
-
-def begun(tmp_path: Path, task: str) -> Path:
+def begun(folder: Path, task: str) -> Path:
     recipe = load_recipe("chain", [f"task={task}", "eval.problems=4"])
     made = task_of(recipe)
-    with Run.create(tmp_path / "run", recipe) as run:
+    with Run.create(folder / "run", recipe) as run:
         data = described(made, heldout(recipe, made))
         write_json(run.folder / "environment.json", {"format": 1, "data": data})
-    return tmp_path / "run"
+    return folder / "run"
 
 
 def test_problems_that_a_run_trains_on_are_counted(tmp_path: Path) -> None:
-    file, other = tmp_path / "d.jsonl", tmp_path / "other.jsonl"
-    trained = [prompt for prompt in write(file, range(80)) if not is_heldout(prompt)]
-    shared = [prompt for prompt in write(other, range(60, 100)) if prompt in trained]
-    run = begun(tmp_path, str(file))
-    asked: dict[str, Any] = {
-        "known": False,
-        "temperature": 1.0,
-        "top_p": 1.0,
-        "top_k": 0,
-        "prompt": None,
-        "pattern": None,
-    }
-    model: Any = SimpleNamespace(
-        name="run", run=run, trained_on=lambda: trained_on(read_run(run)), **asked
+    file = write(tmp_path, sums(range(80)))
+    other = write(tmp_path, sums(range(60, 100)), name="other")
+    trained, shared = (
+        sum(not is_heldout(row["prompt"]) for row in sums(numbers))
+        for numbers in (range(80), range(60, 80))
     )
-    untrained: Any = SimpleNamespace(name="x", run=None, trained_on=tuple, **asked)
+    run = begun(tmp_path, file)
+    asked: Any = {"known": False, "temperature": 1.0, "top_p": 1.0, "top_k": 0}
+    asked |= {"prompt": None, "pattern": None, "name": "run"}
+    model: Any = SimpleNamespace(run=run, trained_on=lambda: trained_on(read_run(run)), **asked)
+    untrained: Any = SimpleNamespace(run=None, trained_on=tuple, **asked)
 
-    def told(name: Path | str, who: Any = model) -> list[str]:
-        bench = find_benchmark(str(name))
+    def told(name: str, who: Any = model) -> list[str]:
+        bench = find_benchmark(name)
         problems = bench.problems(None)
         spec: Any = SimpleNamespace(name=bench.name, benchmark=bench, problems=problems)
         seen = suite.trained_among([who], [spec])
         return list(suite.notes([who], [spec], read_settings([]), seen))
 
-    assert 60 < len(trained) < 80 and 0 < len(shared) < 40
-    assert told(file)[0].startswith(f"{len(trained)} of 80 problems of {file} were trained on by")
-    assert told(other)[0].startswith(f"{len(shared)} of 40 problems")
+    assert 60 < trained < 80 and 0 < shared < 40
+    assert told(file)[0].startswith(f"{trained} of 80 problems of {file} were trained on by")
+    assert told(other)[0].startswith(f"{shared} of 40 problems")
     assert told("chain") == [f"none of these 512 problems of chain was trained on by {run}."]
     assert told(file, untrained) == []
-    write(file, range(81))  # what the run was trained on cannot be known any more
+    write(tmp_path, sums(range(81)))  # what the run was trained on cannot be known any more
     assert trained_on(read_run(run)) == ()
-    file.unlink()
+    Path(file).unlink()
     assert trained_on(read_run(run)) == ()
 
 

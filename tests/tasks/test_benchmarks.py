@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusing import refused
 from written import write
 
-from ictcli.errors import UserError
 from ictcli.rewards import find_verifier
 from ictcli.tasks import BOXED, find_benchmark, find_task
 from ictcli.tasks.split import is_heldout
@@ -44,10 +44,8 @@ def test_math500_takes_the_answer_and_the_id_of_a_row(tmp_path: Path) -> None:
 
 
 def test_gsm8k_takes_what_follows_the_hashes(tmp_path: Path) -> None:
-    rows = [
-        {"question": "p", "answer": "2+2 = <<2+2=4>>4\n#### 1,234"},
-        {"question": "q", "answer": "#### -5"},
-    ]
+    answers = ("2+2 = <<2+2=4>>4\n#### 1,234", "#### -5")
+    rows = [{"question": "p", "answer": answer} for answer in answers]
     bench = find_benchmark("gsm8k", write(tmp_path, rows))
     assert golds(bench.problems(None)) == {"gsm8k-test-0": "1,234", "gsm8k-test-1": "-5"}
     assert bench.domain.verify("so #### 1234", "1,234").status == "correct"
@@ -120,14 +118,15 @@ def test_a_question_without_an_id_goes_by_a_checksum(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("column", ["Question", "Correct Answer", "Incorrect Answer 3"])
 def test_no_error_shows_a_private_question(tmp_path: Path, column: str) -> None:
-    rows = [hard(1), hard(2, **{column: None})]
-    with pytest.raises(UserError) as caught:
-        find_benchmark("gpqa", write(tmp_path, rows))
-    assert caught.value.message.endswith(f"rows.jsonl, line 2 has an empty {column}.")
+    name = write(tmp_path, [hard(1), hard(2, **{column: None})])
     (tmp_path / "cut.jsonl").write_text(json.dumps(hard(1))[:-9])
-    with pytest.raises(UserError, match=r"cut\.jsonl, line 1 is not JSON") as caught:
-        find_benchmark("gpqa", str(tmp_path / "cut.jsonl"))
-    assert "swallow" not in caught.value.message + caught.value.hint
+    for file, words in (
+        (name, f"rows.jsonl, line 2 has an empty {column}."),
+        (str(tmp_path / "cut.jsonl"), "cut.jsonl, line 1 is not JSON"),
+    ):
+        with refused(words) as caught:
+            find_benchmark("gpqa", file)
+        assert "swallow" not in caught.value.message + caught.value.hint
 
 
 def test_aime23_takes_the_rows_of_its_year(tmp_path: Path) -> None:
@@ -138,37 +137,31 @@ def test_aime23_takes_the_rows_of_its_year(tmp_path: Path) -> None:
     ]
     bench = find_benchmark("aime23", write(tmp_path, rows))
     assert golds(bench.problems(None)) == {"aime23-0": "1", "aime23-1": "3"}
-    with pytest.raises(UserError, match=r"No row of .*rows\.jsonl is of 2023"):
+    with refused("No row of ", "rows.jsonl is of 2023"):
         find_benchmark("aime23", write(tmp_path, rows[::2][:2]))
-    bare = [{"problem": "p", "answer": "1"}, {"problem": "q", "answer": "2"}]
-    assert len(find_benchmark("aime23", write(tmp_path, bare)).problems(None)) == 2
 
 
-def test_aime_takes_golds_with_zeros_in_front_and_degrees(tmp_path: Path) -> None:
-    bench = find_benchmark("aime24", write(tmp_path, [{"id": 60, "problem": "p", "answer": "025"}]))
-    assert bench.domain.verify(r"\boxed{25}", bench.problems(1)[0].gold).status == "correct"
-    rows = [{"question": "p", "answer": "70"}, {"question": "q", "answer": r"336^\circ"}]
-    bench = find_benchmark("aime25", write(tmp_path, rows))
-    assert [p.id for p in bench.problems(None)] == ["aime25-0", "aime25-1"]
-    assert bench.domain.verify(r"\boxed{336}", bench.problems(None)[1].gold).status == "correct"
-
-
-def test_unreadable_golds_are_left_out_by_id(tmp_path: Path) -> None:
-    rows = [{"problem": SECRET, "answer": answer} for answer in ["7", *("about", "") * 4]]
-    bench = find_benchmark("aime24", write(tmp_path, rows))
-    assert [p.id for p in bench.problems(None)] == ["aime24-0"]
+@pytest.mark.parametrize("name", ["aime23", "aime24", "aime25"])
+def test_aime_takes_golds_with_zeros_in_front_and_degrees_and_leaves_others_out(
+    tmp_path: Path, name: str
+) -> None:
+    answers = ["025", r"336^\circ", *("about", "") * 4]
+    column = "question" if name == "aime25" else "problem"
+    rows = [{column: SECRET, "answer": answer} for answer in answers]
+    bench = find_benchmark(name, write(tmp_path, rows))
+    first, second = bench.problems(None)
+    assert (first.id, second.id) == (f"{name}-0", f"{name}-1")
+    assert bench.domain.verify(r"\boxed{25}", first.gold).status == "correct"
+    assert bench.domain.verify(r"\boxed{336}", second.gold).status == "correct"
     (note,) = bench.notes
-    assert note.startswith("8 of the 9 problems of aime24 (rows.jsonl) left out")
-    assert note.endswith("aime24-1, aime24-2, aime24-3, aime24-4, aime24-5 and 3 more.")
-    with pytest.raises(UserError, match="integer can read none of the golds of aime24"):
-        find_benchmark("aime24", write(tmp_path, rows[1:]))
+    assert note.startswith(f"8 of the 10 problems of {name} (rows.jsonl) left out")
+    assert note.endswith(", ".join(f"{name}-{n}" for n in range(2, 7)) + " and 3 more.")
+    with refused(f"integer can read none of the golds of {name}"):
+        find_benchmark(name, write(tmp_path, rows[2:]))
 
 
 def test_the_task_math_takes_the_last_box_of_a_solution(tmp_path: Path) -> None:
-    rows = [
-        {"problem": f"p{i}", "level": "Level 1", "type": "Algebra", "solution": rf"\boxed{{{i}}}"}
-        for i in range(60)
-    ]
+    rows = [{"problem": f"p{i}", "solution": rf"\boxed{{{i}}}"} for i in range(60)]
     rows[3]["solution"] = r"first \boxed{7}, so \fbox{\frac{1}{2}}."
     rows[4]["solution"] = "by inspection"
     name = write(tmp_path, rows)

@@ -13,6 +13,7 @@ from written import write
 
 from ictcli.errors import UserError
 from ictcli.recipe.data import ColumnSettings, Example, HubSettings, PromptSettings
+from ictcli.rewards import find_verifier
 from ictcli.tasks import Domain, find_benchmark, find_task
 from ictcli.tasks.custom import read_custom
 from ictcli.tasks.prompts import render
@@ -97,6 +98,12 @@ def test_roles_and_the_system_message_go_through_the_models_own_template(tmp_pat
     )
     assert asked(PromptSettings(), CHATML) == expected
     assert expected.startswith("<system>Be brief.</><user>2+2?</><assistant>4</>")
+    text = asked(PromptSettings(system="Be long."), CHATML)  # in the place of the data's own
+    assert text.startswith("<system>Be long.</><user>") and "brief" not in text
+    shown = PromptSettings(examples=(Example(prompt="1+1?", response="2"),))
+    assert asked(shown, CHATML).startswith("<system>Be brief.</><user>1+1?\nBox it.</><assistant>2")
+    with refused("System role", hint="leave the system messages out of the data"):
+        asked(PromptSettings(), "{{ raise_exception('System role not supported') }}")
 
 
 def test_without_a_template_a_conversation_is_text_as_examples_are() -> None:
@@ -108,19 +115,6 @@ def test_without_a_template_a_conversation_is_text_as_examples_are() -> None:
     assert render(make_tokenizer(), last, domain, settings) == asked(
         PromptSettings(suffix=""), None
     )
-
-
-def test_prompt_system_takes_the_place_of_the_datas_own() -> None:
-    text = asked(PromptSettings(system="Be long."), CHATML)
-    assert text.startswith("<system>Be long.</><user>") and "brief" not in text
-    shown = PromptSettings(examples=(Example(prompt="1+1?", response="2"),))
-    assert asked(shown, CHATML).startswith("<system>Be brief.</><user>1+1?\nBox it.</><assistant>2")
-
-
-def test_a_template_that_takes_no_system_message_of_the_data_says_so() -> None:
-    refuses = "{{ raise_exception('System role not supported') }}"
-    with refused("System role not supported", hint="leave the system messages out of the data"):
-        asked(PromptSettings(), refuses)
 
 
 def test_messages_before_the_question_tell_problems_apart() -> None:
@@ -144,9 +138,8 @@ def test_messages_before_the_question_tell_problems_apart() -> None:
 def test_a_faulty_conversation_is_named(
     tmp_path: Path, messages: list[dict[str, Any]], words: str
 ) -> None:
-    name = write(tmp_path, [{"messages": messages}], "jsonl")
-    with pytest.raises(UserError, match=r"rows\.jsonl, line 1 .*" + words):
-        read_custom(name)
+    with refused("rows.jsonl, line 1 ", words):
+        read_custom(write(tmp_path, [{"messages": messages}]))
 
 
 def test_messages_written_as_text_are_json_of_any_layout_and_never_the_question(
@@ -168,66 +161,58 @@ def test_messages_written_as_text_are_json_of_any_layout_and_never_the_question(
 
 
 def test_a_folder_of_splits_gives_train_to_tasks_and_test_to_benchmarks(tmp_path: Path) -> None:
-    parts = {
+    saved = {
         split: datasets.Dataset.from_list([{"q": f"{split} {i}", "gold": i} for i in range(60)])
         for split in ("train", "test", "dev")
     }
     folder, names = str(tmp_path / "saved"), ColumnSettings(prompt="q")
-    cast(Any, datasets).DatasetDict(parts).save_to_disk(folder)
+    cast(Any, datasets).DatasetDict(saved).save_to_disk(folder)
     task, bench = find_task(folder, columns=names), find_benchmark(folder, columns=names)
-    assert {p.prompt.split()[0] for p in task.finite} == {"train"}
-    assert {p.prompt.split()[0] for p in bench.problems(None)} == {"test"}
+    dev = find_benchmark(folder, columns=names, hub=HubSettings(split="dev"))
+    parts = {"train": task.finite, "test": bench.problems(None), "dev": dev.problems(None)}
+    for split, problems in parts.items():
+        assert {p.prompt.split()[0] for p in problems} == {split}
     assert task.source.keys() == {"file", "split", "sha256"} and task.source["split"] == "train"
-    dev = find_benchmark(folder, columns=names, hub=HubSettings(split="dev")).problems(1)
-    assert [p.prompt for p in dev] == ["dev 0"]
-    for hub, words in (
-        (HubSettings(split="x"), "has no split 'x'; it has train, test, dev"),
-        (HubSettings(config="x"), "hub.config is of a data set of the hub"),
-    ):
-        with pytest.raises(UserError, match=words):
-            find_task(folder, columns=names, hub=hub)
-    cast(Any, datasets).DatasetDict({"only": parts["dev"]}).save_to_disk(str(tmp_path / "one"))
+    with refused("has no split 'x'; it has train, test, dev"):
+        find_task(folder, columns=names, hub=HubSettings(split="x"))
+    with refused("hub.config is of a data set of the hub"):
+        find_task(folder, columns=names, hub=HubSettings(config="x"))
+    cast(Any, datasets).DatasetDict({"only": saved["dev"]}).save_to_disk(str(tmp_path / "one"))
     assert len(find_task(str(tmp_path / "one"), columns=names).finite) == 60
 
 
 def test_a_folder_whose_files_are_elsewhere_or_damaged_is_refused(tmp_path: Path) -> None:
-    name = write(tmp_path, [{"prompt": "1+1", "gold": "2"}], "folder")
-    state = Path(name) / "state.json"
+    folder = Path(write(tmp_path, [{"prompt": "1+1", "gold": "2"}], "folder"))
+    state, splits = folder / "state.json", folder / "dataset_dict.json"
     whole = state.read_text()
-    state.write_text(whole.replace("data-0", "../data-0"))
-    with pytest.raises(UserError, match="lacks its file"):
-        read_custom(name)
-    for files in (5, None, {"a": 1}, ["x"], [5]):
-        state.write_text(json.dumps({"_data_files": files}))
-        with pytest.raises(UserError, match="is empty"):
-            read_custom(name)
-    splits = Path(name) / "dataset_dict.json"
-    for listed, words in (
-        (5, "it has none"),
-        (None, "it has none"),
-        ([str(tmp_path)], "lacks its split"),
-        ([".."], "cannot be read"),
+    empty = [json.dumps({"_data_files": files}) for files in (5, None, {"a": 1}, ["x"], [5])]
+    for path, text, words in (
+        (state, whole.replace("data-0", "../data-0"), "lacks its file"),
+        *((state, text, "is empty") for text in empty),
+        (splits, '{"splits": 5}', "it has none"),
+        (splits, '{"splits": null}', "it has none"),
+        (splits, json.dumps({"splits": [str(tmp_path)]}), "lacks its split"),
+        (splits, '{"splits": [".."]}', "cannot be read"),
     ):
-        splits.write_text(json.dumps({"splits": listed}))
-        with pytest.raises(UserError, match=words):
-            read_custom(name)
+        path.write_text(text)
+        with refused(words):
+            read_custom(str(folder))
     splits.unlink()
     state.write_text(whole)
-    next(Path(name).glob("*.arrow")).write_bytes(b"no")
-    with pytest.raises(UserError, match="cannot be read"):
-        read_custom(name)
+    next(folder.glob("*.arrow")).write_bytes(b"no")
+    with refused("cannot be read"):
+        read_custom(str(folder))
 
 
-def test_data_in_place_of_a_tasks_takes_columns_and_any_kind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("task", ["gsm8k", "math", "ledger"])
+def test_data_in_place_of_a_tasks_takes_columns_and_any_kind(tmp_path: Path, task: str) -> None:
     rows = [{"talk": say(user=f"{i}+1?"), "sum": f"so\n#### {i + 1}"} for i in range(60)]
     for kind in ("jsonl", "folder"):
-        name = write(tmp_path, rows, kind)
-        for task in ("gsm8k", "math", "ledger"):
-            found = find_task(task, data=name, columns=ColumnSettings(prompt="talk", gold="sum"))
-            assert [(p.prompt, p.gold) for p in found.finite[:2]] == [("0+1?", "1"), ("1+1?", "2")]
-            assert getattr(found.domain.verify, "name", "") == (
-                "math" if task == "math" else "integer"
-            )
+        data, names = write(tmp_path, rows, kind), ColumnSettings(prompt="talk", gold="sum")
+        found = find_task(task, data=data, columns=names)
+        assert [(p.prompt, p.gold) for p in found.finite[:2]] == [("0+1?", "1"), ("1+1?", "2")]
+        judge = "math" if task == "math" else "integer"
+        assert found.domain.verify is find_verifier(judge)
 
 
 def test_a_pattern_of_the_golds_holds_for_the_file_to_evaluate_on(tmp_path: Path) -> None:

@@ -67,9 +67,7 @@ def verdict(response: str, gold: str) -> str:
 
 def days_of(response: str) -> list[str]:
     """The day at each fork, checked to be a whole word there."""
-    days = [next(d for d in DAYS if response.startswith(d, place)) for place in forks("", response)]
-    assert len(days) == len(forks("", response))
-    return days
+    return [next(d for d in DAYS if response.startswith(d, at)) for at in forks("", response)]
 
 
 def test_the_prompt_is_a_word_problem() -> None:
@@ -88,40 +86,45 @@ def test_a_problem_stays_within_its_setting(setting: Setting, seed: int) -> None
     assert prompt_of(ledger, setting).endswith(setting.ask)
 
 
-@given(styles, seeds)
-def test_right_days_give_the_gold_from_any_start(style: Style, seed: int) -> None:
-    ledger, prompt, response = written(seed, style, right=1.0)
-    assert ledger.answer == sum(days for _, days in ledger.entries) % 7
-    assert verdict(response, str(ledger.answer)) == "correct"
-    assert is_sound(prompt, response)
+@pytest.mark.parametrize("right", [1.0, 0.0])
+@given(style=styles, seed=seeds)
+def test_right_days_give_the_gold_from_any_start_and_each_wrong_one_costs_one(
+    right: float, style: Style, seed: int
+) -> None:
+    ledger, prompt, response = written(seed, style, right)
+    gold = sum(days for _, days in ledger.entries) % 7
+    found = gold if right else (gold - len(ledger.entries)) % 7
+    assert ledger.answer == gold and is_sound(prompt, response)
+    assert verdict(response, str(found)) == "correct"
+    assert verdict(response, str((found + 1) % 7)) == "wrong"
 
 
 @given(styles, seeds)
-def test_each_wrong_day_costs_one(style: Style, seed: int) -> None:
-    ledger, prompt, response = written(seed, style, right=0.0)
-    lost = (ledger.answer - len(ledger.entries)) % 7
-    assert verdict(response, str(lost)) == "correct"
-    assert verdict(response, str(ledger.answer)) == "wrong"
-    assert is_sound(prompt, response)
-
-
-@given(styles, seeds)
-def test_every_entry_has_one_fork_and_nothing_else_has(style: Style, seed: int) -> None:
+def test_every_entry_has_one_fork_and_nothing_else_and_the_first_wrong_day_loses_the_answer(
+    style: Style, seed: int
+) -> None:
     ledger, prompt, response = written(seed, style)
     lines = response.split("\n")[2:-2]
     assert len(lines) == len(ledger.entries)
     first = [min((line.find(d), d) for d in DAYS if d in line)[1] for line in lines]
     assert days_of(response) == first
-    assert forks(prompt, response) == forks("", response)
+    made, places = decisions(prompt, response), forks(prompt, response)
+    assert len(made.right) == len(places) and places == forks("", response)
+    assert made.lost == (None if all(made.right) else places[made.right.index(False)])
 
 
 @given(garbage, seeds, st.integers(0, 400))
-def test_forks_do_not_depend_on_what_follows(tail: str, seed: int, cut: int) -> None:
+def test_forks_of_any_text_are_right_or_wrong_and_do_not_depend_on_what_follows(
+    tail: str, seed: int, cut: int
+) -> None:
     _, prompt, response = written(seed)
     response = response[: seed % 300] + tail
-    whole = zip(forks(prompt, response), days_of(response), strict=True)
-    kept = [place for place, day in whole if place + len(day) <= cut]
-    assert forks(prompt, response[:cut]) == kept
+    places = forks(prompt, response)
+    ends = [place + len(day) for place, day in zip(places, days_of(response), strict=True)]
+    assert forks(prompt, response[:cut]) == [
+        p for p, e in zip(places, ends, strict=True) if e <= cut
+    ]
+    assert len(decisions(prompt, response).right) == len(places)
 
 
 @pytest.mark.parametrize(
@@ -167,14 +170,6 @@ def test_the_example_of_own_data_is_right_and_readable(tokenizer: Any) -> None:
         assert tokenizer.decode(ids, skip_special_tokens=True) == problem.prompt
 
 
-@given(styles, seeds)
-def test_an_answer_is_lost_by_the_first_wrong_day(style: Style, seed: int) -> None:
-    ledger, prompt, response = written(seed, style)
-    made, places = decisions(prompt, response), forks(prompt, response)
-    assert len(made.right) == len(places) == len(ledger.entries)
-    assert made.lost == (None if all(made.right) else places[made.right.index(False)])
-
-
 @pytest.mark.parametrize(
     ("old", "new", "at"),
     [
@@ -192,8 +187,3 @@ def test_what_loses_an_answer(old: str, new: str, at: str | None) -> None:
     response = RESPONSE.replace(old, new)
     expected = None if at is None else response.index(at)
     assert decisions(PROMPT, response).lost == expected
-
-
-@given(garbage)
-def test_every_fork_of_any_text_is_right_or_wrong(text: str) -> None:
-    assert len(decisions(PROMPT, text).right) == len(forks(PROMPT, text))

@@ -12,8 +12,9 @@ import pytest
 from chain_texts import make_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
+from refusing import refused
+from written import write
 
-from ictcli.errors import UserError
 from ictcli.recipe import Recipe, load_recipe, to_toml
 from ictcli.recipe.data import PromptSettings
 from ictcli.tasks import Task, find_benchmark, find_task, shuffled_batch
@@ -28,13 +29,12 @@ from tests.cases import first
 N = 80
 
 
-def write(path: Path, prompts: list[str], **more: Any) -> str:
+def write_questions(
+    folder: Path, prompts: list[str], name: str = "rows", **more: list[Any]
+) -> None:
     rows = [{"question": p, "answer": f"so <<1+1=2>>\n#### {i}"} for i, p in enumerate(prompts)]
-    for name, values in more.items():
-        for row, value in zip(rows, values, strict=True):
-            row[name] = value
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
+    columns = [{key: values[i] for key, values in more.items()} for i in range(len(rows))]
+    write(folder, [{**row, **own} for row, own in zip(rows, columns, strict=True)], name=name)
 
 
 def problems(count: int) -> list[Problem]:
@@ -53,22 +53,24 @@ def test_each_epoch_takes_every_problem_exactly_once(size: int, n: int, seed: in
 
 
 def test_a_batch_depends_on_seed_and_step_alone() -> None:
-    data = problems(30)
-    forward = [shuffled_batch(data, 1, step, 4) for step in range(1, 20)]
-    backward = [shuffled_batch(data, 1, step, 4) for step in range(19, 0, -1)]
-    assert forward == backward[::-1]
-    assert forward != [shuffled_batch(data, 2, step, 4) for step in range(1, 20)]
-    drawn = [problem.id for batch in forward for problem in batch]
-    assert drawn[:30] != drawn[30:60]  # each epoch has an order of its own
+    def drawn(seed: int, steps: range) -> list[list[Problem]]:
+        return [shuffled_batch(problems(30), seed, step, 4) for step in steps]
+
+    forward = drawn(1, range(1, 20))
+    assert forward == drawn(1, range(19, 0, -1))[::-1] != drawn(2, range(1, 20))
+    ids = [problem.id for batch in forward for problem in batch]
+    assert ids[:30] != ids[30:60]  # each epoch has an order of its own
 
 
 @given(st.sets(st.text(min_size=1, max_size=8), min_size=60, max_size=90), st.integers(0, 3))
 def test_no_held_out_prompt_is_ever_trained_on(
     tmp_path_factory: pytest.TempPathFactory, prompts: set[str], seed: int
 ) -> None:
-    name = write(tmp_path_factory.getbasetemp() / "rows.jsonl", [*prompts, *prompts])
+    folder = tmp_path_factory.getbasetemp()
+    write_questions(folder, [*prompts, *prompts])
+    name = str(folder / "rows.jsonl")
     if not any(map(is_heldout, prompts)):
-        with pytest.raises(UserError, match="too small"):
+        with refused("too small"):
             find_task(name)
         return
     task = find_task(name)
@@ -86,9 +88,8 @@ def test_no_held_out_prompt_is_ever_trained_on(
 def test_a_built_in_task_never_trains_on_its_held_out_problems(name: str) -> None:
     task = find_task(name)
     train, held = [task.batch(0, step, 32) for step in (1, 2)], task.heldout(64)
-    assert len({p.prompt for batch in train for p in batch}) == 64
-    assert len({p.prompt for p in held}) == 64
-    assert not {p.prompt for batch in train for p in batch} & {p.prompt for p in held}
+    trained, kept = {p.prompt for batch in train for p in batch}, {p.prompt for p in held}
+    assert len(trained) == len(kept) == 64 and not trained & kept
     assert train == [find_task(name).batch(0, step, 32) for step in (1, 2)]
     assert task.batch(1, 1, 32) != train[0]
     assert find_benchmark(name).problems(64) == held and task.heldout(40) == held[:40]
@@ -137,32 +138,25 @@ def test_no_problem_of_the_benchmark_is_trained_on(
 ) -> None:
     folder = tmp_path_factory.getbasetemp()
     prompts = [f"problem {i} of them" for i in range(N)]
-    write(folder / "rows.jsonl", prompts)
-    write(folder / "bench.jsonl", [f"{changed(prompts[i])} \n" for i in shared] + ["another"])
+    write_questions(folder, prompts)
+    write_questions(folder, [f"{changed(prompts[i])} \n" for i in shared] + ["another"], "bench")
     task = task_of(recipe_of(folder, "eval.bench=bench.jsonl"))
-    left = [p for p in prompts if p not in {prompts[i] for i in shared}]
+    left = [prompt for i, prompt in enumerate(prompts) if i not in shared]
     assert sorted(p.prompt for p in epoch(task)) == sorted(left)  # none is held out but the shared
-    assert len(task.heldout(N)) == len(shared) + 1
     out = len(shared)
+    assert len(task.heldout(N)) == out + 1
     assert task.left_out == ({"held_out": out} if out else {})
-    assert [n for n in task.notes if "left out of training" in n] == [
-        n for n in task.notes if n.startswith(f"{out} of {N} problems")
-    ]
-
-
-def test_a_benchmark_of_all_there_is_leaves_nothing_to_train_on(tmp_path: Path) -> None:
-    write(tmp_path / "rows.jsonl", numbered())
-    with pytest.raises(UserError, match="none is left to train on"):
-        task_of(recipe_of(tmp_path, "eval.bench=rows.jsonl"))
+    told = [note for note in task.notes if "left out of training" in note]
+    assert [note.startswith(f"{out} of {N} problems") for note in told] == [True] * bool(out)
 
 
 def test_shots_are_drawn_from_the_problems_to_train_on_and_then_not_trained_on(
     tmp_path: Path,
 ) -> None:
-    prompts = numbered()
-    write(tmp_path / "rows.jsonl", prompts)
-    overrides = ("prompt.shots=3", "seed=1")
-    task = task_of(recipe_of(tmp_path, *overrides))
+    write_questions(tmp_path, prompts := numbered())
+    task, again, other = (
+        task_of(recipe_of(tmp_path, "prompt.shots=3", f"seed={seed}")) for seed in (1, 1, 3)
+    )
     shown = [example.prompt for example in task.prompt.examples]
     assert len(set(shown)) == 3 and not any(map(is_heldout, shown))
     rest = {p for p in prompts if not is_heldout(p)} - set(shown)
@@ -170,25 +164,21 @@ def test_shots_are_drawn_from_the_problems_to_train_on_and_then_not_trained_on(
     for example in task.prompt.examples:
         gold = prompts.index(example.prompt)
         assert example.response == f"so\nThe answer is \\boxed{{{gold}}}."
-    assert task_of(recipe_of(tmp_path, *overrides)).prompt == task.prompt
-    other = task_of(recipe_of(tmp_path, "prompt.shots=3", "seed=3"))
-    assert other.prompt.examples != task.prompt.examples
+    assert again.prompt == task.prompt and other.prompt.examples != task.prompt.examples
 
 
 def test_examples_of_a_file_stand_in_the_recipe_and_are_not_trained_on(tmp_path: Path) -> None:
-    prompts = numbered()
-    write(tmp_path / "rows.jsonl", prompts)
-    trained = next(p for p in prompts if not is_heldout(p))
-    held = next(p for p in prompts if is_heldout(p))
-    write(tmp_path / "mine.jsonl", [f" {trained}"], response=["so"])
+    write_questions(tmp_path, prompts := numbered())
+    held, trained = (next(p for p in prompts if is_heldout(p) == each) for each in (True, False))
+    write_questions(tmp_path, [f" {trained}"], "mine", response=["so"])
     recipe = recipe_of(tmp_path, "prompt.examples=mine.jsonl")
     (tmp_path / "mine.jsonl").unlink()
     (tmp_path / "again.toml").write_text(to_toml(recipe))
     assert load_recipe(tmp_path / "again.toml") == recipe
     assert [(e.prompt, e.response) for e in recipe.prompt.examples] == [(f" {trained}", "so")]
     assert trained not in {p.prompt for p in epoch(task_of(recipe))}
-    write(tmp_path / "mine.jsonl", [held], response=["so"])
-    with pytest.raises(UserError, match=r"Example 1 of prompt\.examples is a held-out problem"):
+    write_questions(tmp_path, [held], "mine", response=["so"])
+    with refused("Example 1 of prompt.examples is a held-out problem"):
         task_of(recipe_of(tmp_path, "prompt.examples=mine.jsonl"))
 
 
@@ -201,30 +191,31 @@ def test_examples_of_a_file_stand_in_the_recipe_and_are_not_trained_on(tmp_path:
         (["prompt.shots=1", "task=chain"], "no worked responses"),
         (["curriculum=length", "task=chain"], "has no order for"),
         (["curriculum=difficulty"], "have no difficulty"),
+        (["eval.bench=rows.jsonl"], "none is left to train on"),
         (["eval.columns.gold=x"], "eval.bench, which is not there"),
-        (["hub.split=x"], r"rows\.jsonl is a file"),
+        (["hub.split=x"], "rows.jsonl is a file"),
     ],
 )
 def test_what_cannot_be_prepared_is_refused(
     tmp_path: Path, overrides: list[str], words: str
 ) -> None:
-    write(tmp_path / "rows.jsonl", numbered())
-    with pytest.raises(UserError, match=words):
+    write_questions(tmp_path, numbered())
+    with refused(words):
         task_of(recipe_of(tmp_path, *overrides))
 
 
 @pytest.mark.parametrize("by", ["length", "difficulty"])
 def test_a_curriculum_orders_the_first_epoch_alone(tmp_path: Path, by: str) -> None:
     prompts, seed = numbered(), 1
-    write(tmp_path / "rows.jsonl", prompts, level=[int(p[:3]) % 7 for p in prompts])
+    write_questions(tmp_path, prompts, level=[int(p[:3]) % 7 for p in prompts])
     columns = ["columns.difficulty=level"] * (by == "difficulty")
     plain = task_of(recipe_of(tmp_path))
     task = task_of(recipe_of(tmp_path, f"curriculum={by}", *columns))
-    rank = [len(p.prompt) if by == "length" else int(p.prompt[:3]) % 7 for p in epoch(task, seed)]
-    assert rank == sorted(rank)
-    assert {p.prompt for p in epoch(task, seed)} == {p.prompt for p in epoch(plain, seed)}
+    first = epoch(task, seed)
+    rank = [len(p.prompt) if by == "length" else int(p.prompt[:3]) % 7 for p in first]
+    assert rank == sorted(rank) and first != epoch(task, seed + 1)
+    assert {p.prompt for p in first} == {p.prompt for p in epoch(plain, seed)}
     assert epoch(task, seed, 1) == epoch(plain, seed, 1)
-    assert epoch(task, seed) != epoch(task, seed + 1)
 
 
 ENGINE: Any = SimpleNamespace(tokenizer=make_tokenizer(), context=10_000)
@@ -235,37 +226,33 @@ ENGINE: Any = SimpleNamespace(tokenizer=make_tokenizer(), context=10_000)
 def test_problems_with_a_longer_prompt_are_left_out_and_counted(
     tmp_path: Path, by: str, bench: bool
 ) -> None:
-    prompts = numbered()
-    write(tmp_path / "rows.jsonl", prompts)
-    write(tmp_path / "bench.jsonl", [p.replace("+", "*") for p in prompts if "+" in p])
+    write_questions(tmp_path, prompts := numbered())
+    write_questions(tmp_path, [p.replace("+", "*") for p in prompts if "+" in p], "bench")
     overrides = ["eval.bench=bench.jsonl"] * bench
     prompt = ["prompt.max_tokens=20", 'prompt.suffix="1+1"']
     task = task_of(recipe_of(tmp_path, f"curriculum={by}", *overrides, *prompt))
     found = fitted(ENGINE, task, 1000)
-    whole = [p.prompt for p in task.heldout(1000)]
-    held = [p for p in whole if len(p) + 3 <= 20]
-    left = [p.prompt for p in task.train if len(p.prompt) + 3 <= 20]
-    assert [p.prompt for p in found.train] == left and 0 < len(left) < len(task.train)
-    assert [p.prompt for p in found.heldout(1000)] == held and held != whole
-    assert [p.prompt for p in found.heldout(2)] == held[:2]
-    out = (len(task.train) - len(left), len(whole) - len(held))
-    assert found.notes[-2:] == (
-        f"{out[0]} of {len(task.train)} problems left out: prompts longer than 20 tokens.",
-        f"{out[1]} of {len(whole)} held-out problems left out: prompts longer than 20 tokens.",
-    )
-    assert found.left_out == {"too_long": out[0], "heldout_too_long": out[1]}
+    for name, whole, left in (
+        ("problems", task.train, found.train),
+        ("held-out problems", task.heldout(1000), found.heldout(1000)),
+    ):
+        assert list(left) == [p for p in whole if len(p.prompt) + 3 <= 20]
+        out = len(whole) - len(left)
+        note = f"{out} of {len(whole)} {name} left out: prompts longer than 20 tokens."
+        assert 0 < out < len(whole) and note in found.notes[-2:]
+        assert found.left_out["too_long" if name == "problems" else "heldout_too_long"] == out
+    assert list(found.heldout(2)) == list(found.heldout(1000))[:2]
     drawn = [len(p.prompt) for p in epoch(found)]
-    assert sorted(drawn) == sorted(map(len, left)) and (by == "none") != (drawn == sorted(drawn))
-    with pytest.raises(UserError, match=r"Every prompt of .* is longer than"):
+    assert sorted(drawn) == sorted(len(p.prompt) for p in found.train)
+    assert (by == "none") != (drawn == sorted(drawn))
+    with refused("Every prompt of ", " is longer than"):
         fitted(ENGINE, replace(task, prompt=PromptSettings(max_tokens=2)), 1000)
 
 
 def test_problems_are_recorded_by_number_and_checksum(tmp_path: Path) -> None:
-    write(tmp_path / "rows.jsonl", numbered())
+    write_questions(tmp_path, numbered())
     task = task_of(recipe_of(tmp_path, "prompt.shots=1"))
     known = json.loads(json.dumps(described(task, task.heldout(9))))
     assert known["train"] == {"problems": len(task.train), "sha256": digest_of(task.train)}
     assert known["file"] == "rows.jsonl" and len(known["examples"]) == 1
-    assert known == json.loads(json.dumps(described(task, task.heldout(9))))
-    one, other = task.train[0], task.train[1]
-    assert digest_of([one, other]) != digest_of([other, one])
+    assert digest_of(task.train[:2]) != digest_of(task.train[1::-1])

@@ -10,13 +10,13 @@ import pytest
 from chain_texts import make_tokenizer
 from hypothesis import example, given
 from hypothesis import strategies as st
+from refusing import refused
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Split
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
-from ictcli.errors import UserError
 from ictcli.recipe.data import Example, PromptSettings
 from ictcli.tasks import Domain, find_benchmark
 from ictcli.tasks.detokenize import Detokenizer, token_texts
@@ -94,10 +94,9 @@ def test_a_chat_template_that_fails_hangs_or_grows_is_one_sentence(
     tokenizer = tokenizer_of("", writes_bos=False)
     tokenizer.chat_template = HOSTILE[words]
     settings = PromptSettings(template="chat", system="Be brief.")
-    with pytest.raises(UserError) as caught:
+    with refused(words, hint="prompt.template=none") as caught:
         tokens_of(tokenizer, Problem("1", "b?", "B"), WORDS, settings)
-    assert words in caught.value.message and "\n" not in caught.value.message
-    assert "prompt.system=" in caught.value.hint and "prompt.template=none" in caught.value.hint
+    assert "prompt.system=" in caught.value.hint
     assert before == (resource.getrlimit(resource.RLIMIT_AS), signal.getsignal(signal.SIGPROF))
     assert signal.getitimer(signal.ITIMER_PROF)[0] == 0
 
@@ -148,17 +147,11 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 @example("\uff12\u00b2 and \ufb01ve")
 @example("I\u0307stanbul")
 @example("a\u200bb \ufeffc")
+@example("what is <unk>?")
 def test_a_tokenizer_of_bytes_loses_nothing(text: str) -> None:
-    """What is normalised is not lost."""
+    """What is normalised is not lost, nor the text of a special token."""
     assert read_back(LEVEL, text) is None
     assert read_back(FALLBACK, text) is None
-
-
-@pytest.mark.parametrize(
-    "text", ["What is\n\n3  plus 4?", "\uff12 \ufb01ve", " It's 2\u00b2, isn't it? "]
-)
-def test_a_tokenizer_of_words_may_fold_case_forms_and_spaces(text: str) -> None:
-    assert read_back(BY_WORDS, text) is None
 
 
 @pytest.mark.parametrize(
@@ -166,13 +159,18 @@ def test_a_tokenizer_of_words_may_fold_case_forms_and_spaces(text: str) -> None:
     [
         (CHAIN, "What is 3 plus 4?", "34"),
         (CHAIN, "3 x 4=", "34="),
+        (CHAIN, "3+4=<pad>", None),
         (BY_WORDS, "what is 3+4?", "what is 34?"),
         (BY_WORDS, "\u4e09\u52a0\u56db", ""),
+        # case, forms and spaces may be folded
+        (BY_WORDS, "What is\n\n3  plus 4?", None),
+        (BY_WORDS, "\uff12 \ufb01ve", None),
+        (BY_WORDS, " It's 2\u00b2, isn't it? ", None),
     ],
 )
-def test_what_is_lost_shows_in_what_is_read(tokenizer: Any, text: str, read: str) -> None:
+def test_what_is_lost_shows_in_what_is_read(tokenizer: Any, text: str, read: str | None) -> None:
     left = read_back(tokenizer, text)
-    assert left is not None and left.strip() == read
+    assert (left if left is None else left.strip()) == read
 
 
 @given(st.lists(st.text("3+4=x what\u4e09\n", max_size=12), max_size=4))
@@ -182,25 +180,17 @@ def test_what_is_lost_of_many_texts_is_what_is_lost_of_each(texts: list[str]) ->
         assert lost_of(tokenizer, each) == {t: read for t, read in each.items() if read is not None}
 
 
-def test_a_text_that_holds_special_tokens_survives() -> None:
-    assert read_back(FALLBACK, "what is <unk>?") is None
-    assert read_back(CHAIN, "3+4=<pad>") is None
-
-
 def decode(ids: Sequence[int]) -> str:
     return LEVEL.decode(list(ids), skip_special_tokens=False)
 
 
-@given(TEXTS)
-def test_pieces_of_bytes_join_to_the_text_and_none_ends_within_a_character(text: str) -> None:
-    ids = LEVEL(text)["input_ids"]
+@given(
+    TEXTS.map(lambda text: LEVEL(text)["input_ids"]) | st.lists(st.integers(0, 255), max_size=20)
+)
+def test_pieces_of_any_bytes_join_to_what_they_decode_to_and_none_ends_within_a_character(
+    ids: list[int],
+) -> None:
     found, whole = token_texts(ids, decode), decode(ids)
     assert len(found) == len(ids) and "".join(found) == whole
-    pieces = [*map(Detokenizer(decode).add, ids)]
-    assert "".join(pieces).count("\ufffd") <= whole.count("\ufffd")
-
-
-@given(st.lists(st.integers(0, 255), max_size=20))
-def test_pieces_of_any_bytes_join_to_what_they_decode_to(ids: list[int]) -> None:
-    detokenizer = Detokenizer(decode)
-    assert "".join(map(detokenizer.add, ids)) + detokenizer.rest() == decode(ids)
+    held = "".join(map(Detokenizer(decode).add, ids))
+    assert held.count("\ufffd") <= whole.count("\ufffd")

@@ -1,14 +1,14 @@
 """Examples for supervised steps: which response a row gives, and how it becomes tokens."""
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from refusing import refused
 from test_prompt_tokens import EOS, tokenizer_of
+from written import write
 
-from ictcli.errors import UserError
 from ictcli.recipe.data import ColumnSettings, HubSettings, PromptSettings
 from ictcli.tasks import Domain, find_benchmark
 from ictcli.tasks.prompts import tokens_of
@@ -33,9 +33,7 @@ ROWS: dict[str, tuple[dict[str, Any], str, str]] = {
 @pytest.mark.parametrize("form", ROWS)
 def test_the_response_is_as_it_is_written_or_the_answer_in_a_box(tmp_path: Path, form: str) -> None:
     row, prompt, response = ROWS[form]
-    path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps(row) + "\n")
-    (example,), notes = read_examples(str(path), ColumnSettings(), HubSettings())
+    (example,), notes = read_examples(write(tmp_path, [row]), ColumnSettings(), HubSettings())
     assert (example.prompt, example.solution, notes) == (prompt, response, ())
 
 
@@ -65,8 +63,6 @@ def test_a_response_ends_once_and_stands_where_the_template_has_it(template: str
 
 
 def test_hints_name_the_keys_of_the_examples(tmp_path: Path) -> None:
-    path = tmp_path / "blank.jsonl"
-    path.write_text('{"prompt": "2+2?", "response": ""}\n')
-    with pytest.raises(UserError, match="no response") as caught:
-        read_examples(str(path), ColumnSettings(), HubSettings())
-    assert caught.value.hint.startswith("sft.columns.response=")
+    name = write(tmp_path, [{"prompt": "2+2?", "response": ""}])
+    with refused("no response", hint="sft.columns.response="):
+        read_examples(name, ColumnSettings(), HubSettings())

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,12 @@ from pyarrow import parquet
 Rows = list[dict[str, Any]]
 
 
-def write(folder: Path, rows: Rows, kind: str = "jsonl") -> str:
-    path = folder / f"rows.{kind}"
+def sums(numbers: Iterable[int]) -> Rows:
+    return [{"prompt": f"{n}+1=", "gold": str(n + 1)} for n in numbers]
+
+
+def write(folder: Path, rows: Rows, kind: str = "jsonl", name: str = "rows") -> str:
+    path = folder / f"{name}.{kind}"
     if kind == "jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     elif kind == "json":
