@@ -1,6 +1,7 @@
 """Conversations as problems: the same of any kind of file, asked in the model's own template."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -185,6 +186,8 @@ def test_a_folder_whose_files_are_elsewhere_or_damaged_is_refused(tmp_path: Path
     folder = Path(write(tmp_path, [{"prompt": "1+1", "gold": "2"}], "folder"))
     state, splits = folder / "state.json", folder / "dataset_dict.json"
     whole = state.read_text()
+    for rows in folder.glob("*.arrow"):  # it is there, outside the folder
+        shutil.copy(rows, tmp_path)
     empty = [json.dumps({"_data_files": files}) for files in (5, None, {"a": 1}, ["x"], [5])]
     for path, text, words in (
         (state, whole.replace("data-0", "../data-0"), "lacks its file"),
