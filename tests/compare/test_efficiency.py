@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_results import summary
-from small_runs import small_design
+from small_runs import finished_run, small_design
 
 from ictcli.compare.design import run_specs
 from ictcli.compare.efficiency import (
@@ -25,14 +24,13 @@ from ictcli.compare.efficiency import (
     threshold_of,
     window,
 )
-from ictcli.compare.finished import Counts, FinishedRun, by_variant
+from ictcli.compare.finished import FinishedRun, by_variant
 from ictcli.compare.run_means import smoothed
 from ictcli.engine.shape import QWEN2
 from ictcli.recipe.tables import RolloutSettings
 from ictcli.runs.records import StepMetrics, StepTimings
 from tests.cases import first
 
-NONE = Counts(n=1, problems=1, correct=[0])
 QWEN = {"Q": QWEN2["qwen2.5-0.5b"]}
 SHAPES = first([(10, 8, 3), (30, 4, 1), (30, 8, 3), (60, 8, 3), (200, 8, 3)], 2)
 """Steps, prompts and seeds."""
@@ -103,18 +101,14 @@ def of_runs(
         if again := (redrawn or {}).get(label):
             drawn = spec.recipe.model_copy(update={"sampling": RolloutSettings(redraw=2)})
             spec = replace(spec, recipe=drawn)
-        more = {
-            "length": 100.0,
-            "groups_with_signal": 1.0,
-            "share_kept": kept[label],
-            "redrawn": again,
-        }
+        more = {"length": 100.0, "groups_with_signal": 1.0, "redrawn": again}
+        more["share_kept"] = kept[label]
         half = None if (seconds := cpu[label]) is None else seconds / 2
         spent = {"sample_cpu_s": half, "update_cpu_s": half, "sample_s": 1.0, "update_s": 1.0}
         lines = ({"step": s, "correct": correct[s - 1], **more} for s in steps)
         metrics = [StepMetrics.model_validate(line) for line in lines]
         timings = [StepTimings(step=s, **spent) for s in steps]
-        return FinishedRun(spec, summary(steps=len(correct)), NONE, NONE, metrics, timings)
+        return finished_run(spec, metrics, timings, steps=len(correct))
 
     design = small_design(folder)
     specs = run_specs(design)

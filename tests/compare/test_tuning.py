@@ -229,16 +229,16 @@ def test_the_curves_are_the_posterior_of_a_gaussian_process(seed: int) -> None:
 
 
 def test_tuning_asks_for_no_more_problems_than_are_held_out(tmp_path: Path) -> None:
-    asked = (f"question {number}" for number in range(1000))
+    asked = [f"question {number}" for number in range(300)]
     held = [one for one in asked if is_heldout(one)][:7]
-    rest = [one for one in (f"other {number}" for number in range(40)) if not is_heldout(one)]
+    rest = [one for one in asked if not is_heldout(one)][:40]
     lines = [json.dumps({"prompt": one, "gold": "1"}) for one in (*held, *rest)]
     (tmp_path / "own.jsonl").write_text("\n".join(lines))
 
     def tries(problems: int) -> list[RunSpec]:
         settings = (f"task={tmp_path / 'own.jsonl'}", f"eval.problems={problems}")
-        design = Design("chain-compare", settings, variants_of(METHODS, []), 2, tmp_path)
-        return Tuning(design, read_grid("lr=1e-4,2e-4", "--tune")).first
+        design = Design("chain-compare", settings, variants_of(["ict"], []), 2, tmp_path)
+        return Tuning(design, read_grid("lr=1e-4,2e-4", "--tune"), runs=1).first
 
     for problems in (4, 6):
         (note,) = check_problems(tries(problems))
