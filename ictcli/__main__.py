@@ -4,6 +4,7 @@ Ctrl-C ends it with 130 and without a traceback from here on, while click is imp
 """
 
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -29,6 +30,7 @@ def main() -> None:
         say("Interrupted.")
         code = 130
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to stop
+    gc.freeze()  # the objects of large libraries end with the process: going through them is slow
     exec("")  # CPython ends by SIGINT, not with `code`, if one came in the last string it executed
     sys.exit(code)
 

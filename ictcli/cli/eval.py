@@ -31,9 +31,8 @@ def _numbers(kind: type[float]) -> Callable[[Any, Any, str | None], tuple[float,
 @click.option(
     "--bench",
     "names",
-    required=True,
     shell_complete=completion.benchmarks,
-    help="Benchmarks, with commas between.",
+    help="Benchmarks, with commas between.  [default: what the run was evaluated on]",
 )
 @click.option("--n", type=click.IntRange(1), help="Samples each.  [default: 16]")
 @click.option("-k", "--k", callback=_numbers(int), help="pass@k.  [default: 1,2,4, ... n, to 256]")
@@ -46,7 +45,11 @@ def _numbers(kind: type[float]) -> Callable[[Any, Any, str | None], tuple[float,
 )
 @BACKEND
 @CHECKPOINT
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for samples and results.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder for samples and results.  [default: in RUN/eval or evals]",
+)
 @click.option("--resume", is_flag=True, help="Go on where an evaluation like this one ended.")
 @json_option(help="Print the results as JSON.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print them as Markdown.")
@@ -54,7 +57,7 @@ def _numbers(kind: type[float]) -> Callable[[Any, Any, str | None], tuple[float,
 @process_options
 def command(
     arguments: tuple[str, ...],
-    names: str,
+    names: str | None,
     backend: str | None,
     checkpoint: str | None,
     out: Path | None,
@@ -77,6 +80,7 @@ def command(
 
     \b
     ictcli eval builtin:ledger runs/quickstart-ict-s0 --bench ledger,ledger-easy
+    ictcli eval builtin:ledger runs/quickstart-ict-s0
     ictcli eval runs/quickstart-ict-s0 --bench ledger --n 64 --k 1,4,16
     ictcli eval runs/quickstart-ict-s0 --bench ledger --checkpoint best
     ictcli eval builtin:ledger --bench ledger --temperatures 0,0.3,0.7,1
@@ -93,6 +97,7 @@ def command(
     from ictcli.runs.list import find_model
     from ictcli.runs.model import find_models
     from ictcli.tables.numbers import listed
+    from ictcli.text import shell_word
 
     if as_json and as_markdown:
         raise UserError("--json and --markdown are two ways to print.", "take one of them")
@@ -105,10 +110,13 @@ def command(
     for run in filter(is_run, map(Path, models)):
         warn_altered(run, "recipe.toml", "environment.json", "model/*", "adapter/*")
     specs = find_models(models, settings, checkpoint, narrate)
-    narrate(f"loading {listed([*names.split(','), *named])}")
+    narrate(f"loading {listed([*(names.split(',') if names else ()), *named])}")
     benchmarks = benchmark_specs(names, settings, specs)
     with eval_progress() as progress:
         results, folder = evaluate_suite(
             specs, benchmarks, settings, out=out, resume=resume, say=narrate, progress=progress
         )
     evaluations(results, folder, as_json=as_json, as_markdown=as_markdown)
+    at = "" if checkpoint is None else f" --checkpoint {checkpoint}"
+    for run in (spec.run for spec in specs if spec.run and not as_json and not as_markdown):
+        narrate(f"next: ictcli export {shell_word(run)}{at} --results {shell_word(folder)}")

@@ -19,6 +19,11 @@ TO = ("hf", "mlx", "ollama", "gguf")
 @click.option("--packed", is_flag=True, help="--merge, its weights packed as the model's are.")
 @click.option("--push", "repo", metavar="OWNER/NAME", help="Upload it to the hub, private.")
 @click.option("--public", is_flag=True, help="Let everybody see what --push uploads.")
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    help="Put figures of ictcli eval on the card, too.",
+)
 @CHECKPOINT
 @BACKEND
 @TRUST
@@ -30,6 +35,7 @@ def command(
     packed: bool,
     repo: str | None,
     public: bool,
+    results: Path | None,
     checkpoint: str | None,
     backend: str | None,
 ) -> None:
@@ -48,6 +54,7 @@ def command(
     ictcli export runs/mine --to ollama --out mine-ollama
     ictcli export runs/mine --merge --push me/mine
     ictcli export runs/mine --checkpoint best
+    ictcli export runs/mine --results evals/base-vs-mine-seed0
     """
     from ictcli.console import narrate, output, warn_altered
     from ictcli.errors import UserError
@@ -70,7 +77,7 @@ def command(
     if packed and layout in make.OTHERS:
         raise UserError(f"--to {layout} packs no weights.", "leave --packed out")
     warn_altered(run, "*.json", "recipe.toml", "eval/*.json", "model/*", "adapter/*")
-    trained = make.trained_by(run, checkpoint, backend)
+    trained = make.trained_by(run, checkpoint, backend, results)
     merge = merge or packed or layout in make.OTHERS
     adapters = trained.recipe.adapters
     whole = merge or adapters is None
@@ -79,6 +86,7 @@ def command(
         raise UserError(f"{made} exists already.", "--out OTHER makes another folder")
     if adapters is None and layout and not merge:
         narrate(f"note: {run} trained all weights: it has no adapters, and a whole model is made.")
+    narrate(f"exporting {run} to {made}")
     base = make.check_public(run, trained.recipe, repo) if repo and not whole else None
     hub = open_repository(repo, public=public) if repo else None
     if whole:

@@ -63,7 +63,7 @@ def command(
             narrate(f"{folder} is finished: {summary.steps} steps. {more}.")
         else:
             recipe = recipe.with_engine(threads=threads) if threads else recipe
-            narrate(f"loading {recipe.data_name} and {recipe.model}")
+            narrate(f"loading {recipe.data_name}")
             with observer(recipe, folder, live=not as_json) as observing:
                 summary = launch(run, recipe, observing)
     report(summary, folder, recipe, as_json=as_json)

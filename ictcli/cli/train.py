@@ -166,7 +166,7 @@ def _train(
         run = _begin(_place(folder, name, label, first=not done), recipe)
         if len(recipes) > 1:
             narrate(f"run {len(recipes) - later}/{len(recipes)}: {label}")
-        narrate(f"loading {recipe.data_name} and {recipe.model}")
+        narrate(f"loading {recipe.data_name}")
         try:
             with run, observer(recipe, run.folder, later, live=live) as observing:
                 summary = finished(run, recipe, narrate)  # of a launch that was started again

@@ -37,10 +37,10 @@ def print_check(
     output(f"data: {checked.name}, {train} to train on, {held} to evaluate on.")
     output(f"method: {checked.method}; method=NAME takes another of ictcli methods.")
     output(*(f"note: {note}" for note in checked.notes))
+    copies = f"{counted(overlap.copies, 'problem')} left out of training, being held out, too"
     output(
-        f"contamination: {counted(overlap.copies, 'problem')} left out of training, being held "
-        f"out. Of those to evaluate on, {overlap.near:,} differ from one that is trained on in "
-        "digits alone."
+        f"contamination: {copies if overlap.copies else 'no problem is in both'}. Of those to "
+        f"evaluate on, {overlap.near:,} differ from one that is trained on in numbers alone."
     )
     if tried:
         _tried(tried)
@@ -78,7 +78,7 @@ def _tried(tried: Tried) -> None:
     groups = tried.groups
     output(
         f"groups: {groups.with_signal} of {groups.total} have unequal rewards, and teach "
-        f"something; {groups.all_right} are all right, {groups.all_wrong} all wrong."
+        f"something; of the others {groups.all_right} are all right, {groups.all_wrong} all wrong."
     )
     for name, mean in tried.rewards.items():
         output(f"reward {name}: {'none given' if mean is None else f'{mean:.3g} on average'}.")

@@ -75,6 +75,8 @@ class LiveObserver(PlainObserver):
         with contextlib.suppress(OSError):
             self._live.stop()
 
+    def loading(self, model: str) -> None: ...  # the status says it
+
     def evaluating(self, label: str, done: int, total: int) -> None:
         super().evaluating(label, done, total)
         self._status = f"evaluating ({label}): {done} of {total} samples"

@@ -14,6 +14,7 @@ from ictcli.runs.records import SftMetrics
 from ictcli.tables.numbers import counted
 from ictcli.text import duration, figure, one_line, wrapped
 from ictcli.tracking import where_to_look
+from ictcli.train.evaluations import other_temperatures, samples_of
 
 SENTENCES = ("note: ", "warning: ")
 """Lines that begin so are broken at words where they are wider than the terminal."""
@@ -50,6 +51,8 @@ class PlainObserver(Observer):
     it. `told`: notes that runs before it gave, which are not said again."""
 
     engine: Engine | None = None
+    explained = False
+    """Whether the words of a step's line are."""
 
     def __init__(
         self, recipe: Recipe, folder: Path, later: int = 0, told: set[str] | None = None
@@ -57,6 +60,9 @@ class PlainObserver(Observer):
         self.recipe, self.folder = recipe, folder
         self.told = set[str]() if told is None else told
         self.pace, self.later = Pace(recipe), later
+
+    def loading(self, model: str) -> None:
+        self.say(f"loading {model}")
 
     def attach(self, engine: Engine) -> None:
         self.engine, about = engine, engine.describe()
@@ -75,10 +81,14 @@ class PlainObserver(Observer):
 
     def began(self, label: str, total: int) -> None:
         """An evaluation of so many samples begins."""
-        self.say(f"evaluating ({label}): {counted(total, 'sample')}")
+        others = other_temperatures(self.recipe, label).items()
+        each = "".join(f", {n} at temperature {t:g}" for t, n in others)
+        own = f"{self.recipe.eval.n} a problem"
+        self.say(f"evaluating ({label}): {counted(total, 'sample')}, {own}{each}")
 
     def evaluated(self, label: str, evaluation: Evaluation) -> None:
-        self.pace.evaluated(evaluation.seconds_in_all)
+        later = samples_of(self.recipe, "after") / samples_of(self.recipe, label)
+        self.pace.evaluated(evaluation.seconds_in_all * later)
         scores = "  ".join(
             f"{name} {score.value:.3f}" for name, score in evaluation.figures.items()
         )
@@ -103,7 +113,9 @@ class PlainObserver(Observer):
         self.show(step)
 
     def show(self, step: Step) -> None:
-        m = step.metrics
+        if not self.explained:
+            self.say("H1, H2: entropy of the next token, Shannon's and Rényi's of order 2, in nats")
+        self.explained, m = True, step.metrics
         self.say(
             f"step {step.number}/{self.recipe.steps}  reward {figure(m.reward)}  "
             f"H1 {figure(m.entropy)}  H2 {figure(m.renyi2)}  "

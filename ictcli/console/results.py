@@ -56,6 +56,8 @@ def eval_progress() -> Generator[Callable[[str, int], Callable[[int, int], None]
         def update(done: int, total: int) -> None:
             nonlocal start, last_line
             now = time.perf_counter()
+            if start is None and not err.is_terminal:
+                narrate(f"evaluating {name}: {total} samples")
             start = start or (done, now)  # what was done earlier took no time of this process
             fresh, left = done - start[0], "-"
             if fresh:
@@ -119,7 +121,8 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
     earlier = _declined(summary, folder, recipe)
     narrate("")
     model = Path(summary.model)
-    narrate(f"{model.name}: {model}")
+    step = "" if earlier is None else f" (of step {summary.steps})"
+    narrate(f"{model.name}: {model}{step}")
     if model.name == "adapter":
         narrate(f"whole: ictcli export {shell_word(folder)} --merge")
     if (best := summary.best) and checkpoints.best_of(folder) in checkpoints.complete(folder):

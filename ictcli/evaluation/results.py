@@ -55,6 +55,8 @@ class Result(Evaluation, Head):
 
     settings: ResultSettings  # pyright: ignore[reportIncompatibleVariableOverride]  # frozen
     notes: tuple[str, ...]
+    trained_on: int | None = None
+    """Problems that the run trained on; None: not known."""
     difference: Differences | None
     """None for the first model."""
 
@@ -66,6 +68,7 @@ def result_of(
     engine: Engine,
     settings: EvaluationSettings,
     provenance: Fingerprint,
+    trained_on: int | None,
 ) -> Result:
     """The entry of an evaluation, without its difference."""
     loaded = next(entry for entry in provenance["models"] if entry["name"] == model.name)
@@ -89,6 +92,7 @@ def result_of(
             "name": model.name,
             "settings": decided,
             "notes": spec.benchmark.notes,
+            "trained_on": trained_on,
             "difference": None,
         }
     )

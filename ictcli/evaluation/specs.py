@@ -8,7 +8,7 @@ from pathlib import Path
 from ictcli.engine import Engine
 from ictcli.errors import UserError
 from ictcli.evaluation.settings import EvaluationSettings
-from ictcli.recipe import RecipeFile
+from ictcli.recipe import RecipeFile, load_recipe
 from ictcli.recipe.data import ColumnSettings, Example, HubSettings, PromptSettings, RewardSettings
 from ictcli.recipe.generator import is_gym
 from ictcli.rewards import find_verifier
@@ -16,6 +16,7 @@ from ictcli.rows import is_saved
 from ictcli.seeds import generator
 from ictcli.tasks import Benchmark, Domain, find_benchmark
 from ictcli.tasks.custom import HUB, is_custom
+from ictcli.tasks.prepare import data_of, holds_out, task_of
 from ictcli.tasks.split import key_of
 from ictcli.types import Problem, Sampling
 
@@ -119,10 +120,13 @@ def unlike(models: Sequence[ModelSpec]) -> str | None:
 
 
 def benchmark_specs(
-    names: str, settings: EvaluationSettings, models: Sequence[ModelSpec] = ()
+    names: str | None, settings: EvaluationSettings, models: Sequence[ModelSpec] = ()
 ) -> list[BenchmarkSpec]:
     """The benchmarks in a comma-separated list, for these models: problems of the user's own are
-    answered within the tokens that their runs had. UserError where problems are not available."""
+    answered within the tokens that their runs had. Without a list, the problems that the first run
+    among the models was evaluated on. UserError where problems are not available."""
+    if names is None:
+        return [_of_run(models, settings)]
     wanted = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     if not wanted:
         raise UserError("--bench names no benchmark.", "--bench math500,gsm8k")
@@ -136,9 +140,7 @@ def benchmark_specs(
     named = (model.columns for model in models if model.columns != ColumnSettings())
     usual = next(named, None)
     trained = max((model.max_tokens or 0 for model in models), default=0)
-    reward = settings.reward
-    if settings.eval.verifier is not None:
-        reward = reward.model_copy(update={"verifier": settings.eval.verifier})
+    reward = _judging(settings)
     specs: list[BenchmarkSpec] = []
     for name in wanted:
         columns = settings.columns if is_custom(name) else None
@@ -168,6 +170,25 @@ def benchmark_specs(
     return specs
 
 
+def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> BenchmarkSpec:
+    """The problems that the first run among the models was evaluated on, while it trained."""
+    file = next((model.recipe for model in models if model.recipe), None)
+    if file is None:
+        raise UserError("No run is named, and no benchmark.", "--bench math500,gsm8k, or a run")
+    if typed := [key for key in ("data", "columns", "hub") if key in settings.model_fields_set]:
+        raise UserError(f"{typed[0]} is of a benchmark, and none is named.", "--bench NAME")
+    if settings.eval.shots:
+        raise UserError("eval.shots is of a benchmark, and none is named.", "--bench NAME")
+    recipe = load_recipe(file)
+    task, first = task_of(recipe), recipe.eval.skip
+    (name, domain), most = task.exam, settings.limit or recipe.eval.problems
+    name = data_of(task) if holds_out(recipe) else name
+    domain, problems = judged(domain, _judging(settings)), task.heldout(first + most)[first:]
+    benchmark = Benchmark(name, domain, lambda n: problems[:n], source=task.source)
+    most = settings.max_tokens or recipe.max_tokens
+    return BenchmarkSpec(benchmark, problems, most, Path(name).stem)
+
+
 def _drawn(
     benchmark: Benchmark,
     problems: Sequence[Problem],
@@ -195,6 +216,11 @@ def _drawn(
         )
     order: list[int] = generator(settings.seed, "shots").permutation(len(examples))[:n].tolist()
     return tuple(examples[place] for place in order)
+
+
+def _judging(settings: EvaluationSettings) -> RewardSettings:
+    judge = settings.eval.verifier or settings.reward.verifier
+    return settings.reward.model_copy(update={"verifier": judge})
 
 
 def judged(domain: Domain, reward: RewardSettings) -> Domain:

@@ -2,7 +2,7 @@
 
 import contextlib
 import gc
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -61,7 +61,8 @@ def evaluate_suite(
     Every model is loaded and every prompt encoded before the first sample is taken. Raises
     UserError for what cannot be evaluated, and InterruptedRunError at Ctrl-C; samples are kept.
     """
-    for note in notes(models, benchmarks, settings):
+    seen = trained_among(models, benchmarks)
+    for note in notes(models, benchmarks, settings, seen):
         say(f"note: {note}")
     if out is not None:
         folders.check(out)  # before models take their time
@@ -109,7 +110,8 @@ def evaluate_suite(
                         "--out OTHER takes another folder",
                     )
             evaluation = evaluate(engine, asked, file, progress(label, asked.samples), say)
-            result = result_of(evaluation, model, spec, engine, settings, decided)
+            known = seen.get((model.name, spec.name))
+            result = result_of(evaluation, model, spec, engine, settings, decided, known)
             del engine  # else it is held while the next model loads
             results = with_differences([*results, result])
             records = [result.model_dump(mode="json") for result in results]
@@ -118,10 +120,26 @@ def evaluate_suite(
     return results, folder
 
 
+def trained_among(
+    models: Sequence[ModelSpec], benchmarks: Sequence[BenchmarkSpec]
+) -> dict[tuple[str, str], int]:
+    """How many problems of a benchmark a model was trained on, by the model's name and the
+    benchmark's, as far as that is known."""
+    return {
+        (model.name, spec.name): sum(key_of(problem.prompt) in known for problem in spec.problems)
+        for model in models
+        if (known := model.trained_on())
+        for spec in benchmarks
+    }
+
+
 def notes(
-    models: Sequence[ModelSpec], benchmarks: Sequence[BenchmarkSpec], settings: EvaluationSettings
+    models: Sequence[ModelSpec],
+    benchmarks: Sequence[BenchmarkSpec],
+    settings: EvaluationSettings,
+    seen: Mapping[tuple[str, str], int],
 ) -> Iterator[str]:
-    """Sentences on what limits the meaning of the figures."""
+    """Sentences on what limits the meaning of the figures; `seen` is of `trained_among`."""
     yield from dict.fromkeys(note for spec in benchmarks for note in spec.benchmark.notes)
     if warning := unlike(models):
         yield warning
@@ -133,14 +151,14 @@ def notes(
                 f"{model.name} was trained with the answer pattern {model.pattern!r}; "
                 "reward.pattern reads answers so here too."
             )
-    for model in models:
-        known = model.trained_on()
-        for spec in benchmarks if known else ():
-            if seen := sum(key_of(problem.prompt) in known for problem in spec.problems):
-                yield (
-                    f"{seen:,} of {len(spec.problems):,} problems of {spec.name} were trained on "
-                    f"by {model.run}: this does not measure what it does on others."
-                )
+    for model, spec in product(models, benchmarks):
+        if count := seen.get((model.name, spec.name)):
+            yield (
+                f"{count:,} of {len(spec.problems):,} problems of {spec.name} were trained on by "
+                f"{model.run}: this does not measure what it does on others."
+            )
+        elif count == 0:
+            yield f"no problem of {spec.name} was trained on by {model.run}."
 
 
 def _checked(

@@ -6,23 +6,20 @@ escaped: as JSON in the header, which is valid YAML, and as inline code in the t
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ictcli.algorithm.methods import METHODS
 from ictcli.errors import UserError
-from ictcli.evaluation.passk import Interval
-from ictcli.evaluation.record import Evaluation
 from ictcli.export.asked import asked_by
 from ictcli.export.base import chats, license_of, names_of
+from ictcli.export.measured import Measured, by_run
 from ictcli.export.modelfile import ollama_name
 from ictcli.files.fingerprint import flat
 from ictcli.runs.public import base_of, is_public, public_data, public_name
 from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import RecipeRecord, Summary
-from ictcli.tables import Column, Table
-from ictcli.tables.numbers import thousandths
 from ictcli.tables.pages import render
 
 MAIN = (
@@ -30,14 +27,23 @@ MAIN = (
     *("kl", "entropy", "update.epochs", "update.minibatch", "clip.low", "clip.high"),
     *("adapter.kind", "adapter.rank", "adapter.alpha", "control", "reward.signal"),
 )
-Scores = Mapping[str, Interval | None]
 OFF = ("none", "true")
 """Values of settings that are not shown: no adapter and no control."""
 
 
-def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None = None) -> str:
-    """The card of a run's export. `name` is what others load, `layout` that of its files, `step`
-    that of a checkpoint (None = the last weights).
+def card(
+    run: Path,
+    name: str,
+    title: str,
+    *,
+    adapter: bool,
+    layout: str,
+    step: int | None = None,
+    measured: Sequence[Measured] = (),
+) -> str:
+    """The card of a run's export, with its title. `name` is what others load, `layout` that of its
+    files, `step` that of a checkpoint (None = the last weights), `measured` figures besides the
+    run's own.
 
     Raises UserError where the run's recipe cannot be read.
     """
@@ -49,6 +55,8 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
     summary = read_record(run / "summary.json", Summary, strict=False)
     if summary and step == summary.steps:
         step = None  # the last weights, measured at the end
+    if step is not None:
+        keys["steps"] = f"{step} of {keys.get('steps')}"
     began = base_of(record.to_json(), environment)
     base, origin = names_of(began, run)
     parent = base if adapter or is_public(base) else origin
@@ -57,24 +65,15 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
     paper = re.match(r"arXiv (\d{4}\.\d{5})", source)
     sources = public_data(data)
     made_here = "train" in data.model_fields_set and data.train is None
-    # figures before training and of the weights, the problems, and the samples of each
-    measured: tuple[Scores, Scores, int, int] | None = None  # the run did not finish
-    if step is not None:
-        names = ("before", f"step-{step:06d}")
-        paths = (run / "eval" / f"{each}.json" for each in names)
-        before, here = (read_record(path, Evaluation, strict=False) for path in paths)
-        if here:
-            start = before.scores if before and before.problems == here.problems else {}
-            measured = start, here.scores, here.problems, here.n
-    elif s := summary:
-        measured = s.before, s.after, s.problems, s.samples_per_problem
+    bench = public_name(str(keys.get("eval.bench") or record.data_name))
+    own = by_run(run, bench, step, summary)
     engine = [getattr(environment.engine, each) for each in ("engine", "device", "dtype")]
     made = {each: getattr(environment, each) for each in ("ictcli", "python", "platform")}
     made |= {**environment.libraries, "engine": " ".join(str(part) for part in engine if part)}
     return render(
         Path(__file__).with_name("card.md.jinja"),
         "md",
-        run=run.name,
+        title=title,
         base=base,
         public=is_public(base),
         origin=origin,
@@ -86,9 +85,7 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
         adapter=adapter,
         layout=layout,
         step=step,
-        measured=measured,
-        scores=_scores(*measured[:2], f"step {step}" if step else "after") if measured else None,
-        bench=public_name(str(keys.get("eval.bench") or record.data_name)),
+        measured=[*([own] if own else []), *measured],
         settings=_settings(keys, method),
         trained=None if step else summary,
         sources=sources,
@@ -102,15 +99,6 @@ def card(run: Path, name: str, *, adapter: bool, layout: str, step: int | None =
         paper=paper,
         cited=source[paper.end() :] if paper else "",
     )
-
-
-def _scores(before: Scores, after: Scores, head: str) -> Table:
-    columns = [
-        Column[str]("metric", lambda name: name, str),
-        Column[str]("before", before.get, thousandths, bounded=True),
-        Column[str](head, after.get, thousandths, bounded=True),
-    ]
-    return Table(columns, [name for name, score in after.items() if score is not None])
 
 
 def _settings(keys: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -11,19 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ictcli.engine import Engine, build_engine, is_installed
+from ictcli.engine import Engine, build_engine, checksums, is_installed
 from ictcli.engine.adapters import FILES, in_layout, layout_of, read_config
 from ictcli.engine.models import ADAPTER_CONFIG, locate, name_end_token, snapshot
 from ictcli.errors import EngineMissingError, UserError, install
 from ictcli.export import gguf
 from ictcli.export.card import card
+from ictcli.export.measured import Measured, by_evaluation
 from ictcli.export.modelfile import write_modelfile
 from ictcli.files import new_folder
 from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import Recipe, RecipeFile, load_recipe
 from ictcli.recipe.tables import EngineSettings
 from ictcli.runs.checkpoints import check_finished, pick, step_of
-from ictcli.runs.model import ASKED, asked_in, engine_at
+from ictcli.runs.model import ASKED, asked_in, engine_at, weights_of
 from ictcli.runs.public import base_of, is_public
 from ictcli.runs.read import read_environment
 from ictcli.runs.trust import read_run
@@ -43,6 +44,8 @@ class Trained:
     recipe: Recipe
     saved: Path | None
     settings: EngineSettings
+    results: Path | None = None
+    """The folder of an evaluation of these weights."""
 
     @property
     def step(self) -> int | None:
@@ -62,6 +65,15 @@ class Trained:
         which = layout if layout and layout in OTHERS else which
         return self.run / (f"{which}-{self.saved.name}" if self.saved else which)
 
+    def measured(self) -> list[Measured]:
+        """The figures of that evaluation. UserError where it is of other weights."""
+        if self.results is None:
+            return []
+        saved = self.saved
+        weights = weights_of(saved) if saved else checksums.fingerprint(locate(str(self.run)))
+        head = f"step {self.step}" if saved else "after"
+        return by_evaluation(self.results, weights, self.recipe.model, head)
+
     def engine(self) -> Engine:
         """An engine with these weights. RUN/adapter is preferred to a RUN/model that was exported
         before."""
@@ -80,15 +92,20 @@ class Trained:
             yield Path(name)
 
 
-def trained_by(run: Path, checkpoint: str | None, backend: str | None) -> Trained:
-    """What a run trained. UserError where it is not finished, or has no such checkpoint."""
+def trained_by(
+    run: Path, checkpoint: str | None, backend: str | None, results: Path | None = None
+) -> Trained:
+    """What a run trained, and the folder of an evaluation of it. UserError where it is not
+    finished, or has no such checkpoint or results."""
     file = read_run(run)
     recipe = load_recipe(file)
     saved = pick(run, checkpoint) if checkpoint else None
     if not saved:
         check_finished(run, "adapter" if recipe.adapters else "model")
     settings = recipe.with_engine(backend=backend).engine if backend else recipe.engine
-    return Trained(run, file, recipe, saved, settings)
+    trained = Trained(run, file, recipe, saved, settings, results)
+    trained.measured()  # before anything is written
+    return trained
 
 
 def check_public(run: Path, recipe: Recipe, repo: str) -> str:
@@ -183,6 +200,8 @@ def export_model(
 
 def _describe(trained: Trained, folder: Path, name: str, layout: Layout, *, adapter: bool) -> None:
     """Write the model card, and how the run asked and sampled."""
-    text = card(trained.run, name, adapter=adapter, layout=layout, step=trained.step)
+    title = trained.run.name if folder.parent == trained.run else name.rpartition("/")[2]
+    made, step, measured = trained.run, trained.step, trained.measured()
+    text = card(made, name, title, adapter=adapter, layout=layout, step=step, measured=measured)
     (folder / "README.md").write_text(text, encoding="utf-8")
     (folder / ASKED).write_text(asked_in(trained.recipe), encoding="utf-8")

@@ -6,6 +6,8 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from ictcli.recipe.tables import Table
 
+HOLDOUT = 16
+"""One in this many problems of a data set is held out."""
 TEMPLATES = ("auto", "chat", "none")
 QUESTION = "{question}"
 """Placeholder of the question in a custom template."""
@@ -216,6 +218,9 @@ class EvalSettings(Table):
     """Where the problems come from: a benchmark, a .jsonl, .json, .csv or .parquet file, a folder
     of `save_to_disk`, or `hub:owner/name`. None of them is trained on. Default: the task's held-out
     part."""
+    holdout: int = Field(default=HOLDOUT, ge=2)
+    """One in this many problems of a data set of your own is held out, by its text alone, where
+    there is no `bench`."""
     data: str | None = None
     """File to use in place of that benchmark's data on the hub, with the same columns."""
     columns: ColumnSettings = ColumnSettings()

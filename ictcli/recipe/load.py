@@ -182,6 +182,8 @@ OTHERS = {
     "max_grad_norm": "optimizer.clip_norm", "warmup_steps": "optimizer.lr_warmup",
     "lora_r": "adapter.rank", "lora_alpha": "adapter.alpha", "report_to": "log",
     "save_steps": "checkpoint.every", "eval_steps": "eval.every",
+    "columns.question": "columns.prompt", "columns.problem": "columns.prompt",
+    "columns.answer": "columns.gold", "columns.solution": "columns.gold",
 }  # fmt: skip
 """What other trainers call a key."""
 

@@ -146,15 +146,15 @@ def next_commands(run: Path, state: State, checkpoint: int | None = None) -> lis
 
 def evaluation_command(run: Path, model: Path | None = None) -> str | None:
     """How to measure a finished run, or a `model` made of it, beside the model it began with: on
-    the benchmark of its own that it was evaluated on, else on its task's. None for data of one's
-    own, whose held-out problems were evaluated and whose others were trained on."""
+    the benchmark of its own that it was evaluated on, else on its task's, or on what was held out
+    of data of one's own, which only the run itself knows."""
     recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
     bench = recipe.evaluation.get("bench")
     models = f"{shell_word(recipe.model)} {shell_word(model or run)}"
     if not isinstance(bench, str):
         task, own = recipe.task, (recipe.model_extra or {}).get("data") is not None
         if own or not task or is_custom(task):
-            return None
+            return None if model or not task else f"ictcli eval {models}"
         more = [name for name in sorted(BENCHMARKS) if name.startswith(f"{task}-")]
         names = [task, *(name for name in more if name not in TASKS)]  # others are tasks' own
         return f"ictcli eval {models} --bench {shell_word(','.join(names))}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe, data_name
-from ictcli.recipe.data import Example
+from ictcli.recipe.data import HOLDOUT, Example
 from ictcli.rewards import Judge, Limits, Verifier, find_verifier
 from ictcli.rewards.grading import NOT_PASSED
 from ictcli.rewards.verifiers import name_of
@@ -16,7 +16,7 @@ from ictcli.tables.numbers import counted
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.registry import find_benchmark, find_task
 from ictcli.tasks.sft import read_examples
-from ictcli.tasks.split import digest_of, key_of
+from ictcli.tasks.split import digest_of, key_of, parted
 from ictcli.tasks.task import GENERATED, Domain, Task, with_train
 from ictcli.types import Problem
 
@@ -45,8 +45,7 @@ def task_of(recipe: Recipe) -> Task:
     if task.train and (is_custom(recipe.task) or recipe.data):
         verify = task.domain.verify
         judged = f", judged by the verifier {verify.name}" if isinstance(verify, Verifier) else ""
-        file = task.source.get("file") or task.source.get("path", task.name)
-        note = f"{file}: {len(task.train):,} problems to train on{judged}."
+        note = f"{data_of(task)}: {len(task.train):,} problems to train on{judged}."
         task = replace(task, notes=(note, *task.notes))
     examples = _examples(recipe, task, held)
     task = replace(task, prompt=recipe.prompt.model_copy(update={"examples": examples}))
@@ -125,7 +124,24 @@ def task_alone(recipe: Recipe) -> Task:
     """The task that a recipe names, judged as it says, with all problems."""
     verifier, whole = recipe.reward.verifier, _asks_for_rows(recipe)
     task = find_task(recipe.task, verifier, recipe.data, recipe.columns, recipe.hub, whole=whole)
+    if recipe.eval.holdout != HOLDOUT:
+        if not holds_out(recipe):
+            raise UserError(
+                "eval.holdout is of a data set of your own, and of one without eval.bench.",
+                "leave it out",
+            )
+        task = parted(task, recipe.eval.holdout)
     return replace(task, domain=_judged(task.domain, recipe))
+
+
+def data_of(task: Task) -> str:
+    """The data set of one's own that a task is over."""
+    return str(task.source.get("file") or task.source.get("path", task.name))
+
+
+def holds_out(recipe: Recipe) -> bool:
+    """Whether a part of a data set of one's own is held out."""
+    return recipe.eval.bench is None and (is_custom(recipe.task) or recipe.data is not None)
 
 
 def _asks_for_rows(recipe: Recipe) -> bool:
@@ -189,13 +205,15 @@ def _few(recipe: Recipe, task: Task) -> Task:
     wanted, skip = recipe.eval.problems, recipe.eval.skip
     held = len(task.heldout(skip + max(wanted, FEW))) - skip
     name, domain = task.exam
-    listed = recipe.eval.bench and is_custom(name)
+    listed, own = recipe.eval.bench and is_custom(name), holds_out(recipe)
+    name = data_of(task) if own else name
     judges = name_of(domain.verify), name_of(task.domain.verify)
     if listed and judges[0] != judges[1] and not recipe.eval.verifier:
         note = f"{name} is judged by the verifier {judges[0]}, and {task.name} by {judges[1]}: "
         task = replace(task, notes=(*task.notes, note + "see that its golds are as you mean them."))
-    if listed and (there := len(task.heldout(ALL)) - skip) > wanted:
-        note = f"{wanted:,} of the {there:,} problems of {name} are evaluated on; "
+    if (listed or own) and (there := len(task.heldout(ALL)) - skip) > wanted:
+        of = f"held-out problems of {name}" if own else f"problems of {name}"
+        note = f"{wanted:,} of the {there:,} {of} are evaluated on; "
         task = replace(task, notes=(*task.notes, note + f"eval.problems={there} takes all."))
     if not 0 < held < max(wanted, FEW):
         return task
@@ -204,8 +222,11 @@ def _few(recipe: Recipe, task: Task) -> Task:
     if held < PRECISE:  # the normal interval of a share of 1/2
         note += (
             f" The 95 % interval of their pass@1 reaches up to {0.98 / math.sqrt(held):.2f} to "
-            "either side; eval.bench=FILE evaluates on a larger file of your own."
+            "either side; eval.bench=FILE evaluates on a larger file of your own"
         )
+        more = max(2, len(task.finite) // PRECISE)
+        larger = own and more < recipe.eval.holdout
+        note += f", and eval.holdout={more} holds out one in {more} of this one." * larger or "."
     return replace(task, notes=(*task.notes, note))
 
 

@@ -105,7 +105,7 @@ def find_benchmark(
             task.domain,
             lambda n: task.heldout(n or size),
             source=task.source,
-            notes=task.notes,
+            notes=() if is_gym(name) else task.notes,  # those are of what is drawn to train on
         )
     _check_name("benchmark", name, BENCHMARKS, columns, hub)
     return _build("benchmark", name, BENCHMARKS[name], data=data)

@@ -1,18 +1,19 @@
-"""Tasks and benchmarks over a list of problems, one in sixteen of which is held out of training."""
+"""Tasks and benchmarks over a list of problems, a part of which is held out of training."""
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ictcli.errors import UserError
+from ictcli.recipe.data import HOLDOUT
 from ictcli.rewards import Verifier, find_verifier
 from ictcli.rows import Rows
 from ictcli.tasks.task import BOXED, Benchmark, Domain, Task, with_train
 from ictcli.text import folded, middle_cut
 from ictcli.types import Problem
 
-HELDOUT_DIVISOR = 16
 SHOWN = 5
 """Number of ids that a note lists."""
 
@@ -38,9 +39,9 @@ def key_of(prompt: str) -> str:
     return hashlib.sha256(" ".join(folded(prompt).split()).encode("utf-8", "replace")).hexdigest()
 
 
-def is_heldout(prompt: str) -> bool:
-    """Whether a prompt is held out: one in sixteen, by its key."""
-    return int(key_of(prompt)[:8], 16) % HELDOUT_DIVISOR == 0
+def is_heldout(prompt: str, holdout: int = HOLDOUT) -> bool:
+    """Whether a prompt is held out: one in `holdout`, by its key."""
+    return int(key_of(prompt)[:8], 16) % holdout == 0
 
 
 def digest_of(problems: Sequence[Problem], *, solutions: bool = False) -> str:
@@ -60,29 +61,39 @@ def split_task(name: str, data: ProblemSet, verify: Verifier | None = None) -> T
     verifier. UserError if a part is empty, or no gold can be read."""
     verify = verify or find_verifier(data.verifier)
     kept, notes = _readable(name, data, verify)
-    held: list[Problem] = []
-    train: list[Problem] = []
-    for problem in kept:
-        (held if is_heldout(problem.prompt) else train).append(problem)
-    if not held or not train:
-        different = len({key_of(problem.prompt) for problem in kept})
-        prompts = f", {different} different prompts" if different < len(kept) else ""
-        raise UserError(
-            f"The data set {_data_name(name, data)} is too small to hold a part of it out: "
-            f"{len(kept)} problems{prompts}.",
-            "a few dozen problems at least are needed",
-        )
     task = Task(
         name,
         Domain(verify, BOXED),
         lambda seed, step, n: [],
-        lambda n: held[:n],
+        lambda n: [],
         tuple(kept),
         data.rows.source,
         notes,
         left_out={"unreadable": data.lost} if data.lost else {},
     )
-    return with_train(task, train)
+    return parted(task)
+
+
+def parted(task: Task, holdout: int = HOLDOUT) -> Task:
+    """A task over a list of problems, one in `holdout` of them held out. UserError if a part is
+    empty."""
+    held: list[Problem] = []
+    train: list[Problem] = []
+    for problem in task.finite:
+        (held if is_heldout(problem.prompt, holdout) else train).append(problem)
+    if not held or not train:
+        count, different = len(task.finite), len({key_of(p.prompt) for p in task.finite})
+        prompts = f", {different} different prompts" if different < count else ""
+        raise UserError(
+            f"The data set {_data_name(task.name, task.source)} is too small to hold a part of it "
+            f"out: {count} problems{prompts}.",
+            "a few dozen problems at least are needed",
+        )
+
+    def heldout(n: int) -> list[Problem]:
+        return held[:n]
+
+    return with_train(replace(task, heldout=heldout), train)
 
 
 def listed(name: str, data: ProblemSet, *, private: bool = False) -> Benchmark:
@@ -93,9 +104,9 @@ def listed(name: str, data: ProblemSet, *, private: bool = False) -> Benchmark:
     return Benchmark(name, domain, lambda n: kept[:n], source=data.rows.source, notes=notes)
 
 
-def _data_name(name: str, data: ProblemSet) -> str:
+def _data_name(name: str, source: Mapping[str, Any]) -> str:
     """The name, with the file that stands in for its data."""
-    file = str(data.rows.source.get("file", ""))
+    file = str(source.get("file", ""))
     return f"{name} ({file})" if file and not name.endswith(file) else name
 
 
@@ -104,7 +115,7 @@ def _readable(
 ) -> tuple[list[Problem], tuple[str, ...]]:
     """The problems whose golds the verifier can read, and the notes of the data: how many problems
     were left out, with the first ids. UserError if none is left."""
-    problems, name = data.problems, _data_name(name, data)
+    problems, name = data.problems, _data_name(name, data.rows.source)
     readable = {gold: verify.readable(gold) for gold in dict.fromkeys(p.gold for p in problems)}
     out = [p.id for p in problems if p.id in data.unsolved or not readable[p.gold]]
     if not out:

@@ -29,7 +29,7 @@ from ictcli.tasks.prompts import decode, encode, tokens_of
 from ictcli.tasks.sft import fitted_examples
 from ictcli.tasks.split import key_of
 from ictcli.tasks.unread import usable
-from ictcli.train.evaluations import other_temperatures
+from ictcli.train.evaluations import samples_of
 from ictcli.train.health import check_verdicts, judged
 from ictcli.train.launch import longest_prompt, set_budget, unread
 from ictcli.train.sample import sample_batch, sampling_of
@@ -85,6 +85,7 @@ class Groups:
     total: int
     with_signal: int
     all_right: int
+    """Of those without a signal, as `all_wrong` is."""
     all_wrong: int
 
 
@@ -145,6 +146,7 @@ class Checked:
 def check(recipe: Recipe, prompts: int, say: Callable[[str], None]) -> Checked:
     """Try a recipe on `prompts` problems of its first step at most. UserError for what `train`
     would refuse; `say` tells what takes long."""
+    say(f"loading {recipe.data_name}")
     task = task_of(recipe)
     held = heldout(recipe, task)
     notes = [*recipe_notes(recipe), *task.notes]
@@ -235,11 +237,12 @@ def _answers(verdicts: Sequence[Verdict], rollouts: Rollouts) -> Answers:
 
 def _groups(batch: Batch) -> Groups:
     right = batch.correct.reshape(-1, batch.rollouts.group)
+    level = right[~batch.has_signal]
     return Groups(
         total=len(right),
-        with_signal=int(batch.has_signal.sum()),
-        all_right=int(right.all(axis=1).sum()),
-        all_wrong=int((~right.any(axis=1)).sum()),
+        with_signal=len(right) - len(level),
+        all_right=int(level.all(axis=1).sum()),
+        all_wrong=int((~level.any(axis=1)).sum()),
     )
 
 
@@ -249,11 +252,11 @@ def _time(
     """How long the run takes, if all of it goes on as the first step of fewer prompts."""
     scale = recipe.prompts / part.prompts
     step = scale * (sample_s + update_s)
-    samples = recipe.eval.n + sum(other_temperatures(recipe, "before").values())
+    samples = (samples_of(recipe, "before") + samples_of(recipe, "after")) / 2
     answer = sample_s / sampled
     if recipe.engine.sampler == "int8" and recipe.adapters:  # evaluations are exact
         answer /= INT8_TIME.get(engine.describe().get("kernels", ""), 1.0)
-    evaluation = recipe.eval.problems * samples * answer
+    evaluation = samples * answer
     return estimate_time(recipe, step=step, dense_step=step, evaluation=evaluation)
 
 

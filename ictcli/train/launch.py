@@ -57,6 +57,7 @@ def launch(run: Run, recipe: Recipe, observer: Observer) -> records.Summary:
             new = "onednn" if recorded else choose_kernels("auto")
             recipe = recipe.with_engine(kernels=began.engine.kernels or new)
         limit = memory_limit(recipe.with_engine(device="cpu").engine)  # before loading the model
+        observer.loading(recipe.model)
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
         option, adapters = "engine.backend=", recipe.adapters is not None
         if changed := check_engine(run.folder, began, engine, adapters=adapters, option=option):

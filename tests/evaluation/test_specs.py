@@ -24,6 +24,7 @@ from ictcli.recipe.load import to_toml
 from ictcli.runs.model import asked_in, find_models, settings_of
 from ictcli.runs.trust import remember
 from ictcli.tasks.prompts import render
+from ictcli.tasks.split import is_heldout, key_of
 
 SETTINGS = read_settings(())
 POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -265,6 +266,26 @@ def test_problems_of_ones_own_have_the_columns_and_the_tokens_of_training(tmp_pa
     assert tokens(str(file)) == [77]
     assert tokens("chain") == tokens("chain", "max_tokens=64") == [64]
     assert tokens(str(file), "max_tokens=5") == [5]
+
+
+def test_without_a_benchmark_a_run_is_asked_what_its_own_evaluations_ask(tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text("gold,prompt\n" + "".join(f"{n},what is {n}\n" for n in range(64)))
+    held = ["eval.holdout=4", "eval.problems=7", "eval.skip=2"]
+    models = find_models(
+        ["builtin:ledger", make_run(tmp_path / "one", "", f"data={file}", *held)], read_settings([])
+    )
+    (spec,) = benchmark_specs(None, read_settings([]), models)
+    out = [f"what is {n}" for n in range(64) if is_heldout(f"what is {n}", 4)]
+    assert [problem.prompt for problem in spec.problems] == out[2:9]
+    assert not {key_of(prompt) for prompt in out} & {*models[1].trained_on()}
+    assert (spec.stem, spec.max_tokens) == ("mine", 77)
+    refused = {"data=d.csv": "data is of", "columns.gold=x": "columns is", "eval.shots=1": "shots"}
+    for typed, words in refused.items():
+        with pytest.raises(UserError, match=words):
+            benchmark_specs(None, read_settings([typed]), models)
+    with pytest.raises(UserError, match="No run is named"):
+        benchmark_specs(None, read_settings([]), models[:1])
 
 
 def test_one_model_is_held_at_a_time(tmp_path: Path) -> None:

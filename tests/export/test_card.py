@@ -32,7 +32,7 @@ def header(text: str) -> dict[str, Any]:
 
 
 def test_the_card_says_what_was_done_and_found(tmp_path: Path) -> None:
-    text = card(make_run(tmp_path / "run"), "me/it", adapter=True, layout="hf")
+    text = card(make_run(tmp_path / "run"), "me/it", "it", adapter=True, layout="hf")
     assert header(text) == {
         "base_model": "Qwen/Qwen2.5-0.5B",
         "base_model_relation": "adapter",
@@ -61,9 +61,9 @@ def test_a_licence_is_told_where_the_model_below_tells_it(tmp_path: Path) -> Non
     (base / "README.md").write_text("---\ntags: [a]\nlicense: apache-2.0\n---\nlicense: mit\n")
     assert license_of(str(base)) == "apache-2.0"
     run = make_run(tmp_path / "run", model=str(base))
-    told = header(card(run, "it", adapter=False, layout="hf"))
+    told = header(card(run, "it", "it", adapter=False, layout="hf"))
     assert told["license"] == "apache-2.0" and "base_model" not in told
-    assert str(tmp_path) not in card(run, "it", adapter=False, layout="hf")
+    assert str(tmp_path) not in card(run, "it", "it", adapter=False, layout="hf")
 
 
 def test_of_the_data_counts_and_checksums_are_told_and_no_text(tmp_path: Path) -> None:
@@ -77,12 +77,12 @@ def test_of_the_data_counts_and_checksums_are_told_and_no_text(tmp_path: Path) -
         "more": "SECRET",
     }
     write(run / "environment.json", {"data": data})
-    text = card(run, "me/it", adapter=False, layout="hf")
+    text = card(run, "me/it", "it", adapter=False, layout="hf")
     assert "SECRET" not in text and "S2" not in text
     for told in ("| path | `rows` |", "| train.problems | `7` |", r"| left\_out.held\_out | `2` |"):
         assert told in text
     write(run / "environment.json", {"data": {"train": None, "left_out": {}}})
-    text = card(run, "me/it", adapter=False, layout="hf")
+    text = card(run, "me/it", "it", adapter=False, layout="hf")
     assert "are made by ictcli from the seed" in text and "None" not in text
 
 
@@ -91,11 +91,12 @@ def test_a_checkpoint_s_card_has_the_figures_of_its_step(tmp_path: Path) -> None
     for name, value in (("before", 0.25), ("step-000004", 0.5)):
         found = evaluation({"pass@1": value, "pass@2": None}, (0,) * 9, 3)
         write(run / "eval" / f"{name}.json", found.model_dump(mode="json"))
-    text = card(run, "it", adapter=False, layout="hf", step=4)
+    text = card(run, "it", "it", adapter=False, layout="hf", step=4)
     assert "| metric | before | step 4 |" in text and "checkpoint of step 4" in text
     assert "| pass@1 | 0.250 [0.000, 0.500] | 0.500 [0.250, 0.750] |" in text
     assert "9 held-out problems of `gsm8k`, 3 samples each" in text and "11.7%" not in text
-    text = card(run, "it", adapter=False, layout="hf", step=5)
+    assert "| steps | `4 of 9` |" in text
+    text = card(run, "it", "it", adapter=False, layout="hf", step=5)
     assert "The weights of step 5 were not measured." in text and "0.280" not in text
 
 
@@ -111,7 +112,7 @@ def test_a_checkpoint_s_card_has_the_figures_of_its_step(tmp_path: Path) -> None
 def test_a_damaged_record_costs_its_own_part(tmp_path: Path, name: str, damage: Any) -> None:
     run = make_run(tmp_path / "run")
     write(run / f"{name}.json", damage)
-    assert 'base_model: "Qwen/Qwen2.5-0.5B"' in card(run, "it", adapter=True, layout="hf")
+    assert 'base_model: "Qwen/Qwen2.5-0.5B"' in card(run, "it", "it", adapter=True, layout="hf")
 
 
 def test_a_folder_near_the_run_is_no_name_of_the_hub(tmp_path: Path) -> None:
@@ -128,7 +129,7 @@ def test_a_folder_near_the_run_is_no_name_of_the_hub(tmp_path: Path) -> None:
 def test_the_paper_cited_is_the_method_s(tmp_path: Path) -> None:
     for method, paper in (("dapo", "2503.14476"), ("random", None), ("unheard", None)):
         run = make_run(tmp_path / method, method={"name": method})
-        cited = card(run, "it", adapter=False, layout="hf").partition("## Citation")[2]
+        cited = card(run, "it", "it", adapter=False, layout="hf").partition("## Citation")[2]
         assert f"`{method}`" in cited and ("arXiv" in cited) == (paper is not None)
         assert paper is None or f"https://arxiv.org/abs/{paper}" in cited
 
@@ -148,9 +149,9 @@ def test_a_base_of_one_s_own_is_named_by_what_it_was(tmp_path: Path) -> None:
     fifth = make_run(tmp_path / "fifth", model=cached)
     origins = (second, "first", "Qwen/Qwen2.5-0.5B"), (third, "second", "Qwen/Qwen2.5-0.5B")
     for run, name, origin in (*origins, (fourth, "mine", "Qwen/Qwen3-0.6B")):
-        text = card(run, "it", adapter=False, layout="hf")
+        text = card(run, "it", "it", adapter=False, layout="hf")
         assert f"`{name}` (made from `{origin}`), trained" in text
         assert header(text)["base_model"] == origin and str(tmp_path) not in text
-        assert "base_model" not in header(card(run, "it", adapter=True, layout="hf"))
-    text = card(fifth, "it", adapter=True, layout="hf")
+        assert "base_model" not in header(card(run, "it", "it", adapter=True, layout="hf"))
+    text = card(fifth, "it", "it", adapter=True, layout="hf")
     assert header(text)["base_model"] == "Qwen/Qwen3-0.6B" and str(tmp_path) not in text

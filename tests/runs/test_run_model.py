@@ -41,19 +41,23 @@ def test_problems_that_a_run_trains_on_are_counted(tmp_path: Path) -> None:
     shared = [prompt for prompt in write(other, range(60, 100)) if prompt in trained]
     run = begun(tmp_path, str(file))
     asked = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "prompt": None, "pattern": None}
-    model: Any = SimpleNamespace(run=run, trained_on=lambda: trained_on(read_run(run)), **asked)
-    untrained: Any = SimpleNamespace(run=None, trained_on=tuple, **asked)
+    model: Any = SimpleNamespace(
+        name="run", run=run, trained_on=lambda: trained_on(read_run(run)), **asked
+    )
+    untrained: Any = SimpleNamespace(name="x", run=None, trained_on=tuple, **asked)
 
     def told(name: Path | str, who: Any = model) -> list[str]:
         bench = find_benchmark(str(name))
         problems = bench.problems(None)
         spec: Any = SimpleNamespace(name=bench.name, benchmark=bench, problems=problems)
-        return list(suite.notes([who], [spec], read_settings([])))
+        seen = suite.trained_among([who], [spec])
+        return list(suite.notes([who], [spec], read_settings([]), seen))
 
     assert 60 < len(trained) < 80 and 0 < len(shared) < 40
     assert told(file)[0].startswith(f"{len(trained)} of 80 problems of {file} were trained on by")
     assert told(other)[0].startswith(f"{len(shared)} of 40 problems")
-    assert told("chain") == told(file, untrained) == []
+    assert told("chain") == [f"no problem of chain was trained on by {run}."]
+    assert told(file, untrained) == []
     write(file, range(81))  # what the run was trained on cannot be known any more
     assert trained_on(read_run(run)) == ()
     file.unlink()

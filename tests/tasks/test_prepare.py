@@ -76,6 +76,10 @@ def test_no_held_out_prompt_is_ever_trained_on(
     trained = {p.prompt for step in range(1, 41) for p in task.batch(seed, step, 5)}
     assert held == {p for p in prompts if is_heldout(p)}
     assert trained == prompts - held
+    half, name = {p for p in prompts if is_heldout(p, 2)}, f"task={name}"
+    if 0 < len(half) < len(prompts):
+        asked = load_recipe("grpo", [name, "eval.holdout=2"])
+        assert {p.prompt for p in task_of(asked).heldout(1000)} == half
 
 
 @pytest.mark.parametrize("name", first(["chain", *SETTINGS], 2))

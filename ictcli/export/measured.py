@@ -1,0 +1,99 @@
+"""The figures in a model card: those of the run's own evaluations, or of `ictcli eval`."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from ictcli.errors import UserError
+from ictcli.evaluation.passk import Interval
+from ictcli.evaluation.record import Evaluation
+from ictcli.evaluation.results import Result
+from ictcli.files.reading import parse_json, read_text
+from ictcli.runs.public import public_name
+from ictcli.runs.read import read_record
+from ictcli.runs.records import Summary
+from ictcli.tables import Column, Table
+from ictcli.tables.numbers import thousandths
+
+Scores = Mapping[str, Interval | None]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Scores before training and of the weights, and on what."""
+
+    before: Scores
+    after: Scores
+    head: str
+    """Of the column of the weights' scores."""
+    problems: int
+    bench: str
+    n: int
+    """Samples of each."""
+    seen: int | None
+    """Problems that were trained on; None: not known."""
+
+    @property
+    def scores(self) -> Table:
+        """A row per metric."""
+        columns = [
+            Column[str]("metric", lambda name: name, str),
+            Column[str]("before", self.before.get, thousandths, bounded=True),
+            Column[str](self.head, self.after.get, thousandths, bounded=True),
+        ]
+        return Table(columns, [name for name, score in self.after.items() if score is not None])
+
+
+def by_run(run: Path, bench: str, step: int | None, summary: Summary | None) -> Measured | None:
+    """What a run's own evaluations found of its last weights, or of those of a step; None where
+    there were none."""
+    if step is not None:
+        names = ("before", f"step-{step:06d}")
+        paths = (run / "eval" / f"{each}.json" for each in names)
+        before, here = (read_record(path, Evaluation, strict=False) for path in paths)
+        if here is None:
+            return None
+        start = before.scores if before and before.problems == here.problems else {}
+        return Measured(start, here.scores, f"step {step}", here.problems, bench, here.n, 0)
+    if summary is None:
+        return None
+    asked = (summary.problems, bench, summary.samples_per_problem, 0)
+    return Measured(summary.before, summary.after, "after", *asked)
+
+
+def _is(model: str, other: str) -> bool:
+    """Whether two names are of one model: a folder may be named from elsewhere."""
+    return model == other or (Path(model).exists() and Path(model).resolve() == Path(other))
+
+
+def by_evaluation(folder: Path, weights: str | None, base: str, head: str) -> list[Measured]:
+    """What `ictcli eval` found, in the folder it wrote, of weights with this checksum, beside the
+    model `base` where it was evaluated too. UserError where it did not evaluate them."""
+    try:
+        text = json.dumps(parse_json(read_text(folder / "results.json")))
+        entries = TypeAdapter(list[Result]).validate_json(text)
+    except (OSError, ValueError) as error:  # pydantic's too
+        raise UserError(
+            f"{folder} has no results that can be read.", "the folder that ictcli eval names"
+        ) from error
+    found: list[Measured] = []
+    for entry in entries:
+        if weights is None or entry.settings.fingerprint != weights:
+            continue
+        first = [
+            each.scores
+            for each in entries
+            if each.benchmark == entry.benchmark and _is(each.model, base)
+        ]
+        before, bench = first[0] if first else {}, public_name(entry.benchmark)
+        asked = (entry.problems, bench, entry.n, entry.trained_on)
+        found.append(Measured(before, entry.scores, head, *asked))
+    if not found:
+        raise UserError(
+            f"{folder} has no results of these weights.",
+            f"they are of {', '.join(entry.model for entry in entries) or 'none'}",
+        )
+    return found
