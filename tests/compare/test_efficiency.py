@@ -85,12 +85,16 @@ def test_smoothing_keeps_a_line_and_stays_within(values: list[float], half: int)
     assert smoothed(line, width)[inner] == pytest.approx(line[inner])
 
 
+LEARNS = (0.1, 0.2, 0.4, 0.7, 0.9)
+CPU_OF = {"ict": 1.0, "grpo": 2.0, "random": 2.0}
+KEPT = {"ict": 0.1, "grpo": 1.0, "random": 0.1}
+
+
 def of_runs(
     folder: Path,
-    correct: Sequence[float | None],
-    cpu: Mapping[str, float | None],
-    kept: Mapping[str, float],
-    redrawn: Mapping[str, float] | None = None,
+    correct: Sequence[float | None] = LEARNS,
+    cpu: Mapping[str, float | None] = CPU_OF,
+    redrawn: Mapping[str, float] = {},
 ) -> Efficiency | None:
     """Of two seeds of ict, grpo and random, all with this share of correct rollouts; of some, with
     so many rollouts of prompts drawn again in each step."""
@@ -98,11 +102,11 @@ def of_runs(
     def run(number: int) -> FinishedRun:
         spec = specs[number]
         label, steps = spec.variant.label, range(1, len(correct) + 1)
-        if again := (redrawn or {}).get(label):
+        if again := redrawn.get(label):
             drawn = spec.recipe.model_copy(update={"sampling": RolloutSettings(redraw=2)})
             spec = replace(spec, recipe=drawn)
         more = {"length": 100.0, "groups_with_signal": 1.0, "redrawn": again}
-        more["share_kept"] = kept[label]
+        more["share_kept"] = KEPT[label]
         half = None if (seconds := cpu[label]) is None else seconds / 2
         spent = {"sample_cpu_s": half, "update_cpu_s": half, "sample_s": 1.0, "update_s": 1.0}
         lines = ({"step": s, "correct": correct[s - 1], **more} for s in steps)
@@ -116,13 +120,8 @@ def of_runs(
     return efficiency(variants, "grpo", [0, 1], 30.0, QWEN)
 
 
-LEARNS = (0.1, 0.2, 0.4, 0.7, 0.9)
-CPU_OF = {"ict": 1.0, "grpo": 2.0, "random": 2.0}
-KEPT = {"ict": 0.1, "grpo": 1.0, "random": 0.1}
-
-
 def test_alike_runs_differ_by_what_they_spend_alone(tmp_path: Path) -> None:
-    found = of_runs(tmp_path, LEARNS, CPU_OF, KEPT)
+    found = of_runs(tmp_path)
     assert found and found.threshold == pytest.approx(0.5)
     rollouts, seconds, dense = found.units.values()
     assert rollouts.figures[TO_THRESHOLD].differences["ict"].value == 0
@@ -140,8 +139,7 @@ def test_alike_runs_differ_by_what_they_spend_alone(tmp_path: Path) -> None:
 
 
 def test_rollouts_of_prompts_drawn_again_are_spent(tmp_path: Path) -> None:
-    plain = of_runs(tmp_path, LEARNS, CPU_OF, KEPT)
-    again = of_runs(tmp_path, LEARNS, CPU_OF, KEPT, {"ict": 40.0})
+    plain, again = of_runs(tmp_path), of_runs(tmp_path, redrawn={"ict": 40.0})
     assert plain and again
     for unit, grows in ((ROLLOUTS, 40.0), (CPU, 0.0)):
         before, after = plain.units[unit], again.units[unit]
@@ -153,9 +151,9 @@ def test_rollouts_of_prompts_drawn_again_are_spent(tmp_path: Path) -> None:
 
 
 def test_runs_of_older_versions_and_those_that_learn_nothing(tmp_path: Path) -> None:
-    found = of_runs(tmp_path, LEARNS, CPU_OF | {"random": None}, KEPT)
+    found = of_runs(tmp_path, cpu=CPU_OF | {"random": None})
     assert found and list(found.units) == [ROLLOUTS, "dense steps of Q"]
-    flat = of_runs(tmp_path, [0.3, 0.35, 0.3], CPU_OF, KEPT)
+    flat = of_runs(tmp_path, [0.3, 0.35, 0.3])
     assert flat and flat.threshold is None
     assert set(flat.units[CPU].figures) == {AREA, AT_BUDGET} and flat.units[CPU].reached == {}
-    assert of_runs(tmp_path, [None] * 3, CPU_OF, KEPT) is None
+    assert of_runs(tmp_path, [None] * 3) is None
