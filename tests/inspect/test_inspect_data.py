@@ -86,7 +86,8 @@ def test_a_file_is_read_with_its_run_s_recipe_or_none(run: Path, tmp_path: Path)
     file = run / "rollouts" / "step-000010.safetensors"
     inside = groups_of(file)[0]
     assert (inside.run, inside.step, inside.steps) == (str(run), 10, [10, 20])
-    alone = shutil.copy(file, tmp_path / "some.safetensors")
+    alone = tmp_path / "some.safetensors"
+    shutil.copy(file, alone)
     outside = groups_of(alone)[0]
     assert (outside.run, outside.step, outside.steps) == (None, 10, [10])
     assert "default options" in outside.notes[0] and not outside.tokenizer
