@@ -24,6 +24,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 TRAINED = (
@@ -31,6 +32,7 @@ TRAINED = (
     *("record.rollouts_every=3", "record.probe_every=2"),
 )
 """Settings of the run that many tests read (`trained`), beside `small`."""
+Small = tuple[str, ...]
 NUMBERS = itertools.count()
 STARTED: list[Running] = []
 QUIET = {"OMP_NUM_THREADS": "1"}
@@ -70,6 +72,13 @@ def wait_until(true: Callable[[], object], every: float = 0.002) -> None:
     while not true():
         assert time.monotonic() < until
         time.sleep(every)
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended, though nobody may wait for it here."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    return True
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from comparing import Comparison
-from processes import TRAINED, Ended, Processes
+from processes import TRAINED, Ended, Processes, Small
 
 PARITY = Path(__file__).with_name("parity.py")
 
@@ -44,7 +44,7 @@ def small(tiny_model: Path) -> tuple[str, ...]:
 
 @pytest.fixture(scope="session")
 def training(
-    processes: Processes, small: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
+    processes: Processes, small: Small, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, Ended]:
     """A finished run, 6 steps of ict, and what it said."""
     folder = tmp_path_factory.mktemp("trained")

@@ -3,16 +3,16 @@
 import json
 from pathlib import Path
 
-import pytest
 from processes import Processes
 
 ROWS = [{"prompt": f"{i}+1=", "gold": str(i + 1)} for i in range(60)]
 GOOD = "".join(json.dumps(row) + "\n" for row in ROWS)
 
 LONG = json.dumps({"prompt": "1+" * 80, "gold": "1"})
+DIGITS = "7" * 6000
 
 
-def test_a_faulty_line_is_named(ictcli: Processes, tiny_model: Path, tmp_path: Path) -> None:
+def test_a_faulty_line_is_named_before(ictcli: Processes, tiny_model: Path, tmp_path: Path) -> None:
     for content, words in (
         (GOOD.encode() + b"{oops\n", "data.jsonl, line 61 is not JSON"),
         (GOOD.encode() + b'{"prompt": "caf\xe9", "gold": "1"}\n', "data.jsonl"),
@@ -21,35 +21,21 @@ def test_a_faulty_line_is_named(ictcli: Processes, tiny_model: Path, tmp_path: P
     ):
         (tmp_path / "data.jsonl").write_bytes(content)
         args = ("--bench", "data.jsonl", "max_tokens=8", "--out", "out")
-        told = ictcli.refused("eval", tiny_model, *args)
-        assert words in told
+        assert words in ictcli.refused("eval", tiny_model, *args)
         assert not list(tmp_path.glob("out/*.jsonl"))
-
-
-DIGITS = "7" * 6000
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("long.csv", f"response,gold\n{'x ' * 100_000}\\boxed{{5}},5\n"),
-        ("digits.jsonl", f'{{"response": "\\\\boxed{{{DIGITS}}}", "gold": {DIGITS}}}\n'),
-    ],
-)
-def test_nothing_is_too_long_to_be_read(
-    ictcli: Processes, tmp_path: Path, name: str, content: str
-) -> None:
-    (tmp_path / name).write_text(content)
-    assert [row["status"] for row in ictcli.json("grade", name)] == ["correct"]
-
-
-def test_a_task_that_cannot_be_trained_on_is_refused_before(
-    ictcli: Processes, tiny_model: Path, tmp_path: Path
-) -> None:
     (tmp_path / "data.jsonl").write_text(GOOD + LONG)
     args = ("train", "chain", f"model={tiny_model}", "task=data.jsonl", "max_tokens=8")
-    told = ictcli.refused(*args, "--run", "run")
-    assert "The prompt of problem 61 takes" in told and not (tmp_path / "run").exists()
+    assert "The prompt of problem 61 takes" in ictcli.refused(*args, "--run", "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_nothing_is_too_long_to_be_read(ictcli: Processes, tmp_path: Path) -> None:
+    for name, content in (
+        ("long.csv", f"response,gold\n{'x ' * 100_000}\\boxed{{5}},5\n"),
+        ("digits.jsonl", f'{{"response": "\\\\boxed{{{DIGITS}}}", "gold": {DIGITS}}}\n'),
+    ):
+        (tmp_path / name).write_text(content)
+        assert [row["status"] for row in ictcli.json("grade", name)] == ["correct"]
 
 
 def test_a_run_is_resumed_on_its_own_problems_alone_and_evaluated_with_its_examples(
@@ -57,22 +43,15 @@ def test_a_run_is_resumed_on_its_own_problems_alone_and_evaluated_with_its_examp
 ) -> None:
     data = tmp_path / "data.csv"
     data.write_text("frage,antwort\n" + "".join(f"{i}+1=,{i + 1}\n" for i in range(60)))
-    args = ("train", "chain", f"model={tiny_model}", "task=data.csv", "max_tokens=8")
-    more = (
-        "columns.prompt=frage",
-        "columns.gold=antwort",
-        "prompt.shots=1",
-        "prompt.max_tokens=64",
-    )
+    columns = ("columns.prompt=frage", "columns.gold=antwort", "max_tokens=8")
+    args = ("train", "chain", f"model={tiny_model}", "task=data.csv", *columns)
+    args += ("prompt.shots=1", "prompt.max_tokens=64")
     sizes = ("prompts=8", "group=2", "steps=2", "eval.n=1", "eval.k=[1]", "--run", "run")
-    shown = ictcli.done(*args, *more, "--dry-run")
-    assert "\nexample 1: " in shown.err
-    ended = ictcli.done(*args, *more, *sizes, "--json")
-    assert "left out of training" in ended.err
-    bench = ("--bench", "data.csv", "columns.prompt=frage", "columns.gold=antwort")
-    asked = ("eval", "run", *bench, "max_tokens=8", "--n", "1", "--k", "1", "--out", "out")
-    told = ictcli.refused(*asked)
-    assert "shows the answer of 1 of the problems of data.csv" in told
+    assert "\nexample 1: " in ictcli.done(*args, "--dry-run").err
+    assert "left out of training" in ictcli.done(*args, *sizes, "--json").err
+    bench = ("--bench", "data.csv", *columns, "--n", "1", "--k", "1", "--out", "out")
+    asked = ("eval", "run", *bench)
+    assert "shows the answer of 1 of the problems of data.csv" in ictcli.refused(*asked)
     ictcli.done(*asked, "prompt.examples=none")
     (tmp_path / "run" / "summary.json").unlink()
     data.write_text(data.read_text().replace("7+1=", "7+2="))

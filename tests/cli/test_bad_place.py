@@ -8,29 +8,21 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from processes import TRAINED, Processes, refusal
+from processes import TRAINED, Processes, Small, refusal
 
 from ictcli.files import is_leftover
 from ictcli.runs import Run
 
-Small = tuple[str, ...]
 
-
-def test_a_run_folder_that_exists_is_left_alone(ictcli: Processes, trained: Path) -> None:
-    folder = trained
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    told = ictcli.refused("train", "chain", "--run", folder.name, folder=folder.parent)
+def test_a_folder_that_exists_is_left_alone(ictcli: Processes, trained: Path) -> None:
+    """A run, or one of other files, which is no run to resume."""
+    before = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
+    told = ictcli.refused("train", "chain", "--run", "run", folder=trained.parent)
     assert "The run folder run exists already" in told
-    for way_out in ("ictcli resume run", "--run OTHER", "rm -r run"):
-        assert way_out in told
-    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
-
-
-def test_what_is_no_run_is_not_trained_into(ictcli: Processes, tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "notes.txt").write_text("mine")
-    told = ictcli.refused("train", "chain", "--run", "folder")
-    assert "The run folder folder exists already" in told and "resume" not in told
+    assert all(way_out in told for way_out in ("ictcli resume run", "--run OTHER", "rm -r run"))
+    told = ictcli.refused("train", "chain", "--run", "eval", folder=trained)
+    assert "The run folder eval exists already" in told and "resume" not in told
+    assert {path: path.stat().st_mtime_ns for path in trained.rglob("*")} == before
 
 
 def test_a_disk_that_fills_up_costs_no_more_than_the_steps_since_the_checkpoint(
@@ -50,9 +42,7 @@ def test_a_disk_that_fills_up_costs_no_more_than_the_steps_since_the_checkpoint(
             assert (full / "run" / name).read_bytes() == (trained / name).read_bytes()
 
 
-def test_a_disk_that_is_full_from_the_start_is_named(
-    ictcli: Processes, small: Small, tmp_path: Path
-) -> None:
+def test_a_disk_full_at_the_start_is_named(ictcli: Processes, small: Small, tmp_path: Path) -> None:
     with disk(tmp_path / "disk", 4) as full:
         (full / "filling").write_bytes(bytes(1 << 12))
         for args in (
@@ -60,8 +50,7 @@ def test_a_disk_that_is_full_from_the_start_is_named(
             ["recipes", "cp", "chain", "disk/mine.toml"],
             ["eval", small[0].partition("=")[2], "--bench", "chain", "--out", "disk/out"],
         ):
-            told = ictcli.refused(*args, code=1)
-            assert "No space is left on the disk" in told
+            assert "No space is left on the disk" in ictcli.refused(*args, code=1)
         left = {path.name for path in full.rglob("*") if path.is_file()}
         assert left == {"filling", ".lock"}
         mount("-o", "remount,size=2m", full)
@@ -89,15 +78,9 @@ def test_a_read_only_folder_is_named(
             told = refusal(ended, 1)
             assert "cannot be written" in told and "there/" in told
             assert "step " not in ended.err  # before any work was done
-        assert [path.name for path in there.iterdir()] == ["run"]
-
-
-def test_a_read_only_working_folder_is_named(
-    ictcli: Processes, small: Small, tmp_path: Path
-) -> None:
-    with read_only(tmp_path) as there:
         told = ictcli.refused("train", "chain", *small, folder=there, code=1)
         assert "cannot be written" in told and "--run" in told
+        assert [path.name for path in there.iterdir()] == ["run"]
 
 
 def mount(*args: str | Path) -> None:

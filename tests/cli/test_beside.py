@@ -4,16 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
-from processes import Processes, refusal
+from processes import Processes, Small, refusal
 
 from ictcli.runs.trust import recipe_of
 
 SHORT = ("steps=2", "warmup=1")
 
 
-def test_other_methods_train_after_it_each_as_by_its_own_command_and_stand_in_its_table(
-    ictcli: Processes, small: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_methods_beside_train_as_alone(ictcli: Processes, small: Small, tmp_path: Path) -> None:
     recipe = ("train", "chain", *small, *SHORT, "seed=3")
     others = ("method.keep=0.5", "--beside", "grpo,random")
     ended = ictcli.done(*recipe, *others)
@@ -32,9 +30,7 @@ def test_other_methods_train_after_it_each_as_by_its_own_command_and_stand_in_it
 
 
 @pytest.mark.thorough
-def test_where_a_later_run_fails_what_is_trained_and_what_has_not_begun_is_said(
-    ictcli: Processes, tmp_path: Path
-) -> None:
+def test_a_later_run_that_fails_is_told_with_the_others(ictcli: Processes, tmp_path: Path) -> None:
     """sc_grpo needs room for two prompts, too, which is known once they are read."""
     (folder := tmp_path / "a").mkdir()
     short = ("steps=1", "prompts=2", "group=2", "eval.problems=2", "eval.n=1", "eval.k=[1]")

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from processes import Processes
+from processes import Processes, Small
 
 QUESTIONS = [f"{n}+{n % 7}=" for n in range(60)]
 
@@ -14,9 +14,7 @@ def write(path: Path, questions: list[str], answer: str = "") -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def test_its_groups_are_those_of_the_first_step_and_nothing_is_written(
-    ictcli: Processes, small: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_its_groups_are_the_first_step_s(ictcli: Processes, small: Small, tmp_path: Path) -> None:
     write(tmp_path / "own.jsonl", QUESTIONS)
     write(tmp_path / "test.jsonl", [*QUESTIONS[:3], "7+ 1 0=", "1-1="])
     own = ("task=own.jsonl", "eval.bench=test.jsonl", "prompt.suffix=", *small)

@@ -57,21 +57,15 @@ def press_tab(folder: Path, line: str) -> tuple[set[str], set[str]]:
 
 
 @pytest.mark.skipif(BASH is None, reason="there is no bash")
-@pytest.mark.parametrize(
-    ("line", "offered"),
-    [
+def test_bash_is_offered_what_fits(folder: Path) -> None:
+    """A key is gone on with, and a run's folder may be entered."""
+    for line, offered in (
         ("ictcli ", set(COMMANDS)),
         ("ictcli train quickstart model=builtin:c", {"chain"}),
         ("ictcli compare quickstart --methods ict,dr", {"ict,dr_grpo"}),
         ("ictcli export my", {"'my run'"}),
-    ],
-)
-def test_bash_is_offered_what_fits(folder: Path, line: str, offered: set[str]) -> None:
-    assert press_tab(folder, line)[0] == offered
-
-
-@pytest.mark.skipif(BASH is None, reason="there is no bash")
-def test_a_key_is_gone_on_with_and_a_run_s_folder_may_be_entered(folder: Path) -> None:
+    ):
+        assert press_tab(folder, line)[0] == offered
     assert press_tab(folder, "ictcli train quickstart ste")[1] == {"nospace"}
     assert press_tab(folder, "ictcli resume ru")[1] == {"dirnames"}
 
@@ -83,11 +77,7 @@ def test_every_shell_has_its_script(ictcli: Processes) -> None:
 
 
 def test_completion_loads_no_machine_learning(monkeypatch: pytest.MonkeyPatch) -> None:
-    line = "ictcli train quickstart method="
-    for name, value in (
-        ("COMP_LINE", line),
-        ("COMP_PART", "="),
-        ("_ICTCLI_COMPLETE", "bash_complete"),
-    ):
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("COMP_LINE", "ictcli train quickstart method=")
+    monkeypatch.setenv("COMP_PART", "=")
+    monkeypatch.setenv("_ICTCLI_COMPLETE", "bash_complete")
     assert not loaded_by() & {"torch", "mlx", "transformers", "datasets", "scipy"}

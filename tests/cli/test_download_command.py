@@ -42,9 +42,7 @@ def test_a_hub_that_cannot_be_asked_is_one_sentence(tmp_path: Path, silent: str)
     assert not (tmp_path / "runs").exists() or not any((tmp_path / "runs").iterdir())
 
 
-def test_a_hub_that_is_silent_is_waited_for_once(
-    monkeypatch: pytest.MonkeyPatch, silent: str
-) -> None:
+def test_a_silent_hub_is_waited_for_once(monkeypatch: pytest.MonkeyPatch, silent: str) -> None:
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     for name, value in (("ENDPOINT", silent), ("HF_HUB_OFFLINE", False)):

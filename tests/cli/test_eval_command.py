@@ -25,9 +25,7 @@ def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def test_an_evaluation_leaves_its_files_which_are_not_written_over(
-    ictcli: Processes, tiny_model: Path, tmp_path: Path
-) -> None:
+def test_no_evaluation_is_written_over(ictcli: Processes, tiny_model: Path, tmp_path: Path) -> None:
     args = ("eval", tiny_model, *BENCH, "max_tokens=16", "--out", "one")
     ended = ictcli.run(*args, "--json")
     assert json.loads(ended.out) == json.loads((tmp_path / "one" / "results.json").read_text())
@@ -40,9 +38,7 @@ def test_an_evaluation_leaves_its_files_which_are_not_written_over(
     assert {path: path.read_bytes() for path in (tmp_path / "one").iterdir()} == before
 
 
-def test_temperatures_make_a_curve_and_may_be_added_later(
-    ictcli: Processes, tiny_model: Path
-) -> None:
+def test_a_curve_of_temperatures_may_be_added_to_later(ictcli: Processes, tiny_model: Path) -> None:
     args = ("eval", tiny_model, "--bench", "chain", "--n", "4", "--limit", "5", "max_tokens=16")
     curve = (*args, "--temperatures", "0,0.5,1", "--out")
     (found,) = ictcli.json(*curve, "at-once")
@@ -53,16 +49,11 @@ def test_temperatures_make_a_curve_and_may_be_added_later(
     assert timeless(ictcli.json(*curve, "later", "--resume")) == timeless([found])
 
 
-def test_a_run_is_evaluated_by_its_final_model(
-    ictcli: Processes, trained: Path, tmp_path: Path
-) -> None:
-    run = trained
-    args = ("--bench", "chain", "--n", "2", "--k", "1", "--limit", "3", "--json")
-    by_run = ictcli.run("eval", run, *args, "--out", "a")
-    by_folder = ictcli.run("eval", run / "model", *args, "--out", "b")
-    assert by_run.code == by_folder.code == 0
-    samples = [(tmp_path / out / "chain.jsonl").read_bytes() for out in "ab"]
-    assert samples[0] == samples[1]
+def test_a_run_is_its_final_model(ictcli: Processes, trained: Path, tmp_path: Path) -> None:
+    args = ("--bench", "chain", "--n", "2", "--k", "1", "--limit", "3", "--out")
+    ictcli.done("eval", trained, *args, "a")
+    ictcli.done("eval", trained / "model", *args, "b")
+    assert (tmp_path / "a/chain.jsonl").read_bytes() == (tmp_path / "b/chain.jsonl").read_bytes()
 
 
 def test_a_run_is_evaluated_as_it_was_trained(ictcli: Processes, tmp_path: Path) -> None:
@@ -78,8 +69,7 @@ def test_a_run_is_evaluated_as_it_was_trained(ictcli: Processes, tmp_path: Path)
         "                     lambda n: problems, max_tokens=16)\n"
     )
     args = ("steps=1", "prompts=2", "group=2", "eval.problems=4", "temperature=0.7", "--run", "run")
-    named = f'plugins=["{plugin}"]'
-    ictcli.done("train", "chain", named, *args)
+    ictcli.done("train", "chain", f'plugins=["{plugin}"]', *args)
     asked = ("eval", "run", "--n", "4", "--json", "--bench")
     (found,) = ictcli.json(*asked, "sums-of-a-plugin")
     assert found["settings"]["temperature"] == 0.7
@@ -144,9 +134,7 @@ def side_by_side(
     return folder / "out", ended
 
 
-def test_each_model_has_an_entry_a_benchmark_and_differs_from_the_first_by_problem(
-    side_by_side: tuple[Path, Ended],
-) -> None:
+def test_each_model_differs_from_the_first_by_problem(side_by_side: tuple[Path, Ended]) -> None:
     folder, ended = side_by_side
     found: list[dict[str, Any]] = json.loads(ended.out)
     assert found == json.loads((folder / "results.json").read_text())
@@ -185,8 +173,7 @@ def test_a_model_that_cannot_be_loaded_is_found_before_anything_is_sampled(
 ) -> None:
     shutil.copytree(tiny_model, tmp_path / "bad")
     (tmp_path / "bad" / "tokenizer.json").write_text("{")
-    told = ictcli.refused("eval", tiny_model, "bad", "--bench", "chain")
-    assert "bad cannot be loaded" in told
+    assert "bad cannot be loaded" in ictcli.refused("eval", tiny_model, "bad", "--bench", "chain")
     args = ("eval", "builtin:chain", tiny_model, "--bench", "chain", "max_tokens=127")
     assert "tied: The prompt of problem" in ictcli.refused(*args)
     assert [path.name for path in tmp_path.iterdir()] == ["bad"]
@@ -219,8 +206,7 @@ def test_a_private_question_is_written_where_that_is_asked_for_alone(
     assert SECRET in read(tmp_path / "asked" / "gpqa_diamond.jsonl")[0]["prompt"]
     (found,) = json.loads((tmp_path / "asked" / "results.json").read_text())
     assert SECRET in found["settings"]["example_prompt"]
-    told = ictcli.refused(*args[:-1], "--resume")
-    assert "show_private = true, and now false" in told
+    assert "show_private = true, and now false" in ictcli.refused(*args[:-1], "--resume")
 
 
 def test_notes_of_a_benchmark_are_told_once_and_recorded_with_its_file(
@@ -228,9 +214,8 @@ def test_notes_of_a_benchmark_are_told_once_and_recorded_with_its_file(
 ) -> None:
     rows = [{"problem": "1+1", "answer": "2"}, {"problem": "2+2", "answer": "two"}]
     path = write(tmp_path / "d.jsonl", *rows)
-    models = ("eval", tiny_model, untied_model)
-    args = (*models, "--bench", "aime24", f"data={path}", *SMALL, "--out", "out", "--json")
-    ended = ictcli.done(*args)
+    args = ("eval", tiny_model, untied_model, "--bench", "aime24", f"data={path}", *SMALL)
+    ended = ictcli.done(*args, "--json")
     assert ended.err.count("1 of the 2 problems of aime24 (d.jsonl) left out") == 1
     for entry in json.loads(ended.out):
         source = entry["settings"]["source"]

@@ -61,23 +61,20 @@ def test_other_settings_are_not_gone_on_with_and_the_setting_is_named(
         (["--bench", "chain,chain-long"], "benchmarks = chain, and now chain, chain-long"),
         (['prompt.suffix="1"'], 'tied.prompt.suffix = null, and now "1"'),
     ):
-        told = ictcli.refused(*command, *more, "--resume")
-        assert f"The evaluation in out has {words}" in told
+        assert f"The evaluation in out has {words}" in ictcli.refused(*command, *more, "--resume")
     again = json.loads(ictcli.run(*command, "--k", "1,2", "--resume").out)[0]
     assert again["pass@1"] == first["pass@1"] and "pass@2" in again
     assert [path.read_bytes() for path in left] == before
     (tmp_path / "tied").unlink()
     (tmp_path / "tied").symlink_to(untied_model)
-    told = ictcli.refused(*command, "--resume")
-    assert "has tied.fingerprint = " in told
+    assert "has tied.fingerprint = " in ictcli.refused(*command, "--resume")
 
 
 def test_with_nothing_to_resume_it_begins(
     ictcli: Processes, tiny_model: Path, tmp_path: Path
 ) -> None:
     args: tuple[Any, ...] = ("eval", tiny_model, "--bench", "chain", "--k", "1", "--limit", "1")
-    ended = ictcli.done(*args, "--n", "1", "--resume")
-    assert "note: nothing to resume in evals" in ended.err
+    assert "note: nothing to resume in evals" in ictcli.done(*args, "--n", "1", "--resume").err
     ended = ictcli.run(*args, "--n", "2", "--resume")
     assert "evals/tied-seed0 is not resumed: it has n = 1, and now 2" in ended.err
     assert {path.name for path in (tmp_path / "evals").iterdir()} == {"tied-seed0", "tied-seed0-2"}

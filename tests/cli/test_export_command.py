@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from processes import Ended, Processes
+from processes import Ended, Processes, Small
 
 from ictcli.engine import is_installed
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not is_installed("mlx"), reason="adapters need t
 
 @pytest.fixture(scope="module")
 def adapted(
-    processes: Processes, small: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
+    processes: Processes, small: Small, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, Ended]:
     """A finished run of LoRA, and what it said."""
     folder = tmp_path_factory.mktemp("adapted")
@@ -55,8 +55,7 @@ def test_exports_of_every_kind_compute_the_same(
         assert (ended.code, ended.out) == (0, f"{made}\n"), ended.err
         assert f" {made} --bench chain" in ended.err
         assert (tmp_path / made / "README.md").read_text().startswith("---\nlibrary_name: ")
-        found = pass_at_1(ictcli, Path(made), "--backend", engine)
-        assert found == before, args
+        assert pass_at_1(ictcli, Path(made), "--backend", engine) == before, args
     assert f"{made} exists already" in ictcli.refused("export", run, "--out", made)
 
 
@@ -87,13 +86,10 @@ def test_a_card_takes_the_figures_of_an_evaluation_of_these_weights_alone(
     assert "no results that can be read" in ictcli.refused("export", trained, "--results", "other")
 
 
-def test_a_run_of_another_engine_is_not_resumed(
-    ictcli: Processes, trained: Path, tmp_path: Path
-) -> None:
+def test_no_other_engine_resumes_a_run(ictcli: Processes, trained: Path, tmp_path: Path) -> None:
     """Its optimiser's state would be lost."""
     run = shutil.copytree(trained, tmp_path / "run")
     (run / "summary.json").unlink()
     recipe = re.sub(r'(?m)^backend = "\w+"', 'backend = "mlx"', (run / "recipe.toml").read_text())
     (run / "recipe.toml").write_text(recipe)
-    told = ictcli.refused("resume", "run", "--trust")
-    assert "of another engine" in told
+    assert "of another engine" in ictcli.refused("resume", "run", "--trust")

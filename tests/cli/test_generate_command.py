@@ -33,11 +33,8 @@ def test_the_answer_is_on_stdout_and_the_rest_on_stderr(ictcli: Processes) -> No
     assert ended.err.count("\n") == 2 and "builtin-chain: 335,136 parameters, torch" in ended.err
 
 
-def test_a_run_answers_as_its_recipe_says_and_the_same_every_time(
-    ictcli: Processes, trained: Path
-) -> None:
-    run = trained
-    asked = ("generate", run, QUESTION, "--n", "3", "--seed", "5")
+def test_a_run_answers_as_its_recipe_says_every_time(ictcli: Processes, trained: Path) -> None:
+    asked = ("generate", trained, QUESTION, "--n", "3", "--seed", "5")
     plain, again = (ictcli.run(*asked) for _ in range(2))
     assert plain == again
     told = ictcli.json(*asked)
@@ -56,28 +53,22 @@ def test_a_run_answers_as_its_recipe_says_and_the_same_every_time(
 
 def test_a_prompt_is_read_from_stdin(ictcli: Processes, tmp_path: Path) -> None:
     (tmp_path / "prompt.txt").write_text("3+4\n")
+    note = r"note: prompts look like .+=, and this one does not end with ="
     for typed in ((), ("-",)):
         asked = ("generate", "builtin:chain", *typed, "temperature=0")
         ended = ictcli.done(*asked, stdin=tmp_path / "prompt.txt")
-        assert ended.out
-        note = r"note: prompts look like .+=, and this one does not end with ="
-        assert re.search(note, ended.err)
+        assert ended.out and re.search(note, ended.err)
 
 
-@pytest.mark.parametrize(
-    ("gold", "keys", "verdict"), [("9", (), "correct"), ("9", ("max_tokens=4",), "unparsed")]
-)
-def test_a_gold_gives_a_verdict_with_its_grounds(
-    ictcli: Processes, gold: str, keys: tuple[str, ...], verdict: str
-) -> None:
-    ended = ictcli.run(*CHAIN, "--gold", gold, *keys)
-    _, first, answer, right = ended.out.splitlines()
-    assert first.startswith(f"verdict: {verdict}, ")
-    assert answer.split()[:2] == ["answer", "none" if keys else "9"]
-    assert right.split() == ["gold", gold]
-    assert ("cut at 4 tokens; max_tokens=8 allows more" in ended.err) == bool(keys)
-    told = ictcli.json(*CHAIN, "--gold", gold, *keys)
-    assert (told["gold"], told["answers"][0]["verdict"]["status"]) == (gold, verdict)
+def test_a_gold_gives_a_verdict_with_its_grounds(ictcli: Processes) -> None:
+    for keys, verdict, answer in ((), "correct", "9"), (("max_tokens=4",), "unparsed", "none"):
+        asked = (*CHAIN, "--gold", "9", *keys)
+        ended = ictcli.run(*asked)
+        lines = [line.split()[:2] for line in ended.out.splitlines()[1:]]
+        assert lines == [["verdict:", f"{verdict},"], ["answer", answer], ["gold", "9"]]
+        assert ("cut at 4 tokens; max_tokens=8 allows more" in ended.err) == bool(keys)
+        told = ictcli.json(*asked)
+        assert (told["gold"], told["answers"][0]["verdict"]["status"]) == ("9", verdict)
 
 
 def test_ctrl_c_keeps_what_is_there(ictcli: Processes, endless: Path) -> None:
@@ -106,9 +97,7 @@ def test_a_chat_answers_until_it_is_left(ictcli: Processes, tmp_path: Path) -> N
         assert terminal.end() == 0
 
 
-def test_ctrl_c_ends_an_answer_and_then_the_chat(
-    ictcli: Processes, endless: Path, tmp_path: Path
-) -> None:
+def test_ctrl_c_ends_an_answer_then_chat(ictcli: Processes, endless: Path, tmp_path: Path) -> None:
     with chat(ictcli, tmp_path, endless, "max_tokens=100000") as terminal:
         terminal.see(r"> \Z")
         terminal.press(f"{QUESTION}\n", rf"{re.escape(QUESTION)}\n(.|\n){{20}}", at_rest=False)

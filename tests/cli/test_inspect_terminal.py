@@ -68,9 +68,7 @@ def test_keys_move_switch_and_quit(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(("how", "code"), [("ctrl-c", 130), ("term", 143), ("fault", 1)])
-def test_the_terminal_is_restored_however_it_ends(
-    terminal: Terminal, run: Path, how: str, code: int
-) -> None:
+def test_any_end_restores_the_terminal(terminal: Terminal, run: Path, how: str, code: int) -> None:
     assert termios.tcgetattr(terminal.theirs) != terminal.before
     if how == "fault":
         (run / "rollouts" / "step-000010.safetensors").unlink()
@@ -83,34 +81,24 @@ def test_the_terminal_is_restored_however_it_ends(
         assert "error: No such file" in terminal.said
 
 
-@pytest.mark.parametrize("no_color", ["", "1"])
-def test_no_colour_where_none_is_wanted_and_kept_tokens_still_marked(
-    ictcli: Processes, run: Path, no_color: str
+@pytest.mark.parametrize(("size", "no_color"), [((24, 80), "1"), ((10, 40), ""), ((50, 160), "")])
+def test_a_frame_fills_the_screen_and_no_more_and_has_colours_where_they_are_wanted(
+    ictcli: Processes, run: Path, size: tuple[int, int], no_color: str
 ) -> None:
-    with Terminal(ictcli, run.parent, "inspect", run, NO_COLOR=no_color) as terminal:
-        terminal.see("q quit")
-        quit_by_key(terminal)
-    colours = re.findall(r"\x1b\[[0-9;]*(?<=[;\[])[34]8;", terminal.said)
-    assert bool(colours) != bool(no_color)
-    assert re.search(r"\x1b\[[0-9;]*\b4\b[0-9;]*m", terminal.said)  # underlined
-
-
-@pytest.mark.parametrize("size", [(24, 80), (10, 40), (50, 160)])
-def test_a_frame_fills_the_screen_and_no_more(
-    ictcli: Processes, run: Path, size: tuple[int, int]
-) -> None:
-    with Terminal(ictcli, run.parent, "inspect", run, size=size) as terminal:
+    with Terminal(ictcli, run.parent, "inspect", run, size=size, NO_COLOR=no_color) as terminal:
         terminal.see("kept by [■·]")
         quit_by_key(terminal)
+    if size[0] > 10:  # a smaller screen may show no kept token, which is underlined
+        colours = re.findall(r"\x1b\[[0-9;]*(?<=[;\[])[34]8;", terminal.said)
+        assert bool(colours) != bool(no_color)
+        assert re.search(r"\x1b\[[0-9;]*\b4\b[0-9;]*m", terminal.said)
     rows = [int(row) for row in re.findall(r"\x1b\[(\d+);1H", terminal.said)]
     assert rows == list(range(1, size[0] + 1)) * (len(rows) // size[0])
     for control in ("\x1b[31m\u2028", "\u202e", "\u2028", "\n\n\n"):
         assert control not in terminal.said
 
 
-def test_a_model_that_is_not_there_is_told_and_the_view_goes_on(
-    ictcli: Processes, run: Path
-) -> None:
+def test_the_view_goes_on_without_a_model(ictcli: Processes, run: Path) -> None:
     recipe = (run / "recipe.toml").read_text()
     (run / "recipe.toml").write_text(re.sub("(?m)^model = .*", 'model = "/gone/model"', recipe))
     with Terminal(ictcli, run.parent, "inspect", run) as terminal:

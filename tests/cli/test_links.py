@@ -87,9 +87,7 @@ def test_runs_with_links_are_listed_and_removed(ictcli: Processes, place: Path) 
     assert state(place / "beside") == beside
 
 
-def test_links_that_stay_inside_and_links_to_runs_are_followed(
-    ictcli: Processes, place: Path
-) -> None:
+def test_links_inside_and_links_to_runs_are_followed(ictcli: Processes, place: Path) -> None:
     run = place / "run"
     (run / "model").rename(run / "kept")
     (run / "model").symlink_to("kept")

@@ -18,9 +18,7 @@ def test_recipes_are_listed_with_what_they_are_about(ictcli: Processes) -> None:
     assert all(row["recipe"] in line for row, line in zip(found, lines, strict=True))
 
 
-def test_a_copied_recipe_trains_like_its_original_and_replaces_no_file(
-    ictcli: Processes, tmp_path: Path
-) -> None:
+def test_a_copied_recipe_trains_alike_and_replaces_none(ictcli: Processes, tmp_path: Path) -> None:
     shown = ictcli.run("recipes", "show", "quickstart").out
     for target, path in (("mine.toml", "mine.toml"), (".", "quickstart.toml")):
         ended = ictcli.done("recipes", "cp", "quickstart", target)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import wait_until
+from processes import gone, wait_until
 
-from ictcli.cli.options import THREAD_VARIABLES
+from ictcli.cli import options
 
 TELL = """
 import json, os, subprocess, sys, time
@@ -37,16 +37,8 @@ def tell(folder: Path, *, stay: float = 0, **asked: Any) -> subprocess.Popen[str
     return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment)
 
 
-def gone(pid: int) -> bool:
-    """Whether it ended, though nobody waits for it here."""
-    state = Path(f"/proc/{pid}/stat")
-    return not state.exists() or ") Z " in state.read_text()
-
-
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="of systemd")
-def test_all_is_in_force_for_a_child_too_and_awake_until_the_process_is_killed(
-    tmp_path: Path,
-) -> None:
+def test_all_is_in_force_for_a_child_until_it_is_killed(tmp_path: Path) -> None:
     keeper = tmp_path / "systemd-inhibit"
     keeper.write_text(KEEPER.format(told=tmp_path / "told", does="/bin/cat"))
     keeper.chmod(0o755)
@@ -55,7 +47,7 @@ def test_all_is_in_force_for_a_child_too_and_awake_until_the_process_is_killed(
         found = json.loads(process.stdout.readline())
         nice, environment = found["child"]
         assert found["own"] == nice == min(os.nice(0) + 3, 19)
-        assert {environment[name] for name in THREAD_VARIABLES} == {"2"}
+        assert {environment[name] for name in options.THREAD_VARIABLES} == {"2"}
         pid, *args = (tmp_path / "told").read_text().split()
         assert args[0] == "--what=idle:sleep" and args[-1] == "cat"
         os.kill(int(pid), 0)
@@ -76,8 +68,6 @@ def test_where_nothing_keeps_it_awake_a_sentence_says_so(tmp_path: Path, there: 
 
 
 def test_macos_s_own_keeper_watches_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ictcli.cli import options as process
-
-    monkeypatch.setattr(process.sys, "platform", "darwin")
-    monkeypatch.setattr(process.shutil, "which", lambda name: f"/usr/bin/{name}")
-    assert process.keeper() == ["caffeinate", "-i", "-w", str(os.getpid())]
+    monkeypatch.setattr(options.sys, "platform", "darwin")
+    monkeypatch.setattr(options.shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert options.keeper() == ["caffeinate", "-i", "-w", str(os.getpid())]

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from processes import Ended, Processes, Running, refusal, wait_until
+from processes import Ended, Processes, Running, Small, refusal, wait_until
 
 from ictcli.runs import Run
 
@@ -49,28 +49,20 @@ class Runs:
     def result(self, name: str) -> dict[str, bytes]:
         """All that a run leaves and no clock has touched."""
         folder = self.base / name
-        names = ["metrics.jsonl", "recipe.toml"]
-        names += [str(p.relative_to(folder)) for p in folder.glob("[am][do]*/*.safetensors")]
-        names += [f"eval/{path.name}" for path in (folder / "eval").glob("*.jsonl")]
-        names += [f"rollouts/{path.name}" for path in folder.glob("rollouts/*")]
-        names += [f"checkpoints/{path.name}" for path in folder.glob("checkpoints/best.json")]
-        names += [f"checkpoints/{path.name}/weights.safetensors" for path in checkpoints(folder)]
-        names += [f"checkpoints/{path.name}/optimizer.safetensors" for path in checkpoints(folder)]
-        found = {name: (folder / name).read_bytes() for name in sorted(names)}
+        found = {
+            str(path.relative_to(folder)): path.read_bytes()
+            for kind in ("metrics.jsonl", "recipe.toml", "**/*.safetensors", "eval/*.jsonl")
+            for path in folder.glob(kind)
+        }
+        best = (folder / "checkpoints" / "best.json").read_bytes()
         summary = json.loads((folder / "summary.json").read_text())
         for clocked in ("wall_s", "train_s", "peak_bytes", "model"):
             del summary[clocked]
-        return {**found, "summary.json": json.dumps(summary).encode()}
-
-
-def checkpoints(folder: Path) -> list[Path]:
-    return Run(folder).checkpoints()
+        return {**found, "best.json": best, "summary.json": json.dumps(summary).encode()}
 
 
 @pytest.fixture(scope="module")
-def runs(
-    processes: Processes, small: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
-) -> Runs:
+def runs(processes: Processes, small: Small, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """With `whole`, a run that was never stopped."""
     made = Runs(processes, (*small, *SETTINGS), tmp_path_factory.mktemp("runs"))
     assert made.start("whole").wait().code == 0
@@ -110,9 +102,7 @@ def test_a_launch_that_is_started_again_takes_no_other_run(runs: Runs) -> None:
     assert "--run FOLDER" in refusal(runs.start("", restarts=1).wait(), 2)
 
 
-def test_a_launch_that_is_started_again_does_not_pass_an_alarm(
-    ictcli: Processes, small: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_no_restart_passes_an_alarm(ictcli: Processes, small: Small, tmp_path: Path) -> None:
     for restarts, about in (0, "then resume the run"), (1, "no lost process"):
         again = {"TORCHELASTIC_RESTART_COUNT": str(restarts)}
         collapses = ("lr=1", "steps=4", "alarms.collapse=stop", "--run", "run")
@@ -130,15 +120,14 @@ def test_ctrl_c_finishes_the_step_and_saves_it(runs: Runs) -> None:
     assert 2 <= done < STEPS
     assert f"step {done} of {STEPS} is finished and saved. ictcli resume" in refusal(ended, 130)
     assert "Finishing the step in flight" in ended.err
-    newest = checkpoints(runs.base / "interrupted")[-1]
-    assert newest.name == f"step-{done:06d}"
+    assert Run(runs.base / "interrupted").checkpoints()[-1].name == f"step-{done:06d}"
     finish(runs.resume("interrupted"))
     whole, found = runs.result("whole"), runs.result("interrupted")
     for name in ("model/model.safetensors", "metrics.jsonl"):
         assert found[name] == whole[name]
 
 
-def test_a_second_ctrl_c_ends_it_at_once(ictcli: Processes, small: tuple[str, ...], tmp_path: Path):
+def test_a_second_ctrl_c_ends_it_at_once(ictcli: Processes, small: Small, tmp_path: Path):
     running = ictcli.start("train", "chain", *small, "steps=4", "prompts=512", "--run", "run")
     wait_until(lambda: "before:" in running.err.read_text())
     running.send(signal.SIGINT)

@@ -5,16 +5,13 @@ import os
 import tomllib
 from pathlib import Path
 
-from processes import Ended, Processes
+from processes import Ended, Processes, Small
 
 from ictcli.recipe import load_recipe
 from ictcli.recipe.metrics import METRICS, known
 from ictcli.runs import Run
 from ictcli.runs.read import read_lines
 from ictcli.runs.records import StepTimings
-
-Trained = tuple[Path, Ended]
-JSONS = ("json", "jsonl")
 
 
 def test_every_number_of_the_metrics_is_known_by_its_name(trained: Path) -> None:
@@ -24,7 +21,7 @@ def test_every_number_of_the_metrics_is_known_by_its_name(trained: Path) -> None
     assert {name for name, each in METRICS.items() if each.when == "every step"} <= names
 
 
-def test_the_summary_on_stdout_is_the_folder_s(training: Trained) -> None:
+def test_the_folder_holds_all_that_was_promised(training: tuple[Path, Ended]) -> None:
     folder, ended = training
     summary = json.loads(ended.out)
     assert summary == json.loads((folder / "summary.json").read_text())
@@ -32,59 +29,48 @@ def test_the_summary_on_stdout_is_the_folder_s(training: Trained) -> None:
         assert summary[when].keys() == {"pass@1", "pass@4", "greedy"}
     assert summary["steps"] == 6 and 0 < summary["tokens_kept_share"] < 1
     assert summary["sharpening"]["gain"] == summary["change"]["pass@1"]
-
-
-def test_the_folder_holds_all_that_was_promised(trained: Path) -> None:
-    folder = trained
-    found = {path.name for path in folder.iterdir()} - {".lock"}
     files = {"recipe.toml", "environment.json", "metrics.jsonl", "timings.jsonl", "summary.json"}
-    files |= {"manifest.json"}
-    assert found == files | {"rollouts", "eval", "checkpoints", "model"}
-    assert [path.name for path in Run(folder).checkpoints()] == ["step-000004", "step-000006"]
-    recorded = {path.name for path in (folder / "rollouts").iterdir()}
-    assert recorded == {f"step-00000{step}.safetensors" for step in (3, 6)}
-    evaluations = {path.name for path in (folder / "eval").iterdir()}
-    names = {f"{n}.{e}" for n in ("before", "step-000003", "after") for e in JSONS}
-    assert evaluations == names | {"before@0.jsonl", "after@0.jsonl"}
+    files |= {"manifest.json", "rollouts", "eval", "checkpoints", "model"}
+    assert {path.name for path in folder.iterdir()} - {".lock"} == files
+    found = {f"{n}.{end}" for n in ("before", "step-000003", "after") for end in ("json", "jsonl")}
+    for part, names in (
+        ("checkpoints", {"step-000004", "step-000006"}),
+        ("rollouts", {"step-000003.safetensors", "step-000006.safetensors"}),
+        ("eval", found | {"before@0.jsonl", "after@0.jsonl"}),
+    ):
+        assert {path.name for path in (folder / part).iterdir()} == names
 
 
 def test_every_step_leaves_one_line_of_metrics_and_one_of_timings(trained: Path) -> None:
     metrics = [line.to_json() for line in Run(trained).metrics()]
     timings = [line.to_json() for line in read_lines(trained / "timings.jsonl", StepTimings)]
-    assert [line["step"] for line in metrics] == [1, 2, 3, 4, 5, 6]
-    assert [line["step"] for line in timings] == [1, 2, 3, 4, 5, 6]
+    for lines in (metrics, timings):
+        assert [line["step"] for line in lines] == [1, 2, 3, 4, 5, 6]
     assert all(line["updates"] == 1 and line["finite"] for line in metrics)
     assert {"reward", "entropy", "renyi2", "share_kept", "grad_norm", "kl"} <= metrics[0].keys()
     assert ["eval/pass@1" in line for line in metrics] == [False, False, True, False, False, False]
     assert ["probe_error" in line for line in metrics] == [False, True] * 3
 
 
-def test_a_dry_run_prints_a_recipe_that_reads_back_equal(
-    ictcli: Processes, small: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_a_dry_run_s_recipe_reads_back(ictcli: Processes, small: Small, tmp_path: Path) -> None:
     overrides = (*small, "method.scope=group", "eval.k=[1]", "seed=3", "adapter.rank=4")
-    ended = ictcli.run("train", "chain", *overrides, "--dry-run")
-    assert ended.code == 0
+    ended = ictcli.done("train", "chain", *overrides, "--dry-run")
     assert ended.err.startswith("note: adapter.rank has no effect")
     assert "\nplan: 100 steps of 4 prompts x 4 rollouts" in ended.err and "It fits: " in ended.err
     assert tomllib.loads(ended.out)["method"] == {"name": "ict", "scope": "group"}
-    copy = tmp_path / "copy.toml"
-    copy.write_text(ended.out)
-    assert load_recipe(copy) == load_recipe("chain", overrides)
-    assert list(tmp_path.iterdir()) == [copy]
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "copy.toml").write_text(ended.out)
+    assert load_recipe(tmp_path / "copy.toml") == load_recipe("chain", overrides)
 
 
-def test_threads_and_priority_are_in_force_while_a_recipe_is_read_and_trained(
-    ictcli: Processes, small: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_threads_and_priority_hold(ictcli: Processes, small: Small, tmp_path: Path) -> None:
     (tmp_path / "tell.py").write_text(
         "import os, sys\n"
         "print('nice', os.nice(0), os.environ['OMP_NUM_THREADS'], file=sys.stderr)\n"
     )
     overrides = [text.replace("plugins=[", "plugins=['tell.py',") for text in small]
     more = ("steps=1", "--run", "run", "--nice", "2", "--threads", "3")
-    ended = ictcli.done("train", "chain", *overrides, *more)
-    assert f"nice {os.nice(0) + 2} 3" in ended.err
+    assert f"nice {os.nice(0) + 2} 3" in ictcli.done("train", "chain", *overrides, *more).err
     environment = json.loads((tmp_path / "run" / "environment.json").read_text())
     assert environment["engine"]["threads"] == 3
     again = ictcli.run("resume", "run", "--nice", "20")

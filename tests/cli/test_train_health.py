@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from processes import Processes
+from processes import Processes, Small
 
 from ictcli.runs import Run
 from ictcli.tasks.prepare import task_of
@@ -27,9 +27,7 @@ def told(err: str) -> list[str]:
     return [line for line in err.splitlines() if "Nothing is learned" in line]
 
 
-def test_five_steps_without_a_signal_are_warned_of_once(
-    ictcli: Processes, own: tuple[str, ...]
-) -> None:
+def test_five_steps_without_a_signal_are_told(ictcli: Processes, own: Small) -> None:
     ended = ictcli.run(*own, "steps=7", "--run", "my run")
     assert ended.code == 4, ended.err
     (warning,) = told(ended.err)
@@ -41,7 +39,7 @@ def test_five_steps_without_a_signal_are_warned_of_once(
 
 
 def test_a_run_without_a_signal_stops_if_it_should(
-    ictcli: Processes, own: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ictcli: Processes, own: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pattern = (r"reward.pattern=(\S+)", "steps=9", "--run", "my run")
     text = ictcli.refused(*own, *pattern, "alarms.no_signal=stop", code=1)
@@ -55,9 +53,7 @@ def test_a_run_without_a_signal_stops_if_it_should(
     assert counts["wrong"] == str(sum('"status": "wrong"' in line for line in samples)) != "0"
 
 
-def test_the_alarm_can_be_switched_off_and_the_last_rollouts_are_recorded(
-    ictcli: Processes, own: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_the_alarm_can_be_switched_off(ictcli: Processes, own: Small, tmp_path: Path) -> None:
     more = ("steps=5", "alarms.no_signal=off", "record.rollouts_every=4", "--run", "run")
     ended = ictcli.run(*own, *more)
     assert ended.code == 4 and not told(ended.err), ended.err

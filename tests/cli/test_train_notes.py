@@ -1,11 +1,15 @@
 """What `ictcli train` notes of a recipe and its data, and says at its end."""
 
+import fcntl
 import json
+import os
 import re
+import struct
+import termios
 from pathlib import Path
 
 import pytest
-from processes import Processes, refusal
+from processes import Processes, Small, refusal
 
 from ictcli.console.live import sparkline
 from ictcli.text import wrapped
@@ -13,17 +17,20 @@ from ictcli.text import wrapped
 SMALL = ("steps=1", "prompts=2", "group=2", "max_tokens=8", "eval.problems=4", "eval.n=4")
 
 
-def write(folder: Path, questions: list[str]) -> Path:
+def write(folder: Path, questions: list[str]) -> None:
     rows = [{"question": question, "answer": str(n)} for n, question in enumerate(questions)]
     (folder / "own.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    return folder / "own.jsonl"
+
+
+@pytest.fixture
+def own(tiny_model: Path) -> Small:
+    return "train", "chain", "task=own.jsonl", "prompt.suffix=", *SMALL, f"model={tiny_model}"
 
 
 def test_notes_tell_of_prompts_that_are_lost_dense_steps_and_few_held_out_problems(
-    ictcli: Processes, tiny_model: Path, tmp_path: Path
+    ictcli: Processes, own: Small, tiny_model: Path, tmp_path: Path
 ) -> None:
     write(tmp_path, [f"{n}+{n}=" if n % 16 else f"What is {n}+{n}?" for n in range(80)])
-    own = ("train", "chain", "task=own.jsonl", "prompt.suffix=", *SMALL, f"model={tiny_model}")
     more = ("warmup=3", 'log=["tensorboard"]', "--run", "run")
     ended = ictcli.done(*own, "eval.problems=64", *more)
     assert ended.err.count("log:   tensorboard --logdir run/tensorboard\n") == 2
@@ -39,28 +46,22 @@ def test_notes_tell_of_prompts_that_are_lost_dense_steps_and_few_held_out_proble
     assert "note: tied: The model's tokenizer loses characters of 2 of 32 prompts" in evaluated.err
 
 
-def test_a_dry_run_times_steps_if_asked(
-    ictcli: Processes, small: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_a_dry_run_times_steps_if_asked(ictcli: Processes, small: Small, tmp_path: Path) -> None:
     dry = ("train", "chain", *small, "steps=40", "eval.every=10", "log=['wandb']", "--dry-run")
-    told = ictcli.run(*dry)
-    assert "time: not known without a timed step; --dry-run --time" in told.err
+    assert "time: not known without a timed step; --dry-run --time" in ictcli.run(*dry).err
     time = ictcli.json(*dry, "--time")["time"]
     assert (time["dense_steps"], time["steps"], time["evaluations"]) == (2, 38, 5)
     parts = 2 * time["dense_step"] + 38 * time["step"] + 5 * time["evaluation"] + time["load"]
     assert time["seconds"] == pytest.approx(parts, abs=0.1) and min(time.values()) > 0
     assert list(tmp_path.iterdir()) == []
-    assert "--time is of this machine, --memory of another" in ictcli.refused(
-        *dry, "--time", "--memory", "16"
-    )
+    told = ictcli.refused(*dry, "--time", "--memory", "16")
+    assert "--time is of this machine, --memory of another" in told
 
 
-def test_questions_that_are_lost_are_left_out_and_refused_where_they_are_many(
-    ictcli: Processes, tiny_model: Path, tmp_path: Path
-) -> None:
-    own = ("train", "chain", "task=own.jsonl", *SMALL, f"model={tiny_model}", "prompt.suffix=")
+def test_lost_questions_are_left_out(ictcli: Processes, own: Small, tmp_path: Path) -> None:
     for lost in (1, 9):
-        write(tmp_path, ["two plus three" + "!" * n for n in range(lost)] + SUMS)
+        lines = ["two plus three" + "!" * n for n in range(lost)]
+        write(tmp_path, lines + [f"{n}+{n}=" for n in range(60)])
         ended = ictcli.run(*own, "--run", f"run-{lost}")
         assert "loses characters of" in ended.err and '"two", "plus", "three' in ended.err
         assert ended.code == (0 if lost == 1 else 2), ended.err
@@ -71,23 +72,14 @@ def test_questions_that_are_lost_are_left_out_and_refused_where_they_are_many(
     assert not (tmp_path / "run-9" / "environment.json").exists()
 
 
-SUMS = [f"{n}+{n}=" for n in range(60)]
-
-
 def test_a_sparkline_draws_noise_flat_and_change_high() -> None:
     assert sparkline([0.50, 0.501, 0.499], 10, 0.1) == "▁▁▁"
-    assert sparkline([1000.0, 1001.0], 10) == "▁▁"
-    assert sparkline([0.0, 0.0], 10, 0.1) == "▁▁"
+    assert sparkline([1000.0, 1001.0], 10) == sparkline([0.0, 0.0], 10, 0.1) == "▁▁"
     assert sparkline([0.1, 0.9], 10, 0.1) == "▁█"
 
 
 @pytest.mark.parametrize("width", [20, 40])
 def test_sentences_wrap_at_words_on_a_terminal_alone(width: int, tmp_path: Path) -> None:
-    import fcntl
-    import os
-    import struct
-    import termios
-
     line = "warning: a sentence of a good many words, to be broken: engine.micro_tokens=1024"
     main, side = os.openpty()
     fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))

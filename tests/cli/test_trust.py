@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import Ended, Processes, refusal
+from processes import Ended, Processes, Small, refusal
 
 from ictcli.errors import UserError
 from ictcli.recipe import load_recipe, read_recipe
@@ -22,6 +22,7 @@ pathlib.Path({marker!r}).touch()
 def grade(response, gold):
     return response.endswith(gold + "#")
 """
+RECIPE = 'model = "builtin:chain"\ntask = "chain"\nmethod = "ict"\nsteps = 2\n'
 COMMANDS = {
     "resume": ("resume", "run"),
     "eval": ("eval", "run", "--bench", "chain", "--limit", "1", "--n", "1", "-k", "1"),
@@ -55,9 +56,7 @@ class Stranger:
 
 
 @pytest.fixture(scope="module")
-def made(
-    processes: Processes, small: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
-) -> Stranger:
+def made(processes: Processes, small: Small, tmp_path_factory: pytest.TempPathFactory) -> Stranger:
     stranger = Stranger(processes, tmp_path_factory.mktemp("stranger"))
     code = ('plugins=["theirs.py"]', "reward=theirs.py:grade", "record.rollouts_every=1", "steps=2")
     ended = stranger.run("maker", "train", "chain", *small, *code, "--run", "run")
@@ -111,32 +110,21 @@ def test_whatever_names_code_is_refused(
 ) -> None:
     """A module, a model's own code, and a file that came along in the run folder."""
     shutil.copytree(made.folder / "run", tmp_path / "run")
-    recipe = 'model = "builtin:chain"\ntask = "chain"\nmethod = "ict"\nsteps = 2\n' + line
-    (tmp_path / "run" / "recipe.toml").write_text(recipe + "\n")
+    (tmp_path / "run" / "recipe.toml").write_text(f"{RECIPE}{line}\n")
     (tmp_path / "run" / "inside.py").write_text(made.plugin.read_text())
-    told = made.ictcli.refused(*COMMANDS["resume"], folder=tmp_path)
-    assert named in told
+    assert named in made.ictcli.refused(*COMMANDS["resume"], folder=tmp_path)
     assert not made.ran()
 
 
-HIDDEN = {
-    "a bare carriage return": b"# x\rplugins = ['inside.py']\n",
-    "a next line": "# x\x85plugins = ['inside.py']\n".encode(),
-    "a line separator": "# x\u2028plugins = ['inside.py']\n".encode(),
-    "a form feed": b"# x\x0cplugins = ['inside.py']\n",
-}
-
-
-@pytest.mark.parametrize("way", HIDDEN)
-def test_no_reader_finds_code_that_trust_does_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
+def test_no_hidden_line_names_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind what some readers take for the end of a comment's line."""
     monkeypatch.setattr(trust, "_file", lambda: tmp_path / "state")
     (tmp_path / "inside.py").write_text("raise AssertionError\n")
-    recipe = b'model = "builtin:chain"\ntask = "chain"\nmethod = "ict"\nsteps = 2\n'
-    (tmp_path / "recipe.toml").write_bytes(HIDDEN[way] + recipe)
-    with contextlib.suppress(UserError):
-        assert not load_recipe(trust.read_run(tmp_path)).plugins
+    for end in "\r\x85\u2028\x0c":
+        hidden = f"# x{end}plugins = ['inside.py']\n{RECIPE}"
+        (tmp_path / "recipe.toml").write_bytes(hidden.encode())
+        with contextlib.suppress(UserError):
+            assert not load_recipe(trust.read_run(tmp_path)).plugins
 
 
 def test_what_was_judged_is_what_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,8 +135,7 @@ def test_what_was_judged_is_what_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     run = tmp_path / "run"
     run.mkdir()
     monkeypatch.setattr(sys, "path", [*sys.path])
-    recipe = 'model = "builtin:chain"\ntask = "chain"\nmethod = "ict"\nsteps = 2\n'
-    (run / "recipe.toml").write_text(f"{recipe}plugins = ['judged_plugin.py']\n")
+    (run / "recipe.toml").write_text(f"{RECIPE}plugins = ['judged_plugin.py']\n")
     (run / "judged_plugin.py").write_text("import judged_neighbour\n")
     (run / "judged_neighbour.py").write_text("said = 'judged'\n")
     with pytest.raises(UserError, match=r"judged_plugin\.py, .*/judged_neighbour\.py"):
@@ -167,9 +154,7 @@ def test_what_was_judged_is_what_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     assert sys.modules["judged_neighbour"].said == "judged"
 
 
-def test_a_module_is_trusted_by_place_and_content(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_modules_go_by_place_and_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def digests(place: str, content: str) -> set[str]:
         folder = tmp_path / place / "theirs"
         folder.mkdir(parents=True, exist_ok=True)
@@ -197,9 +182,7 @@ def test_nothing_is_imported_from_the_working_directory(tmp_path: Path) -> None:
         assert ended.returncode == (2 if more else 0), ended.stderr
 
 
-def test_the_name_of_a_trusted_model_lets_no_other_code_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trusted_name_trusts_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run may name a model whose code its reader runs, and bring code of its own; and a folder of
     the same name may hold other code elsewhere."""
     monkeypatch.setattr(trust, "_session", set[str]())

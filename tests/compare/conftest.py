@@ -5,14 +5,13 @@ from typing import Any
 
 import pytest
 from made_results import result
-from small_runs import finish, small_design
+from small_runs import Finished, finish, small_design
 
-from ictcli.compare.design import RunSpec, run_specs
-from ictcli.compare.launch import Summaries
+from ictcli.compare.design import run_specs
 
 
 @pytest.fixture
-def finished(tmp_path: Path) -> tuple[list[RunSpec], Summaries]:
+def finished(tmp_path: Path) -> Finished:
     runs = run_specs(small_design(tmp_path))
     return runs, {spec.folder: finish(spec) for spec in runs}
 

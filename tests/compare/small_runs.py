@@ -1,18 +1,35 @@
 """Finished runs of a comparison, as small as they can be."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from made_results import summary
 
 from ictcli.compare.design import Design, RunSpec
+from ictcli.compare.finished import Counts, FinishedRun
+from ictcli.compare.launch import Summaries
 from ictcli.compare.variants import variants_of
-from ictcli.runs.records import Summary
+from ictcli.runs.records import StepMetrics, StepTimings, Summary
+
+Finished = tuple[list[RunSpec], Summaries]
 
 
 def small_design(folder: Path, *overrides: str) -> Design:
     variants = variants_of(("ict", "grpo", "random"), [])
     return Design("chain-compare", ("steps=3", "eval.problems=2", *overrides), variants, 2, folder)
+
+
+def finished_run(
+    spec: RunSpec,
+    metrics: Sequence[StepMetrics] = (),
+    timings: Sequence[StepTimings] = (),
+    **fields: Any,
+) -> FinishedRun:
+    """A finished run of these steps, of whose evaluations nothing is asked."""
+    counts = Counts(n=1, problems=1, correct=[0])
+    return FinishedRun(spec, summary(**fields), counts, counts, metrics, timings)
 
 
 BEGAN: dict[str, object] = {"data": {"heldout": {"problems": 2, "sha256": ""}}}

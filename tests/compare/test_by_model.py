@@ -4,11 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from made_results import summary
-from small_runs import small_design
+from small_runs import finished_run, small_design
 
 from ictcli.compare.design import run_specs
-from ictcli.compare.finished import Counts, FinishedRun, by_variant
+from ictcli.compare.finished import by_variant
 from ictcli.compare.judging import by_model, differences
 from ictcli.compare.statistics import BEFORE, estimate
 
@@ -16,7 +15,7 @@ from ictcli.compare.statistics import BEFORE, estimate
 def test_each_model_is_judged_by_its_own_seeds_alone(tmp_path: Path) -> None:
     design = replace(small_design(tmp_path), seeds=6, models=("a", "b"))
     specs = run_specs(design)
-    done = [FinishedRun(spec, summary(), Counts(), Counts(), (), ()) for spec in specs]
+    done = [finished_run(spec) for spec in specs]
     seeds = list(dict.fromkeys(spec.seed for spec in specs))
     rng = np.random.default_rng(0)
     labels = [BEFORE, "ict", "grpo", "random"]

@@ -23,7 +23,7 @@ def comparison(shifts: dict[str, float], S: int = 5, N: int = 256, seed: int = 0
 
 
 def alike(*labels: str):
-    return comparison(dict.fromkeys(labels, 0.0), N=20)
+    return comparison(dict.fromkeys(labels, 0.0), N=64)
 
 
 def better(rival: str, metric: str = "pass@1") -> str:

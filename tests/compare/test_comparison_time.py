@@ -39,8 +39,7 @@ def test_finished_runs_are_not_timed(tmp_path: Path, monkeypatch: pytest.MonkeyP
             (spec.folder / "summary.json").write_text("{}")
     measured = measure_all(runs)
     assert set(measured) == {kind(spec.recipe) for spec in runs if spec.variant.label == "grpo"}
-    left = estimate_comparison(runs, measured, 1, have=8)
-    assert left.left == 2 and left.seconds == pytest.approx(2 * (1.0 + 4 * 1.0 + 2 * 512 * 0.01))
+    assert estimate_comparison(runs, measured, 1, have=8).left == 2
 
 
 @pytest.mark.parametrize(("jobs", "have", "at_once"), [(3, 2, 2), (2, 8, 2), (64, 1, 1)])

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_results import summary
-from small_runs import small_design
+from small_runs import finished_run, small_design
 
 from ictcli.compare.design import run_specs
 from ictcli.compare.efficiency import (
@@ -25,14 +24,13 @@ from ictcli.compare.efficiency import (
     threshold_of,
     window,
 )
-from ictcli.compare.finished import Counts, FinishedRun, by_variant
+from ictcli.compare.finished import FinishedRun, by_variant
 from ictcli.compare.run_means import smoothed
 from ictcli.engine.shape import QWEN2
 from ictcli.recipe.tables import RolloutSettings
 from ictcli.runs.records import StepMetrics, StepTimings
 from tests.cases import first
 
-NONE = Counts(n=1, problems=1, correct=[0])
 QWEN = {"Q": QWEN2["qwen2.5-0.5b"]}
 SHAPES = first([(10, 8, 3), (30, 4, 1), (30, 8, 3), (60, 8, 3), (200, 8, 3)], 2)
 """Steps, prompts and seeds."""
@@ -87,12 +85,16 @@ def test_smoothing_keeps_a_line_and_stays_within(values: list[float], half: int)
     assert smoothed(line, width)[inner] == pytest.approx(line[inner])
 
 
+LEARNS = (0.1, 0.2, 0.4, 0.7, 0.9)
+CPU_OF = {"ict": 1.0, "grpo": 2.0, "random": 2.0}
+KEPT = {"ict": 0.1, "grpo": 1.0, "random": 0.1}
+
+
 def of_runs(
     folder: Path,
-    correct: Sequence[float | None],
-    cpu: Mapping[str, float | None],
-    kept: Mapping[str, float],
-    redrawn: Mapping[str, float] | None = None,
+    correct: Sequence[float | None] = LEARNS,
+    cpu: Mapping[str, float | None] = CPU_OF,
+    redrawn: Mapping[str, float] = {},
 ) -> Efficiency | None:
     """Of two seeds of ict, grpo and random, all with this share of correct rollouts; of some, with
     so many rollouts of prompts drawn again in each step."""
@@ -100,21 +102,17 @@ def of_runs(
     def run(number: int) -> FinishedRun:
         spec = specs[number]
         label, steps = spec.variant.label, range(1, len(correct) + 1)
-        if again := (redrawn or {}).get(label):
+        if again := redrawn.get(label):
             drawn = spec.recipe.model_copy(update={"sampling": RolloutSettings(redraw=2)})
             spec = replace(spec, recipe=drawn)
-        more = {
-            "length": 100.0,
-            "groups_with_signal": 1.0,
-            "share_kept": kept[label],
-            "redrawn": again,
-        }
+        more = {"length": 100.0, "groups_with_signal": 1.0, "redrawn": again}
+        more["share_kept"] = KEPT[label]
         half = None if (seconds := cpu[label]) is None else seconds / 2
         spent = {"sample_cpu_s": half, "update_cpu_s": half, "sample_s": 1.0, "update_s": 1.0}
         lines = ({"step": s, "correct": correct[s - 1], **more} for s in steps)
         metrics = [StepMetrics.model_validate(line) for line in lines]
         timings = [StepTimings(step=s, **spent) for s in steps]
-        return FinishedRun(spec, summary(steps=len(correct)), NONE, NONE, metrics, timings)
+        return finished_run(spec, metrics, timings, steps=len(correct))
 
     design = small_design(folder)
     specs = run_specs(design)
@@ -122,13 +120,8 @@ def of_runs(
     return efficiency(variants, "grpo", [0, 1], 30.0, QWEN)
 
 
-LEARNS = (0.1, 0.2, 0.4, 0.7, 0.9)
-CPU_OF = {"ict": 1.0, "grpo": 2.0, "random": 2.0}
-KEPT = {"ict": 0.1, "grpo": 1.0, "random": 0.1}
-
-
 def test_alike_runs_differ_by_what_they_spend_alone(tmp_path: Path) -> None:
-    found = of_runs(tmp_path, LEARNS, CPU_OF, KEPT)
+    found = of_runs(tmp_path)
     assert found and found.threshold == pytest.approx(0.5)
     rollouts, seconds, dense = found.units.values()
     assert rollouts.figures[TO_THRESHOLD].differences["ict"].value == 0
@@ -146,8 +139,7 @@ def test_alike_runs_differ_by_what_they_spend_alone(tmp_path: Path) -> None:
 
 
 def test_rollouts_of_prompts_drawn_again_are_spent(tmp_path: Path) -> None:
-    plain = of_runs(tmp_path, LEARNS, CPU_OF, KEPT)
-    again = of_runs(tmp_path, LEARNS, CPU_OF, KEPT, {"ict": 40.0})
+    plain, again = of_runs(tmp_path), of_runs(tmp_path, redrawn={"ict": 40.0})
     assert plain and again
     for unit, grows in ((ROLLOUTS, 40.0), (CPU, 0.0)):
         before, after = plain.units[unit], again.units[unit]
@@ -159,9 +151,9 @@ def test_rollouts_of_prompts_drawn_again_are_spent(tmp_path: Path) -> None:
 
 
 def test_runs_of_older_versions_and_those_that_learn_nothing(tmp_path: Path) -> None:
-    found = of_runs(tmp_path, LEARNS, CPU_OF | {"random": None}, KEPT)
+    found = of_runs(tmp_path, cpu=CPU_OF | {"random": None})
     assert found and list(found.units) == [ROLLOUTS, "dense steps of Q"]
-    flat = of_runs(tmp_path, [0.3, 0.35, 0.3], CPU_OF, KEPT)
+    flat = of_runs(tmp_path, [0.3, 0.35, 0.3])
     assert flat and flat.threshold is None
     assert set(flat.units[CPU].figures) == {AREA, AT_BUDGET} and flat.units[CPU].reached == {}
-    assert of_runs(tmp_path, [None] * 3, CPU_OF, KEPT) is None
+    assert of_runs(tmp_path, [None] * 3) is None

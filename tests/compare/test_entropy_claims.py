@@ -63,9 +63,7 @@ def test_courses_without_an_accuracy_in_common_are_not_compared() -> None:
     ("height", "verdicts"),
     [(1.5, ("supported", "contradicted")), (0.6, ("contradicted", "supported"))],
 )
-def test_entropy_at_equal_accuracy_is_tested_seed_by_seed(
-    height: float, verdicts: tuple[str, str]
-) -> None:
+def test_entropy_is_tested_seed_by_seed(height: float, verdicts: tuple[str, str]) -> None:
     def seeds(height: float, first: int = 10) -> dict[int, np.ndarray]:
         return {s: course(2.0 + s / 10, height, seed=first + s) for s in range(5)}
 

@@ -6,53 +6,36 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_results import runs_by_variant, summary
-from small_runs import BEGAN, finish, small_design
+from made_results import runs_by_variant
+from refusing import refused
+from small_runs import BEGAN, Finished, finish, finished_run, small_design
 
-from ictcli.compare.design import Design, RunSpec, run_specs
-from ictcli.compare.finished import (
-    Counts,
-    FinishedRun,
-    VariantRuns,
-    by_variant,
-    check_began,
-    read_all,
-)
+from ictcli.compare.design import Design, run_specs
+from ictcli.compare.finished import VariantRuns, by_variant, check_began, read_all
 from ictcli.compare.folder import Looks
 from ictcli.compare.gather import is_beginning
 from ictcli.compare.gradients import attribution
-from ictcli.compare.launch import Summaries
 from ictcli.compare.notes import notes_of
 from ictcli.compare.plan import ComparisonPlan
 from ictcli.compare.statistics import BEFORE, scores_of
 from ictcli.compare.variants import Variant
-from ictcli.errors import UserError
 from ictcli.runs.read import read_environment
 from ictcli.tasks.prepare import described, heldout, task_of
 
-NONE = Counts(n=1, problems=1, correct=[0])
+FILES = ("metrics.jsonl", "timings.jsonl", "eval/after.json", "eval/before.json")
+OTHER = json.dumps({"n": 4, "problems": 3, "correct": [0, 4, 4]})
+"""Of other problems, which are not paired."""
 
 
-FILES = (
-    "metrics.jsonl",
-    "timings.jsonl",
-    "eval/after.json",
-    "eval/before.json",
-    "environment.json",
-)
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_finished_run_without_one_of_its_files_is_told_and_the_rest_goes_on(
-    finished: tuple[list[RunSpec], Summaries], name: str
-) -> None:
+@pytest.mark.parametrize("name", [*FILES, "environment.json"])
+def test_a_damaged_run_is_told_and_the_rest_goes_on(finished: Finished, name: str) -> None:
     runs, summaries = finished
     whole, none = read_all(runs, summaries)
     assert [one.spec for one in whole] == runs and none == []
     path = runs[2].folder / name
     text = path.read_text()
     torn = [text[: len(text) * place // 8] for place in range(8)]
-    for damaged in (None, *torn, "[]", "null\n", "1\n2\n3\n", '{"step": 1}', "\x00" * 9):
+    for damaged in (None, *torn, OTHER, "[]", "null\n", "1\n2\n3\n", '{"step": 1}', "\x00" * 9):
         if damaged is None:
             path.unlink()
         else:
@@ -60,16 +43,6 @@ def test_a_finished_run_without_one_of_its_files_is_told_and_the_rest_goes_on(
         done, told = read_all(runs, summaries)
         assert [one.spec for one in done] == [*runs[:2], *runs[3:]], damaged
         assert len(told) == 1 and str(path) in told[0] and "random, seed 0" in told[0]
-
-
-def test_a_run_judged_by_other_problems_is_not_paired(
-    finished: tuple[list[RunSpec], Summaries],
-) -> None:
-    runs, summaries = finished
-    other = json.dumps({"n": 4, "problems": 3, "correct": [0, 4, 4]})
-    (runs[4].folder / "eval" / "after.json").write_text(other)
-    done, told = read_all(runs, summaries)
-    assert len(done) == 5 and "after.json is damaged" in told[0]
 
 
 def test_seeds_may_begin_with_problems_of_their_own(tmp_path: Path) -> None:
@@ -88,9 +61,9 @@ def test_seeds_may_begin_with_problems_of_their_own(tmp_path: Path) -> None:
     assert first and last and first.sha256 != last.sha256
     check_began(runs)
     data.write_text(data.read_text().replace("39", "49"))
-    with pytest.raises(UserError, match="The problems to train on changed since") as refused:
+    changed = "The problems to train on changed since"
+    with refused(changed, hint="put that back; or rm -r "):
         check_began(runs)
-    assert refused.value.hint.startswith("put that back; or rm -r ")
     for spec in runs:
         (spec.folder / "summary.json").unlink()
     check_began(runs)  # nothing is finished
@@ -103,7 +76,7 @@ def plan_of(design: Design, baseline: str) -> ComparisonPlan:
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
     design = small_design(tmp_path)
     runs = run_specs(design)  # ict, grpo and random of seed 0, then of seed 1
-    done = [FinishedRun(runs[place], summary(), NONE, NONE, [], []) for place in (0, 5)]
+    done = [finished_run(runs[place]) for place in (0, 5)]
     counts = {"ict": np.array([[1], [-1]]), "random": np.array([[-1], [1]])}
     scores = scores_of({BEFORE: np.array([[1], [1]]), **counts}, 4, [1])
     variants, plan = runs_by_variant(done), plan_of(design, "grpo")
@@ -120,7 +93,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     assert notes_of(plan_of(one, "ict"), variants[:1], scores, "ict") == []
 
 
-def test_runs_of_two_machines_are_told(finished: tuple[list[RunSpec], Summaries]) -> None:
+def test_runs_of_two_machines_are_told(finished: Finished) -> None:
     runs, summaries = finished
     made: dict[str, object] = BEGAN | {"platform": "one", "engine": {"threads": 1}}
     design = small_design(runs[0].folder.parent)
@@ -140,9 +113,7 @@ def test_runs_of_two_machines_are_told(finished: tuple[list[RunSpec], Summaries]
     assert "not all made with the same platform and threads:" in told[1][0]
 
 
-def test_a_control_of_other_first_steps_is_no_beginning_of_a_run(
-    finished: tuple[list[RunSpec], Summaries],
-) -> None:
+def test_a_control_of_other_first_steps_is_no_beginning_of_a_run(finished: Finished) -> None:
     """As where tuning chose another learning rate for it."""
     done, _ = read_all(*finished)
     recipe = done[0].spec.recipe.model_copy(update={"warmup": 1})
@@ -156,9 +127,7 @@ def test_a_control_of_other_first_steps_is_no_beginning_of_a_run(
         assert is_beginning(trained(**{**ends, **changed}), trained()) is alike
 
 
-def test_a_variant_dense_to_its_end_takes_no_step_from_another_s_attribution(
-    finished: tuple[list[RunSpec], Summaries], tmp_path: Path
-) -> None:
+def test_a_dense_variant_takes_no_step_from_another_s_attribution(finished: Finished) -> None:
     """A damaged file is named only if its step was looked at."""
     done, _ = read_all(*finished)
     ict, grpo, random = done[3:]

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from small_runs import Finished
 
-from ictcli.compare.design import Design, RunSpec, run_specs
-from ictcli.compare.launch import Summaries, share_beginning, train_all, why_it_ended
+from ictcli.compare.design import Design, run_specs
+from ictcli.compare.launch import share_beginning, train_all, why_it_ended
 from ictcli.compare.variants import variants_of
 from ictcli.recipe import Recipe
 from ictcli.runs import manifest
@@ -33,9 +34,7 @@ def test_why_a_process_ended(tmp_path: Path, failure: str, code: int, message: s
     assert why_it_ended(tmp_path, code).startswith(message)
 
 
-def test_a_damaged_summary_is_told_and_a_run_in_use_is_waited_for(
-    finished: tuple[list[RunSpec], Summaries],
-) -> None:
+def test_a_damaged_summary_is_told_and_a_run_in_use_is_waited_for(finished: Finished) -> None:
     runs = finished[0]
     for spec in runs:
         (spec.folder / "recipe.toml").write_text("")
@@ -65,12 +64,12 @@ def test_a_damaged_summary_is_told_and_a_run_in_use_is_waited_for(
 
 
 def test_runs_that_begin_alike_share_what_was_evaluated_before_training(tmp_path: Path) -> None:
-    """The same bytes as the run makes for itself; one of another seed gets none."""
+    """One of another seed gets none. That they are those it makes for itself, tests/cli/
+    test_compare_command.py sees with --jobs."""
     small = ("steps=1", "prompts=2", "group=2", "eval.problems=4", "eval.temperatures=[0]")
     small += ("max_tokens=16", "eval.n=2", "eval.k=[1]")
     variants = variants_of(("grpo", "random"), [])
-    shared = run_specs(Design("chain-compare", small, variants, 1, tmp_path / "shared"))
-    alone = run_specs(Design("chain-compare", small, variants[1:], 1, tmp_path / "alone"))
+    runs = run_specs(Design("chain-compare", small, variants, 1, tmp_path))
     evaluated: set[Path] = set()
 
     class Watching(Observer):
@@ -83,18 +82,13 @@ def test_runs_that_begin_alike_share_what_was_evaluated_before_training(tmp_path
     def watching(recipe: Recipe, folder: Path, later: int) -> Observer:
         return Watching(folder)
 
-    summaries = {}
-    for runs in (shared, alone):
-        found, failed = train_all(runs, watching, lambda text: None)
-        summaries |= found
-        assert not failed and not any(manifest.faults(folder) for folder in found)
-    lent, own = shared[1].folder, alone[0].folder
-    assert evaluated == {shared[0].folder, own}
-    for when in ("before", "after"):
-        assert getattr(summaries[lent], when) == getattr(summaries[own], when)
+    summaries, failed = train_all(runs, watching, lambda text: None)
+    assert not failed and not any(manifest.faults(folder) for folder in summaries)
+    first, lent = (spec.folder for spec in runs)
+    assert evaluated == {first} and summaries[first].before == summaries[lent].before
     for name in ("before.jsonl", "before@0.jsonl"):
-        assert (lent / "eval" / name).read_bytes() == (own / "eval" / name).read_bytes()
-    other = run_specs(Design("chain-compare", small, variants, 2, tmp_path / "shared"))[-1]
+        assert (lent / "eval" / name).read_bytes() == (first / "eval" / name).read_bytes()
+    other = run_specs(Design("chain-compare", small, variants, 2, tmp_path))[-1]
     other.folder.mkdir()
-    share_beginning(other, shared[:1])
-    assert other.seed != shared[0].seed and not list(other.folder.iterdir())
+    share_beginning(other, runs[:1])
+    assert other.seed != runs[0].seed and not list(other.folder.iterdir())

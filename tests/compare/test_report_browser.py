@@ -48,9 +48,7 @@ DRIVER = """<script>addEventListener("load", async () => {
 
 
 @needs_chromium
-def test_in_a_browser_tables_sort_and_download_and_the_console_is_clean(
-    found: dict[str, Any], tmp_path: Path
-) -> None:
+def test_tables_sort_and_download(found: dict[str, Any], tmp_path: Path) -> None:
     write_report(Comparison.model_validate(found), tmp_path)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     told, said = dump(page.replace("</body>", DRIVER + "</body>"), tmp_path, window="500,900")

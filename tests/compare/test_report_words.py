@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_results import summary
+from small_runs import finished_run
 
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.design import Design, run_specs
-from ictcli.compare.finished import Counts, FinishedRun
 from ictcli.compare.report import comparison_page
 from ictcli.compare.run_means import probe_of
 from ictcli.compare.variants import variants_of
@@ -19,13 +18,12 @@ from ictcli.runs.records import StepMetrics
 def test_the_band_of_the_probe_holds_every_run() -> None:
     r = np.random.default_rng(0).uniform(-1, 1, (3, 4))
     spec = run_specs(Design("chain-compare", (), variants_of(["ict"], []), 1, Path("none")))[0]
-    none = Counts(n=1, problems=1, correct=[0])
     lines = [
         [StepMetrics(step=s, probe_pearson=v, probe_error=v) for s, v in enumerate(one)]
         for one in r.tolist()
     ]
     lines[0][3] = StepMetrics(step=3)  # a step that not every run has probed is left out
-    probe = probe_of([FinishedRun(spec, summary(), none, none, each, []) for each in lines])
+    probe = probe_of([finished_run(spec, each) for each in lines])
     assert probe.step == [0, 1, 2] and probe.runs == 3
     for name in ("pearson", "error"):
         assert getattr(probe, name) == pytest.approx(r[:, :3].mean(axis=0))

@@ -3,16 +3,15 @@
 from pathlib import Path
 
 import pytest
-from made_results import summary
+from small_runs import finished_run
 
 from ictcli.compare.design import Design, run_specs
-from ictcli.compare.finished import Counts, FinishedRun, VariantRuns, by_variant
+from ictcli.compare.finished import FinishedRun, VariantRuns, by_variant
 from ictcli.compare.run_means import fork_recalls, trained_tokens
 from ictcli.compare.variants import read_grid, variants_of
 from ictcli.runs.records import StepMetrics
 
 WARMUPS = (0, 2, 4)
-NONE = Counts(n=1, problems=1, correct=[0])
 
 
 def finished(folder: Path) -> list[VariantRuns]:
@@ -29,8 +28,8 @@ def finished(folder: Path) -> list[VariantRuns]:
             for step, x in enumerate(shares, 1)
         ]
         chose = shares[dense if dense < 4 else 0]
-        kept = summary(tokens_kept_share=sum(shares) / 4, kept_tokens={"share_kept": chose})
-        found.append(FinishedRun(one, kept, NONE, NONE, lines, []))
+        kept = {"tokens_kept_share": sum(shares) / 4, "kept_tokens": {"share_kept": chose}}
+        found.append(finished_run(one, lines, **kept))
     return by_variant(variants, found)
 
 

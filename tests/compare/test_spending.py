@@ -5,12 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from ictcli.compare.folder import looks_of
 from ictcli.compare.spending import BEYOND, level_of, spent
+from tests.cases import FEW
 
 
 def test_equal_looks_have_the_bounds_of_lan_and_demets() -> None:
@@ -20,7 +21,7 @@ def test_equal_looks_have_the_bounds_of_lan_and_demets() -> None:
     np.testing.assert_allclose(bounds, [4.877, 3.357, 2.680, 2.290, 2.031], atol=0.002)
 
 
-@settings(max_examples=5, deadline=None)
+@FEW
 @given(st.sets(st.integers(1, 9), min_size=1, max_size=3), st.integers(1, 9))
 def test_all_looks_together_spend_what_they_may(seeds: set[int], planned: int) -> None:
     looks = sorted(seeds)

@@ -1,6 +1,5 @@
 """The model card: what it says of a run, and that nothing in a recipe can break out of it."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +56,7 @@ def test_the_card_says_what_was_done_and_found(tmp_path: Path) -> None:
 
 
 def test_a_licence_is_told_where_the_model_below_tells_it(tmp_path: Path) -> None:
-    base = tmp_path / "base"
-    base.mkdir()
+    (base := tmp_path / "base").mkdir()
     assert license_of(str(base)) is None
     (base / "README.md").write_text("---\ntags: [a]\nlicense: apache-2.0\n---\nlicense: mit\n")
     assert license_of(str(base)) == "apache-2.0"
@@ -78,12 +76,12 @@ def test_of_the_data_counts_and_checksums_are_told_and_no_text(tmp_path: Path) -
         "examples": [{"prompt": "SECRET", "response": "SECRET"}],
         "more": "SECRET",
     }
-    (run / "environment.json").write_text(json.dumps({"data": data}))
+    write(run / "environment.json", {"data": data})
     text = card(run, "me/it", "it", adapter=False, layout="hf")
     assert "SECRET" not in text and "S2" not in text
     for told in ("| path | `rows` |", "| train.problems | `7` |", r"| left\_out.held\_out | `2` |"):
         assert told in text
-    (run / "environment.json").write_text(json.dumps({"data": {"train": None, "left_out": {}}}))
+    write(run / "environment.json", {"data": {"train": None, "left_out": {}}})
     text = card(run, "me/it", "it", adapter=False, layout="hf")
     assert "are made by ictcli from the seed" in text and "None" not in text
 
@@ -103,18 +101,17 @@ def test_a_checkpoint_s_card_has_the_figures_of_its_step(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "damage",
+    ("name", "damage"),
     [
-        {"environment.json": {"command": 5, "engine": [], "libraries": 3, "data": [1]}},
-        {"environment.json": {"data": {"train": 1, "left_out": 2, "path": 4}, "model": "x"}},
-        {"summary.json": {"after": {"pass@1": 3}, "before": [], "tokens_kept_share": "x"}},
-        {"summary.json": {"after": 3, "tokens_sampled": "x", "tokens_kept_share": 0.5}},
+        ("environment", {"command": 5, "engine": [], "libraries": 3, "data": [1]}),
+        ("environment", {"data": {"train": 1, "left_out": 2, "path": 4}, "model": "x"}),
+        ("summary", {"after": {"pass@1": 3}, "before": [], "tokens_kept_share": "x"}),
+        ("summary", {"after": 3, "tokens_sampled": "x", "tokens_kept_share": 0.5}),
     ],
 )
-def test_a_damaged_record_costs_its_own_part(tmp_path: Path, damage: dict[str, Any]) -> None:
+def test_a_damaged_record_costs_its_own_part(tmp_path: Path, name: str, damage: Any) -> None:
     run = make_run(tmp_path / "run")
-    for name, found in damage.items():
-        (run / name).write_text(json.dumps(found))
+    write(run / f"{name}.json", damage)
     assert 'base_model: "Qwen/Qwen2.5-0.5B"' in card(run, "it", "it", adapter=True, layout="hf")
 
 
@@ -124,7 +121,7 @@ def test_a_folder_near_the_run_is_no_name_of_the_hub(tmp_path: Path) -> None:
     (tmp_path / "models" / "base").mkdir(parents=True)
     assert not is_public("models/base", run) and is_public("other/base", run)
     assert public_name("models/base", run) == "base"
-    (run / "environment.json").write_text(json.dumps({"command": ["train", "b/mine.toml"]}))
+    write(run / "environment.json", {"command": ["train", "b/mine.toml"]})
     (tmp_path / "b" / "other" / "base").mkdir(parents=True)
     assert not is_public("other/base", run)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
+from refusing import refused
 
 from ictcli.cli import cli
 from ictcli.errors import UserError
@@ -16,7 +17,7 @@ from ictcli.files import write_text
 from ictcli.recipe import load_recipe, to_toml
 
 
-def refused(code: int) -> HfHubHTTPError:
+def answered(code: int) -> HfHubHTTPError:
     answer: Any = SimpleNamespace(status_code=code, headers={}, request=None)
     return HfHubHTTPError("no", response=answer)
 
@@ -90,7 +91,7 @@ def test_public_is_asked_for_and_a_public_repository_takes_nothing_else(
     hub: Hub, export: Callable[..., None], tmp_path: Path
 ) -> None:
     hub.repositories["me/open"] = False
-    with pytest.raises(UserError, match="public: everybody would see"):
+    with refused("public: everybody would see"):
         export("--push", "me/open")
     assert hub.asked == ["whoami", "repo_exists"] and not (tmp_path / "out").exists()
     export("--push", "me/it", "--public")
@@ -99,10 +100,10 @@ def test_public_is_asked_for_and_a_public_repository_takes_nothing_else(
 
 FAULTS: list[tuple[str, Exception, int, str]] = [
     ("whoami", LocalTokenNotFoundError("none"), 2, "No token for the hub"),
-    ("whoami", refused(401), 2, "does not accept the token"),
+    ("whoami", answered(401), 2, "does not accept the token"),
     ("repo_exists", ConnectionError("no route to host"), 1, "cannot be reached: no route to host"),
-    ("create_repo", refused(403), 2, "may not write to me/it"),
-    ("upload_folder", refused(500), 1, r"refuses \(500\)"),
+    ("create_repo", answered(403), 2, "may not write to me/it"),
+    ("upload_folder", answered(500), 1, "refuses (500)"),
     ("upload_folder", TimeoutError("timed out"), 1, "cannot be reached: timed out"),
 ]
 
@@ -118,19 +119,17 @@ def test_what_the_hub_refuses_is_a_sentence_and_the_folder_stands(
     told: str,
 ) -> None:
     hub.faults[where] = fault
-    with pytest.raises(UserError, match=told) as caught:
+    with pytest.raises(UserError) as caught:
         export("--push", "me/it")
-    assert caught.value.exit_code == code and caught.value.hint
+    assert told in caught.value.message and caught.value.exit_code == code and caught.value.hint
     begun = where in ("create_repo", "upload_folder")
     assert (tmp_path / "out").exists() == begun
     assert (f"hf upload me/it {tmp_path / 'out'}" in caught.value.hint) == begun
 
 
-def test_a_name_that_is_none_is_refused_before_the_hub_is_asked(
-    hub: Hub, export: Callable[..., None]
-) -> None:
+def test_a_name_that_is_none_is_refused_at_once(hub: Hub, export: Callable[..., None]) -> None:
     for name in ("it", "me/it/more", "me/ it"):
-        with pytest.raises(UserError, match="is no repository"):
+        with refused("is no repository"):
             export("--push", name)
     assert hub.asked == []
 
@@ -152,7 +151,7 @@ def test_pushed_adapters_name_the_model_that_was_trained(
         return json.loads((out / "adapter_config.json").read_text())
 
     write_text(run / "environment.json", json.dumps({"model": {"name": str(tmp_path)}}))
-    with pytest.raises(UserError, match="others cannot load"):
+    with refused("others cannot load"):
         export("--push", "me/it")
     write_text(run / "environment.json", json.dumps({"model": {"name": "me/base"}}))
     assert export("--push", "me/it") == {**there, "base_model_name_or_path": "me/base"}

@@ -101,12 +101,10 @@ def test_an_answer_ends_where_the_context_does(session: MakeSession) -> None:
 TURNS = "{% for m in messages %}{{ '+' if m.role == 'user' else '-' }}{{ m.content }}{% endfor %}="
 
 
-def test_a_conversation_is_in_the_prompt_of_the_next_question(
-    tiny_model: Path, tmp_path: Path
-) -> None:
+def test_a_conversation_is_in_the_next_prompt(tiny_model: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(tiny_model, tmp_path / "chat")
-    config = json.loads((folder / "tokenizer_config.json").read_text())
-    (folder / "tokenizer_config.json").write_text(json.dumps({**config, "chat_template": TURNS}))
+    config = folder / "tokenizer_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "chat_template": TURNS}))
     session = session_of(reader("torch", folder), folder, "max_tokens=5")
     assert session.remembers
     first, second = session.ask("1"), session.ask("2")

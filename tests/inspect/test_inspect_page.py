@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from browser import dump, needs_chromium
 from markup import Markup
+from refusing import refused
 from synthetic import HOSTILE, record
 
-from ictcli.errors import UserError
 from ictcli.inspect.group import GroupView
 from ictcli.inspect.page import Held, check_target, page, page_data, page_token
 from ictcli.inspect.session import Session
@@ -73,9 +73,7 @@ def test_hostile_text_stays_text_and_nothing_is_fetched(made: str, held: Held) -
     assert not set("<>&\u2028\u2029") & set(found.scripts[0])
 
 
-def test_tokens_are_shaded_in_the_order_of_uniqueness_and_kept_ones_marked(
-    made: str, group: GroupView
-) -> None:
+def test_tokens_are_shaded_by_uniqueness(made: str, group: GroupView) -> None:
     found = (token for token in Reader(made).tokens if "style" in token[0])
     for rollout in group.rollouts:
         shades: list[tuple[float | None, float]] = []
@@ -138,11 +136,8 @@ def test_only_a_page_of_its_own_is_overwritten(session: Session, made: str, tmp_
         (run / "summary.json", "lies in the run"),
         (Path("/dev/null"), "no regular file"),
     ):
-        before = target.read_bytes() if target.is_file() else None
-        with pytest.raises(UserError, match=words) as refused:
+        with refused(words):
             check_target(target)
-        assert refused.value.hint
-        assert before is None or target.read_bytes() == before
 
 
 DRIVER = """<script>addEventListener("load", () => {
@@ -184,9 +179,7 @@ WIDE = """<script>addEventListener("load", () => {
 
 
 @needs_chromium
-def test_on_a_wide_screen_tokens_of_a_position_stand_below_one_another(
-    made: str, tmp_path: Path
-) -> None:
+def test_tokens_of_a_position_stand_in_a_column(made: str, tmp_path: Path) -> None:
     made = made.replace("</body>", WIDE + "</body>")
     for group in dump(made, tmp_path)[0]:
         places = [set(at) - {None} for at in zip_longest(*group)]

@@ -16,7 +16,7 @@ from typing import Any, cast
 import pytest
 from filelock import FileLock
 from made_runs import evaluation
-from processes import wait_until
+from processes import gone, wait_until
 
 from ictcli.errors import install
 from ictcli.files import write_json
@@ -137,9 +137,7 @@ def test_half_a_line_is_no_line(tmp_path: Path) -> None:
     assert list(lines) == [b"two\n", b"three\n"]
 
 
-def test_a_tracker_that_cannot_rewind_is_told_each_step_once(
-    tmp_path: Path, fake: pytest.MonkeyPatch
-) -> None:
+def test_no_step_is_told_twice(tmp_path: Path, fake: pytest.MonkeyPatch) -> None:
     """Also steps from before there was a `log`; and it is one run for it."""
     run = tmp_path / "run"
     assert sitting(run, "", range(1, 3)) == []
@@ -190,9 +188,7 @@ for line in sys.stdin:
 """
 
 
-def test_a_tracker_that_hangs_ends_after_a_run_that_was_killed(
-    tmp_path: Path, fake: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_run_ends_its_tracker(tmp_path: Path, fake: pytest.MonkeyPatch) -> None:
     """So the lock that a resumed run wants is free."""
     fake.setenv("FAKE_WANDB", "hang")
     (tmp_path / "tracking").mkdir()
@@ -206,24 +202,14 @@ def test_a_tracker_that_hangs_ends_after_a_run_that_was_killed(
         parent.stdin.flush()
         wait_until((tmp_path / "tracking" / "wandb.json").exists)
         time.sleep(0.3)
-        assert alive(worker)
+        assert not gone(worker)
         parent.kill()
-    wait_until(lambda: not alive(worker))
+    wait_until(lambda: gone(worker))
     with FileLock(tmp_path / "tracking" / ".wandb.lock", timeout=5):
         pass
 
 
-def alive(process: int) -> bool:
-    """Whether it runs: one that waits for a parent to ask how it ended does not."""
-    state = subprocess.run(
-        ["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True
-    )
-    return state.stdout.strip()[:1] not in ("", "Z")
-
-
-def test_what_a_tracker_is_told_of_a_run_is_for_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tracker_is_told_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither examples nor places on this machine nor the command, of the whole that is sent."""
     sent: list[About] = []
     monkeypatch.setattr(
