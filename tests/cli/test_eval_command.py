@@ -69,7 +69,8 @@ def test_a_run_is_evaluated_as_it_was_trained(ictcli: Processes, tmp_path: Path)
         "                     lambda n: problems, max_tokens=16)\n"
     )
     args = ("steps=1", "prompts=2", "group=2", "eval.problems=4", "temperature=0.7", "--run", "run")
-    ictcli.done("train", "chain", f'plugins=["{plugin}"]', *args)
+    named = f'plugins=["{plugin}"]'
+    ictcli.done("train", "chain", named, *args)
     asked = ("eval", "run", "--n", "4", "--json", "--bench")
     (found,) = ictcli.json(*asked, "sums-of-a-plugin")
     assert found["settings"]["temperature"] == 0.7
