@@ -8,9 +8,9 @@ import pytest
 
 from ictcli.recipe.tables import AdapterSettings, OptimizerSettings
 
-from .conftest import GROUP, PROMPTS, SAMPLING, MakeEngine, made_up, require
+from .conftest import GROUP, PROMPTS, SAMPLING, Make, made_up, require
 from .lowrank import DORA, LORA, adapters_of
-from .training import apart, logp_of, state, train
+from .training import apart, exported, logp_of, saved, state, train
 
 pytestmark = [
     pytest.mark.gpu,
@@ -20,7 +20,7 @@ EIGHT_BITS = OptimizerSettings(kind="adamw8bit")
 
 
 @pytest.fixture
-def make(engine_name: str, make_engine: MakeEngine) -> MakeEngine:
+def make(engine_name: str, make_engine: Make) -> Make:
     if engine_name != "torch":
         pytest.skip(f"bitsandbytes is not the {engine_name} engine's")
     require("torch")
@@ -29,7 +29,7 @@ def make(engine_name: str, make_engine: MakeEngine) -> MakeEngine:
 
 @pytest.mark.parametrize("adapter", [LORA, DORA], ids=["lora", "dora"])
 def test_adapters_train_on_4_bits(
-    make: MakeEngine, tiny_model: Path, tmp_path: Path, adapter: AdapterSettings | None
+    make: Make, tiny_model: Path, tmp_path: Path, adapter: AdapterSettings | None
 ) -> None:
     """Restored to the bit, resumed, and exported whole, unpacked."""
     engine, again = (
@@ -38,24 +38,21 @@ def test_adapters_train_on_4_bits(
     rollouts = made_up()
     assert engine.describe()["bits"] == [4]
     train(engine, rollouts, 2)
-    saved = state(engine, tmp_path / "saved")
-    again.restore(tmp_path / "saved")
-    assert state(again, tmp_path / "restored") == saved
+    again.restore(saved(engine, tmp_path / "saved"))
+    assert state(again) == state(engine)
     for one in (engine, again):
         train(one, rollouts, 1, 2)
-    after = [adapters_of(one, tmp_path / str(n)) for n, one in enumerate((engine, again))]
+    after = adapters_of(engine), adapters_of(again)
     assert apart(*after) < 1e-4
-    before, wanted = state(engine, tmp_path / "before"), logp_of(engine, rollouts)
-    (tmp_path / "whole").mkdir()
-    engine.export(tmp_path / "whole")
-    assert state(engine, tmp_path / "after") == before
-    whole = make(tmp_path / "whole", dtype="bfloat16")
+    before, wanted = state(engine), logp_of(engine, rollouts)
+    whole = make(exported(engine, tmp_path / "whole"), dtype="bfloat16")
+    assert state(engine) == before
     assert whole.describe()["bits"] == []
     np.testing.assert_allclose(logp_of(whole, rollouts), wanted, atol=0.3)
     assert {str(w.dtype) for w in after[0].values()} == {"float32"}
 
 
-def test_graphs_of_4_bits_sample_what_is_evaluated(make: MakeEngine, tiny_model: Path) -> None:
+def test_graphs_of_4_bits_sample_what_is_evaluated(make: Make, tiny_model: Path) -> None:
     engine = make(tiny_model, adapter=LORA, load_in_4bit=True, dtype="bfloat16")
     assert engine.describe()["compiled"]
     found = engine.generate(PROMPTS, GROUP, SAMPLING, 7)
@@ -65,14 +62,13 @@ def test_graphs_of_4_bits_sample_what_is_evaluated(make: MakeEngine, tiny_model:
 
 @pytest.mark.parametrize("adapter", [None, LORA], ids=["all weights", "lora"])
 def test_8_bit_moments_are_saved_and_restored(
-    make: MakeEngine, untied_model: Path, tmp_path: Path, adapter: AdapterSettings | None
+    make: Make, untied_model: Path, tmp_path: Path, adapter: AdapterSettings | None
 ) -> None:
     engine, again = (make(untied_model, EIGHT_BITS, adapter) for _ in range(2))
     rollouts = made_up()
     train(engine, rollouts, 2)
-    saved = state(engine, tmp_path / "saved")
-    again.restore(tmp_path / "saved")
-    assert state(again, tmp_path / "restored") == saved
+    again.restore(saved(engine, tmp_path))
+    assert state(again) == state(engine)
     for one in (engine, again):
         assert train(one, rollouts, 2, 2)[0].stepped
     logp = [logp_of(one, rollouts) for one in (engine, again)]
