@@ -59,8 +59,10 @@ def test_loss_and_gradient_are_those_that_trl_recorded(name: str) -> None:
 
 
 @pytest.mark.parametrize("on", ["ratio", "tv"])
-@example(-0.7, -1.2, 1.0, (0.1, 0.3))
+@example(-0.7, -1.2, 1.0, (0.1, 0.3))  # between the bounds with tv
 @example(-1.2, -0.7, -1.0, (0.3, 0.1))
+@example(-1.0, -1.2, 1.0, (0.1, 0.3))  # and by the ratio
+@example(-1.2, -1.0, -1.0, (0.3, 0.1))
 @given(st.floats(-6, 0), st.floats(-6, 0), advantages, clips)
 def test_the_gradient_is_gone_exactly_where_the_ratio_or_the_probability_has_moved_too_far(
     on: Any, now: float, before: float, A: float, clip: tuple[float, float]
