@@ -1,5 +1,6 @@
 """Laws of 4-bit weights and 8-bit moments in the PyTorch engine, on a GPU: `pytest -m gpu`."""
 
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from ictcli.recipe.tables import AdapterSettings, OptimizerSettings
 
-from .conftest import GROUP, PROMPTS, SAMPLING, Make, made_up, require
+from .conftest import GROUP, PROMPTS, SAMPLING, made_up, make_torch
 from .lowrank import DORA, LORA, adapters_of
 from .training import apart, exported, logp_of, saved, state, train
 
@@ -17,19 +18,12 @@ pytestmark = [
     pytest.mark.skipif(find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed"),
 ]
 EIGHT_BITS = OptimizerSettings(kind="adamw8bit")
-
-
-@pytest.fixture
-def make(engine_name: str, make_engine: Make) -> Make:
-    if engine_name != "torch":
-        pytest.skip(f"bitsandbytes is not the {engine_name} engine's")
-    require("torch")
-    return make_engine
+make = partial(make_torch, device="cuda")
 
 
 @pytest.mark.parametrize("adapter", [LORA, DORA], ids=["lora", "dora"])
 def test_adapters_train_on_4_bits(
-    make: Make, tiny_model: Path, tmp_path: Path, adapter: AdapterSettings | None
+    tiny_model: Path, tmp_path: Path, adapter: AdapterSettings | None
 ) -> None:
     """Restored to the bit, resumed, and exported whole, unpacked."""
     engine, again = (
@@ -52,7 +46,7 @@ def test_adapters_train_on_4_bits(
     assert {str(w.dtype) for w in after[0].values()} == {"float32"}
 
 
-def test_graphs_of_4_bits_sample_what_is_evaluated(make: Make, tiny_model: Path) -> None:
+def test_graphs_of_4_bits_sample_what_is_evaluated(tiny_model: Path) -> None:
     engine = make(tiny_model, adapter=LORA, load_in_4bit=True, dtype="bfloat16")
     assert engine.describe()["compiled"]
     found = engine.generate(PROMPTS, GROUP, SAMPLING, 7)
@@ -62,7 +56,7 @@ def test_graphs_of_4_bits_sample_what_is_evaluated(make: Make, tiny_model: Path)
 
 @pytest.mark.parametrize("adapter", [None, LORA], ids=["all weights", "lora"])
 def test_8_bit_moments_are_saved_and_restored(
-    make: Make, untied_model: Path, tmp_path: Path, adapter: AdapterSettings | None
+    untied_model: Path, tmp_path: Path, adapter: AdapterSettings | None
 ) -> None:
     engine, again = (make(untied_model, EIGHT_BITS, adapter) for _ in range(2))
     rollouts = made_up()

@@ -4,7 +4,7 @@ import pytest
 
 # Collected here again, now with `device` = cuda.
 from .test_adapters import (  # noqa: F401
-    test_an_export_of_16_bits_has_16_bits,
+    test_an_export_has_the_adapters_fused_into_it,
     test_an_update_is_the_plain_step_on_a_and_b,
     test_the_reference_is_the_model_without_adapters,
 )
@@ -25,9 +25,7 @@ from .test_score import (  # noqa: F401
     test_uniqueness_is_exactly_zero_where_the_group_agrees,
 )
 from .test_update import (  # noqa: F401
-    test_each_term_of_the_objective,
-    test_moments_decay_and_norm_clipping_over_steps,
-    test_ratio_and_clip_against_old_logp,
+    test_an_update_is_the_plain_step,
     test_small_steps_add_up_in_bfloat16,
     test_what_is_not_finite_leaves_everything_as_it_was,
 )

@@ -77,21 +77,6 @@ def step_alike(engine: Any, dense: DenseTrainer, update: Update, lr: float) -> U
     return report
 
 
-def test_moments_decay_and_norm_clipping_over_steps(make_engine: Make, tiny_model: Path) -> None:
-    against_dense(make_engine, tiny_model, settings=DECAYING, steps=2)
-
-
-@pytest.mark.parametrize(
-    "objective",
-    [Objective(kl=0.1, entropy=0.05, temperature=0.7), Objective(0.0, 0.0)],
-    ids=["all", "at the clip's edge"],
-)
-def test_each_term_of_the_objective(
-    make_engine: Make, tiny_model: Path, objective: Objective
-) -> None:
-    against_dense(make_engine, tiny_model, objective, steps=2)
-
-
 def off_policy(rollouts: Rollouts, model: Path) -> FloatArray:
     """(B, T) old log-probabilities off the present ones, none at a clip's edge or at ratio 1, where
     the gradient of |log pi - log pi_old| jumps."""
@@ -102,21 +87,26 @@ def off_policy(rollouts: Rollouts, model: Path) -> FloatArray:
     return np.where(rollouts.valid, logp + steps, 0).astype(np.float32)
 
 
-@pytest.mark.parametrize(
-    "objective",
-    [
-        Objective(0.1, 0.5),
-        Objective(0.01, 0.02, clip_on="tv"),
-        Objective(0.05, 0.08, kl=0.2, temperature=0.7, clip_on="sequence"),
-        Objective(0.2, 0.5, clip_on="weight"),
-    ],
-    ids=["0.1/0.5", "tv", "sequence,kl,T", "weight"],
-)
-def test_ratio_and_clip_against_old_logp(
-    make_engine: Make, tiny_model: Path, objective: Objective
+ON, OFF = False, True
+LOSSES = {
+    "moments, decay, norm clipped": (PLAIN, DECAYING, ON),
+    "kl, entropy, T": (Objective(kl=0.1, entropy=0.05, temperature=0.7), SMOOTH, ON),
+    "at the clip's edge": (Objective(0.0, 0.0), SMOOTH, ON),
+    "ratio": (Objective(0.1, 0.5), SMOOTH, OFF),
+    "tv": (Objective(0.01, 0.02, clip_on="tv"), SMOOTH, OFF),
+    "sequence": (Objective(0.05, 0.08, 0.2, temperature=0.7, clip_on="sequence"), SMOOTH, OFF),
+    "weight": (Objective(0.2, 0.5, clip_on="weight"), SMOOTH, OFF),
+}
+
+
+@pytest.mark.parametrize(("objective", "settings", "off"), LOSSES.values(), ids=LOSSES)
+def test_an_update_is_the_plain_step(
+    make_engine: Make, tiny_model: Path, objective: Objective, settings: Any, off: bool
 ) -> None:
-    old = off_policy(made_up(), tiny_model)
-    against_dense(make_engine, tiny_model, objective, old_logp=old)
+    """Two of them, or one off policy, clipped against older log-probabilities."""
+    old = off_policy(made_up(), tiny_model) if off else None
+    how: Any = {"settings": settings, "steps": 1 if off else 2, "old_logp": old}
+    against_dense(make_engine, tiny_model, objective, **how)
 
 
 def test_negative_weights_turn_the_advantage_and_the_side_that_is_clipped(
