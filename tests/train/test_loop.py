@@ -16,6 +16,7 @@ from ictcli.runs.records import Best, Summary
 from tests.cases import first
 
 Make = Callable[..., Any]
+TWO = ("steps=2", "eval.temperatures=[0, 0.3]")
 
 
 def test_an_observer_sees_every_step_and_evaluation(make: Make, tmp_path: Path) -> None:
@@ -33,7 +34,7 @@ def test_an_observer_sees_every_step_and_evaluation(make: Make, tmp_path: Path) 
 def whole(make: Make, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two steps that nothing stopped."""
     folder = tmp_path_factory.mktemp("whole") / "run"
-    go(make("steps=2"), folder)
+    go(make(*TWO), folder)
     return folder
 
 
@@ -43,14 +44,14 @@ def test_a_run_stopped_between_temperatures_ends_alike(
     """What was sampled at the first temperatures is sampled again, alike."""
     run = tmp_path / "run"
     with pytest.raises(InterruptedRunError, match="the evaluation before training"):
-        go(make("steps=2"), run, Notes("before", after=8 + 2))
+        go(make(*TWO), run, Notes("before", after=8 + 2))
     assert {path.name for path in (run / "eval").iterdir()} == {"before.jsonl", "before@0.jsonl"}
-    parts = go(make("steps=2"), run).sharpening
-    for name in ("metrics.jsonl", *(f"eval/before{at}.jsonl" for at in ("", "@0", "@0.3", "@0.7"))):
+    parts = go(make(*TWO), run).sharpening
+    for name in ("metrics.jsonl", *(f"eval/before{at}.jsonl" for at in ("", "@0", "@0.3"))):
         assert (run / name).read_bytes() == (whole / name).read_bytes(), name
     expected = Run(whole).read("summary.json", Summary)
     assert expected and expected.sharpening == parts
-    assert parts and parts.tried == (1.0, 0.0, 0.3, 0.7)
+    assert parts and parts.tried == (1.0, 0.0, 0.3)
 
 
 def test_an_interrupted_last_evaluation_loses_nothing(
@@ -58,9 +59,9 @@ def test_an_interrupted_last_evaluation_loses_nothing(
 ) -> None:
     run, notes, again = tmp_path / "run", Notes("after"), Notes()
     with pytest.raises(InterruptedRunError, match="the evaluation after training") as caught:
-        go(make("steps=2"), run, notes)
+        go(make(*TWO), run, notes)
     assert caught.value.hint == f"ictcli resume {run}" and len(notes.steps) == 2
-    resumed, expected = go(make("steps=2"), run, again), Run(whole).read("summary.json", Summary)
+    resumed, expected = go(make(*TWO), run, again), Run(whole).read("summary.json", Summary)
     assert again.steps == [] and expected and resumed.after == expected.after
 
 
@@ -72,7 +73,7 @@ def test_an_older_run_without_temperatures_goes_on(make: Make, whole: Path, tmp_
     for name in ("temperatures", "greedy", "accuracy_readable"):
         del kept[name]
     path.write_text(json.dumps(kept))
-    summary = go(make("steps=2"), folder)
+    summary = go(make(*TWO), folder)
     assert summary.sharpening is None and list(summary.before) == ["pass@1", "pass@4"]
 
 
