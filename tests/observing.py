@@ -1,11 +1,21 @@
-"""An observer that writes down what it is told of a run."""
+"""Runs without a command, and an observer that writes down what it is told of one."""
+
+from pathlib import Path
+from typing import Any
 
 from ictcli.evaluation.record import Evaluation
+from ictcli.runs import Run
 from ictcli.runs.observer import Observer, Step
+from ictcli.runs.records import Summary
+from ictcli.train.loop import train
 
 
 class Notes(Observer):
-    def __init__(self) -> None:
+    """The run is interrupted after `stop` steps, or within the evaluation of that name, `after` so
+    many samples."""
+
+    def __init__(self, stop: str | int | None = None, after: int = 0) -> None:
+        self.stop, self.after = stop, after
         self.steps: list[Step] = []
         self.evaluations: list[str] = []
         self.warnings: list[str] = []
@@ -24,3 +34,15 @@ class Notes(Observer):
 
     def warned(self, message: str) -> None:
         self.warnings.append(message)
+
+    def interrupted(self) -> bool:
+        if self.label:
+            return self.label == self.stop and self.done >= self.after
+        return len(self.steps) == self.stop
+
+
+def go(made: Any, folder: Path, notes: Notes | None = None) -> Summary:
+    """Train a new run of this recipe, engine and task, or go on with the one in the folder."""
+    (recipe, engine, task), notes = made, notes or Notes()
+    with Run.open(folder)[0] if folder.exists() else Run.create(folder, recipe) as run:
+        return train(run, recipe, task, engine, notes, notes.interrupted)

@@ -159,14 +159,15 @@ def _shipped(model: str) -> ModelShape | None:
 
 
 def _read(folder: Path) -> ModelShape:
+    hint = "it is the config.json of a model that is written for transformers"
     try:
         config = parse_json(read_text(folder / "config.json"))
         shape = _shape(config | config.get("text_config", {}))
         return replace(shape, stored=_stored(folder, shape.group_size))
     except KeyError as error:
-        raise UserError(f"{folder / 'config.json'} has no {error}.") from error
+        raise UserError(f"{folder / 'config.json'} has no {error}.", hint) from error
     except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
-        raise UserError(f"{folder / 'config.json'} cannot be read: {error}.") from error
+        raise UserError(f"{folder / 'config.json'} cannot be read: {error}.", hint) from error
 
 
 def _from_hub(model: str) -> Path:

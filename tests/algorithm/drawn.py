@@ -120,6 +120,18 @@ def loss_by_logp(
     return float(loss.detach()), gradient
 
 
+def keeps_the_best(
+    kept: BoolArray, score: FloatArray, batch: Scored, percent: int, scope: str = "batch"
+) -> bool:
+    """Whether it is the share with the highest scores, and never a 0; up to ties."""
+    for rows in parts(batch.valid, scope, batch.group):
+        candidates = np.sort(score[rows][batch.valid[rows]])[::-1]
+        best = candidates[: ceil_percent(percent, len(candidates))]
+        found = np.sort(score[rows][kept[rows]])[::-1]
+        assert found == pytest.approx(best[best > 0], rel=1e-5)
+    return True
+
+
 def ceil_percent(percent: int, count: int) -> int:
     """ceil(percent / 100 * count), in integers."""
     return -(-percent * count // 100)

@@ -10,21 +10,18 @@ from hypothesis import strategies as st
 from ictcli.algorithm.attribution import KINDS, SURE, attribute, logit_gradient
 from ictcli.algorithm.objective import Objective, policy_loss
 from ictcli.algorithm.weights import group_advantage, normalise
-from ictcli.rewards import Verdict
-from ictcli.runs.rollouts import Batch
-from ictcli.types import Problem, Rollouts
+from ictcli.types import FloatArray, Rollouts
 
 P, G, T, V = 3, 4, 6, 5
 B = P * G
 
 
-def drawn(seed: int, rewards: Any = None) -> tuple[Batch, Any]:
-    """A batch with advantages, and its logits (B, T, V) in float64; some tokens are sure."""
+def drawn(seed: int) -> tuple[Rollouts, FloatArray, FloatArray]:
+    """Rollouts, advantages (B,), and logits (B, T, V) in float64; some tokens are sure."""
     rng = np.random.default_rng(seed)
     logits = rng.normal(0, 2, (B, T, V)) + 9 * (rng.random((B, T, 1)) < 0.3) * np.eye(V)[0]
     p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     tokens = np.array([[rng.choice(V, p=at) for at in row] for row in p])
-    r = rng.integers(0, 2, B).astype(float) if rewards is None else np.asarray(rewards, float)
     rollouts = Rollouts(
         prompts=((1,),) * P,
         group=G,
@@ -37,9 +34,7 @@ def drawn(seed: int, rewards: Any = None) -> tuple[Batch, Any]:
             "purity": (p**2).sum(-1),
         },
     )
-    verdicts = [Verdict("correct" if each else "wrong", "", "") for each in r]
-    problems = [Problem(str(n), "", "") for n in range(P)]
-    return Batch(problems, rollouts, [""] * B, verdicts, r, group_advantage(r, G)), logits
+    return rollouts, group_advantage(rng.integers(0, 2, B).astype(float), G), logits
 
 
 def masks(seed: int) -> tuple[Any, Any, Any]:
@@ -49,25 +44,25 @@ def masks(seed: int) -> tuple[Any, Any, Any]:
 
 @given(st.integers(0, 10**6))
 def test_shares_add_up_to_one_or_there_is_no_gradient(seed: int) -> None:
-    batch, _ = drawn(seed)
-    valid = batch.rollouts.valid
+    rollouts, advantage, _ = drawn(seed)
+    valid = rollouts.valid
     weights = normalise(valid, valid, "sequence", T) * np.random.default_rng(seed).normal(size=T)
-    shares = attribute(batch.rollouts, weights, batch.advantage, *masks(seed)).shares
+    shares = attribute(rollouts, weights, advantage, *masks(seed)).shares
     assert shares.shape == (len(KINDS), 2, 2) and (shares >= 0).all()
-    assert shares.sum() == pytest.approx(1.0 if batch.advantage.any() else 0.0)
+    assert shares.sum() == pytest.approx(1.0 if advantage.any() else 0.0)
 
 
 def test_shares_of_grpo_are_those_of_the_losss_own_gradient() -> None:
     torch = pytest.importorskip("torch")
     from ictcli_torch import namespace
 
-    batch, logits = drawn(1)
-    rollouts, valid = batch.rollouts, batch.rollouts.valid
+    rollouts, advantage, logits = drawn(1)
+    valid = rollouts.valid
     weights = normalise(valid, valid, "sequence", T)
     leaf = torch.tensor(logits[valid], requires_grad=True)
     terms = {
         "weights": torch.tensor(weights[valid], dtype=torch.float64),
-        "advantage": torch.tensor(np.broadcast_to(batch.advantage[:, None], valid.shape)[valid]),
+        "advantage": torch.tensor(np.broadcast_to(advantage[:, None], valid.shape)[valid]),
     }
     targets = torch.tensor(rollouts.tokens[valid])
     loss, _, _ = policy_loss(namespace, leaf, targets, terms, Objective())
@@ -75,8 +70,8 @@ def test_shares_of_grpo_are_those_of_the_losss_own_gradient() -> None:
     size = np.zeros(valid.shape)
     size[valid] = leaf.grad.norm(dim=-1).numpy()
     size /= size.sum()
-    shares = attribute(rollouts, weights, batch.advantage).shares
-    sure, up = rollouts.stats["prob"] > SURE, (batch.advantage > 0)[:, None]
+    shares = attribute(rollouts, weights, advantage).shares
+    sure, up = rollouts.stats["prob"] > SURE, (advantage > 0)[:, None]
     for kind, mask in (("sure", sure), ("rest", ~sure)):
         for sign, side in enumerate((up, ~up)):
             expected = size[valid & mask & side].sum()
@@ -94,13 +89,9 @@ def test_a_logit_gradient_survives_float32(p: float, seed: int) -> None:
 
 
 def test_towards_right_is_one_where_all_teaches_and_minus_one_where_all_misleads() -> None:
-    batch, _ = drawn(4)
-    valid = batch.rollouts.valid
-    weights = normalise(valid, valid, "sequence", T)
-    up = np.broadcast_to((batch.advantage > 0)[:, None], valid.shape)
-    assert attribute(batch.rollouts, weights, batch.advantage, up, ~up).towards_right == (
-        pytest.approx(1)
-    )
-    assert attribute(batch.rollouts, weights, batch.advantage, ~up, up).towards_right == (
-        pytest.approx(-1)
-    )
+    rollouts, advantage, _ = drawn(4)
+    weights = normalise(rollouts.valid, rollouts.valid, "sequence", T)
+    up = np.broadcast_to((advantage > 0)[:, None], weights.shape)
+    for (right, wrong), towards in (((up, ~up), 1), ((~up, up), -1)):
+        found = attribute(rollouts, weights, advantage, right, wrong).towards_right
+        assert found == pytest.approx(towards)

@@ -1,52 +1,45 @@
-"""The first-order laws of Renyi-2 entropy against finite differences, and the A.3.5 experiment."""
+"""The first-order laws of Renyi-2 entropy against finite differences, the A.3.5 experiment, and a
+step's diagnostics on a batch worked out by hand."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from drawn import seeds
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import rankdata
 
-from ictcli.algorithm.dynamics import predicted_change, renyi2, validate
-from ictcli.types import FloatArray
-
-
-@dataclass(frozen=True)
-class Position:
-    """Logits and a direction (V,), and one of its tokens."""
-
-    logits: FloatArray
-    direction: FloatArray
-    token: int
+from ictcli.algorithm.dynamics import diagnose, predicted_change, renyi2, validate
+from ictcli.train.health import entropy_alarm
+from ictcli.types import FloatArray, Rollouts
 
 
 @st.composite
-def drawn_positions(draw: st.DrawFn) -> Position:
+def positions(draw: st.DrawFn) -> tuple[FloatArray, FloatArray]:
+    """Logits and a direction, (V,) each."""
     V, scale = draw(st.integers(2, 20)), draw(st.sampled_from([0.1, 1.0, 4.0]))
     rng = np.random.default_rng(draw(seeds))
-    return Position(rng.normal(0, scale, V), rng.normal(0, 1, V), int(rng.integers(V)))
+    return rng.normal(0, scale, V), rng.normal(0, 1, V)
 
 
-positions = drawn_positions()
+@given(positions(), st.floats(-1000, 1000))
+def test_a_constant_on_all_logits_changes_nothing(
+    at: tuple[FloatArray, FloatArray], constant: float
+) -> None:
+    logits, direction = at
+    plain = pytest.approx(predicted_change(logits, direction), abs=1e-10)
+    assert predicted_change(logits + constant, direction) == plain
+    assert predicted_change(logits, direction + constant) == plain
+    assert renyi2(logits + constant) == pytest.approx(renyi2(logits), abs=1e-10)
 
 
-@given(positions, st.floats(-1000, 1000))
-def test_a_constant_on_all_logits_changes_nothing(at: Position, constant: float) -> None:
-    plain = predicted_change(at.logits, at.direction)
-    assert predicted_change(at.logits + constant, at.direction) == pytest.approx(plain, abs=1e-10)
-    assert predicted_change(at.logits, at.direction + constant) == pytest.approx(plain, abs=1e-10)
-    assert renyi2(at.logits + constant) == pytest.approx(renyi2(at.logits), abs=1e-10)
-
-
-@given(positions)
-def test_predicted_change_is_the_derivative_of_renyi2(at: Position) -> None:
-    h = 1e-5
-    up, down = renyi2(at.logits + h * at.direction), renyi2(at.logits - h * at.direction)
-    assert predicted_change(at.logits, at.direction) == pytest.approx(
-        (up - down) / (2 * h), abs=1e-7
-    )
+@given(positions())
+def test_predicted_change_is_the_derivative_of_renyi2(at: tuple[FloatArray, FloatArray]) -> None:
+    logits, direction = at
+    up, down = renyi2(logits + 1e-5 * direction), renyi2(logits - 1e-5 * direction)
+    assert predicted_change(logits, direction) == pytest.approx((up - down) / 2e-5, abs=1e-7)
 
 
 def test_validate_reports_measured_against_predicted() -> None:
@@ -69,3 +62,86 @@ def test_validate_leaves_a_correlation_of_nothing_undefined() -> None:
     empty = validate(np.zeros((0, 4)), np.zeros((0, 4)))
     assert (empty["probe_pearson"], empty["probe_error"]) == (None, None)
     assert empty["probe_positions"] == 0
+
+
+LENGTHS = [3, 2, 1, 3]
+ENTROPY = [[0.1, 0.5, 0.9], [0.2, 0.6, 0.0], [0.3, 0.0, 0.0], [0.4, 0.8, 0.7]]
+PURITY = [[0.9, 0.5, 0.25], [0.8, 0.4, 0.0], [0.7, 0.0, 0.0], [0.6, 0.2, 0.3]]
+PROB = [[0.95, 0.5, 0.1], [0.7, 0.6, 0.0], [0.8, 0.0, 0.0], [0.1, 0.3, 0.3]]
+UNIQUE = [[0.0, 0.3, 0.2], [0.0, 0.1, 0.0], [0.0, 0.0, 0.0], [0.0, 0.05, 0.4]]
+KEPT = np.array([[1, 1, 1], [0, 1, 0], [0, 0, 0], [0, 1, 1]], dtype=bool)
+ADVANTAGE = np.array([1.0, -1.0, 0.0, -0.5])
+
+
+def rollouts(**stats: list[list[float]]) -> Rollouts:
+    """Four rows in two groups, of 3, 2, 1 and 3 tokens."""
+    return Rollouts(
+        prompts=((1,), (2,)),
+        group=2,
+        tokens=np.ones((4, 3), dtype=np.int32),
+        lengths=np.array(LENGTHS, dtype=np.int32),
+        finished=np.ones(4, dtype=bool),
+        logp=np.zeros((4, 3), dtype=np.float32),
+        stats={name: np.array(values, dtype=np.float32) for name, values in stats.items()},
+    )
+
+
+def test_diagnose_of_a_batch_worked_out_by_hand() -> None:
+    batch = rollouts(entropy=ENTROPY, purity=PURITY, prob=PROB, uniqueness=UNIQUE)
+    report = diagnose(batch, ADVANTAGE, KEPT)
+    beta = [0.9, 0.5, 0.25, 0.8, 0.4, 0.7, 0.6, 0.2, 0.3]
+    H1 = [0.1, 0.5, 0.9, 0.2, 0.6, 0.3, 0.4, 0.8, 0.7]
+    u = [0, 0.3, 0.2, 0, 0.1, 0, 0, 0.05, 0.4]
+    ranks = np.corrcoef(rankdata(u), rankdata(H1))
+    expected = {
+        "entropy": sum(H1) / 9,
+        "renyi2": sum(-math.log(b) for b in beta) / 9,
+        "share_kept": 6 / 9,
+        "kept_prob": (0.95 + 0.5 + 0.1 + 0.6 + 0.3 + 0.3) / 6,
+        "regime_high": 3 / 6,  # 0.95 > 0.9, 0.6 > 0.4, 0.3 > 0.2
+        "regime_low": 1 / 6,  # 0.1 < 0.25; 0.5 and 0.3 are on the edge
+        "high_low_ratio": 4 / 2,  # the median H1 is 0.5: 0.9 0.6 0.8 0.7 over 0.1 0.5
+        "share_kept_positive": 3 / 3,
+        "share_kept_negative": 3 / 5,
+        "uniqueness": sum(u) / 9,
+        "uniqueness_entropy_spearman": float(ranks[0, 1]),
+    }
+    assert report == pytest.approx(expected, rel=1e-6)
+
+
+def test_diagnose_says_none_where_there_is_nothing_to_mean() -> None:
+    none, stats = np.zeros((4, 3), dtype=bool), {"entropy": ENTROPY, "purity": PURITY, "prob": PROB}
+    report = diagnose(rollouts(**stats, uniqueness=np.zeros((4, 3)).tolist()), np.zeros(4), none)
+    nothing = {name for name, value in report.items() if value is None}
+    assert nothing == {
+        "kept_prob",
+        "regime_high",
+        "regime_low",
+        "high_low_ratio",
+        "share_kept_positive",
+        "share_kept_negative",
+        "uniqueness_entropy_spearman",
+    }
+    assert report["share_kept"] == 0
+    assert "uniqueness" not in diagnose(rollouts(**stats), np.zeros(4), none)
+
+
+@given(seeds, st.integers(1, 5))
+def test_diagnose_does_not_see_the_padding(seed: int, more: int) -> None:
+    batch = rollouts(entropy=ENTROPY, purity=PURITY, prob=PROB, uniqueness=UNIQUE)
+    rng = np.random.default_rng(seed)
+
+    def wide(values: FloatArray) -> FloatArray:
+        padded = rng.uniform(0, 1, (4, 3 + more))
+        padded[:, :3] = np.where(batch.valid, values, padded[:, :3])
+        return padded.astype(np.float32)
+
+    stats = {name: wide(values) for name, values in batch.stats.items()}
+    padded = replace(batch, tokens=np.ones((4, 3 + more), dtype=np.int32), stats=stats)
+    found = diagnose(padded, ADVANTAGE, np.pad(KEPT, ((0, 0), (0, more))))
+    assert found == diagnose(batch, ADVANTAGE, KEPT)
+
+
+def test_the_alarm_rings_under_a_tenth_and_over_three_times_the_first_entropy() -> None:
+    rung = [entropy_alarm(2.0, now) for now in (0.19, 0.21, 5.9, 6.1)]
+    assert rung == ["collapse", None, None, "explosion"]

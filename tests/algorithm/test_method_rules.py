@@ -1,15 +1,28 @@
-"""Laws of the methods' rules on random batches, each against its text in a plain loop."""
+"""Laws of the methods that choose tokens, each against its text, and what all declare."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from drawn import BUILT_IN, ceil_percent, choose, parts, percents, scored, seeds
+from drawn import (
+    BUILT_IN,
+    ceil_percent,
+    choose,
+    keeps_the_best,
+    options_of,
+    parts,
+    percents,
+    scored,
+    seeds,
+)
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from ictcli.algorithm.methods import Scored
+from ictcli.algorithm.methods import METHODS, Scored, find_method
+from ictcli.algorithm.weights import Normalisation
 from ictcli.types import BoolArray, FloatArray, IntArray
 from tests.cases import FEW
 
@@ -70,66 +83,45 @@ def test_dense_methods_keep_every_token(name: str, batch: Scored) -> None:
     np.testing.assert_array_equal(choose(name, batch).kept, batch.valid)
 
 
-@pytest.mark.parametrize(
-    ("name", "statistic", "given_options"),
-    [
-        ("ict", "uniqueness", {}),
-        ("kl", "kl_from_mean", {}),
-        ("kl", "kl_to_mean", {"reverse": True}),
-        ("wasserstein", "wasserstein", {}),
-    ],
-)
+def unsure(batch: Scored) -> Any:
+    return (batch.stats["entropy"] >= 0.7) & (batch.stats["prob"] <= 0.4)
+
+
+UNSURE = {"score": "u*h", "min_entropy": 0.7, "max_prob": 0.4}
+SCORES: list[tuple[str, dict[str, Any], Callable[[Scored], Any]]] = [
+    ("ict", {}, lambda x: x.stats["uniqueness"]),
+    ("ict", {"advantage_power": 0.1}, lambda x: x.stats["uniqueness"] * gain(x)[:, None]),
+    ("ict", UNSURE, lambda x: x.stats["uniqueness"] * x.stats["entropy"] * unsure(x)),
+    ("kl", {}, lambda x: x.stats["kl_from_mean"]),
+    ("kl", {"reverse": True}, lambda x: x.stats["kl_to_mean"]),
+    ("wasserstein", {}, lambda x: x.stats["wasserstein"]),
+]
+
+
+def gain(batch: Scored) -> FloatArray:
+    return np.array([float(A) ** 0.1 if A > 0 else 0.0 for A in batch.advantage])
+
+
+@pytest.mark.parametrize(("name", "options", "score"), SCORES)
 @given(batch=scored(), percent=percents, scope=scopes)
 def test_scored_methods_keep_the_best_of_the_share_and_never_a_zero(
     name: str,
-    statistic: str,
-    given_options: dict[str, Any],
+    options: dict[str, Any],
+    score: Callable[[Scored], Any],
     batch: Scored,
     percent: int,
     scope: str,
 ) -> None:
-    score = batch.stats[statistic]
-    kept = choose(name, batch, keep=percent / 100, scope=scope, **given_options).kept
-    for part in parts(batch.valid, scope, batch.group):
-        candidates = score[part][batch.valid[part]]
-        promised = ceil_percent(percent, len(candidates))
-        best = np.sort(candidates)[::-1][:promised]
-        np.testing.assert_array_equal(np.sort(score[part][kept[part]])[::-1], best[best > 0])
+    kept = choose(name, batch, keep=percent / 100, scope=scope, **options).kept
+    assert keeps_the_best(kept, score(batch), batch, percent, scope)
 
 
 @given(scored(), percents)
-def test_advantage_power_multiplies_the_score_and_drops_what_has_no_advantage(
+def test_gmts_keeps_the_highest_products_of_entropy_and_advantage(
     batch: Scored, percent: int
 ) -> None:
-    kept = choose("ict", batch, keep=percent / 100, scope="batch", advantage_power=0.1).kept
-    u, A = batch.stats["uniqueness"], batch.advantage
-    score = {
-        (i, t): float(u[i, t]) * max(float(A[i]), 0.0) ** 0.1
-        for i, t in np.argwhere(batch.valid)
-        if A[i] > 0
-    }
-    promised = ceil_percent(percent, int(batch.valid.sum()))
-    best = sorted((value for value in score.values() if value > 0), reverse=True)[:promised]
-    found = sorted((score[i, t] for i, t in np.argwhere(kept)), reverse=True)
-    assert found == pytest.approx(best)
-
-
-@given(scored(), percents, st.sampled_from(["u", "u*h"]), st.floats(0, 2), st.floats(0.01, 1))
-def test_ict_scores_unsure_tokens_alone_where_asked(
-    batch: Scored, percent: int, score: str, min_entropy: float, max_prob: float
-) -> None:
-    u, H1, prob = (batch.stats[name] for name in ("uniqueness", "entropy", "prob"))
-    asked = {"score": score, "min_entropy": min_entropy, "max_prob": max_prob}
-    kept = choose("ict", batch, keep=percent / 100, scope="batch", **asked).kept
-    values = {
-        (int(i), int(t)): float(u[i, t]) * (float(H1[i, t]) if score == "u*h" else 1.0)
-        for i, t in np.argwhere(batch.valid)
-        if H1[i, t] >= min_entropy and prob[i, t] <= max_prob and u[i, t] > 0
-    }
-    promised = ceil_percent(percent, int(batch.valid.sum()))
-    best = sorted(values.values(), reverse=True)[:promised]
-    found = sorted((values[int(i), int(t)] for i, t in np.argwhere(kept)), reverse=True)
-    assert found == pytest.approx(best, rel=1e-5)
+    product = batch.stats["entropy"] * np.abs(batch.advantage)[:, None]
+    assert keeps_the_best(choose("gmts", batch, keep=percent / 100).kept, product, batch, percent)
 
 
 @given(scored(), percents, scopes)
@@ -179,3 +171,53 @@ def test_stapo_drops_what_its_rule_says(batch: Scored, quantile: float) -> None:
                 expected[i, t] = False
     found = choose("stapo", batch, prob_below=0.1, entropy_quantile=quantile).kept
     np.testing.assert_array_equal(found, expected)
+
+
+NORMALISED: dict[Normalisation, str] = {
+    "sequence": "grpo ict kl wasserstein random frequent nat sc_grpo eapo gspo",
+    "kept": "entropy20 stapo gmts rsi quadrants rft",
+    "tokens": "clip_cov kl_cov lp_reg dapo stare taco pepo tempo maxrl cispo gtpo",
+    "constant": "dr_grpo wapo",
+}
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "nat": {"draw": "prefix", "share": 0.5},
+    "sc_grpo": {"quantile": 0.75, "floor": 1e-3},
+    "eapo": {"alpha": 0.2, "phi": 2.0},
+    "gspo": {"low": 3e-4, "high": 4e-4},
+    "entropy20": {"keep": 0.2},
+    "stapo": {"prob_below": 0.002, "entropy_quantile": 0.75},
+    "gmts": {"keep": 0.2},
+    "rsi": {"low": 0.5, "high": 3.0},
+    "quadrants": {"share": 0.2, "bins": ["pos_high", "neg_high"]},
+    "clip_cov": {"ratio": 2e-4, "low": 1.0, "high": 5.0},
+    "kl_cov": {"ratio": 2e-4, "coefficient": 1.0},
+    "lp_reg": {"share": 0.01, "min_p": 0.02, "coefficient": 1.0},
+    "stare": {"share": 0.1, "raise_by": 1.1, "lower_by": 1.0, "target_entropy": 0.3},
+    "taco": {"alpha": 0.01, "strength": 0.9},
+    "pepo": {"window": 101},
+    "cispo": {"low": 1.0, "high": 4.0},
+    "gtpo": {"base": 1.0, "entropy": 0.1, "over": "group"},
+    "wapo": {"bins": ["pos_peak", "pos_valley"]},
+}
+
+
+def test_methods_have_their_published_normalisation_and_defaults() -> None:
+    for normalisation, names in NORMALISED.items():
+        assert {METHODS[name].normalisation for name in names.split()} == {normalisation}
+    assert sorted(" ".join(NORMALISED.values()).split()) == BUILT_IN
+    for name, options in PUBLISHED.items():
+        assert options.items() <= METHODS[name].options().model_dump().items(), name
+    selecting = {"ict", "kl", "wasserstein", "random", "frequent"}
+    assert {options_of(name).model_dump()["scope"] for name in selecting} == {"response"}
+    assert {name for name in BUILT_IN if METHODS[name].dense_warmup} == selecting
+    unscaled = {name for name in BUILT_IN if not METHODS[name].scaled_advantage}
+    assert unscaled == {"dr_grpo", "maxrl", "wapo"}
+
+
+def test_every_method_has_a_source_a_summary_and_refuses_unknown_options() -> None:
+    for name in BUILT_IN:
+        method = find_method(name)
+        assert method.name == name and method.source
+        assert method.summary.endswith(".") and "\n" not in method.summary
+        with pytest.raises(ValidationError):
+            method.options.model_validate({"no_such_option": 1})

@@ -20,7 +20,7 @@ from ictcli.types import Rollouts, Sampling
 from tests.cases import first
 
 from .lowrank import LORA
-from .models import make_deep, make_hybrid, make_narrow, make_sliding
+from .models import make_hybrid, make_narrow, make_sliding
 from .oracle import Oracle
 from .training import SMOOTH
 
@@ -28,7 +28,7 @@ ENGINES = ("torch", "mlx")
 IMPLEMENTED = ("torch", "mlx")
 """Must be installed where CI is set; the others are skipped wherever they are missing."""
 
-MakeEngine = Callable[..., Any]
+Make = Callable[..., Any]
 PLAIN_ADAMW = OptimizerSettings()
 
 PROMPTS = ((5, 12, 3), (2, 13, 9, 12, 4, 15), (7,), (11, 14, 6, 12))
@@ -61,30 +61,20 @@ def has_cuda(engine: str) -> bool:
     return library.cuda.is_available()
 
 
-OF_EVERY_MODEL = ("test_generate", "test_kinds", "test_loading", "test_score")
-LOSS_AND_FIGURES = (
-    "test_generate",
-    "test_kinds",
-    "test_score",
-    "test_lengths",
-    "test_update_dense",
-)
-"""Every case of these with every engine."""
+EVERY_CASE = ("test_generate", "test_kinds", "test_score", "test_update", "test_gpu")
+"""With every engine."""
 
 collect_ignore = [] if any(map(has_cuda, ENGINES)) else ["test_gpu.py", "test_bitsandbytes.py"]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every model for log-probabilities, statistics and sampling, the tied one for other laws; of
-    these the first case with both engines, and each further one with one of them."""
+    """The first case of a law with both engines, and each further one with one of them."""
     seen: Counter[tuple[str, str]] = Counter()
     for item in items:
         given: Any = getattr(item, "callspec", None)
-        params, room = (given.params if given else {}), item.path.stem
-        if params.get("model", "tied") != "tied" and room not in OF_EVERY_MODEL:
-            item.add_marker(pytest.mark.thorough)
-        if "engine_name" in params and room not in (*LOSS_AND_FIGURES, "test_gpu"):
+        params = given.params if given else {}
+        if "engine_name" in params and item.path.stem not in EVERY_CASE:
             law = item.nodeid.partition("[")[0], params["engine_name"]
             if seen[law] and (seen[law] + ENGINES.index(law[1])) % 2:
                 item.add_marker(pytest.mark.thorough)
@@ -139,7 +129,7 @@ def reader(name: str, folder: Path, **settings: Any) -> Any:
 
 
 @pytest.fixture(scope="session")
-def make_engine(engine_name: str, device: str, tiny_model: Path) -> MakeEngine:
+def make_engine(engine_name: str, device: str, tiny_model: Path) -> Make:
     """Build an engine of the test's own: `make_engine(folder, optimizer, rows=4, ...)`; without a
     folder, of the tied model."""
 
@@ -150,7 +140,7 @@ def make_engine(engine_name: str, device: str, tiny_model: Path) -> MakeEngine:
 
 
 @pytest.fixture(scope="session")
-def make_adapted(make_engine: MakeEngine) -> MakeEngine:
+def make_adapted(make_engine: Make) -> Make:
     """Build an engine that trains adapters: `make_adapted(folder, adapter=DORA, ...)`."""
     return partial(make_engine, optimizer=SMOOTH, adapter=LORA)
 
@@ -170,11 +160,6 @@ def narrow_model(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> 
     return make_narrow(tiny_model, tmp_path_factory.mktemp("models") / "narrow")
 
 
-@pytest.fixture(scope="session")
-def deep_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_deep(tmp_path_factory.mktemp("models") / "deep")
-
-
 @pytest.fixture(scope="session", params=first(["tied", "sliding", "untied"]))
 def model(
     request: pytest.FixtureRequest, tiny_model: Path, untied_model: Path, sliding_model: Path
@@ -183,13 +168,13 @@ def model(
 
 
 @pytest.fixture(scope="session")
-def engine(make_engine: MakeEngine, model: Path) -> Engine:
+def engine(make_engine: Make, model: Path) -> Engine:
     """Shared by tests that only read it."""
     return make_engine(model)
 
 
 @pytest.fixture(scope="session")
-def tiny_engine(make_engine: MakeEngine, tiny_model: Path) -> Engine:
+def tiny_engine(make_engine: Make, tiny_model: Path) -> Engine:
     """The tied model's, where one model is enough. Shared by tests that only read it."""
     return make_engine(tiny_model)
 

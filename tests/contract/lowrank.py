@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -44,11 +45,20 @@ def named_alike(values: dict[str, FloatArray]) -> dict[str, FloatArray]:
     return found
 
 
-def adapters_of(engine: Any, folder: Path) -> dict[str, FloatArray]:
-    """A and B (and m) by name, read from an export of the adapters."""
-    folder.mkdir(parents=True, exist_ok=True)
+def exported_adapters(engine: Any, folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
     engine.export_adapter(folder)
+    return folder
+
+
+def adapters_in(folder: Path) -> dict[str, FloatArray]:
+    """A and B (and m) by name."""
     return named_alike(load_file(files_of(folder)[0]))
+
+
+def adapters_of(engine: Any) -> dict[str, FloatArray]:
+    with TemporaryDirectory() as folder:
+        return adapters_in(exported_adapters(engine, Path(folder)))
 
 
 def scale_of(folder: Path) -> float:
@@ -95,7 +105,7 @@ class LowRankTrainer(DenseTrainer):
         self.model.requires_grad_(False)
         scale = scale_of(exported)
         self.adapters: dict[str, LowRank] = {}
-        values = named_alike(load_file(files_of(exported)[0]))
+        values = adapters_in(exported)
         for name in sorted({key.rsplit(".", 1)[0] for key in values}):
             added = LowRank(values[f"{name}.lora_a"], values[f"{name}.lora_b"], scale)
             parametrize.register_parametrization(self.model.get_submodule(name), "weight", added)

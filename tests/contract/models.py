@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Gemma3Config, MambaConfig
+
 from ictcli.engine.models import BUILTIN
 
 TINY: dict[str, Any] = {
@@ -23,16 +26,11 @@ GEMMA: Any = {"head_dim": 8, "query_pre_attn_scalar": 8, "sliding_window": 5}
 
 def make_kind(folder: Path, kind: str, seed: int = 1, **more: Any) -> Path:
     """One of `transformers.AutoConfig`'s kinds."""
-    from transformers import AutoConfig
-
     return save(AutoConfig.for_model(kind, **TINY | more), folder, seed)
 
 
 def save(config: Any, folder: Path, seed: int = 0) -> Path:
     """A model of these settings, and the chain tokenizer."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
     torch.manual_seed(seed)
     model = AutoModelForCausalLM.from_config(config)
     model.generation_config.eos_token_id = TINY["eos_token_id"]
@@ -62,8 +60,6 @@ def make_hybrid(folder: Path) -> Path:
 
 def make_recurrent(folder: Path) -> Path:
     """Mamba: no attention at all, and a cache of its own kind."""
-    from transformers import MambaConfig
-
     shared = {"vocab_size", "hidden_size", "num_hidden_layers", "initializer_range"}
     shared |= {"pad_token_id", "eos_token_id", "bos_token_id"}
     return save(MambaConfig(**{key: TINY[key] for key in shared}, state_size=8), folder, seed=6)
@@ -71,8 +67,6 @@ def make_recurrent(folder: Path) -> Path:
 
 def make_multimodal(folder: Path, **text: Any) -> Path:
     """Gemma 3 with eyes: its settings as a language model stand one level down."""
-    from transformers import Gemma3Config
-
     vision = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
     vision |= {"num_attention_heads": 2, "image_size": 8, "patch_size": 4}
     words = TINY | GEMMA | text
@@ -83,8 +77,6 @@ def make_multimodal(folder: Path, **text: Any) -> Path:
 
 def make_narrow(like: Path, folder: Path) -> Path:
     """The names of the weights of `like`, in other shapes."""
-    from transformers import AutoConfig
-
     config = AutoConfig.from_pretrained(like)
     config.intermediate_size //= 2
     return save(config, folder)

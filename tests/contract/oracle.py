@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from transformers import AutoModelForCausalLM
 
 from ictcli.types import Rollouts
 
@@ -16,9 +18,6 @@ from ictcli.types import Rollouts
 @cache
 def plain_model(folder: Path) -> Any:
     """That of transformers, in float64. Shared: who trains it copies it."""
-    import torch
-    from transformers import AutoModelForCausalLM
-
     how: Any = {"attn_implementation": "eager", "experts_implementation": "eager"}
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, **how).eval()
 
@@ -32,8 +31,6 @@ class Oracle:
 
     def sequence_logits(self, ids: Sequence[int]) -> np.ndarray:
         """(len(ids), V): row s predicts the token at s + 1."""
-        import torch
-
         key = tuple(int(i) for i in ids)
         if key not in self._known:
             with torch.no_grad():

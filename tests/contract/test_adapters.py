@@ -1,23 +1,37 @@
-"""Laws of low-rank adapters: the plain step on A and B, over a model that stays what it was."""
+"""Laws of low-rank adapters: the plain step on A and B over a model that stays what it was, which
+layers get some, and adapters as files: written, read, refused."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from safetensors import safe_open
-from safetensors.numpy import load_file
+from refusing import refused
+from safetensors.numpy import load_file, save_file
+from safetensors.torch import load_file as load_torch
 
 from ictcli.algorithm.objective import Objective
-from ictcli.engine.update import Update
+from ictcli.engine.models import BUILTIN
 from ictcli.recipe.tables import AdapterSettings
 from tests.cases import first
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine, made_up
-from .lowrank import DORA, LORA, LowRankTrainer, adapters_of, frozen_weights
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, Make, made_up, reader
+from .lowrank import (
+    CONFIG,
+    DORA,
+    LORA,
+    LowRankTrainer,
+    adapters_of,
+    exported_adapters,
+    files_of,
+    frozen_weights,
+)
 from .oracle import Oracle
 from .test_generate import same
-from .test_update_dense import DECAYING
-from .training import LR, advantages, apart, logp_of, sparse_weights, state, train
+from .test_update import DECAYING, step_alike
+from .training import LR, SMOOTH, apart, exported, logp_of, plain_update, state, train
 
 BOTH = pytest.mark.parametrize("adapter", first([DORA, LORA]), ids=["dora", "lora"])
 """DoRA's are LoRA's A and B, and norms."""
@@ -25,7 +39,7 @@ BOTH = pytest.mark.parametrize("adapter", first([DORA, LORA]), ids=["dora", "lor
 
 @pytest.mark.parametrize("adapter", [LORA, DORA], ids=["lora", "dora"])
 def test_fresh_adapters_compute_the_model_itself(
-    make_adapted: MakeEngine, make_engine: MakeEngine, adapter: AdapterSettings
+    make_adapted: Make, make_engine: Make, adapter: AdapterSettings
 ) -> None:
     """To the bit with LoRA, whose B begins at 0; DoRA divides norms by each other."""
     rollouts = made_up()
@@ -39,28 +53,19 @@ def test_fresh_adapters_compute_the_model_itself(
 
 
 def test_an_update_is_the_plain_step_on_a_and_b(
-    make_adapted: MakeEngine, tiny_model: Path, tmp_path: Path
+    make_adapted: Make, tiny_model: Path, tmp_path: Path
 ) -> None:
     """Three of them: the first moves B alone, since B = 0 hides A. The KL is to the model without
     adapters, which is where training begins."""
     objective = Objective(kl=0.3, entropy=0.1, temperature=0.7)
     engine, rollouts = make_adapted(optimizer=DECAYING, micro_tokens=48), made_up()
-    frozen, fresh = frozen_weights(engine), adapters_of(engine, tmp_path / "fresh")
-    dense = LowRankTrainer(tiny_model, DECAYING, tmp_path / "fresh")
+    frozen, fresh = frozen_weights(engine), adapters_of(engine)
+    dense = LowRankTrainer(tiny_model, DECAYING, exported_adapters(engine, tmp_path))
     engine.keep_reference()
-    weights, kl = sparse_weights(rollouts), 0.0
-    for step in range(3):
-        A = advantages(rollouts, step)
-        report = engine.update(Update(rollouts, weights, A, objective), LR)
-        plain = dense.update(Update(rollouts, weights, A, objective), LR)
-        trained = weights != 0
-        assert report.grad_norm == pytest.approx(plain.grad_norm, rel=1e-4)
-        assert report.loss == pytest.approx(plain.loss, rel=1e-4, abs=1e-6)
-        assert report.kl == pytest.approx(plain.k3[trained].mean(), rel=1e-3, abs=1e-7)
-        np.testing.assert_allclose(report.logp, np.where(trained, plain.logp, 0), atol=2e-5)
-        kl = report.kl
-    assert kl > 1e-5
-    found, wanted = adapters_of(engine, tmp_path / "trained"), dense.adapter_weights()
+    updates = [replace(plain_update(rollouts, n), objective=objective) for n in range(3)]
+    reports = [step_alike(engine, dense, update, LR) for update in updates]
+    assert reports[-1].kl > 1e-5
+    found, wanted = adapters_of(engine), dense.adapter_weights()
     assert found.keys() == wanted.keys()
     assert apart(found, fresh) > 1e-3
     assert apart(found, wanted) < 1e-5
@@ -69,67 +74,165 @@ def test_an_update_is_the_plain_step_on_a_and_b(
 
 @BOTH
 def test_the_reference_is_the_model_without_adapters(
-    make_adapted: MakeEngine, make_engine: MakeEngine, tmp_path: Path, adapter: AdapterSettings
+    make_adapted: Make, make_engine: Make, adapter: AdapterSettings
 ) -> None:
     engine, rollouts = make_adapted(adapter=adapter), made_up()
     engine.keep_reference()
     train(engine, rollouts, 2)
-    before = state(engine, tmp_path / "before")
+    before = state(engine)
     found = logp_of(engine, rollouts, 0.6, reference=True)
     np.testing.assert_array_equal(found, logp_of(make_engine(), rollouts, 0.6))
     assert np.abs(logp_of(engine, rollouts, 0.6) - found).max() > 1e-3
     sampled = engine.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED)
     np.testing.assert_allclose(logp_of(engine, sampled), sampled.logp, atol=2e-5)
-    assert state(engine, tmp_path / "after") == before
-    A, weights = advantages(rollouts, 2), sparse_weights(rollouts)
-    assert engine.update(Update(rollouts, weights, A, Objective(kl=0.1)), LR).kl > 0
+    assert state(engine) == before
+    assert engine.update(replace(plain_update(rollouts), objective=Objective(kl=0.1)), LR).kl > 0
 
 
 @BOTH
 def test_an_export_has_the_adapters_fused_into_it(
-    make_adapted: MakeEngine,
-    make_engine: MakeEngine,
-    tiny_model: Path,
-    tmp_path: Path,
-    adapter: AdapterSettings,
+    make_engine: Make, tiny_model: Path, tmp_path: Path, adapter: AdapterSettings
 ) -> None:
-    """And the engine trains on as if nothing had been written."""
-    engine, again, rollouts = (*(make_adapted(adapter=adapter) for _ in range(2)), made_up())
-    train(engine, rollouts, 2)
-    before, wanted = state(engine, tmp_path / "before"), engine.logits(rollouts, rollouts.valid)
-    folder = tmp_path / "exported"
-    folder.mkdir()
-    engine.export(folder)
-    assert state(engine, tmp_path / "after") == before
-    for reader in (Oracle(folder), make_engine(folder)):
-        found = reader.logits(rollouts, rollouts.valid)
-        np.testing.assert_allclose(found, wanted, atol=1e-4, rtol=1e-5)
-    assert load_file(folder / "model.safetensors").keys() == (
-        load_file(tiny_model / "model.safetensors").keys()
-    )
-    train(engine, rollouts, 1, 2)
-    train(again, rollouts, 3)
-    assert state(engine, tmp_path / "went on") == state(again, tmp_path / "never exported")
+    """In as many bits; and the engine trains on as if nothing had been written."""
+    rollouts = made_up()
+    for dtype, close in (("float32", 1e-4), ("bfloat16", 1.0)):
+        engine, again = (make_engine(tiny_model, SMOOTH, adapter, dtype=dtype) for _ in range(2))
+        train(engine, rollouts, 2)
+        before, wanted = state(engine), engine.logits(rollouts, rollouts.valid)
+        folder = exported(engine, tmp_path / dtype)
+        assert state(engine) == before
+        for other in (Oracle(folder), make_engine(folder, dtype=dtype)):
+            found = other.logits(rollouts, rollouts.valid)
+            np.testing.assert_allclose(found, wanted, atol=close, rtol=1e-5)
+        written, given = (load_torch(path / "model.safetensors") for path in (folder, tiny_model))
+        assert written.keys() == given.keys()
+        assert {str(weight.dtype) for weight in written.values()} == {f"torch.{dtype}"}
+        train(engine, rollouts, 1, 2)
+        train(again, rollouts, 3)
+        assert state(engine) == state(again)
+
+
+LAYERS = {
+    *(f"self_attn.{x}_proj" for x in "qkvo"),
+    *(f"mlp.{x}_proj" for x in ("gate", "up", "down")),
+}
+
+
+QUERY = "self_attn.q_proj"
+
+
+def with_(**changed: Any) -> AdapterSettings:
+    return AdapterSettings.model_validate({**LORA.model_dump(), **changed})
+
+
+@pytest.fixture
+def written(make_adapted: Make, tmp_path: Path) -> Path:
+    """The adapters of an engine."""
+    return exported_adapters(make_adapted(), tmp_path)
+
+
+def adapted(engine: Any) -> set[tuple[int, str]]:
+    """Block, and name within it, of each layer that has an adapter."""
+    found = {name.rsplit(".", 1)[0] for name in adapters_of(engine)}
+    split = [name.removeprefix("model.layers.").split(".", 1) for name in found]
+    return {(int(block), name) for block, name in split}
+
+
+@pytest.mark.parametrize(
+    ("changed", "blocks", "layers"),
+    [
+        ({"layers": 9}, {0, 1}, LAYERS),
+        ({"targets": ("mlp.up_proj", "q_proj"), "layers": 1}, {1}, {"mlp.up_proj", QUERY}),
+    ],
+    ids=["more than there are", "by place and name"],
+)
+def test_only_the_layers_asked_for_are_adapted(
+    make_adapted: Make, changed: dict[str, Any], blocks: set[int], layers: set[str]
+) -> None:
+    engine = make_adapted(adapter=with_(**changed))
+    assert adapted(engine) == {(block, name) for block in blocks for name in layers}
+    assert train(engine, made_up(), 1)[0].stepped
+
+
+def test_targets_no_chosen_block_has_are_refused(make_adapted: Make, hybrid_model: Path) -> None:
+    """The convolution is in the first block; a run without a single adapter would train nothing."""
+    with refused("'qproj' (did you mean q_proj?)", "adapter.targets", hint="down_proj"):
+        make_adapted(adapter=with_(targets=("q_proj", "qproj")))
+    with refused():
+        make_adapted(hybrid_model, adapter=with_(targets=("in_proj",), layers=1))
+
+
+def test_the_seed_decides_the_first_values(make_adapted: Make) -> None:
+    one, again, other = (adapters_of(make_adapted(adapter=with_(seed=n))) for n in (3, 3, 4))
+    for name, values in one.items():
+        assert np.array_equal(again[name], values)
+        assert np.array_equal(other[name], values) == name.endswith("lora_b")
+    first, second = (one[f"model.layers.{block}.self_attn.q_proj.lora_a"] for block in (0, 1))
+    assert not np.array_equal(first, second)
 
 
 @BOTH
-def test_an_export_of_16_bits_has_16_bits(
-    make_adapted: MakeEngine, make_engine: MakeEngine, tmp_path: Path, adapter: AdapterSettings
+def test_adapters_of_a_run_are_a_model_to_sample_from(
+    make_adapted: Make,
+    make_engine: Make,
+    engine_name: str,
+    tmp_path: Path,
+    adapter: AdapterSettings,
 ) -> None:
-    engine, rollouts = make_adapted(adapter=adapter, dtype="bfloat16"), made_up()
+    engine, rollouts = make_adapted(adapter=adapter), made_up()
     train(engine, rollouts, 2)
-    engine.export(tmp_path)
-    with safe_open(tmp_path / "model.safetensors", "pt") as written:
-        assert {written.get_slice(name).get_dtype() for name in written.keys()} == {"BF16"}  # noqa: SIM118
-    again = make_engine(tmp_path, dtype="bfloat16")
-    np.testing.assert_allclose(logp_of(again, rollouts), logp_of(engine, rollouts), atol=0.3)
+    exported_adapters(engine, tmp_path / "adapter")
+    (tmp_path / "recipe.toml").write_text("", encoding="utf-8")
+    again = reader(engine_name, tmp_path)
+    np.testing.assert_array_equal(logp_of(again, rollouts), logp_of(engine, rollouts))
+    found, wanted = (e.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED) for e in (again, engine))
+    same(found, wanted)
+    assert again.stop_ids == engine.stop_ids
+    whole = make_engine(exported(again, tmp_path / "whole"))
+    np.testing.assert_allclose(logp_of(whole, rollouts), logp_of(engine, rollouts), atol=2e-5)
 
 
-def test_gradient_checkpointing_changes_nothing(make_adapted: MakeEngine, tmp_path: Path) -> None:
-    """With all weights: test_shared_prompts."""
-    found = []
-    for checkpointing in (False, True):
-        engine = make_adapted(gradient_checkpointing=checkpointing)
-        train(engine, made_up(), 2)
-        found.append(adapters_of(engine, tmp_path / str(checkpointing)))
-    assert apart(*found) < 1e-6
+@pytest.mark.parametrize("adapter", [None, LORA], ids=["all weights", "lora"])
+def test_training_does_not_begin_with_adapters(
+    make_engine: Make, written: Path, adapter: AdapterSettings | None
+) -> None:
+    with refused(str(written), hint="ictcli export"):
+        make_engine(written, SMOOTH, adapter)
+
+
+def spoil(folder: Path, how: str) -> None:
+    """Make a folder of adapters one that fits no model, or not the one it names."""
+    file, config = files_of(folder)
+    weights, peft = load_file(file), "peft_type" in config
+    model = "base_model_name_or_path" if peft else "model"
+    if how == "another model":
+        config[model] = str(BUILTIN["chain"])
+    elif how == "some are missing":
+        weights = {name: values for name, values in weights.items() if "layers.0" in name}
+    elif how == "settings are missing":
+        del config["target_modules" if peft else "lora_parameters"]
+    elif how == "itself":
+        config[model] = str(folder)
+    save_file(weights, file, metadata={"format": "pt" if peft else "mlx"})
+    (folder / CONFIG).write_text("[" if how == "no JSON" else json.dumps(config), encoding="utf-8")
+    if how == "cut short":
+        content = file.read_bytes()
+        file.write_bytes(content[: len(content) // 2])
+
+
+HOW = (
+    "another model",
+    "some are missing",
+    "settings are missing",
+    "no JSON",
+    "cut short",
+    "itself",
+)
+
+
+@pytest.mark.parametrize("how", first(HOW, 4))
+def test_adapters_that_do_not_fit_are_refused(engine_name: str, written: Path, how: str) -> None:
+    assert reader(engine_name, written)
+    spoil(written, how)
+    with refused(str(written)):
+        reader(engine_name, written)

@@ -1,5 +1,6 @@
 """Laws of 4-bit weights and 8-bit moments in the PyTorch engine, on a GPU: `pytest -m gpu`."""
 
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -8,28 +9,21 @@ import pytest
 
 from ictcli.recipe.tables import AdapterSettings, OptimizerSettings
 
-from .conftest import GROUP, PROMPTS, SAMPLING, MakeEngine, made_up, require
+from .conftest import GROUP, PROMPTS, SAMPLING, made_up, make_torch
 from .lowrank import DORA, LORA, adapters_of
-from .training import apart, logp_of, state, train
+from .training import apart, exported, logp_of, saved, state, train
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed"),
 ]
 EIGHT_BITS = OptimizerSettings(kind="adamw8bit")
-
-
-@pytest.fixture
-def make(engine_name: str, make_engine: MakeEngine) -> MakeEngine:
-    if engine_name != "torch":
-        pytest.skip(f"bitsandbytes is not the {engine_name} engine's")
-    require("torch")
-    return make_engine
+make = partial(make_torch, device="cuda")
 
 
 @pytest.mark.parametrize("adapter", [LORA, DORA], ids=["lora", "dora"])
 def test_adapters_train_on_4_bits(
-    make: MakeEngine, tiny_model: Path, tmp_path: Path, adapter: AdapterSettings | None
+    tiny_model: Path, tmp_path: Path, adapter: AdapterSettings | None
 ) -> None:
     """Restored to the bit, resumed, and exported whole, unpacked."""
     engine, again = (
@@ -38,24 +32,21 @@ def test_adapters_train_on_4_bits(
     rollouts = made_up()
     assert engine.describe()["bits"] == [4]
     train(engine, rollouts, 2)
-    saved = state(engine, tmp_path / "saved")
-    again.restore(tmp_path / "saved")
-    assert state(again, tmp_path / "restored") == saved
+    again.restore(saved(engine, tmp_path / "saved"))
+    assert state(again) == state(engine)
     for one in (engine, again):
         train(one, rollouts, 1, 2)
-    after = [adapters_of(one, tmp_path / str(n)) for n, one in enumerate((engine, again))]
+    after = adapters_of(engine), adapters_of(again)
     assert apart(*after) < 1e-4
-    before, wanted = state(engine, tmp_path / "before"), logp_of(engine, rollouts)
-    (tmp_path / "whole").mkdir()
-    engine.export(tmp_path / "whole")
-    assert state(engine, tmp_path / "after") == before
-    whole = make(tmp_path / "whole", dtype="bfloat16")
+    before, wanted = state(engine), logp_of(engine, rollouts)
+    whole = make(exported(engine, tmp_path / "whole"), dtype="bfloat16")
+    assert state(engine) == before
     assert whole.describe()["bits"] == []
     np.testing.assert_allclose(logp_of(whole, rollouts), wanted, atol=0.3)
     assert {str(w.dtype) for w in after[0].values()} == {"float32"}
 
 
-def test_graphs_of_4_bits_sample_what_is_evaluated(make: MakeEngine, tiny_model: Path) -> None:
+def test_graphs_of_4_bits_sample_what_is_evaluated(tiny_model: Path) -> None:
     engine = make(tiny_model, adapter=LORA, load_in_4bit=True, dtype="bfloat16")
     assert engine.describe()["compiled"]
     found = engine.generate(PROMPTS, GROUP, SAMPLING, 7)
@@ -65,14 +56,13 @@ def test_graphs_of_4_bits_sample_what_is_evaluated(make: MakeEngine, tiny_model:
 
 @pytest.mark.parametrize("adapter", [None, LORA], ids=["all weights", "lora"])
 def test_8_bit_moments_are_saved_and_restored(
-    make: MakeEngine, untied_model: Path, tmp_path: Path, adapter: AdapterSettings | None
+    untied_model: Path, tmp_path: Path, adapter: AdapterSettings | None
 ) -> None:
     engine, again = (make(untied_model, EIGHT_BITS, adapter) for _ in range(2))
     rollouts = made_up()
     train(engine, rollouts, 2)
-    saved = state(engine, tmp_path / "saved")
-    again.restore(tmp_path / "saved")
-    assert state(again, tmp_path / "restored") == saved
+    again.restore(saved(engine, tmp_path))
+    assert state(again) == state(engine)
     for one in (engine, again):
         assert train(one, rollouts, 2, 2)[0].stepped
     logp = [logp_of(one, rollouts) for one in (engine, again)]

@@ -12,12 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from ictcli_torch.decode import FixedDecoder, GrowingDecoder, has_fixed_step
+from ictcli_torch.dense import DenseDecoder, is_dense
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from ictcli.recipe.tables import AdapterSettings
 from ictcli.types import Rollouts
 from tests.cases import first
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, make_torch, require
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, make_torch
 from .lowrank import DORA, LORA
 from .models import make_capped, make_kind
 from .test_generate import same
@@ -29,20 +35,11 @@ LONG = replace(SAMPLING, max_tokens=60, stop_ids=(7,))
 @pytest.fixture(params=[8, 256], ids=["made anew", "made once"])
 def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Free positions of a cache: rows that ended leave when there are none."""
-    require("torch")
     monkeypatch.setattr("ictcli_torch.decode.FixedDecoder.ROOM", request.param)
     return request.param
 
 
-def plain_and_fixed(engine: Any) -> tuple[Rollouts, Rollouts]:
-    from ictcli_torch.decode import FixedDecoder
-
-    return plain_and(FixedDecoder, engine)
-
-
 def plain_and(other: type, engine: Any, prompts: Any = PROMPTS) -> tuple[Rollouts, Rollouts]:
-    from ictcli_torch.decode import GrowingDecoder
-
     lockstep, found = engine.lockstep, []
     for decoder in (GrowingDecoder, other):
         engine.lockstep = partial(lockstep, decoder=decoder)
@@ -62,7 +59,7 @@ def test_fixed_shapes_change_no_token(
     """Prompts of several lengths, and rows that end early."""
     engine = make_torch(tiny_model, SMOOTH, adapter, device=device, dtype=dtype)
     train(engine, made_up(), 1)
-    plain, fixed = plain_and_fixed(engine)
+    plain, fixed = plain_and(FixedDecoder, engine)
     same(fixed, plain, atol=2e-5 if dtype == "float32" else 0.05)
 
 
@@ -84,8 +81,6 @@ class Tape:
             self._repeat()
 
     def _record(self, work: Callable[[], None]) -> None:
-        from torch.utils._python_dispatch import TorchDispatchMode
-
         operations = self.operations
 
         class Recorder(TorchDispatchMode):
@@ -100,8 +95,6 @@ class Tape:
             work()
 
     def _repeat(self) -> None:
-        from torch.utils._pytree import tree_leaves
-
         for func, args, kwargs, result in self.operations:
             again = func(*args, **kwargs)
             for old, new in zip(tree_leaves(result), tree_leaves(again), strict=True):
@@ -110,9 +103,7 @@ class Tape:
 
 
 @pytest.mark.usefixtures("room")
-def test_a_step_is_its_operations_repeated(
-    tiny_model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_is_its_operations_again(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of it is a number of Python's that changes from step to step."""
     tapes: list[Tape] = []
 
@@ -122,31 +113,27 @@ def test_a_step_is_its_operations_repeated(
 
     monkeypatch.setattr("ictcli_torch.decode.runner", runner)
     engine = make_torch(tiny_model, SMOOTH, DORA)
-    plain, fixed = plain_and_fixed(engine)
+    plain, fixed = plain_and(FixedDecoder, engine)
     same(fixed, plain)
     assert sum(tape.calls for tape in tapes) == LONG.max_tokens - 1
 
 
-DENSE: dict[str, dict[str, Any]] = {
-    "llama": {"num_key_value_heads": 4, "attention_bias": True, "mlp_bias": True},
-    "mistral": {"sliding_window": None, "head_dim": 16},
-    "qwen2": {"tie_word_embeddings": True},
-    "qwen3": {"head_dim": 8, "rope_parameters": {"rope_type": "linear", "factor": 2.0}},
-}
+LINEAR = {"rope_type": "linear", "factor": 2.0}
+DENSE: list[tuple[str, AdapterSettings | None, dict[str, Any]]] = [
+    ("llama", None, {"num_key_value_heads": 4, "attention_bias": True, "mlp_bias": True}),
+    ("mistral", LORA, {"sliding_window": None, "head_dim": 16}),
+    ("qwen2", DORA, {"tie_word_embeddings": True}),
+    ("qwen3", None, {"head_dim": 8, "rope_parameters": LINEAR}),
+]
 
 
-EACH = [("llama", None), ("mistral", LORA), ("qwen2", DORA), ("qwen3", None)]
-
-
-@pytest.mark.parametrize(("kind", "adapter"), EACH)
+@pytest.mark.parametrize(("kind", "adapter", "more"), DENSE)
 def test_dense_models_decode_to_the_bit(
-    tmp_path: Path, kind: str, adapter: AdapterSettings | None
+    tmp_path: Path, kind: str, adapter: AdapterSettings | None, more: dict[str, Any]
 ) -> None:
     """Padded prompts, the longest of them last alive, and prompts of one length; rows that end."""
-    engine = make_torch(make_kind(tmp_path, kind, **DENSE[kind]), SMOOTH, adapter)
+    engine = make_torch(make_kind(tmp_path, kind, **more), SMOOTH, adapter)
     train(engine, made_up(), 1)
-    from ictcli_torch.dense import DenseDecoder
-
     assert engine.lockstep.keywords["decoder"] is DenseDecoder
     for prompts in (PROMPTS, (PROMPTS[0], PROMPTS[0][::-1]))[: 1 + (kind == "llama")]:
         plain, dense = plain_and(DenseDecoder, engine, prompts)
@@ -184,8 +171,6 @@ def test_what_a_model_does_beside_its_family_is_done(tmp_path: Path) -> None:
     remote = make_torch(folder, trust_remote_code=True)
     assert remote.lockstep.keywords["decoder"].__name__ == "GrowingDecoder"
 
-    from ictcli_torch.dense import DenseDecoder, is_dense
-
     model = plain.model
     assert is_dense(model)
     block, linear = model.model.layers[1], model.model.layers[0].mlp.up_proj
@@ -203,8 +188,6 @@ def test_what_a_model_does_beside_its_family_is_done(tmp_path: Path) -> None:
 
 def test_a_decoder_goes_with_its_pass(tiny_model: Path) -> None:
     """A cycle of references would keep its cache, and a graph, until Python collects garbage."""
-    from ictcli_torch.decode import FixedDecoder
-
     engine, made = make_torch(tiny_model), list[weakref.ref[Any]]()
 
     def decoder(*given: Any) -> Any:
@@ -221,10 +204,6 @@ def test_only_models_that_have_fixed_steps_take_them(
 ) -> None:
     """Windows, recurrent layers, experts, frequencies that follow the length, and attention that a
     model writes out do not."""
-    require("torch")
-    import torch
-    from ictcli_torch.decode import has_fixed_step
-    from transformers import AutoConfig, AutoModelForCausalLM
 
     def of(config: Any) -> bool:
         with torch.device("meta"):

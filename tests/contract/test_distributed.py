@@ -1,4 +1,5 @@
-"""Laws of several processes on one run: rank 0 alone writes, and nothing else changes."""
+"""Laws of several processes on one run: rank 0 alone writes, and nothing else changes. Of models
+that none of them holds whole."""
 
 import json
 import os
@@ -9,9 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from click.testing import CliRunner
-from ictcli_torch.files import read_arrays
+from ictcli_torch import files
+from ictcli_torch.files import on_meta, open_arrays, part, read_arrays, write_files
 from processes import QUIET, Running, complete, ending, finish, free_ports, launch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from ictcli.cli import cli
 from ictcli.runs import Run
@@ -19,11 +25,15 @@ from tests.cases import first
 from tests.conftest import PROFILE
 
 from .conftest import require
+from .models import make_kind
+
+CPU = torch.device("cpu")
 
 SMALL = [
     *("steps=2", "prompts=3", "group=4", "max_tokens=16", "warmup=1", "keep=0.3"),
-    *("eval.problems=3", "eval.n=1", "eval.k=[1]", "record.rollouts_every=1"),
-    *("checkpoint.every=1", "checkpoint.last=9", "optimizer.eps=0.01", "record.probe_every=1"),
+    *("eval.problems=3", "eval.n=1", "eval.k=[1]", "eval.temperatures=[]"),
+    *("record.rollouts_every=1", "record.probe_every=1", "optimizer.eps=0.01"),
+    *("checkpoint.every=1", "checkpoint.last=9"),
 ]
 """Three prompts on two ranks, so that their shares differ; a large eps, as in `training.SMOOTH`."""
 
@@ -58,10 +68,7 @@ TRAINED = {
     "mlx": ["adapter.kind=lora"],
     "torch": ["method=kl_cov", "method.ratio=0.1", "entropy=0.01"],
     "sharded": [
-        "method.reference=context:2",
-        "kl=0.01",
-        "update.minibatch=2",
-        "engine.shard=blocks",
+        *("method.reference=context:2", "kl=0.01", "update.minibatch=2", "engine.shard=blocks"),
     ],
     "adapted in parts": ["adapter.kind=lora", "method=gspo", "update.epochs=2"],
     "blocks below DoRA": ["adapter.kind=dora", "engine.shard=blocks", "method=cispo"],
@@ -190,3 +197,49 @@ def test_the_others_end_where_rank_0_fails(tmp_path: Path) -> None:
     assert first != 0
     assert second != 0
     assert "engine.memory_limit" in said
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_model_written_weight_by_weight_is_read_as_it_was_and_found_where_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tied: bool
+) -> None:
+    """In files that hold no more than they may, of which an index says what each holds; a model
+    without numbers knows it. Buffers are in no file."""
+    path = make_kind(tmp_path / "one", "qwen2", tie_word_embeddings=tied, dtype="bfloat16")
+    whole = AutoModelForCausalLM.from_pretrained(path)
+    weights = dict(whole.named_parameters())
+    monkeypatch.setattr(files, "FILE", 20_000)
+    folder = tmp_path / "other"
+    whole.save_pretrained(folder, state_dict={})
+    write_files(folder, weights, lambda name: weights[name].detach())
+    sizes = [file.stat().st_size for file in folder.glob("*.safetensors")]
+    assert len(sizes) > 1 and max(sizes) < 20_000 + 2_000
+    read = dict(AutoModelForCausalLM.from_pretrained(folder).named_parameters())
+    found = on_meta(str(folder), AutoConfig.from_pretrained(folder), torch.bfloat16, CPU)
+    assert all(weight.is_meta for weight in found.parameters())
+    buffers = dict(found.named_buffers())
+    assert all(torch.equal(buffers[name], value) for name, value in whole.named_buffers())
+    assert read.keys() == weights.keys() == found.places.keys()
+    for name, (file, stored) in found.places.items():
+        assert torch.equal(read[name], weights[name])
+        with safe_open(file, "pt") as opened:
+            assert torch.equal(opened.get_tensor(stored), weights[name])
+
+
+def test_weights_that_files_hold_in_another_shape_are_read_by_transformers(tmp_path: Path) -> None:
+    """Experts, which transformers puts together."""
+    more = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "head_dim": 8}
+    path = make_kind(tmp_path, "qwen3_moe", **more)
+    assert on_meta(str(path), AutoConfig.from_pretrained(path), torch.float32, CPU) is None
+
+
+def test_arrays_in_parts_have_their_shapes_before_they_are_read(tmp_path: Path) -> None:
+    for rank, rows in enumerate((2, 1, 0)):
+        arrays = {"weight": torch.full((rows, 3), rank), "step": torch.tensor(5.0)}
+        save_file(arrays, part(tmp_path / "x.safetensors", rank, 3))
+    found = open_arrays(tmp_path / "x.safetensors")
+    assert {name: array.shape for name, array in found.items()} == {"weight": (3, 3), "step": ()}
+    assert {n: x.tolist() for n, x in read_arrays(tmp_path / "x.safetensors").items()} == {
+        "weight": [[0, 0, 0], [0, 0, 0], [1, 1, 1]],
+        "step": 5.0,
+    }

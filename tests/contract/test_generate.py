@@ -10,24 +10,18 @@ from scipy import stats as scipy_stats
 from ictcli.engine import Engine
 from ictcli.types import IntArray, Rollouts, Sampling
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, Make
 from .oracle import Oracle, log_softmax, nucleus
 
 
 def test_shapes_and_dtypes(rollouts: Rollouts) -> None:
     B, T = len(PROMPTS) * GROUP, int(rollouts.lengths.max())
-    assert len(rollouts) == B
-    assert rollouts.prompts == PROMPTS
-    assert rollouts.group == GROUP
-    assert rollouts.lengths.max() <= SAMPLING.max_tokens
-    for array, shape, dtype in [
-        (rollouts.tokens, (B, T), np.int32),
-        (rollouts.lengths, (B,), np.int32),
-        (rollouts.finished, (B,), np.bool_),
-        (rollouts.logp, (B, T), np.float32),
-        *((values, (B, T), np.float32) for values in rollouts.stats.values()),
-    ]:
-        assert (array.shape, array.dtype) == (shape, dtype)
+    assert (rollouts.prompts, rollouts.group) == (PROMPTS, GROUP)
+    assert (rollouts.tokens.shape, rollouts.tokens.dtype) == ((B, T), np.int32)
+    assert (rollouts.lengths.shape, rollouts.lengths.dtype) == ((B,), np.int32)
+    assert (rollouts.finished.shape, rollouts.finished.dtype) == ((B,), np.bool_)
+    for values in (rollouts.logp, *rollouts.stats.values()):
+        assert (values.shape, values.dtype) == ((B, T), np.float32)
 
 
 def test_a_row_ends_with_its_first_stop_token_and_zeros_follow(rollouts: Rollouts) -> None:
@@ -77,7 +71,7 @@ def test_the_seed_decides(tiny_engine: Engine) -> None:
     [(SAMPLING.max_tokens, {"rows": GROUP}), (5, {"rows": 2 * GROUP + 1, "micro_tokens": 64})],
 )
 def test_neither_the_limit_nor_the_budget_changes_what_is_sampled(
-    make_engine: MakeEngine,
+    make_engine: Make,
     model: Path,
     rollouts: Rollouts,
     temperature: float,
@@ -104,7 +98,9 @@ def cut(rollouts: Rollouts, limit: int) -> Rollouts:
 
 
 @pytest.mark.parametrize("rows", [GROUP, 512])
-def test_tokens_are_heard_as_they_are_drawn(make_engine: MakeEngine, rows: int) -> None:
+def test_tokens_are_heard_as_they_are_drawn_and_who_hears_them_may_stop_it(
+    make_engine: Make, rows: int
+) -> None:
     heard: list[list[int]] = [[] for _ in range(len(PROMPTS) * GROUP)]
 
     def hear(t: int, rows: IntArray, tokens: IntArray) -> None:
@@ -112,21 +108,16 @@ def test_tokens_are_heard_as_they_are_drawn(make_engine: MakeEngine, rows: int) 
             assert len(heard[row]) == t
             heard[row].append(token)
 
-    engine = make_engine(rows=rows)
-    found = engine.generate(PROMPTS, GROUP, SAMPLING, 7, on_tokens=hear)
-    assert heard == [found.tokens[row, :T].tolist() for row, T in enumerate(found.lengths)]
-    same(found, engine.generate(PROMPTS, GROUP, SAMPLING, 7), atol=0)
-
-
-def test_who_hears_tokens_may_stop_the_sampling(tiny_engine: Engine) -> None:
     def stop(t: int, rows: IntArray, tokens: IntArray) -> None:
         if t == 3:
             raise KeyboardInterrupt
 
-    before = tiny_engine.generate(PROMPTS, GROUP, SAMPLING, 7)
+    engine = make_engine(rows=rows)
+    found = engine.generate(PROMPTS, GROUP, SAMPLING, 7, on_tokens=hear)
+    assert heard == [found.tokens[row, :T].tolist() for row, T in enumerate(found.lengths)]
     with pytest.raises(KeyboardInterrupt):
-        tiny_engine.generate(PROMPTS, GROUP, SAMPLING, 7, on_tokens=stop)
-    same(tiny_engine.generate(PROMPTS, GROUP, SAMPLING, 7), before, atol=0)
+        engine.generate(PROMPTS, GROUP, SAMPLING, 7, on_tokens=stop)
+    same(found, engine.generate(PROMPTS, GROUP, SAMPLING, 7), atol=0)
 
 
 def test_padding_changes_nothing(engine: Engine, rollouts: Rollouts, temperature: float) -> None:

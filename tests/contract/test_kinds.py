@@ -1,6 +1,6 @@
-"""Laws of every engine on models of several kinds: their caches, masks and layers."""
+"""Laws of every engine on models of several kinds: their caches, masks and layers, also across the
+lengths at which a model's arithmetic changes: windows, chunks, rotary frequencies."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +9,14 @@ import pytest
 from refusing import refused
 
 from ictcli.algorithm.objective import Objective
+from ictcli.engine.registry import check_lengths, check_sampling
 from ictcli.types import Sampling
 from tests.cases import first
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine, made_up
-from .models import make_capped, make_multimodal, make_recurrent
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, Make, made_up, reader
+from .models import make_capped, make_kind, make_multimodal, make_recurrent
 from .oracle import Oracle
-from .test_update_dense import against_dense
+from .test_update import against_dense
 from .training import logp_of, train
 
 
@@ -29,20 +30,18 @@ def sampled_as(oracle: Oracle, engine: Any, close: float = 2e-5) -> None:
 
 
 @pytest.mark.parametrize("model", first(["sliding", "tied", "untied"]), indirect=True)
-def test_a_growing_cache_gives_what_plain_passes_give(make_engine: MakeEngine, model: Path) -> None:
+def test_a_growing_cache_gives_what_plain_passes_give(make_engine: Make, model: Path) -> None:
     """Past the first 256 steps, where the storage of every kind of cache has grown."""
-    engine, long = make_engine(model), Sampling(270, temperature=0.7)
-    free = engine.generate(PROMPTS[:2], 3, long, 5).tokens
-    written = (free[:, :, None] == np.arange(18)).any(axis=1).sum(axis=0)  # by how many rows
-    stop = int(np.where(written < len(free), written, 0).argmax())  # the most, and not all
-    found = engine.generate(PROMPTS[:2], 3, replace(long, stop_ids=(stop,)), 5)
+    some_write = {"sliding": 3, "tied": 17, "untied": 2}[model.name]  # but not all
+    long = Sampling(270, temperature=0.7, stop_ids=(some_write,))
+    found = make_engine(model).generate(PROMPTS[:2], 3, long, 5)
     assert found.lengths.max() == 270 and found.lengths.min() < 256
     np.testing.assert_allclose(found.logp, Oracle(model).logp(found, 0.7), atol=3e-5)
 
 
 @pytest.mark.parametrize("rope", first(["linear", "default"]))
 def test_the_language_model_of_a_multimodal_one(
-    make_engine: MakeEngine, engine_name: str, tmp_path: Path, rope: str
+    make_engine: Make, engine_name: str, tmp_path: Path, rope: str
 ) -> None:
     """Gemma 3, whose settings as a language model stand one level down: the rotary ones too. mlx-lm
     rounds its embedding's scale to bfloat16."""
@@ -64,9 +63,7 @@ def test_the_language_model_of_a_multimodal_one(
     assert train(engine, rollouts, 1)[0].stepped
 
 
-def test_soft_caps_and_windows_are_kept(
-    make_engine: MakeEngine, engine_name: str, tmp_path: Path
-) -> None:
+def test_soft_caps_and_windows_count(make_engine: Make, engine_name: str, tmp_path: Path) -> None:
     """Caps of attention and of logits, after a head that sees few places. mlx-lm's Gemma 2 has no
     windows, and takes no mask of a batch: its prompts of one length are decoded together."""
     folder = make_capped(tmp_path / "capped", 128 if engine_name == "mlx" else 5)
@@ -75,19 +72,17 @@ def test_soft_caps_and_windows_are_kept(
     assert 2 < np.abs(logits).max() < 3
     np.testing.assert_allclose(logits, oracle.logits(rollouts, rollouts.valid), atol=5e-5)
     sampled_as(oracle, engine)
-    against_dense(make_engine, folder, tmp_path / "weights", Objective(entropy=0.2))
+    against_dense(make_engine, folder, Objective(entropy=0.2))
 
 
-def test_recurrent_layers_sample_and_learn(
-    make_engine: MakeEngine, hybrid_model: Path, tmp_path: Path
-) -> None:
+def test_recurrent_layers_sample_and_learn(make_engine: Make, hybrid_model: Path) -> None:
     """Their state goes with its row, and padding stays out of it."""
     sampled_as(Oracle(hybrid_model), make_engine(hybrid_model))
-    against_dense(make_engine, hybrid_model, tmp_path)
+    against_dense(make_engine, hybrid_model)
 
 
 def test_a_model_without_attention_samples_what_it_evaluates_or_is_refused(
-    make_engine: MakeEngine, engine_name: str, tmp_path: Path
+    make_engine: Make, engine_name: str, tmp_path: Path
 ) -> None:
     """Mamba's cache is none that the torch engine hands it: each token would forget the others."""
     folder = make_recurrent(tmp_path)
@@ -97,3 +92,82 @@ def test_a_model_without_attention_samples_what_it_evaluates_or_is_refused(
         return
     with refused("does not sample what it evaluates", hint="--backend mlx"):
         make_engine(folder)
+
+
+AT = 16
+"""Where it changes, of each of these models."""
+LONG: Any = {
+    "rope_type": "longrope",
+    "rope_theta": 1e4,
+    "short_factor": [1.0] * 4,
+    "long_factor": [4.0] * 4,
+    "original_max_position_embeddings": AT,
+}
+PHI: Any = {"rope_parameters": LONG, "original_max_position_embeddings": AT}
+SLIDING: Any = {"head_dim": 8, "query_pre_attn_scalar": 8, "sliding_window": AT}
+CHUNKED: Any = {"num_local_experts": 2, "head_dim": 8, "attention_chunk_size": AT}
+CHUNKED |= {"intermediate_size_mlp": 64}
+MIXED: Any = {"layer_types": ["sliding_attention", "full_attention"] * 2, "num_hidden_layers": 4}
+FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "Phi-3": ("phi3", PHI),
+    "dynamic NTK": ("llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 4.0}}),
+    "Mistral": ("mistral", {"sliding_window": AT}),
+    "Gemma 3": ("gemma3_text", SLIDING | MIXED),
+    "Llama 4": ("llama4_text", CHUNKED),
+}
+
+
+@pytest.fixture(scope="module")
+def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    kind, more = FAMILIES[request.param]
+    return make_kind(tmp_path_factory.mktemp("models") / request.param, kind, **more)
+
+
+@pytest.mark.parametrize(
+    ("family", "context"),
+    [*((name, 0) for name in FAMILIES), ("Phi-3", 40), ("Mistral", 40)],
+    indirect=["family"],
+)
+def test_what_is_sampled_is_what_is_evaluated_whatever_the_batch(
+    engine_name: str, family: Path, context: int
+) -> None:
+    """It is what transformers gives each row alone, but that LongRoPE's frequencies for long
+    sequences hold for all of a run that may have some. mlx-lm's Mistral has no window, and it does
+    not read Llama 4 as transformers saves it."""
+    if engine_name == "mlx" and (family.name, context) in (("Llama 4", 0), ("Mistral", 40)):
+        with refused():
+            reader(engine_name, family, context=context)
+        return
+    engine = reader(engine_name, family, context=context)
+    longest = min(engine.context, 40)
+    check_lengths(engine, str(family), longest)
+    tokens = np.random.default_rng(1).integers(2, 17, AT - 2).tolist()
+    prompts = tokens, tokens[:1], tokens[:9]  # one ends before AT, beside shorter ones
+    found = engine.generate(prompts, 3, Sampling(longest - AT + 2), 5)
+    for tokens in (2048, 1):
+        engine.budget.tokens = tokens
+        np.testing.assert_allclose(logp_of(engine, found), found.logp, atol=3e-5)
+    follows = "longrope" in (family / "config.json").read_text()
+    assert context or not follows or engine.context == AT
+    rows = slice(3) if follows and context else slice(None)
+    wanted = Oracle(family).logp(found, 1.0)
+    np.testing.assert_allclose(found.logp[rows], wanted[rows], atol=6e-3)
+
+
+def test_a_model_that_changes_in_the_middle_is_refused_where_a_run_comes_there(
+    tmp_path: Path,
+) -> None:
+    """And by no other."""
+    phi = make_kind(tmp_path, "phi3", **PHI)
+    engine = reader("torch", phi, context=40)
+    for module in engine.model.modules():  # whose frequencies follow the length again
+        vars(module).pop("forward", None)
+    check_sampling(engine, "torch", str(phi))
+    check_lengths(engine, str(phi), AT)
+    with refused(f"what it evaluates past {AT} tokens"):
+        check_lengths(engine, str(phi), AT + 1)
+
+
+def test_a_context_beyond_the_models_is_refused(engine_name: str, tiny_model: Path) -> None:
+    with refused("engine.context = 129 exceeds the 128 tokens"):
+        reader(engine_name, tiny_model, context=129)

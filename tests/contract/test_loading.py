@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from refusing import refused
+from safetensors.numpy import load_file, save_file
 
-from ictcli.engine import Engine, build_engine
+from ictcli.engine import Engine
 from ictcli.errors import EngineMissingError
-from ictcli.recipe.tables import EngineSettings
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, Make
 from .oracle import Oracle
 from .training import logp_of
 
@@ -25,6 +25,13 @@ WEIGHTS = "model.safetensors"
 def folder(tiny_model: Path, tmp_path: Path) -> Path:
     """A model folder to spoil."""
     return Path(shutil.copytree(tiny_model, tmp_path / "model"))
+
+
+def without_a_tensor(folder: Path) -> None:
+    """It is not filled with random numbers."""
+    weights = load_file(folder / WEIGHTS)
+    del weights["model.layers.1.mlp.down_proj.weight"]
+    save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
 
 
 SPOILT: dict[str, tuple[str, Callable[[Path], Any]]] = {
@@ -39,6 +46,7 @@ SPOILT: dict[str, tuple[str, Callable[[Path], Any]]] = {
     ),
     "no config": ("config.json", lambda folder: (folder / "config.json").unlink()),
     "no folder": ("no model folder", shutil.rmtree),
+    "a tensor is missing": ("down_proj", without_a_tensor),
     "cut short": ("model.safetensors is damaged", lambda folder: truncate(folder / WEIGHTS, 999)),
     "cut in the header": ("damaged or cut short", lambda folder: truncate(folder / WEIGHTS, 4)),
     "half a config": (
@@ -57,38 +65,20 @@ SPOILT: dict[str, tuple[str, Callable[[Path], Any]]] = {
 
 
 @pytest.mark.parametrize("how", SPOILT)
-def test_a_folder_that_is_no_model_is_refused(
-    make_engine: MakeEngine, folder: Path, how: str
-) -> None:
+def test_a_folder_that_is_no_model_is_refused(make_engine: Make, folder: Path, how: str) -> None:
     about, spoil = SPOILT[how]
     spoil(folder)
     with refused(about):
         make_engine(folder)
 
 
-def test_missing_tensors_are_refused(make_engine: MakeEngine, folder: Path) -> None:
-    """And not filled with random numbers."""
-    from safetensors.numpy import load_file, save_file
-
-    weights = load_file(folder / WEIGHTS)
-    del weights["model.layers.1.mlp.down_proj.weight"]
-    save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
-    with refused("down_proj"):
-        make_engine(folder)
-
-
-def test_an_unknown_builtin_is_refused(engine_name: str) -> None:
-    with refused("did you mean chain", hint="builtin:chain"):
-        build_engine("builtin:chian", EngineSettings(backend=engine_name))
-
-
 @pytest.mark.parametrize("named", ["gpu", "cuda:77", "meta"])
-def test_an_unknown_device_is_a_missing_engine(make_engine: MakeEngine, named: str) -> None:
+def test_an_unknown_device_is_a_missing_engine(make_engine: Make, named: str) -> None:
     with refused(named, kind=EngineMissingError):
         make_engine(device=named)
 
 
-def test_an_engine_tells_what_it_is(
+def test_an_engine_tells_of_itself(
     engine: Engine, engine_name: str, device: str, oracle: Oracle
 ) -> None:
     told = engine.describe()
@@ -102,7 +92,7 @@ def test_an_engine_tells_what_it_is(
     assert engine.tokenizer("3+4")["input_ids"]
 
 
-def test_bfloat16_has_float32_statistics(make_engine: MakeEngine, model: Path) -> None:
+def test_bfloat16_has_float32_statistics(make_engine: Make, model: Path) -> None:
     """Of the logits the model gave: in bfloat16 a probability would keep three digits."""
     engine = make_engine(model, dtype="bfloat16")
     assert engine.describe()["dtype"] == "bfloat16"

@@ -9,7 +9,7 @@ import pytest
 
 from ictcli.engine.update import Update
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, MakeEngine, made_up
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, Make, made_up
 from .test_generate import same
 from .training import PLAIN, advantages, logp_of, sparse_weights
 
@@ -27,7 +27,7 @@ class Passes:
 
 
 @pytest.fixture
-def recorded(engine_name: str, make_engine: MakeEngine) -> Iterator[Any]:
+def recorded(engine_name: str, make_engine: Make) -> Iterator[Any]:
     """An engine, and its passes."""
     engine: Any = make_engine()
     yield engine, (hooked if engine_name == "torch" else subclassed)(engine.model)

@@ -1,7 +1,6 @@
 """Laws of `save`, `restore` and `export`: to the bit, and without pickle."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,110 +10,106 @@ from refusing import refused
 from safetensors.numpy import load_file
 
 from ictcli.recipe.tables import AdapterSettings
+from ictcli.types import Rollouts
 
-from .conftest import GROUP, PROMPTS, SAMPLING, MakeEngine, made_up
-from .lowrank import DORA
+from .conftest import GROUP, PROMPTS, SAMPLING, Make, made_up
+from .lowrank import DORA, LORA
 from .oracle import Oracle
 from .test_generate import same
-from .training import SMOOTH, apart, logp_of, state, train, weights_of
-
-Build = Callable[[], Any]
+from .training import SMOOTH, apart, exported, logp_of, saved, state, train, weights_of
 
 
-def goes_on_to_the_bit(build: Build, fresh: Build, folder: Path) -> None:
-    """Of an engine: the engine itself and a fresh one restore what it saved after two steps, sample
-    and train on as it did."""
-    engine, rollouts = build(), made_up()
-    train(engine, rollouts, 2)
-    saved = state(engine, folder / "saved")
-    sampled = engine.generate(PROMPTS, GROUP, SAMPLING, 7, ("uniqueness",))
-    train(engine, rollouts, 2, 2)
-    went_on = state(engine, folder / "went on")
-    assert went_on != saved
-    for other in (engine, fresh()):
-        other.restore(folder / "saved")
-        assert state(other, folder / "restored") == saved
-        same(other.generate(PROMPTS, GROUP, SAMPLING, 7, ("uniqueness",)), sampled, atol=0)
-        train(other, rollouts, 2, 2)
-        assert state(other, folder / "repeated") == went_on
+def only_safetensors(files: dict[str, bytes]) -> None:
+    """The length in front, then a JSON header: no pickle under another name."""
+    for name, content in files.items():
+        assert name.endswith(".safetensors")
+        size = int.from_bytes(content[:8], "little")
+        assert json.loads(content[8 : 8 + size])
 
 
 @pytest.mark.parametrize(
     ("adapter", "dtype"), [(None, "bfloat16"), (DORA, "float32")], ids=["masters", "dora"]
 )
 def test_restore_goes_on_to_the_bit(
-    make_engine: MakeEngine,
+    make_engine: Make,
     untied_model: Path,
     tmp_path: Path,
     adapter: AdapterSettings | None,
     dtype: str,
 ) -> None:
+    """The engine itself and a fresh one sample and train on as it did."""
+
     def build(seed: int) -> Any:
         drawn = adapter and adapter.model_copy(update={"seed": seed})
         return make_engine(untied_model, SMOOTH, drawn, dtype=dtype)
 
-    goes_on_to_the_bit(lambda: build(3), lambda: build(4), tmp_path)
+    def sample(engine: Any) -> Rollouts:
+        return engine.generate(PROMPTS, GROUP, SAMPLING, 7, ("uniqueness",))
+
+    engine, rollouts = build(3), made_up()
+    train(engine, rollouts, 2)
+    before, sampled = state(engine), sample(engine)
+    only_safetensors(before)
+    saved(engine, tmp_path)
+    train(engine, rollouts, 2, 2)
+    went_on = state(engine)
+    assert went_on != before
+    for other in (engine, build(4)):
+        other.restore(tmp_path)
+        assert state(other) == before
+        same(sample(other), sampled, atol=0)
+        train(other, rollouts, 2, 2)
+        assert state(other) == went_on
 
 
 def test_a_reset_optimizer_is_that_of_a_model_just_loaded(
-    make_engine: MakeEngine, tiny_model: Path, tmp_path: Path
+    make_engine: Make, tiny_model: Path, tmp_path: Path
 ) -> None:
     rollouts = made_up()
     engine = make_engine(optimizer=SMOOTH)
     train(engine, rollouts, 2)
     engine.reset_optimizer()
-    engine.export(tmp_path)
-    loaded, restored = (make_engine(path, SMOOTH) for path in (tmp_path, tiny_model))
-    state(engine, tmp_path / "saved")  # without a moment, and still read back
-    restored.restore(tmp_path / "saved")
+    loaded = make_engine(exported(engine, tmp_path), SMOOTH)
+    restored = make_engine(tiny_model, SMOOTH)
+    restored.restore(saved(engine, tmp_path))  # without a moment, and still read back
     for each in (engine, loaded, restored):
         train(each, rollouts, 2, 2)
-    went_on = weights_of(engine, tmp_path / "went on")
-    assert apart(went_on, weights_of(loaded, tmp_path / "loaded")) < 1e-6
-    assert apart(went_on, weights_of(restored, tmp_path / "restored")) == 0
+    assert apart(weights_of(engine), weights_of(loaded)) < 1e-6
+    assert apart(weights_of(engine), weights_of(restored)) == 0
 
 
-def test_only_safetensors_are_written(make_engine: MakeEngine, model: Path, tmp_path: Path) -> None:
-    """The length in front, then a JSON header: no pickle under another name."""
-    engine = make_engine(model)
-    train(engine, made_up(), 1)
-    for name, content in state(engine, tmp_path).items():
-        assert name.endswith(".safetensors")
-        size = int.from_bytes(content[:8], "little")
-        header = json.loads(content[8 : 8 + size])
-        assert header
-
-
-def test_restoring_another_models_folder_is_a_user_error(
-    make_engine: MakeEngine,
+def test_what_another_engine_saved_is_refused_and_changes_nothing(
+    make_engine: Make,
+    tiny_model: Path,
     untied_model: Path,
     sliding_model: Path,
     narrow_model: Path,
     tmp_path: Path,
 ) -> None:
-    """Other names of weights, and the same names in other shapes; the engine stays as it was."""
-    engine = make_engine()
-    train(engine, made_up(), 1)
-    before = state(engine, tmp_path / "before")
-    for other in (untied_model, sliding_model, narrow_model):
-        folder = tmp_path / other.name
-        state(make_engine(other), folder)
-        with refused():
-            engine.restore(folder)
-        assert state(engine, tmp_path / "after") == before
+    """Other names of weights, and the same names in other shapes; adapters of another rank, of
+    other layers, or none."""
+    models = [(folder, None) for folder in (untied_model, sliding_model, narrow_model)]
+    changed = [LORA.model_copy(update=each) for each in ({"rank": 2}, {"layers": 1})]
+    adapters = [(tiny_model, each) for each in (None, *changed)]
+    for adapter, others in ((None, models), (LORA, adapters)):
+        engine = make_engine(tiny_model, SMOOTH, adapter)
+        train(engine, made_up(), 1)
+        before = state(engine)
+        for folder, other in others:
+            saved(make_engine(folder, SMOOTH, other), tmp_path)
+            with refused():
+                engine.restore(tmp_path)
+            assert state(engine) == before
 
 
 def test_an_export_loads_with_transformers_and_as_an_engine(
-    make_engine: MakeEngine, model: Path, tmp_path: Path
+    make_engine: Make, model: Path, tmp_path: Path
 ) -> None:
     """Untrained it is the model itself."""
     engine, rollouts = make_engine(model), made_up()
-    first = weights_of(engine, tmp_path / "untrained")
-    assert apart(first, load_file(model / "model.safetensors")) == 0
+    assert apart(weights_of(engine), load_file(model / "model.safetensors")) == 0
     train(engine, rollouts, 2)
-    folder = tmp_path / "trained"
-    folder.mkdir()
-    engine.export(folder)
+    folder = exported(engine, tmp_path)
     assert not [p for p in folder.iterdir() if p.suffix in (".bin", ".pt", ".pth", ".pkl")]
     wanted = Oracle(folder).logits(rollouts, rollouts.valid)
     found = engine.logits(rollouts, rollouts.valid)

@@ -1,24 +1,46 @@
-"""Laws of models with packed weights: what trains on top of them, and how they are written."""
+"""Laws of few bits: packed weights, what trains on top of them, and how they are written. Sampling
+from weights of 8 bits."""
 
 import json
+import platform
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from ictcli_torch import cpu
 from refusing import refused
 from safetensors.numpy import load_file
 
-from ictcli.recipe.tables import AdapterSettings
+from ictcli.algorithm.objective import SAMPLER_CAP
+from ictcli.engine.dtype import X86
+from ictcli.recipe.tables import AdapterSettings, OptimizerSettings
+from ictcli.types import LOGP, Sampling
 from tests.cases import first
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, make_mlx, reader
-from .lowrank import DORA, LORA, adapters_of, frozen_weights, make_quantised
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, Make, build, made_up, make_mlx, reader
+from .lowrank import DORA, LORA, exported_adapters, frozen_weights, make_quantised
+from .models import make_kind
 from .oracle import Oracle
 from .test_adapters import BOTH
 from .test_generate import same
-from .training import SMOOTH, logp_of, state, train
+from .training import (
+    LR,
+    SMOOTH,
+    apart,
+    exported,
+    logp_of,
+    plain_update,
+    saved,
+    state,
+    train,
+    weights_of,
+)
 
 WEIGHTS = "model.safetensors"
 make = partial(make_mlx, optimizer=SMOOTH, adapter=LORA)
@@ -27,12 +49,6 @@ make = partial(make_mlx, optimizer=SMOOTH, adapter=LORA)
 @pytest.fixture(scope="module")
 def packed_model(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_quantised(tiny_model, tmp_path_factory.mktemp("models") / "packed")
-
-
-def written(engine: Any, folder: Path, **how: bool) -> Path:
-    folder.mkdir()
-    engine.export(folder, **how)
-    return folder
 
 
 def config_of(folder: Path) -> dict[str, Any]:
@@ -48,23 +64,6 @@ def unpacked(folder: Path) -> bool:
     return not packed
 
 
-def test_all_weights_of_a_packed_model_are_not_trained(packed_model: Path) -> None:
-    with refused(str(packed_model), hint="adapter.kind=lora"):
-        make_mlx(packed_model)
-
-
-def test_a_packed_model_is_sampled_from(packed_model: Path, tmp_path: Path) -> None:
-    """It is what its weights unpacked are."""
-    assert not unpacked(packed_model)
-    engine = reader("mlx", packed_model)
-    assert engine.describe()["bits"] == [4]
-    plain = make_mlx(written(engine, tmp_path / "plain"))
-    assert plain.describe()["bits"] == []
-    assert plain.describe()["parameters"] == engine.describe()["parameters"]
-    one, other = (e.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED) for e in (engine, plain))
-    same(one, other)
-
-
 @BOTH
 def test_adapters_train_on_packed_weights(
     packed_model: Path, tmp_path: Path, adapter: AdapterSettings
@@ -75,8 +74,7 @@ def test_adapters_train_on_packed_weights(
     plain = reader("mlx", packed_model).logits(rollouts, rollouts.valid)
     np.testing.assert_allclose(first, plain, atol=0 if adapter is LORA else 1e-4)
     assert all(report.stepped for report in train(engine, rollouts, 2))
-    adapters_of(engine, tmp_path)
-    again = reader("mlx", tmp_path)
+    again = reader("mlx", exported_adapters(engine, tmp_path))
     np.testing.assert_array_equal(logp_of(again, rollouts), logp_of(engine, rollouts))
     assert frozen_weights(engine) == before
     moved = np.abs(engine.logits(rollouts, rollouts.valid) - first).max()
@@ -85,9 +83,14 @@ def test_adapters_train_on_packed_weights(
     np.testing.assert_allclose(logp_of(engine, found), found.logp, atol=2e-5)
 
 
-def test_all_weights_are_packed_as_they_are_loaded(tiny_model: Path) -> None:
+def test_packed_weights_themselves_are_not_trained(tiny_model: Path, packed_model: Path) -> None:
+    with refused(str(packed_model), hint="adapter.kind=lora"):
+        make_mlx(packed_model)
     with refused(hint="adapter.kind=lora"):
         make_mlx(tiny_model, SMOOTH, load_in_4bit=True)
+
+
+def test_all_weights_are_packed_as_they_are_loaded(tiny_model: Path) -> None:
     engine, rollouts = make(tiny_model, load_in_4bit=True), made_up()
     assert engine.describe()["bits"] == [4]
     plain = logp_of(make_mlx(tiny_model), rollouts)
@@ -100,48 +103,35 @@ def test_all_weights_are_packed_as_they_are_loaded(tiny_model: Path) -> None:
     ("adapter", "bits", "mode"),
     first([(DORA, 4, "affine"), (LORA, 8, "affine"), (LORA, 4, "mxfp4")], 2),
 )
-def test_unpacked_it_is_the_trained_model(
+def test_exported_it_is_the_trained_model_unpacked_or_packed_again(
     tiny_model: Path, tmp_path: Path, adapter: AdapterSettings, bits: int, mode: str
 ) -> None:
-    """Also to transformers, which knows nothing of MLX's packed numbers."""
-    packed = make_quantised(tiny_model, tmp_path / "packed", bits, mode)
-    engine, rollouts = make(packed, adapter=adapter), made_up()
-    train(engine, rollouts, 2)
-    before, wanted = state(engine, tmp_path / "before"), engine.logits(rollouts, rollouts.valid)
-    folder = written(engine, tmp_path / "plain")
-    assert unpacked(folder)
-    for other in (Oracle(folder), make_mlx(folder)):
+    """Unpacked also to transformers, which knows nothing of MLX's packed numbers; packed again with
+    every weight rounded to a step of its group's."""
+    first = make_quantised(tiny_model, tmp_path / "first", bits, mode)
+    engine, rollouts = make(first, adapter=adapter), made_up()
+    assert engine.describe()["bits"] == [bits] and not unpacked(first)
+    train(engine, rollouts, 3)
+    before, wanted = state(engine), engine.logits(rollouts, rollouts.valid)
+    plain, packed = (exported(engine, tmp_path / str(n), packed=bool(n)) for n in (0, 1))
+    assert state(engine) == before
+    np.testing.assert_array_equal(engine.logits(rollouts, rollouts.valid), wanted)
+    whole, again = make_mlx(plain), reader("mlx", packed)
+    assert unpacked(plain) and whole.describe()["bits"] == []
+    assert whole.describe()["parameters"] == engine.describe()["parameters"]
+    for other in (Oracle(plain), whole):
         found = other.logits(rollouts, rollouts.valid)
         np.testing.assert_allclose(found, wanted, atol=1e-4, rtol=1e-5)
-    assert state(engine, tmp_path / "after") == before
-    np.testing.assert_array_equal(engine.logits(rollouts, rollouts.valid), wanted)
-
-
-@BOTH
-def test_packed_again_it_is_a_packed_model(
-    packed_model: Path, tmp_path: Path, adapter: AdapterSettings
-) -> None:
-    """The trained one, with every weight rounded to a step of its group's."""
-    engine, rollouts = make(packed_model, adapter=adapter), made_up()
-    train(engine, rollouts, 3)
-    before, wanted = state(engine, tmp_path / "before"), engine.logits(rollouts, rollouts.valid)
-    folder, plain = (
-        written(engine, tmp_path / str(packed), packed=packed) for packed in (True, False)
-    )
-    assert state(engine, tmp_path / "after") == before
-    assert not unpacked(folder)
-    assert config_of(folder)["quantization"] == {"group_size": 32, "bits": 4}
-    assert load_file(folder / WEIGHTS).keys() == load_file(packed_model / WEIGHTS).keys()
-    gaps = rounding(folder, plain)
-    assert len(gaps) > 14
-    assert max(gaps.values()) < 1
-    again = reader("mlx", folder)
-    assert again.describe()["bits"] == [4]
+    assert not unpacked(packed) and again.describe()["bits"] == [bits]
+    assert config_of(packed)["quantization"] == config_of(first)["quantization"]
+    assert load_file(packed / WEIGHTS).keys() == load_file(first / WEIGHTS).keys()
     np.testing.assert_allclose(again.logits(rollouts, rollouts.valid), wanted, atol=2)
-    assert train(make(folder, adapter=adapter), rollouts, 1)[0].stepped
+    if mode == "affine":
+        gaps = rounding(packed, plain, bits)
+        assert len(gaps) > 14 and max(gaps.values()) < 1
 
 
-def rounding(packed: Path, plain: Path) -> dict[str, float]:
+def rounding(packed: Path, plain: Path, bits: int) -> dict[str, float]:
     """How far the numbers of each packed tensor are from the plain ones, in their group's steps."""
     import mlx.core as mx
 
@@ -150,7 +140,7 @@ def rounding(packed: Path, plain: Path) -> dict[str, float]:
     for name in [key.removesuffix(".scales") for key in weights if key.endswith(".scales")]:
         parts = [weights[f"{name}.{part}"] for part in ("weight", "scales", "biases")]
         gap = np.array(
-            mx.abs(mx.dequantize(*parts, group_size=32, bits=4) - wanted[f"{name}.weight"])
+            mx.abs(mx.dequantize(*parts, group_size=32, bits=bits) - wanted[f"{name}.weight"])
         )
         steps = np.abs(np.array(parts[1])).repeat(32, axis=1)
         found[name] = float((gap / steps).max())
@@ -164,3 +154,81 @@ def test_packed_weights_compute_in_bfloat16_too(packed_model: Path) -> None:
     np.testing.assert_allclose(before, logp_of(make(packed_model), rollouts), atol=0.5)
     assert all(report.stepped for report in train(engine, rollouts, 2))
     assert np.abs(logp_of(engine, rollouts) - before).max() > 1e-2
+
+
+needs_x86 = pytest.mark.skipif(platform.machine() not in X86, reason="the kernels are x86's")
+SIZES = st.tuples(*(st.integers(1, 70) for _ in range(3)))
+
+
+@needs_x86
+@given(SIZES, st.integers(0, 99), st.sampled_from([1e-6, 1.0, 1e6]))
+def test_a_product_is_of_whole_numbers(
+    sizes: tuple[int, int, int], seed: int, scale: float
+) -> None:
+    """In float64, all of the largest size too, where 16 bits would not hold two products."""
+    rows, inputs, outputs = sizes
+    draws = torch.Generator().manual_seed(seed)
+    W = torch.randn((outputs, inputs), generator=draws) * scale
+    x = torch.randn((1, rows, inputs), generator=draws)
+    x[:, ::2] = x[:, ::2].sign()  # every activation the largest
+    W[::2] = scale
+    x[:, -1] = 0.0
+    rounded = cpu.Rounded(W)
+    size = x.abs().amax(-1, keepdim=True).double().clamp(min=1e-30) / cpu.ACTIVATIONS
+    scales = W.abs().amax(1).double() / cpu.WEIGHTS
+    whole = (W / scales[:, None]).round() @ (x[0] / size[0]).round().double().t()
+    expected = whole.t() * size[0] * scales
+    got = rounded.product(None, x)[0].double()
+    assert (got - expected).abs().max() <= 1e-5 * max(expected.abs().max(), 1e-30)
+
+
+@pytest.mark.parametrize(
+    ("name", "adapted"),
+    [
+        pytest.param("torch", False, marks=needs_x86),
+        ("mlx", True),
+        pytest.param("torch", True, marks=[needs_x86, pytest.mark.thorough]),
+        pytest.param("mlx", False, marks=pytest.mark.thorough),
+    ],
+)
+def test_what_samples_is_near_the_model_and_the_model_is_as_it_was(
+    name: str, tmp_path: Path, adapted: bool
+) -> None:
+    """After updates as well: weights that change are rounded anew. What a fresh engine restores
+    samples the same to the bit."""
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "initializer_range": 0.2}
+    folder, prompts = make_kind(tmp_path / "model", "qwen2", **sizes), [(5, 6, 7)]
+    adapter = AdapterSettings(kind="lora", rank=4) if adapted else None
+    engine, fresh = (build(name, folder, OptimizerSettings(), adapter) for _ in range(2))
+    own = Sampling(12, stop_ids=())
+    eights = replace(own, sampler="int8")
+    for _ in range(2):
+        rollouts = engine.generate(prompts, 8, eights, seed=3)
+        exact = engine.score(rollouts, (LOGP,))[LOGP]
+        gap = np.abs(exact - rollouts.logp)[rollouts.valid]
+        assert 1e-5 < gap.mean() < 0.1
+        again = engine.generate(prompts, 8, own, seed=3)
+        np.testing.assert_allclose(engine.score(again, (LOGP,))[LOGP], again.logp, atol=1e-4)
+        engine.update(plain_update(made_up()), 0.05)
+    fresh.restore(saved(engine, tmp_path / "saved"))
+    one, other = (each.generate(prompts, 8, eights, seed=3) for each in (engine, fresh))
+    same(one, other, atol=0)
+
+
+@pytest.mark.parametrize("settings", [{"adapter": DORA}, {"adapter": LORA, "load_in_4bit": True}])
+def test_mlx_refuses_8_bits_that_save_nothing(tiny_model: Path, settings: dict[str, Any]) -> None:
+    with refused("packed, or below DoRA"):
+        make_mlx(tiny_model, sampler="int8", **settings)
+
+
+def test_a_token_of_another_sampler_counts_by_a_bounded_ratio(make_engine: Make) -> None:
+    """As if its weight were multiplied, with either engine."""
+    plain, one, other = plain_update(made_up()), *(make_engine(optimizer=SMOOTH) for _ in range(2))
+    logp = logp_of(one, plain.rollouts)
+    moved = np.random.default_rng(0).normal(0, 1, logp.shape).astype(np.float32)
+    factor = np.minimum(np.exp(moved), SAMPLER_CAP)
+    report = one.update(replace(plain, sampler_logp=logp - moved), LR)
+    other.update(replace(plain, weights=plain.weights * factor), LR)
+    assert apart(weights_of(one), weights_of(other)) < 1e-5
+    trained = (plain.weights != 0) & (plain.advantage != 0)[:, None]
+    assert report.ratio_gap == pytest.approx(np.abs(moved[trained]).max(), abs=1e-3)

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import AutoTokenizer
+from ictcli_torch.passes import shares_prompts, wanted_states
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine.models import BUILTIN
@@ -19,8 +21,8 @@ from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings
 from ictcli.types import Rollouts, Sampling
 
-from .conftest import LORA, PROMPTS, MakeEngine, made_up, reader
-from .models import TINY, make_hybrid
+from .conftest import LORA, PROMPTS, Make, made_up, reader
+from .models import TINY
 from .oracle import Oracle
 from .training import LR, SMOOTH, advantages, apart, logp_of, sparse_weights, weights_of
 
@@ -32,31 +34,19 @@ def long_prompts(lengths: tuple[int, ...] = (20, 26, 20, 31)) -> Rollouts:
     return replace(made_up(), prompts=prompts)
 
 
-def engines(make_engine: MakeEngine, *arguments: Any, **settings: Any) -> tuple[Any, Any]:
-    """One that shares prompts, and one that does not."""
-    sharing: Any = make_engine(*arguments, **settings)
-    plain: Any = make_engine(*arguments, **settings)
-    plain.passes.share = False
-    return sharing, plain
-
-
-@pytest.mark.parametrize(
-    ("settings", "adapter"),
-    [({"micro_tokens": 60}, LORA), ({"gradient_checkpointing": True}, None)],
-    ids=["groups cut, lora", "recomputed"],
-)
-def test_an_update_is_the_same(
-    make_engine: MakeEngine,
-    tiny_model: Path,
-    tmp_path: Path,
-    settings: dict[str, Any],
-    adapter: AdapterSettings | None,
-) -> None:
-    """Ragged groups, rows without a weight, a group without a signal, two epochs, a reference."""
+@pytest.mark.parametrize("adapter", [LORA, None], ids=["lora", "all weights"])
+def test_an_update_is_the_same(make_engine: Make, adapter: AdapterSettings | None) -> None:
+    """Ragged groups that are cut, rows without a weight, a group without a signal, two epochs, a
+    reference; and what is computed again on the way back is the same."""
     rollouts = long_prompts()
     weights, A = sparse_weights(rollouts), advantages(rollouts)
     objective = Objective(kl=0.1, entropy=0.01, temperature=0.7)
-    both = engines(make_engine, tiny_model, SMOOTH, adapter, **settings)
+    small: dict[str, Any] = {"micro_tokens": 60, "gradient_checkpointing": True}
+    both = (
+        make_engine(optimizer=SMOOTH, adapter=adapter, **small),
+        make_engine(optimizer=SMOOTH, adapter=adapter, micro_tokens=60),
+    )
+    both[1].passes.share = False
     for engine in both:
         engine.keep_reference()
     olds = [logp_of(engine, rollouts, 0.7) for engine in both]
@@ -70,46 +60,33 @@ def test_an_update_is_the_same(
         assert sharing.grad_norm == pytest.approx(plain.grad_norm, rel=rel)
         np.testing.assert_allclose(sharing.logp, plain.logp, atol=10 * rel)
         assert not both[0].passes.share or sharing.tokens < plain.tokens
-    folders = tmp_path / "sharing", tmp_path / "plain"
-    one, other = (weights_of(e, folder) for e, folder in zip(both, folders, strict=True))
-    assert apart(one, other) < 1e-6
+    assert apart(*map(weights_of, both)) < 1e-6
 
 
-@pytest.mark.parametrize("make", ["sliding", "hybrid"])
 def test_a_cache_that_forgets_is_not_shared(
-    make_engine: MakeEngine, sliding_model: Path, tmp_path: Path, make: str
+    make_engine: Make, sliding_model: Path, hybrid_model: Path
 ) -> None:
-    folder = sliding_model if make == "sliding" else make_hybrid(tmp_path)
-    engine: Any = make_engine(folder)
-    assert not engine.passes.share
+    for folder in (sliding_model, hybrid_model):
+        assert not make_engine(folder).passes.share
 
 
 def of(kind: str, **more: Any) -> Any:
     """A random model of transformers."""
-    torch = pytest.importorskip("torch")
-    from transformers import AutoConfig, AutoModelForCausalLM
-
     torch.manual_seed(0)
     return AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **(TINY | more))).eval()
 
 
-@pytest.mark.parametrize(
-    ("kind", "rope", "shared"),
-    [
-        ("llama", {"rope_type": "linear", "factor": 2.0}, True),
-        ("llama", {"rope_type": "dynamic", "factor": 2.0}, False),
-        ("llama", {"full_attention": {"rope_type": "longrope", "factor": 2.0}}, False),
-        ("bart", {}, False),
-        ("bloom", {}, False),
-    ],
-)
-def test_only_known_positions_are_shared(kind: str, rope: dict[str, Any], shared: bool) -> None:
+def test_only_known_positions_are_shared() -> None:
     """Not those that a model counts itself, padding too, nor those that follow the length."""
-    from ictcli_torch.passes import shares_prompts
-
-    model = of(kind)
-    model.config.rope_parameters = rope
-    assert shares_prompts(model) == shared
+    llama = of("llama")
+    for rope, shared in (
+        ({"rope_type": "linear", "factor": 2.0}, True),
+        ({"rope_type": "dynamic", "factor": 2.0}, False),
+        ({"full_attention": {"rope_type": "longrope", "factor": 2.0}}, False),
+    ):
+        llama.config.rope_parameters = rope
+        assert shares_prompts(llama) == shared
+    assert not shares_prompts(of("bart")) and not shares_prompts(of("bloom"))
 
 
 def test_rows_of_mlx_need_positions_of_their_own() -> None:
@@ -157,9 +134,6 @@ def test_prompts_of_several_lengths_need_positions(tmp_path: Path) -> None:
 def test_the_last_mlp_gives_the_states_that_are_read(kind: str, more: dict[str, Any]) -> None:
     """Whatever it takes and gives beside states: a residual, a router's scores."""
     model, rollouts = of(kind, **more), long_prompts()
-    import torch
-    from ictcli_torch.passes import wanted_states
-
     (batch,) = micro_batches(rollouts, rollouts.valid, 100_000, share=False)
     with torch.inference_mode():
         found = wanted_states(model, batch)

@@ -9,33 +9,28 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from ictcli_torch import cpu as linear
+from ictcli_torch import device
+from ictcli_torch.decode import FixedDecoder
+from ictcli_torch.optimizer import Optimizer
 from refusing import refused
 from safetensors.numpy import load_file, save_file
+from torch.overrides import TorchFunctionMode
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine.shape import read_shape
-from ictcli.engine.update import Update
 from ictcli.errors import EngineMissingError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import Rollouts
 
-from .conftest import (
-    GROUP,
-    PROMPTS,
-    SAMPLING,
-    WANTED,
-    made_up,
-    make_mlx,
-    make_torch,
-    reader,
-    require,
-)
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, make_mlx, make_torch, reader
 from .lowrank import DORA, LORA
 from .models import make_multimodal
 from .oracle import Oracle
 from .test_shared_prompts import long_prompts
-from .test_update_dense import against_dense
-from .training import LR, PLAIN, SMOOTH, advantages, logp_of, sparse_weights, train
+from .test_update import against_dense
+from .training import LR, SMOOTH, apart, logp_of, plain_update, train, weights_of
 
 EIGHT_BITS = OptimizerSettings(kind="adamw8bit")
 
@@ -43,34 +38,28 @@ EIGHT_BITS = OptimizerSettings(kind="adamw8bit")
 @pytest.fixture
 def by_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every linear layer by oneDNN, however small."""
-    require("torch")
-    from ictcli_torch import cpu as linear
-
     if not linear.available():
         pytest.skip("this PyTorch has no oneDNN for this machine")
     monkeypatch.setattr(linear, "LARGE", 0)
 
 
 @pytest.mark.usefixtures("by_onednn")
-def test_large_layers_compute_the_model_and_its_gradient(model: Path, tmp_path: Path) -> None:
+def test_large_layers_compute_the_model_and_its_gradient(model: Path) -> None:
     engine, oracle = make_torch(model), Oracle(model)
     assert "LargeLinear" in {type(m).__name__ for m in engine.model.modules()}
     found = engine.generate(PROMPTS, GROUP, SAMPLING, 7)
     np.testing.assert_allclose(found.logp, oracle.logp(found, 1.0), atol=2e-5)
-    against_dense(make_torch, model, tmp_path, Objective(kl=0.2, entropy=0.1))
+    against_dense(make_torch, model, Objective(kl=0.2, entropy=0.1))
 
 
 @pytest.mark.usefixtures("by_onednn")
 def test_first_tokens_alone_are_trained_behind_shared_prompts(tiny_model: Path) -> None:
     """Then the last MLP of the responses runs at no place."""
-    rollouts = long_prompts()
-    weights, A = np.zeros(rollouts.tokens.shape), advantages(rollouts)
-    weights[:, 0] = 1
+    update = plain_update(long_prompts())
+    update.weights[:, 0], update.weights[:, 1:] = 1, 0
     sharing, plain = make_torch(tiny_model, SMOOTH), make_torch(tiny_model, SMOOTH)
     plain.passes.share = False
-    one, other = (
-        engine.update(Update(rollouts, weights, A, PLAIN), LR) for engine in (sharing, plain)
-    )
+    one, other = (engine.update(update, LR) for engine in (sharing, plain))
     assert one.tokens < other.tokens
     assert one.grad_norm == pytest.approx(other.grad_norm, rel=1e-5)
 
@@ -82,8 +71,6 @@ def test_arranged_weights_sample_what_plain_ones_do(
 ) -> None:
     """After training too; recomputing engines do without, and none is kept."""
     monkeypatch.setattr("ictcli_torch.engine.WORTH_ARRANGING", 1)
-    from ictcli_torch import cpu as linear
-
     count, real = [0], linear._product
 
     def counted(x: Any, weight: Any, *more: Any) -> Any:
@@ -104,9 +91,7 @@ def test_arranged_weights_sample_what_plain_ones_do(
 
 
 @pytest.mark.usefixtures("by_onednn")
-def test_packed_weights_compute_the_model_and_its_gradient(
-    tiny_model: Path, tmp_path: Path
-) -> None:
+def test_packed_weights_compute_model_and_gradient(tiny_model: Path, tmp_path: Path) -> None:
     """Those of a model stored in 16 bits, below adapters, and held no more in 32; others are not
     packed. What is exported is the same."""
     rounded = shutil.copytree(tiny_model, tmp_path / "model")
@@ -124,13 +109,9 @@ def test_packed_weights_compute_the_model_and_its_gradient(
         assert engine.describe()["kernels"] == kernels
         norms.append(train(engine, made_up(), 3)[-1].grad_norm)
         sampled.append(engine.generate(PROMPTS, GROUP, SAMPLING, 7))
-        out = tmp_path / f"{folder.name}-{kernels}"
-        engine.export(out)
-        exports.append(load_file(out / "model.safetensors"))
+        exports.append(weights_of(engine))
     assert train(make_torch(rounded, SMOOTH, DORA, kernels="avx2"), made_up(), 1)[0].stepped
-    for one, other in (exports[:2], exports[2:]):
-        assert one.keys() == other.keys()
-        assert all(np.allclose(one[name], other[name], atol=1e-5) for name in one)
+    assert apart(*exports[:2]) < 1e-5 and apart(*exports[2:]) < 1e-5
     for one, other in (sampled[:2], sampled[2:]):
         np.testing.assert_array_equal(one.tokens, other.tokens)
         np.testing.assert_allclose(one.logp, other.logp, atol=2e-5)
@@ -138,13 +119,11 @@ def test_packed_weights_compute_the_model_and_its_gradient(
 
 
 @pytest.mark.usefixtures("by_onednn")
-def test_16_bits_below_adapters_compute_the_model(
+def test_16_bits_below_adapters_are_the_model(
     tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By oneDNN where the CPU multiplies them, with attention in float32; adapters and their
     gradients stay float32."""
-    import torch
-
     can = torch.ops.mkldnn._is_mkldnn_bf16_supported()  # not without AVX-512
     for native in (True, False) if can else (False,):
         monkeypatch.setattr("ictcli_torch.cpu.multiplies_bfloat16", lambda native=native: native)
@@ -168,7 +147,7 @@ def test_gradient_checkpointing_computes_blocks_again(tiny_model: Path) -> None:
         count: list[int] = []
         mlp = engine.model.model.layers[0].mlp
         mlp.act_fn.register_forward_pre_hook(lambda *_, count=count: count.append(1))
-        engine.update(Update(rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN), 1e-3)
+        engine.update(plain_update(rollouts), 1e-3)
         calls.append(len(count))
         count.clear()
         sampled = engine.generate(PROMPTS, GROUP, SAMPLING, 7)
@@ -176,16 +155,13 @@ def test_gradient_checkpointing_computes_blocks_again(tiny_model: Path) -> None:
     assert calls[1] == 2 * calls[0] > 0
 
 
-def test_what_needs_cuda_is_refused_on_a_cpu(tiny_model: Path) -> None:
+def test_what_an_engine_or_a_device_has_not_is_refused(tiny_model: Path) -> None:
     with refused("load_in_4bit", kind=EngineMissingError):
         make_torch(tiny_model, SMOOTH, LORA, load_in_4bit=True)
     with refused("adamw8bit", kind=EngineMissingError):
         make_torch(tiny_model, EIGHT_BITS)
     with refused("memory_limit"):
         make_torch(tiny_model, memory_limit=8.0)
-
-
-def test_settings_of_no_use_to_an_engine_are_refused(tiny_model: Path) -> None:
     with refused("cannot be trained"):
         make_torch(tiny_model, SMOOTH, load_in_4bit=True)
     with refused(hint="optimizer.kind"):
@@ -193,10 +169,6 @@ def test_settings_of_no_use_to_an_engine_are_refused(tiny_model: Path) -> None:
 
 
 def test_a_gpu_without_bitsandbytes_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    require("torch")
-    import torch
-    from ictcli_torch import device
-
     monkeypatch.setattr(device, "find_spec", lambda name: None)
     for settings, optimizer in (
         (EngineSettings(load_in_4bit=True), SMOOTH),
@@ -209,12 +181,6 @@ def test_a_gpu_without_bitsandbytes_is_told_how_to_get_it(monkeypatch: pytest.Mo
 def test_a_device_is_waited_for_where_its_numbers_are_needed(tiny_model: Path) -> None:
     """On `meta`, which computes nothing but refuses tensors of another device: what comes back from
     it is zeros. Twice a token at fixed shapes, and a fixed number of times a pass."""
-    require("torch")
-    import torch
-    from ictcli_torch.decode import FixedDecoder
-    from ictcli_torch.optimizer import Optimizer
-    from torch.overrides import TorchFunctionMode
-
     waits: list[str] = []
 
     class Device(TorchFunctionMode):
@@ -238,26 +204,25 @@ def test_a_device_is_waited_for_where_its_numbers_are_needed(tiny_model: Path) -
         for chunk, share in ((1 << 20, True), (8, False)):
             engine.passes.chunk, engine.passes.share = chunk, share
             waits.clear()
-            weights = sparse_weights(rollouts)
-            engine.gradient(Update(rollouts, weights, advantages(rollouts), PLAIN))
+            engine.gradient(plain_update(rollouts))
             assert len(waits) <= 4
 
 
-@pytest.mark.parametrize("place", ["whole", "text"])
 def test_auto_finds_what_a_multimodal_model_is_stored_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some say it of the language model, and some of the whole. The plan goes by the same."""
     monkeypatch.setattr("ictcli.engine.dtype.multiplies_bfloat16", lambda: True)
     path = make_multimodal(tmp_path) / "config.json"
     config = json.loads(path.read_text())
-    texts = {"whole": config, "text": config["text_config"]}
-    for text in texts.values():
-        text.pop("dtype", None)
-    texts[place]["dtype"] = "bfloat16"
-    path.write_text(json.dumps(config))
-    assert reader("torch", tmp_path, dtype="auto").describe()["dtype"] == "bfloat16"
-    assert read_shape(str(tmp_path)).dtype == "bfloat16"
+    text = config["text_config"]
+    for place in (config, text):
+        for each in (config, text):
+            each.pop("dtype", None)
+        place["dtype"] = "bfloat16"
+        path.write_text(json.dumps(config))
+        assert reader("torch", tmp_path, dtype="auto").describe()["dtype"] == "bfloat16"
+        assert read_shape(str(tmp_path)).dtype == "bfloat16"
 
 
 @pytest.mark.parametrize(
@@ -267,8 +232,6 @@ def test_a_run_goes_on_in_another_type(
     tiny_model: Path, tmp_path: Path, trained: str, resumed: str
 ) -> None:
     """What was trained comes back unrounded, in masters or in weights, and its moments with it."""
-    import torch
-
     engine, rollouts = make_torch(tiny_model, dtype=trained), made_up()
     train(engine, rollouts, 2)
     engine.save(tmp_path)

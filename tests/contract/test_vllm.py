@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 from collections.abc import Generator
+from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
@@ -26,8 +27,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from ictcli.engine import build_engine, run_in_ranks
 from ictcli.engine.core import WEIGHTS
-from ictcli.engine.update import Update
-from ictcli.errors import EngineMissingError, RunFailedError, UserError
+from ictcli.errors import EngineMissingError, RunFailedError
 from ictcli.planning.preflight import recipe_notes
 from ictcli.recipe import load_recipe
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
@@ -35,7 +35,8 @@ from ictcli.types import LOGP, Rollouts, Sampling
 
 from .conftest import PROMPTS, build, make_torch
 from .models import make_kind
-from .training import PLAIN, SMOOTH, advantages, sparse_weights
+from .test_generate import same
+from .training import SMOOTH, plain_update
 
 INSTALLED = find_spec("vllm") is not None
 HOT = Sampling(10, temperature=0.7, stop_ids=(17,), sampler="vllm")
@@ -145,10 +146,9 @@ def served(model: Path) -> Generator[str]:
 
 
 def test_a_server_of_something_else_is_a_sentence(tiny_model: Path) -> None:
-    with served(tiny_model) as url:
-        server = sampler.Server(url)
-        with pytest.raises(RunFailedError, match=r"/other: what it says is no answer of vLLM's\."):
-            server._ask("/other", lambda found: found["choices"], n=1)
+    other = "/other: what it says is no answer of vLLM's."
+    with served(tiny_model) as url, refused(other, kind=RunFailedError):
+        sampler.Server(url)._ask("/other", lambda found: found["choices"], n=1)
 
 
 def check(engine: Any, rollouts: Rollouts, most: float = 1e-4) -> None:
@@ -164,15 +164,8 @@ def check(engine: Any, rollouts: Rollouts, most: float = 1e-4) -> None:
     assert (rollouts.tokens[~rollouts.valid] == 0).all()
 
 
-def same(one: Rollouts, other: Rollouts) -> bool:
-    return all(
-        np.array_equal(getattr(one, name), getattr(other, name))
-        for name in ("tokens", "lengths", "finished", "logp")
-    )
-
-
 @pytest.mark.parametrize("adapted", [False, True])
-def test_what_vllm_samples_is_the_model_that_is_trained(
+def test_vllm_samples_the_model_that_is_trained(
     tiny_model: Path, played: None, adapted: bool
 ) -> None:
     """After updates as well, adapters merged; a prompt's rows are the same beside any others."""
@@ -183,9 +176,8 @@ def test_what_vllm_samples_is_the_model_that_is_trained(
         assert rollouts.prompts == PROMPTS and len({*map(bytes, rollouts.tokens[:3])}) > 1
         check(engine, rollouts)
         first = engine.generate(PROMPTS[:1], 3, HOT, seed=3, wanted=WANTED)
-        assert same(first, rollouts.groups(0, 1))
-        update = Update(rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN)
-        assert engine.update(update, 0.05).stepped
+        same(first, rollouts.groups(0, 1), atol=1e-5)
+        assert engine.update(plain_update(rollouts), 0.05).stepped
 
 
 def test_its_cache_holds_the_rows_and_not_the_models_context(
@@ -207,7 +199,7 @@ def test_a_server_samples_as_the_process_does(tiny_model: Path, played: None) ->
         engine = make_torch(tiny_model, vllm_server=url)
         rollouts = engine.generate(PROMPTS, 3, HOT, seed=3, wanted=WANTED)
         check(engine, rollouts)
-        assert same(inside, rollouts)
+        same(inside, rollouts, atol=1e-5)
     with refused("does not answer", hint="ictcli resume", kind=RunFailedError):
         engine.generate(PROMPTS, 3, HOT, seed=3)
 
@@ -216,9 +208,7 @@ WAYS: list[dict[str, Any]] = [{}, {"shard": True}, {"shard": "blocks", "served":
 """How two processes hold the weights, and whether a server samples for both."""
 
 
-def test_two_processes_sample_and_learn_as_one(
-    tiny_model: Path, played: None, tmp_path: Path
-) -> None:
+def test_two_processes_sample_as_one(tiny_model: Path, played: None, tmp_path: Path) -> None:
     """The same tokens, and from them the same update."""
     alone = make_torch(tiny_model, SMOOTH)
     took = step(alone, tmp_path)
@@ -238,9 +228,7 @@ def step(engine: Any, folder: Path) -> Rollouts:
     """Sample, learn from it, and save all; of two ranks one has no prompt at first."""
     engine.generate(PROMPTS[:1], 3, HOT, seed=2)
     rollouts = engine.generate(PROMPTS, 3, HOT, seed=3, wanted=WANTED)
-    update = Update(
-        rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN, old_logp=rollouts.logp
-    )
+    update = replace(plain_update(rollouts), old_logp=rollouts.logp)
     assert engine.update(update, 0.05).stepped
     engine.save(folder)
     np.save(folder / "tokens.npy", rollouts.tokens)
@@ -266,31 +254,23 @@ def test_weights_that_did_not_arrive_end_the_run(
     tiny_model: Path, played: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Player, "collective_rpc", lambda *args, **kwargs: None)
-    with pytest.raises(RunFailedError, match="does not sample what is trained"):
+    with refused("does not sample what is trained", kind=RunFailedError):
         make_torch(tiny_model).generate(PROMPTS, 3, HOT, seed=3)
 
 
-@pytest.mark.parametrize(
-    ("where", "says"),
-    [
-        (["engine.backend=mlx"], "samples for the torch engine"),
-        (["engine.load_in_4bit=true"], "samples for the torch engine"),
-        (["temperature=0.6", "sampling.top_p=0.9"], "before a cut"),
-        (["engine.vllm_server=localhost:8000"], "no address"),
-        (["engine.sampler=own", "engine.vllm_server=http://a:1"], "sampler=vllm alone"),
-    ],
-)
-def test_what_vllm_cannot_do_is_refused(where: list[str], says: str) -> None:
-    settings = ["engine.sampler=vllm", "engine.backend=torch", "engine.device=cpu", *where]
-    with pytest.raises(UserError, match=says):
-        recipe_notes(load_recipe("chain", settings))
+BY_VLLM = ["engine.sampler=vllm", "engine.backend=torch", "engine.device=cpu"]
+
+
+def test_samples_of_a_cut_distribution_are_not_vllm_s() -> None:
+    """Other settings that it cannot follow: test_ranks."""
+    with refused("before a cut"):
+        recipe_notes(load_recipe("chain", [*BY_VLLM, "temperature=0.6", "sampling.top_p=0.9"]))
 
 
 @pytest.mark.skipif(INSTALLED, reason="vLLM is installed")
-def test_a_missing_vllm_is_one_sentence(tiny_model: Path) -> None:
-    recipe = load_recipe("chain", ["engine.sampler=vllm", "engine.backend=torch"])
+def test_a_missing_vllm_is_one_sentence() -> None:
     with refused("not installed", hint="[vllm]", kind=EngineMissingError):
-        recipe_notes(recipe)
+        recipe_notes(load_recipe("chain", BY_VLLM))
 
 
 @pytest.mark.skipif(not INSTALLED, reason="vLLM is not installed")
@@ -302,6 +282,5 @@ def test_vllm_itself_samples_the_model(tmp_path: Path) -> None:
     engine = make_torch(tmp_path, OptimizerSettings())
     rollouts = engine.generate(PROMPTS, 3, HOT, seed=3, wanted=WANTED)
     check(engine, rollouts)
-    update = Update(rollouts, sparse_weights(rollouts), advantages(rollouts), PLAIN)
-    assert engine.update(update, 0.05).stepped
+    assert engine.update(plain_update(rollouts), 0.05).stepped
     check(engine, engine.generate(PROMPTS, 3, HOT, seed=3, wanted=WANTED))

@@ -1,6 +1,8 @@
 """What the laws of `update`, `save` and `restore` share: data, and a look at an engine's state."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import load_file
@@ -34,6 +36,10 @@ def sparse_weights(rollouts: Rollouts, share: float = 0.4) -> FloatArray:
     return normalise(kept, rollouts.valid, "sequence", rollouts.tokens.shape[1])
 
 
+def plain_update(rollouts: Rollouts, seed: int = 5) -> Update:
+    return Update(rollouts, sparse_weights(rollouts), advantages(rollouts, seed), PLAIN)
+
+
 def logp_of(
     engine: Engine, rollouts: Rollouts, temperature: float = 1.0, *, reference: bool = False
 ) -> FloatArray:
@@ -43,28 +49,31 @@ def logp_of(
 
 def train(engine: Engine, rollouts: Rollouts, steps: int, first: int = 0) -> list[UpdateReport]:
     """Plain updates, each with advantages of its own."""
-    weights = sparse_weights(rollouts)
-    return [
-        engine.update(Update(rollouts, weights, advantages(rollouts, first + n), PLAIN), LR)
-        for n in range(steps)
-    ]
+    return [engine.update(plain_update(rollouts, first + n), LR) for n in range(steps)]
 
 
-def state(engine: Engine, folder: Path) -> dict[str, bytes]:
+def state(engine: Engine) -> dict[str, bytes]:
     """Everything `save` writes, file by file: equal bytes are equal weights and moments."""
-    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as folder:
+        return {path.name: path.read_bytes() for path in saved(engine, Path(folder)).iterdir()}
+
+
+def saved(engine: Engine, folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
     engine.save(folder)
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+    return folder
 
 
-def weights_of(engine: Engine, folder: Path) -> dict[str, np.ndarray]:
+def exported(engine: Any, folder: Path, **how: bool) -> Path:
+    folder.mkdir(exist_ok=True)
+    engine.export(folder, **how)
+    return folder
+
+
+def weights_of(engine: Engine) -> dict[str, np.ndarray]:
     """The weights by name, read from an export in Hugging Face layout."""
-    folder.mkdir(parents=True, exist_ok=True)
-    engine.export(folder)
-    found: dict[str, np.ndarray] = {}
-    for path in sorted(folder.glob("*.safetensors")):
-        found.update(load_file(path))
-    return found
+    with TemporaryDirectory() as folder:
+        return load_file(exported(engine, Path(folder)) / "model.safetensors")
 
 
 def apart(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> float:

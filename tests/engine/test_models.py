@@ -1,20 +1,24 @@
-"""What is known of a model before it is loaded: its size, its type, its checksums."""
+"""What is known of a model before it is loaded: its size, its type, its checksums; and of an engine
+that does not load."""
 
 import itertools
 import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from refusing import refused
 from safetensors.numpy import load_file, save_file
 
-from ictcli.engine import checksums, dtype
+from ictcli.engine import checksums, dtype, registry
 from ictcli.engine.checksums import fingerprint, identity, weights_fingerprint
 from ictcli.engine.models import BUILTIN, Source
-from ictcli.engine.shape import ModelShape, read_shape
-from ictcli.errors import UserError
+from ictcli.engine.shape import QWEN2, read_shape
+from ictcli.errors import EngineMissingError, UserError
+from ictcli.recipe.tables import EngineSettings
 
 CHAIN = BUILTIN["chain"]
 
@@ -50,23 +54,18 @@ def test_a_cpu_that_multiplies_bfloat16_says_so(
     assert answers == [True, False, False]
 
 
-@pytest.mark.parametrize(
-    ("machine", "flags", "kernels"),
-    [
+def test_kernels_follow_the_kind_of_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    for machine, flags, kernels in (
         ("x86_64", "avx2", "avx2"),
         ("x86_64", "avx2 avx512f", "onednn"),
         ("AMD64", "", "onednn"),
         ("arm64", "avx2", "plain"),
-    ],
-)
-def test_kernels_follow_the_kind_of_cpu(
-    monkeypatch: pytest.MonkeyPatch, machine: str, flags: str, kernels: str
-) -> None:
-    monkeypatch.setattr("platform.machine", lambda: machine)
-    monkeypatch.setattr(dtype, "cpu_flags", lambda: frozenset(flags.split()))
-    assert dtype.choose_kernels("auto") == kernels
-    assert dtype.choose_kernels("plain") == "plain"
-    assert bool(dtype.saving()) == (machine in dtype.X86)
+    ):
+        monkeypatch.setattr("platform.machine", lambda machine=machine: machine)
+        monkeypatch.setattr(dtype, "cpu_flags", lambda flags=flags: frozenset(flags.split()))
+        assert dtype.choose_kernels("auto") == kernels
+        assert dtype.choose_kernels("plain") == "plain"
+        assert bool(dtype.saving()) == (machine in dtype.X86)
 
 
 @pytest.mark.parametrize("native", [True, False])
@@ -124,10 +123,6 @@ def test_a_print_of_weights_is_of_their_tensors(
     assert len(others) == len(names) + 4
 
 
-QWEN = ModelShape("qwen2", 24, 896, 14, 2, 64, 4864, 151_936, 32768, tied=True)
-"""Qwen2.5-0.5B."""
-
-
 @pytest.mark.parametrize("tied", [True, False])
 def test_parameters_are_those_of_the_model(tmp_path: Path, *, tied: bool) -> None:
     folder = CHAIN if tied else untied(tmp_path)
@@ -140,8 +135,9 @@ def test_parameters_are_those_of_the_model(tmp_path: Path, *, tied: bool) -> Non
 
 
 def test_weights_of_4_bits_are_a_good_quarter() -> None:
-    assert QWEN.packed(4).weights(2) / QWEN.weights(2) == pytest.approx(0.28, abs=0.005)
-    assert QWEN.packed(4).parameters == QWEN.parameters
+    qwen = QWEN2["qwen2.5-0.5b"]
+    assert qwen.packed(4).weights(2) / qwen.weights(2) == pytest.approx(0.28, abs=0.005)
+    assert qwen.packed(4).parameters == qwen.parameters
 
 
 def test_a_hub_id_in_the_cache_needs_its_config_alone(
@@ -163,3 +159,18 @@ def test_a_size_of_no_model_is_refused(tmp_path: Path, value: object) -> None:
         (folder / "config.json").write_text(json.dumps({**config, key: value}))
         with pytest.raises(UserError, match=r"config\.json cannot be read"):
             read_shape(str(folder))
+
+
+@pytest.mark.parametrize("error", [ImportError("no name 'x'"), AttributeError("no attribute 'x'")])
+def test_an_engine_that_does_not_fit_its_library_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def load() -> None:
+        raise error
+
+    monkeypatch.setattr(
+        registry, "installed_engines", lambda: {"torch": SimpleNamespace(load=load)}
+    )
+    monkeypatch.setattr(registry, "is_installed", lambda name: True)
+    with refused(str(error), hint="[torch]", kind=EngineMissingError):
+        registry.build_engine("builtin:chain", EngineSettings(backend="torch"))

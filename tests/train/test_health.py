@@ -40,43 +40,30 @@ def batch(statuses: str, finished: str, advantage: float = 0.0) -> Batch:
     return Batch(problems, rollouts, [""] * 4, verdicts, rewards, np.array([0, 0, 0, advantage]))
 
 
-@pytest.mark.parametrize(
-    ("statuses", "finished", "shares"),
-    [
-        ("ccuw", "yynn", Shares(0.25, 0.5, 0.5, 0.5)),
-        ("uuuu", "nnnn", Shares(1, 1, 0, 1)),
-        ("cccc", "yyyy", Shares(0, 0, 1, 0)),
-    ],
-)
-def test_shares_count_responses_and_groups(statuses: str, finished: str, shares: Shares) -> None:
-    assert shares_of(batch(statuses, finished)) == shares
-
-
-def test_a_group_of_unequal_rewards_is_a_signal() -> None:
+def test_without_a_group_of_unequal_rewards_shares_count_responses_and_groups() -> None:
+    assert shares_of(batch("ccuw", "yynn")) == Shares(0.25, 0.5, 0.5, 0.5)
+    assert shares_of(batch("uuuu", "nnnn")) == Shares(1, 1, 0, 1)
+    assert shares_of(batch("cccc", "yyyy")) == Shares(0, 0, 1, 0)
     assert shares_of(batch("cccw", "yyyy", advantage=-1.0)) is None
 
 
-@pytest.mark.parametrize(
-    ("shares", "wanted"),
-    [
+def test_advice_follows_the_largest_share() -> None:
+    recipe = load_recipe("chain", [])
+    domain = task_of(recipe).domain
+    for shares, wanted in (
         (Shares(1, 0.9, 0, 1), "max_tokens=128"),
         (Shares(1, 0.1, 0, 1), "ictcli grade 'my run/eval/before.jsonl' --kind chain --explain"),
         (Shares(0, 0, 1, 0), "group=16"),
         (Shares(0, 0, 0.1, 0.9), "ictcli grade"),
         (Shares(0, 0, 0.4, 0.4), "group=16"),
-    ],
-)
-def test_advice_follows_the_largest_share(shares: Shares, wanted: str) -> None:
-    recipe = load_recipe("chain", [])
-    assert advice(Path("my run"), recipe, task_of(recipe).domain, shares).startswith(wanted)
+    ):
+        assert advice(Path("my run"), recipe, domain, shares).startswith(wanted)
 
 
 @pytest.mark.parametrize(
     ("skipped", "told"), [(3, r"is not finite\. No"), (8, "; 5 before had too, and were left out")]
 )
-def test_steps_that_were_left_out_untold_are_told_at_the_end(
-    tmp_path: Path, skipped: int, told: str
-) -> None:
+def test_steps_left_out_untold_are_told_at_the_end(tmp_path: Path, skipped: int, told: str) -> None:
     recipe = load_recipe("chain", ["alarms.nonfinite=off"])
     state = State(step=9, nonfinite=3, skipped=skipped)
     with Run.create(tmp_path / "run", recipe) as run, pytest.raises(RunFailedError, match=told):
@@ -107,7 +94,7 @@ def test_what_is_wrong_is_told_once_until_it_is_right_again(
         assert re.search(told.format(values[step - 1], step), message), message
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_decline_is_no_noise(
     seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

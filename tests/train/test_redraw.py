@@ -7,15 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from observing import Notes, go
 
 from ictcli.errors import InterruptedRunError
 from ictcli.rewards import VERIFIERS, register_verifier
-from ictcli.runs import Run
-from ictcli.runs.observer import Observer, Step
-from ictcli.runs.records import Summary
-from ictcli.tasks.prepare import task_of
 from ictcli.train.check import check
-from ictcli.train.loop import train
 from ictcli.train.sample import sample_batch
 
 Make = Callable[..., Any]
@@ -79,25 +75,12 @@ def test_a_check_says_of_answers_what_it_says_without_redraw(make: Make) -> None
         assert getattr(with_, part) == getattr(without, part)
 
 
-def go(
-    make: Make, folder: Path, stop: int | None = None, *, resume: bool = False
-) -> tuple[Summary, list[Step]]:
-    recipe, engine, _ = make(*SMALL, "sampling.redraw=2", "steps=4", "lr=0.003")
-    steps: list[Step] = []
-    observer = Observer()
-    observer.stepped = steps.append  # pyright: ignore
-    with Run.open(folder)[0] if resume else Run.create(folder, recipe) as run:
-        summary = train(run, recipe, task_of(recipe), engine, observer, lambda: len(steps) == stop)
-    return summary, steps
-
-
-def test_a_resumed_run_is_the_whole_one_to_the_bit_and_all_is_counted(
-    make: Make, tmp_path: Path
-) -> None:
-    whole, steps = go(make, tmp_path / "whole")
+def test_a_resumed_run_is_the_whole_one_and_all_is_counted(make: Make, tmp_path: Path) -> None:
+    overrides, notes = (*SMALL, "sampling.redraw=2", "steps=4", "lr=0.003"), Notes()
+    whole, steps = go(make(*overrides), tmp_path / "whole", notes), notes.steps
     with pytest.raises(InterruptedRunError):
-        go(make, tmp_path / "cut", stop=2)
-    resumed, _ = go(make, tmp_path / "cut", resume=True)
+        go(make(*overrides), tmp_path / "cut", Notes(2))
+    resumed = go(make(*overrides), tmp_path / "cut")
     for name in ("metrics.jsonl", "checkpoints/step-000004/weights.safetensors"):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     lines = (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()

@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import observing
 import pytest
 
 from ictcli.errors import InterruptedRunError, UserError
 from ictcli.runs import Run
-from ictcli.runs.observer import Observer
 from ictcli.runs.records import Environment, SftMetrics, Summary
 from ictcli.tasks.sft import fitted_examples, given_rollouts
 from ictcli.train.finish import extend
-from ictcli.train.loop import train
 
 Make = Callable[..., Any]
 EXAMPLES = [("1+2+3=", "3+3;6#"), ("2+2+4=", "4+4;8#"), ("5-1-1=", "4-1;3#"), ("3*2+1=", "6+1;7#")]
@@ -42,29 +41,28 @@ def go(
     *overrides: str,
     stop: int | None = None,
     kill: int | None = None,
-    resume: bool = False,
 ) -> Summary:
-    recipe, engine, task = make("method=grpo", "lr=0.003", "sft.lr=0.003", "eval.n=4", *overrides)
+    """Interrupted or killed after so many supervised steps."""
     made: list[SftMetrics] = []
 
-    def supervised(metrics: SftMetrics) -> None:
-        made.append(metrics)
-        if len(made) == kill:
-            raise KilledError
+    class Supervised(observing.Notes):
+        def supervised(self, metrics: SftMetrics) -> None:
+            made.append(metrics)
+            if len(made) == kill:
+                raise KilledError
 
-    observer = Observer()
-    observer.supervised = supervised  # pyright: ignore
-    with Run.open(folder)[0] if resume else Run.create(folder, recipe) as run:
-        return train(run, recipe, task, engine, observer, lambda: len(made) == stop)
+        def interrupted(self) -> bool:
+            return len(made) == stop
+
+    settings = ("method=grpo", "lr=0.003", "sft.lr=0.003", "eval.n=4", *overrides)
+    return observing.go(make(*settings), folder, Supervised())
 
 
 def same(a: Path, b: Path, *names: str) -> bool:
     return all((a / name).read_bytes() == (b / name).read_bytes() for name in names)
 
 
-def test_the_loss_is_the_mean_of_minus_log_pi_over_given_responses(
-    make: Make, tmp_path: Path
-) -> None:
+def test_the_loss_is_the_mean_of_minus_log_pi_over_responses(make: Make, tmp_path: Path) -> None:
     given = written(tmp_path)
     _, engine, task = make(given, "sft.batch=4", "eval.problems=1")
     rollouts = given_rollouts(engine, task.sft, task.domain, task.prompt)
@@ -81,16 +79,14 @@ def test_the_loss_is_the_mean_of_minus_log_pi_over_given_responses(
     assert line["tokens"] == rollouts.lengths.sum()
 
 
-def test_a_run_that_is_stopped_or_killed_amid_them_is_the_whole_one_to_the_bit(
-    make: Make, tmp_path: Path
-) -> None:
+def test_a_run_stopped_or_killed_amid_them_is_the_whole_one(make: Make, tmp_path: Path) -> None:
     settings = (written(tmp_path), "sft.steps=4", "sft.batch=3", "steps=1", "checkpoint.every=2")
     whole = go(make, tmp_path / "whole", *settings)
     with pytest.raises(InterruptedRunError, match="supervised step 1 of 4"):
         go(make, tmp_path / "cut", *settings, stop=1)
     with pytest.raises(KilledError):  # two steps later, of which none is saved
-        go(make, tmp_path / "cut", *settings, kill=2, resume=True)
-    resumed = go(make, tmp_path / "cut", *settings, resume=True)
+        go(make, tmp_path / "cut", *settings, kill=2)
+    resumed = go(make, tmp_path / "cut", *settings)
     names = ("metrics.jsonl", "sft.jsonl", "checkpoints/step-000001/weights.safetensors")
     assert same(tmp_path / "cut", tmp_path / "whole", *names)
     assert whole.sft and whole.sft == resumed.sft and whole.sft.steps == 4
@@ -114,13 +110,11 @@ def test_training_then_is_that_of_the_model_they_made(make: Make, tmp_path: Path
     with run:  # ictcli resume RUN steps=2
         run.write("environment.json", Environment())  # as `launch` does
         extend(run, recipe, recipe.model_copy(update={"steps": 2}), print)
-    go(make, tmp_path / "alone", *given, "steps=2", resume=True)
+    go(make, tmp_path / "alone", *given, "steps=2")
     assert same(tmp_path / "both", tmp_path / "alone", "metrics.jsonl", "sft.jsonl")
 
 
-def test_held_out_problems_are_not_trained_on_and_what_does_not_fit_is_counted(
-    make: Make, tmp_path: Path
-) -> None:
+def test_held_out_problems_are_left_out_and_what_does_not_fit(make: Make, tmp_path: Path) -> None:
     _, engine, task = make()
     held = task.heldout(1)[0].prompt
     many = EXAMPLES * 5

@@ -1,5 +1,7 @@
-"""The parts of a step, with the engine on a model of random weights."""
+"""The parts of a step, with the engine on a model of random weights; and the CPU time it took."""
 
+import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,9 +14,10 @@ from ictcli.algorithm.selection import top_share
 from ictcli.errors import RunFailedError, UserError
 from ictcli.recipe import Recipe, load_recipe
 from ictcli.rewards import Verdict
+from ictcli.rewards.workers import Limits, isolated
 from ictcli.runs.rollouts import Batch
 from ictcli.train.sample import sample_batch
-from ictcli.train.step import Updates, measure, optimise, select
+from ictcli.train.step import Moment, Updates, measure, optimise, select
 
 Make = Callable[..., Any]
 
@@ -25,17 +28,11 @@ def one_step(make: Make, *overrides: str) -> tuple[Recipe, Batch, Updates]:
     return recipe, batch, optimise(recipe, engine, batch, select(recipe, batch, 1), 1)
 
 
-def test_one_update_a_batch_is_on_policy_exactly(make: Make) -> None:
-    _, _, outcome = one_step(make)
-    assert [report.stepped for report in outcome.reports] == [True]
-    assert outcome.reports[0].ratio_gap == 0
-    assert outcome.reports[0].clip_fraction == 0
-
-
-def test_later_epochs_are_compared_with_the_first(make: Make) -> None:
+def test_the_first_epoch_is_on_policy_and_later_ones_are_compared_with_it(make: Make) -> None:
     _, _, outcome = one_step(make, "update.epochs=3", "lr=0.003", "method=grpo")
     first, *later = outcome.reports
-    assert len(later) == 2 and first.ratio_gap == 0
+    assert len(later) == 2 and first.stepped
+    assert first.ratio_gap == first.clip_fraction == 0
     for report in later:
         seen = report.logp != 0
         moved = np.abs(report.logp - first.logp)[seen].max()
@@ -47,17 +44,13 @@ def test_mini_batches_are_compared_with_the_sampler(make: Make) -> None:
     recipe, batch, outcome = one_step(
         make, "update.minibatch=1", "lr=0.003", "method=grpo", "seed=2"
     )
-    assert len(outcome.reports) == 4
+    assert len(outcome.reports) == 4 and recipe.update.epochs == 1
     for prompt, report in enumerate(outcome.reports):
         part = batch.rollouts.groups(prompt, prompt + 1)
-        trained = report.logp != 0
-        gap = np.abs(report.logp - part.logp)[trained]
-        assert report.ratio_gap == pytest.approx(gap.max(), rel=1e-5, abs=1e-7)
-        if prompt == 0:
-            assert report.ratio_gap < 1e-4  # rounding alone: the weights are still the sampler's
-        else:
-            assert report.ratio_gap > 1e-3  # they have moved
-    assert recipe.update.epochs == 1
+        gap = np.abs(report.logp - part.logp)[report.logp != 0].max()
+        assert report.ratio_gap == pytest.approx(gap, rel=1e-5, abs=1e-7)
+        # at first by rounding alone: the weights are still the sampler's
+        assert report.ratio_gap < 1e-4 if prompt == 0 else report.ratio_gap > 1e-3
 
 
 def test_epochs_go_over_every_mini_batch_in_turn(make: Make) -> None:
@@ -86,9 +79,7 @@ def test_figures_of_several_updates_are_means_over_their_tokens(make: Make) -> N
 
 
 @pytest.mark.parametrize(("method", "total"), [("dapo", 1.0), ("grpo", 1.0), ("ict", None)])
-def test_each_mini_batch_is_normalised_by_itself(
-    make: Make, method: str, total: float | None
-) -> None:
+def test_each_mini_batch_is_normalised_alone(make: Make, method: str, total: float | None) -> None:
     recipe, engine, task = make("update.minibatch=3", f"method={method}", "record.uniqueness=true")
     batch = sample_batch(recipe, engine, task, 1)
     plan = select(recipe, batch, 1)
@@ -109,9 +100,7 @@ def test_selection_in_mini_batches_is_that_of_each_alone(make: Make) -> None:
         assert kept[rows].sum() == int(np.ceil(0.2 * tokens - 1e-9))
 
 
-def test_a_weight_multiplies_what_the_mean_gives_and_trains_nothing_where_it_is_zero(
-    make: Make,
-) -> None:
+def test_a_weight_multiplies_the_mean_s_and_trains_nothing_where_it_is_zero(make: Make) -> None:
     recipe, engine, task = make("method=grpo")
     batch = sample_batch(recipe, engine, task, 1)
     factor = np.random.default_rng(3).choice([-2.0, 0.0, 0.5], batch.rollouts.tokens.shape)
@@ -142,7 +131,7 @@ def test_a_weight_multiplies_what_the_mean_gives_and_trains_nothing_where_it_is_
 
 @pytest.mark.parametrize(("method", "on"), [("gspo", "sequence"), ("cispo", "weight")])
 def test_a_method_s_own_clip_stands_in_for_the_recipe_s(make: Make, method: str, on: str) -> None:
-    """Held to the equations of both papers: contract/test_update_dense.py."""
+    """Held to the equations of both papers: contract/test_update.py."""
     recipe, batch, outcome = one_step(
         make, f"method={method}", "method.high=0", "clip.high=0.4", "update.epochs=2", "lr=0.003"
     )
@@ -215,9 +204,7 @@ def test_a_control_trains_other_tokens_the_same_ones_at_each_go(make: Make, cont
 
 
 @pytest.mark.parametrize("signal", ["random", "format"])
-def test_nothing_of_a_verdict_is_trained_under_a_control_of_the_reward(
-    make: Make, signal: str
-) -> None:
+def test_no_verdict_is_trained_under_a_control_of_the_reward(make: Make, signal: str) -> None:
     recipe, engine, task = make(f"reward.signal={signal}")
     batch = sample_batch(recipe, engine, task, 2)
     np.testing.assert_array_equal(batch.rewards, sample_batch(recipe, engine, task, 2).rewards)
@@ -229,3 +216,27 @@ def test_nothing_of_a_verdict_is_trained_under_a_control_of_the_reward(
         each = recipe.model_copy(update={"method": {"name": name}})
         weights = select(each, replace(batch, verdicts=verdicts), 2).weights
         np.testing.assert_array_equal(weights, select(each, batch, 2).weights)
+
+
+def burn(seconds: float) -> None:
+    began = time.process_time()
+    while time.process_time() - began < seconds:
+        pass
+
+
+def test_own_work_that_of_a_worker_and_that_of_an_ended_child_count_once() -> None:
+    one = Limits(workers=1)
+    isolated(burn, [(0.0,)], one)  # it has started, and imported what it needs
+    taken: list[float] = []
+    for work in (burn, lambda seconds: isolated(burn, [(seconds,)], one), burn_in_child):
+        before = Moment.now().cpu
+        work(0.3)
+        taken.append(Moment.now().cpu - before)
+    assert all(0.28 < each < 0.45 for each in taken), taken
+
+
+def burn_in_child(seconds: float) -> None:
+    if (child := os.fork()) == 0:
+        burn(seconds)
+        os._exit(0)
+    os.waitpid(child, 0)
