@@ -36,7 +36,7 @@ def watch(look: Callable[[str, tuple[Any, ...]], None]) -> None:
     sys.addaudithook(hook)
 
 
-def forked(work: Callable[[], None]) -> int:
+def forked(work: Callable[[], object]) -> int:
     """Do it in a fork; gives how that ended: 0, 1 for an error, or minus the signal."""
     pid = os.fork()
     if pid == 0:
@@ -51,7 +51,9 @@ def forked(work: Callable[[], None]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def deaths(prepare: Callable[[], None], work: Callable[[], None], every: int = 1) -> Iterator[int]:
+def deaths(
+    prepare: Callable[[], None], work: Callable[[], object], every: int = 1
+) -> Iterator[int]:
     """Prepare and do the work again and again, killed before its first change of the disk, its
     second, ..., until it comes to its end; gives the number of each after it. Or before `every`
     so manyth, from a random one on."""
@@ -73,7 +75,7 @@ def deaths(prepare: Callable[[], None], work: Callable[[], None], every: int = 1
             return
 
 
-def changes(work: Callable[[], None], into: Path) -> list[tuple[str, list[str]]]:
+def changes(work: Callable[[], object], into: Path) -> list[tuple[str, list[str]]]:
     """The changes of the disk that the work makes, in their order: event, paths."""
     found: list[tuple[str, list[str]]] = []
 

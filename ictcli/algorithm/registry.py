@@ -74,7 +74,7 @@ class Settings(BaseModel):
         numbers = cast(tuple[Any, ...], value) if isinstance(value, tuple) else (value,)
         if any(isinstance(number, float) and abs(number) > LARGEST for number in numbers):
             raise ValueError(f"input should be between -{LARGEST:g} and {LARGEST:g}")
-        return value
+        return cast(Any, value)
 
 
 class Options(Settings):

@@ -43,7 +43,7 @@ WAYS: list[tuple[str, tuple[int, ...], int, Callable[..., float]]] = [
     ("\\sqrt{{{}}}", (0,), 2, math.sqrt),
     *((f"\\{of.__name__}({{}})", (0,), 2, of) for of in (math.sin, math.cos)),
     ("\\ln({})", (0,), 2, math.log),
-    ("|{}|", (0,), 2, abs),
+    ("|{}|", (0,), 2, math.fabs),
     ("\\lfloor {} \\rfloor", (0,), 2, math.floor),
 ]
 """Forms, how each part must bind to stand in them without brackets, how they bind, and what they
