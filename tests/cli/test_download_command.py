@@ -38,7 +38,7 @@ def test_a_hub_that_cannot_be_asked_is_one_sentence(tmp_path: Path, silent: str)
     ended = asked(tmp_path, silent, "train", "chain", "model=nobody/nothing", "--backend", "torch")
     why = "The model nobody/nothing is not in the cache, and the hub does not answer. with a "
     assert why in refusal(ended, 2)
-    assert len(ended.err.splitlines()) == 4  # what is loaded, the sentence, and a hint
+    assert len(ended.err.splitlines()) == 5  # what is loaded, the sentence, and a hint
     assert not (tmp_path / "runs").exists() or not any((tmp_path / "runs").iterdir())
 
 

@@ -83,9 +83,9 @@ def test_an_older_run_without_temperatures_goes_on(make: Make, whole: Path, tmp_
 def test_steps_that_are_not_finite_are_met_as_the_recipe_says_and_three_in_a_row_end_the_run(
     make: Make, tmp_path: Path, reaction: str, skipped: int, told: int
 ) -> None:
-    overrides = ("steps=9", "lr=1e30", "checkpoint.every=1", f"alarms.nonfinite={reaction}")
+    overrides = ("steps=9", "lr=1e15", "checkpoint.every=1", f"alarms.nonfinite={reaction}")
     run, notes = tmp_path / "run", Notes()
-    with refused("not finite", hint="smaller learning rate than lr=1e+30", kind=RunFailedError):
+    with refused("not finite", hint="smaller learning rate than lr=1e+15", kind=RunFailedError):
         go(make(*overrides), run, notes)
     finite = [step.metrics.finite for step in notes.steps]
     assert finite == [True] * (len(finite) - skipped) + [False] * skipped
@@ -100,7 +100,7 @@ def test_a_run_interrupted_at_a_skipped_step_says_it_is_not_saved(
     make: Make, tmp_path: Path
 ) -> None:
     with pytest.raises(InterruptedRunError, match="step 2 of 5 is finished but not saved"):
-        go(make("steps=5", "lr=1e30"), tmp_path / "run", Notes(2))
+        go(make("steps=5", "lr=1e15"), tmp_path / "run", Notes(2))
     assert Run(tmp_path / "run").checkpoints() == []
 
 
