@@ -174,7 +174,8 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
     """The problems that the first run among the models was evaluated on, while it trained."""
     file = next((model.recipe for model in models if model.recipe), None)
     if file is None:
-        raise UserError("No run is named, and no benchmark.", "--bench math500,gsm8k, or a run")
+        names = ", ".join(model.model for model in models)
+        raise UserError(f"No benchmark is named, and no run: {names}.", "--bench math500,gsm8k")
     if typed := [key for key in ("data", "columns", "hub") if key in settings.model_fields_set]:
         raise UserError(f"{typed[0]} is of a benchmark, and none is named.", "--bench NAME")
     if settings.eval.shots:

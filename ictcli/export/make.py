@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from ictcli.engine import Engine, build_engine, checksums, is_installed
 from ictcli.engine.adapters import FILES, in_layout, layout_of, read_config
-from ictcli.engine.models import ADAPTER_CONFIG, locate, name_end_token, snapshot
+from ictcli.engine.models import ADAPTER_CONFIG, EXPORTS, locate, name_end_token, snapshot
 from ictcli.errors import EngineMissingError, UserError, install
 from ictcli.export import gguf
 from ictcli.export.card import card
@@ -69,10 +69,13 @@ class Trained:
         """The figures of that evaluation. UserError where it is of other weights."""
         if self.results is None:
             return []
-        saved = self.saved
-        weights = weights_of(saved) if saved else checksums.fingerprint(locate(str(self.run)))
+        if saved := self.saved:
+            known = {weights_of(saved)}
+        else:  # its adapters, and the whole model that was made of them
+            made = (self.run / name for name in EXPORTS)
+            known = {checksums.fingerprint(locate(str(at))) for at in made if at.is_dir()}
         head = f"step {self.step}" if saved else "after"
-        return by_evaluation(self.results, weights, self.recipe.model, head)
+        return by_evaluation(self.results, known, self.recipe.model, head)
 
     def engine(self) -> Engine:
         """An engine with these weights. RUN/adapter is preferred to a RUN/model that was exported

@@ -1,7 +1,8 @@
 """The figures in a model card: those of the run's own evaluations, or of `ictcli eval`."""
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,12 +73,14 @@ def by_run(run: Path, bench: str, step: int | None, summary: Summary | None) -> 
 
 def _is(model: str, other: str) -> bool:
     """Whether two names are of one model: a folder may be named from elsewhere."""
-    return model == other or (Path(model).exists() and Path(model).resolve() == Path(other))
+    there = os.path.exists(model)  # noqa: PTH110  # a name that is too long is no error of it
+    return model == other or (there and Path(model).resolve() == Path(other))
 
 
-def by_evaluation(folder: Path, weights: str | None, base: str, head: str) -> list[Measured]:
-    """What `ictcli eval` found, in the folder it wrote, of weights with this checksum, beside the
-    model `base` where it was evaluated too. UserError where it did not evaluate them."""
+def by_evaluation(folder: Path, weights: Collection[str], base: str, head: str) -> list[Measured]:
+    """What `ictcli eval` found, in the folder it wrote, of weights with one of these checksums,
+    beside the model `base` where it was evaluated too. UserError where it did not evaluate
+    them."""
     try:
         text = json.dumps(parse_json(read_text(folder / "results.json")))
         entries = TypeAdapter(list[Result]).validate_json(text)
@@ -87,7 +90,7 @@ def by_evaluation(folder: Path, weights: str | None, base: str, head: str) -> li
         ) from error
     found: list[Measured] = []
     for entry in entries:
-        if weights is None or entry.settings.fingerprint != weights:
+        if entry.settings.fingerprint not in weights:
             continue
         first = [
             each for each in entries if each.benchmark == entry.benchmark and _is(each.model, base)
@@ -100,6 +103,7 @@ def by_evaluation(folder: Path, weights: str | None, base: str, head: str) -> li
     if not found:
         raise UserError(
             f"{folder} has no results of these weights.",
-            f"they are of {', '.join(entry.model for entry in entries) or 'none'}",
+            "ictcli eval measures them; these are of "
+            f"{', '.join(entry.name for entry in entries) or 'none'}, as it was then",
         )
     return found

@@ -16,7 +16,7 @@ from ictcli.tables.numbers import counted
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.registry import find_benchmark, find_task
 from ictcli.tasks.sft import read_examples
-from ictcli.tasks.split import digest_of, key_of, parted
+from ictcli.tasks.split import check_parts, digest_of, key_of, parted
 from ictcli.tasks.task import GENERATED, Domain, Task, with_train
 from ictcli.types import Problem
 
@@ -124,13 +124,14 @@ def task_alone(recipe: Recipe) -> Task:
     """The task that a recipe names, judged as it says, with all problems."""
     verifier, whole = recipe.reward.verifier, _asks_for_rows(recipe)
     task = find_task(recipe.task, verifier, recipe.data, recipe.columns, recipe.hub, whole=whole)
-    if recipe.eval.holdout != HOLDOUT:
-        if not holds_out(recipe):
-            raise UserError(
-                "eval.holdout is of a data set of your own, and of one without eval.bench.",
-                "leave it out",
-            )
-        task = parted(task, recipe.eval.holdout)
+    if task.finite and holds_out(recipe):
+        task = parted(task, recipe.eval.holdout) if recipe.eval.holdout != HOLDOUT else task
+        check_parts(task)
+    elif recipe.eval.holdout != HOLDOUT:
+        raise UserError(
+            "eval.holdout is of a data set of your own, and of one without eval.bench.",
+            "leave it out",
+        )
     return replace(task, domain=_judged(task.domain, recipe))
 
 

@@ -58,7 +58,7 @@ def digest_of(problems: Sequence[Problem], *, solutions: bool = False) -> str:
 
 def split_task(name: str, data: ProblemSet, verify: Verifier | None = None) -> Task:
     """A task over a list of problems, the held-out part split off by key. `verify` replaces the
-    verifier. UserError if a part is empty, or no gold can be read."""
+    verifier. UserError if no gold can be read."""
     verify = verify or find_verifier(data.verifier)
     kept, notes = _readable(name, data, verify)
     task = Task(
@@ -75,25 +75,29 @@ def split_task(name: str, data: ProblemSet, verify: Verifier | None = None) -> T
 
 
 def parted(task: Task, holdout: int = HOLDOUT) -> Task:
-    """A task over a list of problems, one in `holdout` of them held out. UserError if a part is
-    empty."""
+    """A task over a list of problems, one in `holdout` of them held out."""
     held: list[Problem] = []
     train: list[Problem] = []
     for problem in task.finite:
         (held if is_heldout(problem.prompt, holdout) else train).append(problem)
-    if not held or not train:
-        count, different = len(task.finite), len({key_of(p.prompt) for p in task.finite})
-        prompts = f", {different} different prompts" if different < count else ""
-        raise UserError(
-            f"The data set {_data_name(task.name, task.source)} is too small to hold a part of it "
-            f"out: {count} problems{prompts}.",
-            "a few dozen problems at least are needed",
-        )
 
     def heldout(n: int) -> list[Problem]:
         return held[:n]
 
     return with_train(replace(task, heldout=heldout), train)
+
+
+def check_parts(task: Task) -> None:
+    """UserError if no problem of a list is held out, or none is left to train on."""
+    if task.heldout(1) and task.train:
+        return
+    count, different = len(task.finite), len({key_of(p.prompt) for p in task.finite})
+    prompts = f", {different} different prompts" if different < count else ""
+    raise UserError(
+        f"The data set {_data_name(task.name, task.source)} is too small to hold a part of it "
+        f"out: {count} problems{prompts}.",
+        "a few dozen problems at least are needed; fewer with a smaller eval.holdout",
+    )
 
 
 def listed(name: str, data: ProblemSet, *, private: bool = False) -> Benchmark:

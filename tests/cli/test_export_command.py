@@ -57,6 +57,10 @@ def test_exports_of_every_kind_compute_the_same(
         assert (tmp_path / made / "README.md").read_text().startswith("---\nlibrary_name: ")
         assert pass_at_1(ictcli, Path(made), "--backend", engine) == before, args
     assert f"{made} exists already" in ictcli.refused("export", run, "--out", made)
+    merged = shutil.copytree(run, tmp_path / "merged")  # its figures are those of the adapters
+    shutil.copytree(tmp_path / "made-0", merged / "model")
+    (found,) = (merged / "eval").glob("run-*")
+    ictcli.done("export", merged, "--trust", "--results", found, "--out", "measured")
 
 
 def test_a_card_takes_the_figures_of_an_evaluation_of_these_weights_alone(
@@ -75,7 +79,7 @@ def test_a_card_takes_the_figures_of_an_evaluation_of_these_weights_alone(
     change = run["difference"]["pass@1"]["value"]
     assert f"| pass@1 | {row} | {change:+.3f} " in card.replace("\N{MINUS SIGN}", "-")
     assert (
-        "`ictcli eval`, with other samples: 9 problems of `chain`, 2 samples each;" in card
+        "`ictcli eval`, with samples of its own: 9 problems of `chain`, 2 samples each;" in card
         and "\n# `made`\n" in card
     )
     shutil.copytree(trained, tmp_path / "other")

@@ -71,8 +71,7 @@ def test_no_held_out_prompt_is_ever_trained_on(
     name = str(folder / "rows.jsonl")
     if not any(map(is_heldout, prompts)):
         with refused("too small"):
-            find_task(name)
-        return
+            task_of(load_recipe("grpo", [f"task={name}"]))
     task = find_task(name)
     held = {p.prompt for p in task.heldout(1000)}
     trained = {p.prompt for step in range(1, 41) for p in task.batch(seed, step, 5)}
