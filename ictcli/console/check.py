@@ -78,9 +78,11 @@ def _tried(tried: Tried) -> None:
     output("")
     print_table(Table(columns, list(kinds)))
     groups = tried.groups
+    counts = f"{groups.all_right} are all right, {groups.all_wrong} all wrong"
+    others = f"; of the others {counts}" if groups.with_signal < groups.total else ""
     output(
         f"groups: {groups.with_signal} of {groups.total} have unequal rewards, and teach "
-        f"something; of the others {groups.all_right} are all right, {groups.all_wrong} all wrong."
+        f"something{others}."
     )
     for name, mean in tried.rewards.items():
         output(f"reward {name}: {'none given' if mean is None else f'{mean:.3g} on average'}.")
