@@ -31,6 +31,8 @@ def ls(folder: Path, as_json: bool) -> None:
     folder = existing(folder) or folder
     if not folder.is_dir():
         hint = "ictcli runs ls FOLDER lists another's; ictcli train quickstart makes this one"
+        if any(Path().glob("*/recipe.toml")):
+            hint = "ictcli runs ls . lists those here"
         raise UserError(f"There is no folder {folder}.", hint)
     print_list(list_runs(folder), folder, as_json=as_json)
 

@@ -37,11 +37,11 @@ def print_check(
     output(f"data: {checked.name}, {train} to train on, {held} to evaluate on.")
     output(f"method: {checked.method}; method=NAME takes another of ictcli methods.")
     output(*(f"note: {note}" for note in checked.notes))
-    copies = f"{counted(overlap.copies, 'problem')} left out of training, being held out, too"
-    output(
-        f"contamination: {copies if overlap.copies else 'no problem is in both'}. Of those to "
-        f"evaluate on, {overlap.near:,} differ from one that is trained on in numbers alone."
+    left = f", after {counted(overlap.copies, 'problem')} left out of training" * bool(
+        overlap.copies
     )
+    near = f" {overlap.near:,} to evaluate on differ from one trained on in numbers alone."
+    output(f"contamination: no problem is in both{left}.{near * bool(overlap.near)}")
     if tried:
         _tried(tried)
     output("", f"memory: {checked.memory.sentence or 'the limit of this machine is not known.'}")

@@ -57,17 +57,17 @@ class Sharpening(Record):
         change = f"the change in pass@1 at temperature {setting(self.temperature)}"
         greedy = ""
         if self.greedy:
-            greedy = f"; greedy after training is {_text(self.greedy)} from the best before it"
+            greedy = f" Greedy after training is {_text(self.greedy)} points from that best."
         if self.best_temperature == self.temperature:
             others = listed([setting(each) for each in self.tried if each != self.temperature])
             return (
-                f"None of {change}, {_text(self.gain)} points, is sharpening: before training the "
-                f"model does no better at {others}{greedy}."
+                f"None of {change}, {_text(self.gain)} points, is sharpening: before training "
+                f"{best} is the model's best, and it does no better at {others}.{greedy}"
             )
         return (
-            f"Of {change}, {_text(self.gain)} points, {_text(self.sharpening)} is sharpening "
-            f"(before training the model reaches {best} at its best temperature of those tried, "
-            f"{setting(self.best_temperature)}) and {_text(self.not_sharpening)} is not{greedy}."
+            f"Of {change}, {_text(self.gain)} points, {_text(self.sharpening)} is sharpening and "
+            f"{_text(self.not_sharpening)} is not: before training the model's best is {best}, at "
+            f"temperature {setting(self.best_temperature)}.{greedy}"
         )
 
 

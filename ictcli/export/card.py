@@ -17,6 +17,7 @@ from ictcli.export.base import chats, license_of, names_of
 from ictcli.export.measured import Measured, by_run
 from ictcli.export.modelfile import ollama_name
 from ictcli.files.fingerprint import flat
+from ictcli.recipe.data import HOLDOUT
 from ictcli.runs.public import base_of, is_public, public_data, public_name
 from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import RecipeRecord, Summary
@@ -25,6 +26,7 @@ from ictcli.tables.pages import render
 MAIN = (
     *("steps", "seed", "lr", "prompts", "group", "temperature", "max_tokens", "keep", "warmup"),
     *("kl", "entropy", "update.epochs", "update.minibatch", "clip.low", "clip.high"),
+    *("eval.holdout", "columns.gold_pattern", "reward.pattern"),
     *("adapter.kind", "adapter.rank", "adapter.alpha", "control", "reward.signal"),
 )
 OFF = ("none", "true")
@@ -108,6 +110,7 @@ def _settings(keys: Mapping[str, Any], name: str) -> dict[str, Any]:
     named = [key for key in (*MAIN, *options) if keys.get(key) not in (None, *OFF)]
     method = METHODS.get(name)
     unread = {"keep"} if method and "keep" not in method.options.model_fields else set[str]()
+    unread |= {"eval.holdout"} if keys.get("eval.holdout") == HOLDOUT else set()
     unread |= {"warmup"} if method and not method.dense_warmup else set()
     if keys.get("adapter.kind") in (None, "none"):
         unread |= {key for key in named if key.startswith("adapter.")}
