@@ -16,7 +16,7 @@ from ictcli.rows import is_saved
 from ictcli.seeds import generator
 from ictcli.tasks import Benchmark, Domain, find_benchmark
 from ictcli.tasks.custom import HUB, is_custom
-from ictcli.tasks.prepare import data_of, holds_out, task_of
+from ictcli.tasks.prepare import holds_out, task_of
 from ictcli.tasks.split import key_of
 from ictcli.types import Problem, Sampling
 
@@ -183,7 +183,7 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
     recipe = load_recipe(file)
     task, first = task_of(recipe), recipe.eval.skip
     (name, domain), most = task.exam, settings.limit or recipe.eval.problems
-    name = data_of(task) if holds_out(recipe) else name
+    name = recipe.data_name if holds_out(recipe) else name
     domain, problems = judged(domain, _judging(settings)), task.heldout(first + most)[first:]
     benchmark = Benchmark(name, domain, lambda n: problems[:n], source=task.source)
     most = settings.max_tokens or recipe.max_tokens

@@ -6,8 +6,8 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Generator
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,8 +44,8 @@ class Trained:
     recipe: Recipe
     saved: Path | None
     settings: EngineSettings
-    results: Path | None = None
-    """The folder of an evaluation of these weights."""
+    measured: Sequence[Measured] = ()
+    """What an evaluation found of these weights."""
 
     @property
     def step(self) -> int | None:
@@ -64,18 +64,6 @@ class Trained:
         which = "model" if fused or (self.saved and (merge or not adapters)) else "export"
         which = layout if layout and layout in OTHERS else which
         return self.run / (f"{which}-{self.saved.name}" if self.saved else which)
-
-    def measured(self) -> list[Measured]:
-        """The figures of that evaluation. UserError where it is of other weights."""
-        if self.results is None:
-            return []
-        if saved := self.saved:
-            known = {weights_of(saved)}
-        else:  # its adapters, and the whole model that was made of them
-            made = (self.run / name for name in EXPORTS)
-            known = {checksums.fingerprint(locate(str(at))) for at in made if at.is_dir()}
-        head = f"step {self.step}" if saved else "after"
-        return by_evaluation(self.results, known, self.recipe.model, head)
 
     def engine(self) -> Engine:
         """An engine with these weights. RUN/adapter is preferred to a RUN/model that was exported
@@ -106,9 +94,16 @@ def trained_by(
     if not saved:
         check_finished(run, "adapter" if recipe.adapters else "model")
     settings = recipe.with_engine(backend=backend).engine if backend else recipe.engine
-    trained = Trained(run, file, recipe, saved, settings, results)
-    trained.measured()  # before anything is written
-    return trained
+    trained = Trained(run, file, recipe, saved, settings)
+    if results is None:
+        return trained
+    if saved:
+        known = {weights_of(saved)}
+    else:  # its adapters, and the whole model that was made of them
+        made = (run / name for name in EXPORTS)
+        known = {checksums.fingerprint(locate(str(at))) for at in made if at.is_dir()}
+    head = f"step {trained.step}" if saved else "after"
+    return replace(trained, measured=by_evaluation(results, known, recipe.model, head))
 
 
 def check_public(run: Path, recipe: Recipe, repo: str) -> str:
@@ -204,7 +199,7 @@ def export_model(
 def _describe(trained: Trained, folder: Path, name: str, layout: Layout, *, adapter: bool) -> None:
     """Write the model card, and how the run asked and sampled."""
     title = trained.run.name if folder.parent == trained.run else name.rpartition("/")[2]
-    made, step, measured = trained.run, trained.step, trained.measured()
+    made, step, measured = trained.run, trained.step, trained.measured
     text = card(made, name, title, adapter=adapter, layout=layout, step=step, measured=measured)
     (folder / "README.md").write_text(text, encoding="utf-8")
     (folder / ASKED).write_text(asked_in(trained.recipe), encoding="utf-8")

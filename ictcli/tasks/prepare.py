@@ -45,7 +45,7 @@ def task_of(recipe: Recipe) -> Task:
     if task.train and (is_custom(recipe.task) or recipe.data):
         verify = task.domain.verify
         judged = f", judged by the verifier {verify.name}" if isinstance(verify, Verifier) else ""
-        note = f"{data_of(task)}: {len(task.train):,} problems to train on{judged}."
+        note = f"{recipe.data_name}: {len(task.train):,} problems to train on{judged}."
         task = replace(task, notes=(note, *task.notes))
     examples = _examples(recipe, task, held)
     task = replace(task, prompt=recipe.prompt.model_copy(update={"examples": examples}))
@@ -135,11 +135,6 @@ def task_alone(recipe: Recipe) -> Task:
     return replace(task, domain=_judged(task.domain, recipe))
 
 
-def data_of(task: Task) -> str:
-    """The data set of one's own that a task is over."""
-    return str(task.source.get("file") or task.source.get("path", task.name))
-
-
 def holds_out(recipe: Recipe) -> bool:
     """Whether a part of a data set of one's own is held out."""
     return recipe.eval.bench is None and (is_custom(recipe.task) or recipe.data is not None)
@@ -207,7 +202,7 @@ def _few(recipe: Recipe, task: Task) -> Task:
     held = len(task.heldout(skip + max(wanted, FEW))) - skip
     name, domain = task.exam
     listed, own = recipe.eval.bench and is_custom(name), holds_out(recipe)
-    name = data_of(task) if own else name
+    name = recipe.data_name if own else name
     judges = name_of(domain.verify), name_of(task.domain.verify)
     if listed and judges[0] != judges[1] and not recipe.eval.verifier:
         note = f"{name} is judged by the verifier {judges[0]}, and {task.name} by {judges[1]}: "

@@ -238,7 +238,7 @@ def check_verdicts(name: str, verdicts: Sequence[Verdict], hint: str) -> None:
     """RunFailedError where the verifier of that name failed on every one of some answers, or gave
     no verdict within its limits."""
     if verdicts and all(verdict.failed or verdict.status == "timeout" for verdict in verdicts):
-        how = "raised on all" if verdicts[0].failed else "gave a verdict on none"
+        how = "raised on all" if all(each.failed for each in verdicts) else "gave a verdict on none"
         reason = verdicts[0].reason.removeprefix(FAILED)
         raise RunFailedError(
             f"The verifier {name} {how} of {len(verdicts)} answers: {reason}.", hint
