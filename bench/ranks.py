@@ -220,7 +220,7 @@ def phases() -> None:
     if "RANK" in os.environ:
         ranks = [p for p in psutil.Process(os.getppid()).children() if "phases" in p.cmdline()]
     import ictcli_torch.shard  # noqa: F401
-    import transformers.models.qwen2.modeling_qwen2  # noqa: F401
+    from transformers import Qwen2ForCausalLM  # noqa: F401
 
     time.sleep(5)  # the others import too
     before = {p.pid: p.memory_info().rss for p in ranks}

@@ -16,7 +16,7 @@ from mlx.utils import tree_map_with_path
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import DEFAULT_ALLOW_PATTERNS, load_config, load_model
 from transformers import AutoTokenizer
-from transformers.utils import logging as transformers_logging
+from transformers import logging as transformers_logging
 
 from ictcli.engine.checksums import stored_tensors
 from ictcli.engine.models import Source, loading, older_names

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 from ictcli.engine.models import loading
 from ictcli.errors import UserError
@@ -78,4 +78,4 @@ def tokenizer_in(folder: Path, settings: EngineSettings) -> Any:
 
     remote = {"trust_remote_code": True} if settings.trust_remote_code else {}
     with loading(str(folder), "torch"):
-        return cast(Any, AutoTokenizer).from_pretrained(folder, **remote)
+        return AutoTokenizer.from_pretrained(folder, **remote)

@@ -4,7 +4,6 @@ tokenizer."""
 import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 from safetensors import SafetensorError
@@ -155,7 +154,7 @@ def decoder(
             return lambda ids: fast.decode(list(ids), skip_special_tokens=plain)
         from transformers import AutoTokenizer
 
-        slow = cast(Any, AutoTokenizer).from_pretrained(folder, local_files_only=True)
+        slow = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         return lambda ids: slow.decode(
             list(ids), skip_special_tokens=plain, clean_up_tokenization_spaces=False
         )
