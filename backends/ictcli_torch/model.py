@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers import logging as transformers_logging
+from transformers.modeling_outputs import BaseModelOutputWithPast
 
 from ictcli.engine import models
 from ictcli.engine.dtype import in_bfloat16
