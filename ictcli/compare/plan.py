@@ -29,14 +29,17 @@ from ictcli.compare.variants import (
     variants_of,
 )
 from ictcli.engine.shape import ModelShape, known_shape
-from ictcli.errors import UserError
+from ictcli.errors import UserError, unknown
 from ictcli.files.reading import parse_toml
 from ictcli.recipe import find_recipe, load_recipe, shipped_studies
 from ictcli.recipe.load import recipe_text, validate
 from ictcli.recipe.tables import Table
 from ictcli.runs.trust import is_of_run, read_typed
-from ictcli.tables.numbers import counted
+from ictcli.tables.numbers import counted, listed
 from ictcli.tasks.prepare import task_of
+
+BASELINE = "grpo"
+"""Without `--baseline`; among no methods it is no error."""
 
 
 class CompareOptions(Table):
@@ -52,7 +55,7 @@ class CompareOptions(Table):
     tune: str | None = None
     tune_runs: int = Field(default=RUNS, ge=1)
     planned_seeds: int | None = Field(default=None, ge=1)
-    baseline: str = "grpo"
+    baseline: str = BASELINE
     stop_after_warmup: bool = False
     cost_of: str | None = None
     """A model at whose cost runs are reckoned."""
@@ -161,6 +164,9 @@ def plan_of(
     ][:1]
     base = options.baseline
     if not any(base in (each.label, each.method) for each in variants):
+        if base != BASELINE:
+            known = [each.label for each in variants]
+            raise unknown("method", base, known, f"--baseline takes one of: {listed(known)}")
         notes.append(f"the baseline {base} is not among the methods: {variants[0].label} is")
     if models and options.seeds % len(models):
         even = -(-options.seeds // len(models)) * len(models)

@@ -120,7 +120,14 @@ def _build(kind: str, name: str, build: Callable[..., Any], **arguments: Any) ->
     parameters = _parameters(build)
     if "data" not in parameters:
         _refuse_data(f"The {kind} {name} makes its own problems", arguments["data"])
-    return build(**{key: value for key, value in arguments.items() if key in parameters})
+    made = build(**{key: value for key, value in arguments.items() if key in parameters})
+    wanted = Task if kind == "task" else Benchmark
+    if not isinstance(made, wanted):
+        raise UserError(
+            f"The builder of the {kind} {name} gave {made!r:.80}, which is no {wanted.__name__}.",
+            "docs/extending.md has one that does",
+        )
+    return made
 
 
 def _check_name(

@@ -29,6 +29,7 @@ TYPED = {
     "train chain model={} prompt.template=chat": "has no chat template. prompt.template=none",
     "train chain --beside ict": "--beside names ict, the recipe's own method",
     "train chain --beside grop": "did you mean grpo?",
+    "compare chain --methods ict,random --baseline randm": "'randm' (did you mean random?)",
     "train chain --beside ''": "--beside names no method",
     "train chain --beside 'grpo seed=1'": "--beside cannot vary seed: ",
     "train chain --beside sc_grpo max_tokens=150": "leaves a prompt no room",
