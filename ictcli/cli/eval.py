@@ -110,7 +110,8 @@ def command(
     for run in filter(is_run, map(Path, models)):
         warn_altered(run, "recipe.toml", "environment.json", "model/*", "adapter/*")
     specs = find_models(models, settings, checkpoint, narrate)
-    narrate(f"loading {listed(names.split(',')) if names else 'the problems of the run'}")
+    if names or any(spec.run for spec in specs):
+        narrate(f"loading {listed(names.split(',')) if names else 'the problems of the run'}")
     benchmarks = benchmark_specs(names, settings, specs)
     with eval_progress() as progress:
         results, folder = evaluate_suite(
@@ -118,5 +119,7 @@ def command(
         )
     evaluations(results, folder, as_json=as_json, as_markdown=as_markdown)
     at = "" if checkpoint is None else f" --checkpoint {checkpoint}"
-    for run in (spec.run for spec in specs if spec.run and not as_json and not as_markdown):
+    trained = {result.name for result in results if result.trained_on}
+    runs = (spec.run for spec in specs if spec.run and spec.name not in trained)
+    for run in () if as_json or as_markdown else runs:
         narrate(f"next: ictcli export {shell_word(run)}{at} --results {shell_word(folder)}")

@@ -19,20 +19,21 @@ def command() -> None:
 @click.argument("folder", default="runs", type=click.Path(path_type=Path))
 @JSON
 def ls(folder: Path, as_json: bool) -> None:
-    """List the runs in FOLDER, by default runs/, in the order of their last change.
+    """List the runs in FOLDER, by default runs/ or, without it, those here, in the order of their
+    last change.
 
     \b
     ictcli runs ls
     ictcli runs ls runs/compare-chain-compare --json
     """
     from ictcli.console.runs import print_list
-    from ictcli.runs.list import existing, list_runs
+    from ictcli.runs.list import RUNS, existing, list_runs
 
     folder = existing(folder) or folder
+    if not folder.is_dir() and folder == RUNS and any(Path().glob("*/recipe.toml")):
+        folder = Path()
     if not folder.is_dir():
         hint = "ictcli runs ls FOLDER lists another's; ictcli train quickstart makes this one"
-        if any(Path().glob("*/recipe.toml")):
-            hint = "ictcli runs ls . lists those here"
         raise UserError(f"There is no folder {folder}.", hint)
     print_list(list_runs(folder), folder, as_json=as_json)
 

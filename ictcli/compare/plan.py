@@ -174,6 +174,17 @@ def plan_of(
             f"{len(models)} base models do not share {counted(options.seeds, 'seed')} evenly: "
             f"--seeds {even} would"
         )
+    rates = {spec.recipe.lr for spec in final}
+    if len(variants) > 1 and len(rates) == 1 and (grid is None or grid.key != "lr"):
+        notes.append(
+            f"every method trains at lr={rates.pop():g}, and another may suit one better: --tune "
+            "lr=V,V,V chooses a rate for each"
+        )
+    if options.seeds < 3:
+        notes.append(
+            f"{counted(options.seeds, 'seed')} can hardly tell methods apart: with 3 the intervals "
+            "are several times narrower"
+        )
     looks = looks_of(folder, options.seeds, options.planned_seeds)
     notes += check_problems(tries)
     cost_of = {Path(name).name: known_shape(name)} if (name := options.cost_of) else {}

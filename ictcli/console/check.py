@@ -35,13 +35,13 @@ def print_check(
     if overlap.heldout < overlap.all:
         held += f" of {overlap.all:,} held out"
     output(f"data: {checked.name}, {train} to train on, {held} to evaluate on.")
-    output(f"method: {checked.method}; method=NAME takes another of ictcli methods.")
-    output(*(f"note: {note}" for note in checked.notes))
-    left = f", after {counted(overlap.copies, 'problem')} left out of training" * bool(
-        overlap.copies
+    output(
+        f"method: {checked.method}, at lr={checked.lr:g}; method=NAME takes another of ictcli "
+        "methods, which may want another lr."
     )
+    output(*(f"note: {note}" for note in checked.notes))
     near = f" {overlap.near:,} to evaluate on differ from one trained on in numbers alone."
-    output(f"contamination: no problem is in both{left}.{near * bool(overlap.near)}")
+    output(f"contamination: no problem is in both.{near * bool(overlap.near)}")
     if tried:
         _tried(tried)
     output("", f"memory: {checked.memory.sentence or 'the limit of this machine is not known.'}")
@@ -62,7 +62,7 @@ def _tried(tried: Tried) -> None:
             f"prompt {number} of {len(tried.shown)}, problem {middle_cut(shown.problem, 60)}, "
             f"{counted(shown.tokens, 'token')}, as the model reads it:",
             *(f"| {line}" for line in middle_cut(shown.text, LONGEST).split("\n")),
-            f"its greedy answer, {shown.verdict}:",
+            f"its greedy answer, {shown.verdict}; the right one is {middle_cut(shown.gold, 60)}:",
             *(f"| {line}" for line in middle_cut(shown.answer.strip(), LONGEST // 4).split("\n")),
         )
     kinds = {"greedy": tried.greedy, "sampled": tried.sampled}

@@ -51,19 +51,20 @@ def eval_progress() -> Generator[Callable[[str, int], Callable[[int, int], None]
     def of(name: str, samples: int) -> Callable[[int, int], None]:
         task = bar.add_task(one_line(name), total=samples, left="-")
         start: tuple[int, float] | None = None
-        last_line = time.perf_counter()
+        calls, last_line = 0, time.perf_counter()
 
         def update(done: int, total: int) -> None:
-            nonlocal start, last_line
-            now = time.perf_counter()
+            nonlocal start, calls, last_line
+            now, calls = time.perf_counter(), calls + 1
             if start is None and not err.is_terminal:
                 narrate(f"evaluating {name}: {total} samples")
-            start = start or (done, now)  # what was done earlier took no time of this process
+            if start is None or calls == 2:  # the first answers wait for libraries and workers
+                start = (done, now)
             fresh, left = done - start[0], "-"
             if fresh:
                 left = duration((now - start[1]) / fresh * (total - done))
             bar.update(task, completed=done, total=total, left=left)
-            if not err.is_terminal and now - last_line >= EVERY and done < total:
+            if fresh and not err.is_terminal and now - last_line >= EVERY and done < total:
                 narrate(f"{name}: {done}/{total} samples, {left} left")
                 last_line = now
 

@@ -28,7 +28,9 @@ def fingerprint(source: Source) -> str:
 HEADER = 100_000_000
 """Bytes that safetensors allows a header."""
 FINGERPRINTED = (".safetensors", ".json", ".jinja", ".model", ".txt", ".py")
-UNREAD = ("training_args.json", "trainer_state.json", "LICENSE.txt", "requirements.txt")
+ASKED = "ictcli.json"
+"""Beside a model that was exported: how its run asked and sampled."""
+UNREAD = (ASKED, "training_args.json", "trainer_state.json", "LICENSE.txt", "requirements.txt")
 BLOCK, BLOCKS = 1 << 16, 1024
 
 

@@ -24,8 +24,6 @@ COSTS = [
     Column[Result]("right of readable", lambda row: row.accuracy_readable, "{:.1%}".format),
     Column[Result]("timed out", lambda result: result.timed_out, "{:.1%}".format),
     Column[Result]("tokens", lambda result: result.tokens, whole),
-    Column[Result]("seconds", lambda result: result.seconds, "{:.1f}".format),
-    Column[Result]("tokens/s", lambda result: result.tokens_per_second or 0, "{:,.0f}".format),
 ]
 
 

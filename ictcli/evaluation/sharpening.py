@@ -55,19 +55,16 @@ class Sharpening(Record):
     def sentence(self) -> str:
         best = f"{percent(self.best.value)} % {interval(self.best.low, self.best.high, percent)}"
         change = f"the change in pass@1 at temperature {setting(self.temperature)}"
-        greedy = ""
-        if self.greedy:
-            greedy = f" Greedy after training is {_text(self.greedy)} points from that best."
         if self.best_temperature == self.temperature:
             others = listed([setting(each) for each in self.tried if each != self.temperature])
             return (
                 f"None of {change}, {_text(self.gain)} points, is sharpening: before training "
-                f"{best} is the model's best, and it does no better at {others}.{greedy}"
+                f"{best} is the model's best, and it does no better at {others}."
             )
         return (
             f"Of {change}, {_text(self.gain)} points, {_text(self.sharpening)} is sharpening and "
             f"{_text(self.not_sharpening)} is not: before training the model's best is {best}, at "
-            f"temperature {setting(self.best_temperature)}.{greedy}"
+            f"temperature {setting(self.best_temperature)}."
         )
 
 

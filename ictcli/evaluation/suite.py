@@ -38,11 +38,11 @@ class Engines:
         self._loaded: dict[str, Engine] = {}
         self._say = say
 
-    def of(self, model: ModelSpec, why: str = "loading") -> Engine:
+    def of(self, model: ModelSpec, why: str = "") -> Engine:
         if model.name not in self._loaded:
             self._loaded.clear()
             gc.collect()  # frees what the last engine held in cycles
-            self._say(f"{why} {model.name}")
+            self._say(f"loading {model.name}{why}")
             self._loaded[model.name] = engine = model.load()
             engine.budget.say = self._say
         return self._loaded[model.name]
@@ -73,7 +73,7 @@ def evaluate_suite(
     loaded: list[Fingerprint] = []
     for model in reversed(models):  # the first stays loaded
         try:
-            engine = engines.of(model, "loading" if alone else "checking")
+            engine = engines.of(model, "" if alone else " to check its prompts")
             benchmarks, checked = _checked(engine, model, benchmarks, settings, say)
             del engine  # else it is held while the next model loads
             loaded.insert(0, checked)

@@ -12,7 +12,7 @@ from ictcli.recipe import load_recipe
 from ictcli.recipe.generator import is_gym
 from ictcli.recipe.tables import EngineSettings
 from ictcli.rewards import find_verifier
-from ictcli.runs.model import settings_of
+from ictcli.runs.model import bench_of, settings_of
 from ictcli.tasks import BOXED, Domain, builtin_task
 from ictcli.tasks.chats import as_messages
 from ictcli.tasks.prepare import task_alone
@@ -32,6 +32,8 @@ class Asked:
     question: str
     """Of a task that makes its problems one of them, or of the built-in model's own task, else one
     of ours: no text of a data set."""
+    bench: str = ""
+    """What it was evaluated on, where others have that too; else empty."""
 
     @property
     def suffix(self) -> str:
@@ -57,10 +59,11 @@ class Asked:
 
 def asked_by(run: Path) -> Asked:
     """How the run's model is asked; as in mathematics where its recipe or its data is gone."""
-    settings, domain, question = EvaluationSettings(), None, QUESTION
+    settings, domain, question, bench = EvaluationSettings(), None, QUESTION, ""
     try:
         file, settings, _, _ = settings_of(run)
         recipe = load_recipe(file)
+        bench = bench_of(recipe)
         task = task_alone(recipe)
         domain = task.domain
         made = is_gym(recipe.task) or not (task.train or task.finite or task.source.get("path"))
@@ -69,7 +72,7 @@ def asked_by(run: Path) -> Asked:
             question = shown.heldout(1)[0].prompt
     except UserError:
         domain = domain or Domain(find_verifier("math"), BOXED)
-    return Asked(settings, domain, question)
+    return Asked(settings, domain, question, bench)
 
 
 def tokenizer_in(folder: Path, settings: EngineSettings) -> Any:

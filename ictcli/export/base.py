@@ -53,7 +53,10 @@ def files_of(base: str, run: Path | None = None) -> Path | None:
 
 
 def license_of(base: str, run: Path | None = None) -> str | None:
-    """The licence in the base model's card, if that is on this machine."""
+    """The licence in the base model's card, if that is on this machine; that of ictcli for its
+    own models."""
+    if base.startswith("builtin:"):
+        return "apache-2.0"
     folder = files_of(base, run)
     name = _header(folder).get("license") if folder else None
     return name if isinstance(name, str) else None

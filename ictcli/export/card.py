@@ -18,6 +18,7 @@ from ictcli.export.measured import Measured, by_run
 from ictcli.export.modelfile import ollama_name
 from ictcli.files.fingerprint import flat
 from ictcli.recipe.data import HOLDOUT
+from ictcli.runs.list import recipe_name
 from ictcli.runs.public import base_of, is_public, public_data, public_name
 from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import RecipeRecord, Summary
@@ -88,6 +89,8 @@ def card(
         layout=layout,
         step=step,
         measured=[*([own] if own else []), *measured],
+        recipe=Path(recipe_name(environment)).stem,
+        parameters=environment.engine.parameters,
         settings=_settings(keys, method),
         trained=None if step else summary,
         sources=sources,

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from ictcli.engine import Engine, build_engine, checksums, is_installed
 from ictcli.engine.adapters import FILES, in_layout, layout_of, read_config
+from ictcli.engine.checksums import ASKED
 from ictcli.engine.models import ADAPTER_CONFIG, EXPORTS, locate, name_end_token, snapshot
 from ictcli.errors import EngineMissingError, UserError, install
 from ictcli.export import gguf
@@ -24,7 +25,7 @@ from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import Recipe, RecipeFile, load_recipe
 from ictcli.recipe.tables import EngineSettings
 from ictcli.runs.checkpoints import check_finished, pick, step_of
-from ictcli.runs.model import ASKED, asked_in, engine_at, weights_of
+from ictcli.runs.model import asked_in, engine_at, weights_of
 from ictcli.runs.public import base_of, is_public
 from ictcli.runs.read import read_environment
 from ictcli.runs.trust import read_run

@@ -11,6 +11,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from ictcli.engine import LIBRARIES, Engine, build_engine, checksums, choose_backend
+from ictcli.engine.checksums import ASKED
 from ictcli.engine.models import EXPORTS, locate
 from ictcli.errors import UserError
 from ictcli.evaluation.settings import EvaluationSettings, ModelSettings
@@ -38,8 +39,6 @@ from ictcli.tasks.custom import is_custom
 from ictcli.tasks.prepare import task_of
 from ictcli.tasks.split import digest_of, key_of
 
-ASKED = "ictcli.json"
-"""Beside a model that was exported: how its run asked and sampled."""
 OF_ASKED: Mapping[str, Any] = {
     "temperature": True,
     "max_tokens": True,
@@ -94,13 +93,13 @@ def _model_spec(
     the recipe that trains it asks, an exported one as its run."""
     run = Path(model) if is_run(Path(model)) else None
     recipe, loaded, missing = None, list[Path](), list[str]()
-    trained, exported = EvaluationSettings(), False
+    trained, exported, bench = EvaluationSettings(), False, ""
     if run:
         recipe, trained, loaded, missing = settings_of(run)
     elif model in RECIPES:
         trained = _read(read_recipe(RECIPES[model]))[1]
     elif exported := Path(model, ASKED).is_file():
-        trained = _exported(Path(model, ASKED))
+        trained, bench = _exported(Path(model, ASKED))
     saved = pick(run, checkpoint) if run and checkpoint is not None else None
     if run and not saved:
         check_finished(run, *EXPORTS)
@@ -132,28 +131,39 @@ def _model_spec(
         recipe=recipe,
         trained_on=partial(trained_on, recipe) if recipe else tuple,
         known=bool(run) or exported,
+        bench=bench,
     )
     return spec, missing
 
 
+def bench_of(recipe: Recipe) -> str:
+    """The benchmark that a run was evaluated on; empty where others do not have it."""
+    name = recipe.eval.bench or recipe.data_name
+    return "" if is_custom(name) or recipe.plugins else name
+
+
 def asked_in(recipe: Recipe) -> str:
-    """How a run asks and samples, as JSON to put beside what it trained (`ASKED`); without worked
-    examples, which may be text of a data set."""
+    """How a run asks and samples, and what it was evaluated on, as JSON to put beside what it
+    trained (`ASKED`); without worked examples, which may be text of a data set."""
     asked = recipe.model_dump(mode="json", include=OF_ASKED, exclude_none=True)
     if recipe.eval.temperature is not None:
         asked["temperature"] = recipe.eval.temperature
+    if bench := bench_of(recipe):
+        asked["bench"] = bench
     return json.dumps(asked, indent=2) + "\n"
 
 
-def _exported(file: Path) -> EvaluationSettings:
-    """What stands in a file that an export wrote. Nothing else in it counts: it comes with a model,
-    and may be a stranger's."""
+def _exported(file: Path) -> tuple[EvaluationSettings, str]:
+    """What stands in a file that an export wrote, and the benchmark that it names. Nothing else in
+    it counts: it comes with a model, and may be a stranger's."""
     try:
         found = parse_json(read_text(file))
         asked = {name: of for name, of in found.items() if name in OF_ASKED}
         own = OF_ASKED["prompt"]
         asked["prompt"] = {key: of for key, of in asked.get("prompt", {}).items() if key in own}
-        return EvaluationSettings.model_validate_json(json.dumps(asked))
+        return EvaluationSettings.model_validate_json(json.dumps(asked)), str(
+            found.get("bench", "")
+        )
     except (AttributeError, ValueError) as error:  # pydantic's too
         raise UserError(
             f"{file} does not say how a model is asked.",

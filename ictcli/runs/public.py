@@ -12,7 +12,7 @@ from ictcli.runs.list import recipe_name
 from ictcli.runs.read import Table, read_environment
 from ictcli.runs.records import DataRecord, Environment
 
-SOURCE = ("path", "file", "config", "split", "revision", "sha256")
+SOURCE = ("path", "file", "config", "split", "revision", "generator", "version", "sha256")
 
 
 def public_name(name: str, run: Path | None = None) -> str:
@@ -56,6 +56,8 @@ def public_data(data: DataRecord) -> Table:
         value = getattr(data, key)
         if value:
             public[key] = public_name(value) if isinstance(value, str) else ", ".join(value)
+    for name, seed in (data.seeds or {}).items():
+        public[f"{name}.seed"] = seed
     for name, part in (("train", data.train), ("heldout", data.heldout)):
         if part is not None:
             public |= {f"{name}.problems": part.problems, f"{name}.sha256": part.sha256}

@@ -57,6 +57,7 @@ def read_custom(
     they are more than `MOST_LOST`. `whole`: each problem keeps its row, for reward functions."""
     rows = rows or read_rows(name, hub, split)
     columns = known_columns(name, rows, columns or ColumnSettings(), usual)
+    _check_asked(name, rows, columns)
     has_choices = have_choices(rows, columns.choices or "choices")
     problems: dict[str, Problem] = {}
     names = rows.columns if whole else ()
@@ -119,6 +120,22 @@ def known_columns(
     known = set(rows.columns)
     there = {k: name for k, name in (usual or columns) if name in known or k == "gold_pattern"}
     return columns.filled_by(ColumnSettings(**there))
+
+
+def _check_asked(name: str, rows: Rows, columns: ColumnSettings) -> None:
+    """UserError where no column holds the question; it names the answer's too where none does."""
+    known = set(rows.columns)
+    if columns.prompt or not known or known & {*ASKED}:
+        return
+    keys = {"prompt": "question"}
+    if not columns.gold and not known & {*GOLDS, "solution"}:
+        keys["gold"] = "answer"
+    named = " ".join(f"columns.{key}=NAME" for key in keys)
+    raise UserError(
+        f"{name} has no column of a known name for the {' or the '.join(keys.values())}; it has "
+        f"{', '.join(rows.columns)}.",
+        f"{named} {'name them' if len(keys) > 1 else 'names it'}",
+    )
 
 
 def have_choices(rows: Rows, column: str) -> bool:

@@ -60,6 +60,7 @@ class ShownPrompt:
     problem: str
     text: str
     tokens: int
+    gold: str
     answer: str
     """The greedy one."""
     verdict: str
@@ -133,6 +134,7 @@ class Checked:
 
     name: str
     method: str
+    lr: float
     train: int
     """Problems to train on; 0 where the task makes them."""
     notes: tuple[str, ...]
@@ -167,7 +169,8 @@ def check(recipe: Recipe, prompts: int, say: Callable[[str], None]) -> Checked:
         tried = _try(recipe, engine, task, prompts, load_s, say)
     worked = any(problem.solution for problem in task.train[:1])
     return Checked(
-        *(recipe.data_name, recipe.label, len(task.train), tuple(notes), _overlap(task, held)),
+        *(recipe.data_name, recipe.label, recipe.lr),
+        *(len(task.train), tuple(notes), _overlap(task, held)),
         *(memory, tried, *_verdict(recipe, memory, tried, worked=worked)),
     )
 
@@ -214,7 +217,9 @@ def _try(
         if verdict.status in ("unparsed", "timeout")
     ]
     return Tried(
-        shown=tuple(ShownPrompt(p.id, q, len(ids), a, v.status) for p, (q, ids), a, v in shown),
+        shown=tuple(
+            ShownPrompt(p.id, q, len(ids), p.gold, a, v.status) for p, (q, ids), a, v in shown
+        ),
         greedy=_answers(verdicts, greedy),
         sampled=_answers(own.verdicts, own.rollouts),
         groups=_groups(own),

@@ -253,7 +253,7 @@ def test_without_a_benchmark_a_run_is_asked_what_its_own_evaluations_ask(tmp_pat
     for typed, words in wrong.items():
         with refused(words):
             benchmark_specs(None, read_settings([typed]), models)
-    with refused("no run: "):
+    with refused("none of these is a run: "):
         benchmark_specs(None, read_settings([]), models[:1])
 
 
