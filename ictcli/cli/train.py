@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 @click.argument("recipe", shell_complete=completion.recipes)
 @click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=completion.settings)
 @BACKEND
-@click.option("--run", "folder", type=click.Path(path_type=Path), help="The run folder to make; without it one in runs/.")
+@click.option(
+    "--run",
+    "folder",
+    type=click.Path(path_type=Path),
+    help="The run folder to make; without it one in runs/.",
+)
 @click.option(
     "--beside",
     metavar="METHODS",

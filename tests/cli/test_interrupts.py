@@ -40,6 +40,25 @@ def pressed(folder: Path, moment: float, presses: int, *args: str) -> tuple[int,
     return process.returncode, told
 
 
+def test_ctrl_c_amid_a_callback_is_not_lost() -> None:
+    script = (
+        "import signal, sys, time, weakref\n"
+        "from ictcli.__main__ import come_again, interrupt\n"
+        "signal.signal(signal.SIGINT, interrupt)\n"
+        "sys.unraisablehook = come_again\n"
+        "gone = type('Kept', (), {})()\n"
+        "kept = weakref.ref(gone, lambda ref: signal.raise_signal(signal.SIGINT))\n"
+        "try:\n"
+        "    del gone\n"
+        "    time.sleep(20)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted')\n"
+    )
+    command = [sys.executable, "-c", script]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "interrupted\n", "")
+
+
 @pytest.mark.parametrize(
     ("presses", "ends"), [(1, (0, "imported\ninterrupted\n", "")), (2, (130, "", "ended at once"))]
 )
