@@ -119,7 +119,7 @@ def command(
         )
     evaluations(results, folder, as_json=as_json, as_markdown=as_markdown)
     at = "" if checkpoint is None else f" --checkpoint {checkpoint}"
-    trained = {result.name for result in results if result.trained_on}
-    runs = (spec.run for spec in specs if spec.run and spec.name not in trained)
+    clean = {result.name for result in results if not result.trained_on}
+    runs = (spec.run for spec in specs if spec.run and spec.name in clean)
     for run in () if as_json or as_markdown else runs:
         narrate(f"next: ictcli export {shell_word(run)}{at} --results {shell_word(folder)}")

@@ -16,9 +16,9 @@ def command() -> None:
 
 
 @command.command("ls")
-@click.argument("folder", default="runs", type=click.Path(path_type=Path))
+@click.argument("folder", required=False, type=click.Path(path_type=Path))
 @JSON
-def ls(folder: Path, as_json: bool) -> None:
+def ls(folder: Path | None, as_json: bool) -> None:
     """List the runs in FOLDER, by default runs/ or, without it, those here, in the order of their
     last change.
 
@@ -27,11 +27,10 @@ def ls(folder: Path, as_json: bool) -> None:
     ictcli runs ls runs/compare-chain-compare --json
     """
     from ictcli.console.runs import print_list
-    from ictcli.runs.list import RUNS, existing, list_runs
+    from ictcli.runs.list import RUNS, existing, find_runs, list_runs
 
-    folder = existing(folder) or folder
-    if not folder.is_dir() and folder == RUNS and any(Path().glob("*/recipe.toml")):
-        folder = Path()
+    here = folder is None and not RUNS.is_dir() and any(find_runs(Path()))
+    folder = Path() if here else existing(folder or RUNS) or folder or RUNS
     if not folder.is_dir():
         hint = "ictcli runs ls FOLDER lists another's; ictcli train quickstart makes this one"
         raise UserError(f"There is no folder {folder}.", hint)

@@ -41,6 +41,11 @@ from ictcli.tasks.prepare import task_of
 BASELINE = "grpo"
 """Without `--baseline`; among no methods it is no error."""
 
+FEW_SEEDS = {
+    1: "one seed says nothing of how another would turn out: --seeds 3 does",
+    2: "two seeds hardly show how runs vary: --seeds 3 makes intervals several times narrower",
+}
+
 
 class CompareOptions(Table):
     """The options of `ictcli compare` that decide which runs it is made of."""
@@ -175,17 +180,15 @@ def plan_of(
             f"--seeds {even} would"
         )
     rates = {spec.recipe.lr for spec in final}
-    if len(variants) > 1 and len(rates) == 1 and (grid is None or grid.key != "lr"):
+    tunes_rate = grid is not None and grid.key == "lr"
+    if len({each.method for each in variants}) > 1 and len(rates) == 1 and not tunes_rate:
         notes.append(
             f"every method trains at lr={rates.pop():g}, and another may suit one better: --tune "
             "lr=V,V,V chooses a rate for each"
         )
-    if options.seeds < 3:
-        notes.append(
-            f"{counted(options.seeds, 'seed')} can hardly tell methods apart: with 3 the intervals "
-            "are several times narrower"
-        )
     looks = looks_of(folder, options.seeds, options.planned_seeds)
+    if len(variants) > 1 and looks.planned < 3:
+        notes.append(FEW_SEEDS[looks.planned])
     notes += check_problems(tries)
     cost_of = {Path(name).name: known_shape(name)} if (name := options.cost_of) else {}
     return ComparisonPlan(design, base, tuning, tries, final, notes, looks, cost_of)

@@ -37,7 +37,7 @@ def print_check(
     output(f"data: {checked.name}, {train} to train on, {held} to evaluate on.")
     output(
         f"method: {checked.method}, at lr={checked.lr:g}; method=NAME takes another of ictcli "
-        "methods, which may want another lr."
+        "methods, and lr=... its rate."
     )
     output(*(f"note: {note}" for note in checked.notes))
     near = f" {overlap.near:,} to evaluate on differ from one trained on in numbers alone."

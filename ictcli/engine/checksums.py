@@ -29,7 +29,8 @@ HEADER = 100_000_000
 """Bytes that safetensors allows a header."""
 FINGERPRINTED = (".safetensors", ".json", ".jinja", ".model", ".txt", ".py")
 ASKED = "ictcli.json"
-"""Beside a model that was exported: how its run asked and sampled."""
+"""Beside a model that was exported: how its run asked and sampled, and what it was
+evaluated on."""
 UNREAD = (ASKED, "training_args.json", "trainer_state.json", "LICENSE.txt", "requirements.txt")
 BLOCK, BLOCKS = 1 << 16, 1024
 

@@ -178,7 +178,7 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
     file = next((model.recipe for model in models if model.recipe), None)
     if file is None:
         names = ", ".join(model.model for model in models)
-        known = next((one_line(model.bench)[:200] for model in models if model.bench), "")
+        known = next((one_line(model.bench) for model in models if model.bench), "")
         raise UserError(
             f"No benchmark is named, and none of these is a run: {names}.",
             f"--bench {shell_word(known) if known else 'math500,gsm8k'}",

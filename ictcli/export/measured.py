@@ -98,6 +98,8 @@ def by_evaluation(folder: Path, weights: Collection[str], base: str, head: str) 
         known = entry.difference if first and entry.difference else None
         paired = known.scores if known and known.to == first[0].name else {}
         before, bench = first[0].scores if first else {}, public_name(entry.benchmark)
+        if any((each.bench, each.n) == (bench, entry.n) for each in found):
+            continue  # of the same weights in another folder
         asked = (entry.problems, bench, entry.n, entry.trained_on, True)
         found.append(Measured(before, entry.scores, paired, head, *asked))
     if not found:

@@ -35,6 +35,7 @@ from ictcli.runs.manifest import MANIFEST
 from ictcli.runs.read import read_environment
 from ictcli.runs.records import Manifest
 from ictcli.runs.trust import read_run
+from ictcli.tasks import BENCHMARKS, TASKS
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.prepare import task_of
 from ictcli.tasks.split import digest_of, key_of
@@ -45,6 +46,8 @@ OF_ASKED: Mapping[str, Any] = {
     "sampling": {"top_p", "top_k"},
     "prompt": {"template", "system", "suffix"},
 }
+LONGEST = 200
+"""Characters of a benchmark's name in it."""
 RECIPES = {"builtin:chain": "chain", "builtin:ledger": "ledger"}
 """The recipe that trains each built-in model."""
 
@@ -138,8 +141,9 @@ def _model_spec(
 
 def bench_of(recipe: Recipe) -> str:
     """The benchmark that a run was evaluated on; empty where others do not have it."""
-    name = recipe.eval.bench or recipe.data_name
-    return "" if is_custom(name) or recipe.plugins else name
+    name = recipe.eval.bench or ("" if recipe.data else recipe.task)
+    known = is_gym(name) or name in BENCHMARKS or name in TASKS
+    return name if known and not recipe.plugins else ""
 
 
 def asked_in(recipe: Recipe) -> str:
@@ -161,9 +165,9 @@ def _exported(file: Path) -> tuple[EvaluationSettings, str]:
         asked = {name: of for name, of in found.items() if name in OF_ASKED}
         own = OF_ASKED["prompt"]
         asked["prompt"] = {key: of for key, of in asked.get("prompt", {}).items() if key in own}
-        return EvaluationSettings.model_validate_json(json.dumps(asked)), str(
-            found.get("bench", "")
-        )
+        bench = found.get("bench")
+        named = isinstance(bench, str) and bench.strip() and len(bench) <= LONGEST
+        return EvaluationSettings.model_validate_json(json.dumps(asked)), bench if named else ""
     except (AttributeError, ValueError) as error:  # pydantic's too
         raise UserError(
             f"{file} does not say how a model is asked.",

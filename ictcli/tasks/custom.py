@@ -17,6 +17,7 @@ from ictcli.tasks.golds import behind, choices_of, letter_of, with_choices, work
 from ictcli.tasks.hub import HubSource, load
 from ictcli.tasks.saved import read_saved
 from ictcli.tasks.split import ProblemSet
+from ictcli.text import middle_cut
 from ictcli.types import Problem, Turn
 
 HUB = "hub:"
@@ -57,7 +58,7 @@ def read_custom(
     they are more than `MOST_LOST`. `whole`: each problem keeps its row, for reward functions."""
     rows = rows or read_rows(name, hub, split)
     columns = known_columns(name, rows, columns or ColumnSettings(), usual)
-    _check_asked(name, rows, columns)
+    check_asked(name, rows, columns, "gold", (*GOLDS, "solution"))
     has_choices = have_choices(rows, columns.choices or "choices")
     problems: dict[str, Problem] = {}
     names = rows.columns if whole else ()
@@ -122,19 +123,21 @@ def known_columns(
     return columns.filled_by(ColumnSettings(**there))
 
 
-def _check_asked(name: str, rows: Rows, columns: ColumnSettings) -> None:
-    """UserError where no column holds the question; it names the answer's too where none does."""
+def check_asked(
+    name: str, rows: Rows, columns: ColumnSettings, answer: str, usual: Sequence[str]
+) -> None:
+    """UserError where no column holds the question. It names the key of the `answer`, too, where
+    that is in none of the `usual` columns."""
     known = set(rows.columns)
     if columns.prompt or not known or known & {*ASKED}:
         return
-    keys = {"prompt": "question"}
-    if not columns.gold and not known & {*GOLDS, "solution"}:
-        keys["gold"] = "answer"
-    named = " ".join(f"columns.{key}=NAME" for key in keys)
+    keys = ["prompt"]
+    if not getattr(columns, answer) and not known & {*usual}:
+        keys.append(answer)
     raise UserError(
-        f"{name} has no column of a known name for the {' or the '.join(keys.values())}; it has "
-        f"{', '.join(rows.columns)}.",
-        f"{named} {'name them' if len(keys) > 1 else 'names it'}",
+        f"{name} has no column of a known name for the {' or the '.join(keys)}; it has "
+        f"{middle_cut(', '.join(rows.columns), 300)}.",
+        " ".join(f"columns.{key}=NAME" for key in keys),
     )
 
 

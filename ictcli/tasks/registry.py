@@ -125,7 +125,7 @@ def _build(kind: str, name: str, build: Callable[..., Any], **arguments: Any) ->
     if not isinstance(made, wanted):
         raise UserError(
             f"The builder of the {kind} {name} gave {made!r:.80}, which is no {wanted.__name__}.",
-            "docs/extending.md has one that does",
+            "docs/extending.md shows one",
         )
     return made
 

@@ -12,7 +12,9 @@ from ictcli.errors import UserError
 from ictcli.recipe.data import ColumnSettings, HubSettings, PromptSettings
 from ictcli.rows import Row
 from ictcli.tasks.custom import (
+    GOLDS,
     MOST_LOST,
+    check_asked,
     filled,
     have_choices,
     known_columns,
@@ -48,6 +50,7 @@ def read_examples(
     try:
         rows = read_rows(name, hub)
         columns = known_columns(name, rows, columns, usual)
+        check_asked(name, rows, columns, "response", (*RESPONSES, *GOLDS))
         choice = have_choices(rows, columns.choices or "choices")
         for row in rows.rows:
             try:

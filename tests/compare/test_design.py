@@ -1,15 +1,19 @@
 """Which runs a comparison is made of."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from designs import METHODS, design_of
 
 from ictcli.compare.design import Design, run_specs
 from ictcli.compare.plan import CompareOptions, plan_of
+from ictcli.compare.report.words import subject
 from ictcli.compare.tuning import Tuning
 from ictcli.compare.variants import Variant, read_grid, read_methods, stopped_variants, variants_of
 from ictcli.errors import UserError
@@ -144,6 +148,42 @@ def test_it_is_told_where_models_do_not_share_the_seeds_evenly(
     assert "evenly" not in notes("a")
     with pytest.raises(UserError, match="--models"):
         notes("")
+
+
+def test_few_seeds_and_one_rate_are_told_of_before_training(tmp_path: Path) -> None:
+    def notes(*methods: str, **options: Any) -> str:
+        plan = plan_of("chain-compare", (), CompareOptions(methods=methods, **options), tmp_path)
+        return "; ".join(plan.notes)
+
+    told = notes("ict", "grpo", seeds=2)
+    assert "two seeds hardly" in told and "every method trains at lr=0.0002" in told
+    assert "one seed says nothing" in notes("ict", "grpo", seeds=1)
+    assert "seed" not in notes("ict", "grpo", seeds=2, planned_seeds=5)
+    for quiet in (
+        notes("ict lr=1e-4", "grpo"),
+        notes("ict", "grpo", tune="lr=1e-4,2e-4,4e-4"),
+        notes("grpo", seeds=1),
+        notes("grpo", sweep=("engine.sampler=own,int8",)),
+    ):
+        assert "lr=0" not in quiet and "one seed" not in quiet
+
+
+@pytest.mark.parametrize(
+    ("labels", "first"),
+    [
+        (("ict (permuted)", "ict lr=1", "ict"), "ict"),
+        (("ict (permuted)", "ict lr=1", "random"), "ict lr=1"),
+        (("random",), "random"),
+        (("random", "stapo"), ""),
+        ((), ""),
+    ],
+)
+def test_of_all_differences_that_of_ict_is_told_first(labels: tuple[str, ...], first: str) -> None:
+    variants = [SimpleNamespace(label=label, method=re.split(r"\W", label)[0]) for label in labels]
+    rows: dict[str, Any] = {"pass@1": dict.fromkeys(labels)}
+    assert (
+        subject(cast(Any, SimpleNamespace(variants=variants, differences=rows)), "pass@1") == first
+    )
 
 
 def test_a_varied_temperature_leaves_the_evaluation_alone(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ def test_a_licence_is_told_where_the_model_below_tells_it(tmp_path: Path) -> Non
     assert license_of(str(base)) is None
     (base / "README.md").write_text("---\ntags: [a]\nlicense: apache-2.0\n---\nlicense: mit\n")
     assert license_of(str(base)) == "apache-2.0"
+    assert license_of("builtin:ledger") == "apache-2.0"
     run = make_run(tmp_path / "run", model=str(base))
     told = header(card(run, "it", "it", adapter=False, layout="hf"))
     assert told["license"] == "apache-2.0" and "base_model" not in told

@@ -209,8 +209,8 @@ def test_a_column_that_is_not_there_is_told_with_those_that_are(tmp_path: Path, 
     name = write(tmp_path, [{"frage": "a", "antwort": "1"}], kind)
     with refused(f"{name} has no column 'question'; it has frage, antwort."):
         find_benchmark(name, columns=ColumnSettings(prompt="question"))
-    told = "columns.prompt=NAME columns.gold=NAME name them"
-    with refused("the question or the answer; it has frage, antwort.", hint=told):
+    told = "columns.prompt=NAME columns.gold=NAME"
+    with refused("the prompt or the gold; it has frage, antwort.", hint=told):
         find_benchmark(name)
     told = "each row needs one, as text; it has frage, antwort; columns.gold=NAME names another"
     with refused(f"rows.{kind}, ", " has no gold", hint=told):

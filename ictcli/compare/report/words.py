@@ -15,7 +15,7 @@ from ictcli.compare.comparison import (
 )
 from ictcli.compare.crossed import LEVEL
 from ictcli.compare.statistics import PairedDifference
-from ictcli.compare.variants import numbers_of
+from ictcli.compare.variants import SUBJECT, numbers_of
 from ictcli.tables import Column, Table
 from ictcli.tables.numbers import (
     counted,
@@ -104,6 +104,15 @@ def floors(claims: Sequence[Claim]) -> list[str]:
     """The least p of the permutation tests of marked verdicts."""
     tests = [claim.test for claim in claims if rests_on_normality(claim)]
     return [p_value(least) for least in sorted({test.p_swap_least for test in tests if test})]
+
+
+def subject(comparison: Comparison, metric: str) -> str:
+    """The variant whose difference is told first: ict as it is, else one of ict that is no control,
+    else the only one there is; empty where there is none of these."""
+    rows = comparison.differences.get(metric, {})
+    of_ict = [each.label for each in comparison.variants if each.method == SUBJECT]
+    ict = sorted((label for label in of_ict if label in rows and "(" not in label), key=len)
+    return next(iter(ict or (rows if len(rows) == 1 else ())), "")
 
 
 def generalised(comparison: Comparison) -> set[str]:
