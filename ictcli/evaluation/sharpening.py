@@ -7,8 +7,7 @@ them):
 
     gain q(t) - p(t)  =  sharpening p(T*) - p(t)  +  not sharpening q(t) - p(T*)
 
-Beside them stands greedy q(0) - p(T*), the model after training asked greedily against the one
-before at its best. Every difference is paired over problems, with the interval of `passk`.
+Every difference is paired over problems, with the interval of `passk`.
 
 T* is chosen after looking, by the very samples that p(T*) is measured with, so p(T*) is too high
 rather than too low: sharpening is overstated, and what is not sharpening understated, the more so
@@ -47,8 +46,6 @@ class Sharpening(Record):
     gain: Difference
     sharpening: Difference
     not_sharpening: Difference
-    greedy: Difference | None
-    """Greedy after training minus `best`; None where that was not taken."""
 
     @computed_field
     @property
@@ -81,7 +78,7 @@ def sharpening(before: Solved, after: Solved) -> Sharpening | None:
     if len(before) < 2 or then is None or len(then) != len(own):
         return None
     best = max(before, key=lambda each: round(float(np.mean(before[each])), 12))
-    reached, greedy = before[best], after.get(0.0)
+    reached = before[best]
     return Sharpening(
         temperature=temperature,
         best_temperature=best,
@@ -90,5 +87,4 @@ def sharpening(before: Solved, after: Solved) -> Sharpening | None:
         gain=paired(then, own),
         sharpening=paired(reached, own),
         not_sharpening=paired(then, reached),
-        greedy=None if greedy is None else paired(greedy, reached),
     )
