@@ -120,6 +120,7 @@ def command(
     evaluations(results, folder, as_json=as_json, as_markdown=as_markdown)
     at = "" if checkpoint is None else f" --checkpoint {checkpoint}"
     clean = {result.name for result in results if not result.trained_on}
-    runs = (spec.run for spec in specs if spec.run and spec.name in clean)
-    for run in () if as_json or as_markdown else runs:
-        narrate(f"next: ictcli export {shell_word(run)}{at} --results {shell_word(folder)}")
+    runs = [spec.run for spec in specs if spec.run and spec.name in clean]
+    if runs and not as_json and not as_markdown:
+        run = shell_word(runs[0]) if len(runs) == 1 else "RUN"
+        narrate(f"next: ictcli export {run}{at} --results {shell_word(folder)}")

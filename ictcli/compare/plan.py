@@ -43,7 +43,8 @@ BASELINE = "grpo"
 
 FEW_SEEDS = {
     1: "one seed says nothing of how another would turn out: --seeds 3 does",
-    2: "two seeds hardly show how runs vary: --seeds 3 makes intervals several times narrower",
+    2: "two seeds hardly show how runs vary: --seeds 3 makes intervals several times narrower, and "
+    "seeds that are added after a look are judged more strictly",
 }
 
 

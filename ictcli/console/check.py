@@ -62,7 +62,8 @@ def _tried(tried: Tried) -> None:
             f"prompt {number} of {len(tried.shown)}, problem {middle_cut(shown.problem, 60)}, "
             f"{counted(shown.tokens, 'token')}, as the model reads it:",
             *(f"| {line}" for line in middle_cut(shown.text, LONGEST).split("\n")),
-            f"its greedy answer, {shown.verdict}; the right one is {middle_cut(shown.gold, 60)}:",
+            f"the right answer: {middle_cut(shown.gold, 60)}",
+            f"its greedy answer, {shown.verdict}:",
             *(f"| {line}" for line in middle_cut(shown.answer.strip(), LONGEST // 4).split("\n")),
         )
     kinds = {"greedy": tried.greedy, "sampled": tried.sampled}

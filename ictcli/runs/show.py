@@ -21,6 +21,7 @@ from ictcli.runs.records import (
     RunRecord,
     StepMetrics,
     StepTimings,
+    Summary,
 )
 from ictcli.tasks import BENCHMARKS, TASKS
 from ictcli.tasks.custom import is_custom
@@ -86,6 +87,8 @@ def detail(run: Path) -> Detail:
     """Read a run in full; what is damaged is left out."""
     shown, environment = entry(run, "eval/*"), read_environment(run)
     timings = read_lines(run / "timings.jsonl", StepTimings)
+    summary = read_record(run / "summary.json", Summary, strict=False)
+    peaks = [line.peak_bytes for line in timings] + [summary.peak_bytes if summary else None]
     seconds = sorted(line.seconds for line in timings if line.seconds is not None)
     parts = {name: taken for name in PARTS if (taken := size(run / name))}
     total = size(run)
@@ -96,7 +99,7 @@ def detail(run: Path) -> Detail:
         environment=Environment(**environment.model_dump(exclude={"data"}, exclude_unset=True)),
         metrics=curves(read_lines(run / "metrics.jsonl", StepMetrics)),
         seconds_per_step=seconds[len(seconds) // 2] if seconds else None,
-        peak_bytes=max((line.peak_bytes or 0 for line in timings), default=0) or None,
+        peak_bytes=max(filter(None, peaks), default=None),
         evaluations=[
             EvaluationFile(label=path.stem, evaluation=read_record(path, Evaluation, strict=False))
             for path in evaluations(run)

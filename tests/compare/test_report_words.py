@@ -48,8 +48,11 @@ def test_what_is_said_of_learning_rates_and_seeds_is_so(found: dict[str, Any]) -
     for place, one in enumerate(untuned):
         one["lr"] = (1e-4, 2e-4)[place % 2]
     text = told({**none, "swept": ["lr"]})
+    assert "Rates were set by hand: 0.0001 and 0.0002" in text
+    assert "same learning rate (" not in text and "was swept" not in text
+    both = [{**one, "lr": lr} for one in untuned for lr in (1e-4, 2e-4)]
+    text = told({**none, "variants": both, "swept": ["lr"]})
     assert "was swept: every method stands here at each of 0.0001 and 0.0002" in text
-    assert "same learning rate (" not in text
 
 
 def test_a_choice_at_the_edge_of_the_grid_is_told(found: dict[str, Any]) -> None:

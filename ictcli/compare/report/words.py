@@ -115,6 +115,13 @@ def subject(comparison: Comparison, metric: str) -> str:
     return next(iter(ict or (rows if len(rows) == 1 else ())), "")
 
 
+def judged(comparison: Comparison, label: str, metric: str) -> PairedDifference | None:
+    """A variant's difference from the baseline: as a claim judges it, or else as the tables do."""
+    name = better(comparison.task, label, comparison.baseline, metric)
+    tests = (claim.test for claim in comparison.claims if claim.name == name)
+    return next(tests, None) or comparison.differences.get(metric, {}).get(label)
+
+
 def generalised(comparison: Comparison) -> set[str]:
     """What the intervals of estimates are over, and `bound` if some are at 0 or 1."""
     every = [each for rows in comparison.estimates.values() for each in rows.values()]
@@ -157,6 +164,13 @@ def curves(comparison: Comparison) -> dict[str, dict[str, Curve]]:
         for name in CURVES
     }
     return {name: rows for name, rows in recorded.items() if rows}
+
+
+def has_each_rate(comparison: Comparison) -> bool:
+    """Whether every method was trained at each of the rates that any was."""
+    pairs = {(each.method, each.lr) for each in comparison.variants}
+    methods, rates = map(set, zip(*pairs, strict=True))
+    return len(pairs) == len(methods) * len(rates)
 
 
 def at_edge(comparison: Comparison) -> str:
