@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from ictcli.algorithm.methods import unread_keys
 from ictcli.console.live import LEAST_SPAN, sparkline
 from ictcli.console.plain import narrate, narrate_paragraph, output
 from ictcli.console.table import print_json, print_table, stdout_width
@@ -117,7 +118,7 @@ def print_run(run: Detail, *, as_json: bool) -> None:
         for name, value in keys.items()
         if name.startswith("method.") and name != "method.name"
     ]
-    names = [name for name in MAIN if name in keys]
+    names = [name for name in MAIN if name in keys and name not in unread_keys(run.method)]
     names += [name for name in UNLESS_OFF if keys.get(name) not in (None, "none", 0)]
     names += ["adapter.rank"] * ("adapter.kind" in names and "adapter.rank" in keys)
     recipe = {

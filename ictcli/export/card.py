@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ictcli.algorithm.methods import METHODS
+from ictcli.algorithm.methods import METHODS, unread_keys
 from ictcli.errors import UserError
 from ictcli.export.asked import asked_by
 from ictcli.export.base import chats, license_of, names_of
@@ -111,10 +111,8 @@ def _settings(keys: Mapping[str, Any], name: str) -> dict[str, Any]:
     are not read."""
     options = [key for key in keys if key.startswith("method.") and key != "method.name"]
     named = [key for key in (*MAIN, *options) if keys.get(key) not in (None, *OFF)]
-    method = METHODS.get(name)
-    unread = {"keep"} if method and "keep" not in method.options.model_fields else set[str]()
+    unread = unread_keys(name)
     unread |= {"eval.holdout"} if keys.get("eval.holdout") == HOLDOUT else set()
-    unread |= {"warmup"} if method and not method.dense_warmup else set()
     if keys.get("adapter.kind") in (None, "none"):
         unread |= {key for key in named if key.startswith("adapter.")}
     return {key: keys[key] for key in named if key not in unread}
