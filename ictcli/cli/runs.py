@@ -29,8 +29,9 @@ def ls(folder: Path | None, as_json: bool) -> None:
     from ictcli.console.runs import print_list
     from ictcli.runs.list import RUNS, existing, find_runs, list_runs
 
-    here = folder is None and not RUNS.is_dir() and any(find_runs(Path()))
-    folder = Path() if here else existing(folder or RUNS) or folder or RUNS
+    if folder is None:  # runs that lie here are not far below: this may be a home
+        folder = Path() if not RUNS.is_dir() and any(find_runs(Path(), 2)) else RUNS
+    folder = existing(folder) or folder
     if not folder.is_dir():
         hint = "ictcli runs ls FOLDER lists another's; ictcli train quickstart makes this one"
         raise UserError(f"There is no folder {folder}.", hint)

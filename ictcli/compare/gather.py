@@ -14,7 +14,7 @@ from ictcli.compare.finished import FinishedRun, VariantRuns, by_variant, name_o
 from ictcli.compare.gradients import attribution
 from ictcli.compare.judging import ClaimTest, by_model, differences, judged
 from ictcli.compare.paper import paper_table
-from ictcli.compare.plan import ComparisonPlan
+from ictcli.compare.plan import FEW_SEEDS, ComparisonPlan
 from ictcli.compare.statistics import BEFORE, Extra, estimates, scores_of
 from ictcli.compare.tuning import Tries, Tuned, curve_of, extra_of
 from ictcli.compare.variants import SIGNAL, STOPPED, SUBJECT
@@ -120,7 +120,7 @@ def gather(
             *notes.of_crashes(crashed, seeds),
             *shared.failed,
             *missing,
-            *[notes.TWO_SEEDS] * (len(seeds) == 2),
+            *[FEW_SEEDS[2]] * (len(seeds) == 2),
             *notes.of_controls(controls, alike),
             *notes.notes_of(plan, variants, scores, base, tuned),
         ],

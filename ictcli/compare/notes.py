@@ -33,10 +33,6 @@ PART = 0.5
 CHANCE = 3.0
 """Standard errors over steps that chance alone does not explain."""
 
-TWO_SEEDS = (
-    "Two seeds hardly show how runs vary: intervals over seeds are very wide for that reason, and "
-    "a third seed makes them several times narrower."
-)
 Crashed = Mapping[str, Sequence[int]]
 """By variant, the places of the seeds of runs that crashed; variants without one are left out."""
 MADE_WITH = {

@@ -42,10 +42,12 @@ BASELINE = "grpo"
 """Without `--baseline`; among no methods it is no error."""
 
 FEW_SEEDS = {
-    1: "one seed says nothing of how another would turn out: --seeds 3 does",
-    2: "two seeds hardly show how runs vary: --seeds 3 makes intervals several times narrower, and "
-    "seeds that are added after a look are judged more strictly",
+    1: "One seed says nothing of how another would turn out: --seeds 3 does.",
+    2: "Two seeds hardly show how runs vary: intervals over seeds are very wide for that reason, "
+    "and a third makes them several times narrower. Added after a look, it is judged more "
+    "strictly.",
 }
+"""What to say of so many, before and after."""
 
 
 class CompareOptions(Table):

@@ -95,8 +95,7 @@ class PlainObserver(Observer):
         self.say(f"{label}: {scores}  ({evaluation.problems} problems x {evaluation.n})")
 
     def resumed(self, step: int) -> None:
-        if step:
-            self.say(f"going on after step {step}")
+        self.say(f"going on after step {step}")
 
     def supervised(self, metrics: SftMetrics) -> None:
         self.pace.supervised()

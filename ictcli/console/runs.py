@@ -118,7 +118,8 @@ def print_run(run: Detail, *, as_json: bool) -> None:
         for name, value in keys.items()
         if name.startswith("method.") and name != "method.name"
     ]
-    names = [name for name in MAIN if name in keys and name not in unread_keys(run.method)]
+    unread = unread_keys(run.method)
+    names = [name for name in MAIN if name in keys and name not in unread]
     names += [name for name in UNLESS_OFF if keys.get(name) not in (None, "none", 0)]
     names += ["adapter.rank"] * ("adapter.kind" in names and "adapter.rank" in keys)
     recipe = {

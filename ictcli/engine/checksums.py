@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from ictcli.engine.models import Source, snapshot, weight_files
+from ictcli.engine.models import ASKED, Source, snapshot, weight_files
 from ictcli.files.reading import open_plain, parse_json, read_bytes
 
 
@@ -28,9 +28,6 @@ def fingerprint(source: Source) -> str:
 HEADER = 100_000_000
 """Bytes that safetensors allows a header."""
 FINGERPRINTED = (".safetensors", ".json", ".jinja", ".model", ".txt", ".py")
-ASKED = "ictcli.json"
-"""Beside a model that was exported: how its run asked and sampled, and what it was
-evaluated on."""
 UNREAD = (ASKED, "training_args.json", "trainer_state.json", "LICENSE.txt", "requirements.txt")
 BLOCK, BLOCKS = 1 << 16, 1024
 

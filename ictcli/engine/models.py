@@ -21,6 +21,8 @@ BUILTIN = {name: _TASKS / name / "model" for name in ("chain", "ledger")}
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
 EXPORTS = ("model", "adapter")
 """What a finished run's folder keeps its model in."""
+ASKED = "ictcli.json"
+"""Beside a model that was exported: how its run asked and sampled, and what it was evaluated on."""
 ADAPTER_CONFIG = "adapter_config.json"
 ADAPTER_WEIGHTS, PEFT_WEIGHTS = "adapters.safetensors", "adapter_model.safetensors"
 """Adapters in mlx-lm's layout, and in peft's (`ictcli.engine.adapters`)."""

@@ -70,12 +70,11 @@ def evaluate_suite(
         folders.check(out)  # before models take their time
     engines = Engines(say)
     alone = len(models) == 1
+    why = "" if alone else " to check its prompts"
     loaded: list[Fingerprint] = []
     for model in reversed(models):  # the first stays loaded
         try:
-            engine = engines.of(model, "" if alone else " to check its prompts")
-            benchmarks, checked = _checked(engine, model, benchmarks, settings, say)
-            del engine  # else it is held while the next model loads
+            benchmarks, checked = _checked(engines.of(model, why), model, benchmarks, settings, say)
             loaded.insert(0, checked)
         except UserError as error:
             if not alone:

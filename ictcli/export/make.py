@@ -13,8 +13,7 @@ from typing import Any, Literal
 
 from ictcli.engine import Engine, build_engine, checksums, is_installed
 from ictcli.engine.adapters import FILES, in_layout, layout_of, read_config
-from ictcli.engine.checksums import ASKED
-from ictcli.engine.models import ADAPTER_CONFIG, EXPORTS, locate, name_end_token, snapshot
+from ictcli.engine.models import ADAPTER_CONFIG, ASKED, EXPORTS, locate, name_end_token, snapshot
 from ictcli.errors import EngineMissingError, UserError, install
 from ictcli.export import gguf
 from ictcli.export.card import card

@@ -11,8 +11,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from ictcli.engine import LIBRARIES, Engine, build_engine, checksums, choose_backend
-from ictcli.engine.checksums import ASKED
-from ictcli.engine.models import EXPORTS, locate
+from ictcli.engine.models import ASKED, EXPORTS, locate
 from ictcli.errors import UserError
 from ictcli.evaluation.settings import EvaluationSettings, ModelSettings
 from ictcli.evaluation.specs import ModelSpec, short_names
@@ -47,7 +46,7 @@ OF_ASKED: Mapping[str, Any] = {
     "prompt": {"template", "system", "suffix"},
 }
 LONGEST = 200
-"""Characters of a benchmark's name in it."""
+"""Characters of a benchmark's name in `ASKED`."""
 RECIPES = {"builtin:chain": "chain", "builtin:ledger": "ledger"}
 """The recipe that trains each built-in model."""
 

@@ -64,7 +64,8 @@ def train(
             checkpoints.write_best(run.folder, state)
     if known:
         observer.evaluated("before", known)
-        observer.resumed(state.step)
+        if state.step:  # else another run's evaluation was taken
+            observer.resumed(state.step)
 
     for number in range(state.step + 1, recipe.steps + 1):
         started = Moment.now()

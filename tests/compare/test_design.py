@@ -156,8 +156,8 @@ def test_few_seeds_and_one_rate_are_told_of_before_training(tmp_path: Path) -> N
         return "; ".join(plan.notes)
 
     told = notes("ict", "grpo", seeds=2)
-    assert "two seeds hardly" in told and "every method trains at lr=0.0002" in told
-    assert "one seed says nothing" in notes("ict", "grpo", seeds=1)
+    assert "Two seeds hardly" in told and "every method trains at lr=0.0002" in told
+    assert "One seed says nothing" in notes("ict", "grpo", seeds=1)
     assert "seed" not in notes("ict", "grpo", seeds=2, planned_seeds=5)
     for quiet in (
         notes("ict lr=1e-4", "grpo"),
@@ -165,7 +165,7 @@ def test_few_seeds_and_one_rate_are_told_of_before_training(tmp_path: Path) -> N
         notes("grpo", seeds=1),
         notes("grpo", sweep=("engine.sampler=own,int8",)),
     ):
-        assert "lr=0" not in quiet and "one seed" not in quiet
+        assert "lr=0" not in quiet and "One seed" not in quiet
 
 
 @pytest.mark.parametrize(

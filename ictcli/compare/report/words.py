@@ -115,11 +115,10 @@ def subject(comparison: Comparison, metric: str) -> str:
     return next(iter(ict or (rows if len(rows) == 1 else ())), "")
 
 
-def judged(comparison: Comparison, label: str, metric: str) -> PairedDifference | None:
-    """A variant's difference from the baseline: as a claim judges it, or else as the tables do."""
+def test_of(comparison: Comparison, label: str, metric: str) -> JudgedDifference | None:
+    """The test of the claim that a variant is better than the baseline, if there is one."""
     name = better(comparison.task, label, comparison.baseline, metric)
-    tests = (claim.test for claim in comparison.claims if claim.name == name)
-    return next(tests, None) or comparison.differences.get(metric, {}).get(label)
+    return next((claim.test for claim in comparison.claims if claim.name == name), None)
 
 
 def generalised(comparison: Comparison) -> set[str]:
@@ -132,11 +131,10 @@ def generalised(comparison: Comparison) -> set[str]:
 
 def judged_apart(comparison: Comparison) -> list[tuple[str, JudgedDifference, PairedDifference]]:
     """Differences that a verdict and a row of the tables judge apart, by variant and metric."""
-    tests = {claim.name: claim.test for claim in comparison.claims}
     apart: list[tuple[str, JudgedDifference, PairedDifference]] = []
     for metric, rows in comparison.differences.items():
         for label, row in rows.items():
-            test = tests.get(better(comparison.task, label, comparison.baseline, metric))
+            test = test_of(comparison, label, metric)
             known = test is not None and test.p_holm is not None and row.p_holm is not None
             if test and known and test.differs != row.differs:
                 apart.append((f"{label}, {metric}", test, row))
