@@ -46,8 +46,8 @@ def command(
     ictcli check ledger data=examples/own-data/train.csv
     ictcli check qwen2.5-0.5b-lora-gsm8k task=mine.csv eval.bench=mine-test.csv --price 2.5
     """
-    from ictcli.console import narrate
     from ictcli.console.check import print_check
+    from ictcli.console.lines import narrate
     from ictcli.errors import NothingLearnedError
     from ictcli.recipe import load_recipe, typed_key
     from ictcli.runs.trust import read_typed

@@ -77,7 +77,7 @@ def command(
     from ictcli.compare.folder import check_kind, opened
     from ictcli.compare.plan import CompareOptions, plan_of, read_study
     from ictcli.compare.variants import read_methods
-    from ictcli.console import narrate
+    from ictcli.console.lines import narrate
     from ictcli.files import check_inside, encodable
     from ictcli.recipe import find_recipe
 
@@ -105,8 +105,8 @@ def command(
     with opened(folder):
         from ictcli.compare.launch import train_all
         from ictcli.compare.run import run_comparison, run_study
-        from ictcli.console import observer
         from ictcli.console.compare import comparison, studied
+        from ictcli.console.live import observer
 
         watch = partial(observer, live=not as_json, told=set[str]())
         train = partial(train_all, observer=watch, say=narrate, jobs=jobs, threads=threads)

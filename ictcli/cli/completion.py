@@ -95,7 +95,7 @@ def command(ctx: click.Context, shell: str) -> None:
     eval "$(ictcli completion zsh)"
     ictcli completion fish > ~/.config/fish/completions/ictcli.fish
     """
-    from ictcli.console import output
+    from ictcli.console.lines import output
 
     root: Any = ctx.find_root().command
     script = SHELLS[shell](root, {}, "ictcli", COMPLETES).source()

@@ -16,7 +16,8 @@ from ictcli.errors import UserError, install
 @JSON
 def command(as_json: bool) -> int:
     """Check this machine: engines, device, memory, disk. Exit code 3 if no engine runs."""
-    from ictcli.console import narrate, print_records
+    from ictcli.console.lines import narrate
+    from ictcli.console.table import print_records
     from ictcli.engine import choose_backend, is_installed, versions
     from ictcli.engine.dtype import saving
 

@@ -27,7 +27,8 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     ictcli download qwen2.5-0.5b-gsm8k
     ictcli download Qwen/Qwen2.5-0.5B math500 aime24
     """
-    from ictcli.console import narrate, print_records
+    from ictcli.console.lines import narrate
+    from ictcli.console.table import print_records
     from ictcli.runs.trust import read_typed
     from ictcli.tasks.download import download, is_recipe
 

@@ -88,7 +88,8 @@ def command(
     ictcli eval MODEL --bench gpqa_diamond data=gpqa_diamond.jsonl --resume
     ictcli eval MODEL --bench mine.csv columns.prompt=frage columns.gold=antwort
     """
-    from ictcli.console import eval_progress, evaluations, narrate, warn_altered
+    from ictcli.console.lines import narrate, warn_altered
+    from ictcli.console.results import eval_progress, evaluations
     from ictcli.errors import UserError
     from ictcli.evaluation.settings import read_settings
     from ictcli.evaluation.specs import benchmark_specs

@@ -56,7 +56,7 @@ def command(
     ictcli export runs/mine --checkpoint best
     ictcli export runs/mine --results evals/base-vs-mine-seed0
     """
-    from ictcli.console import narrate, output, warn_altered
+    from ictcli.console.lines import narrate, output, warn_altered
     from ictcli.errors import UserError
     from ictcli.export import make
     from ictcli.export.modelfile import ollama_name

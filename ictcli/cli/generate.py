@@ -61,8 +61,8 @@ def command(
     ictcli generate Qwen/Qwen2.5-0.5B-Instruct --temperature 0.6
     ictcli generate runs/mine - --json < question.txt
     """
-    from ictcli.console import narrate, warn_altered
     from ictcli.console.answers import chat, print_answers
+    from ictcli.console.lines import narrate, warn_altered
     from ictcli.evaluation.settings import GenerateSettings, typed_settings
     from ictcli.generate.session import Session, form_of
     from ictcli.runs.list import find_model

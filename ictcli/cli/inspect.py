@@ -57,8 +57,8 @@ def command(
     ictcli inspect runs/mine --at 2:17 --json
     ictcli inspect runs/mine --html group.html
     """
-    from ictcli.console import narrate, output
     from ictcli.console.inspect import can_move, print_group
+    from ictcli.console.lines import narrate, output
     from ictcli.inspect.page import check_target
     from ictcli.inspect.session import Session
     from ictcli.runs.list import find_run

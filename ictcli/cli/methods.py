@@ -11,7 +11,7 @@ from ictcli.cli import JSON
 def command(plugin_files: tuple[str, ...], as_json: bool) -> None:
     """List the methods: what each trains, its options and its source."""
     from ictcli.algorithm.methods import METHODS
-    from ictcli.console import print_records
+    from ictcli.console.table import print_records
     from ictcli.files import plugins
 
     for file in plugin_files:

@@ -105,7 +105,7 @@ def _keep_awake() -> subprocess.Popen[bytes] | None:
                 process.wait(0.3)  # it ends at once if refused
             except subprocess.TimeoutExpired:
                 return process
-    from ictcli.console import narrate
+    from ictcli.console.lines import narrate
 
     narrate("note: Nothing here keeps the machine awake; turn its sleep off yourself.")
     return None

@@ -18,7 +18,7 @@ def command() -> None:
 @JSON
 def ls(as_json: bool) -> None:
     """List the recipes and studies, each with the first line of its file."""
-    from ictcli.console import print_records
+    from ictcli.console.table import print_records
     from ictcli.recipe import shipped_recipes, shipped_studies
 
     records = [
@@ -32,7 +32,7 @@ def ls(as_json: bool) -> None:
 @click.argument("name", shell_complete=completion.recipes_and_studies)
 def show(name: str) -> None:
     """Print a recipe."""
-    from ictcli.console import output
+    from ictcli.console.lines import output
     from ictcli.recipe import find_recipe, recipe_text
 
     output(*recipe_text(find_recipe(name)).removesuffix("\n").split("\n"))
@@ -49,7 +49,7 @@ def keys(parts: tuple[str, ...], as_json: bool) -> None:
     """
     from dataclasses import asdict
 
-    from ictcli.console import print_records
+    from ictcli.console.table import print_records
     from ictcli.recipe import Recipe
     from ictcli.recipe.keys import all_keys
 
@@ -66,7 +66,7 @@ def keys(parts: tuple[str, ...], as_json: bool) -> None:
 @click.argument("target", type=click.Path(path_type=Path))
 def cp(name: str, target: Path) -> None:
     """Copy a recipe to TARGET, a folder or a .toml file, to change it there."""
-    from ictcli.console import narrate
+    from ictcli.console.lines import narrate
     from ictcli.files import write_text
     from ictcli.recipe import find_recipe, recipe_text, shipped_studies
 

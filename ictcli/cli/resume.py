@@ -39,7 +39,9 @@ def command(
     """
     if end_with_stdin:
         end_with(0)
-    from ictcli.console import narrate, observer, report, warn_altered
+    from ictcli.console.lines import narrate, warn_altered
+    from ictcli.console.live import observer
+    from ictcli.console.results import report
     from ictcli.recipe import load_recipe
     from ictcli.runs import Run
     from ictcli.runs.list import find_run

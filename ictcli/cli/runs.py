@@ -93,7 +93,7 @@ def rm(runs: tuple[Path, ...], yes: bool) -> None:
     \b
     ictcli runs rm quickstart-ict-s0 quickstart-grpo-s0
     """
-    from ictcli.console import narrate
+    from ictcli.console.lines import narrate
     from ictcli.console.runs import print_removal
     from ictcli.runs.list import entry, find_folder
     from ictcli.runs.remove import check_removable, remove_run
@@ -128,7 +128,7 @@ def gc(runs: tuple[Path, ...], finished: bool, dry_run: bool, as_json: bool) -> 
     ictcli runs gc --dry-run
     ictcli runs gc quickstart-ict-s0 --finished
     """
-    from ictcli.console import narrate
+    from ictcli.console.lines import narrate
     from ictcli.console.runs import print_old
     from ictcli.runs.list import RUNS, find_folder, find_runs
     from ictcli.runs.read import in_use, size

@@ -17,7 +17,8 @@ def ls(as_json: bool) -> None:
 
     The problems of a file, a folder or any data set of the hub are a task too.
     """
-    from ictcli.console import narrate, print_records
+    from ictcli.console.lines import narrate
+    from ictcli.console.table import print_records
     from ictcli.errors import install
     from ictcli.tasks.gym import is_installed
     from ictcli.tasks.registry import named
@@ -38,7 +39,7 @@ def show(name: str, options: tuple[str, ...], as_json: bool) -> None:
     ictcli tasks show gym:chain_sum
     ictcli tasks show gym:chain_sum min_terms=4 max_terms=4
     """
-    from ictcli.console import narrate, output
+    from ictcli.console.lines import narrate, output
     from ictcli.console.table import print_json
     from ictcli.recipe.generator import is_gym
     from ictcli.tasks.registry import shown

@@ -76,8 +76,9 @@ def command(
     ictcli train quickstart --beside grpo,random
     ictcli train my-recipe.toml --run runs/mine --dry-run --memory 16
     """
-    from ictcli.console import narrate, report
     from ictcli.console.beside import print_beside
+    from ictcli.console.lines import narrate
+    from ictcli.console.results import report
     from ictcli.recipe import find_recipe, load_recipe, unused_keys
     from ictcli.runs.trust import read_typed
     from ictcli.train.without_signal import check_learned
@@ -111,7 +112,7 @@ def command(
 
 
 def _plan(recipe: Recipe, memory: float, gpus: int | None, *, timed: bool, as_json: bool) -> None:
-    from ictcli.console import narrate, output
+    from ictcli.console.lines import narrate, output
     from ictcli.console.plan import examples, plan, print_gpu_plan
     from ictcli.planning.advice import check_memory
     from ictcli.planning.estimate import GpuPlan, plan_gpus
@@ -161,8 +162,9 @@ def _train(
     recipes: dict[str, Recipe], folder: Path | None, name: str, *, live: bool
 ) -> dict[Path, Summary]:
     """One run after another, the first in `folder`: their summaries by folder."""
-    from ictcli.console import narrate, observer
     from ictcli.console.beside import narrate_unfinished
+    from ictcli.console.lines import narrate
+    from ictcli.console.live import observer
     from ictcli.train.finish import finished
     from ictcli.train.launch import launch
 
@@ -184,7 +186,7 @@ def _train(
 
 def _begin(folder: Path, recipe: Recipe) -> Run:
     """A new run; or, where torchrun has started its processes again, the one that they began."""
-    from ictcli.console import narrate
+    from ictcli.console.lines import narrate
     from ictcli.ranks import is_restarted
     from ictcli.runs import Run, is_run
 

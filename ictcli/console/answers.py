@@ -8,7 +8,7 @@ from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any
 
-from ictcli.console.plain import narrate, output
+from ictcli.console.lines import narrate, output
 from ictcli.console.results import explain
 from ictcli.console.table import print_json
 from ictcli.errors import UserError

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ictcli.console.plain import narrate, narrate_paragraph
+from ictcli.console.lines import narrate, narrate_paragraph
 from ictcli.console.runs import narrate_unpaired
 from ictcli.console.table import print_json, print_table
 from ictcli.evaluation.passk import Difference, Interval

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from ictcli.console.plain import output
+from ictcli.console.lines import output
 from ictcli.console.table import print_json, print_table
 from ictcli.tables import Column, Table
 from ictcli.tables.numbers import counted

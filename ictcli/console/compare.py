@@ -8,7 +8,7 @@ from ictcli.compare.report import lead, study, tables, token_tables, words
 from ictcli.compare.report.drawing import Looks, looks_of
 from ictcli.compare.time_estimate import ComparisonEstimate, RunEstimate
 from ictcli.compare.variants import STOPPED
-from ictcli.console.plain import narrate, narrate_paragraph
+from ictcli.console.lines import narrate, narrate_paragraph
 from ictcli.console.table import print_json, print_noted, print_table
 from ictcli.tables import Column, Table
 from ictcli.tables.numbers import counted, setting, size_text

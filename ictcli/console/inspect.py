@@ -4,7 +4,7 @@ import os
 import sys
 from dataclasses import asdict
 
-from ictcli.console.plain import narrate, output
+from ictcli.console.lines import narrate, output
 from ictcli.console.table import print_json, print_table
 from ictcli.inspect.group import GroupView, MethodView, RolloutView
 from ictcli.tables import text_table

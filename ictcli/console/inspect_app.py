@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ictcli.console import inspect_keys
 from ictcli.console.inspect_frame import Cursor, Frame, Palette
-from ictcli.console.plain import narrate
+from ictcli.console.lines import narrate
 from ictcli.console.table import Screen
 from ictcli.errors import UserError
 from ictcli.inspect.group import GroupView, RolloutView

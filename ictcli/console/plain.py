@@ -1,49 +1,18 @@
 """One line a step, for logs and pipes."""
 
-import contextlib
-import sys
 from pathlib import Path
 
+from ictcli.console.lines import narrate
 from ictcli.engine import Engine
 from ictcli.evaluation.record import Evaluation
 from ictcli.planning.time_estimate import Pace
 from ictcli.recipe import Recipe
-from ictcli.runs import manifest
 from ictcli.runs.observer import Observer, Step
 from ictcli.runs.records import SftMetrics
 from ictcli.tables.numbers import counted
-from ictcli.text import duration, figure, one_line, wrapped
+from ictcli.text import duration, figure
 from ictcli.tracking import where_to_look
 from ictcli.train.evaluations import other_temperatures, samples_of
-
-SENTENCES = ("note: ", "warning: ")
-"""Lines that begin so are broken at words where they are wider than the terminal."""
-
-
-def narrate(*lines: str) -> None:
-    """Lines on stderr, each of which stays one line, but for notes and warnings on a terminal. A
-    closed stderr ends no run."""
-    shown = [one_line(line) for line in lines]
-    shown = [wrapped(line, sys.stderr) if line.startswith(SENTENCES) else line for line in shown]
-    with contextlib.suppress(OSError):
-        sys.stderr.write("".join(f"{line}\n" for line in shown))
-        sys.stderr.flush()
-
-
-def output(*lines: object) -> None:
-    """Lines on stdout, each of which stays one line."""
-    print("\n".join(map(one_line, lines)))
-
-
-def warn_altered(run: Path, *names: str) -> None:
-    """Warn of the files of these names that are not what the run wrote."""
-    for name, why in manifest.altered(run, *names).items():
-        narrate(f"warning: {run / name} {why}.")
-
-
-def narrate_paragraph(text: str) -> None:
-    """An empty line, and a paragraph as wide as the terminal."""
-    narrate("", *wrapped(one_line(text), sys.stderr).split("\n"))
 
 
 class PlainObserver(Observer):

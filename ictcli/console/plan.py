@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 
-from ictcli.console.plain import narrate, narrate_paragraph
+from ictcli.console.lines import narrate, narrate_paragraph
 from ictcli.console.table import print_json
 from ictcli.engine import choose_backend
 from ictcli.engine.dtype import saving

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from rich.progress import BarColumn, Progress, TextColumn
 
-from ictcli.console.plain import narrate, narrate_paragraph, output
-from ictcli.console.table import Screen, print_json, print_table
+from ictcli.console.lines import narrate, narrate_paragraph, output
+from ictcli.console.table import Screen, print_either_way, print_json, print_table
 from ictcli.evaluation.passk import Difference, Interval
 from ictcli.evaluation.report import by_temperature, caption, differences, reached, results_page
 from ictcli.evaluation.results import Result
@@ -88,7 +88,7 @@ def evaluations(
     for number, shown in enumerate(filter(None, tables)):
         if number:
             output("")
-        print_table(shown, shown.turned())
+        print_either_way(shown)
     narrate_paragraph(caption(results))
     narrate(f"samples: {folder}")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from ictcli.algorithm.methods import unread_keys
+from ictcli.console.lines import narrate, narrate_paragraph, output
 from ictcli.console.live import LEAST_SPAN, sparkline
-from ictcli.console.plain import narrate, narrate_paragraph, output
 from ictcli.console.table import print_json, print_table, stdout_width
 from ictcli.evaluation.passk import Difference, Interval
 from ictcli.files.fingerprint import flat

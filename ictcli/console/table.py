@@ -11,11 +11,13 @@ from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
-from ictcli.console.plain import narrate, narrate_paragraph, output
+from ictcli.console.lines import narrate_paragraph, output
 from ictcli.tables import Table, text_table
 from ictcli.text import SPACES, escaped, finite, one_line, visible
 
 GAP = 2
+PAGE = 120
+"""Characters of a line that is easily read."""
 
 
 class Screen(Console):
@@ -84,12 +86,20 @@ def print_table(*tables: Table, style: Callable[[str], str] = lambda _: "") -> N
     out.print(grid)
 
 
+def print_either_way(shown: Table) -> None:
+    """Print a table by rows or by columns: as is within a page, else as fits the terminal."""
+    ways = (shown, shown.turned())
+    print_table(*sorted(ways, key=lambda way: width_of(lines_of(way)) > PAGE))
+
+
 def print_noted(*tables: Table) -> None:
-    """Print tables, by rows or by columns as each fits, and what it says of itself on stderr."""
-    for shown in tables:
-        print_table(shown, shown.turned())
-        narrate_paragraph(f"{shown.caption} {shown.note}".strip())
-        narrate("")
+    """Print a table, and its caption and notes on stderr; of several each below its caption."""
+    for number, shown in enumerate(tables):
+        if len(tables) > 1:
+            output(*[""] * bool(number), shown.caption)
+        print_either_way(shown)
+        if about := shown.note if len(tables) > 1 else f"{shown.caption} {shown.note}".strip():
+            narrate_paragraph(about)
 
 
 def fitting(tables: Sequence[Table], width: int | None) -> list[list[str]]:

@@ -167,7 +167,7 @@ def _entry(run: Path, *more: str) -> Entry:
     before, after = _scores(run, summary)
     timings = () if summary else read_lines(run / "timings.jsonl", StepTimings)
     steps = [(line.sample_s or 0.0) + (line.update_s or 0.0) for line in timings]
-    at = changed(*(run / name for name in ("summary.json", "metrics.jsonl", "recipe.toml")), run)
+    at = changed(*(run / name for name in ("summary.json", "metrics.jsonl", "recipe.toml")))
     return Entry(
         run=str(run),
         state=state,
