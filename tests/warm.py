@@ -12,7 +12,8 @@ LOADED = (
     *("torch._dynamo", "torch.distributed.tensor", "pandas", "peft", "pytest", "scipy.stats"),
     *("sympy", "transformers.models.qwen2.modeling_qwen2", "ictcli_torch.adapter"),
     *("ictcli_torch.ranks", "ictcli_torch.shard", *(f"ictcli.cli.{name}" for name in COMMANDS)),
-    *("ictcli.console", "ictcli.train", "ictcli.compare", "ictcli.inspect"),
+    *("ictcli.train", "ictcli.compare", "ictcli.inspect"),
+    *(f"ictcli.console.{name}" for name in ("live", "results", "runs", "compare", "inspect")),
 )
 
 for name in LOADED:
