@@ -16,8 +16,8 @@ from ictcli.rows import is_saved
 from ictcli.seeds import generator
 from ictcli.tasks import Benchmark, Domain, find_benchmark
 from ictcli.tasks.custom import HUB, is_custom
-from ictcli.tasks.prepare import holds_out, task_of
-from ictcli.tasks.split import key_of
+from ictcli.tasks.prepare import heldout, holds_out, task_of
+from ictcli.tasks.split import digest_of, key_of
 from ictcli.text import one_line, shell_word
 from ictcli.types import Problem, Sampling
 
@@ -82,6 +82,8 @@ class ModelSpec:
     """The run's."""
     trained_on: Callable[[], Collection[str]] = tuple
     """Keys (`tasks.split.key_of`) of the problems that the run trains on."""
+    evaluated_on: str = ""
+    """Checksum (`tasks.split.digest_of`) of the problems that the run was evaluated on."""
     known: bool = False
     """Whether it says how it is asked: runs and exports do."""
     bench: str = ""
@@ -175,8 +177,8 @@ def benchmark_specs(
 
 def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> BenchmarkSpec:
     """The problems that the first run among the models was evaluated on, while it trained."""
-    file = next((model.recipe for model in models if model.recipe), None)
-    if file is None:
+    model = next((model for model in models if model.recipe), None)
+    if model is None or model.recipe is None:
         names = ", ".join(model.model for model in models)
         known = next((one_line(model.bench) for model in models if model.bench), "")
         raise UserError(
@@ -187,12 +189,17 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
         raise UserError(f"{typed[0]} is of a benchmark, and none is named.", "--bench NAME")
     if settings.eval.shots:
         raise UserError("eval.shots is of a benchmark, and none is named.", "--bench NAME")
-    recipe = load_recipe(file)
+    recipe = load_recipe(model.recipe)
     task, first = task_of(recipe), recipe.eval.skip
+    changed = model.evaluated_on not in ("", digest_of(heldout(recipe, task)))
+    note = f"The data of {model.model} was changed: it was evaluated on other problems than these."
     (name, domain), most = task.exam, settings.limit or recipe.eval.problems
     name = recipe.data_name if holds_out(recipe) else name
     domain, problems = judged(domain, _judging(settings)), task.heldout(first + most)[first:]
-    benchmark = Benchmark(name, domain, lambda n: problems[:n], source=task.source)
+    source = {} if task.examined else task.source
+    benchmark = Benchmark(
+        name, domain, lambda n: problems[:n], source=source, notes=(note,) * changed
+    )
     most = settings.max_tokens or recipe.max_tokens
     return BenchmarkSpec(benchmark, problems, most, Path(name).stem)
 

@@ -26,7 +26,7 @@ from ictcli.runs.model import asked_in, bench_of, find_models, settings_of
 from ictcli.runs.trust import remember
 from ictcli.tasks import BENCHMARKS
 from ictcli.tasks.prompts import render
-from ictcli.tasks.split import is_heldout, key_of
+from ictcli.tasks.split import digest_of, is_heldout, key_of
 
 SETTINGS = read_settings(())
 
@@ -273,6 +273,13 @@ def test_without_a_benchmark_a_run_is_asked_what_its_own_evaluations_ask(tmp_pat
     assert [problem.prompt for problem in spec.problems] == out[2:9]
     assert not {key_of(prompt) for prompt in out} & {*models[1].trained_on()}
     assert (spec.stem, spec.max_tokens) == ("mine", 77)
+    began = {"data": {"heldout": {"problems": 7, "sha256": digest_of(spec.problems)}}}
+    Path(run := models[1].model, "environment.json").write_text(json.dumps(began))
+    for changes in (0, 1):  # a gold of them
+        file.write_text(file.read_text().replace(f",{out[4]}\n", f"{'1' * changes},{out[4]}\n"))
+        alone = find_models([run], read_settings([]))
+        (spec,) = benchmark_specs(None, read_settings([]), alone)
+        assert len(spec.benchmark.notes) == changes
     wrong = {"data=d.csv": "data is of", "columns.gold=x": "columns is", "eval.shots=1": "shots"}
     for typed, words in wrong.items():
         with refused(words):
