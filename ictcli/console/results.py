@@ -115,6 +115,8 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
     elif not summary.unlearned:
         if verdict := verdict_line(summary.change):
             narrate_paragraph(verdict)
+        if summary.unanswered and summary.unanswered.sentence:
+            narrate_paragraph(summary.unanswered.sentence)
         if summary.sharpening:
             narrate_paragraph(f"{summary.sharpening.sentence} ({summary.sharpening.explained})")
         if summary.kept_tokens:

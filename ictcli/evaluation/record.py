@@ -143,3 +143,32 @@ class Evaluation(Scored):
         """`passes` and greedy."""
         greedy = self.scores.get("greedy")
         return self.passes | ({"greedy": greedy} if greedy else {})
+
+
+NOTABLE = 0.02
+"""A share of samples without an answer that is told of."""
+
+
+class Unanswered(Record):
+    """Shares of samples without an answer, before training and after."""
+
+    truncated: tuple[float, float]
+    unparsed: tuple[float, float]
+
+    @computed_field
+    @property
+    def sentence(self) -> str:
+        """Empty where they are few."""
+        if max(*self.truncated, *self.unparsed) < NOTABLE:
+            return ""
+        ends, reads = (
+            f"{after:.1%} ({before:.1%} before)"
+            for before, after in (self.truncated, self.unparsed)
+        )
+        return f"Samples cut at max_tokens: {ends}; without a readable answer: {reads}."
+
+
+def unanswered(before: Evaluation, after: Evaluation) -> Unanswered:
+    return Unanswered(
+        truncated=(before.truncated, after.truncated), unparsed=(before.unparsed, after.unparsed)
+    )

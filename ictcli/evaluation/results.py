@@ -26,6 +26,8 @@ class ResultSettings(SampleSettings):
     limit: int | None
     source: dict[str, JsonValue]
     sha256: str
+    digest: str = ""
+    """Checksum of the problems as a run's environment.json has it."""
     verifier: str
     pattern: str | None
     timeout: float

@@ -89,6 +89,7 @@ def card(
         layout=layout,
         step=step,
         measured=[*([own] if own else []), *measured],
+        heldout=data.heldout.sha256 if data.heldout else None,
         recipe=Path(recipe_name(environment)).stem,
         parameters=environment.engine.parameters,
         settings=_settings(keys, method),

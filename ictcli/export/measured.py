@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from ictcli.errors import UserError
 from ictcli.evaluation.passk import Interval
-from ictcli.evaluation.record import Evaluation
+from ictcli.evaluation.record import Evaluation, unanswered
 from ictcli.evaluation.results import Result
 from ictcli.files.reading import parse_json, read_text
 from ictcli.runs.public import public_name
@@ -38,8 +38,12 @@ class Measured:
     """Samples of each."""
     seen: int | None
     """Problems that were trained on; None: not known."""
+    unanswered: str = ""
+    """A sentence on samples without an answer, where there are many."""
     later: bool = False
     """Whether `ictcli eval` found it."""
+    digest: str = ""
+    """Checksum of the problems, where `ictcli eval` recorded it."""
 
     @property
     def scores(self) -> Table:
@@ -64,11 +68,14 @@ def by_run(run: Path, bench: str, step: int | None, summary: Summary | None) -> 
         if here is None:
             return None
         start = before.scores if before and before.problems == here.problems else {}
-        return Measured(start, here.scores, {}, f"step {step}", here.problems, bench, here.n, 0)
+        lost = unanswered(before, here).sentence if start and before else ""
+        asked = (f"step {step}", here.problems, bench, here.n, 0, lost)
+        return Measured(start, here.scores, {}, *asked)
     if summary is None:
         return None
-    asked = (summary.problems, bench, summary.samples_per_problem, 0)
-    return Measured(summary.before, summary.after, summary.change, "after", *asked)
+    lost = summary.unanswered.sentence if summary.unanswered else ""
+    asked = ("after", summary.problems, bench, summary.samples_per_problem, 0, lost)
+    return Measured(summary.before, summary.after, summary.change, *asked)
 
 
 def _is(model: str, other: str) -> bool:
@@ -100,7 +107,16 @@ def by_evaluation(folder: Path, weights: Collection[str], base: str, head: str) 
         before, bench = first[0].scores if first else {}, public_name(entry.benchmark)
         if any((each.bench, each.n) == (bench, entry.n) for each in found):
             continue  # of the same weights in another folder
-        asked = (entry.problems, bench, entry.n, entry.trained_on, True)
+        lost = unanswered(first[0], entry).sentence if first else ""
+        asked = (
+            entry.problems,
+            bench,
+            entry.n,
+            entry.trained_on,
+            lost,
+            True,
+            entry.settings.digest,
+        )
         found.append(Measured(before, entry.scores, paired, head, *asked))
     if not found:
         raise UserError(

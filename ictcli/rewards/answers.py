@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ictcli.text import compiled
 
-NO_ANSWER = "no answer in a box"
+NO_ANSWER = "no answer in a box or after ####"
 NO_MATCH = "the answer pattern matches nothing"
 LONGEST_BOX = 100_000
 """Characters of the longest box; a longer one counts as not closed."""

@@ -10,6 +10,7 @@ from typing import Self, cast
 from pydantic import Field, JsonValue, model_validator
 
 from ictcli.evaluation.passk import Difference, Interval
+from ictcli.evaluation.record import Unanswered
 from ictcli.evaluation.sharpening import Sharpening
 from ictcli.files.record import RunRecord as RunRecord
 from ictcli.recipe import data_name, labelled
@@ -189,6 +190,7 @@ class Summary(RunRecord):
     """after - before, paired by problem."""
     sharpening: Sharpening | None = None
     """How much of the change in pass@1 the model before training has at a better temperature."""
+    unanswered: Unanswered | None = None
     problems: int
     samples_per_problem: int
     wall_s: float

@@ -220,10 +220,18 @@ def _few(recipe: Recipe, task: Task) -> Task:
             f" The 95 % interval of their pass@1 reaches up to {0.98 / math.sqrt(held):.2f} to "
             "either side; eval.bench=FILE evaluates on a larger file of your own"
         )
-        more = max(2, len(task.finite) // PRECISE)
-        larger = own and more < recipe.eval.holdout
-        note += f", and eval.holdout={more} holds out one in {more} of this one." * larger or "."
+        more = advised_holdout(recipe, task)
+        note += f", and eval.holdout={more} holds out one in {more} of this one." if more else "."
     return replace(task, notes=(*task.notes, note))
+
+
+def advised_holdout(recipe: Recipe, task: Task) -> int | None:
+    """An `eval.holdout` that holds enough problems out; None where that of the recipe does, or
+    where no part of the data is held out."""
+    enough, more = min(max(recipe.eval.problems, FEW), PRECISE), max(2, len(task.finite) // PRECISE)
+    held = len(task.heldout(recipe.eval.skip + enough)) - recipe.eval.skip
+    advised = holds_out(recipe) and held < enough and more < recipe.eval.holdout
+    return more if advised else None
 
 
 def _examples(recipe: Recipe, task: Task, held: Collection[str]) -> tuple[Example, ...]:

@@ -24,7 +24,7 @@ from ictcli.rewards.shaping import mean_reward
 from ictcli.runs.rollouts import Batch
 from ictcli.seeds import seed_of
 from ictcli.tasks import Task
-from ictcli.tasks.prepare import heldout, task_of
+from ictcli.tasks.prepare import advised_holdout, heldout, task_of
 from ictcli.tasks.prompts import decode, encode, tokens_of
 from ictcli.tasks.sft import fitted_examples
 from ictcli.tasks.split import key_of
@@ -145,7 +145,7 @@ class Checked:
     ready: bool
     verdict: str
     changes: tuple[str, ...]
-    """Settings, KEY=VALUE, that the verdict advises."""
+    """Settings, KEY=VALUE, that are advised."""
 
 
 def check(recipe: Recipe, prompts: int, say: Callable[[str], None]) -> Checked:
@@ -168,10 +168,13 @@ def check(recipe: Recipe, prompts: int, say: Callable[[str], None]) -> Checked:
         notes += [*task.notes[known:], *unread(engine, task, recipe)]
         tried = _try(recipe, engine, task, prompts, load_s, say)
     worked = any(problem.solution for problem in task.train[:1])
+    ready, verdict, changes = _verdict(recipe, memory, tried, worked=worked)
+    if ready and (holdout := advised_holdout(recipe, task)):
+        changes = (f"eval.holdout={holdout}",)
     return Checked(
         *(recipe.data_name, recipe.label, recipe.lr),
         *(len(task.train), tuple(notes), _overlap(task, held)),
-        *(memory, tried, *_verdict(recipe, memory, tried, worked=worked)),
+        *(memory, tried, ready, verdict, changes),
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from ictcli.engine import Engine
 from ictcli.errors import UserError
-from ictcli.evaluation.record import Evaluation
+from ictcli.evaluation.record import Evaluation, unanswered
 from ictcli.evaluation.results import pass_differences
 from ictcli.evaluation.sharpening import sharpening
 from ictcli.files import drop, new_folder, write_text
@@ -95,6 +95,7 @@ def finish(
         after={name: after.figures[name] for name in figures},
         change=pass_differences(after, before),
         sharpening=sharpening(before.solved, after.solved),
+        unanswered=unanswered(before, after),
         problems=after.problems,
         samples_per_problem=after.n,
         wall_s=round(state.wall_s + before.seconds_in_all + after.seconds_in_all, 2),

@@ -1,5 +1,6 @@
 """The model card: what it says of a run, and that nothing in a recipe can break out of it."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,10 @@ import tomli_w
 import yaml
 from made_runs import evaluation, write, write_summary
 
+from ictcli.evaluation.record import unanswered
 from ictcli.export.base import license_of
 from ictcli.export.card import card
+from ictcli.export.measured import Measured
 from ictcli.runs.public import is_public, public_name
 
 
@@ -99,6 +102,29 @@ def test_a_checkpoint_s_card_has_the_figures_of_its_step(tmp_path: Path) -> None
     assert "| steps | `4 of 9` |" in text
     text = card(run, "it", "it", adapter=False, layout="hf", step=5)
     assert "The weights of step 5 were not measured." in text and "0.280" not in text
+
+
+def test_samples_without_an_answer_are_told_where_they_are_many(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    before, after = (
+        evaluation({"pass@1": 0.5}).model_copy(update={"truncated": cut, "unparsed": cut / 2})
+        for cut in (0.001, 0.05)
+    )
+    summary = json.loads((run / "summary.json").read_text())
+    for sentences, second in enumerate((before, after)):
+        lost = unanswered(before, second)
+        write(run / "summary.json", summary | {"unanswered": lost.model_dump(mode="json")})
+        text = card(run, "it", "it", adapter=False, layout="hf")
+        assert text.count("5.0% (0.1% before); without a readable answer: 2.5%") == sentences
+
+
+def test_problems_that_are_those_of_the_run_are_said_to_be(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    write(run / "environment.json", {"data": {"heldout": {"problems": 8, "sha256": "ab"}}})
+    for digest, words in {"ab": "the same problems as above", "cd": "may be among these"}.items():
+        later = Measured({}, {}, {}, "after", 8, "b", 2, 0, later=True, digest=digest)
+        text = card(run, "it", "it", adapter=False, layout="hf", measured=[later])
+        assert words in text
 
 
 @pytest.mark.parametrize(

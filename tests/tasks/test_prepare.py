@@ -19,7 +19,7 @@ from ictcli.recipe import Recipe, load_recipe, to_toml
 from ictcli.recipe.data import PromptSettings
 from ictcli.tasks import Task, find_benchmark, find_task, shuffled_batch
 from ictcli.tasks.ledger.problem import SETTINGS
-from ictcli.tasks.prepare import described, task_of
+from ictcli.tasks.prepare import advised_holdout, described, task_of
 from ictcli.tasks.prompts import fitted
 from ictcli.tasks.split import digest_of, is_heldout, key_of
 from ictcli.tasks.task import is_set_aside
@@ -81,6 +81,19 @@ def test_no_held_out_prompt_is_ever_trained_on(
     if 0 < len(half) < len(prompts):
         asked = load_recipe("grpo", [name, "eval.holdout=2"])
         assert {p.prompt for p in task_of(asked).heldout(1000)} == half
+
+
+@pytest.mark.parametrize("count", [60, 320, 5000])
+def test_an_advised_holdout_holds_more_out_and_is_enough(count: int, tmp_path: Path) -> None:
+    write_questions(tmp_path, [f"what is {n}" for n in range(count)])
+    recipe = load_recipe("grpo", [f"task={tmp_path / 'rows.jsonl'}", "eval.problems=64"])
+    advised, held = advised_holdout(recipe, task := task_of(recipe)), len(task.heldout(1000))
+    assert (advised is None) == (held >= 64)
+    assert (f"eval.holdout={advised} " in " ".join(task.notes)) == (advised is not None)
+    if advised:
+        more = load_recipe("grpo", [f"task={tmp_path / 'rows.jsonl'}", f"eval.holdout={advised}"])
+        assert advised_holdout(more, other := task_of(more)) is None
+        assert len(other.heldout(1000)) > held
 
 
 @pytest.mark.parametrize("name", first(["chain", *SETTINGS], 2))
