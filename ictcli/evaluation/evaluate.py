@@ -8,12 +8,14 @@ from dataclasses import asdict, dataclass, field, replace
 import numpy as np
 
 from ictcli.engine import Engine
+from ictcli.errors import RunFailedError
 from ictcli.evaluation.majority import majority
 from ictcli.evaluation.passk import Interval, mean_interval, pass_at_k
 from ictcli.evaluation.record import Evaluation, SampleSettings
 from ictcli.evaluation.samples import Sample, SampleFile, make_samples
 from ictcli.recipe.data import PromptSettings
 from ictcli.rewards import Verdict
+from ictcli.rewards.verifiers import FAILED, name_of
 from ictcli.seeds import seed_of
 from ictcli.tasks import Domain, prompts
 from ictcli.types import Problem, Sampling
@@ -70,14 +72,14 @@ def evaluate(
     file: SampleFile,
     progress: Callable[[int, int], None] = lambda done, total: None,
     say: Callable[[str], None] = lambda text: None,
-    check: Callable[[Sequence[Verdict]], None] = lambda verdicts: None,
+    hint: str = "mend it, or take another",
 ) -> Evaluation:
     """pass@k and maj@n of a model, there and at other temperatures; its samples are written to
     files as they come.
 
-    `progress` gets the samples taken and all; `say` each new failure of the verifier; `check` the
-    first verdicts, and may raise.
-    RunFailedError where a sample or its verdict is missing, UserError where a file was changed.
+    `progress` gets the samples taken and all; `say` each new failure of the verifier; `hint` is
+    what to do where it fails on all of the first answers. RunFailedError where it does, or where a
+    sample or its verdict is missing; UserError where a file was changed.
     """
     failures: set[str] = set()
     found: list[Evaluation] = []
@@ -95,8 +97,8 @@ def evaluate(
             rollouts = engine.generate(ids[first : first + into.chunk], n, part.sampling, seed)
             texts = prompts.decode(engine.tokenizer, rollouts)
             verdicts = domain.judge(chunk, texts)
-            if first == fresh:  # a later chunk may be one answer
-                check(verdicts)
+            if first == fresh and not private:  # a later chunk may be one answer
+                check_verdicts(name_of(domain.verify), verdicts, hint)
             reasons = {each.reason for each in verdicts if each.failed and not private} - failures
             for reason in sorted(reasons)[: FAILURES - len(failures)]:
                 failures.add(reason)
@@ -113,6 +115,17 @@ def evaluate(
     greedy = evaluation.solved.get(0.0)
     scores = {} if greedy is None else {"greedy": mean_interval(greedy)}
     return evaluation.model_copy(update={"scores": evaluation.scores | scores})
+
+
+def check_verdicts(name: str, verdicts: Sequence[Verdict], hint: str) -> None:
+    """RunFailedError where the verifier of that name failed on every one of some answers, or gave
+    no verdict within its limits."""
+    if verdicts and all(verdict.failed or verdict.status == "timeout" for verdict in verdicts):
+        how = "raised on all" if all(each.failed for each in verdicts) else "gave a verdict on none"
+        reason = verdicts[0].reason.removeprefix(FAILED)
+        raise RunFailedError(
+            f"The verifier {name} {how} of {len(verdicts)} answers: {reason}.", hint
+        )
 
 
 def score(asked: Examination, samples: Sequence[Sample], seconds: float) -> Evaluation:

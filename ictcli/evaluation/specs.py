@@ -16,7 +16,7 @@ from ictcli.rows import is_saved
 from ictcli.seeds import generator
 from ictcli.tasks import Benchmark, Domain, find_benchmark
 from ictcli.tasks.custom import HUB, is_custom
-from ictcli.tasks.prepare import heldout, holds_out, task_of
+from ictcli.tasks.prepare import check_columns, heldout, holds_out, task_of
 from ictcli.tasks.split import digest_of, key_of
 from ictcli.text import one_line, shell_word
 from ictcli.types import Problem, Sampling
@@ -165,6 +165,7 @@ def benchmark_specs(
             domain = replace(benchmark.domain, pattern=benchmark.shots.pattern)
             benchmark = replace(benchmark, domain=domain)
         benchmark = replace(benchmark, domain=judged(benchmark.domain, reward))
+        check_columns(benchmark.name, [benchmark.domain.verify], problems)
         own = (is_custom(name) or is_gym(name)) and trained
         most = settings.max_tokens or own or benchmark.max_tokens
         taken = {*RESERVED, *(spec.stem.casefold() for spec in specs)}  # as on some disks
@@ -197,6 +198,7 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
     name = recipe.data_name if holds_out(recipe) else name
     domain, problems = judged(domain, _judging(settings)), task.heldout(first + most)[first:]
     source = {} if task.examined else task.source
+    check_columns(name, [domain.verify], problems)
     benchmark = Benchmark(
         name, domain, lambda n: problems[:n], source=source, notes=(note,) * changed
     )

@@ -1,6 +1,7 @@
-"""The verifiers that come with ictcli: chain, integer, math, choice."""
+"""The verifiers that come with ictcli: chain, integer, math, text, choice."""
 
 import re
+from collections.abc import Sequence
 
 from ictcli.rewards import choice
 from ictcli.rewards.answers import LONGEST_AT_ONCE, located
@@ -9,7 +10,10 @@ from ictcli.rewards.maths.copies import copied, without_asked
 from ictcli.rewards.maths.latex import balanced
 from ictcli.rewards.maths.nodes import UndecidedError
 from ictcli.rewards.verifiers import COPIED, UNFINISHED, Verdict, register_verifier
+from ictcli.text import folded
 
+_WORDS = re.compile(r"[^\W\d_]+(?:[\s'\u2019-]+[^\W\d_]+)*[.!]?")
+_FONT = re.compile(r"\\(?:text|mathrm|textbf|mathbf|textit)\s?\{([^{}]*)\}")
 _INTEGER = re.compile(r"[-+]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.0*)?")
 
 
@@ -70,6 +74,24 @@ def math(response: str, gold: str, question: str = "") -> Verdict:
     answer = without_asked(answer, gold, question)
     verdict = math_at_once(answer, gold) or math_verdict(answer, gold)
     return rewarded(verdict, answer, gold, question)
+
+
+def are_words(golds: Sequence[str]) -> bool:
+    """Whether golds are words, which `math` might read as products of letters."""
+    return all(map(_WORDS.fullmatch, golds)) and any(len(gold) > 2 for gold in golds)
+
+
+def as_text(text: str) -> str:
+    """Words for comparison: in one case, single spaces for hyphens too, no stop at the end."""
+    text = folded(_FONT.sub(r"\1", text)).strip("$ ")
+    return " ".join(re.sub(r"(?<=\w)-(?=\w)", " ", text).split()).rstrip(".!")
+
+
+@register_verifier("text", boxed=True)
+def words(answer: str, gold: str) -> Verdict:
+    """Whether an answer is the gold, letter by letter but for case."""
+    said = as_text(answer)
+    return Verdict("correct" if said == as_text(gold) else "wrong", said or answer)
 
 
 register_verifier("choice")(choice.judge)

@@ -117,16 +117,18 @@ OPTIONAL = {
 
 
 def register_verifier(
-    name: str, golds: Callable[[str], bool] | None = None
+    name: str, golds: Callable[[str], bool] | None = None, *, boxed: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: register a function (response, gold) -> Verdict or bool under `name`. A parameter
-    `question` takes the question. Functions of plugin files run in worker processes, within the
-    limits of `grade`."""
+    `question` takes the question; `boxed`: it is given the answer in the last box or after `####`
+    in place of the response. Functions of plugin files run in worker processes, within the limits
+    of `grade`."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         path = plugins.path_of(function.__module__)
         source = None if path is None else str(path)
-        VERIFIERS[name] = replace(made_of(name, function), source=source, golds=golds)
+        made = made_of(name, function)
+        VERIFIERS[name] = replace(made, source=source, golds=golds, boxed=boxed)
         return function
 
     return add

@@ -11,6 +11,7 @@ from typing import Any
 from ictcli.errors import UserError, nearest
 from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.rewards.answers import boxed, matched
+from ictcli.rewards.builtin import are_words
 from ictcli.rows import CHATS, PROMPTS, Row, Rows, is_file_name, is_saved, read_file, text
 from ictcli.tasks.chats import as_messages, as_text, messages_of, parted
 from ictcli.tasks.golds import behind, choices_of, letter_of, with_choices, worked
@@ -53,9 +54,10 @@ def read_custom(
     prompt is in prompt, question or problem, as text or as messages, or in messages or
     conversations; the gold in gold or answer, in the box of a solution, or it is the last message
     of the assistant; choices and ids in columns of these names, if any. The verifier is choice if
-    there are choices, integer if all golds are integers, else math. Rows that cannot be read are
-    left out, with a note. UserError if a named column is missing, or for the first such row where
-    they are more than `MOST_LOST`. `whole`: each problem keeps its row, for reward functions."""
+    there are choices, integer if all golds are integers, text if all are words, else math. Rows
+    that cannot be read are left out, with a note. UserError if a named column is missing, or for
+    the first such row where they are more than `MOST_LOST`. `whole`: each problem keeps its row,
+    for reward functions."""
     rows = rows or read_rows(name, hub, split)
     columns = known_columns(name, rows, columns or ColumnSettings(), usual)
     check_asked(name, rows, columns, "gold", (*GOLDS, "solution"))
@@ -90,7 +92,8 @@ def read_custom(
             "columns.gold=solution takes the whole text of that column as the answer",
         )
     golds = [problem.gold for problem in problems.values() if problem.id not in unsolved]
-    kind = "choice" if has_choices else "integer" if all(map(BARE.fullmatch, golds)) else "math"
+    kind = "integer" if all(map(BARE.fullmatch, golds)) else "text" if are_words(golds) else "math"
+    kind = "choice" if has_choices else kind
     return ProblemSet(list(problems.values()), rows, kind, unsolved, len(lost))
 
 

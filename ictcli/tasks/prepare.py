@@ -53,10 +53,10 @@ def task_of(recipe: Recipe) -> Task:
     task = _without(task, shown, "examples", "examples of the prompt")
     task = _with_sft(recipe, _ordered(recipe, _few(recipe, task)))
     verifiers = [find_verifier(name) for name, _ in recipe.reward.added.values()]
-    _check_columns(task.name, [task.domain.verify, *verifiers], task.finite[:1])
+    check_columns(task.name, [task.domain.verify, *verifiers], task.finite[:1])
     name, domain = task.exam
     if isinstance(domain.verify, Verifier) and domain.verify.needs:
-        _check_columns(name, [domain.verify], task.heldout(1))
+        check_columns(name, [domain.verify], task.heldout(1))
     return task
 
 
@@ -80,11 +80,12 @@ def _with_sft(recipe: Recipe, task: Task) -> Task:
     return replace(task, sft=kept, notes=(*task.notes, *notes, f"{note}."))
 
 
-def _check_columns(
+def check_columns(
     name: str, verifiers: Sequence[Verifier | Judge], problems: Sequence[Problem]
 ) -> None:
+    """UserError where one of the verifiers asks for a column that the problems do not have."""
     columns = [c for c in (problems[0].columns if problems else ()) if c not in NOT_PASSED]
-    hint = "rename the parameter, or give it a default"
+    hint = "take another verifier, or rename the parameter or give it a default"
     for verifier in verifiers:
         if isinstance(verifier, Verifier):
             verifier.check_columns(f"the data of {name}", columns, hint)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ictcli.engine import Engine, build_engine
 from ictcli.engine.dtype import INT8_TIME
+from ictcli.evaluation.evaluate import check_verdicts
 from ictcli.planning.advice import MemoryCheck, check_memory
 from ictcli.planning.estimate import PROMPT_TOKENS
 from ictcli.planning.machine import memory_limit
@@ -30,7 +31,7 @@ from ictcli.tasks.sft import fitted_examples
 from ictcli.tasks.split import key_of
 from ictcli.tasks.unread import usable
 from ictcli.train.evaluations import samples_of
-from ictcli.train.health import check_verdicts, judged
+from ictcli.train.health import judged
 from ictcli.train.launch import longest_prompt, set_budget, unread
 from ictcli.train.sample import sample_batch, sampling_of
 from ictcli.train.step import optimise, select

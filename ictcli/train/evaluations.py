@@ -1,7 +1,6 @@
 """Evaluations of a run on held-out problems, before, during and after training."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError
@@ -9,7 +8,6 @@ from ictcli.evaluation.evaluate import Examination, evaluate
 from ictcli.evaluation.record import Evaluation
 from ictcli.evaluation.samples import SampleFile
 from ictcli.recipe import Recipe
-from ictcli.rewards.verifiers import name_of
 from ictcli.runs import Run, manifest
 from ictcli.runs.observer import Observer
 from ictcli.runs.read import read_record
@@ -18,7 +16,7 @@ from ictcli.seeds import seed_of
 from ictcli.tasks import Task
 from ictcli.tasks.prepare import heldout
 from ictcli.text import shell_word
-from ictcli.train.health import check_verdicts, hint_of
+from ictcli.train.health import hint_of
 from ictcli.train.sample import sampling_of
 
 ALONE = {
@@ -98,8 +96,7 @@ def evaluate_heldout(
         seed=seed_of(recipe.seed, "eval"),
         others=others,
     )
-    check = partial(check_verdicts, name_of(domain.verify), hint=hint_of(run.folder))
-    evaluation = evaluate(engine, asked, file, progress, check=check)
+    evaluation = evaluate(engine, asked, file, progress, hint=hint_of(run.folder))
     run.write(f"eval/{label}.json", evaluation)
     manifest.enter(run.folder, *names)
     observer.evaluated(label, evaluation)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ictcli.errors import RunFailedError
+from ictcli.evaluation.evaluate import check_verdicts
 from ictcli.recipe import Recipe
 from ictcli.recipe.metrics import direction, is_dense
 from ictcli.rewards import Verdict
@@ -232,14 +233,3 @@ def judged(batch: Batch, domain: Domain) -> Mapping[str, Sequence[Verdict]]:
 def hint_of(run: Path) -> str:
     """What to do where a verifier ended a run."""
     return f"mend it, then train again: with --run OTHER, or after ictcli runs rm {run.name}"
-
-
-def check_verdicts(name: str, verdicts: Sequence[Verdict], hint: str) -> None:
-    """RunFailedError where the verifier of that name failed on every one of some answers, or gave
-    no verdict within its limits."""
-    if verdicts and all(verdict.failed or verdict.status == "timeout" for verdict in verdicts):
-        how = "raised on all" if all(each.failed for each in verdicts) else "gave a verdict on none"
-        reason = verdicts[0].reason.removeprefix(FAILED)
-        raise RunFailedError(
-            f"The verifier {name} {how} of {len(verdicts)} answers: {reason}.", hint
-        )

@@ -105,7 +105,7 @@ def test_markdown_holds_the_tables_and_the_first_prompt(
     assert f"\n2*2+{first}\n" in ended.out
 
 
-def test_a_verifier_that_fails_is_told_of_once(
+def test_a_verifier_that_fails_is_told_of_once_and_on_all_answers_ends_it(
     ictcli: Processes, tiny_model: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "failing.py").write_text(
@@ -113,14 +113,24 @@ def test_a_verifier_that_fails_is_told_of_once(
         "@register_benchmark('failing')\n"
         "def failing():\n"
         "    def verify(response, gold):\n"
-        "        raise KeyError('gone')\n"
+        "        if gold in '02468':\n"
+        "            raise KeyError('gone')\n"
+        "        return False\n"
         "    problems = BENCHMARKS['chain']().problems\n"
         "    return Benchmark('failing', Domain(verify, words=False), problems, max_tokens=8)\n"
     )
     args = ("--bench", "failing", "plugins=failing.py", "--n", "2", "--k", "1", "--limit", "70")
     ended = ictcli.done("eval", tiny_model, *args, "--json")
     assert ended.err.count("failing: the verifier failed: KeyError: 'gone'") == 1
-    assert json.loads(ended.out)[0]["unparsed"] == 1
+    assert 0.2 < json.loads(ended.out)[0]["unparsed"] < 0.8
+    (tmp_path / "none.py").write_text("def judge(response, gold):\n    raise KeyError('gone')\n")
+    bench = ("--bench", "chain", "--limit", "2", "max_tokens=8", "--out", "none")
+    said = ictcli.refused("eval", tiny_model, *bench, "reward.verifier=none.py:judge", code=1)
+    assert "The verifier judge raised on all of 32 answers: KeyError: 'gone'." in said
+    (tmp_path / "own.csv").write_text("question,gold\n1+1=,2\n")
+    (tmp_path / "of.py").write_text("def of(completions, metadata):\n    return [1]\n")
+    own = ("--bench", "own.csv", "reward.verifier=of.py:of")
+    assert "of judges by the column 'metadata'" in ictcli.refused("eval", tiny_model, *own)
 
 
 SMALL = ("--n", "2", "--k", "1,2", "max_tokens=8")

@@ -29,6 +29,23 @@ INTEGERS = [
 ]
 
 
+def test_words_are_the_same_letter_by_letter_but_for_case() -> None:
+    same = ("#### Karst.", r"\boxed{\text{navy blue}}", "#### STRASSE", "#### l'eau")
+    golds = ("karst", "Navy-Blue", "Stra\N{LATIN SMALL LETTER SHARP S}e", "L'eau")
+    assert [each.status for each in grade(same, golds, "text")] == ["correct"] * 4
+    assert [each.status for each in grade(same, golds[1:] + golds[:1], "text")] == ["wrong"] * 4
+    assert grade("karst", "karst", "text").status == "unparsed"
+    assert grade("it is karst", "karst", "text", pattern="is (.*)").status == "correct"
+
+
+@given(st.text("abcxyzaeiou", min_size=3, max_size=6), st.randoms())
+def test_no_word_is_another_word_of_its_letters(word: str, order: Any) -> None:
+    """As it would be, read as a product."""
+    other = "".join(order.sample(word, len(word)))
+    for kind in ("math", "text"):
+        assert (grade(f"#### {other}", word, kind).status == "correct") == (other == word)
+
+
 @pytest.mark.parametrize(("text", "value"), INTEGERS)
 def test_an_integer_is_read_whole_or_not_at_all(text: str, value: int | None) -> None:
     assert as_integer(text) == value

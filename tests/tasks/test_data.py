@@ -1,6 +1,7 @@
 """Data sets as tasks: every problem once an epoch, none that is held out, and the same of any kind
 of file."""
 
+import json
 import math
 from hashlib import sha256
 from pathlib import Path
@@ -246,3 +247,20 @@ def test_golds_that_the_verifier_cannot_read_are_left_out_and_told_of(tmp_path: 
     task = find_task(name, reward=f"{tmp_path / 'mine.py'}:grade")
     assert len(task.finite) == 60 and not task.notes
     assert task.domain.verify("}{", "}{").status == "correct"
+
+
+@pytest.mark.parametrize(
+    ("golds", "kind"),
+    [
+        (("4", "-1,000"), "integer"),
+        (("karst", "Navy blue", "l'eau", "stra\N{LATIN SMALL LETTER SHARP S}e."), "text"),
+        (("yes", "no"), "text"),
+        (("x", "y"), "math"),  # symbols
+        (("karst", "4"), "math"),
+        ((r"\pi", "abc"), "math"),
+    ],
+)
+def test_the_golds_choose_the_verifier(golds: tuple[str, ...], kind: str, tmp_path: Path) -> None:
+    rows = [{"prompt": f"q{n}", "gold": gold} for n, gold in enumerate(golds)]
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert read_custom(str(tmp_path / "own.jsonl")).verifier == kind

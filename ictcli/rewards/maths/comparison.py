@@ -1,5 +1,6 @@
 """Whether two parsed answers are the same, node by node, by the rules of docs/verifier.md."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -27,6 +28,9 @@ from ictcli.rewards.maths.nodes import (
 )
 from ictcli.rewards.maths.numbers import decimal_places, long_decimal, number, plain
 from ictcli.rewards.maths.structure import read
+
+_LETTERS = re.compile("[A-Za-z]{3,}")
+"""A word, or a product of symbols: letters alone do not tell, so that their order counts."""
 
 
 class Comparison:
@@ -257,6 +261,8 @@ class Comparison:
             return self._percent(*((gold, answer) if gold.unit == "%" else (answer, gold)))
         if flat(gold.text) == flat(answer.text):
             return True
+        if _LETTERS.fullmatch(gold.text) and _LETTERS.fullmatch(answer.text):
+            return False
         if "\\infty" in gold.text + answer.text and "_" not in gold.text + answer.text:
             return flat(gold.text).lstrip("+") == flat(answer.text).lstrip("+")
         left, right = number(gold.text), number(answer.text)
