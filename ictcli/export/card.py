@@ -27,7 +27,7 @@ from ictcli.tables.pages import render
 MAIN = (
     *("steps", "seed", "lr", "prompts", "group", "temperature", "max_tokens", "keep", "warmup"),
     *("kl", "entropy", "update.epochs", "update.minibatch", "clip.low", "clip.high"),
-    *("eval.holdout", "columns.gold_pattern", "reward.pattern"),
+    *("eval.holdout", "columns.prompt", "columns.gold", "columns.gold_pattern", "reward.pattern"),
     *("adapter.kind", "adapter.rank", "adapter.alpha", "control", "reward.signal"),
 )
 OFF = ("none", "true")

@@ -49,7 +49,8 @@ def missing_statistics(name: str, *statistics: str) -> MissingStatistics:
         setting = "record.uniqueness=true"
     elif statistic(statistics[0]).kind == "context":
         setting = f"method.reference={statistics[0]}"
-    sentence = f"{name} needs {' and '.join(statistics)}, not recorded: {setting} records it"
+    needed = " and ".join(statistics)
+    sentence = f"without {name}: it needs {needed}, which the run did not record ({setting} does)"
     return MissingStatistics(name, statistics, sentence)
 
 
