@@ -87,9 +87,11 @@ def print_table(*tables: Table, style: Callable[[str], str] = lambda _: "") -> N
 
 
 def print_either_way(shown: Table) -> None:
-    """Print a table by rows or by columns: as is within a page, else as fits the terminal."""
-    ways = (shown, shown.turned())
-    print_table(*sorted(ways, key=lambda way: width_of(lines_of(way)) > PAGE))
+    """Print a table by rows where these fit the terminal, or by columns; by columns too where rows
+    are wider than a page and columns less so."""
+    turned = shown.turned()
+    by_rows, by_columns = (width_of(lines_of(each)) for each in (shown, turned))
+    print_table(*[shown] * (by_rows <= max(PAGE, by_columns)), turned)
 
 
 def print_noted(*tables: Table) -> None:

@@ -72,7 +72,7 @@ def evaluate(
     file: SampleFile,
     progress: Callable[[int, int], None] = lambda done, total: None,
     say: Callable[[str], None] = lambda text: None,
-    hint: str = "mend it, or take another",
+    hint: str = "mend it or take another, and write to another folder (--out)",
 ) -> Evaluation:
     """pass@k and maj@n of a model, there and at other temperatures; its samples are written to
     files as they come.
@@ -97,8 +97,8 @@ def evaluate(
             rollouts = engine.generate(ids[first : first + into.chunk], n, part.sampling, seed)
             texts = prompts.decode(engine.tokenizer, rollouts)
             verdicts = domain.judge(chunk, texts)
-            if first == fresh and not private:  # a later chunk may be one answer
-                check_verdicts(name_of(domain.verify), verdicts, hint)
+            if first == 0:  # a later chunk may be one answer
+                check_verdicts(name_of(domain.verify), verdicts, hint, private=private)
             reasons = {each.reason for each in verdicts if each.failed and not private} - failures
             for reason in sorted(reasons)[: FAILURES - len(failures)]:
                 failures.add(reason)
@@ -117,15 +117,15 @@ def evaluate(
     return evaluation.model_copy(update={"scores": evaluation.scores | scores})
 
 
-def check_verdicts(name: str, verdicts: Sequence[Verdict], hint: str) -> None:
+def check_verdicts(
+    name: str, verdicts: Sequence[Verdict], hint: str, *, private: bool = False
+) -> None:
     """RunFailedError where the verifier of that name failed on every one of some answers, or gave
-    no verdict within its limits."""
+    no verdict within its limits; without its reason where the answers are private."""
     if verdicts and all(verdict.failed or verdict.status == "timeout" for verdict in verdicts):
         how = "raised on all" if all(each.failed for each in verdicts) else "gave a verdict on none"
-        reason = verdicts[0].reason.removeprefix(FAILED)
-        raise RunFailedError(
-            f"The verifier {name} {how} of {len(verdicts)} answers: {reason}.", hint
-        )
+        reason = "" if private else f": {verdicts[0].reason.removeprefix(FAILED)}"
+        raise RunFailedError(f"The verifier {name} {how} of {len(verdicts)} answers{reason}.", hint)
 
 
 def score(asked: Examination, samples: Sequence[Sample], seconds: float) -> Evaluation:

@@ -19,7 +19,6 @@ from ictcli.files.fingerprint import Fingerprint, of_files
 from ictcli.recipe.data import Example, PromptSettings
 from ictcli.rewards import Verifier
 from ictcli.tasks import prompts
-from ictcli.tasks.split import digest_of
 
 
 def of_model(
@@ -65,7 +64,6 @@ def of_benchmark(spec: BenchmarkSpec) -> dict[str, Any]:
         "source": spec.benchmark.source,
         "problems": len(spec.problems),
         "sha256": hashlib.sha256(text.encode()).hexdigest(),
-        "digest": digest_of(spec.problems),
         "max_tokens": spec.max_tokens,
         "verifier": getattr(domain.verify, "name", getattr(domain.verify, "__name__", "own")),
         "pattern": domain.pattern,

@@ -62,7 +62,8 @@ def by_temperature(results: Results) -> Table | None:
 
 def caption(results: Results) -> str:
     """Sample sizes, temperature and intervals, in a sentence or two."""
-    return sentence(Path(__file__).with_name("caption.jinja"), results=results)
+    judges = dict.fromkeys(each.settings.verifier.rpartition(":")[2] for each in results)
+    return sentence(Path(__file__).with_name("caption.jinja"), results=results, judges=judges)
 
 
 def results_page(results: Results) -> str:

@@ -13,6 +13,7 @@ from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec
 from ictcli.files.fingerprint import Fingerprint
 from ictcli.tasks import prompts
+from ictcli.tasks.split import digest_of
 
 
 class ResultSettings(SampleSettings):
@@ -86,6 +87,7 @@ def result_of(
     decided: dict[str, Any] = {**provenance, **loaded, **bench, **dict(evaluation.settings)}
     decided |= {"template": template, "suffix": suffix, "limit": settings.limit}
     decided["example_prompt"] = None if hidden else example
+    decided["digest"] = digest_of(spec.problems)
     return Result.model_validate(
         {
             **dict(evaluation),

@@ -1,9 +1,10 @@
 """The models and benchmarks of an evaluation, checked before anything is loaded."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
+from typing import Any
 
 from ictcli.engine import Engine
 from ictcli.errors import UserError
@@ -12,11 +13,12 @@ from ictcli.recipe import RecipeFile, load_recipe
 from ictcli.recipe.data import ColumnSettings, Example, HubSettings, PromptSettings, RewardSettings
 from ictcli.recipe.generator import is_gym
 from ictcli.rewards import find_verifier
+from ictcli.rewards.verifiers import name_of
 from ictcli.rows import is_saved
 from ictcli.seeds import generator
 from ictcli.tasks import Benchmark, Domain, find_benchmark
 from ictcli.tasks.custom import HUB, is_custom
-from ictcli.tasks.prepare import check_columns, heldout, holds_out, task_of
+from ictcli.tasks.prepare import check_columns, holds_out, task_of
 from ictcli.tasks.split import digest_of, key_of
 from ictcli.text import one_line, shell_word
 from ictcli.types import Problem, Sampling
@@ -82,8 +84,8 @@ class ModelSpec:
     """The run's."""
     trained_on: Callable[[], Collection[str]] = tuple
     """Keys (`tasks.split.key_of`) of the problems that the run trains on."""
-    evaluated_on: str = ""
-    """Checksum (`tasks.split.digest_of`) of the problems that the run was evaluated on."""
+    evaluated_on: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The data as the run's environment.json has it (`tasks.prepare.described`)."""
     known: bool = False
     """Whether it says how it is asked: runs and exports do."""
     bench: str = ""
@@ -192,18 +194,32 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
         raise UserError("eval.shots is of a benchmark, and none is named.", "--bench NAME")
     recipe = load_recipe(model.recipe)
     task, first = task_of(recipe), recipe.eval.skip
-    changed = model.evaluated_on not in ("", digest_of(heldout(recipe, task)))
-    note = f"The data of {model.model} was changed: it was evaluated on other problems than these."
     (name, domain), most = task.exam, settings.limit or recipe.eval.problems
     name = recipe.data_name if holds_out(recipe) else name
-    domain, problems = judged(domain, _judging(settings)), task.heldout(first + most)[first:]
-    source = {} if task.examined else task.source
+    domain = judged(domain, _judging(settings))
+    held = task.heldout(first + max(most, recipe.eval.problems))[first:]
+    problems, source = held[:most], {} if task.examined else task.source
     check_columns(name, [domain.verify], problems)
-    benchmark = Benchmark(
-        name, domain, lambda n: problems[:n], source=source, notes=(note,) * changed
-    )
+    asked = {**task.source, "heldout": held[: recipe.eval.problems], "verifier": domain.verify}
+    notes = tuple(_changes(model, asked))
+    benchmark = Benchmark(name, domain, lambda n: problems[:n], source=source, notes=notes)
     most = settings.max_tokens or recipe.max_tokens
     return BenchmarkSpec(benchmark, problems, most, Path(name).stem)
+
+
+def _changes(model: ModelSpec, asked: Mapping[str, Any]) -> Iterator[str]:
+    """Sentences on what was otherwise when the run was evaluated, as far as that was recorded.
+    Where its tokenizer lost some, it was evaluated on fewer problems of the same file."""
+    began, held = model.evaluated_on, asked["heldout"]
+    if known := began.get("heldout"):
+        as_many = known["problems"] == len(held) or began.get("sha256") != asked.get("sha256")
+        if as_many and known["sha256"] != digest_of(held):
+            yield (
+                f"The data of {model.model} was changed: it was evaluated on other problems than "
+                "these."
+            )
+    if (judge := began.get("verifier")) not in (None, now := name_of(asked["verifier"])):
+        yield f"The run {model.model} was evaluated by the verifier {judge}, and is by {now} now."
 
 
 def _drawn(

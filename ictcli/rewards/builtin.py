@@ -1,19 +1,21 @@
 """The verifiers that come with ictcli: chain, integer, math, text, choice."""
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 from ictcli.rewards import choice
 from ictcli.rewards.answers import LONGEST_AT_ONCE, located
 from ictcli.rewards.maths import compare as maths
 from ictcli.rewards.maths.copies import copied, without_asked
-from ictcli.rewards.maths.latex import balanced
+from ictcli.rewards.maths.latex import balanced, is_word
 from ictcli.rewards.maths.nodes import UndecidedError
 from ictcli.rewards.verifiers import COPIED, UNFINISHED, Verdict, register_verifier
-from ictcli.text import folded
 
-_WORDS = re.compile(r"[^\W\d_]+(?:[\s'\u2019-]+[^\W\d_]+)*[.!]?")
-_FONT = re.compile(r"\\(?:text|mathrm|textbf|mathbf|textit)\s?\{([^{}]*)\}")
+_SIGNS = re.compile(r"[\d\\^_=+*/<>{}()\[\]|$%]")
+_RUN = re.compile(r"[^\W\d_]+")
+_CASELESS = re.compile(r"\w[^A-Z]*|[A-Z]{4,}")
+_ONE_KIND = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2012\u2013", "''\"\"----")
 _INTEGER = re.compile(r"[-+]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.0*)?")
 
 
@@ -77,21 +79,26 @@ def math(response: str, gold: str, question: str = "") -> Verdict:
 
 
 def are_words(golds: Sequence[str]) -> bool:
-    """Whether golds are words, which `math` might read as products of letters."""
-    return all(map(_WORDS.fullmatch, golds)) and any(len(gold) > 2 for gold in golds)
+    """Whether golds are words: no digit or sign in any, and a run of letters that is no product."""
+    runs = (run for gold in golds for run in _RUN.findall(gold))
+    return not any(map(_SIGNS.search, golds)) and any(len(run) > 3 or is_word(run) for run in runs)
 
 
 def as_text(text: str) -> str:
-    """Words for comparison: in one case, single spaces for hyphens too, no stop at the end."""
-    text = folded(_FONT.sub(r"\1", text)).strip("$ ")
-    return " ".join(re.sub(r"(?<=\w)-(?=\w)", " ", text).split()).rstrip(".!")
+    """Words for comparison: single spaces, for hyphens too, one kind of quotes, nothing around
+    them, and one case but in runs that have capitals within (`NaCl`)."""
+    text = unicodedata.normalize("NFKC", text).translate(_ONE_KIND)
+    text = _RUN.sub(lambda run: run[0].casefold() if _CASELESS.fullmatch(run[0]) else run[0], text)
+    return " ".join(re.sub(r"(?<=\w)-(?=\w)", " ", text).split()).strip(" $*\"'.,;:!?")
 
 
 @register_verifier("text", boxed=True)
 def words(answer: str, gold: str) -> Verdict:
-    """Whether an answer is the gold, letter by letter but for case."""
-    said = as_text(answer)
-    return Verdict("correct" if said == as_text(gold) else "wrong", said or answer)
+    """Whether an answer is the gold in the same words, or is so to `math` without algebra, which
+    might take words for products."""
+    if as_text(answer) == as_text(gold):
+        return Verdict("correct", answer)
+    return math_at_once(answer, gold) or Verdict("wrong", answer)
 
 
 register_verifier("choice")(choice.judge)

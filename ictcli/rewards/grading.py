@@ -67,7 +67,7 @@ def grade(
     """The verdict on a response, or a list of verdicts on many. One that fails, hangs or explodes
     does not affect the others. What counts as equal: docs/verifier.md.
 
-    `kind` is a verifier's name (math, integer, choice, chain, one of a plugin,
+    `kind` is a verifier's name (math, integer, text, choice, chain, one of a plugin,
     `file.py:function`), a verifier, or a function of response and gold, and of the question if it
     has a parameter `question`, which runs in this process. `pattern` is a regular expression whose
     first group is the answer, in place of the last box. `choices` are the texts of (A), (B), ...

@@ -168,6 +168,7 @@ def _entry(run: Path, *more: str) -> Entry:
     timings = () if summary else read_lines(run / "timings.jsonl", StepTimings)
     steps = [(line.sample_s or 0.0) + (line.update_s or 0.0) for line in timings]
     at = changed(*(run / name for name in ("summary.json", "metrics.jsonl", "recipe.toml")))
+    at = changed(run) if at is None else at
     return Entry(
         run=str(run),
         state=state,

@@ -94,11 +94,11 @@ def _model_spec(
     plugins that are missing: only the run's own benchmarks need them. A built-in model is asked as
     the recipe that trains it asks, an exported one as its run."""
     run = Path(model) if is_run(Path(model)) else None
-    recipe, loaded, missing, heldout = None, list[Path](), list[str](), None
+    recipe, loaded, missing, data = None, list[Path](), list[str](), dict[str, Any]()
     trained, exported, bench = EvaluationSettings(), False, ""
     if run:
         recipe, trained, loaded, missing = settings_of(run)
-        heldout = read_environment(run).data.heldout
+        data = read_environment(run).data.to_json()
     elif model in RECIPES:
         trained = _read(read_recipe(RECIPES[model]))[1]
     elif exported := Path(model, ASKED).is_file():
@@ -133,7 +133,7 @@ def _model_spec(
         plugins=tuple(loaded),
         recipe=recipe,
         trained_on=partial(trained_on, recipe) if recipe else tuple,
-        evaluated_on=heldout.sha256 if heldout else "",
+        evaluated_on=data,
         known=bool(run) or exported,
         bench=bench,
     )

@@ -12,7 +12,10 @@ from ictcli.runs.list import recipe_name
 from ictcli.runs.read import Table, read_environment
 from ictcli.runs.records import DataRecord, Environment
 
-SOURCE = ("path", "file", "config", "split", "revision", "generator", "version", "sha256")
+SOURCE = (
+    *("path", "file", "config", "split", "revision", "generator", "version", "sha256"),
+    "verifier",
+)
 
 
 def public_name(name: str, run: Path | None = None) -> str:

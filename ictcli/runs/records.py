@@ -253,6 +253,8 @@ class DataRecord(RunRecord):
     sha256: str | None = None
     train: ProblemSet | None = None
     heldout: ProblemSet | None = None
+    verifier: str | None = None
+    """Of the answers to evaluate."""
     sft: ProblemSet | None = None
     left_out: dict[str, int] = Field(default_factory=dict[str, int])
 

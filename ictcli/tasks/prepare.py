@@ -154,14 +154,15 @@ def _judged(domain: Domain, recipe: Recipe) -> Domain:
 
 def described(task: Task, heldout: Sequence[Problem]) -> dict[str, Any]:
     """The data as recorded in environment.json: its source, checksums of the training and of the
-    evaluation problems, the number of problems left out, the examples of `sft.data`, and those
-    drawn for the prompt."""
+    evaluation problems, how these are judged, the number of problems left out, the examples of
+    `sft.data`, and those drawn for the prompt."""
     train = {"problems": len(task.train), "sha256": digest_of(task.train)} if task.train else None
     drawn = [example.model_dump() for example in task.prompt.examples] * bool(task.prompt.shots)
     return {
         **task.source,
         "train": train,
         "heldout": {"problems": len(heldout), "sha256": digest_of(heldout)},
+        "verifier": name_of(task.exam[1].verify),
         "left_out": dict(task.left_out),
         **examples_of(task),
         **({"examples": drawn} if drawn else {}),
@@ -227,8 +228,8 @@ def _few(recipe: Recipe, task: Task) -> Task:
 
 
 def advised_holdout(recipe: Recipe, task: Task) -> int | None:
-    """An `eval.holdout` that holds enough problems out; None where that of the recipe does, or
-    where no part of the data is held out."""
+    """An `eval.holdout` that holds more problems out; None where that of the recipe holds enough
+    out, or where no part of the data is held out."""
     enough, more = min(max(recipe.eval.problems, FEW), PRECISE), max(2, len(task.finite) // PRECISE)
     held = len(task.heldout(recipe.eval.skip + enough)) - recipe.eval.skip
     advised = holds_out(recipe) and held < enough and more < recipe.eval.holdout

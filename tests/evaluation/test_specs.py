@@ -280,6 +280,12 @@ def test_without_a_benchmark_a_run_is_asked_what_its_own_evaluations_ask(tmp_pat
         alone = find_models([run], read_settings([]))
         (spec,) = benchmark_specs(None, read_settings([]), alone)
         assert len(spec.benchmark.notes) == changes
+    began["data"] |= {"sha256": spec.benchmark.source["sha256"], "verifier": "math"}
+    began["data"]["heldout"]["problems"] = 5  # the tokenizer lost two
+    Path(run, "environment.json").write_text(json.dumps(began))
+    (spec,) = benchmark_specs(None, read_settings([]), find_models([run], read_settings([])))
+    assert [note.partition(" ")[2][:3] for note in spec.benchmark.notes] == ["run"]
+    assert "by the verifier math, and is by integer now" in spec.benchmark.notes[0]
     wrong = {"data=d.csv": "data is of", "columns.gold=x": "columns is", "eval.shots=1": "shots"}
     for typed, words in wrong.items():
         with refused(words):

@@ -121,7 +121,7 @@ def test_samples_without_an_answer_are_told_where_they_are_many(tmp_path: Path) 
 def test_problems_that_are_those_of_the_run_are_said_to_be(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     write(run / "environment.json", {"data": {"heldout": {"problems": 8, "sha256": "ab"}}})
-    for digest, words in {"ab": "the same problems as above", "cd": "may be among these"}.items():
+    for digest, words in {"ab": "the run's own problems", "cd": "may be among these"}.items():
         later = Measured({}, {}, {}, "after", 8, "b", 2, 0, later=True, digest=digest)
         text = card(run, "it", "it", adapter=False, layout="hf", measured=[later])
         assert words in text

@@ -253,9 +253,14 @@ def test_golds_that_the_verifier_cannot_read_are_left_out_and_told_of(tmp_path: 
     ("golds", "kind"),
     [
         (("4", "-1,000"), "integer"),
-        (("karst", "Navy blue", "l'eau", "stra\N{LATIN SMALL LETTER SHARP S}e."), "text"),
+        (
+            ("karst", "Navy blue", "l'eau", "stra\N{LATIN SMALL LETTER SHARP S}e.", "St. Louis"),
+            "text",
+        ),
         (("yes", "no"), "text"),
         (("x", "y"), "math"),  # symbols
+        (("AB", "BC", "ABC"), "math"),
+        (("sin x", "e"), "math"),
         (("karst", "4"), "math"),
         ((r"\pi", "abc"), "math"),
     ],

@@ -84,7 +84,7 @@ def test_no_held_out_prompt_is_ever_trained_on(
 
 
 @pytest.mark.parametrize("count", [60, 320, 5000])
-def test_an_advised_holdout_holds_more_out_and_is_enough(count: int, tmp_path: Path) -> None:
+def test_an_advised_holdout_holds_more_out_and_is_the_last(count: int, tmp_path: Path) -> None:
     write_questions(tmp_path, [f"what is {n}" for n in range(count)])
     recipe = load_recipe("grpo", [f"task={tmp_path / 'rows.jsonl'}", "eval.problems=64"])
     advised, held = advised_holdout(recipe, task := task_of(recipe)), len(task.heldout(1000))
