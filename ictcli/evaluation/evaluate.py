@@ -97,7 +97,7 @@ def evaluate(
             rollouts = engine.generate(ids[first : first + into.chunk], n, part.sampling, seed)
             texts = prompts.decode(engine.tokenizer, rollouts)
             verdicts = domain.judge(chunk, texts)
-            if first == 0:  # a later chunk may be one answer
+            if part is asked and first == 0:  # a later chunk may be one answer
                 check_verdicts(name_of(domain.verify), verdicts, hint, private=private)
             reasons = {each.reason for each in verdicts if each.failed and not private} - failures
             for reason in sorted(reasons)[: FAILURES - len(failures)]:

@@ -200,7 +200,7 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
     held = task.heldout(first + max(most, recipe.eval.problems))[first:]
     problems, source = held[:most], {} if task.examined else task.source
     check_columns(name, [domain.verify], problems)
-    asked = {**task.source, "heldout": held[: recipe.eval.problems], "verifier": domain.verify}
+    asked = {**source, "heldout": held[: recipe.eval.problems], "verifier": domain.verify}
     notes = tuple(_changes(model, asked))
     benchmark = Benchmark(name, domain, lambda n: problems[:n], source=source, notes=notes)
     most = settings.max_tokens or recipe.max_tokens
@@ -209,7 +209,8 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
 
 def _changes(model: ModelSpec, asked: Mapping[str, Any]) -> Iterator[str]:
     """Sentences on what was otherwise when the run was evaluated, as far as that was recorded.
-    Where its tokenizer lost some, it was evaluated on fewer problems of the same file."""
+    Where its tokenizer lost some, it was evaluated on fewer problems of the same file; that of
+    `eval.bench` has no checksum of its own."""
     began, held = model.evaluated_on, asked["heldout"]
     if known := began.get("heldout"):
         as_many = known["problems"] == len(held) or began.get("sha256") != asked.get("sha256")

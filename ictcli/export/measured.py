@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -69,13 +69,13 @@ def by_run(run: Path, bench: str, step: int | None, summary: Summary | None) -> 
             return None
         start = before.scores if before and before.problems == here.problems else {}
         lost = unanswered(before, here).sentence if start and before else ""
-        asked = (f"step {step}", here.problems, bench, here.n, 0, lost)
-        return Measured(start, here.scores, {}, *asked)
+        asked = (f"step {step}", here.problems, bench, here.n, 0)
+        return Measured(start, here.scores, {}, *asked, unanswered=lost)
     if summary is None:
         return None
     lost = summary.unanswered.sentence if summary.unanswered else ""
-    asked = ("after", summary.problems, bench, summary.samples_per_problem, 0, lost)
-    return Measured(summary.before, summary.after, summary.change, *asked)
+    asked = ("after", summary.problems, bench, summary.samples_per_problem, 0)
+    return Measured(summary.before, summary.after, summary.change, *asked, unanswered=lost)
 
 
 def _is(model: str, other: str) -> bool:
@@ -108,16 +108,9 @@ def by_evaluation(folder: Path, weights: Collection[str], base: str, head: str) 
         if any((each.bench, each.n) == (bench, entry.n) for each in found):
             continue  # of the same weights in another folder
         lost = unanswered(first[0], entry).sentence if first else ""
-        asked = (
-            entry.problems,
-            bench,
-            entry.n,
-            entry.trained_on,
-            lost,
-            True,
-            entry.settings.digest,
-        )
-        found.append(Measured(before, entry.scores, paired, head, *asked))
+        asked = (entry.problems, bench, entry.n, entry.trained_on)
+        later = Measured(before, entry.scores, paired, head, *asked, lost, later=True)
+        found.append(replace(later, digest=entry.settings.digest))
     if not found:
         raise UserError(
             f"{folder} has no results of these weights.",

@@ -1,7 +1,6 @@
 """The verifiers that come with ictcli: chain, integer, math, text, choice."""
 
 import re
-import unicodedata
 from collections.abc import Sequence
 
 from ictcli.rewards import choice
@@ -11,10 +10,11 @@ from ictcli.rewards.maths.copies import copied, without_asked
 from ictcli.rewards.maths.latex import balanced, is_word
 from ictcli.rewards.maths.nodes import UndecidedError
 from ictcli.rewards.verifiers import COPIED, UNFINISHED, Verdict, register_verifier
+from ictcli.text import folded
 
 _SIGNS = re.compile(r"[\d\\^_=+*/<>{}()\[\]|$%]")
-_RUN = re.compile(r"[^\W\d_]+")
-_CASELESS = re.compile(r"\w[^A-Z]*|[A-Z]{4,}")
+_RUN = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
+_HYPHEN = re.compile(r"(?<=\w\w)-(?=\w\w)")
 _ONE_KIND = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2012\u2013", "''\"\"----")
 _INTEGER = re.compile(r"[-+]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.0*)?")
 
@@ -79,24 +79,30 @@ def math(response: str, gold: str, question: str = "") -> Verdict:
 
 
 def are_words(golds: Sequence[str]) -> bool:
-    """Whether golds are words: no digit or sign in any, and a run of letters that is no product."""
-    runs = (run for gold in golds for run in _RUN.findall(gold))
-    return not any(map(_SIGNS.search, golds)) and any(len(run) > 3 or is_word(run) for run in runs)
+    """Whether golds are words: no digit, sign or symbol in any, and half of them at least hold
+    letters that are no product."""
+    if any(map(_SIGNS.search, golds)):
+        return False
+    runs = [_RUN.findall(gold) for gold in golds]
+    if not all(len(run) > 2 or is_word(run) for of_gold in runs for run in of_gold):
+        return False
+    sure = sum(any(len(run) > 3 or is_word(run) for run in of_gold) for of_gold in runs)
+    return 2 * sure >= len(golds) > 0
 
 
 def as_text(text: str) -> str:
-    """Words for comparison: single spaces, for hyphens too, one kind of quotes, nothing around
-    them, and one case but in runs that have capitals within (`NaCl`)."""
-    text = unicodedata.normalize("NFKC", text).translate(_ONE_KIND)
-    text = _RUN.sub(lambda run: run[0].casefold() if _CASELESS.fullmatch(run[0]) else run[0], text)
-    return " ".join(re.sub(r"(?<=\w)-(?=\w)", " ", text).split()).strip(" $*\"'.,;:!?")
+    """Words for comparison: in one case, with single spaces, for hyphens too, one kind of quotes,
+    and nothing around them."""
+    text = folded(text.translate(_ONE_KIND))
+    return " ".join(_HYPHEN.sub(" ", text).split()).strip(" $*_`\"'.,;:!?")
 
 
 @register_verifier("text", boxed=True)
 def words(answer: str, gold: str) -> Verdict:
     """Whether an answer is the gold in the same words, or is so to `math` without algebra, which
     might take words for products."""
-    if as_text(answer) == as_text(gold):
+    said = as_text(answer)
+    if said and said == as_text(gold):
         return Verdict("correct", answer)
     return math_at_once(answer, gold) or Verdict("wrong", answer)
 

@@ -77,9 +77,15 @@ def test_threads_and_priority_hold(ictcli: Processes, small: Small, tmp_path: Pa
     assert again.code == 2 and "--nice" in again.err
 
 
-def test_the_first_steps_of_the_quickstart_make_the_model_better(ictcli: Processes) -> None:
+def test_the_first_steps_of_the_quickstart_make_the_model_better(
+    ictcli: Processes, tmp_path: Path
+) -> None:
     short = ("steps=6", "eval.problems=32", "eval.n=2", "eval.k=[1]", "eval.temperatures=[0]")
     summary = ictcli.json("train", "quickstart", *short)
     for score in ("pass@1", "greedy"):
         before, after = (summary[when][score]["value"] for when in ("before", "after"))
         assert before <= 0.45 and after > before + 0.1, (score, before, after)
+    (evaluated,) = tmp_path.glob("runs/*/eval")
+    found = [json.loads((evaluated / f"{when}.json").read_text()) for when in ("before", "after")]
+    for share, pair in summary["unanswered"].items():
+        assert share == "sentence" or pair == [each[share] for each in found]

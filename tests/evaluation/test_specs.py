@@ -6,6 +6,7 @@ import shutil
 import weakref
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from chain_texts import make_tokenizer
@@ -273,7 +274,9 @@ def test_without_a_benchmark_a_run_is_asked_what_its_own_evaluations_ask(tmp_pat
     assert [problem.prompt for problem in spec.problems] == out[2:9]
     assert not {key_of(prompt) for prompt in out} & {*models[1].trained_on()}
     assert (spec.stem, spec.max_tokens) == ("mine", 77)
-    began = {"data": {"heldout": {"problems": 7, "sha256": digest_of(spec.problems)}}}
+    began: dict[str, Any] = {
+        "data": {"heldout": {"problems": 7, "sha256": digest_of(spec.problems)}}
+    }
     Path(run := models[1].model, "environment.json").write_text(json.dumps(began))
     for changes in (0, 1):  # a gold of them
         file.write_text(file.read_text().replace(f",{out[4]}\n", f"{'1' * changes},{out[4]}\n"))
