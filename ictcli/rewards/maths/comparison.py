@@ -32,7 +32,7 @@ from ictcli.rewards.maths.structure import read
 _LETTERS = re.compile("[A-Za-z]{4,}")
 
 
-def are_words(*texts: str) -> bool:
+def are_no_products(*texts: str) -> bool:
     """Whether texts of letters alone are words: four letters or more, none in alphabetical order,
     as those of a product are."""
     return all(_LETTERS.fullmatch(text) and list(text) != sorted(text) for text in texts)
@@ -266,7 +266,7 @@ class Comparison:
             return self._percent(*((gold, answer) if gold.unit == "%" else (answer, gold)))
         if flat(gold.text) == flat(answer.text):
             return True
-        if are_words(flat(gold.text), flat(answer.text)):
+        if are_no_products(flat(gold.text), flat(answer.text)):
             return False
         if "\\infty" in gold.text + answer.text and "_" not in gold.text + answer.text:
             return flat(gold.text).lstrip("+") == flat(answer.text).lstrip("+")
