@@ -27,7 +27,7 @@ def output(*lines: object) -> None:
 
 def warn_altered(run: Path, *names: str) -> None:
     """Warn of the files of these names that are not what the run wrote."""
-    from ictcli.runs import manifest
+    from ictcli.runs import manifest  # takes long
 
     for name, why in manifest.altered(run, *names).items():
         narrate(f"warning: {run / name} {why}.")

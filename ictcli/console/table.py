@@ -96,11 +96,12 @@ def print_either_way(shown: Table) -> None:
 
 def print_noted(*tables: Table) -> None:
     """Print a table, and its caption and notes on stderr; of several each below its caption."""
+    several = len(tables) > 1
     for number, shown in enumerate(tables):
-        if len(tables) > 1:
+        if several:
             output(*[""] * bool(number), shown.caption)
         print_either_way(shown)
-        if about := shown.note if len(tables) > 1 else f"{shown.caption} {shown.note}".strip():
+        if about := shown.note if several else f"{shown.caption} {shown.note}".strip():
             narrate_paragraph(about)
 
 

@@ -200,26 +200,28 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
     held = task.heldout(first + max(most, recipe.eval.problems))[first:]
     problems, source = held[:most], {} if task.examined else task.source
     check_columns(name, [domain.verify], problems)
-    asked = {**source, "heldout": held[: recipe.eval.problems], "verifier": domain.verify}
-    notes = tuple(_changes(model, asked))
+    usual, judge = held[: recipe.eval.problems], name_of(domain.verify)
+    notes = tuple(_changes(model, usual, source.get("sha256"), judge))
     benchmark = Benchmark(name, domain, lambda n: problems[:n], source=source, notes=notes)
     most = settings.max_tokens or recipe.max_tokens
     return BenchmarkSpec(benchmark, problems, most, Path(name).stem)
 
 
-def _changes(model: ModelSpec, asked: Mapping[str, Any]) -> Iterator[str]:
-    """Sentences on what was otherwise when the run was evaluated, as far as that was recorded.
-    Where its tokenizer lost some, it was evaluated on fewer problems of the same file; that of
-    `eval.bench` has no checksum of its own."""
-    began, held = model.evaluated_on, asked["heldout"]
+def _changes(
+    model: ModelSpec, held: Sequence[Problem], sha256: str | None, now: str
+) -> Iterator[str]:
+    """Sentences on what was otherwise when the run was evaluated, as far as that was recorded: the
+    problems, or the verifier, which is `now` this one. Where its tokenizer lost some, it was
+    evaluated on fewer problems of the same file; that of `eval.bench` has no checksum."""
+    began = model.evaluated_on
     if known := began.get("heldout"):
-        as_many = known["problems"] == len(held) or began.get("sha256") != asked.get("sha256")
+        as_many = known["problems"] == len(held) or began.get("sha256") != sha256
         if as_many and known["sha256"] != digest_of(held):
             yield (
                 f"The data of {model.model} was changed: it was evaluated on other problems than "
                 "these."
             )
-    if (judge := began.get("verifier")) not in (None, now := name_of(asked["verifier"])):
+    if (judge := began.get("verifier")) not in (None, now):
         yield f"The run {model.model} was evaluated by the verifier {judge}, and is by {now} now."
 
 

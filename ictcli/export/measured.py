@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -108,9 +108,11 @@ def by_evaluation(folder: Path, weights: Collection[str], base: str, head: str) 
         if any((each.bench, each.n) == (bench, entry.n) for each in found):
             continue  # of the same weights in another folder
         lost = unanswered(first[0], entry).sentence if first else ""
-        asked = (entry.problems, bench, entry.n, entry.trained_on)
-        later = Measured(before, entry.scores, paired, head, *asked, lost, later=True)
-        found.append(replace(later, digest=entry.settings.digest))
+        asked = (entry.problems, bench, entry.n, entry.trained_on, lost)
+        digest = entry.settings.digest
+        found.append(
+            Measured(before, entry.scores, paired, head, *asked, later=True, digest=digest)
+        )
     if not found:
         raise UserError(
             f"{folder} has no results of these weights.",

@@ -167,8 +167,8 @@ def _entry(run: Path, *more: str) -> Entry:
     before, after = _scores(run, summary)
     timings = () if summary else read_lines(run / "timings.jsonl", StepTimings)
     steps = [(line.sample_s or 0.0) + (line.update_s or 0.0) for line in timings]
-    at = changed(*(run / name for name in ("summary.json", "metrics.jsonl", "recipe.toml")))
-    at = changed(run) if at is None else at
+    files = (run / name for name in ("summary.json", "metrics.jsonl", "recipe.toml"))
+    at = changed(*files) or changed(run)
     return Entry(
         run=str(run),
         state=state,

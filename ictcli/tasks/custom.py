@@ -92,9 +92,15 @@ def read_custom(
             "columns.gold=solution takes the whole text of that column as the answer",
         )
     golds = [problem.gold for problem in problems.values() if problem.id not in unsolved]
-    kind = "integer" if all(map(BARE.fullmatch, golds)) else "text" if are_words(golds) else "math"
-    kind = "choice" if has_choices else kind
+    kind = "choice" if has_choices else verifier_of(golds)
     return ProblemSet(list(problems.values()), rows, kind, unsolved, len(lost))
+
+
+def verifier_of(golds: Sequence[str]) -> str:
+    """The name of the verifier that judges answers with these golds."""
+    if all(map(BARE.fullmatch, golds)):
+        return "integer"
+    return "text" if are_words(golds) else "math"
 
 
 def lost_notes(lost: Sequence[UserError], total: int) -> list[str]:

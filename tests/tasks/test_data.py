@@ -1,7 +1,6 @@
 """Data sets as tasks: every problem once an epoch, none that is held out, and the same of any kind
 of file."""
 
-import json
 import math
 from hashlib import sha256
 from pathlib import Path
@@ -17,7 +16,7 @@ from ictcli.errors import UserError
 from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.rewards import find_verifier
 from ictcli.tasks import find_benchmark, find_task
-from ictcli.tasks.custom import read_custom
+from ictcli.tasks.custom import read_custom, verifier_of
 
 KINDS = ("jsonl", "csv", "parquet")
 
@@ -253,10 +252,7 @@ def test_golds_that_the_verifier_cannot_read_are_left_out_and_told_of(tmp_path: 
     ("golds", "kind"),
     [
         (("4", "-1,000"), "integer"),
-        (
-            ("karst", "Navy blue", "l'eau", "stra\N{LATIN SMALL LETTER SHARP S}e."),
-            "text",
-        ),
+        (("karst", "Navy blue", "l'eau", "stra\N{LATIN SMALL LETTER SHARP S}e."), "text"),
         (("yes", "no"), "text"),
         (("x", "y"), "math"),  # symbols
         (("AB", "BC", "ABC"), "math"),
@@ -268,7 +264,5 @@ def test_golds_that_the_verifier_cannot_read_are_left_out_and_told_of(tmp_path: 
         ((r"\pi", "abc"), "math"),
     ],
 )
-def test_the_golds_choose_the_verifier(golds: tuple[str, ...], kind: str, tmp_path: Path) -> None:
-    rows = [{"prompt": f"q{n}", "gold": gold} for n, gold in enumerate(golds)]
-    (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert read_custom(str(tmp_path / "own.jsonl")).verifier == kind
+def test_the_golds_choose_the_verifier(golds: tuple[str, ...], kind: str) -> None:
+    assert verifier_of(golds) == kind
