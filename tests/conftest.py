@@ -34,28 +34,35 @@ for number in (signal.SIGINT, signal.SIGHUP):  # tests in the background may beg
         signal.signal(number, default)
 
 
+gc.disable()  # until all tests are collected: what they import stays
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _what_stays_is_not_gone_through() -> None:
+    """Each torch engine begins with a collection: 0.3 s over all that was imported."""
+    gc.enable()
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out the tests that repeat a law in another case (`thorough`), but in that profile. The
-    room that one worker takes whole comes first."""
+    """Leave out the tests that repeat a law in another case (`thorough`), but in that profile. What
+    one worker takes whole comes first."""
     if PROFILE != "thorough":
         items[:] = [item for item in items if not item.get_closest_marker("thorough")]
-    items.sort(key=lambda item: room_of(item.nodeid) not in WHOLE)
+    items.sort(key=lambda item: not item.nodeid.startswith(FORKING))
 
 
-WHOLE = ("tests/cli",)
-"""Rooms whose files share what takes long to start: one worker has all of them."""
-
-
-def room_of(node: str) -> str:
-    return node.partition("::")[0].rpartition("/")[0]
+FORKING = ("tests/cli/", "tests/contract/test_distributed.py", "tests/contract/test_vllm.py")
+"""Tests of real processes. One worker has all of them, since the process that they fork takes long
+to start (`processes.forks`)."""
 
 
 class Scheduling(LoadFileScheduling):
-    """A file for a worker at a time, or a room of `WHOLE`."""
+    """A file for a worker at a time, or all of `FORKING`."""
 
     def _split_scope(self, nodeid: str) -> str:
-        room = room_of(nodeid)
-        return room if room in WHOLE else super()._split_scope(nodeid)
+        return "forking" if nodeid.startswith(FORKING) else super()._split_scope(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
@@ -97,13 +104,7 @@ def make_qwen2(folder: Path, *, tied: bool, seed: int = 0) -> Path:
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tied embeddings, like Qwen2.5's small models."""
-    from ictcli.engine.registry import installed_engines
-
-    folder = make_qwen2(tmp_path_factory.mktemp("models") / "tied", tied=True)
-    installed_engines()["torch"].load()
-    gc.collect()
-    gc.freeze()  # each torch engine begins with a collection: 0.3 s over all that is imported
-    return folder
+    return make_qwen2(tmp_path_factory.mktemp("models") / "tied", tied=True)
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,9 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
+from processes import wait_until
 
 from ictcli.errors import AGAIN
 
@@ -24,7 +26,8 @@ def test_ctrl_c_before_a_command_has_begun_names_what_to_type(tmp_path: Path) ->
 
 
 def pressed(folder: Path, moment: float, presses: int, *args: str) -> tuple[int, str]:
-    """The exit code and stderr of a command at which Ctrl-C is pressed so many times."""
+    """The exit code and stderr of a command at which Ctrl-C is pressed so many times, when it has
+    taken some CPU seconds."""
     with subprocess.Popen(
         [sys.executable, "-m", "ictcli", *args],
         cwd=folder,
@@ -32,7 +35,7 @@ def pressed(folder: Path, moment: float, presses: int, *args: str) -> tuple[int,
         stderr=subprocess.PIPE,
         start_new_session=True,
     ) as process:
-        time.sleep(moment)
+        wait_until(lambda: sum(psutil.Process(process.pid).cpu_times()[:2]) >= moment)
         for _ in range(presses):
             process.send_signal(signal.SIGINT)
             time.sleep(0.02)

@@ -1,7 +1,5 @@
 """Engines by name, the models they are tried on, and the oracle of each."""
 
-import contextlib
-import gc
 import os
 from collections import Counter
 from collections.abc import Callable
@@ -86,16 +84,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "device" in metafunc.fixturenames:
         gpu = metafunc.definition.get_closest_marker("gpu")
         metafunc.parametrize("device", ["cuda" if gpu else "cpu"], scope="session")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _libraries_out_of_the_collector() -> None:
-    """Each torch engine begins with a garbage collection: 0.4 s over all that is imported here."""
-    for engine in installed_engines().values():
-        with contextlib.suppress(ImportError):
-            engine.load()
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(scope="session", params=ENGINES)
