@@ -10,6 +10,7 @@ times that of float32.
 
 import contextlib
 import platform
+import warnings
 from collections import Counter
 from collections.abc import Generator
 from functools import partial
@@ -128,13 +129,18 @@ def in_whole(model: nn.Module) -> Generator[None]:
 @torch.no_grad()
 def packed(weight: Tensor, bias: Tensor | None = None) -> Any:
     """None where float16 does not hold the weight, or PyTorch has no FBGEMM."""
-    has = hasattr(torch.ops.quantized, "linear_dynamic_fp16")
-    if not has or "fbgemm" not in torch.backends.quantized.supported_engines:
+    if not has_fbgemm():
         return None
     for part in weight.split(4096):  # a copy of a whole LM head would be the peak of memory
         if part.dtype != torch.float32 or not (part.half() - part).abs().max() <= FLOAT16_ERROR:
             return None
     return torch.ops.quantized.linear_prepack_fp16(weight, bias)
+
+
+def has_fbgemm() -> bool:
+    names = ("linear_dynamic", "linear_dynamic_fp16")
+    has = all(hasattr(torch.ops.quantized, name) for name in names)
+    return has and "fbgemm" in torch.backends.quantized.supported_engines
 
 
 def packed_product(x: Tensor, weight: Any) -> Tensor:
@@ -212,22 +218,39 @@ WEIGHTS, ACTIVATIONS = 63, 127
 them, and saturate."""
 OFFSET = ACTIVATIONS + 1
 """Added to activations: oneDNN is fast where they are not signed."""
+SPAN = (-OFFSET, ACTIVATIONS)
+"""Two activations beside those of each row, for a weight of 0: of these FBGEMM finds a scale of 1,
+so that whole numbers stay as they are, whatever rows are beside them."""
 TINY = 1e-30
 """In place of a size of 0."""
 
 
 class Rounded:
-    """A weight (O, I) rounded to -63 .. 63 of its output's scale, in the order that oneDNN
-    reads."""
+    """A weight (O, I) rounded to -63 .. 63 of its output's scale, in the order that FBGEMM reads
+    or oneDNN."""
 
-    def __init__(self, weight: Tensor) -> None:
+    def __init__(self, weight: Tensor, *, fbgemm: bool = False) -> None:
         parts = weight.detach().split(4096)  # a copy of a whole LM head would be the peak of memory
         sizes = [part.float().abs().amax(dim=1).clamp(min=TINY) for part in parts]
         self.scales = torch.cat(sizes) / WEIGHTS
         scales = self.scales[:, None].split(4096)
-        whole = torch.empty(weight.shape, dtype=torch.int8)
+        fbgemm = fbgemm and has_fbgemm() and hasattr(torch, "_make_per_channel_quantized_tensor")
+        self.width = weight.shape[1] + len(SPAN) * fbgemm
+        whole = torch.zeros((len(weight), self.width), dtype=torch.int8)
         for part, scale, into in zip(parts, scales, whole.split(4096), strict=True):
-            into.copy_((part.float() / scale).round_())
+            into[:, : weight.shape[1]] = (part.float() / scale).round_()
+        self.packed: Any = None
+        if fbgemm:
+            zeros = torch.zeros(len(weight), dtype=torch.long)
+            with warnings.catch_warnings():
+                warnings.simplefilter(
+                    "ignore"
+                )  # such tensors will leave PyTorch; then oneDNN's turn
+                numbers: Any = torch._make_per_channel_quantized_tensor(
+                    whole, self.scales.double(), zeros, 0
+                )
+            self.packed = torch.ops.quantized.linear_prepack(numbers, None)
+            return
         self.offset = -OFFSET * self.scales * whole.sum(dim=1)
         """(O,) takes back what `OFFSET` adds to the products."""
         self.zeros = torch.zeros(len(weight), dtype=torch.int32)
@@ -239,17 +262,29 @@ class Rounded:
             return x.new_zeros((*x.shape[:-1], len(self.scales)))
         rows = x.reshape(-1, x.shape[-1]).float()
         sizes = rows.abs().amax(dim=1, keepdim=True).clamp(min=TINY) / ACTIVATIONS
-        whole = (rows / sizes).round_().add_(OFFSET).to(torch.uint8)
-        scales = 1.0, 0, self.arranged, self.scales, self.zeros
-        after = 1.0, 0, torch.float32, "none", [], ""
-        y = torch.ops.onednn.qlinear_pointwise(whole, *scales, self.offset, *after).mul_(sizes)
+        if self.packed is not None:
+            y = self._by_fbgemm(rows, sizes)
+        else:
+            y = self._by_onednn(rows, sizes)
         if bias is not None:
             y += bias
         return y.to(x.dtype).reshape(*x.shape[:-1], len(self.scales))
 
+    def _by_fbgemm(self, rows: Tensor, sizes: Tensor) -> Tensor:
+        whole = rows.new_empty((len(rows), self.width))
+        torch.div(rows, sizes, out=whole[:, : -len(SPAN)]).round_()
+        whole[:, -2], whole[:, -1] = SPAN
+        return torch.ops.quantized.linear_dynamic(whole, self.packed, False).mul_(sizes)
+
+    def _by_onednn(self, rows: Tensor, sizes: Tensor) -> Tensor:
+        whole = (rows / sizes).round_().add_(OFFSET).to(torch.uint8)
+        scales = 1.0, 0, self.arranged, self.scales, self.zeros
+        after = 1.0, 0, torch.float32, "none", [], ""
+        return torch.ops.onednn.qlinear_pointwise(whole, *scales, self.offset, *after).mul_(sizes)
+
 
 @contextlib.contextmanager
-def rounded_weights(model: nn.Module) -> Generator[None]:
+def rounded_weights(model: nn.Module, kernels: str) -> Generator[None]:
     """Within, every linear layer but those of adapters multiplies in 8 bits, at some three times
     the rate of float32. That is another policy than the one that is trained: the loss weighs its
     tokens by the ratio of the two. A weight that no update changes is rounded once, and kept."""
@@ -259,7 +294,9 @@ def rounded_weights(model: nn.Module) -> Generator[None]:
             if not isinstance(module, nn.Linear) or "lora_" in name:
                 continue
             layer: Any = module
-            weight: Rounded = layer.__dict__.get("rounded") or Rounded(layer.weight)
+            weight: Rounded = layer.__dict__.get("rounded") or Rounded(
+                layer.weight, fbgemm=kernels == "avx2"
+            )
             if not layer._parameters["weight"].requires_grad:  # `weight` may be made anew
                 layer.__dict__["rounded"] = weight
             layers.append(layer)

@@ -127,7 +127,7 @@ class TorchEngine(EngineCore):
             if self.adapted is not None:
                 stack.enter_context(self.adapters().sampling(self.model))
             if rounded:
-                stack.enter_context(rounded_weights(self.model))
+                stack.enter_context(rounded_weights(self.model, kernels_of(self.settings.kernels)))
             elif tokens >= WORTH_ARRANGING and not self.settings.gradient_checkpointing:
                 if self.frozen:
                     self.pack()

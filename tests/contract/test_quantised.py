@@ -161,11 +161,12 @@ SIZES = st.tuples(*(st.integers(1, 70) for _ in range(3)))
 
 
 @needs_x86
-@given(SIZES, st.integers(0, 99), st.sampled_from([1e-6, 1.0, 1e6]))
+@given(SIZES, st.integers(0, 99), st.sampled_from([1e-6, 1.0, 1e6]), st.booleans())
 def test_a_product_is_of_whole_numbers(
-    sizes: tuple[int, int, int], seed: int, scale: float
+    sizes: tuple[int, int, int], seed: int, scale: float, fbgemm: bool
 ) -> None:
-    """In float64, all of the largest size too, where 16 bits would not hold two products."""
+    """In float64, all of the largest size too, where 16 bits would not hold two products. A row's
+    does not depend on what is beside it."""
     rows, inputs, outputs = sizes
     draws = torch.Generator().manual_seed(seed)
     W = torch.randn((outputs, inputs), generator=draws) * scale
@@ -173,12 +174,13 @@ def test_a_product_is_of_whole_numbers(
     x[:, ::2] = x[:, ::2].sign()  # every activation the largest
     W[::2] = scale
     x[:, -1] = 0.0
-    rounded = cpu.Rounded(W)
+    rounded = cpu.Rounded(W, fbgemm=fbgemm)
     size = x.abs().amax(-1, keepdim=True).double().clamp(min=1e-30) / cpu.ACTIVATIONS
     scales = W.abs().amax(1).double() / cpu.WEIGHTS
     whole = (W / scales[:, None]).round() @ (x[0] / size[0]).round().double().t()
     expected = whole.t() * size[0] * scales
     got = rounded.product(None, x)[0].double()
+    assert (rounded.product(None, x[:, :1])[0].double() == got[:1]).all()
     assert (got - expected).abs().max() <= 1e-5 * max(expected.abs().max(), 1e-30)
 
 
