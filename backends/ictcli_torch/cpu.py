@@ -242,10 +242,8 @@ class Rounded:
         self.packed: Any = None
         if fbgemm:
             zeros = torch.zeros(len(weight), dtype=torch.long)
-            with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore"
-                )  # such tensors will leave PyTorch; then oneDNN's turn
+            with warnings.catch_warnings():  # such tensors will leave PyTorch: then oneDNN's turn
+                warnings.simplefilter("ignore")
                 numbers: Any = torch._make_per_channel_quantized_tensor(
                     whole, self.scales.double(), zeros, 0
                 )
