@@ -234,8 +234,7 @@ class Rounded:
         sizes = [part.float().abs().amax(dim=1).clamp(min=TINY) for part in parts]
         self.scales = torch.cat(sizes) / WEIGHTS
         scales = self.scales[:, None].split(4096)
-        quantised: Any = getattr(torch, "_make_per_channel_quantized_tensor", None)
-        fbgemm = fbgemm and has_fbgemm() and quantised is not None
+        fbgemm = fbgemm and has_fbgemm() and hasattr(torch, "_make_per_channel_quantized_tensor")
         self.width = weight.shape[1] + len(SPAN) * fbgemm
         whole = torch.zeros((len(weight), self.width), dtype=torch.int8)
         for part, scale, into in zip(parts, scales, whole.split(4096), strict=True):
@@ -245,7 +244,8 @@ class Rounded:
             zeros = torch.zeros(len(weight), dtype=torch.long)
             with warnings.catch_warnings():  # such tensors will leave PyTorch: then oneDNN's turn
                 warnings.simplefilter("ignore")
-                numbers = quantised(whole, self.scales.double(), zeros, 0)
+                make: Any = torch._make_per_channel_quantized_tensor  # pyright: ignore[reportPrivateImportUsage]
+                numbers = make(whole, self.scales.double(), zeros, 0)
             self.packed = torch.ops.quantized.linear_prepack(numbers, None)
             return
         self.offset = -OFFSET * self.scales * whole.sum(dim=1)
