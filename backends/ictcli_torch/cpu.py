@@ -269,7 +269,8 @@ class Rounded:
 
     def _by_fbgemm(self, rows: Tensor, sizes: Tensor) -> Tensor:
         whole = rows.new_empty((len(rows), self.width))
-        torch.div(rows, sizes, out=whole[:, : -len(SPAN)]).round_()
+        # FBGEMM refuses what is not finite, for all rows; `sizes` gives it back to its own
+        whole[:, : -len(SPAN)] = (rows / sizes).round_().nan_to_num_(0.0)
         whole[:, -2], whole[:, -1] = SPAN
         return torch.ops.quantized.linear_dynamic(whole, self.packed, False).mul_(sizes)
 

@@ -181,6 +181,10 @@ def test_a_product_is_of_whole_numbers(
     expected = whole.t() * size[0] * scales
     got = rounded.product(None, x)[0].double()
     assert (rounded.product(None, x[:, :1])[0].double() == got[:1]).all()
+    for bad in (np.nan, np.inf):
+        x[:, -1, -1] = bad
+        beside = rounded.product(None, x)[0].double()
+        assert (beside[:-1] == got[:-1]).all() and not beside[-1].isfinite().any()
     assert (got - expected).abs().max() <= 1e-5 * max(expected.abs().max(), 1e-30)
 
 
