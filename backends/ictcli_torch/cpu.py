@@ -235,13 +235,13 @@ class Rounded:
         self.scales = torch.cat(sizes) / WEIGHTS
         scales = self.scales[:, None].split(4096)
         fbgemm = fbgemm and has_fbgemm() and hasattr(torch, "_make_per_channel_quantized_tensor")
-        self.width = weight.shape[1] + len(SPAN) * fbgemm
-        whole = torch.zeros((len(weight), self.width), dtype=torch.int8)
+        outputs, inputs = weight.shape
+        whole = torch.zeros((outputs, inputs + len(SPAN) * fbgemm), dtype=torch.int8)
         for part, scale, into in zip(parts, scales, whole.split(4096), strict=True):
-            into[:, : weight.shape[1]] = (part.float() / scale).round_()
+            into[:, :inputs] = (part.float() / scale).round_()
         self.packed: Any = None
         if fbgemm:
-            zeros = torch.zeros(len(weight), dtype=torch.long)
+            zeros = torch.zeros(outputs, dtype=torch.long)
             with warnings.catch_warnings():  # such tensors will leave PyTorch: then oneDNN's turn
                 warnings.simplefilter("ignore")
                 make: Any = torch._make_per_channel_quantized_tensor  # pyright: ignore[reportPrivateImportUsage]
@@ -250,7 +250,7 @@ class Rounded:
             return
         self.offset = -OFFSET * self.scales * whole.sum(dim=1)
         """(O,) takes back what `OFFSET` adds to the products."""
-        self.zeros = torch.zeros(len(weight), dtype=torch.int32)
+        self.zeros = torch.zeros(outputs, dtype=torch.int32)
         self.arranged = torch.ops.onednn.qlinear_prepack(whole, None)
 
     def product(self, bias: Tensor | None, x: Tensor) -> Tensor:
@@ -259,16 +259,14 @@ class Rounded:
             return x.new_zeros((*x.shape[:-1], len(self.scales)))
         rows = x.reshape(-1, x.shape[-1]).float()
         sizes = rows.abs().amax(dim=1, keepdim=True).clamp(min=TINY) / ACTIVATIONS
-        if self.packed is not None:
-            y = self._by_fbgemm(rows, sizes)
-        else:
-            y = self._by_onednn(rows, sizes)
+        by = self._by_onednn if self.packed is None else self._by_fbgemm
+        y = by(rows, sizes)
         if bias is not None:
             y += bias
         return y.to(x.dtype).reshape(*x.shape[:-1], len(self.scales))
 
     def _by_fbgemm(self, rows: Tensor, sizes: Tensor) -> Tensor:
-        whole = rows.new_empty((len(rows), self.width))
+        whole = rows.new_empty((len(rows), rows.shape[1] + len(SPAN)))
         # FBGEMM refuses what is not finite, for all rows; `sizes` gives it back to its own
         whole[:, : -len(SPAN)] = (rows / sizes).round_().nan_to_num_(0.0)
         whole[:, -2], whole[:, -1] = SPAN
@@ -285,17 +283,19 @@ class Rounded:
 def rounded_weights(model: nn.Module, kernels: str) -> Generator[None]:
     """Within, every linear layer but those of adapters multiplies in 8 bits, at some three times
     the rate of float32. That is another policy than the one that is trained: the loss weighs its
-    tokens by the ratio of the two. A weight that no update changes is rounded once, and kept."""
+    tokens by the ratio of the two. A weight that no update changes is rounded once, and kept; so
+    FBGEMM may have it, to which an LM head takes seconds to bring."""
     layers: list[Any] = []
     try:
         for name, module in model.named_modules():
             if not isinstance(module, nn.Linear) or "lora_" in name:
                 continue
             layer: Any = module
+            frozen = not layer._parameters["weight"].requires_grad  # `weight` may be made anew
             weight: Rounded = layer.__dict__.get("rounded") or Rounded(
-                layer.weight, fbgemm=kernels == "avx2"
+                layer.weight, fbgemm=frozen and kernels == "avx2"
             )
-            if not layer._parameters["weight"].requires_grad:  # `weight` may be made anew
+            if frozen:
                 layer.__dict__["rounded"] = weight
             layers.append(layer)
             layer.forward = partial(weight.product, layer.bias)
