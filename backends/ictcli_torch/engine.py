@@ -27,11 +27,8 @@ from .files import read_arrays, write_arrays, write_each
 from .model import hold_frequencies, load, text_config
 from .optimizer import Optimizer
 from .passes import Passes, takes_positions
-from .plan import WORTH_ARRANGING
+from .plan import SMALL, WORTH_ARRANGING
 from .sample import lockstep
-
-SMALL_PARAMETERS = 5_000_000
-"""Below, several CPU threads wait for each other longer than they compute: one is the default."""
 
 
 class TorchEngine(EngineCore):
@@ -63,10 +60,10 @@ class TorchEngine(EngineCore):
             trains_weights=optimizer is not None and adapters is None,
             meta=self.in_parts,
         )
-        small = sum(p.numel() for p in self.model.parameters()) < SMALL_PARAMETERS
-        if (settings.gradient_checkpointing and not small) or settings.shard == "blocks":
+        self.small = sum(p.numel() for p in self.model.parameters()) < SMALL
+        if (settings.gradient_checkpointing and not self.small) or settings.shard == "blocks":
             self.memory.return_blocks()
-        if settings.threads or (small and self.device.type == "cpu"):
+        if settings.threads or (self.small and self.device.type == "cpu"):
             torch.set_num_threads(settings.threads or 1)
         config = text_config(self.model)
         self.lengths = read_lengths(config.to_dict(), settings.context)

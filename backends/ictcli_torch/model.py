@@ -2,7 +2,8 @@
 
 import contextlib
 import inspect
-from collections.abc import Generator
+import os
+from collections.abc import Callable, Generator
 from functools import cache, partial
 from types import MethodType
 from typing import Any
@@ -13,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers import logging as transformers_logging
 from transformers.modeling_outputs import BaseModelOutputWithPast
+from transformers.models.llama.modeling_llama import LlamaMLP
 
 from ictcli.engine import models
 from ictcli.engine.dtype import in_bfloat16
@@ -25,6 +27,8 @@ from .files import on_meta
 
 FOLLOWING = ("dynamic", "longrope")
 """Kinds of rotary frequencies that follow the length of a pass."""
+UNREPEATED = "TRANSFORMERS_SDPA_FORCE_GQA"
+"""The variable that asks transformers' attention for it."""
 
 
 def load(
@@ -108,22 +112,61 @@ def blocks(model: Any) -> nn.ModuleList:
 
 
 @contextlib.contextmanager
-def recomputing(model: Any, active: bool) -> Generator[None]:
-    """Within, the backward pass computes each block's activations again from its input, but for the
-    last block's, with which it begins.
+def frugal(model: Any, *, recompute: bool) -> Generator[None]:
+    """Within, autograd keeps less. The backward pass computes again what each block's MLP makes
+    element by element of its products or, to `recompute` whole blocks, all but their inputs: not
+    of the last block, with which it begins. On a CPU no keys and values are repeated for the heads
+    that share them; PyTorch's kernel there reads them as they are, with a mask too.
 
-    transformers does so only while it trains, with dropout.
+    transformers computes blocks again only while it trains, with dropout.
     """
-    plain = list(blocks(model))[:-1] if active else []
-    for block in plain:
-        block.forward = partial(
-            checkpoint, block.forward, use_reentrant=False, preserve_rng_state=False
-        )
+    parts: list[Any] = [*blocks(model)][:-1]
+    if not recompute:
+        parts = [block.mlp for block in parts if _is_gated(getattr(block, "mlp", None))]
+    repeats = os.environ.get(UNREPEATED, "0")
+    for part in parts:
+        again = partial(checkpoint, part.forward, use_reentrant=False, preserve_rng_state=False)
+        part.forward = again if recompute else partial(_gated, part)
     try:
+        if model.device.type == "cpu":
+            os.environ[UNREPEATED] = "1"
         yield
     finally:
-        for block in plain:
-            del block.forward
+        os.environ[UNREPEATED] = repeats
+        for part in parts:
+            del part.forward
+
+
+def _is_gated(mlp: Any) -> bool:
+    """Whether `_gated` computes it: its code is that of Llama's, as most families' is."""
+    code, own = LlamaMLP.forward.__code__, getattr(getattr(mlp, "forward", None), "__code__", None)
+    return own is not None and (own.co_code, own.co_names) == (code.co_code, code.co_names)
+
+
+def _gated(mlp: Any, x: Tensor) -> Tensor:
+    """Half of what autograd would keep of it are its activation and what that times `up` is."""
+    gate, up = mlp.gate_proj(x), mlp.up_proj(x)
+    held = gate.detach(), up.detach()
+    active = mlp.act_fn(gate)
+    with _made_again(active, lambda: mlp.act_fn(held[0])):
+        product = active * up
+    with _made_again(product, lambda: mlp.act_fn(held[0]) * held[1]):
+        return mlp.down_proj(product)
+
+
+def _made_again(tensor: Tensor, make: Callable[[], Tensor]) -> contextlib.AbstractContextManager:
+    """Within, what autograd would keep of `tensor` it makes when it reads it."""
+    place, count = tensor.data_ptr(), tensor.numel()
+
+    def keep(saved: Tensor) -> Tensor | torch.Size:
+        same = saved.data_ptr() == place and saved.numel() == count and saved.is_contiguous()
+        return saved.shape if same else saved
+
+    @torch.no_grad()
+    def give(kept: Tensor | torch.Size) -> Tensor:
+        return kept if isinstance(kept, Tensor) else make().view(kept)
+
+    return torch.autograd.graph.saved_tensors_hooks(keep, give)
 
 
 @cache

@@ -4,6 +4,8 @@ prompt run once where its rows share it."""
 import contextlib
 import inspect
 from collections.abc import Callable, Generator
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,8 +26,8 @@ from .model import (
     blocks,
     cache_argument,
     decoder_of,
+    frugal,
     head_logits,
-    recomputing,
     text_config,
 )
 
@@ -38,7 +40,9 @@ class Passes:
 
     def __init__(self, engine: Any) -> None:
         self.model, self.root = engine.model, engine.root
-        self.recompute = engine.settings.gradient_checkpointing
+        recompute = engine.settings.gradient_checkpointing
+        hurried = engine.small and not recompute
+        self.sparing: Any = nullcontext if hurried else partial(frugal, recompute=recompute)
         self.share = shares_prompts(self.model)
         self.chunk = max(CHUNK_LOGITS // engine.vocabulary, 1)
 
@@ -63,7 +67,7 @@ class Passes:
         losses, kls = list[Tensor](), list[Tensor]()  # on the device: a chunk waits for no other
         logp, gradients = list[Tensor](), list[Tensor]()
         model = self.root.model if self.root else self.model
-        with recomputing(model, self.recompute):
+        with self.sparing(model):
             states = self.root(wanted_states, batch) if self.root else wanted_states(model, batch)
             for part in chunks(len(states), self.chunk):
                 leaf = states[part].detach().requires_grad_()

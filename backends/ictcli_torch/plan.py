@@ -26,6 +26,9 @@ NF4 = (4 + 8 / 64 + 32 / (64 * 256)) / 8
 """Bytes of a packed weight with its share of the scales; embeddings and head are not packed."""
 CHUNK = 32
 """Free positions of a new cache, whose storage doubles when full (`cache.GrowingLayer`)."""
+SMALL = 5_000_000
+"""Parameters below which several CPU threads wait for each other longer than they compute, and time
+is worth more than what `model.frugal` spares."""
 LARGE = 1 << 18
 """Weights of a layer from which another library is worth a call that costs more (`cpu`)."""
 PACKED = 2.2
@@ -187,7 +190,8 @@ def _updating(work: Workload) -> Iterator[Parts]:
     for one in work.passes():
         tokens = one.tokens
         block = _kept(work, tokens, one.length) + 2 * work.width * one.repeated * s.queries
-        layers = work.blocks * block  # earlier ones need no gradient
+        less = _made_again(work, tokens, one.repeated)
+        layers = work.blocks * block - (work.blocks - 1) * less  # earlier ones need no gradient
         again = 0.0
         passing = 4.0 * tokens * 2 * s.intermediate  # the backward pass through one block
         if recipe.engine.gradient_checkpointing:
@@ -202,6 +206,15 @@ def _updating(work: Workload) -> Iterator[Parts]:
         yield {"gradients": summed + head, "activations": layers + again}
         end = (TIED_GRADIENTS if s.tied else 2.0) * head
         yield {"gradients": summed + end, "activations": block + passing}
+
+
+def _made_again(work: Workload, tokens: int, repeated: int) -> float:
+    """Bytes that autograd does not save of a block but of the last (`model.frugal`)."""
+    s = work.shape
+    if s.parameters < SMALL:
+        return 0
+    repeats = s.queries - s.keys if work.device == "cpu" else 0
+    return 2 * work.width * (tokens * s.intermediate + (tokens + repeated) * repeats)
 
 
 def _kept(work: Workload, tokens: int, length: int) -> float:

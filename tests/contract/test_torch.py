@@ -30,7 +30,7 @@ from .models import make_multimodal
 from .oracle import Oracle
 from .test_shared_prompts import long_prompts
 from .test_update import against_dense
-from .training import LR, SMOOTH, apart, logp_of, plain_update, train, weights_of
+from .training import LR, SMOOTH, apart, logp_of, plain_update, state, train, weights_of
 
 EIGHT_BITS = OptimizerSettings(kind="adamw8bit")
 
@@ -145,14 +145,37 @@ def test_gradient_checkpointing_computes_blocks_again(tiny_model: Path) -> None:
     for checkpointing in (False, True):
         engine = make_torch(tiny_model, SMOOTH, LORA, gradient_checkpointing=checkpointing)
         count: list[int] = []
-        mlp = engine.model.model.layers[0].mlp
-        mlp.act_fn.register_forward_pre_hook(lambda *_, count=count: count.append(1))
-        engine.update(plain_update(rollouts), 1e-3)
+        mlp, counted = engine.model.model.layers[0].mlp, lambda *_, count=count: count.append(1)
+        with mlp.register_forward_pre_hook(counted):
+            engine.update(plain_update(rollouts), 1e-3)
         calls.append(len(count))
         count.clear()
+        mlp.act_fn.register_forward_pre_hook(counted)
         sampled = engine.generate(PROMPTS, GROUP, SAMPLING, 7)
         assert len(count) == sampled.tokens.shape[1]
     assert calls[1] == 2 * calls[0] > 0
+
+
+@pytest.mark.parametrize("adapter", [None, LORA, DORA], ids=["full", "lora", "dora"])
+def test_what_is_not_kept_for_a_gradient_changes_no_bit_of_it(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch, adapter: AdapterSettings | None
+) -> None:
+    """Of each block but the last: the activation of its MLP, and what is made of it. Keys and
+    values that are not repeated are summed in another order."""
+    monkeypatch.setattr("ictcli_torch.engine.SMALL", 0)
+    engines, counts = list[Any](), list[int]()
+    for change in ({}, {"UNREPEATED": "of no effect"}, {"_is_gated": lambda _: False}):
+        for name, value in change.items():
+            monkeypatch.setattr(f"ictcli_torch.model.{name}", value)
+        engine, count = make_torch(tiny_model, SMOOTH, adapter), list[int]()
+        activation = engine.model.model.layers[0].mlp.act_fn
+        activation.register_forward_hook(lambda *_, count=count: count.append(1))
+        engine.update(plain_update(long_prompts()), LR)
+        engines.append(engine)
+        counts.append(len(count))
+    assert state(engines[1]) == state(engines[2])
+    assert counts[1] == 3 * counts[2] > 0
+    assert 0 < apart(weights_of(engines[0]), weights_of(engines[1])) < 1e-6
 
 
 def test_what_an_engine_or_a_device_has_not_is_refused(tiny_model: Path) -> None:
