@@ -28,7 +28,6 @@ from .files import on_meta
 FOLLOWING = ("dynamic", "longrope")
 """Kinds of rotary frequencies that follow the length of a pass."""
 UNREPEATED = "TRANSFORMERS_SDPA_FORCE_GQA"
-"""The variable that asks transformers' attention for it."""
 
 
 def load(
@@ -113,31 +112,41 @@ def blocks(model: Any) -> nn.ModuleList:
 
 @contextlib.contextmanager
 def frugal(model: Any, *, recompute: bool) -> Generator[None]:
-    """Within, autograd keeps less. The backward pass computes again what each block's MLP makes
-    element by element of its products or, to `recompute` whole blocks, all but their inputs: not
-    of the last block, with which it begins. On a CPU no keys and values are repeated for the heads
-    that share them; PyTorch's kernel there reads them as they are, with a mask too.
+    """Within, autograd keeps less. The backward pass computes again what each block's gated MLP
+    makes element by element of its products or, to `recompute` whole blocks, all but their inputs:
+    not of the last block, with which it begins.
 
     transformers computes blocks again only while it trains, with dropout.
     """
     parts: list[Any] = [*blocks(model)][:-1]
     if not recompute:
-        parts = [block.mlp for block in parts if _is_gated(getattr(block, "mlp", None))]
-    repeats = os.environ.get(UNREPEATED, "0")
+        parts = [block.mlp for block in parts if is_gated(getattr(block, "mlp", None))]
+    again = partial(partial, checkpoint, use_reentrant=False, preserve_rng_state=False)
     for part in parts:
-        again = partial(checkpoint, part.forward, use_reentrant=False, preserve_rng_state=False)
-        part.forward = again if recompute else partial(_gated, part)
+        part.forward = again(part.forward) if recompute else partial(_gated, part)
     try:
-        if model.device.type == "cpu":
-            os.environ[UNREPEATED] = "1"
-        yield
+        with _unrepeated() if model.device.type == "cpu" else contextlib.nullcontext():
+            yield
     finally:
-        os.environ[UNREPEATED] = repeats
         for part in parts:
             del part.forward
 
 
-def _is_gated(mlp: Any) -> bool:
+@contextlib.contextmanager
+def _unrepeated() -> Generator[None]:
+    """Within, keys and values are not repeated for the heads that share them, where transformers
+    knows this variable: PyTorch's kernel for CPUs reads them as they are, with a mask too."""
+    if UNREPEATED in os.environ:
+        yield
+        return
+    os.environ[UNREPEATED] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[UNREPEATED]
+
+
+def is_gated(mlp: Any) -> bool:
     """Whether `_gated` computes it: its code is that of Llama's, as most families' is."""
     code, own = LlamaMLP.forward.__code__, getattr(getattr(mlp, "forward", None), "__code__", None)
     return own is not None and (own.co_code, own.co_names) == (code.co_code, code.co_names)

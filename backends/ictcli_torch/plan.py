@@ -29,6 +29,8 @@ CHUNK = 32
 SMALL = 5_000_000
 """Parameters below which several CPU threads wait for each other longer than they compute, and time
 is worth more than what `model.frugal` spares."""
+GATED = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "granite", "olmo2")
+"""Families of which `model.is_gated` holds. Of others the estimate is too high, where it does."""
 LARGE = 1 << 18
 """Weights of a layer from which another library is worth a call that costs more (`cpu`)."""
 PACKED = 2.2
@@ -190,7 +192,7 @@ def _updating(work: Workload) -> Iterator[Parts]:
     for one in work.passes():
         tokens = one.tokens
         block = _kept(work, tokens, one.length) + 2 * work.width * one.repeated * s.queries
-        less = _made_again(work, tokens, one.repeated)
+        less = _made_again(work, tokens)
         layers = work.blocks * block - (work.blocks - 1) * less  # earlier ones need no gradient
         again = 0.0
         passing = 4.0 * tokens * 2 * s.intermediate  # the backward pass through one block
@@ -208,13 +210,15 @@ def _updating(work: Workload) -> Iterator[Parts]:
         yield {"gradients": summed + end, "activations": block + passing}
 
 
-def _made_again(work: Workload, tokens: int, repeated: int) -> float:
-    """Bytes that autograd does not save of a block but of the last (`model.frugal`)."""
-    s = work.shape
-    if s.parameters < SMALL:
+def _made_again(work: Workload, tokens: int) -> float:
+    """Bytes of a block's MLP that autograd does not save, but of the last block (`model.frugal`).
+    peft's own layers, of DoRA and of 4 bits, read it in float32, a copy that is saved."""
+    s, recipe = work.shape, work.recipe
+    if s.kind not in GATED or s.parameters < SMALL:
         return 0
-    repeats = s.queries - s.keys if work.device == "cpu" else 0
-    return 2 * work.width * (tokens * s.intermediate + (tokens + repeated) * repeats)
+    by_peft = recipe.adapters and (recipe.adapter.kind == "dora" or recipe.engine.load_in_4bit)
+    arrays = 1 if by_peft and work.width < 4 else 2
+    return arrays * work.width * tokens * s.intermediate
 
 
 def _kept(work: Workload, tokens: int, length: int) -> float:

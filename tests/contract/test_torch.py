@@ -13,10 +13,13 @@ import torch
 from ictcli_torch import cpu as linear
 from ictcli_torch import device
 from ictcli_torch.decode import FixedDecoder
+from ictcli_torch.model import blocks, is_gated
 from ictcli_torch.optimizer import Optimizer
+from ictcli_torch.plan import GATED
 from refusing import refused
 from safetensors.numpy import load_file, save_file
 from torch.overrides import TorchFunctionMode
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine.shape import read_shape
@@ -157,14 +160,14 @@ def test_gradient_checkpointing_computes_blocks_again(tiny_model: Path) -> None:
 
 
 @pytest.mark.parametrize("adapter", [None, LORA, DORA], ids=["full", "lora", "dora"])
-def test_what_is_not_kept_for_a_gradient_changes_no_bit_of_it(
+def test_the_gradient_is_that_of_an_update_that_keeps_all(
     tiny_model: Path, monkeypatch: pytest.MonkeyPatch, adapter: AdapterSettings | None
 ) -> None:
-    """Of each block but the last: the activation of its MLP, and what is made of it. Keys and
+    """To the bit where activations of MLPs are made again, of each block but the last. Keys and
     values that are not repeated are summed in another order."""
     monkeypatch.setattr("ictcli_torch.engine.SMALL", 0)
     engines, counts = list[Any](), list[int]()
-    for change in ({}, {"UNREPEATED": "of no effect"}, {"_is_gated": lambda _: False}):
+    for change in ({}, {"UNREPEATED": "of no effect"}, {"is_gated": lambda _: False}):
         for name, value in change.items():
             monkeypatch.setattr(f"ictcli_torch.model.{name}", value)
         engine, count = make_torch(tiny_model, SMOOTH, adapter), list[int]()
@@ -175,7 +178,14 @@ def test_what_is_not_kept_for_a_gradient_changes_no_bit_of_it(
         counts.append(len(count))
     assert state(engines[1]) == state(engines[2])
     assert counts[1] == 3 * counts[2] > 0
-    assert 0 < apart(weights_of(engines[0]), weights_of(engines[1])) < 1e-6
+    assert apart(weights_of(engines[0]), weights_of(engines[1])) < 1e-6
+
+
+def test_families_of_the_memory_model_keep_less() -> None:
+    for kind in GATED:
+        with torch.device("meta"):
+            model: Any = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind))
+        assert all(is_gated(block.mlp) for block in blocks(model)), kind
 
 
 def test_what_an_engine_or_a_device_has_not_is_refused(tiny_model: Path) -> None:
