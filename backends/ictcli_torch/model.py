@@ -28,6 +28,7 @@ from .files import on_meta
 FOLLOWING = ("dynamic", "longrope")
 """Kinds of rotary frequencies that follow the length of a pass."""
 UNREPEATED = "TRANSFORMERS_SDPA_FORCE_GQA"
+"""The environment variable that asks transformers not to repeat keys and values."""
 
 
 def load(
@@ -112,9 +113,9 @@ def blocks(model: Any) -> nn.ModuleList:
 
 @contextlib.contextmanager
 def frugal(model: Any, *, recompute: bool) -> Generator[None]:
-    """Within, autograd keeps less. The backward pass computes again what each block's gated MLP
-    makes element by element of its products or, to `recompute` whole blocks, all but their inputs:
-    not of the last block, with which it begins.
+    """Within, autograd keeps less of each block but the last, with which the backward pass begins.
+    What its gated MLP makes element by element of its products is computed again; with `recompute`
+    all is but the block's input.
 
     transformers computes blocks again only while it trains, with dropout.
     """
