@@ -122,9 +122,9 @@ def frugal(model: Any, *, recompute: bool) -> Generator[None]:
     parts: list[Any] = [*blocks(model)][:-1]
     if not recompute:
         parts = [block.mlp for block in parts if is_gated(getattr(block, "mlp", None))]
-    again = partial(partial, checkpoint, use_reentrant=False, preserve_rng_state=False)
     for part in parts:
-        part.forward = again(part.forward) if recompute else partial(_gated, part)
+        again = partial(checkpoint, part.forward, use_reentrant=False, preserve_rng_state=False)
+        part.forward = again if recompute else partial(_gated, part)
     try:
         with _unrepeated() if model.device.type == "cpu" else contextlib.nullcontext():
             yield

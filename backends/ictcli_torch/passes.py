@@ -1,9 +1,9 @@
 """The forward and backward pass of one micro-batch (`ictcli.engine.update` loops over them), each
 prompt run once where its rows share it."""
 
+import contextlib
 import inspect
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -41,7 +41,8 @@ class Passes:
         self.model, self.root = engine.model, engine.root
         recompute = engine.settings.gradient_checkpointing
         plain = engine.small and not recompute
-        self.sparing: Any = nullcontext if plain else partial(frugal, recompute=recompute)
+        spare = partial(frugal, recompute=recompute)
+        self.sparing: Any = contextlib.nullcontext if plain else spare
         self.share = shares_prompts(self.model)
         self.chunk = max(CHUNK_LOGITS // engine.vocabulary, 1)
 
@@ -139,7 +140,7 @@ def takes_positions(model: Any) -> bool:
     return {cache_argument(type(decoder)), "position_ids"} <= parameters.keys()
 
 
-@contextmanager
+@contextlib.contextmanager
 def narrow_end(model: Any, places: Places) -> Generator[None]:
     """Within, the last block's MLP runs at `places` of (R, S) alone: only their states are read,
     and no other place sees them."""

@@ -31,8 +31,6 @@ SMALL = 5_000_000
 is worth more than what `model.frugal` spares."""
 GATED = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "granite", "olmo2")
 """Families of which `model.is_gated` holds. Of others the estimate is too high, where it does."""
-CAPPED = ("gemma2",)
-"""Families whose attention caps its scores, for which no kernel is used."""
 LARGE = 1 << 18
 """Weights of a layer from which another library is worth a call that costs more (`cpu`)."""
 PACKED = 2.2
@@ -236,6 +234,6 @@ def _kept(work: Workload, tokens: int, length: int) -> float:
     numbers += 4 * len(sizes) * work.recipe.adapter.rank
     if dora:
         numbers += 2 * work.width * sum(b for _, b in sizes)
-    if work.device == "mps" or s.kind in CAPPED:  # no kernel with a gradient: scores are kept
+    if work.device == "mps" or s.capped:  # no kernel with a gradient: scores are kept
         numbers += 2 * work.width * s.heads * length
     return tokens * numbers

@@ -45,6 +45,8 @@ class ModelShape:
     """Of the stored weights; empty = not said."""
     windowed: bool = False
     """Whether a block looks back at a window only, or is no attention."""
+    capped: bool = False
+    """Whether the scores of attention are soft-capped."""
     longest: int = 0
     """What engine.context can raise the context to."""
     stored: tuple[int, int, int] | None = None
@@ -202,6 +204,7 @@ def _shape(config: dict[str, Any]) -> "ModelShape":
         group_size=int(packed.get("group_size") or 64),
         dtype=str(config.get("dtype") or config.get("torch_dtype") or ""),
         windowed=_windowed(config),
+        capped=bool(config.get("attn_logit_softcapping")),
         longest=lengths.longest,
     )
 
