@@ -29,6 +29,9 @@ CHUNK = 32
 SMALL = 5_000_000
 """Parameters below which several CPU threads wait for each other longer than they compute, and time
 is worth more than what `model.frugal` spares."""
+ENOUGH, BIG = 256, 100_000_000
+"""Tokens of a pass that no others join on a CPU, where the base is frozen, and the parameters from
+which: they would take memory and save no time (measured, as that fewer take more of it)."""
 GATED = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "granite", "olmo2")
 """Families of which `model.is_gated` holds. Of others the estimate is too high, where it does."""
 LARGE = 1 << 18
@@ -189,7 +192,9 @@ def updating(work: Workload) -> Iterator[Parts]:
 def _updating(work: Workload) -> Iterator[Parts]:
     s, recipe, full = work.shape, work.recipe, not work.recipe.adapters
     summed = 4 * work.trained
-    for one in work.passes():
+    frozen = not full and not recipe.engine.shard
+    lean = work.device == "cpu" and frozen and s.parameters >= BIG
+    for one in work.passes(enough=ENOUGH if lean else 0):
         tokens = one.tokens
         block = _kept(work, tokens, one.length) + 2 * work.width * one.repeated * s.queries
         less = _made_again(work, tokens)

@@ -58,6 +58,8 @@ class Budget:
         self.pass_rows = rows if isinstance(rows, int) else 0
         """Rows of a pass at most; 0: as many as `tokens` allow."""
         self.tokens = settings.micro_tokens
+        self.enough = 0
+        """Tokens to which a pass takes no others; 0: it takes as many as `tokens` allow."""
         self.rows = settings.rows
         self.longest = 0
         """Tokens of the longest row that the run plans for, its prompt included; 0: not known."""
@@ -73,7 +75,8 @@ class Budget:
         self, rollouts: Rollouts, wanted: BoolArray, *, share: bool
     ) -> Iterator[packing.MicroBatch]:
         """`ictcli.engine.packing.micro_batches` within the budget."""
-        batches = packing.micro_batches(rollouts, wanted, self.tokens, self.pass_rows, share=share)
+        limits = self.tokens, self.pass_rows
+        batches = packing.micro_batches(rollouts, wanted, *limits, enough=self.enough, share=share)
         for batch in batches:
             self._pass = len(batch.ids), batch.tokens
             yield batch

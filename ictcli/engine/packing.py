@@ -66,11 +66,17 @@ class Prompts:
 
 
 def micro_batches(
-    rollouts: Rollouts, wanted: BoolArray, budget: int, most_rows: int = 0, *, share: bool = True
+    rollouts: Rollouts,
+    wanted: BoolArray,
+    budget: int,
+    most_rows: int = 0,
+    *,
+    enough: int = 0,
+    share: bool = True,
 ) -> Iterator[MicroBatch]:
     """Pack the rows that have a wanted token (B, T), longest first, into passes of `budget` tokens
-    and, unless 0, `most_rows` rows at most (one row at least). With `share`, the engine can run a
-    prompt once for several rows."""
+    and, unless 0, `most_rows` rows at most (one row at least). Unless 0, `enough` tokens are joined
+    by no others. With `share`, the engine can run a prompt once for several rows."""
     lengths = np.array([len(prompt) for prompt in rollouts.prompts], dtype=np.int64)
     ends = wanted.shape[1] - wanted[:, ::-1].argmax(axis=1)
     rows, G = np.flatnonzero(wanted.any(axis=1)), rollouts.group
@@ -96,7 +102,8 @@ def micro_batches(
     batch: list[int] = []
     for unit in units:
         both = batch + unit
-        if batch and (len(both) > most_rows or tokens(both) > budget):
+        full = len(both) > most_rows or tokens(both) > budget
+        if batch and (full or 0 < enough <= tokens(batch)):
             yield _pack(rollouts, batch, wanted, ends, share=share)
             both = unit
         batch = both

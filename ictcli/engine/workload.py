@@ -108,7 +108,7 @@ class Workload:
             "AdamW's moments": moment * self.trained,
         }
 
-    def passes(self, *, share: bool = True) -> Iterator["Pass"]:
+    def passes(self, *, enough: int = 0, share: bool = True) -> Iterator["Pass"]:
         """An update's largest pass: of a dense step, and of one that keeps a share. Rows of full
         length are packed as by `engine.packing`; with `share` the engine can share prompts."""
         recipe, T = self.recipe, self.recipe.max_tokens
@@ -118,13 +118,13 @@ class Workload:
         shares = {1.0 if keep is None else keep}
         if recipe.rule.dense_warmup and recipe.warmup:
             shares.add(1.0)
-        rows, prompts = self._packed(share and not self.shape.windowed)
+        rows, prompts = self._packed(enough, share=share and not self.shape.windowed)
         for kept in shares:
             wanted = rows * max(share_count(kept, T), 1)
             at_once = max(CHUNK_LOGITS // self.shape.vocabulary, 1)
             yield Pass(rows, prompts, self.prompt, T, min(wanted, at_once))
 
-    def _packed(self, share: bool) -> tuple[int, int]:
+    def _packed(self, enough: int, *, share: bool) -> tuple[int, int]:
         recipe, P, T = self.recipe, self.prompt, self.recipe.max_tokens
         G, budget = recipe.group, recipe.engine.micro_tokens
         batch = (recipe.update.minibatch or recipe.prompts) * G
@@ -132,11 +132,17 @@ class Workload:
         if isinstance(recipe.engine.micro_batch, int):
             most = min(batch, recipe.engine.micro_batch)
         if not share or not is_worth_sharing((G - 1) * P, G * (P + T)):
-            rows = max(1, min(most, budget // self.length))
+            rows = max(1, min(most, _at_once(self.length, budget, enough)))
             return rows, rows
-        groups = budget // (P + G * T)
+        groups = _at_once(P + G * T, budget, enough)
         rows = max(1, min(most, groups * G or (budget - P) // T))
         return rows, -(-rows // G)
+
+
+def _at_once(tokens: int, budget: int, enough: int) -> int:
+    """Units of so many tokens in a pass."""
+    fit = budget // tokens
+    return min(fit, -(-enough // tokens)) if enough else fit
 
 
 @dataclass(frozen=True)

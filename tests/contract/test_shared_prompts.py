@@ -145,9 +145,12 @@ def test_the_last_mlp_gives_the_states_that_are_read(kind: str, more: dict[str, 
 rows_wanted = st.lists(st.integers(0, 9), min_size=12, max_size=12)
 
 
-@given(rows_wanted, st.lists(st.integers(1, 40), min_size=3, max_size=3), st.integers(1, 300))
+prompt_lengths = st.lists(st.integers(1, 40), min_size=3, max_size=3)
+
+
+@given(rows_wanted, prompt_lengths, st.integers(1, 300), st.integers(0, 100))
 def test_every_wanted_token_is_packed_once_within_the_budget(
-    ends: list[int], lengths: list[int], budget: int
+    ends: list[int], lengths: list[int], budget: int, enough: int
 ) -> None:
     """For any lengths: each in one pass, after the tokens that come before it."""
     rng = np.random.default_rng(0)
@@ -158,7 +161,7 @@ def test_every_wanted_token_is_packed_once_within_the_budget(
         prompts, 4, tokens, np.full(12, 9, np.int32), np.ones(12, bool), np.zeros((12, 9))
     )
     seen = np.zeros((12, 9), dtype=int)
-    for batch in micro_batches(rollouts, wanted, budget):
+    for batch in micro_batches(rollouts, wanted, budget, enough=enough):
         seen[batch.rows, batch.positions] += 1
         assert len(batch.ids) == 1 or batch.tokens <= budget
         rows, columns = np.nonzero(batch.head)

@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from workloads import QWEN, recipe_of, recipe_with, shapes, tables
 
+from ictcli.engine.packing import micro_batches
 from ictcli.engine.shape import ModelShape, read_shape
 from ictcli.engine.update import Update
+from ictcli.engine.workload import Workload
 from ictcli.planning.estimate import (
     MARGIN,
     choose_micro_tokens,
@@ -23,7 +25,7 @@ from ictcli.planning.estimate import (
 )
 from ictcli.planning.machine import MemoryLimit
 from ictcli.recipe import check
-from ictcli.types import Sampling
+from ictcli.types import Rollouts, Sampling
 from tests.cases import first
 
 
@@ -33,6 +35,27 @@ def test_more_at_once_never_lowers_a_peak(shape: ModelShape, table: dict[str, An
         recipes = [recipe_with(table, **{key: least * 2**n}) for n in range(0, 10, 2)]
         peaks = [estimate_memory(recipe, shape).peak(phase) for recipe in recipes]
         assert peaks == sorted(peaks)
+
+
+numbers = st.integers
+
+
+@given(*map(numbers, (1, 2, 2, 1), (60, 40, 6, 6)), numbers(1, 400), numbers(0, 200), st.booleans())
+def test_the_largest_pass_is_the_one_that_is_packed(
+    prompt: int, response: int, group: int, prompts: int, budget: int, enough: int, share: bool
+) -> None:
+    table = {"prompts": prompts, "group": group, "max_tokens": response}
+    recipe = recipe_of(**table, engine={"micro_tokens": budget})
+    (planned,) = Workload(recipe, QWEN, "cpu", prompt).passes(enough=enough, share=share)
+    B = prompts * group
+    tokens, lengths = np.ones((B, response), np.int32), np.full(B, response, np.int32)
+    questions = ((3,) * prompt,) * prompts
+    rollouts = Rollouts(questions, group, tokens, lengths, lengths > 0, np.zeros(tokens.shape))
+    passes = micro_batches(rollouts, rollouts.valid, budget, enough=enough, share=share)
+    found = max(passes, key=lambda batch: batch.tokens)
+    rows = len(found.ids)
+    assert planned.rows == rows
+    assert planned.prompts == (len(found.shared.ids) if found.shared else rows)
 
 
 @given(shapes, tables)
