@@ -1,12 +1,12 @@
 """Speed and memory as ratios taken in one run: what statistics cost, what sparsity saves.
 
-    python bench/bench.py [statistics | update]
+    python bench/bench.py [statistics | update | passes]
 
 `statistics` times a whole step (sampling and a 10 % update) with and without ICT's statistics, at
 a vocabulary of 100 and of 151,936. `update` times a dense update against one of 10 % of the tokens
-at 151,936 and takes the peak memory of each one's passes in a process of its own. Variants take
-turns, one thread, medians of CPU seconds are shown; compare ratios, never the seconds of two
-machines.
+at 151,936 and takes the peak memory of each one's passes in a process of its own. `passes` does the
+same of updates below LoRA, by the tokens from which a pass takes no others. Variants take turns,
+one thread, medians of CPU seconds are shown; compare ratios, never the seconds of two machines.
 """
 
 import argparse
@@ -31,18 +31,19 @@ from ictcli_torch.engine import TorchEngine
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine.update import Update
-from ictcli.recipe.tables import EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import Rollouts, Sampling
 
 PROMPT = tuple(range(2, 18))
 SMALL = {"hidden": 128, "layers": 4, "heads": 4, "intermediate": 512, "vocabulary": 100}
 LARGE: Sizes = QWEN | {"layers": 4}
-"""Of `statistics`, and of `update` without --layers."""
+"""Of `statistics`, and of the others without --layers."""
+LORA = AdapterSettings(kind="lora", rank=16, alpha=32)
 
 
-def load(folder: Path) -> TorchEngine:
+def load(folder: Path, adapters: AdapterSettings | None = None) -> TorchEngine:
     settings = EngineSettings(backend="torch", device="cpu", dtype="float32", threads=1)
-    return TorchEngine(str(folder), settings, OptimizerSettings())
+    return TorchEngine(str(folder), settings, OptimizerSettings(), adapters)
 
 
 def medians(variants: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
@@ -114,6 +115,33 @@ def peak(folder: Path, keep: float) -> int:
     return engine.peak_memory()
 
 
+def bench_passes(rounds: int, layers: int) -> None:
+    rollouts, sizes = random_rollouts(16, 4, 24), (1, 128, 256, 512, 1024)
+    with tempfile.TemporaryDirectory() as name:
+        folder = make_model(Path(name), "torch", **{**LARGE, "layers": layers, "dtype": "bfloat16"})
+        peaks = [in_fresh_process(peak_by_passes, folder, rollouts, enough) for enough in sizes]
+        engine = load(folder, LORA)
+
+    def update(enough: int) -> None:
+        engine.budget.enough = enough
+        engine.update(Update(rollouts, *random_weights(rollouts, 0.1), Objective()), 1e-6)
+
+    seconds = medians({str(enough): partial(update, enough) for enough in sizes}, rounds)
+    print(
+        f"update of 10 % of {len(rollouts)} x {rollouts.tokens.shape[1]} tokens below LoRA, 4 of "
+    )
+    print(f"a prompt of {len(PROMPT)}; a pass takes no others from so many tokens on:")
+    for taken, peaked in zip(seconds.items(), peaks, strict=True):
+        print(f"  {taken[0]:>6s} {taken[1]:8.3f} s  peak {peaked / 2**20:7.0f} MB")
+
+
+def peak_by_passes(folder: Path, rollouts: Rollouts, enough: int) -> int:
+    engine = load(folder, LORA)
+    engine.budget.enough = enough
+    engine.gradient(Update(rollouts, *random_weights(rollouts, 0.1), Objective()))
+    return engine.peak_memory()
+
+
 def random_rollouts(prompts: int = 2, group: int = 4, T: int = 128) -> Rollouts:
     """Rollouts of random tokens of the large vocabulary: an update does not care who wrote them."""
     B = prompts * group
@@ -130,15 +158,17 @@ def random_rollouts(prompts: int = 2, group: int = 4, T: int = 128) -> Rollouts:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("what", nargs="?", choices=["statistics", "update"])
+    parser.add_argument("what", nargs="?", choices=["statistics", "update", "passes"])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--layers", type=int, default=4, help="of the model of `update`")
+    parser.add_argument("--layers", type=int, default=4, help="of the model of the others")
     options = parser.parse_args()
-    if options.what != "update":
+    if options.what in (None, "statistics"):
         bench_statistics(SMALL, 16, 8, options.rounds)
         bench_statistics(LARGE, 2, 4, options.rounds)
-    if options.what != "statistics":
+    if options.what in (None, "update"):
         bench_update(options.rounds, options.layers)
+    if options.what in (None, "passes"):
+        bench_passes(options.rounds, options.layers)
 
 
 if __name__ == "__main__":
