@@ -123,21 +123,19 @@ def bench_passes(rounds: int, layers: int) -> None:
         engine = load(folder, LORA)
 
     def update(enough: int) -> None:
-        engine.budget.enough = enough
+        engine.enough = enough
         engine.update(Update(rollouts, *random_weights(rollouts, 0.1), Objective()), 1e-6)
 
     seconds = medians({str(enough): partial(update, enough) for enough in sizes}, rounds)
-    print(
-        f"update of 10 % of {len(rollouts)} x {rollouts.tokens.shape[1]} tokens below LoRA, 4 of "
-    )
-    print(f"a prompt of {len(PROMPT)}; a pass takes no others from so many tokens on:")
+    print(f"update of 10 % of {len(rollouts)} x {rollouts.tokens.shape[1]} tokens below LoRA;")
+    print("a pass takes no others from so many tokens on:")
     for taken, peaked in zip(seconds.items(), peaks, strict=True):
         print(f"  {taken[0]:>6s} {taken[1]:8.3f} s  peak {peaked / 2**20:7.0f} MB")
 
 
 def peak_by_passes(folder: Path, rollouts: Rollouts, enough: int) -> int:
     engine = load(folder, LORA)
-    engine.budget.enough = enough
+    engine.enough = enough
     engine.gradient(Update(rollouts, *random_weights(rollouts, 0.1), Objective()))
     return engine.peak_memory()
 

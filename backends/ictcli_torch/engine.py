@@ -27,7 +27,7 @@ from .files import read_arrays, write_arrays, write_each
 from .model import hold_frequencies, load, text_config
 from .optimizer import Optimizer
 from .passes import Passes, takes_positions
-from .plan import BIG, ENOUGH, SMALL, WORTH_ARRANGING
+from .plan import SMALL, WORTH_ARRANGING, enough
 from .sample import lockstep
 
 
@@ -80,8 +80,7 @@ class TorchEngine(EngineCore):
         self.optimizer = self.make_optimizer(optimizer) if optimizer else None
         self.pack = cache(partial(pack, self.model))  # once
         self.frozen = (not optimizer or self.adapted is not None) and not settings.shard
-        if self.frozen and self.device.type == "cpu" and size >= BIG:
-            self.budget.enough = ENOUGH
+        self.enough = enough(self.device.type, adapters, settings, size)
         if self.optimizer and self.frozen:
             self.pack()
         self.compiled = (

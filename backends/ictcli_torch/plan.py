@@ -14,6 +14,7 @@ from dataclasses import replace
 from ictcli.algorithm.quantities import kinds
 from ictcli.engine.dtype import X86, choose_kernels, multiplies_bfloat16
 from ictcli.engine.workload import Parts, Workload
+from ictcli.recipe.tables import AdapterSettings, EngineSettings
 
 PACKS_ON: tuple[str, ...] = ("cuda",)
 LIBRARIES, PEFT = 440 << 20, 20 << 20
@@ -29,9 +30,9 @@ CHUNK = 32
 SMALL = 5_000_000
 """Parameters below which several CPU threads wait for each other longer than they compute, and time
 is worth more than what `model.frugal` spares."""
-ENOUGH, BIG = 256, 100_000_000
-"""Tokens of a pass that no others join on a CPU, where the base is frozen, and the parameters from
-which: they would take memory and save no time (measured, as that fewer take more of it)."""
+ENOUGH, MANY = 256, 100_000_000
+"""Tokens from which a pass takes no more rows, and parameters of a model from which that holds
+(`enough`). Both were measured with AVX2, on one thread."""
 GATED = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "granite", "olmo2")
 """Families of which `model.is_gated` holds. Of others the estimate is too high, where it does."""
 LARGE = 1 << 18
@@ -192,9 +193,8 @@ def updating(work: Workload) -> Iterator[Parts]:
 def _updating(work: Workload) -> Iterator[Parts]:
     s, recipe, full = work.shape, work.recipe, not work.recipe.adapters
     summed = 4 * work.trained
-    frozen = not full and not recipe.engine.shard
-    lean = work.device == "cpu" and frozen and s.parameters >= BIG
-    for one in work.passes(enough=ENOUGH if lean else 0):
+    filled = enough(work.device, recipe.adapters, recipe.engine, s.parameters)
+    for one in work.passes(enough=filled):
         tokens = one.tokens
         block = _kept(work, tokens, one.length) + 2 * work.width * one.repeated * s.queries
         less = _made_again(work, tokens)
@@ -213,6 +213,16 @@ def _updating(work: Workload) -> Iterator[Parts]:
         yield {"gradients": summed + head, "activations": layers + again}
         end = (TIED_GRADIENTS if s.tied else 2.0) * head
         yield {"gradients": summed + end, "activations": block + passing}
+
+
+def enough(
+    device: str, adapters: AdapterSettings | None, engine: EngineSettings, parameters: int
+) -> int:
+    """Tokens from which a pass of an update takes no more rows; 0: `micro_tokens` alone limits it.
+    On a CPU a larger pass below LoRA takes memory and, of a large model, saves next to no time. All
+    weights' gradients and DoRA's norms cost the same in every pass, however small."""
+    lora = adapters is not None and adapters.kind == "lora" and not engine.shard
+    return ENOUGH if device == "cpu" and lora and parameters >= MANY else 0
 
 
 def _made_again(work: Workload, tokens: int) -> float:

@@ -58,8 +58,6 @@ class Budget:
         self.pass_rows = rows if isinstance(rows, int) else 0
         """Rows of a pass at most; 0: as many as `tokens` allow."""
         self.tokens = settings.micro_tokens
-        self.enough = 0
-        """Tokens to which a pass takes no others; 0: it takes as many as `tokens` allow."""
         self.rows = settings.rows
         self.longest = 0
         """Tokens of the longest row that the run plans for, its prompt included; 0: not known."""
@@ -67,16 +65,16 @@ class Budget:
         """Called with a line when the budget shrinks."""
         self._settings = settings
         self._ran_out, self._free = ran_out, free
-        self._pass = (0, 0)
+        self._pass, self._enough = (0, 0), 0
         self._limited = False
         self._shrunk = BudgetState()
 
     def micro_batches(
-        self, rollouts: Rollouts, wanted: BoolArray, *, share: bool
+        self, rollouts: Rollouts, wanted: BoolArray, *, enough: int = 0, share: bool
     ) -> Iterator[packing.MicroBatch]:
         """`ictcli.engine.packing.micro_batches` within the budget."""
-        limits = self.tokens, self.pass_rows
-        batches = packing.micro_batches(rollouts, wanted, *limits, enough=self.enough, share=share)
+        limits, self._enough = (self.tokens, self.pass_rows), enough
+        batches = packing.micro_batches(rollouts, wanted, *limits, enough=enough, share=share)
         for batch in batches:
             self._pass = len(batch.ids), batch.tokens
             yield batch
@@ -90,8 +88,8 @@ class Budget:
             rows, tokens = self._pass
             if not rows:
                 raise self._exhausted("before a pass began", reason, passing=True)
-            smallest = self.pass_rows == 1 or self.tokens <= tokens
-            if rows < 2 and smallest:
+            alone = self.pass_rows == 1 or 0 < self._enough <= tokens
+            if rows < 2 and (alone or self.tokens <= tokens):
                 where = f"in a pass over one row of {tokens:,} tokens, {LEAST}"
                 raise self._exhausted(where, reason, passing=True)
             most = min(self.tokens, tokens) if rows > 1 else self.tokens

@@ -75,6 +75,8 @@ class DataParallel(ABC):
     """The fingerprint of the weights below adapters."""
     optimizer: Any = None
     """Has `kinds`, `clip`, `step`, `drop_gradient`, `reset` and `state`."""
+    enough = 0
+    """Tokens from which a pass of an update takes no more rows; 0: the budget alone limits it."""
     passes: Any
     """Passes over a micro-batch: `evaluate` gives any function of the logits at the wanted places,
     over the array namespace `xp`; `backward` adds a gradient to the optimiser's."""
@@ -140,13 +142,17 @@ class DataParallel(ABC):
         middle = (np.cumsum(tokens) - tokens / 2) / max(int(tokens.sum()), 1)
         return np.minimum(middle * self.ranks.size, self.ranks.size - 1).astype(int)
 
-    def micro_batches(self, rollouts: Rollouts, wanted: BoolArray) -> Iterator[MicroBatch]:
-        return self.budget.micro_batches(rollouts, wanted, share=self.passes.share)
+    def micro_batches(
+        self, rollouts: Rollouts, wanted: BoolArray, enough: int = 0
+    ) -> Iterator[MicroBatch]:
+        share = self.passes.share
+        return self.budget.micro_batches(rollouts, wanted, enough=enough, share=share)
 
     def rounds(self, update: Update, own: Update) -> Iterator[tuple[MicroBatch, bool]]:
         """The passes over its `own` part, and others' that it has to join without a weight; each
         with whether it is its own."""
-        return ((batch, True) for batch in self.micro_batches(own.rollouts, own.trained))
+        batches = self.micro_batches(own.rollouts, own.trained, enough=self.enough)
+        return ((batch, True) for batch in batches)
 
     def tell(self, verb: str, *arguments: Any, **options: Any) -> None:
         """On rank 0, have the others do a verb too."""

@@ -135,7 +135,7 @@ def choose_micro_tokens(
         tokens = resolved.engine.micro_tokens
         if limit.size:
             reason = f"the limit is {limit.size / 2**30:.1f} GiB ({limit.name})."
-    say(f"engine.micro_batch=auto sets engine.micro_tokens to {tokens:,} tokens a pass: {reason}")
+    say(f"engine.micro_batch=auto sets engine.micro_tokens to {tokens:,}, at most: {reason}")
     return {"micro_tokens": tokens}
 
 

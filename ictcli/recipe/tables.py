@@ -49,8 +49,8 @@ class EngineSettings(Table):
     LongRoPE (Phi-3) that is its original length, and the frequencies for longer sequences are those
     of a run that sets more."""
     micro_tokens: int = Field(default=2048, ge=1)
-    """Maximum number of prompt and response tokens per pass, forward and backward; one row at least.
-    Changes memory, not results."""
+    """Maximum number of prompt and response tokens per forward and backward pass. Changes memory,
+    not results. Passes that gain next to nothing from more tokens take fewer."""
     micro_batch: int | str | None = None
     """Maximum number of rows per pass, besides `micro_tokens`. auto = when the run begins, set
     `micro_tokens` to the largest number that is estimated to fit in this machine's memory."""

@@ -116,6 +116,18 @@ def test_one_row_too_much_ends_the_run_unchanged(make_engine: Make, engine_name:
     assert state(engine) == before
 
 
+def test_a_row_that_fills_a_pass_is_not_done_again_as_it_was(
+    make_engine: Make, engine_name: str
+) -> None:
+    engine: Any = make_engine()
+    engine.enough, engine.passes.share, told = 1, False, list[str]()
+    engine.budget.say = told.append
+    where = f"ictcli_{engine_name}.passes.policy_loss"
+    with breaking(where, real_error(engine_name), {1}), refused("one row", kind=RunFailedError):
+        train(engine, made_up(), 1)
+    assert not told
+
+
 def test_other_errors_are_not_taken_for_it(make_engine: Make, engine_name: str) -> None:
     engine: Any = make_engine()
     with (

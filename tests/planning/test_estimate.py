@@ -4,16 +4,18 @@ engine takes; `bench/memory.py` has larger models."""
 import gc
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 from harness import make_model
 from hypothesis import given
 from hypothesis import strategies as st
+from ictcli_torch.plan import enough as enough_of
 from workloads import QWEN, recipe_of, recipe_with, shapes, tables
 
-from ictcli.engine.packing import micro_batches
+from ictcli.engine import build_engine
+from ictcli.engine.packing import MicroBatch, micro_batches
 from ictcli.engine.shape import ModelShape, read_shape
 from ictcli.engine.update import Update
 from ictcli.engine.workload import Workload
@@ -25,6 +27,7 @@ from ictcli.planning.estimate import (
 )
 from ictcli.planning.machine import MemoryLimit
 from ictcli.recipe import check
+from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import Rollouts, Sampling
 from tests.cases import first
 
@@ -37,25 +40,56 @@ def test_more_at_once_never_lowers_a_peak(shape: ModelShape, table: dict[str, An
         assert peaks == sorted(peaks)
 
 
-numbers = st.integers
+batches = st.fixed_dictionaries(
+    {"prompts": st.integers(1, 6), "group": st.integers(2, 6), "max_tokens": st.integers(2, 40)}
+)
 
 
-@given(*map(numbers, (1, 2, 2, 1), (60, 40, 6, 6)), numbers(1, 400), numbers(0, 200), st.booleans())
+def largest_pass(sizes: dict[str, int], prompt: int, response: int, **limits: Any) -> MicroBatch:
+    """That of an update of rows that have so many tokens."""
+    rows = sizes["prompts"] * sizes["group"]
+    tokens, lengths = np.ones((rows, response), np.int32), np.full(rows, response, np.int32)
+    questions = ((3,) * prompt,) * sizes["prompts"]
+    made = Rollouts(questions, sizes["group"], tokens, lengths, lengths > 0, np.zeros(tokens.shape))
+    return max(micro_batches(made, made.valid, **limits), key=lambda batch: batch.tokens)
+
+
+@given(batches, st.integers(1, 60), st.integers(1, 400), st.booleans())
 def test_the_largest_pass_is_the_one_that_is_packed(
-    prompt: int, response: int, group: int, prompts: int, budget: int, enough: int, share: bool
+    sizes: dict[str, int], prompt: int, budget: int, share: bool
 ) -> None:
-    table = {"prompts": prompts, "group": group, "max_tokens": response}
-    recipe = recipe_of(**table, engine={"micro_tokens": budget})
-    (planned,) = Workload(recipe, QWEN, "cpu", prompt).passes(enough=enough, share=share)
-    B = prompts * group
-    tokens, lengths = np.ones((B, response), np.int32), np.full(B, response, np.int32)
-    questions = ((3,) * prompt,) * prompts
-    rollouts = Rollouts(questions, group, tokens, lengths, lengths > 0, np.zeros(tokens.shape))
-    passes = micro_batches(rollouts, rollouts.valid, budget, enough=enough, share=share)
-    found = max(passes, key=lambda batch: batch.tokens)
+    recipe = recipe_of(**sizes, engine={"micro_tokens": budget})
+    (planned,) = Workload(recipe, QWEN, "cpu", prompt).passes(share=share)
+    found = largest_pass(sizes, prompt, recipe.max_tokens, budget=budget, share=share)
     rows = len(found.ids)
     assert planned.rows == rows
     assert planned.prompts == (len(found.shared.ids) if found.shared else rows)
+
+
+@given(batches, st.integers(1, 60), st.integers(1, 200), st.booleans(), st.data())
+def test_no_pass_that_is_filled_by_shorter_rows_is_larger_than_planned(
+    sizes: dict[str, int], prompt: int, enough: int, share: bool, data: st.DataObject
+) -> None:
+    recipe = recipe_of(**sizes, engine={"micro_tokens": 9999})
+    planned = Workload(recipe, QWEN, "cpu", prompt).passes(enough=enough, share=share)
+    shorter = data.draw(st.integers(1, recipe.max_tokens))
+    found = largest_pass(sizes, prompt, shorter, budget=9999, enough=enough, share=share)
+    assert found.tokens <= max(one.tokens for one in planned)
+
+
+def test_the_engine_fills_passes_as_is_planned(tmp_path: Path, monkeypatch: Any) -> None:
+    """On a CPU below LoRA, of a model of enough parameters."""
+    monkeypatch.setattr("ictcli_torch.plan.MANY", 1000)
+    folder = make_model(tmp_path, "torch", **SIZES, vocabulary=100)
+    settings, shape = EngineSettings(backend="torch", device="cpu"), read_shape(str(folder))
+    kinds: tuple[tuple[Literal["lora", "dora"], int], ...] = ("lora", 256), ("dora", 0)
+    for kind, filled in kinds:
+        adapters = AdapterSettings(kind=kind, rank=2)
+        engine: Any = build_engine(str(folder), settings, OptimizerSettings(), adapters)
+        assert engine.enough == filled
+        assert enough_of("cpu", adapters, settings, shape.parameters) == filled
+    assert enough_of("cpu", None, settings, shape.parameters) == 0
+    assert enough_of("cuda", AdapterSettings(kind="lora"), settings, shape.parameters) == 0
 
 
 @given(shapes, tables)
@@ -128,7 +162,7 @@ def test_what_auto_chose_is_kept_and_said_once() -> None:
     limit, other = MemoryLimit(2**31, "a machine"), MemoryLimit(2**40, "another")
     chosen = choose_micro_tokens(recipe, None, said.append, limit)
     assert len(said) == 1
-    assert f"{chosen['micro_tokens']:,} tokens a pass" in said[0]
+    assert f"{chosen['micro_tokens']:,}, at most:" in said[0]
     assert choose_micro_tokens(recipe, chosen["micro_tokens"], said.append, other) == chosen
     assert len(said) == 1
     assert choose_micro_tokens(recipe_of(), None, said.append, limit) == {}
