@@ -27,7 +27,7 @@ from .files import read_arrays, write_arrays, write_each
 from .model import hold_frequencies, load, text_config
 from .optimizer import Optimizer
 from .passes import Passes, takes_positions
-from .plan import SMALL, WORTH_ARRANGING, enough
+from .plan import SMALL, WORTH_ARRANGING, choose_enough
 from .sample import lockstep
 
 
@@ -80,7 +80,7 @@ class TorchEngine(EngineCore):
         self.optimizer = self.make_optimizer(optimizer) if optimizer else None
         self.pack = cache(partial(pack, self.model))  # once
         self.frozen = (not optimizer or self.adapted is not None) and not settings.shard
-        self.enough = enough(self.device.type, adapters, settings, size)
+        self.enough = choose_enough(self.device.type, adapters, settings, size)
         if self.optimizer and self.frozen:
             self.pack()
         self.compiled = (

@@ -65,7 +65,7 @@ class Budget:
         """Called with a line when the budget shrinks."""
         self._settings = settings
         self._ran_out, self._free = ran_out, free
-        self._pass, self._enough = (0, 0), 0
+        self._pass, self._joined = (0, 0), self.tokens
         self._limited = False
         self._shrunk = BudgetState()
 
@@ -73,7 +73,8 @@ class Budget:
         self, rollouts: Rollouts, wanted: BoolArray, *, enough: int = 0, share: bool
     ) -> Iterator[packing.MicroBatch]:
         """`ictcli.engine.packing.micro_batches` within the budget."""
-        limits, self._enough = (self.tokens, self.pass_rows), enough
+        self._joined = min(self.tokens, enough or self.tokens)
+        limits = self.tokens, self.pass_rows
         batches = packing.micro_batches(rollouts, wanted, *limits, enough=enough, share=share)
         for batch in batches:
             self._pass = len(batch.ids), batch.tokens
@@ -88,8 +89,8 @@ class Budget:
             rows, tokens = self._pass
             if not rows:
                 raise self._exhausted("before a pass began", reason, passing=True)
-            alone = self.pass_rows == 1 or 0 < self._enough <= tokens
-            if rows < 2 and (alone or self.tokens <= tokens):
+            smallest = self.pass_rows == 1 or self._joined <= tokens
+            if rows < 2 and smallest:
                 where = f"in a pass over one row of {tokens:,} tokens, {LEAST}"
                 raise self._exhausted(where, reason, passing=True)
             most = min(self.tokens, tokens) if rows > 1 else self.tokens

@@ -76,7 +76,7 @@ class DataParallel(ABC):
     optimizer: Any = None
     """Has `kinds`, `clip`, `step`, `drop_gradient`, `reset` and `state`."""
     enough = 0
-    """Tokens from which a pass of an update takes no more rows; 0: the budget alone limits it."""
+    """Tokens up to which a pass of an update joins rows; 0: the budget alone limits it."""
     passes: Any
     """Passes over a micro-batch: `evaluate` gives any function of the logits at the wanted places,
     over the array namespace `xp`; `backward` adds a gradient to the optimiser's."""

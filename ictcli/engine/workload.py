@@ -6,12 +6,11 @@ the group `ictcli.plans` under the engine's name.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Protocol
 
 from ictcli.algorithm.selection import share_count
 from ictcli.engine.dtype import in_bfloat16
-from ictcli.engine.packing import CHUNK_LOGITS, SPARED, is_worth_sharing
+from ictcli.engine.packing import CHUNK_LOGITS, is_worth_sharing
 from ictcli.engine.registry import brought_by, choose_backend
 from ictcli.engine.shape import ModelShape
 from ictcli.errors import UserError
@@ -112,7 +111,7 @@ class Workload:
     def passes(self, *, enough: int = 0, share: bool = True) -> Iterator["Pass"]:
         """An update's largest pass: of a dense step, and of one that keeps a share. Rows of full
         length are packed as by `engine.packing`; with `share` the engine can share prompts. With
-        `enough`, shorter rows may fill larger passes: of those the largest too."""
+        `enough`, no pass of shorter rows is larger."""
         recipe, T = self.recipe, self.recipe.max_tokens
         keep = getattr(recipe.options(), "keep", None)
         if recipe.rule.name == "frequent" and keep is not None:  # it keeps all but the share
@@ -120,41 +119,34 @@ class Workload:
         shares = {1.0 if keep is None else keep}
         if recipe.rule.dense_warmup and recipe.warmup:
             shares.add(1.0)
-        P, G = self.prompt, recipe.group
-        lengths = {T}
-        if enough:  # one token less fills no pass, and the longest that is worth sharing
-            shared = int((G - 1) * P / (SPARED * G)) - P
-            lengths |= {enough - 1 - P, (enough - 1 - P) // G, shared}
         at_once = max(CHUNK_LOGITS // self.shape.vocabulary, 1)
-        for length, kept in product(sorted(n for n in lengths if 1 <= n <= T), sorted(shares)):
-            rows, prompts = self._packed(length, enough, share=share and not self.shape.windowed)
-            wanted = rows * max(share_count(kept, length), 1)
-            yield Pass(rows, prompts, P, length, min(wanted, at_once))
+        for rows, prompts in self._packed(enough, share=share and not self.shape.windowed):
+            for kept in shares:
+                wanted = rows * max(share_count(kept, T), 1)
+                yield Pass(rows, prompts, self.prompt, T, min(wanted, at_once))
 
-    def _packed(self, T: int, enough: int, *, share: bool) -> tuple[int, int]:
-        """Rows and prompts of a pass of responses of T tokens, and of no fewer than one of shorter
-        ones has, up to `enough`."""
-        recipe, P = self.recipe, self.prompt
+    def _packed(self, enough: int, *, share: bool) -> Iterator[tuple[int, int]]:
+        """Rows and prompts of a pass. With `enough` both ways, as other rows decide if a prompt is
+        shared, and rounded up, as shorter rows fill what is left."""
+        recipe, P, T = self.recipe, self.prompt, self.recipe.max_tokens
         G, budget = recipe.group, recipe.engine.micro_tokens
+        joined = min(budget, enough or budget)
+
+        def within(tokens: int, each: int) -> int:
+            return -(-tokens // each) if enough else tokens // each
+
         batch = (recipe.update.minibatch or recipe.prompts) * G
         most = batch
         if isinstance(recipe.engine.micro_batch, int):
             most = min(batch, recipe.engine.micro_batch)
-        if not share or not is_worth_sharing((G - 1) * P, G * (P + T)):
-            rows = max(1, min(most, _units(P + T, budget, enough)))
-            return rows, rows
-        groups = _units(P + G * T, budget, enough)
-        rows = max(1, min(most, groups * G or (budget - P) // T))
-        return rows, -(-rows // G)
-
-
-def _units(tokens: int, budget: int, enough: int) -> int:
-    """Units of so many tokens in a pass of `budget` tokens, which takes no more from `enough` on:
-    at most what it holds before, and one."""
-    fit = budget // tokens
-    if not enough:
-        return fit
-    return min(fit, 1 if tokens >= enough else 1 + -(-(enough - 1) // tokens))
+        worth = share and is_worth_sharing((G - 1) * P, G * (P + T))
+        if enough or not worth:
+            rows = max(1, min(most, within(joined, self.length)))
+            yield rows, rows
+        if worth or (enough and share):
+            groups = within(joined, P + G * T) if budget >= P + G * T else 0
+            rows = max(1, min(most, groups * G or within(budget - P, T)))
+            yield rows, -(-rows // G)
 
 
 @dataclass(frozen=True)

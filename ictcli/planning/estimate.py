@@ -94,12 +94,13 @@ def largest_micro_tokens(
     """The most tokens a pass whose update peaks below `MARGIN` of `limit` bytes, in whole rows of
     full length; one row where even that does not fit."""
     length = estimate_memory(recipe, shape, prompt).prompt + recipe.max_tokens
+    most = (recipe.update.minibatch or recipe.prompts) * recipe.group
 
-    def fits(rows: int) -> bool:
-        smaller = recipe.with_engine(micro_tokens=rows * length, micro_batch=None)
-        return estimate_memory(smaller, shape, prompt).peak("updating") <= MARGIN * limit
+    def fits(rows: int) -> bool:  # all rows allowed, so that a pass is filled as one of `score` is
+        filled = recipe.with_engine(micro_tokens=rows * length, micro_batch=most)
+        return estimate_memory(filled, shape, prompt).peak("updating") <= MARGIN * limit
 
-    more = range(2, (recipe.update.minibatch or recipe.prompts) * recipe.group + 1)
+    more = range(2, most + 1)
     return length * (1 + bisect(more, False, key=lambda rows: not fits(rows)))  # they fit up to one
 
 
@@ -135,7 +136,7 @@ def choose_micro_tokens(
         tokens = resolved.engine.micro_tokens
         if limit.size:
             reason = f"the limit is {limit.size / 2**30:.1f} GiB ({limit.name})."
-    say(f"engine.micro_batch=auto sets engine.micro_tokens to {tokens:,}, at most: {reason}")
+    say(f"engine.micro_batch=auto sets engine.micro_tokens to {tokens:,}: {reason}")
     return {"micro_tokens": tokens}
 
 

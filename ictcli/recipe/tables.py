@@ -50,7 +50,7 @@ class EngineSettings(Table):
     of a run that sets more."""
     micro_tokens: int = Field(default=2048, ge=1)
     """Maximum number of prompt and response tokens per forward and backward pass. Changes memory,
-    not results. Passes that gain next to nothing from more tokens take fewer."""
+    not results. On a CPU below LoRA passes take fewer (docs/speed.md)."""
     micro_batch: int | str | None = None
     """Maximum number of rows per pass, besides `micro_tokens`. auto = when the run begins, set
     `micro_tokens` to the largest number that is estimated to fit in this machine's memory."""

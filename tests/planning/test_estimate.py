@@ -2,16 +2,17 @@
 engine takes; `bench/memory.py` has larger models."""
 
 import gc
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
 from harness import make_model
 from hypothesis import given
 from hypothesis import strategies as st
-from ictcli_torch.plan import enough as enough_of
+from ictcli_torch.plan import choose_enough
 from workloads import QWEN, recipe_of, recipe_with, shapes, tables
 
 from ictcli.engine import build_engine
@@ -45,35 +46,42 @@ batches = st.fixed_dictionaries(
 )
 
 
-def largest_pass(sizes: dict[str, int], prompt: int, response: int, **limits: Any) -> MicroBatch:
-    """That of an update of rows that have so many tokens."""
-    rows = sizes["prompts"] * sizes["group"]
-    tokens, lengths = np.ones((rows, response), np.int32), np.full(rows, response, np.int32)
-    questions = ((3,) * prompt,) * sizes["prompts"]
-    made = Rollouts(questions, sizes["group"], tokens, lengths, lengths > 0, np.zeros(tokens.shape))
-    return max(micro_batches(made, made.valid, **limits), key=lambda batch: batch.tokens)
+def largest_pass(
+    group: int, prompts: Sequence[int], responses: Sequence[int], budget: int, **how: Any
+) -> MicroBatch:
+    """That of an update of prompts and responses of these lengths."""
+    questions, lengths = tuple((3,) * n for n in prompts), np.array(responses, np.int32)
+    tokens = np.ones((len(lengths), max(lengths)), np.int32)
+    made = Rollouts(questions, group, tokens, lengths, lengths > 0, np.zeros(tokens.shape))
+    return max(micro_batches(made, made.valid, budget, **how), key=lambda batch: batch.tokens)
 
 
 @given(batches, st.integers(1, 60), st.integers(1, 400), st.booleans())
 def test_the_largest_pass_is_the_one_that_is_packed(
     sizes: dict[str, int], prompt: int, budget: int, share: bool
 ) -> None:
+    Q, G, T = sizes["prompts"], sizes["group"], sizes["max_tokens"]
     recipe = recipe_of(**sizes, engine={"micro_tokens": budget})
     (planned,) = Workload(recipe, QWEN, "cpu", prompt).passes(share=share)
-    found = largest_pass(sizes, prompt, recipe.max_tokens, budget=budget, share=share)
+    found = largest_pass(G, [prompt] * Q, [T] * Q * G, budget, share=share)
     rows = len(found.ids)
     assert planned.rows == rows
     assert planned.prompts == (len(found.shared.ids) if found.shared else rows)
 
 
-@given(batches, st.integers(1, 60), st.integers(1, 200), st.booleans(), st.data())
-def test_no_pass_that_is_filled_by_shorter_rows_is_larger_than_planned(
-    sizes: dict[str, int], prompt: int, enough: int, share: bool, data: st.DataObject
+@given(batches, st.integers(1, 400), st.integers(1, 200), st.booleans(), st.data())
+def test_no_pass_of_shorter_rows_is_larger_than_planned(
+    sizes: dict[str, int], budget: int, enough: int, share: bool, data: st.DataObject
 ) -> None:
-    recipe = recipe_of(**sizes, engine={"micro_tokens": 9999})
-    planned = Workload(recipe, QWEN, "cpu", prompt).passes(enough=enough, share=share)
-    shorter = data.draw(st.integers(1, recipe.max_tokens))
-    found = largest_pass(sizes, prompt, shorter, budget=9999, enough=enough, share=share)
+    Q, G, T = sizes["prompts"], sizes["group"], sizes["max_tokens"]
+
+    def drawn(count: int, longest: int) -> list[int]:
+        return data.draw(st.lists(st.integers(1, longest), min_size=count, max_size=count))
+
+    prompts, responses = drawn(Q, 60), drawn(Q * G, T)
+    recipe = recipe_of(**sizes, engine={"micro_tokens": budget})
+    planned = Workload(recipe, QWEN, "cpu", max(prompts)).passes(enough=enough, share=share)
+    found = largest_pass(G, prompts, responses, budget, enough=enough, share=share)
     assert found.tokens <= max(one.tokens for one in planned)
 
 
@@ -82,14 +90,13 @@ def test_the_engine_fills_passes_as_is_planned(tmp_path: Path, monkeypatch: Any)
     monkeypatch.setattr("ictcli_torch.plan.MANY", 1000)
     folder = make_model(tmp_path, "torch", **SIZES, vocabulary=100)
     settings, shape = EngineSettings(backend="torch", device="cpu"), read_shape(str(folder))
-    kinds: tuple[tuple[Literal["lora", "dora"], int], ...] = ("lora", 256), ("dora", 0)
-    for kind, filled in kinds:
-        adapters = AdapterSettings(kind=kind, rank=2)
+    lora, dora = AdapterSettings(kind="lora", rank=2), AdapterSettings(kind="dora", rank=2)
+    for adapters, filled in ((lora, 512), (dora, 0)):
         engine: Any = build_engine(str(folder), settings, OptimizerSettings(), adapters)
         assert engine.enough == filled
-        assert enough_of("cpu", adapters, settings, shape.parameters) == filled
-    assert enough_of("cpu", None, settings, shape.parameters) == 0
-    assert enough_of("cuda", AdapterSettings(kind="lora"), settings, shape.parameters) == 0
+        assert choose_enough("cpu", adapters, settings, shape.parameters) == filled
+    assert choose_enough("cpu", None, settings, shape.parameters) == 0
+    assert choose_enough("cuda", lora, settings, shape.parameters) == 0
 
 
 @given(shapes, tables)
@@ -143,15 +150,13 @@ def test_prompts_leave_room_for_the_response() -> None:
 @given(tables, st.floats(0.3, 30))
 def test_auto_takes_the_most_that_fits(table: dict[str, Any], gib: float) -> None:
     recipe = recipe_with(table, device="cpu", micro_batch="auto")
-    tokens = largest_micro_tokens(recipe, QWEN, gib * 2**30)
+    tokens, batch = largest_micro_tokens(recipe, QWEN, gib * 2**30), recipe.prompts * recipe.group
 
     def peak(tokens: int) -> float:
-        return estimate_memory(recipe_with(table, device="cpu", micro_tokens=tokens), QWEN).peak(
-            "updating"
-        )
+        filled = recipe_with(table, device="cpu", micro_tokens=tokens, micro_batch=batch)
+        return estimate_memory(filled, QWEN).peak("updating")
 
     one = 256 + recipe.max_tokens
-    batch = recipe.prompts * recipe.group
     assert tokens % one == 0
     assert tokens == one or peak(tokens) <= MARGIN * gib * 2**30
     assert tokens == one * batch or peak(tokens + one) > MARGIN * gib * 2**30
@@ -162,7 +167,7 @@ def test_what_auto_chose_is_kept_and_said_once() -> None:
     limit, other = MemoryLimit(2**31, "a machine"), MemoryLimit(2**40, "another")
     chosen = choose_micro_tokens(recipe, None, said.append, limit)
     assert len(said) == 1
-    assert f"{chosen['micro_tokens']:,}, at most:" in said[0]
+    assert f"{chosen['micro_tokens']:,}:" in said[0]
     assert choose_micro_tokens(recipe, chosen["micro_tokens"], said.append, other) == chosen
     assert len(said) == 1
     assert choose_micro_tokens(recipe_of(), None, said.append, limit) == {}
