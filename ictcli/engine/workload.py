@@ -145,8 +145,11 @@ class Workload:
             yield rows, rows
         if worth or (enough and share):
             groups = within(joined, P + G * T) if budget >= P + G * T else 0
-            rows = max(1, min(most, groups * G or within(budget - P, T)))
-            yield rows, -(-rows // G)
+            fill = groups * G
+            if enough:  # the last group need not be whole
+                fill = min(fill, max(G, within(joined - groups * P, T)))
+            rows = max(1, min(most, fill or within(budget - P, T)))
+            yield rows, max(-(-rows // G), min(groups, most // G))
 
 
 @dataclass(frozen=True)
