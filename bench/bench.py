@@ -92,7 +92,9 @@ def bench_update(rounds: int, layers: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         sizes: Sizes = {**LARGE, "layers": layers}
         folder = make_model(Path(name), "torch", **sizes)
-        peaks = {name: in_fresh_process(peak, folder, keep) for name, keep in shares.items()}
+        peaks = {
+            name: in_fresh_process(peak, folder, rollouts, keep) for name, keep in shares.items()
+        }
         engine = load(folder)
 
     def update(keep: float) -> None:
@@ -108,9 +110,16 @@ def bench_update(rounds: int, layers: int) -> None:
     print(f"  memory 10 % / dense  {peaks['10 %'] / peaks['dense']:.2f}")
 
 
-def peak(folder: Path, keep: float) -> int:
+def peak(
+    folder: Path,
+    rollouts: Rollouts,
+    keep: float,
+    adapters: AdapterSettings | None = None,
+    enough: int = 0,
+) -> int:
     """Peak resident bytes of the passes of one update, forward and backward."""
-    engine, rollouts = load(folder), random_rollouts()
+    engine = load(folder, adapters)
+    engine.enough = enough
     engine.gradient(Update(rollouts, *random_weights(rollouts, keep), Objective()))
     return engine.peak_memory()
 
@@ -119,7 +128,7 @@ def bench_passes(rounds: int, layers: int) -> None:
     rollouts, sizes = random_rollouts(16, 4, 24), (100, 200, 300, 600, 1100)
     with tempfile.TemporaryDirectory() as name:
         folder = make_model(Path(name), "torch", **{**LARGE, "layers": layers, "dtype": "bfloat16"})
-        peaks = [in_fresh_process(peak_by_passes, folder, rollouts, enough) for enough in sizes]
+        peaks = [in_fresh_process(peak, folder, rollouts, 0.1, LORA, size) for size in sizes]
         engine = load(folder, LORA)
 
     def update(enough: int) -> None:
@@ -131,13 +140,6 @@ def bench_passes(rounds: int, layers: int) -> None:
     print("a pass joins rows up to so many tokens:")
     for (enough, taken), peaked in zip(seconds.items(), peaks, strict=True):
         print(f"  {enough:>6s} {taken:8.3f} s  peak {peaked / 2**20:7.0f} MB")
-
-
-def peak_by_passes(folder: Path, rollouts: Rollouts, enough: int) -> int:
-    engine = load(folder, LORA)
-    engine.enough = enough
-    engine.gradient(Update(rollouts, *random_weights(rollouts, 0.1), Objective()))
-    return engine.peak_memory()
 
 
 def random_rollouts(prompts: int = 2, group: int = 4, T: int = 128) -> Rollouts:

@@ -221,12 +221,11 @@ def choose_enough(
     """Tokens up to which a pass of an update joins rows; 0: `micro_tokens` alone limits it.
 
     On a CPU a larger pass below LoRA takes memory and, of a large model, saves next to no time. All
-    weights' gradients and DoRA's norms cost the same in every pass, however small. `micro_batch`
-    says how many rows a pass has."""
-    lora = adapters is not None and adapters.kind == "lora" and not engine.shard
-    if isinstance(engine.micro_batch, int):
-        return 0
-    return ENOUGH if device == "cpu" and lora and parameters >= MANY else 0
+    weights' gradients and DoRA's norms cost the same in every pass, however small.
+    """
+    lora = adapters is not None and adapters.kind == "lora"
+    given = engine.shard or isinstance(engine.micro_batch, int)  # the passes are others' choice
+    return ENOUGH if device == "cpu" and lora and not given and parameters >= MANY else 0
 
 
 def _made_again(work: Workload, tokens: int) -> float:

@@ -97,6 +97,7 @@ def test_the_engine_fills_passes_as_is_planned(tmp_path: Path, monkeypatch: Any)
         assert choose_enough("cpu", adapters, settings, shape.parameters) == filled
     assert choose_enough("cpu", None, settings, shape.parameters) == 0
     assert choose_enough("cuda", lora, settings, shape.parameters) == 0
+    assert choose_enough("cpu", lora, EngineSettings(micro_batch=3), shape.parameters) == 0
 
 
 @given(shapes, tables)
