@@ -115,11 +115,11 @@ def peak(
     rollouts: Rollouts,
     keep: float,
     adapters: AdapterSettings | None = None,
-    enough: int = 0,
+    joined: int = 0,
 ) -> int:
     """Peak resident bytes of the passes of one update, forward and backward."""
     engine = load(folder, adapters)
-    engine.enough = enough
+    engine.joined = joined
     engine.gradient(Update(rollouts, *random_weights(rollouts, keep), Objective()))
     return engine.peak_memory()
 
@@ -131,15 +131,15 @@ def bench_passes(rounds: int, layers: int) -> None:
         peaks = [in_fresh_process(peak, folder, rollouts, 0.1, LORA, size) for size in sizes]
         engine = load(folder, LORA)
 
-    def update(enough: int) -> None:
-        engine.enough = enough
+    def update(joined: int) -> None:
+        engine.joined = joined
         engine.update(Update(rollouts, *random_weights(rollouts, 0.1), Objective()), 1e-6)
 
-    seconds = medians({str(enough): partial(update, enough) for enough in sizes}, rounds)
+    seconds = medians({str(joined): partial(update, joined) for joined in sizes}, rounds)
     print(f"update of 10 % of {len(rollouts)} x {rollouts.tokens.shape[1]} tokens below LoRA;")
     print("a pass joins rows up to so many tokens:")
-    for (enough, taken), peaked in zip(seconds.items(), peaks, strict=True):
-        print(f"  {enough:>6s} {taken:8.3f} s  peak {peaked / 2**20:7.0f} MB")
+    for (joined, taken), peaked in zip(seconds.items(), peaks, strict=True):
+        print(f"  {joined:>6s} {taken:8.3f} s  peak {peaked / 2**20:7.0f} MB")
 
 
 def random_rollouts(prompts: int = 2, group: int = 4, T: int = 128) -> Rollouts:

@@ -27,7 +27,7 @@ from .files import read_arrays, write_arrays, write_each
 from .model import hold_frequencies, load, text_config
 from .optimizer import Optimizer
 from .passes import Passes, takes_positions
-from .plan import SMALL, WORTH_ARRANGING, choose_enough
+from .plan import SMALL, WORTH_ARRANGING, choose_joined
 from .sample import lockstep
 
 
@@ -60,8 +60,7 @@ class TorchEngine(EngineCore):
             trains_weights=optimizer is not None and adapters is None,
             meta=self.in_parts,
         )
-        size = sum(p.numel() for p in self.model.parameters())
-        self.small = size < SMALL
+        self.small = sum(p.numel() for p in self.model.parameters()) < SMALL
         if (settings.gradient_checkpointing and not self.small) or settings.shard == "blocks":
             self.memory.return_blocks()
         if settings.threads or (self.small and self.device.type == "cpu"):
@@ -80,7 +79,8 @@ class TorchEngine(EngineCore):
         self.optimizer = self.make_optimizer(optimizer) if optimizer else None
         self.pack = cache(partial(pack, self.model))  # once
         self.frozen = (not optimizer or self.adapted is not None) and not settings.shard
-        self.enough = choose_enough(self.device.type, adapters, settings, size)
+        parameters = self.counts["parameters"]
+        self.joined = choose_joined(self.device.type, adapters, settings, parameters)
         if self.optimizer and self.frozen:
             self.pack()
         self.compiled = (

@@ -30,9 +30,9 @@ CHUNK = 32
 SMALL = 5_000_000
 """Parameters below which several CPU threads wait for each other longer than they compute, and time
 is worth more than what `model.frugal` spares."""
-ENOUGH, MANY = 512, 100_000_000
+JOINED, JOINED_FROM = 512, 100_000_000
 """Tokens up to which a pass joins rows, and parameters of a model from which that holds
-(`choose_enough`). Measured at 0.5B with AVX2, on one thread."""
+(`choose_joined`). Measured at 0.5B with AVX2, on one thread."""
 GATED = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "granite", "olmo2")
 """Families of which `model.is_gated` holds. Of others the estimate is too high, where it does."""
 LARGE = 1 << 18
@@ -193,8 +193,11 @@ def updating(work: Workload) -> Iterator[Parts]:
 def _updating(work: Workload) -> Iterator[Parts]:
     s, recipe, full = work.shape, work.recipe, not work.recipe.adapters
     summed = 4 * work.trained
-    enough = choose_enough(work.device, recipe.adapters, recipe.engine, s.parameters)
-    for one in work.passes(enough=enough):
+    joined = choose_joined(work.device, recipe.adapters, recipe.engine, s.parameters)
+    if joined and (recipe.kl > 0 or recipe.engine.off_policy):  # larger passes, of no gradient
+        most = max(one.tokens for one in work.passes())
+        yield {"gradients": summed, "activations": 4.0 * most * 3 * s.intermediate}
+    for one in work.passes(joined=joined):
         tokens = one.tokens
         block = _kept(work, tokens, one.length) + 2 * work.width * one.repeated * s.queries
         less = _made_again(work, tokens)
@@ -215,17 +218,19 @@ def _updating(work: Workload) -> Iterator[Parts]:
         yield {"gradients": summed + end, "activations": block + passing}
 
 
-def choose_enough(
+def choose_joined(
     device: str, adapters: AdapterSettings | None, engine: EngineSettings, parameters: int
 ) -> int:
     """Tokens up to which a pass of an update joins rows; 0: `micro_tokens` alone limits it.
 
     On a CPU a larger pass below LoRA takes memory and, of a large model, saves next to no time. All
-    weights' gradients and DoRA's norms cost the same in every pass, however small.
+    weights' gradients and DoRA's norms cost the same in every pass, however small. A number of rows
+    is the user's choice, and processes that share weights take their passes together.
     """
+    if device != "cpu" or engine.shard or isinstance(engine.micro_batch, int):
+        return 0
     lora = adapters is not None and adapters.kind == "lora"
-    given = engine.shard or isinstance(engine.micro_batch, int)  # the passes are others' choice
-    return ENOUGH if device == "cpu" and lora and not given and parameters >= MANY else 0
+    return JOINED if lora and parameters >= JOINED_FROM else 0
 
 
 def _made_again(work: Workload, tokens: int) -> float:

@@ -46,7 +46,8 @@ def command(
     With --packed they are rounded again, which makes the file small and may round what was trained
     away. --to ollama makes a whole model with a Modelfile, --to gguf one file by llama.cpp's own
     converter: on PATH, in the folder $LLAMA_CPP or beside llama-quantize. The folder is RUN/model
-    for --merge, RUN/ollama, RUN/gguf or else RUN/export, with -step-N for --checkpoint.
+    for adapters with --merge, RUN/ollama, RUN/gguf or else RUN/export, with -step-N for
+    --checkpoint.
 
     \b
     ictcli export runs/mine --merge

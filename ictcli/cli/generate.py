@@ -82,7 +82,7 @@ def command(
     question = _question(*prompts)
     if question is None and (settings.n > 1 or gold is not None or as_json):
         raise UserError("--n, --gold and --json are of one prompt.", "ictcli generate MODEL PROMPT")
-    narrate(f"Loading {model}.")
+    narrate(f"loading {model}")
     (spec,) = find_models([find_model(model)], settings, checkpoint, narrate)
     if spec.run:
         warn_altered(spec.run, "recipe.toml", "environment.json", "model/*", "adapter/*")

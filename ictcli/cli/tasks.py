@@ -45,7 +45,7 @@ def show(name: str, options: tuple[str, ...], as_json: bool) -> None:
     from ictcli.tasks.registry import shown
 
     if is_gym(name):
-        narrate("Loading reasoning-gym.")
+        narrate("loading reasoning-gym")
     parts = shown(":".join([name, *(option.removeprefix("task.") for option in options)]))
     if as_json:
         print_json(parts)

@@ -9,6 +9,7 @@ from pathlib import Path
 from ictcli.algorithm.methods import beside
 from ictcli.compare.variants import Grid, Variant
 from ictcli.errors import UserError
+from ictcli.files.fingerprint import difference
 from ictcli.recipe import Recipe, RecipeFile, load_recipe
 from ictcli.runs import is_run
 from ictcli.runs.trust import recipe_of
@@ -114,6 +115,8 @@ class Design:
 def _identity(recipe: Recipe) -> str:
     """What a run of the recipe is made of, wherever its settings stand."""
     shared = recipe.model_dump(exclude={"method", "keep"})
+    if recipe.rule.name == "grpo" and recipe.control == "permuted":
+        shared["control"] = "none"  # its weights are one in a response
     return repr((shared, recipe.rule.name, recipe.options()))
 
 
@@ -186,7 +189,8 @@ def _final_spec(
 def _checked(spec: RunSpec) -> RunSpec:
     """The run; UserError if its folder holds one of another recipe."""
     if not is_unused(spec.folder) and not _is_same(spec.recipe, recipe_of(spec.folder)):
-        raise _trained_with(spec.folder, "another recipe")
+        trained, now = (r.model_dump(mode="json") for r in (recipe_of(spec.folder), spec.recipe))
+        raise _trained_with(spec.folder, f"another recipe: {difference(trained, now)}")
     return spec
 
 

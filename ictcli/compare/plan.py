@@ -44,7 +44,7 @@ BASELINE = "grpo"
 FEW_SEEDS = {
     1: "One seed says nothing of how another would turn out: --seeds 3 does.",
     2: "Two seeds hardly show how runs vary: intervals over seeds are very wide for that reason, "
-    "and a third makes them several times narrower. Added after a look, it is judged more "
+    "and a third often halves them. Added after a look, it is judged more "
     "strictly.",
 }
 """What to say of so many, before and after."""

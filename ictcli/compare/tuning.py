@@ -2,9 +2,10 @@
 
 Each value of the grid is run once, then the better half of them again, and again (successive
 halving, by runs), but never fewer than three, nor without the best one's neighbours, whose one run
-may have crashed. While the best is at an end of the grid, the grid goes on by its own ratio. The
-best is that of the highest pass@1 on the mean of the curves that `rate_curve` draws; how far these
-disagree about the best is a variance of what the method reaches, and enters its intervals
+may have crashed. While the best is at an end of the grid, the grid goes on by its own ratio,
+unless its runs there ended just as those of the value before: where nothing changes there is no
+best. The best is that of the highest pass@1 on the mean of the curves that `rate_curve` draws; how
+far these disagree about the best is a variance of what the method reaches, and enters its intervals
 (`extra_of`).
 
 A folder that was tuned before this was the rule has no tuning.json: there every value was run once
@@ -245,6 +246,11 @@ def _numbers(overrides: Iterable[str]) -> dict[str, float] | None:
     return numbers if numbers and all(0 < number < inf for number in numbers.values()) else None
 
 
+def _same(runs: Sequence[Reached], others: Sequence[Reached]) -> bool:
+    """Whether the runs of two values with a seed in common reached the same."""
+    return all(one == other for one, other in zip(runs, others, strict=False))
+
+
 def _beyond(best: str, finished: Tries, tries: Tries, grid: Grid) -> str | None:
     """The next value beyond the best, if that is at an end of the values that were tried."""
     numbers, order = _numbers(finished), list(finished)
@@ -252,7 +258,10 @@ def _beyond(best: str, finished: Tries, tries: Tries, grid: Grid) -> str | None:
         return None
     if best not in (order[0], order[-1]):
         return None
-    further = numbers[best] ** 2 / numbers[order[1] if best == order[0] else order[-2]]
+    inner = order[1] if best == order[0] else order[-2]
+    if _same(tries[best], tries[inner]):
+        return None
+    further = numbers[best] ** 2 / numbers[inner]
     tried = [number for each in tries for number in (numbers_of([each]) or {}).values()]
     if any(isclose(each, further, rel_tol=1e-6) for each in tried):
         return None

@@ -125,11 +125,13 @@ class LiveObserver(PlainObserver):
         head.add_row(name, bar, state)
         curves = Table.grid(padding=(0, 2))
         width = max(10, min(60, self._console.width - 30))
-        for name in CURVES:
+        for name in (*(f"reward/{each}" for each in recipe.reward.names), *CURVES):
             values = [metrics.value(name) for metrics in self._history]
-            metric, share = METRICS[name], METRICS[name].unit == "%"
+            metric = METRICS.get(name)
+            share = metric is not None and metric.unit == "%"
             last = figure(values[-1], ".1%" if share else ".3f") if values else "-"
-            curve = Text(sparkline(values, width, LEAST_SPAN[name]), style="cyan")
-            curves.add_row(Text(metric.label if share else metric.heading), Text(last), curve)
+            curve = Text(sparkline(values, width, LEAST_SPAN.get(name, 0.1)), style="cyan")
+            label = metric.label if metric and share else metric.heading if metric else name
+            curves.add_row(Text(visible(label)), Text(last), curve)
         with contextlib.suppress(OSError):
             self._live.update(Group(head, curves, *[self._rollout] * bool(done)))

@@ -10,7 +10,7 @@ from ictcli.recipe import Recipe
 from ictcli.runs.observer import Observer, Step
 from ictcli.runs.records import SftMetrics
 from ictcli.tables.numbers import counted
-from ictcli.text import duration, figure
+from ictcli.text import duration, figure, visible
 from ictcli.tracking import where_to_look
 from ictcli.train.evaluations import other_temperatures, samples_of
 
@@ -61,7 +61,7 @@ class PlainObserver(Observer):
         scores = "  ".join(
             f"{name} {score.value:.3f}" for name, score in evaluation.figures.items()
         )
-        self.say(f"{label}: {scores}  ({evaluation.problems} problems x {evaluation.n})")
+        self.say(f"{label}: {scores}  ({counted(evaluation.problems, 'problem')} x {evaluation.n})")
 
     def resumed(self, step: int) -> None:
         self.say(f"going on after step {step}")
@@ -88,8 +88,10 @@ class PlainObserver(Observer):
         if not self.explained:
             self.say("H1, H2: entropy of the next token, Shannon's and Rényi's of order 2, in nats")
         self.explained, m = True, step.metrics
+        parts = [f"{name} {figure(m.value(f'reward/{name}'))}" for name in self.recipe.reward.names]
+        each = f" ({visible(', '.join(parts))})" * bool(parts)
         self.say(
-            f"step {step.number}/{self.recipe.steps}  reward {figure(m.reward)}  "
+            f"step {step.number}/{self.recipe.steps}  reward {figure(m.reward)}{each}  "
             f"H1 {figure(m.entropy)}  H2 {figure(m.renyi2)}  "
             f"kept {figure(m.share_kept, '.1%')}  length {figure(m.length, '.1f')}  "
             f"unparsed {figure(m.unparsed, '.0%')}  truncated {figure(m.truncated, '.0%')}  "

@@ -70,12 +70,12 @@ class Budget:
         self._shrunk = BudgetState()
 
     def micro_batches(
-        self, rollouts: Rollouts, wanted: BoolArray, *, enough: int = 0, share: bool
+        self, rollouts: Rollouts, wanted: BoolArray, *, joined: int = 0, share: bool
     ) -> Iterator[packing.MicroBatch]:
         """`ictcli.engine.packing.micro_batches` within the budget."""
-        self._joined = min(self.tokens, enough or self.tokens)
+        self._joined = min(self.tokens, joined or self.tokens)
         limits = self.tokens, self.pass_rows
-        batches = packing.micro_batches(rollouts, wanted, *limits, enough=enough, share=share)
+        batches = packing.micro_batches(rollouts, wanted, *limits, joined=joined, share=share)
         for batch in batches:
             self._pass = len(batch.ids), batch.tokens
             yield batch
@@ -93,7 +93,7 @@ class Budget:
             if rows < 2 and smallest:
                 where = f"in a pass over one row of {tokens:,} tokens, {LEAST}"
                 raise self._exhausted(where, reason, passing=True)
-            most = min(self.tokens, tokens) if rows > 1 else self.tokens
+            most = min(self.tokens, tokens) if rows > 1 else self._joined
             self.tokens = self._shrunk["micro_tokens"] = max(most // 2, 1)
             self.say(
                 f"Memory ran out in a pass over {rows:,} rows, {tokens:,} tokens ({reason}); "

@@ -75,7 +75,7 @@ class DataParallel(ABC):
     """The fingerprint of the weights below adapters."""
     optimizer: Any = None
     """Has `kinds`, `clip`, `step`, `drop_gradient`, `reset` and `state`."""
-    enough = 0
+    joined = 0
     """Tokens up to which a pass of an update joins rows; 0: the budget alone limits it."""
     passes: Any
     """Passes over a micro-batch: `evaluate` gives any function of the logits at the wanted places,
@@ -143,16 +143,15 @@ class DataParallel(ABC):
         return np.minimum(middle * self.ranks.size, self.ranks.size - 1).astype(int)
 
     def micro_batches(
-        self, rollouts: Rollouts, wanted: BoolArray, enough: int = 0
+        self, rollouts: Rollouts, wanted: BoolArray, joined: int = 0
     ) -> Iterator[MicroBatch]:
         share = self.passes.share
-        return self.budget.micro_batches(rollouts, wanted, enough=enough, share=share)
+        return self.budget.micro_batches(rollouts, wanted, joined=joined, share=share)
 
     def rounds(self, update: Update, own: Update) -> Iterator[tuple[MicroBatch, bool]]:
         """The passes over its `own` part, and others' that it has to join without a weight; each
         with whether it is its own."""
-        batches = self.micro_batches(own.rollouts, own.trained, enough=self.enough)
-        return ((batch, True) for batch in batches)
+        return ((b, True) for b in self.micro_batches(own.rollouts, own.trained, self.joined))
 
     def tell(self, verb: str, *arguments: Any, **options: Any) -> None:
         """On rank 0, have the others do a verb too."""

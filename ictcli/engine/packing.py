@@ -71,12 +71,12 @@ def micro_batches(
     budget: int,
     most_rows: int = 0,
     *,
-    enough: int = 0,
+    joined: int = 0,
     share: bool = True,
 ) -> Iterator[MicroBatch]:
     """Pack the rows that have a wanted token (B, T), longest first, into passes of `budget` tokens
     and, unless 0, `most_rows` rows at most (one row at least). Unless 0, rows are joined up to
-    `enough` tokens alone, but for those of a prompt that they share. With `share`, the engine can
+    `joined` tokens alone, but for those of a prompt that they share. With `share`, the engine can
     run a prompt once for several rows."""
     lengths = np.array([len(prompt) for prompt in rollouts.prompts], dtype=np.int64)
     ends = wanted.shape[1] - wanted[:, ::-1].argmax(axis=1)
@@ -99,7 +99,7 @@ def micro_batches(
             own = sorted((int(r) for r in rows if r // G == prompt), key=lambda r: -ends[r])
             most = min(most_rows, len(own))
             units += _runs(own, ends[own], int(lengths[prompt]), budget, most)
-    joined = min(budget, enough or budget)
+    joined = min(budget, joined or budget)
     units.sort(key=lambda unit: -int(lengths[unit[0] // G] + ends[unit[0]]))
     batch: list[int] = []
     for unit in units:

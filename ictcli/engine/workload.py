@@ -108,10 +108,10 @@ class Workload:
             "AdamW's moments": moment * self.trained,
         }
 
-    def passes(self, *, enough: int = 0, share: bool = True) -> Iterator["Pass"]:
+    def passes(self, *, joined: int = 0, share: bool = True) -> Iterator["Pass"]:
         """An update's largest pass: of a dense step, and of one that keeps a share. Rows of full
         length are packed as by `engine.packing`; with `share` the engine can share prompts. With
-        `enough`, no pass of shorter rows is larger."""
+        `joined`, no pass of shorter rows takes more tokens, on one process."""
         recipe, T = self.recipe, self.recipe.max_tokens
         keep = getattr(recipe.options(), "keep", None)
         if recipe.rule.name == "frequent" and keep is not None:  # it keeps all but the share
@@ -120,36 +120,33 @@ class Workload:
         if recipe.rule.dense_warmup and recipe.warmup:
             shares.add(1.0)
         at_once = max(CHUNK_LOGITS // self.shape.vocabulary, 1)
-        for rows, prompts in self._packed(enough, share=share and not self.shape.windowed):
+        for rows, prompts, most in self._packed(joined, share=share and not self.shape.windowed):
             for kept in shares:
                 wanted = rows * max(share_count(kept, T), 1)
-                yield Pass(rows, prompts, self.prompt, T, min(wanted, at_once))
+                yield Pass(rows, prompts, self.prompt, T, min(wanted, at_once), most)
 
-    def _packed(self, enough: int, *, share: bool) -> Iterator[tuple[int, int]]:
-        """Rows and prompts of a pass. With `enough` both ways, as other rows decide if a prompt is
-        shared, and rounded up, as shorter rows fill what is left."""
+    def _packed(self, joined: int, *, share: bool) -> Iterator[tuple[int, int, int]]:
+        """Rows and prompts of a pass, and its tokens at most (0: any). With `joined` both ways, as
+        other rows decide if a prompt is shared, and rounded up, as shorter rows fill the rest."""
         recipe, P, T = self.recipe, self.prompt, self.recipe.max_tokens
         G, budget = recipe.group, recipe.engine.micro_tokens
-        joined = min(budget, enough or budget)
-
-        def within(tokens: int, each: int) -> int:
-            return -(-tokens // each) if enough else tokens // each
-
-        batch = (recipe.update.minibatch or recipe.prompts) * G
-        most = batch
+        group, most = P + G * T, (recipe.update.minibatch or recipe.prompts) * G
         if isinstance(recipe.engine.micro_batch, int):
-            most = min(batch, recipe.engine.micro_batch)
-        worth = share and is_worth_sharing((G - 1) * P, G * (P + T))
-        if enough or not worth:
-            rows = max(1, min(most, within(joined, self.length)))
-            yield rows, rows
-        if worth or (enough and share):
-            groups = within(joined, P + G * T) if budget >= P + G * T else 0
-            fill = groups * G
-            if enough:  # the last group need not be whole
-                fill = min(fill, max(G, within(joined - groups * P, T)))
-            rows = max(1, min(most, fill or within(budget - P, T)))
-            yield rows, max(-(-rows // G), min(groups, most // G))
+            most = min(most, recipe.engine.micro_batch)
+        if not joined:
+            worth = share and is_worth_sharing((G - 1) * P, G * self.length)
+            fill = budget // group * G or (budget - P) // T if worth else budget // self.length
+            rows = max(1, min(most, fill))
+            yield rows, -(-rows // G) if worth else rows, 0
+            return
+        tokens = max(min(budget, joined), self.length)
+        rows = min(most, -(-tokens // self.length))
+        yield rows, rows, tokens
+        if share:
+            tokens = max(tokens, min(budget, group))
+            rows = -(-tokens * G // group) if tokens > group else -(-(tokens - P) // T)
+            rows = min(most, rows)
+            yield rows, -(-rows // G), tokens
 
 
 @dataclass(frozen=True)
@@ -164,6 +161,8 @@ class Pass:
     """Tokens of each."""
     logits: int
     """Rows of logits that the LM head makes at once."""
+    most: int = 0
+    """Tokens at most, where shorter rows decide; 0: as many as its rows have."""
 
     @property
     def length(self) -> int:
@@ -173,7 +172,8 @@ class Pass:
     @property
     def tokens(self) -> int:
         """Tokens that go through the model."""
-        return self.prompts * self.prompt + self.rows * self.response
+        full = self.prompts * self.prompt + self.rows * self.response
+        return min(full, self.most or full)
 
     @property
     def repeated(self) -> int:

@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -93,7 +94,7 @@ def evaluate(
         for first in range(fresh, len(problems), into.chunk):
             at = time.perf_counter()
             chunk = problems[first : first + into.chunk]
-            seed = seed_of(part.seed, "evaluate", part.name, first)
+            seed = seed_of(part.seed, "evaluate", Path(part.name).name, first)
             rollouts = engine.generate(ids[first : first + into.chunk], n, part.sampling, seed)
             texts = prompts.decode(engine.tokenizer, rollouts)
             verdicts = domain.judge(chunk, texts)
@@ -123,7 +124,7 @@ def check_verdicts(
     """RunFailedError where the verifier of that name failed on every one of some answers, or gave
     no verdict within its limits; without its reason where the answers are private."""
     if verdicts and all(verdict.failed or verdict.status == "timeout" for verdict in verdicts):
-        how = "raised on all" if all(each.failed for each in verdicts) else "gave a verdict on none"
+        how = "failed on all" if all(each.failed for each in verdicts) else "gave a verdict on none"
         reason = "" if private else f": {verdicts[0].reason.removeprefix(FAILED)}"
         raise RunFailedError(f"The verifier {name} {how} of {len(verdicts)} answers{reason}.", hint)
 

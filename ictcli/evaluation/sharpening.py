@@ -50,16 +50,19 @@ class Sharpening(Record):
     @computed_field
     @property
     def sentence(self) -> str:
+        change = f"change in pass@1 at temperature {setting(self.temperature)}"
+        change = f"{change}, {_text(self.gain)} points,"
+        if not self.gain.differs:
+            return f"The {change} is not significant: none of it is told to be sharpening or not."
         best = f"{percent(self.best.value)} % {interval(self.best.low, self.best.high, percent)}"
-        change = f"the change in pass@1 at temperature {setting(self.temperature)}"
         if self.best_temperature == self.temperature:
             others = listed([setting(each) for each in self.tried if each != self.temperature])
             return (
-                f"None of {change}, {_text(self.gain)} points, is sharpening: before training "
-                f"{best} is the model's best, and it does no better at {others}."
+                f"None of the {change} is sharpening: before training {best} is the model's best, "
+                f"and it does no better at {others}."
             )
         return (
-            f"Of {change}, {_text(self.gain)} points, {_text(self.sharpening)} is sharpening and "
+            f"Of the {change} {_text(self.sharpening)} is sharpening and "
             f"{_text(self.not_sharpening)} is not: before training the model's best is {best}, at "
             f"temperature {setting(self.best_temperature)}."
         )

@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ictcli.algorithm.methods import METHODS, unread_keys
 from ictcli.errors import UserError
@@ -24,14 +24,20 @@ from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import RecipeRecord, Summary
 from ictcli.tables.pages import render
 
+REWARD = (
+    *("reward.verifier", "reward.functions", "reward.weights", "reward.format"),
+    *("reward.overlong", "reward.length"),
+)
 MAIN = (
     *("steps", "seed", "lr", "prompts", "group", "temperature", "max_tokens", "keep", "warmup"),
     *("kl", "entropy", "update.epochs", "update.minibatch", "clip.low", "clip.high"),
-    *("eval.holdout", "columns.prompt", "columns.gold", "columns.gold_pattern", "reward.pattern"),
+    *("columns.prompt", "columns.gold", "columns.gold_pattern", "reward.pattern", *REWARD),
+    *("eval.holdout", "eval.problems", "eval.skip", "eval.verifier"),
+    *("sft.data", "sft.steps", "sft.batch", "sft.lr"),
     *("adapter.kind", "adapter.rank", "adapter.alpha", "control", "reward.signal"),
 )
-OFF = ("none", "true")
-"""Values of settings that are not shown: no adapter and no control."""
+OFF: tuple[Any, ...] = (None, "none", "true", [])
+"""Values of settings that are not shown: no adapter, no control, no functions."""
 
 
 def card(
@@ -80,6 +86,7 @@ def card(
         base=base,
         public=is_public(base),
         origin=origin,
+        examples=_told(keys.get("sft.data")),
         parent=parent if parent and is_public(parent) else None,
         license=license_of(began, run),
         dataset=data.path if data.path and is_public(data.path) else None,
@@ -111,9 +118,18 @@ def _settings(keys: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The main keys of the recipe, and the options of the method of that name; without those that
     are not read."""
     options = [key for key in keys if key.startswith("method.") and key != "method.name"]
-    named = [key for key in (*MAIN, *options) if keys.get(key) not in (None, *OFF)]
-    unread = unread_keys(name)
+    named = [key for key in (*MAIN, *options) if keys.get(key) not in OFF]
+    unread = unread_keys(name) | {key for key in (*REWARD, "eval.skip") if keys.get(key) == 0}
     unread |= {"eval.holdout"} if keys.get("eval.holdout") == HOLDOUT else set()
     if keys.get("adapter.kind") in (None, "none"):
         unread |= {key for key in named if key.startswith("adapter.")}
-    return {key: keys[key] for key in named if key not in unread}
+    if keys.get("sft.data") is None:
+        unread |= {key for key in named if key.startswith("sft.")}
+    return {key: _told(keys[key]) for key in named if key not in unread}
+
+
+def _told(value: Any) -> Any:
+    """Without the places of files on this machine."""
+    if isinstance(value, list | tuple):
+        return ", ".join(str(_told(each)) for each in cast("list[Any]", value))
+    return public_name(value) if isinstance(value, str) else value

@@ -233,5 +233,8 @@ class EvalSettings(Table):
     @model_validator(mode="after")
     def _enough_samples(self) -> Self:
         if not self.k or max(self.k) > self.n or min(self.k) < 1:
-            raise ValueError(f"every k must lie in 1..n = {self.n}, and eval.k = {[*self.k]}")
+            fit = sorted({1, *(k for k in self.k if 1 <= k <= self.n)})
+            raise ValueError(
+                f"every k must lie in 1..n = {self.n}, and eval.k = {[*self.k]}; eval.k={fit} fits"
+            )
         return self

@@ -50,10 +50,11 @@ class EngineSettings(Table):
     of a run that sets more."""
     micro_tokens: int = Field(default=2048, ge=1)
     """Maximum number of prompt and response tokens per forward and backward pass. Changes memory,
-    not results. On a CPU below LoRA passes take fewer (docs/speed.md)."""
+    not results. With PyTorch on a CPU below LoRA, passes of a large model's update take fewer."""
     micro_batch: int | str | None = None
-    """Maximum number of rows per pass, besides `micro_tokens`. auto = when the run begins, set
-    `micro_tokens` to the largest number that is estimated to fit in this machine's memory."""
+    """Maximum number of rows per pass, besides `micro_tokens` alone (docs/speed.md). auto = when
+    the run begins, set `micro_tokens` to the largest number that is estimated to fit in this
+    machine's memory."""
 
     @field_validator("micro_batch")
     @classmethod

@@ -184,7 +184,7 @@ def _in_groups(
 
 
 def _without(fault: Fault, extracted: str = "") -> Verdict:
-    if fault.kind == "error":
+    if fault.kind in ("error", "died"):
         return Verdict("unparsed", extracted, FAILED + fault.message)
     return Verdict("timeout", extracted, fault.message)
 

@@ -162,9 +162,10 @@ def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | Non
     def verdict(reward: Any) -> Verdict:
         if isinstance(reward, Verdict):
             return reward
-        if reward is None or math.isnan(float(reward)):
+        if isinstance(reward, str):
+            raise TypeError(f"its reward is a text, {reward[:20]!r}, and no number")
+        if reward is None or math.isnan(score := float(reward)):
             return Verdict("unparsed", "", ABSTAINED, 0.0)
-        score = float(reward)
         return Verdict("correct" if score >= 1 else "wrong", score=score)
 
     def judge(

@@ -212,7 +212,9 @@ def _state(run: Path, recipe: RecipeRecord | None, summary: Summary | None) -> t
     if summary is not None:
         return "finished", ""
     failure = read_record(run / "failure.json", Failure, strict=False)
-    return ("failed", failure.error) if failure else ("stopped", "")
+    if failure:
+        return "failed", failure.error
+    return "stopped", "" if (run / "environment.json").exists() else "it has not begun"
 
 
 FLAGS = {

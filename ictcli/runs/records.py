@@ -293,3 +293,5 @@ class Failure(RunRecord):
     error: str
     final: bool = False
     """Whether the run ended itself, and a launch that starts again leaves it so."""
+    traceback: str = ""
+    """Of an error in code, a plugin's too; empty where it is the user's or the disk's."""

@@ -49,8 +49,10 @@ def messages_of(row: Row, name: str) -> tuple[Turn, ...] | None:
             ) from error
         if not all(_parts(message) for message in value):
             return None  # text that is JSON
-    if not isinstance(value, list) or not value:
+    if not isinstance(value, list):
         return None
+    if not value:
+        raise UserError(f"{row.where} has an empty {name}.", f'"{name}": {_FORM}')
     messages = cast("list[Any]", value)
     if not all(isinstance(message, dict) for message in messages):
         return None
@@ -59,8 +61,10 @@ def messages_of(row: Row, name: str) -> tuple[Turn, ...] | None:
         parts = _parts(message)
         role, content = parts or ("", None)
         if not parts or not isinstance(role, str) or content is None:
+            lacks = "content that is text (pictures and tool calls are not read)"
+            lacks = lacks if parts and isinstance(role, str) else "role or no content"
             raise UserError(
-                f"{row.where} has a {name} whose message {number} has no role, or no text.",
+                f"{row.where} has a {name} whose message {number} has no {lacks}.",
                 f'"{name}": {_FORM}',
             )
         turns.append((ROLES.get(role, role), encodable(content)))

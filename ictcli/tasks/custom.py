@@ -17,7 +17,7 @@ from ictcli.tasks.chats import as_messages, as_text, messages_of, parted
 from ictcli.tasks.golds import behind, choices_of, letter_of, with_choices, worked
 from ictcli.tasks.hub import HubSource, load
 from ictcli.tasks.saved import read_saved
-from ictcli.tasks.split import ProblemSet
+from ictcli.tasks.split import ProblemSet, key_of
 from ictcli.text import middle_cut
 from ictcli.types import Problem, Turn
 
@@ -80,7 +80,10 @@ def read_custom(
         problems[problem.id] = problem
         if not solved:
             unsolved.add(problem.id)
-    rows = replace(rows, notes=(*rows.notes, *lost_notes(lost, total)))
+    repeated = len(problems) - len({key_of(problem.prompt) for problem in problems.values()})
+    notes = [f"Rows that repeat an earlier question, white space and case aside: {repeated:,}."]
+    notes = [*lost_notes(lost, total), *notes * bool(repeated)]
+    rows = replace(rows, notes=(*rows.notes, *notes))
     if len(unsolved) == len(problems):
         if columns.gold_pattern:
             raise UserError(
@@ -125,7 +128,8 @@ def known_columns(
             raise UserError(
                 f"{name} has no column {column!r}{nearest(column, rows.columns)}; it has "
                 f"{', '.join(rows.columns) or 'none'}.",
-                f"columns.{key}=NAME names the column of the {key}",
+                f"columns.{key}=NAME names it, or eval.columns.{key} and sft.columns.{key} for "
+                "eval.bench and sft.data",
             )
     known = set(rows.columns)
     there = {k: name for k, name in (usual or columns) if name in known or k == "gold_pattern"}

@@ -207,8 +207,9 @@ def _few(recipe: Recipe, task: Task) -> Task:
     name = recipe.data_name if own else name
     judges = name_of(domain.verify), name_of(task.domain.verify)
     if listed and judges[0] != judges[1] and not recipe.eval.verifier:
-        note = f"{name} is judged by the verifier {judges[0]}, and {task.name} by {judges[1]}: "
-        task = replace(task, notes=(*task.notes, note + "see that its golds are as you mean them."))
+        note = f"{name} is judged by the verifier {judges[0]}, and {recipe.data_name} by "
+        note += f"{judges[1]}; eval.verifier=NAME takes another for {name}."
+        task = replace(task, notes=(*task.notes, note))
     if (listed or own) and (there := len(task.heldout(ALL)) - skip) > wanted:
         of = f"held-out problems of {name}" if own else f"problems of {name}"
         note = f"{wanted:,} of the {there:,} {of} are evaluated on; "

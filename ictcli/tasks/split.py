@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from ictcli.errors import UserError
@@ -61,6 +62,7 @@ def split_task(name: str, data: ProblemSet, verify: Verifier | None = None) -> T
     verifier. UserError if no gold can be read."""
     verify = verify or find_verifier(data.verifier)
     kept, notes = _readable(name, data, verify)
+    left_out = {"unreadable": data.lost, "gold": len(data.problems) - len(kept)}
     task = Task(
         name,
         Domain(verify, BOXED),
@@ -69,7 +71,7 @@ def split_task(name: str, data: ProblemSet, verify: Verifier | None = None) -> T
         tuple(kept),
         data.rows.source,
         notes,
-        left_out={"unreadable": data.lost} if data.lost else {},
+        left_out={reason: count for reason, count in left_out.items() if count},
     )
     return parted(task)
 
@@ -95,8 +97,8 @@ def check_parts(task: Task) -> None:
     prompts = f", {different} different prompts" if different < count else ""
     raise UserError(
         f"The data set {_data_name(task.name, task.source)} is too small to hold a part of it "
-        f"out: {count} problems{prompts}.",
-        "a few dozen problems at least are needed; fewer with a smaller eval.holdout",
+        f"out by eval.holdout: {count} problems{prompts}.",
+        "a smaller eval.holdout holds more out, eval.bench=FILE takes a file of its own",
     )
 
 
@@ -121,7 +123,7 @@ def _readable(
     were left out, with the first ids. UserError if none is left."""
     problems, name = data.problems, _data_name(name, data.rows.source)
     readable = {gold: verify.readable(gold) for gold in dict.fromkeys(p.gold for p in problems)}
-    out = [p.id for p in problems if p.id in data.unsolved or not readable[p.gold]]
+    out = {p.id: p.gold for p in problems if p.id in data.unsolved or not readable[p.gold]}
     if not out:
         return list(problems), data.rows.notes
     if len(out) == len(problems):
@@ -131,10 +133,10 @@ def _readable(
             "columns.gold=NAME takes another column, columns.gold_pattern='answer is (.+?)[.]?$' "
             "a part of it, reward=NAME another verifier",
         )
-    dropped = set(out)
+    shown = [f"{id_} ({middle_cut(gold, 20)!r})" for id_, gold in islice(out.items(), SHOWN)]
     more = f" and {len(out) - SHOWN} more" if len(out) > SHOWN else ""
     note = (
         f"{len(out)} of the {len(problems)} problems of {name} left out, their golds being "
-        f"unreadable to the verifier {verify.name}: {', '.join(out[:SHOWN])}{more}."
+        f"unreadable to the verifier {verify.name}. By id: {', '.join(shown)}{more}."
     )
-    return [p for p in problems if p.id not in dropped], (*data.rows.notes, note)
+    return [p for p in problems if p.id not in out], (*data.rows.notes, note)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ictcli.errors import RunFailedError
+from ictcli.errors import RESUME, RunFailedError
 from ictcli.evaluation.evaluate import check_verdicts
 from ictcli.recipe import Recipe
 from ictcli.recipe.metrics import direction, is_dense
@@ -25,6 +25,8 @@ COLLAPSE_BELOW, EXPLOSION_ABOVE = 0.1, 3.0
 """Of mean H1 against its first value."""
 NONFINITE_LIMIT = 3
 """Non-finite steps in a row that end a run, whatever the recipe says."""
+FAILING_LIMIT = 3
+"""Steps in a row that end a run where a verifier failed on all answers; one, if it never worked."""
 SAMPLER_GAP = 2.0
 """Nats between log pi and that of another policy that sampled, at any trained token."""
 TRUNCATED = 0.5
@@ -75,6 +77,8 @@ class Health:
         self, run: Run, recipe: Recipe, domain: Domain, say: Callable[[str], None]
     ) -> None:
         self.run, self.recipe, self.domain, self.say = run, recipe, domain, say
+        self._failing: dict[str, int] = {}
+        """By verifier the last steps in a row where it failed on all answers."""
         self._warned: set[str] = set()
         self._last: set[str] = set()
         """What was wrong with the last step."""
@@ -92,7 +96,9 @@ class Health:
         self._had_signal |= shares is None
         self._without_signal = [*self._without_signal, shares] if shares else []
         for name, verdicts in judged(batch, self.domain).items():
-            if any(verdict.status != "timeout" for verdict in verdicts):  # else it may be over soon
+            failing = self._failing.get(name, FAILING_LIMIT - 1) + 1
+            self._failing[name] = failing * all(verdict.failed for verdict in verdicts)
+            if self._failing[name] >= FAILING_LIMIT:
                 check_verdicts(name, verdicts, hint_of(self.run.folder))
             reasons = [v.reason for v in verdicts if v.failed or v.status == "timeout"]
             for reason in dict.fromkeys(reasons):
@@ -232,4 +238,5 @@ def judged(batch: Batch, domain: Domain) -> Mapping[str, Sequence[Verdict]]:
 
 def hint_of(run: Path) -> str:
     """What to do where a verifier ended a run."""
-    return f"mend it, then train again: with --run OTHER, or after ictcli runs rm {run.name}"
+    resume = f"{RESUME} {shell_word(run)}"
+    return f"where that passes, {resume} goes on; a mended verifier is another run: --run OTHER"

@@ -4,6 +4,7 @@ import contextlib
 import platform
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Generator, Iterable, Sequence
 
 from ictcli import __version__, errors
@@ -176,7 +177,7 @@ def finish_step_on_interrupt(say: Callable[[str], None]) -> Generator[Callable[[
             raise KeyboardInterrupt
         received.append(number)
         with contextlib.suppress(OSError):  # the terminal may be gone: that may be why
-            say("Finishing the step in flight; Ctrl-C again stops at once.")
+            say("Stopping after what is in flight, a step or loading; Ctrl-C again stops at once.")
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     heard = [n for n in numbers if signal.getsignal(n) != signal.SIG_IGN]  # nohup stays nohup
@@ -226,7 +227,10 @@ def record_failure(run: Run) -> Generator[None]:
     except Exception as error:
         with contextlib.suppress(OSError):
             final = isinstance(error, errors.UserError) and not isinstance(error, errors.LostError)
-            failure = records.Failure(error=encodable(failure_message(error))[:1000], final=final)
+            said = encodable(failure_message(error))[:1000]
+            code = not isinstance(error, errors.UserError | OSError)
+            trace = encodable("".join(traceback.format_exception(error))) if code else ""
+            failure = records.Failure(error=said, final=final, traceback=trace)
             if run.folder.is_dir():  # else it was taken away, and is not made anew
                 write_json(run.folder / "failure.json", failure.to_json())
         error.add_note(f"{errors.RESUME} {shell_word(run.folder)}")

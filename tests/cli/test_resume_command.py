@@ -119,7 +119,7 @@ def test_ctrl_c_finishes_the_step_and_saves_it(runs: Runs) -> None:
     done = runs.steps("interrupted")
     assert 2 <= done < STEPS
     assert f"step {done} of {STEPS} is finished and saved. ictcli resume" in refusal(ended, 130)
-    assert "Finishing the step in flight" in ended.err
+    assert "Stopping after what is in flight" in ended.err
     assert Run(runs.base / "interrupted").checkpoints()[-1].name == f"step-{done:06d}"
     finish(runs.resume("interrupted"))
     whole, found = runs.result("whole"), runs.result("interrupted")

@@ -132,6 +132,13 @@ def tuned(grid: Grid, reached: Callable[[float, int], float | None], runs: int =
     return tries
 
 
+def test_the_grid_does_not_go_on_where_nothing_changes() -> None:
+    """As at rates too small to train anything: each run ends as it began, by its seed alone."""
+    assert [*tuned(LR, lambda lr, number: 0.4 + number / 10)] == LR.overrides
+    falling = tuned(LR, lambda lr, number: max(0.2, 0.5 - 1000 * lr))
+    assert min(float(each.partition("=")[2]) for each in falling) < 1e-4
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.floats(-1, 4), st.integers(0, 999))
 def test_the_grid_goes_on_until_the_best_is_inside(best: float, seed: int) -> None:

@@ -120,12 +120,15 @@ def test_a_row_that_fills_a_pass_is_not_done_again_as_it_was(
     make_engine: Make, engine_name: str
 ) -> None:
     engine: Any = make_engine()
-    engine.enough, engine.passes.share, told = 1, False, list[str]()
-    engine.budget.say = told.append
-    where = f"ictcli_{engine_name}.passes.policy_loss"
-    with breaking(where, real_error(engine_name), {1}), refused("one row", kind=RunFailedError):
-        train(engine, made_up(), 1)
-    assert not told
+    where, rollouts = f"ictcli_{engine_name}.passes.policy_loss", made_up()
+    longest = len(rollouts.prompts[0]) + int(rollouts.lengths.max())
+    for joined, again in ((1, 0), (2 * longest - 1, 1)):
+        engine.joined, engine.passes.share, told = joined, False, list[str]()
+        engine.budget.say = told.append
+        broken = breaking(where, real_error(engine_name), set(range(99)))
+        with broken, refused("one row", kind=RunFailedError):
+            train(engine, rollouts, 1)
+        assert len(told) == again
 
 
 def test_other_errors_are_not_taken_for_it(make_engine: Make, engine_name: str) -> None:

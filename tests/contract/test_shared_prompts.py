@@ -150,7 +150,7 @@ prompt_lengths = st.lists(st.integers(1, 40), min_size=3, max_size=3)
 
 @given(rows_wanted, prompt_lengths, st.integers(1, 300), st.integers(0, 100))
 def test_every_wanted_token_is_packed_once_within_the_budget(
-    ends: list[int], lengths: list[int], budget: int, enough: int
+    ends: list[int], lengths: list[int], budget: int, joined: int
 ) -> None:
     """For any lengths: each in one pass, after the tokens that come before it."""
     rng = np.random.default_rng(0)
@@ -161,7 +161,7 @@ def test_every_wanted_token_is_packed_once_within_the_budget(
         prompts, 4, tokens, np.full(12, 9, np.int32), np.ones(12, bool), np.zeros((12, 9))
     )
     seen = np.zeros((12, 9), dtype=int)
-    for batch in micro_batches(rollouts, wanted, budget, enough=enough):
+    for batch in micro_batches(rollouts, wanted, budget, joined=joined):
         seen[batch.rows, batch.positions] += 1
         assert len(batch.ids) == 1 or batch.tokens <= budget
         rows, columns = np.nonzero(batch.head)

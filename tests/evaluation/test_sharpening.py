@@ -77,6 +77,10 @@ def test_the_sentence_has_its_figures_and_is_read_back() -> None:
     for words in ("+50.0 points, +25.0 is sharpening and +25.0 is not", "is 50.0 %, at temp"):
         assert words in told
     best = parts_of(greedy, {0.0: own, 0.3: own}, {OWN: after, 0.0: np.ones(8)})
+    assert best.sentence.startswith("The change in pass@1 at temperature 1, +25.0")
+    assert not best.gain.differs and "is not significant" in best.sentence
+    own, greedy, after = (np.repeat(each, 8) for each in (own, greedy, after))
+    best = parts_of(greedy, {0.0: own, 0.3: own}, {OWN: after, 0.0: np.ones(64)})
     assert best.sentence.startswith("None of the change in pass@1 at temperature 1, +25.0")
     assert Sharpening.model_validate_json(found.model_dump_json()) == found
     assert found.model_dump(mode="json")["sentence"] == found.sentence

@@ -12,7 +12,7 @@ import pytest
 from harness import make_model
 from hypothesis import given
 from hypothesis import strategies as st
-from ictcli_torch.plan import choose_enough
+from ictcli_torch.plan import choose_joined
 from workloads import QWEN, recipe_of, recipe_with, shapes, tables
 
 from ictcli.engine import build_engine
@@ -71,7 +71,7 @@ def test_the_largest_pass_is_the_one_that_is_packed(
 
 @given(batches, st.integers(1, 400), st.integers(1, 200), st.booleans(), st.data())
 def test_no_pass_of_shorter_rows_is_larger_than_planned(
-    sizes: dict[str, int], budget: int, enough: int, share: bool, data: st.DataObject
+    sizes: dict[str, int], budget: int, joined: int, share: bool, data: st.DataObject
 ) -> None:
     Q, G, T = sizes["prompts"], sizes["group"], sizes["max_tokens"]
 
@@ -80,24 +80,27 @@ def test_no_pass_of_shorter_rows_is_larger_than_planned(
 
     prompts, responses = drawn(Q, 60), drawn(Q * G, T)
     recipe = recipe_of(**sizes, engine={"micro_tokens": budget})
-    planned = Workload(recipe, QWEN, "cpu", max(prompts)).passes(enough=enough, share=share)
-    found = largest_pass(G, prompts, responses, budget, enough=enough, share=share)
-    assert found.tokens <= max(one.tokens for one in planned)
+    P = max(prompts)
+    planned = Workload(recipe, QWEN, "cpu", P).passes(joined=joined, share=share)
+    most = max(one.tokens for one in planned)
+    found = largest_pass(G, prompts, responses, budget, joined=joined, share=share)
+    assert found.tokens <= most
+    assert most <= max(min(budget, joined), P + T, share * min(budget, P + G * T))
 
 
 def test_the_engine_fills_passes_as_is_planned(tmp_path: Path, monkeypatch: Any) -> None:
     """On a CPU below LoRA, of a model of enough parameters."""
-    monkeypatch.setattr("ictcli_torch.plan.MANY", 1000)
+    monkeypatch.setattr("ictcli_torch.plan.JOINED_FROM", 1000)
     folder = make_model(tmp_path, "torch", **SIZES, vocabulary=100)
     settings, shape = EngineSettings(backend="torch", device="cpu"), read_shape(str(folder))
     lora, dora = AdapterSettings(kind="lora", rank=2), AdapterSettings(kind="dora", rank=2)
     for adapters, filled in ((lora, 512), (dora, 0)):
         engine: Any = build_engine(str(folder), settings, OptimizerSettings(), adapters)
-        assert engine.enough == filled
-        assert choose_enough("cpu", adapters, settings, shape.parameters) == filled
-    assert choose_enough("cpu", None, settings, shape.parameters) == 0
-    assert choose_enough("cuda", lora, settings, shape.parameters) == 0
-    assert choose_enough("cpu", lora, EngineSettings(micro_batch=3), shape.parameters) == 0
+        assert engine.joined == filled
+        assert choose_joined("cpu", adapters, settings, shape.parameters) == filled
+    assert choose_joined("cpu", None, settings, shape.parameters) == 0
+    assert choose_joined("cuda", lora, settings, shape.parameters) == 0
+    assert choose_joined("cpu", lora, EngineSettings(micro_batch=3), shape.parameters) == 0
 
 
 @given(shapes, tables)

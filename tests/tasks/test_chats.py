@@ -128,12 +128,12 @@ def test_messages_before_the_question_tell_problems_apart() -> None:
 @pytest.mark.parametrize(
     ("messages", "words"),
     [
-        ([{"role": "user"}], "message 1 has no role, or no text"),
-        ([{"role": "user", "content": [{"type": "image"}]}], "message 1 has no role, or no text"),
+        ([{"role": "user"}], "message 1 has no role or no content"),
+        ([{"role": "user", "content": [{"type": "image"}]}], "has no content that is text"),
         (say(assistant="4"), "asks nothing"),
         (say(user="2+2?", system="4"), "asks nothing"),
         (say(user="2+2?"), "has no gold or answer"),
-        ([], "has a messages that is a list, not text"),
+        ([], "has an empty messages"),
     ],
 )
 def test_a_faulty_conversation_is_named(

@@ -15,6 +15,7 @@ from ictcli.recipe.metrics import unrecorded
 from ictcli.rewards.shaping import mean_reward
 from ictcli.runs import Run
 from ictcli.runs.fingerprint import of_recipe
+from ictcli.runs.rollouts import Batch
 from ictcli.runs.trust import code_of
 from ictcli.train.check import check
 from ictcli.train.health import Health
@@ -62,9 +63,10 @@ def test_the_weighted_sum_is_the_reward_and_each_has_its_mean(make: Make, file: 
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("reward={}:broken", r"broken raised on all of \d+ answers: KeyError"),
-        ("reward.functions={}:broken", r"broken raised on all of \d+ answers: KeyError"),
-        ("reward={}:gone", r"gone gave a verdict on none of \d+ answers: its worker died"),
+        ("reward={}:broken", r"broken failed on all of \d+ answers: KeyError"),
+        ("reward.functions={}:broken", r"broken failed on all of \d+ answers: KeyError"),
+        ("reward={}:gone", r"gone failed on all of \d+ answers: its worker died"),
+        ("reward.functions={}:gone", r"gone failed on all of \d+ answers: its worker died"),
     ],
 )
 def test_a_verifier_that_judges_no_answer_stops_the_run(
@@ -75,16 +77,22 @@ def test_a_verifier_that_judges_no_answer_stops_the_run(
     assert told.value.exit_code == 1 and not Run(tmp_path / "run").checkpoints()
 
 
-def test_a_step_whose_answers_get_no_verdict_is_told_of_once(
+def test_a_verifier_that_worked_may_fail_for_two_steps(
     make: Make, file: Path, tmp_path: Path
 ) -> None:
-    recipe, engine, task = make(f"reward.functions={file}:gone")
-    batch, said = sample_batch(recipe, engine, task, 1), list[str]()
+    (file.parent / "later.py").write_text(FILE.replace("odd", "even").replace("gone", "odd"))
+    batches: list[Batch] = []
+    for place in (file, file.parent / "later.py"):
+        recipe, engine, task = make(f"reward.functions={place}:odd")
+        batches.append(sample_batch(recipe, engine, task, 1))
+    (works, fails), said = batches, list[str]()
     with Run.create(tmp_path / "run", recipe) as run:
         health = Health(run, recipe, task.domain, said.append)
-        for _ in range(2):
+        for batch in (works, fails, fails, works, fails, fails):
             health.check_batch(batch)
-    assert said == ["The verifier gone failed: its worker died (exit 3) (16 of 16 responses)"]
+        with refused("odd failed on all of 16 answers: its worker died", kind=RunFailedError):
+            health.check_batch(fails)
+    assert said == ["The verifier odd failed: its worker died (exit 3) (16 of 16 responses)"]
 
 
 def test_a_check_stops_where_training_would_and_has_each_mean(make: Make, file: Path) -> None:
@@ -93,7 +101,7 @@ def test_a_check_stops_where_training_would_and_has_each_mean(make: Make, file: 
     batch = sample_batch(recipe, engine, task, 1)
     means = {name: mean_reward(its) for name, its in batch.parts.items()}
     assert tried is not None and tried.rewards == means and set(means) == {"even", "odd"}
-    with refused("verifier broken raised on all of 16 answers", kind=RunFailedError):
+    with refused("verifier broken failed on all of 16 answers", kind=RunFailedError):
         check(make(f"reward.functions={file}:broken")[0], 4, lambda text: None)
 
 
