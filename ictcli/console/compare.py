@@ -42,7 +42,7 @@ def planned(estimate: ComparisonEstimate, jobs: int, *, as_json: bool) -> None:
     kinds = len(estimate.measured)
     of_each = "one run" if kinds == 1 else f"{kinds} kinds of run"
     narrate_paragraph(
-        f"{len(estimate.runs)} runs, {estimate.left} of them to do: about "
+        f"{counted(len(estimate.runs), 'run')}, {estimate.left} of them to do: about "
         f"{duration(estimate.seconds)}{at_once}, and {size_text(estimate.bytes)} of disk; "
         f"from steps of {of_each}, timed now."
     )

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
@@ -62,6 +63,7 @@ class LiveObserver(PlainObserver):
         super().__init__(recipe, folder, later, told)
         self._console = Screen(stderr=True)
         self._live = Live(console=self._console, refresh_per_second=8, transient=True)
+        self._spinner = Spinner("dots")  # it turns while a model loads or is evaluated
         self._history: list[StepMetrics] = []
         self._status = "loading the model"
         self._rollout: RenderableType = Text("")
@@ -120,9 +122,9 @@ class LiveObserver(PlainObserver):
         head = Table.grid(padding=(0, 1))
         name = cell_text(f"{recipe.label} on {recipe.data_name}", style="bold")
         state = cell_text(f"step {number}/{recipe.steps}  left {self.left()}  {self._status}")
-        room = self._console.width - len(name) - len(state) - 2
+        room = self._console.width - len(name) - len(state) - 4
         bar = ProgressBar(total=recipe.steps, completed=number, width=max(4, min(30, room)))
-        head.add_row(name, bar, state)
+        head.add_row(self._spinner, name, bar, state)
         curves = Table.grid(padding=(0, 2))
         width = max(10, min(60, self._console.width - 30))
         for name in (*(f"reward/{each}" for each in recipe.reward.names), *CURVES):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from ictcli.console.lines import narrate, narrate_paragraph, output
 from ictcli.console.table import Screen, print_either_way, print_json, print_table
@@ -40,6 +40,7 @@ def eval_progress() -> Generator[Callable[[str, int], Callable[[int, int], None]
     at the start."""
     err = Screen(stderr=True)
     bar = Progress(
+        SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.completed}/{task.total} samples, {task.fields[left]} left"),
@@ -117,7 +118,7 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
             narrate_paragraph(verdict)
         if summary.unanswered and summary.unanswered.sentence:
             narrate_paragraph(summary.unanswered.sentence)
-        if summary.sharpening:
+        if summary.sharpening and summary.sharpening.gain.differs:
             narrate_paragraph(f"{summary.sharpening.sentence} ({summary.sharpening.explained})")
         if summary.kept_tokens:
             narrate_paragraph(kept_line(summary.kept_tokens, recipe.dense_steps, summary.steps))

@@ -173,8 +173,9 @@ def check_reachable(model: str) -> None:
     files = weight_files(folder) if folder else []
     if files and all(file.is_file() for file in files):  # settings and weights are in the cache
         return
+    here = "" if "/" in model else "no folder here and "
     raise UserError(
-        f"The model {model} is not in the cache, and {silence()}.",
+        f"The model {model} is {here}not in the cache, and {silence()}.",
         f"with a network: ictcli download {shell_word(model)}; or give a folder with the model",
     )
 

@@ -6,6 +6,7 @@ A backend is a Python package with an entry point in the group `ictcli.engines`.
 import contextlib
 import platform
 import signal
+import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
 from functools import cache, partial
@@ -190,6 +191,8 @@ def interrupts_held() -> Generator[None]:
             before(number, frame)
         except KeyboardInterrupt as interrupt:
             held.append(interrupt)
+            with contextlib.suppress(OSError):  # the terminal may be gone
+                print("Stopping when this is loaded; Ctrl-C again stops at once.", file=sys.stderr)
 
     heard = threading.current_thread() is threading.main_thread() and callable(before)
     if heard:  # nohup stays nohup

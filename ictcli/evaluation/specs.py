@@ -167,6 +167,9 @@ def benchmark_specs(
             domain = replace(benchmark.domain, pattern=benchmark.shots.pattern)
             benchmark = replace(benchmark, domain=domain)
         benchmark = replace(benchmark, domain=judged(benchmark.domain, reward))
+        if is_custom(name):
+            judge = f"{name} is judged by the verifier {name_of(benchmark.domain.verify)}."
+            benchmark = replace(benchmark, notes=(judge, *benchmark.notes))
         check_columns(benchmark.name, [benchmark.domain.verify], problems)
         own = (is_custom(name) or is_gym(name)) and trained
         most = settings.max_tokens or own or benchmark.max_tokens

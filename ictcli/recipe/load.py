@@ -186,6 +186,7 @@ OTHERS = {
     "lr_scheduler_type": "optimizer.decay", "adam_beta1": "optimizer.beta1",
     "adam_beta2": "optimizer.beta2", "bf16": "engine.dtype", "fp16": "engine.dtype",
     "use_peft": "adapter.kind", "use_vllm": "engine.sampler", "eval_strategy": "eval.every",
+    "eval.limit": "eval.problems",
     "importance_sampling_level": "method", "scale_rewards": "method", "output_dir": "--run",
     "columns.question": "columns.prompt", "columns.problem": "columns.prompt",
     "columns.answer": "columns.gold", "columns.solution": "columns.gold",

@@ -3,6 +3,7 @@ of its files are no longer what it wrote."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from pydantic import JsonValue, model_serializer
@@ -89,7 +90,7 @@ def detail(run: Path) -> Detail:
     timings = read_lines(run / "timings.jsonl", StepTimings)
     summary = read_record(run / "summary.json", Summary, strict=False)
     peaks = [line.peak_bytes for line in timings] + [summary.peak_bytes if summary else None]
-    seconds = sorted(line.seconds for line in timings if line.seconds is not None)
+    seconds = [line.seconds for line in timings if line.seconds is not None]
     parts = {name: taken for name in PARTS if (taken := size(run / name))}
     total = size(run)
     return Detail(
@@ -98,7 +99,7 @@ def detail(run: Path) -> Detail:
         data=environment.data,
         environment=Environment(**environment.model_dump(exclude={"data"}, exclude_unset=True)),
         metrics=curves(read_lines(run / "metrics.jsonl", StepMetrics)),
-        seconds_per_step=seconds[len(seconds) // 2] if seconds else None,
+        seconds_per_step=median(seconds) if seconds else None,
         peak_bytes=max(filter(None, peaks), default=None),
         evaluations=[
             EvaluationFile(label=path.stem, evaluation=read_record(path, Evaluation, strict=False))

@@ -131,7 +131,7 @@ def test_a_second_ctrl_c_ends_it_at_once(ictcli: Processes, small: Small, tmp_pa
     running = ictcli.start("train", "chain", *small, "steps=4", "prompts=512", "--run", "run")
     wait_until(lambda: "before:" in running.err.read_text())
     running.send(signal.SIGINT)
-    wait_until(lambda: "Finishing" in running.err.read_text())
+    wait_until(lambda: "Stopping after" in running.err.read_text())
     running.send(signal.SIGINT)
     told = refusal(running.wait(), 130)
     assert told.startswith("Interrupted twice: the step in flight was not saved. ictcli resume ")
