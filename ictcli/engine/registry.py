@@ -4,9 +4,9 @@ A backend is a Python package with an entry point in the group `ictcli.engines`.
 """
 
 import contextlib
+import os
 import platform
 import signal
-import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
 from functools import cache, partial
@@ -192,7 +192,7 @@ def interrupts_held() -> Generator[None]:
         except KeyboardInterrupt as interrupt:
             held.append(interrupt)
             with contextlib.suppress(OSError):  # the terminal may be gone
-                print("Stopping when this is loaded; Ctrl-C again stops at once.", file=sys.stderr)
+                os.write(2, b"Stopping when this is loaded; Ctrl-C again stops at once.\n")
 
     heard = threading.current_thread() is threading.main_thread() and callable(before)
     if heard:  # nohup stays nohup

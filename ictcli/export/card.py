@@ -25,7 +25,7 @@ from ictcli.runs.records import RecipeRecord, Summary
 from ictcli.tables.pages import render
 
 REWARD = (
-    *("reward.verifier", "reward.functions", "reward.weights", "reward.format"),
+    *("reward.verifier", "reward.correct", "reward.functions", "reward.weights", "reward.format"),
     *("reward.overlong", "reward.length"),
 )
 MAIN = (
@@ -121,6 +121,7 @@ def _settings(keys: Mapping[str, Any], name: str) -> dict[str, Any]:
     named = [key for key in (*MAIN, *options) if keys.get(key) not in OFF]
     unread = unread_keys(name) | {key for key in (*REWARD, "eval.skip") if keys.get(key) == 0}
     unread |= {"eval.holdout"} if keys.get("eval.holdout") == HOLDOUT else set()
+    unread |= {"reward.correct"} if keys.get("reward.correct") == 1 else set()
     if keys.get("adapter.kind") in (None, "none"):
         unread |= {key for key in named if key.startswith("adapter.")}
     if keys.get("sft.data") is None:

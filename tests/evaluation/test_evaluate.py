@@ -25,10 +25,14 @@ def even_length(response: str, gold: str) -> Verdict:
 
 
 def measure(
-    engine: Engine, count: int, samples: Path, others: Mapping[float, int] | None = None
+    engine: Engine,
+    count: int,
+    samples: Path,
+    others: Mapping[float, int] | None = None,
+    name: str = "chain",
 ) -> Evaluation:
     asked = Examination(
-        "chain",
+        name,
         find_benchmark("chain").problems(count),
         Domain(even_length, words=False),
         Sampling(12, stop_ids=engine.stop_ids),
@@ -74,6 +78,16 @@ def test_an_evaluation_counts_what_its_samples_show(engine: Engine, tmp_path: Pa
         assert readable and at.accuracy_readable == pytest.approx(right.sum() / readable)
     assert found.scores["greedy"] == greedy.scores["pass@1"] and "greedy" not in alone.scores
     assert Evaluation.model_validate_json(found.model_dump_json()) == found
+
+
+def test_the_samples_of_a_file_are_the_same_wherever_it_lies(
+    engine: Engine, tmp_path: Path
+) -> None:
+    names, texts = ("rows.jsonl", "/data/rows.jsonl", "other.jsonl"), list[list[str]]()
+    for number, name in enumerate(names):
+        measure(engine, 4, tmp_path / f"{number}.jsonl", name=name)
+        texts.append([line["response"] for line in read(tmp_path / f"{number}.jsonl")])
+    assert texts[0] == texts[1] != texts[2]
 
 
 def test_it_can_be_repeated_and_lengthened(engine: Engine, tmp_path: Path) -> None:

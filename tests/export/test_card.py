@@ -58,6 +58,20 @@ def test_the_card_says_what_was_done_and_found(tmp_path: Path) -> None:
     assert "words" not in text
 
 
+def test_every_reward_and_every_example_is_named_and_no_place(tmp_path: Path) -> None:
+    reward = {"verifier": "/home/me/mine.py:judge", "functions": ["/home/me/mine.py:short"]}
+    reward |= {"weights": [0.5], "correct": 1.0, "format": 0.0}
+    run = make_run(tmp_path / "run", reward=reward, sft={"data": "/home/me/chats.jsonl"})
+    text = card(run, "it", "it", adapter=False, layout="hf")
+    for told in ("mine.py:judge", "mine.py:short", "0.5", "chats.jsonl"):
+        assert f"| `{told}` |" in text
+    assert "on `chats.jsonl` alone, with one seed" in text and "/home" not in text
+    for unsaid in ("reward.correct", "reward.format"):
+        assert unsaid not in text
+    (run / "summary.json").write_text("{")
+    assert "no results that can be read" in card(run, "it", "it", adapter=False, layout="hf")
+
+
 def test_a_licence_is_told_where_the_model_below_tells_it(tmp_path: Path) -> None:
     (base := tmp_path / "base").mkdir()
     assert license_of(str(base)) is None
