@@ -83,9 +83,16 @@ def measured(claim: Claim) -> str:
 
 
 def tally(claims: Sequence[Claim]) -> str:
-    """How many claims have which verdict; empty where none has one."""
-    found = [claim.verdict for claim in claims]
-    return listed([f"{found.count(each)} {each}" for each in JUDGED if each in found])
+    """How many claims have which verdict, with the names of one or two that were decided; empty
+    where none has one."""
+    counts: list[str] = []
+    for verdict in JUDGED:
+        its = [claim for claim in claims if claim.verdict == verdict]
+        named = verdict in ("supported", "contradicted") and len(its) <= 2
+        weak = ", which no exact test of so few seeds can show" * any(map(rests_on_normality, its))
+        names = listed([claim.name for claim in its]) + weak
+        counts += [f"{len(its)} {verdict}" + f" ({names})" * named] * bool(its)
+    return listed(counts)
 
 
 def families(claims: Sequence[Claim]) -> list[Table]:
