@@ -17,7 +17,7 @@ from ictcli.runs import Run, checkpoints, free_folder, is_run, read_rollouts
 from ictcli.runs.checkpoints import State
 from ictcli.runs.manifest import checksum
 from ictcli.runs.read import read_lines
-from ictcli.runs.records import Environment, StepMetrics, StepTimings, Summary
+from ictcli.runs.records import Environment, Failure, StepMetrics, StepTimings, Summary
 from ictcli.train.launch import record_failure
 from ictcli.train.step import select
 from tests.cases import first
@@ -198,6 +198,16 @@ def test_a_run_ended_from_outside_or_after_a_step_stays(
     fill(run, steps)
     fail(run, error)
     assert is_run(run.folder) and len(run.metrics()) == steps
+
+
+def test_an_error_of_code_leaves_its_traceback_and_one_of_the_user_none(tmp_path: Path) -> None:
+    for error, traced in ((ValueError("boom"), True), (UserError("no", "yes"), False)):
+        run = Run.create(tmp_path / type(error).__name__, recipe_of())
+        fill(run, 1)
+        with pytest.raises(type(error)), run, record_failure(run):
+            raise error
+        found = run.read("failure.json", Failure)
+        assert found and found.error and (" in test_an_error" in found.traceback) == traced
 
 
 def test_a_run_that_was_taken_away_is_not_made_anew(tmp_path: Path) -> None:
