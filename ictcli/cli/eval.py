@@ -94,7 +94,7 @@ def command(
     from ictcli.evaluation.settings import read_settings
     from ictcli.evaluation.specs import benchmark_specs
     from ictcli.evaluation.suite import evaluate_suite
-    from ictcli.runs import is_run
+    from ictcli.runs import free_folder, is_run
     from ictcli.runs.list import find_model
     from ictcli.runs.model import find_models
     from ictcli.tables.numbers import listed
@@ -124,4 +124,6 @@ def command(
     runs = [spec.run for spec in specs if spec.run and spec.name in clean]
     if runs and not as_json and not as_markdown:
         run = shell_word(runs[0]) if len(runs) == 1 else "RUN"
-        narrate(f"next: ictcli export {run}{at} --results {shell_word(folder)}")
+        free = free_folder(runs[0], "export")
+        place = f" --out {shell_word(free)}" if len(runs) == 1 and free.name != "export" else ""
+        narrate(f"next: ictcli export {run}{at} --results {shell_word(folder)}{place}")

@@ -127,7 +127,8 @@ class LiveObserver(PlainObserver):
         head.add_row(self._spinner, name, bar, state)
         curves = Table.grid(padding=(0, 2))
         width = max(10, min(60, self._console.width - 30))
-        for name in (*(f"reward/{each}" for each in recipe.reward.names), *CURVES):
+        parts = dict.fromkeys(name for metrics in self._history for name in metrics.rewards)
+        for name in (*parts, *CURVES):
             values = [metrics.value(name) for metrics in self._history]
             metric = METRICS.get(name)
             share = metric is not None and metric.unit == "%"

@@ -88,7 +88,7 @@ class PlainObserver(Observer):
         if not self.explained:
             self.say("H1, H2: entropy of the next token, Shannon's and Rényi's of order 2, in nats")
         self.explained, m = True, step.metrics
-        parts = [f"{name} {figure(m.value(f'reward/{name}'))}" for name in self.recipe.reward.names]
+        parts = [f"{name.removeprefix('reward/')} {figure(m.rewards[name])}" for name in m.rewards]
         each = f" ({visible(', '.join(parts))})" * bool(parts)
         self.say(
             f"step {step.number}/{self.recipe.steps}  reward {figure(m.reward)}{each}  "

@@ -33,8 +33,11 @@ LISTS = (
 MAIN = ("lr", "prompts", "group", "temperature", "max_tokens", "keep", "warmup", "kl", "entropy")
 FORMATS = {"peak_bytes": size_text, "tokens_kept_share": "{:.1%}".format}
 """Of figures that were reached; others have six digits."""
-UNLESS_OFF = ("update.epochs", "update.minibatch", "adapter.kind")
-"""Settings that are shown unless they are 0 or "none"."""
+UNLESS_OFF = (
+    *("update.epochs", "update.minibatch", "adapter.kind", "reward.verifier"),
+    *("reward.functions", "reward.weights", "sft.data"),
+)
+"""Settings that are shown unless they are 0, "none" or empty."""
 
 
 def ago(when: str) -> str:
@@ -120,7 +123,7 @@ def print_run(run: Detail, *, as_json: bool) -> None:
     ]
     unread = unread_keys(run.method)
     names = [name for name in MAIN if name in keys and name not in unread]
-    names += [name for name in UNLESS_OFF if keys.get(name) not in (None, "none", 0)]
+    names += [name for name in UNLESS_OFF if keys.get(name) not in (None, "none", 0, [])]
     names += ["adapter.rank"] * ("adapter.kind" in names and "adapter.rank" in keys)
     recipe = {
         "model": run.model,
@@ -189,7 +192,7 @@ def _curves(metrics: Mapping[str, Curve]) -> None:
         row = {"first": curve.first, "last tenth": curve.last_tenth}
         row |= {"least": curve.least, "most": curve.most}
         course = {"course": sparkline(curve.values, 40, LEAST_SPAN.get(name, 0.0))} if drawn else {}
-        rows.append({"metric": name, **{k: f"{v:.4g}" for k, v in row.items()}, **course})
+        rows.append({"metric": visible(name), **{k: f"{v:.4g}" for k, v in row.items()}, **course})
     output("")
     print_table(text_table(rows))
 

@@ -152,6 +152,13 @@ class StepMetrics(RunRecord):
     """Largest difference of the sampler's log-probabilities from the trained model's, at the first
     update."""
 
+    @property
+    def rewards(self) -> dict[str, float]:
+        """The mean of each reward function and of the judge beside them, by metric: `reward/NAME`;
+        without those that gave none."""
+        names = (name for name in self.model_extra or {} if name.startswith("reward/"))
+        return {name: value for name in names if (value := self.value(name)) is not None}
+
     def value(self, name: str) -> float | None:
         """A figure by its name, those of an evaluation (eval/pass@1) included."""
         value = getattr(self, name, None)

@@ -114,7 +114,8 @@ def detail(run: Path) -> Detail:
 def curves(metrics: Sequence[StepMetrics]) -> dict[str, Curve]:
     """The curves of the metrics that `runs show` sums up."""
     result: dict[str, Curve] = {}
-    for name in shown_in("show"):
+    rewards = dict.fromkeys(name for line in metrics for name in line.rewards)
+    for name in (*shown_in("show"), *rewards):
         values = [value for line in metrics if (value := line.value(name)) is not None]
         if values:
             last = values[-max(1, len(values) // 10) :]

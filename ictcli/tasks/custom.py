@@ -81,7 +81,7 @@ def read_custom(
         if not solved:
             unsolved.add(problem.id)
     repeated = len(problems) - len({key_of(problem.prompt) for problem in problems.values()})
-    notes = [f"Rows that repeat an earlier question, white space and case aside: {repeated:,}."]
+    notes = [f"Kept: {repeated:,} rows that repeat a question, white space and case aside."]
     notes = [*lost_notes(lost, total), *notes * bool(repeated)]
     rows = replace(rows, notes=(*rows.notes, *notes))
     if len(unsolved) == len(problems):
