@@ -105,6 +105,7 @@ def _question(prompt: str | None = None) -> str | None:
     if prompt not in (None, STDIN):
         return prompt
     try:
-        return sys.stdin.buffer.read().decode("utf-8").rstrip("\r\n")
+        text = sys.stdin.buffer.read().decode("utf-8")
+        return text.removesuffix("\n").removesuffix("\r")  # others are the prompt's own
     except UnicodeDecodeError as error:
         raise UserError(f"The prompt is not UTF-8: {error}.", "iconv converts it") from error
