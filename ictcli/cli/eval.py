@@ -125,5 +125,6 @@ def command(
     if runs and not as_json and not as_markdown:
         run = shell_word(runs[0]) if len(runs) == 1 else "RUN"
         free = free_folder(runs[0], "export")
-        place = f" --out {shell_word(free)}" if len(runs) == 1 and free.name != "export" else ""
+        taken = len(runs) == 1 and checkpoint is None and free.name != "export"
+        place = f" --out {shell_word(free)}" if taken else ""
         narrate(f"next: ictcli export {run}{at} --results {shell_word(folder)}{place}")

@@ -115,8 +115,6 @@ class Design:
 def _identity(recipe: Recipe) -> str:
     """What a run of the recipe is made of, wherever its settings stand."""
     shared = recipe.model_dump(exclude={"method", "keep"})
-    if recipe.rule.name == "grpo" and recipe.control == "permuted":
-        shared["control"] = "none"  # its weights are one in a response
     return repr((shared, recipe.rule.name, recipe.options()))
 
 
@@ -189,8 +187,10 @@ def _final_spec(
 def _checked(spec: RunSpec) -> RunSpec:
     """The run; UserError if its folder holds one of another recipe."""
     if not is_unused(spec.folder) and not _is_same(spec.recipe, recipe_of(spec.folder)):
-        trained, now = (r.model_dump(mode="json") for r in (recipe_of(spec.folder), spec.recipe))
-        raise _trained_with(spec.folder, f"another recipe: {difference(trained, now)}")
+        trained = recipe_of(spec.folder).model_copy(update={"model": spec.recipe.model})
+        both = [recipe.model_dump(mode="json") for recipe in (trained, spec.recipe)]
+        what = difference(*both) or f"model = {recipe_of(spec.folder).model}"
+        raise _trained_with(spec.folder, f"another recipe: {what}")
     return spec
 
 

@@ -15,6 +15,7 @@ and the best run's was taken, and so it stays.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, inf, isclose, log, nan
+from operator import eq
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from ictcli.compare.rate_curve import draws_of
 from ictcli.compare.variants import Grid, numbers_of
 from ictcli.errors import NothingFinishedError, UserError
 from ictcli.files import write_json
+from ictcli.files.reading import parse_json, read_text
 from ictcli.runs.records import Summary
 from ictcli.types import FloatArray
 
@@ -65,7 +67,12 @@ class Tuning:
     def begin(self) -> None:
         """Note that the folder is tuned as it is today."""
         if not self.is_old and not self.record.exists():
-            write_json(self.record, {"runs": self.runs})
+            write_json(self.record, {"runs": self.runs, "level": True})
+
+    @property
+    def _stops(self) -> bool:
+        """Whether a grid ends where nothing changes, as it did not in folders of before."""
+        return not self.record.exists() or "level" in parse_json(read_text(self.record))
 
     @property
     def _tried(self) -> Design:
@@ -93,7 +100,8 @@ class Tuning:
             specs, refused = list[RunSpec](), False
             for variant in self.design.variants:
                 tries = tuned[variant.label]
-                for override, number in next_runs(tries, self.grid, 1 if is_old else self.runs):
+                runs = 1 if is_old else self.runs
+                for override, number in next_runs(tries, self.grid, runs, stops=self._stops):
                     try:
                         specs.append(tuning_spec(self._tried, variant, override, number))
                     except UserError:
@@ -139,9 +147,10 @@ class Tuning:
         return chosen
 
 
-def next_runs(tries: Tries, grid: Grid, runs: int) -> list[tuple[str, int]]:
+def next_runs(tries: Tries, grid: Grid, runs: int, *, stops: bool = True) -> list[tuple[str, int]]:
     """The runs that tuning wants next, each an override and how many it has had; none at its end.
-    `runs` of each value in question; with 1, those of the grid and no others."""
+    `runs` of each value in question; with 1, those of the grid and no others. `stops`: the grid
+    does not go on where nothing changes."""
     if new := [override for override in grid.overrides if override not in tries]:
         return [(override, 0) for override in new]
     finished = _finished(tries)
@@ -149,7 +158,7 @@ def next_runs(tries: Tries, grid: Grid, runs: int) -> list[tuple[str, int]]:
         return []
     means = _means(finished)
     ranked = sorted(means, key=lambda override: -means[override])
-    if further := _beyond(ranked[0], finished, tries, grid):
+    if further := _beyond(ranked[0], finished, tries, grid, stops=stops):
         return [(further, 0)]
     at = list(finished).index(ranked[0])
     beside = list(finished)[max(at - 1, 0) : at + 2]
@@ -222,7 +231,7 @@ def _means(finished: Tries) -> dict[str, float]:
     if not finished:
         return {}
     curves = _curves(finished, metric_of(finished))
-    return dict(zip(finished, curves.mean(axis=0).tolist(), strict=True))
+    return dict(zip(finished, curves.mean(axis=0).round(12).tolist(), strict=True))
 
 
 def _curves(finished: Tries, metric: str, less: str = "") -> FloatArray:
@@ -246,12 +255,7 @@ def _numbers(overrides: Iterable[str]) -> dict[str, float] | None:
     return numbers if numbers and all(0 < number < inf for number in numbers.values()) else None
 
 
-def _same(runs: Sequence[Reached], others: Sequence[Reached]) -> bool:
-    """Whether the runs of two values with a seed in common reached the same."""
-    return all(one == other for one, other in zip(runs, others, strict=False))
-
-
-def _beyond(best: str, finished: Tries, tries: Tries, grid: Grid) -> str | None:
+def _beyond(best: str, finished: Tries, tries: Tries, grid: Grid, *, stops: bool) -> str | None:
     """The next value beyond the best, if that is at an end of the values that were tried."""
     numbers, order = _numbers(finished), list(finished)
     if numbers is None or len(order) < 2 or len(tries) >= len(grid.overrides) + FURTHER:
@@ -259,7 +263,7 @@ def _beyond(best: str, finished: Tries, tries: Tries, grid: Grid) -> str | None:
     if best not in (order[0], order[-1]):
         return None
     inner = order[1] if best == order[0] else order[-2]
-    if _same(tries[best], tries[inner]):
+    if stops and all(map(eq, tries[best], tries[inner])):
         return None
     further = numbers[best] ** 2 / numbers[inner]
     tried = [number for each in tries for number in (numbers_of([each]) or {}).values()]

@@ -128,13 +128,13 @@ class LiveObserver(PlainObserver):
         curves = Table.grid(padding=(0, 2))
         width = max(10, min(60, self._console.width - 30))
         parts = dict.fromkeys(name for metrics in self._history for name in metrics.rewards)
-        for name in (*parts, *CURVES):
+        for name in (*CURVES, *parts):
             values = [metrics.value(name) for metrics in self._history]
             metric = METRICS.get(name)
             share = metric is not None and metric.unit == "%"
             last = figure(values[-1], ".1%" if share else ".3f") if values else "-"
             curve = Text(sparkline(values, width, LEAST_SPAN.get(name, 0.1)), style="cyan")
-            label = metric.label if metric and share else metric.heading if metric else name
+            label = name if metric is None else metric.label if share else metric.heading
             curves.add_row(Text(visible(label)), Text(last), curve)
         with contextlib.suppress(OSError):
             self._live.update(Group(head, curves, *[self._rollout] * bool(done)))

@@ -181,12 +181,14 @@ def build_engine(
 @contextlib.contextmanager
 def interrupts_held() -> Generator[None]:
     """Within, a KeyboardInterrupt waits for the end: a library in C++ that imports modules of
-    Python aborts the process at one. A second Ctrl-C does what the handler of the first says."""
+    Python aborts the process at one. The next Ctrl-C ends the process."""
     held: list[KeyboardInterrupt] = []
     before = signal.getsignal(signal.SIGINT)
 
     def receive(number: int, frame: FrameType | None) -> None:
         assert callable(before)
+        if held:
+            os._exit(130)
         try:
             before(number, frame)
         except KeyboardInterrupt as interrupt:

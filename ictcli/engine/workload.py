@@ -120,10 +120,10 @@ class Workload:
         if recipe.rule.dense_warmup and recipe.warmup:
             shares.add(1.0)
         at_once = max(CHUNK_LOGITS // self.shape.vocabulary, 1)
-        for rows, prompts, most in self._packed(joined, share=share and not self.shape.windowed):
+        for rows, prompts, limit in self._packed(joined, share=share and not self.shape.windowed):
             for kept in shares:
-                wanted = rows * max(share_count(kept, T), 1)
-                yield Pass(rows, prompts, self.prompt, T, min(wanted, at_once), most)
+                wanted = max(rows * max(share_count(kept, T), 1), share_count(kept, limit))
+                yield Pass(rows, prompts, self.prompt, T, min(wanted, at_once), limit)
 
     def _packed(self, joined: int, *, share: bool) -> Iterator[tuple[int, int, int]]:
         """Rows and prompts of a pass, and its tokens at most (0: any). With `joined` both ways, as
@@ -161,7 +161,7 @@ class Pass:
     """Tokens of each."""
     logits: int
     """Rows of logits that the LM head makes at once."""
-    most: int = 0
+    limit: int = 0
     """Tokens at most, where shorter rows decide; 0: as many as its rows have."""
 
     @property
@@ -173,7 +173,7 @@ class Pass:
     def tokens(self) -> int:
         """Tokens that go through the model."""
         full = self.prompts * self.prompt + self.rows * self.response
-        return min(full, self.most or full)
+        return min(full, self.limit or full)
 
     @property
     def repeated(self) -> int:

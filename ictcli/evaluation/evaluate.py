@@ -17,6 +17,7 @@ from ictcli.evaluation.samples import Sample, SampleFile, make_samples
 from ictcli.recipe.data import PromptSettings
 from ictcli.rewards import Verdict
 from ictcli.rewards.verifiers import FAILED, name_of
+from ictcli.rows import is_file_name
 from ictcli.seeds import seed_of
 from ictcli.tasks import Domain, prompts
 from ictcli.types import Problem, Sampling
@@ -85,6 +86,7 @@ def evaluate(
     failures: set[str] = set()
     found: list[Evaluation] = []
     problems, domain, done = asked.problems, asked.domain, 0
+    name = Path(asked.name).name if is_file_name(asked.name) else asked.name  # wherever it lies
     ids = prompts.encode(engine, problems, domain, asked.prompt, asked.sampling.max_tokens)
     for part, into in [(asked, file), *((asked.at(t), file.at(t)) for t in asked.others)]:
         started, n, private = time.perf_counter(), part.n, part.private
@@ -94,7 +96,7 @@ def evaluate(
         for first in range(fresh, len(problems), into.chunk):
             at = time.perf_counter()
             chunk = problems[first : first + into.chunk]
-            seed = seed_of(part.seed, "evaluate", Path(part.name).name, first)
+            seed = seed_of(part.seed, "evaluate", name, first)
             rollouts = engine.generate(ids[first : first + into.chunk], n, part.sampling, seed)
             texts = prompts.decode(engine.tokenizer, rollouts)
             verdicts = domain.judge(chunk, texts)

@@ -53,7 +53,7 @@ class Sharpening(Record):
         change = f"change in pass@1 at temperature {setting(self.temperature)}"
         change = f"{change}, {_text(self.gain)} points,"
         if not self.gain.differs:
-            return f"The {change} is not significant: none of it is told to be sharpening or not."
+            return f"The {change} is not significant, so it is not divided."
         best = f"{percent(self.best.value)} % {interval(self.best.low, self.best.high, percent)}"
         if self.best_temperature == self.temperature:
             others = listed([setting(each) for each in self.tried if each != self.temperature])

@@ -23,17 +23,22 @@ from ictcli.runs.public import base_of, is_public, public_data, public_name
 from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import RecipeRecord, Summary
 from ictcli.tables.pages import render
+from ictcli.tasks.custom import HUB
 
-REWARD = (
-    *("reward.verifier", "reward.correct", "reward.functions", "reward.weights", "reward.format"),
-    *("reward.overlong", "reward.length"),
-)
+UNSAID = {
+    "reward.correct": 1,
+    "eval.holdout": HOLDOUT,
+    **dict.fromkeys(("reward.format", "reward.overlong", "reward.length", "eval.skip"), 0),
+}
+"""Values of settings that are not shown, as they are the usual ones."""
+NAMED = ("reward.verifier", "reward.functions", "eval.verifier", "sft.data")
+"""Settings that name files."""
 MAIN = (
     *("steps", "seed", "lr", "prompts", "group", "temperature", "max_tokens", "keep", "warmup"),
     *("kl", "entropy", "update.epochs", "update.minibatch", "clip.low", "clip.high"),
-    *("columns.prompt", "columns.gold", "columns.gold_pattern", "reward.pattern", *REWARD),
-    *("eval.holdout", "eval.problems", "eval.skip", "eval.verifier"),
-    *("sft.data", "sft.steps", "sft.batch", "sft.lr"),
+    *("columns.prompt", "columns.gold", "columns.gold_pattern", "reward.pattern"),
+    *(*NAMED, "reward.weights", *UNSAID, "eval.problems"),
+    *("sft.steps", "sft.batch", "sft.lr"),
     *("adapter.kind", "adapter.rank", "adapter.alpha", "control", "reward.signal"),
 )
 OFF: tuple[Any, ...] = (None, "none", "true", [])
@@ -86,7 +91,7 @@ def card(
         base=base,
         public=is_public(base),
         origin=origin,
-        examples=_told(keys.get("sft.data")),
+        examples=_told("sft.data", keys.get("sft.data")),
         parent=parent if parent and is_public(parent) else None,
         license=license_of(began, run),
         dataset=data.path if data.path and is_public(data.path) else None,
@@ -101,6 +106,8 @@ def card(
         parameters=environment.engine.parameters,
         settings=_settings(keys, method),
         trained=None if step else summary,
+        ended=(run / "summary.json").exists(),
+        apart=any(keys.get(key) for key in ("reward.verifier", "eval.verifier", "eval.bench")),
         sources=sources,
         generated=made_here and not {"path", "file"} & {*sources},
         named="".join(each if each.isprintable() else "_" for each in name),
@@ -119,18 +126,17 @@ def _settings(keys: Mapping[str, Any], name: str) -> dict[str, Any]:
     are not read."""
     options = [key for key in keys if key.startswith("method.") and key != "method.name"]
     named = [key for key in (*MAIN, *options) if keys.get(key) not in OFF]
-    unread = unread_keys(name) | {key for key in (*REWARD, "eval.skip") if keys.get(key) == 0}
-    unread |= {"eval.holdout"} if keys.get("eval.holdout") == HOLDOUT else set()
-    unread |= {"reward.correct"} if keys.get("reward.correct") == 1 else set()
+    unread = unread_keys(name) | {key for key, usual in UNSAID.items() if keys.get(key) == usual}
     if keys.get("adapter.kind") in (None, "none"):
         unread |= {key for key in named if key.startswith("adapter.")}
     if keys.get("sft.data") is None:
         unread |= {key for key in named if key.startswith("sft.")}
-    return {key: _told(keys[key]) for key in named if key not in unread}
+    return {key: _told(key, keys[key]) for key in named if key not in unread}
 
 
-def _told(value: Any) -> Any:
-    """Without the places of files on this machine."""
-    if isinstance(value, list | tuple):
-        return ", ".join(str(_told(each)) for each in cast("list[Any]", value))
-    return public_name(value) if isinstance(value, str) else value
+def _told(key: str, value: Any) -> Any:
+    """With commas in a list, and of files their names without their places on this machine."""
+    if isinstance(value, list):
+        return ", ".join(str(_told(key, each)) for each in cast("list[Any]", value))
+    is_place = key in NAMED and isinstance(value, str) and not value.startswith(HUB)
+    return Path(value).name if is_place else value

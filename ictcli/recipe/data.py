@@ -148,10 +148,9 @@ class RewardSettings(Table):
         """The verifier and the weight of each of `functions`, by its name in the metrics."""
         weights = self.weights or (1.0,) * len(self.functions)
         short = [name.rpartition(":")[2] for name in self.functions]
-        return {
-            name if short.count(own) > 1 else own: (name, weight)
-            for own, name, weight in zip(short, self.functions, weights, strict=True)
-        }
+        again = [short[:place].count(own) for place, own in enumerate(short)]
+        names = [f"{own}-{n + 1}" if n else own for own, n in zip(short, again, strict=True)]
+        return dict(zip(names, zip(self.functions, weights, strict=True), strict=True))
 
     @property
     def names(self) -> list[str]:

@@ -52,8 +52,8 @@ class EngineSettings(Table):
     """Maximum number of prompt and response tokens per forward and backward pass. Changes memory,
     not results. With PyTorch on a CPU below LoRA, passes of a large model's update take fewer."""
     micro_batch: int | str | None = None
-    """Maximum number of rows per pass, besides `micro_tokens` alone (docs/speed.md). auto = when
-    the run begins, set `micro_tokens` to the largest number that is estimated to fit in this
+    """Maximum number of rows per pass, within `micro_tokens` and no other limit. auto = when the
+    run begins, set `micro_tokens` to the largest number that is estimated to fit in this
     machine's memory."""
 
     @field_validator("micro_batch")

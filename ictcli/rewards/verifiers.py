@@ -162,7 +162,7 @@ def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | Non
     def verdict(reward: Any) -> Verdict:
         if isinstance(reward, Verdict):
             return reward
-        if isinstance(reward, str):
+        if isinstance(reward, str | bytes | bytearray):
             raise TypeError(f"its reward is a text, {reward[:20]!r}, and no number")
         if reward is None or math.isnan(score := float(reward)):
             return Verdict("unparsed", "", ABSTAINED, 0.0)

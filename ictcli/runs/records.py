@@ -294,4 +294,4 @@ class Failure(RunRecord):
     final: bool = False
     """Whether the run ended itself, and a launch that starts again leaves it so."""
     traceback: str = ""
-    """Of an error in code, a plugin's too; empty where it is the user's or the disk's."""
+    """Its end; empty where the message says all: of a UserError or a full disk."""

@@ -13,6 +13,7 @@ from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.rewards.answers import boxed, matched
 from ictcli.rewards.builtin import are_words
 from ictcli.rows import CHATS, PROMPTS, Row, Rows, is_file_name, is_saved, read_file, text
+from ictcli.tables.numbers import counted
 from ictcli.tasks.chats import as_messages, as_text, messages_of, parted
 from ictcli.tasks.golds import behind, choices_of, letter_of, with_choices, worked
 from ictcli.tasks.hub import HubSource, load
@@ -80,8 +81,9 @@ def read_custom(
         problems[problem.id] = problem
         if not solved:
             unsolved.add(problem.id)
-    repeated = len(problems) - len({key_of(problem.prompt) for problem in problems.values()})
-    notes = [f"Kept: {repeated:,} rows that repeat a question, white space and case aside."]
+    repeated = len(problems) - len({(key_of(p.prompt), p.turns) for p in problems.values()})
+    rest = "repeat a question, white space and case aside"
+    notes = [f"Kept: {counted(repeated, 'row')} that {rest}."]
     notes = [*lost_notes(lost, total), *notes * bool(repeated)]
     rows = replace(rows, notes=(*rows.notes, *notes))
     if len(unsolved) == len(problems):

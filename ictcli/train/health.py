@@ -78,7 +78,7 @@ class Health:
     ) -> None:
         self.run, self.recipe, self.domain, self.say = run, recipe, domain, say
         self._failing: dict[str, int] = {}
-        """By verifier the last steps in a row where it failed on all answers."""
+        """By verifier the last steps in a row where it judged no answer, and failed."""
         self._warned: set[str] = set()
         self._last: set[str] = set()
         """What was wrong with the last step."""
@@ -96,9 +96,15 @@ class Health:
         self._had_signal |= shares is None
         self._without_signal = [*self._without_signal, shares] if shares else []
         for name, verdicts in judged(batch, self.domain).items():
-            failing = self._failing.get(name, FAILING_LIMIT - 1) + 1
-            self._failing[name] = failing * all(verdict.failed for verdict in verdicts)
-            if self._failing[name] >= FAILING_LIMIT:
+            failing = self._failing.get(name)
+            if failing is None:  # a resumed run's worked before
+                failing = 0 if self.run.metrics() else FAILING_LIMIT - 1
+            if any(not verdict.failed and verdict.status != "timeout" for verdict in verdicts):
+                failing = 0
+            elif any(verdict.failed for verdict in verdicts):  # what is late may be over soon
+                failing += 1
+            self._failing[name] = failing
+            if failing >= FAILING_LIMIT:
                 check_verdicts(name, verdicts, hint_of(self.run.folder))
             reasons = [v.reason for v in verdicts if v.failed or v.status == "timeout"]
             for reason in dict.fromkeys(reasons):
@@ -239,4 +245,4 @@ def judged(batch: Batch, domain: Domain) -> Mapping[str, Sequence[Verdict]]:
 def hint_of(run: Path) -> str:
     """What to do where a verifier ended a run."""
     resume = f"{RESUME} {shell_word(run)}"
-    return f"where that passes, {resume} goes on; a mended verifier is another run: --run OTHER"
+    return f"if the cause has passed, {resume}; with a mended verifier train anew: --run OTHER"

@@ -190,6 +190,8 @@ def finish_step_on_interrupt(say: Callable[[str], None]) -> Generator[Callable[[
 
 
 NO_SPACE = "No space is left on the disk"
+TRACE = 20_000
+"""Characters of a traceback that are kept, its last."""
 
 
 def failure_message(error: Exception) -> str:
@@ -228,8 +230,8 @@ def record_failure(run: Run) -> Generator[None]:
         with contextlib.suppress(OSError):
             final = isinstance(error, errors.UserError) and not isinstance(error, errors.LostError)
             said = encodable(failure_message(error))[:1000]
-            code = not isinstance(error, errors.UserError | OSError)
-            trace = encodable("".join(traceback.format_exception(error))) if code else ""
+            known = isinstance(error, errors.UserError) or said.startswith(NO_SPACE)
+            trace = "" if known else encodable("".join(traceback.format_exception(error))[-TRACE:])
             failure = records.Failure(error=said, final=final, traceback=trace)
             if run.folder.is_dir():  # else it was taken away, and is not made anew
                 write_json(run.folder / "failure.json", failure.to_json())

@@ -99,7 +99,6 @@ def test_what_cannot_be_varied_is_refused(make: Callable[[], object], words: str
         (("warmup=0",), stopped_variants(("ict",), []), "warmup is 0 and steps is 4"),
         (("warmup=4",), stopped_variants(("ict",), []), "warmup is 4 and steps is 4"),
         (("keep=0.1",), variants_of(("ict", "ict keep=0.1"), []), "ict and ict keep=0.1 are the"),
-        ((), variants_of(("grpo", "grpo control=permuted"), []), "are the same"),
         (
             (),
             variants_of(("random scope=batch keep=0.2", "random keep=0.2 scope=batch"), []),

@@ -69,7 +69,7 @@ def test_every_reward_and_every_example_is_named_and_no_place(tmp_path: Path) ->
     for unsaid in ("reward.correct", "reward.format"):
         assert unsaid not in text
     (run / "summary.json").write_text("{")
-    assert "no results that can be read" in card(run, "it", "it", adapter=False, layout="hf")
+    assert "Its results cannot be read" in card(run, "it", "it", adapter=False, layout="hf")
 
 
 def test_a_licence_is_told_where_the_model_below_tells_it(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Laws of several rewards: their weighted sum is trained on, each has its mean, none is a crash."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from refusing import refused
 from ictcli.errors import RunFailedError
 from ictcli.recipe import load_recipe
 from ictcli.recipe.metrics import unrecorded
+from ictcli.rewards import Verdict
 from ictcli.rewards.shaping import mean_reward
 from ictcli.runs import Run
 from ictcli.runs.fingerprint import of_recipe
+from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
 from ictcli.runs.trust import code_of
 from ictcli.train.check import check
@@ -90,8 +93,15 @@ def test_a_verifier_that_worked_may_fail_for_two_steps(
         health = Health(run, recipe, task.domain, said.append)
         for batch in (works, fails, fails, works, fails, fails):
             health.check_batch(batch)
+        parts = dict(fails.parts) | {"odd": [Verdict("timeout"), *fails.parts["odd"][1:]]}
+        with refused("odd gave a verdict on none of 16 answers", kind=RunFailedError):
+            health.check_batch(replace(fails, parts=parts))
+        run.append(StepMetrics(step=1))
+        resumed = Health(run, recipe, task.domain, lambda text: None)
+        for batch in (fails, fails):
+            resumed.check_batch(batch)
         with refused("odd failed on all of 16 answers: its worker died", kind=RunFailedError):
-            health.check_batch(fails)
+            resumed.check_batch(fails)
     assert said == ["The verifier odd failed: its worker died (exit 3) (16 of 16 responses)"]
 
 

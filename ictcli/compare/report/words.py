@@ -88,10 +88,12 @@ def tally(claims: Sequence[Claim]) -> str:
     counts: list[str] = []
     for verdict in JUDGED:
         its = [claim for claim in claims if claim.verdict == verdict]
-        named = verdict in ("supported", "contradicted") and len(its) <= 2
-        weak = ", which no exact test of so few seeds can show" * any(map(rests_on_normality, its))
-        names = listed([claim.name for claim in its]) + weak
-        counts += [f"{len(its)} {verdict}" + f" ({names})" * named] * bool(its)
+        if its and verdict in ("supported", "contradicted") and len(its) <= 2:
+            weak = ", which no exact test of so few seeds shows"
+            names = "; ".join(claim.name + weak * rests_on_normality(claim) for claim in its)
+            counts.append(f"{len(its)} {verdict} ({names})")
+        elif its:
+            counts.append(f"{len(its)} {verdict}")
     return listed(counts)
 
 
@@ -185,8 +187,10 @@ def at_edge(comparison: Comparison) -> str:
         tried, chosen = numbers_of(variant.tuned or {}) or {}, variant.chosen
         if chosen not in tried or len(tried) < 2:
             continue
-        for end, edge in (("largest", max(tried.values())), ("smallest", min(tried.values()))):
-            if tried[chosen] == edge:
+        order = sorted(tried, key=lambda each: tried[each])
+        for end, edge, beside in (("largest", *order[-1:-3:-1]), ("smallest", *order[:2])):
+            level = variant.tuned and variant.tuned[edge] == variant.tuned[beside]
+            if chosen == edge and not level:
                 place = f"{chosen}, the {end} of {len(tried)}"
                 ends.setdefault(place, []).append(variant.label)
     return "; ".join(f"{listed(labels)} ({end})" for end, labels in ends.items())
