@@ -58,7 +58,9 @@ def test_what_is_said_of_learning_rates_and_seeds_is_so(found: dict[str, Any]) -
 def test_a_choice_at_the_edge_of_the_grid_is_told(found: dict[str, Any]) -> None:
     chosen = {"ict": "lr=4e-4", "grpo": "lr=4e-4", "stapo": "lr=1e-4", "random": "lr=2e-4"}
     variants = [{**one, "chosen": chosen.get(one["label"])} for one in found["variants"]]
-    text = told({**found, "variants": variants})
+    assert "Chosen at the edge" not in told({**found, "variants": variants})  # where all are alike
+    tuned = {f"lr={n}e-4": {"pass@1": n / 10, "pass@4": 0.6} for n in (1, 2, 4)}
+    text = told({**found, "variants": [{**one, "tuned": tuned} for one in variants]})
     ends = "ict and grpo (lr=4e-4, the largest of 3); stapo (lr=1e-4, the smallest of 3)."
     assert f"Chosen at the edge of the grid: {ends}" in text
     assert "Not every method finished each: stapo finished 5 of 6" in text
