@@ -230,9 +230,9 @@ def test_own_work_that_of_a_worker_and_that_of_an_ended_child_count_once() -> No
     taken: list[float] = []
     for work in (burn, lambda seconds: isolated(burn, [(seconds,)], one), burn_in_child):
         before = Moment.now().cpu
-        work(0.3)
+        work(0.5)
         taken.append(Moment.now().cpu - before)
-    assert all(0.28 < each < 0.45 for each in taken), taken
+    assert all(0.48 < each < 0.95 for each in taken), taken  # a fork takes some; twice is 1 or more
 
 
 def burn_in_child(seconds: float) -> None:
