@@ -179,27 +179,24 @@ def _final_spec(
         return RunSpec(variant, seed, folder, design.recipe(variant, seed), untuned=grid.key)
     trained = recipe_of(folder)
     for override in grid.overrides:
-        if _is_same(design.recipe(variant, seed, override), trained):
+        if not _differing(design.recipe(variant, seed, override), trained):
             return RunSpec(variant, seed, folder, trained, chosen=override)
     raise _trained_with(folder, "another recipe than any value of --tune makes")
 
 
 def _checked(spec: RunSpec) -> RunSpec:
     """The run; UserError if its folder holds one of another recipe."""
-    if not is_unused(spec.folder) and not _is_same(spec.recipe, recipe_of(spec.folder)):
-        trained = recipe_of(spec.folder).model_copy(update={"model": spec.recipe.model})
-        both = [recipe.model_dump(mode="json") for recipe in (trained, spec.recipe)]
-        what = difference(*both) or f"model = {recipe_of(spec.folder).model}"
-        raise _trained_with(spec.folder, f"another recipe: {what}")
+    if not is_unused(spec.folder) and (differs := _differing(spec.recipe, recipe_of(spec.folder))):
+        raise _trained_with(spec.folder, f"another recipe: {differs}")
     return spec
 
 
-def _is_same(recipe: Recipe, trained: Recipe) -> bool:
-    """Whether a run of one is a run of the other. A model's folder may have been moved: what is in
-    it has a checksum (`finished.check_began`)."""
+def _differing(recipe: Recipe, trained: Recipe) -> str | None:
+    """How a run of one is none of the other; None where it is. A model's folder may have been
+    moved: what is in it has a checksum (`finished.check_began`)."""
     if Path(recipe.model).is_absolute() and Path(trained.model).is_absolute():
         trained = trained.model_copy(update={"model": recipe.model})
-    return recipe == trained
+    return difference(trained.model_dump(mode="json"), recipe.model_dump(mode="json"))
 
 
 def _trained_with(folder: Path, what: str) -> UserError:

@@ -92,7 +92,7 @@ class Tuning:
 
     def tune(self, train: Callable[[Sequence[RunSpec]], Summaries]) -> Tuned:
         """What each variant's runs reached; `train` gives the summaries of those that finish."""
-        is_old = self.is_old
+        runs, stops = 1 if self.is_old else self.runs, self._stops
         tuned: dict[str, dict[str, list[Reached]]] = {
             variant.label: {} for variant in self.design.variants
         }
@@ -100,8 +100,7 @@ class Tuning:
             specs, refused = list[RunSpec](), False
             for variant in self.design.variants:
                 tries = tuned[variant.label]
-                runs = 1 if is_old else self.runs
-                for override, number in next_runs(tries, self.grid, runs, stops=self._stops):
+                for override, number in next_runs(tries, self.grid, runs, stops=stops):
                     try:
                         specs.append(tuning_spec(self._tried, variant, override, number))
                     except UserError:
