@@ -13,7 +13,7 @@ from ictcli.compare.folder import OTHER
 from ictcli.compare.launch import Summaries
 from ictcli.compare.variants import Variant
 from ictcli.errors import UserError
-from ictcli.evaluation.record import AtTemperature, Record, among_readable, solved
+from ictcli.evaluation.record import Evaluation
 from ictcli.recipe import Recipe, read_recipe
 from ictcli.recipe.tables import EngineSettings
 from ictcli.runs import fingerprint, manifest
@@ -65,46 +65,14 @@ def check_began(runs: Sequence[RunSpec]) -> None:
             ) from None
 
 
-class Counts(Record):
-    """The correct samples of an evaluation, of `n` a problem; nothing of an unreadable one."""
-
-    n: int = 0
-    problems: int = 0
-    correct: Sequence[int] = ()
-    unparsed: float = 0.0
-    """Share of samples without a readable answer."""
-    temperatures: Sequence[AtTemperature] = ()
-    """Others that it was taken at; none of an older version's runs."""
-
-    @property
-    def accuracy_readable(self) -> float | None:
-        """Accuracy among samples with a readable answer."""
-        return among_readable(sum(self.correct) / (self.n * self.problems), self.unparsed)
-
-    def solved(self, recipe: Recipe) -> dict[float, FloatArray]:
-        """The share of correct samples of each problem, (N,), by temperature."""
-        own = recipe.eval.temperature
-        own = recipe.temperature if own is None else own
-        return solved(own, self.n, self.correct, self.temperatures)
-
-    def greedy(self, recipe: Recipe) -> float | None:
-        """The share of right greedy answers; None where none was asked for."""
-        return float(found.mean()) if (found := self.solved(recipe).get(0.0)) is not None else None
-
-    def is_whole(self, n: int, problems: int) -> bool:
-        """Whether each of so many problems has a count of `n` samples."""
-        counted = len(self.correct) == self.problems == problems > 0
-        return counted and self.n == n and all(0 <= count <= n for count in self.correct)
-
-
 @dataclass(frozen=True)
 class FinishedRun:
     """A run that went to its end, and the files that a comparison is made of."""
 
     spec: RunSpec
     summary: Summary
-    before: Counts
-    after: Counts
+    before: Evaluation
+    after: Evaluation
     metrics: Sequence[StepMetrics]
     """One a step, 1, 2, ..."""
     timings: Sequence[StepTimings]
@@ -177,7 +145,7 @@ def _read(spec: RunSpec, summary: Summary) -> FinishedRun:
     """The files of a run. ValueError, naming the file, if one is missing or damaged."""
     folder, recipe = spec.folder, spec.recipe
     before, after = (
-        read_record(folder / "eval" / name, Counts, strict=False) or Counts()
+        read_record(folder / "eval" / name, Evaluation, strict=False)
         for name in ("before.json", "after.json")
     )
     metrics = read_lines(folder / "metrics.jsonl", StepMetrics)
@@ -188,8 +156,8 @@ def _read(spec: RunSpec, summary: Summary) -> FinishedRun:
     steps = list(range(1, recipe.steps + 1))
     is_whole = {
         "environment.json": heldout is not None,
-        "eval/before.json": before.is_whole(recipe.eval.n, problems),
-        "eval/after.json": after.is_whole(recipe.eval.n, problems),
+        "eval/before.json": _is_whole(before, recipe.eval.n, problems),
+        "eval/after.json": _is_whole(after, recipe.eval.n, problems),
         "metrics.jsonl": [line.step for line in metrics] == steps,
         "timings.jsonl": [line.step for line in timings if line.seconds is not None] == steps,
         "summary.json": summary.steps == recipe.steps and summary.train_s is not None and passes,
@@ -198,4 +166,13 @@ def _read(spec: RunSpec, summary: Summary) -> FinishedRun:
         raise ValueError(f"{path} is {'damaged' if path.exists() else 'missing'}")
     for name, why in manifest.altered(folder, *is_whole).items():
         raise ValueError(f"{folder / name} {why}")
+    assert before and after
     return FinishedRun(spec, summary, before, after, metrics, timings)
+
+
+def _is_whole(evaluation: Evaluation | None, n: int, problems: int) -> bool:
+    """Whether each of so many problems has a count of `n` samples."""
+    if evaluation is None or evaluation.n != n or not problems:
+        return False
+    whole = len(evaluation.correct) == evaluation.problems == problems
+    return whole and all(0 <= count <= n for count in evaluation.correct)

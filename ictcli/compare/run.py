@@ -17,6 +17,7 @@ from ictcli.compare.report import write_report
 from ictcli.compare.report.study import write_study
 from ictcli.engine import build_engine
 from ictcli.errors import NothingFinishedError
+from ictcli.evaluation.record import Evaluation
 from ictcli.files import write_json, write_text
 from ictcli.tables.numbers import counted
 
@@ -130,8 +131,8 @@ def run_rows(recipe: str, done: Sequence[FinishedRun]) -> list[dict[str, object]
             "steps": run.summary.steps,
             **{f"{name} before": each.value for name, each in run.summary.before.items()},
             **{name: each.value for name, each in run.summary.after.items()},
-            "greedy before": run.before.greedy(run.spec.recipe),
-            "greedy": run.after.greedy(run.spec.recipe),
+            "greedy before": _greedy(run.before),
+            "greedy": _greedy(run.after),
             "unreadable answers": run.after.unparsed,
             "tokens kept": run.summary.tokens_kept_share,
             "forks kept": run.summary.kept_tokens.get("fork_recall"),
@@ -141,6 +142,11 @@ def run_rows(recipe: str, done: Sequence[FinishedRun]) -> list[dict[str, object]
         }
         for run in done
     ]
+
+
+def _greedy(evaluation: Evaluation) -> float | None:
+    right = evaluation.solved.get(0.0)
+    return None if right is None else float(right.mean())
 
 
 def write_runs(path: Path, rows: Sequence[Mapping[str, object]]) -> None:

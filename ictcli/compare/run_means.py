@@ -203,10 +203,10 @@ def greedy_scores(variants: Sequence[VariantRuns], seeds: Sequence[int]) -> dict
     """By label whether each problem's greedy answer is right, (S, N), and first of the models
     before training, a row each; NaN where a run is missing. Without those not asked greedily."""
     every = [run for each in variants for run in each.runs]
-    before = {run.spec.recipe.model: run.before.solved(run.spec.recipe) for run in every}
+    before = {run.spec.recipe.model: run.before.solved for run in every}
     rows = {BEFORE: [solved[0.0] for solved in before.values() if 0.0 in solved]}
     for each in variants:
-        asked = {run.spec.seed: run.after.solved(each.recipe) for run in each.runs}
+        asked = {run.spec.seed: run.after.solved for run in each.runs}
         known = {seed: solved[0.0] for seed, solved in asked.items() if 0.0 in solved}
         missing = np.full(each.runs[0].after.problems, np.nan)
         rows[each.label] = [known.get(seed, missing) for seed in seeds] if known else []
@@ -225,8 +225,8 @@ def sharpenings(variants: Sequence[VariantRuns]) -> dict[str, Sharpening]:
     at one temperature alone."""
     parts = {
         each.label: sharpening(
-            _mean([run.before.solved(each.recipe) for run in each.runs]),
-            _mean([run.after.solved(each.recipe) for run in each.runs]),
+            _mean([run.before.solved for run in each.runs]),
+            _mean([run.after.solved for run in each.runs]),
         )
         for each in variants
     }

@@ -4,7 +4,6 @@ In JSON the scores `pass@K`, `maj@N` and `greedy` are keys on the same level as 
 """
 
 import re
-from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -68,15 +67,6 @@ class AtTemperature(Scored):
     seconds: float
 
 
-def solved(
-    temperature: float, n: int, correct: Sequence[int], others: Sequence[AtTemperature]
-) -> dict[float, FloatArray]:
-    """By temperature the share of correct samples of each problem, (N,): of an evaluation's own
-    one, then of the others."""
-    shares: dict[float, FloatArray] = {temperature: np.array(correct) / n}
-    return shares | {each.temperature: np.array(each.correct) / each.n for each in others}
-
-
 def among_readable(accuracy: float, unparsed: float) -> float | None:
     """The share of correct samples among those with a readable answer; None where there are
     none."""
@@ -125,8 +115,11 @@ class Evaluation(Scored):
 
     @property
     def solved(self) -> dict[float, FloatArray]:
-        """See `solved`."""
-        return solved(self.settings.temperature, self.n, self.correct, self.temperatures)
+        """By temperature the share of correct samples of each problem, (N,); its own first."""
+        shares: dict[float, FloatArray] = {
+            self.settings.temperature: np.array(self.correct) / self.n
+        }
+        return shares | {at.temperature: np.array(at.correct) / at.n for at in self.temperatures}
 
     @property
     def seconds_in_all(self) -> float:

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from made_results import summary
+from made_runs import evaluation
 
 from ictcli.compare.design import Design, RunSpec
-from ictcli.compare.finished import Counts, FinishedRun
+from ictcli.compare.finished import FinishedRun
 from ictcli.compare.launch import Summaries
 from ictcli.compare.variants import variants_of
 from ictcli.runs.records import StepMetrics, StepTimings, Summary
@@ -28,8 +29,8 @@ def finished_run(
     **fields: Any,
 ) -> FinishedRun:
     """A finished run of these steps, of whose evaluations nothing is asked."""
-    counts = Counts(n=1, problems=1, correct=[0])
-    return FinishedRun(spec, summary(**fields), counts, counts, metrics, timings)
+    none = evaluation({}, (0,), 1)
+    return FinishedRun(spec, summary(**fields), none, none, metrics, timings)
 
 
 BEGAN: dict[str, object] = {"data": {"heldout": {"problems": 2, "sha256": ""}}}
@@ -37,14 +38,14 @@ BEGAN: dict[str, object] = {"data": {"heldout": {"problems": 2, "sha256": ""}}}
 
 def finish(spec: RunSpec) -> Summary:
     """The files of a finished run, as small as they can be; gives the summary."""
-    evaluation = json.dumps({"n": 4, "problems": 2, "correct": [0, 4]})
+    evaluated = evaluation({}, (0, 4)).model_dump_json()
     lines = [{"step": s, "sample_s": 1.0, "update_s": 1.0, "entropy": 1.0} for s in (1, 2, 3)]
     steps = "".join(json.dumps(line) + "\n" for line in lines)
     files = {
         "summary.json": summary().model_dump_json(),
         "environment.json": json.dumps(BEGAN),
-        "eval/before.json": evaluation,
-        "eval/after.json": evaluation,
+        "eval/before.json": evaluated,
+        "eval/after.json": evaluated,
         "metrics.jsonl": steps,
         "timings.jsonl": steps,
     }
