@@ -17,7 +17,7 @@ from ictcli.compare.statistics import over_seeds
 from ictcli.engine.shape import ModelShape
 from ictcli.evaluation.record import Record
 from ictcli.planning.time_estimate import step_operations
-from ictcli.tables.table import Span
+from ictcli.tables import Span
 from ictcli.types import FloatArray
 
 CORRECT = "correct"

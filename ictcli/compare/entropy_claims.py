@@ -21,9 +21,9 @@ from ictcli.compare.comparison import Claim, EntropyRatio, PredictionQuality, Ve
 from ictcli.compare.judging import ClaimTest
 from ictcli.compare.statistics import Evidence, over_seeds
 from ictcli.compare.variants import SUBJECT, Variant
+from ictcli.tables import Span
 from ictcli.tables.numbers import Format, counted, listed, thousandths
 from ictcli.tables.pages import sentence
-from ictcli.tables.table import Span
 from ictcli.train.health import entropy_alarm
 from ictcli.types import FloatArray
 

@@ -20,8 +20,8 @@ from ictcli.compare.statistics import over_seeds
 from ictcli.errors import UserError
 from ictcli.files import numbered
 from ictcli.runs.rollouts import Batch, batch_of, read_rollouts
+from ictcli.tables import Span
 from ictcli.tables.numbers import listed
-from ictcli.tables.table import Span
 from ictcli.tasks import Domain
 from ictcli.tasks.forks import Decided, decided, plain
 from ictcli.types import FloatArray

@@ -19,7 +19,7 @@ from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
 from ictcli.compare.crossed import LEVEL, Ends, Inference, infer, level_near_bound, near_bound
 from ictcli.evaluation.passk import pass_at_k
-from ictcli.tables.table import Span
+from ictcli.tables import Span
 from ictcli.types import FloatArray, IntArray
 
 BEFORE = "(before)"

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ictcli.tables.table import Span
+from ictcli.tables import Span
 from ictcli.types import FloatArray, IntArray
 
 LEVEL = 0.05

@@ -9,8 +9,7 @@ from typing import Any, Literal, cast
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from ictcli.tables import numbers
-from ictcli.tables.table import markdown
+from ictcli.tables import markdown, numbers
 from ictcli.text import BREAKS, html_text, markdown_block, markdown_code, markdown_text, quoted
 
 

@@ -18,8 +18,8 @@ from unicodedata import east_asian_width
 
 from ictcli.compare.comparison import VariantRecord
 from ictcli.compare.statistics import BEFORE
+from ictcli.tables import Span
 from ictcli.tables.numbers import MINUS
-from ictcli.tables.table import Span
 
 HUES = 8
 """How many `--m0` ... stand in report.css."""

@@ -24,7 +24,7 @@ from ictcli.compare.report.drawing import (
 )
 from ictcli.compare.shared_rollouts import ForkComparison, Places, UniquenessCurve
 from ictcli.compare.statistics import PairedDifference
-from ictcli.tables.table import Span
+from ictcli.tables import Span
 
 STEPS = 160
 """Points of a curve at most; longer ones are drawn as means of as many steps as that takes."""
