@@ -62,8 +62,8 @@ def accuracy_tests(
     for variant in [each for each in variants if each.method == SUBJECT]:
         for method in dict.fromkeys(each.method for each in variants if each.method != SUBJECT):
             if rival := variant.counterpart(method, variants):
-                pair = _pair(trained, variant, rival) if method == CONTROL else ()
-                tests += make.better(variant, rival, pair)
+                pair = method == CONTROL and trained and (trained[variant], trained[rival])
+                tests += make.better(variant, rival, pair or ())
         grpo = variant.counterpart("grpo", variants)
         for label in [grpo.label, BEFORE] if grpo else [BEFORE]:
             tests += make.gain(variant, label)
@@ -73,7 +73,7 @@ def accuracy_tests(
 
 
 def fork_tests(
-    recall: Mapping[Variant, FloatArray], trained: Mapping[Variant, TrainedTokens] = {}
+    recall: Mapping[Variant, FloatArray], trained: Mapping[Variant, TrainedTokens]
 ) -> list[ClaimTest]:
     """Whether unique tokens are the forks: each variant of ict, on its own rollouts and at its own
     share, against random tokens and the highest entropy with the same swept settings.
@@ -96,19 +96,11 @@ def fork_tests(
                 rival.label,
                 evidence(recall[variant], recall[rival]),
                 "fork" if variant.is_paper else "variants",
-                _pair(trained, variant, rival),
+                (trained[variant], trained[rival]) if trained else (),
                 alike=method == CONTROL,
             )
         )
     return tests
-
-
-def _pair(
-    trained: Mapping[Variant, TrainedTokens], variant: Variant, rival: Variant
-) -> tuple[TrainedTokens, ...]:
-    """What two variants trained; empty if it is not known of both."""
-    known = variant in trained and rival in trained
-    return (trained[variant], trained[rival]) if known else ()
 
 
 def _is_larger_share(variant: Variant, other: Variant) -> bool:

@@ -90,12 +90,9 @@ def efficiency(
     width = window(min(run.summary.steps for run in every))
     threshold = threshold_of(np.mean([run.series(CORRECT) for run in runs[base]], axis=0), width)
 
-    steps: dict[str, list[FloatArray]] = {
+    steps = {
         ROLLOUTS: [_rollouts(run) for run in every],
-        CPU: [
-            np.array([line.cpu_seconds for line in run.timings if line.seconds is not None], float)
-            for run in every
-        ],
+        CPU: [np.array([line.cpu_seconds for line in run.timings], float) for run in every],
     }
     sampling = None
     for name, shape in cost_of.items():

@@ -149,7 +149,8 @@ def _read(spec: RunSpec, summary: Summary) -> FinishedRun:
         for name in ("before.json", "after.json")
     )
     metrics = read_lines(folder / "metrics.jsonl", StepMetrics)
-    timings = read_lines(folder / "timings.jsonl", StepTimings)
+    timed = read_lines(folder / "timings.jsonl", StepTimings)
+    timings = [line for line in timed if line.seconds is not None]
     heldout = read_environment(folder).data.heldout
     problems = heldout.problems if heldout else 0
     passes = all(f"pass@{k}" in summary.after for k in recipe.eval.k)
@@ -159,7 +160,7 @@ def _read(spec: RunSpec, summary: Summary) -> FinishedRun:
         "eval/before.json": _is_whole(before, recipe.eval.n, problems),
         "eval/after.json": _is_whole(after, recipe.eval.n, problems),
         "metrics.jsonl": [line.step for line in metrics] == steps,
-        "timings.jsonl": [line.step for line in timings if line.seconds is not None] == steps,
+        "timings.jsonl": [line.step for line in timings] == steps,
         "summary.json": summary.steps == recipe.steps and summary.train_s is not None and passes,
     }
     for path in [folder / name for name, whole in is_whole.items() if not whole]:

@@ -75,16 +75,13 @@ def fell(curve: FloatArray) -> bool:
 
 def without(scores: Scores, crashed: Crashed) -> Scores:
     """The scores with the crashed runs missing."""
-
-    def kept(label: str, values: FloatArray) -> FloatArray:
-        values = values.copy()
-        values[list(crashed.get(label, ()))] = np.nan
-        return values
-
-    return {
-        metric: {label: kept(label, values) for label, values in by_variant.items()}
-        for metric, by_variant in scores.items()
+    held = {
+        metric: {label: each.copy() for label, each in of.items()} for metric, of in scores.items()
     }
+    for label, places in crashed.items():
+        for by_variant in held.values():
+            by_variant[label][list(places)] = np.nan
+    return held
 
 
 def caveats(

@@ -190,8 +190,8 @@ def plan_of(
             "lr=V,V,V chooses a rate for each"
         )
     looks = looks_of(folder, options.seeds, options.planned_seeds)
-    if len(variants) > 1 and looks.planned < 3:
-        notes.append(FEW_SEEDS[looks.planned])
+    if len(variants) > 1 and (most := max(looks.planned, options.seeds)) in FEW_SEEDS:
+        notes.append(FEW_SEEDS[most])
     notes += check_problems(tries)
     cost_of = {Path(name).name: known_shape(name)} if (name := options.cost_of) else {}
     return ComparisonPlan(design, base, tuning, tries, final, notes, looks, cost_of)

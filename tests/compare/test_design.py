@@ -166,6 +166,8 @@ def test_few_seeds_and_one_rate_are_told_of_before_training(tmp_path: Path) -> N
         notes("grpo", sweep=("engine.sampler=own,int8",)),
     ):
         assert "lr=0" not in quiet and "One seed" not in quiet
+    (tmp_path / "looks.json").write_text('{"planned": 1, "seeds": [1]}')
+    assert "One seed" not in notes("ict", "grpo", seeds=3)  # as many as it asked for
 
 
 @pytest.mark.parametrize(
