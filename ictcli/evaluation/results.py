@@ -136,5 +136,5 @@ def pass_differences(evaluation: Evaluation, first: Evaluation) -> dict[str, Dif
 
 def metrics_of(results: Sequence[Evaluation]) -> list[str]:
     """The scores that some result has, in order: pass@K, then maj@N."""
-    names = results[0].scores
-    return [name for name in names if any(r.scores[name] is not None for r in results)]
+    names = dict.fromkeys(name for result in results for name in result.scores)
+    return [name for name in names if any(each.scores.get(name) for each in results)]
