@@ -13,7 +13,7 @@ from ictcli.errors import UserError
 from ictcli.files import check_inside, numbered, plugins
 from ictcli.recipe import Recipe, check
 from ictcli.runs import is_run, manifest, read_rollouts
-from ictcli.runs.rollouts import Batch, Description, batch_of
+from ictcli.runs.rollouts import Batch, batch_of
 from ictcli.runs.trust import read_run
 from ictcli.tasks.detokenize import Decode
 from ictcli.tasks.forks import Decided, built_in, decided
@@ -63,7 +63,7 @@ def find_recordings(source: Path) -> Recordings:
         steps = dict(numbered(folder, NAME)) if run else {}
         if source.resolve() in {path.resolve() for path in steps.values()}:
             return run, steps
-        return None, {_load(source)[2]["step"]: source}
+        return None, {_load(source)[3]: source}
     if not is_run(source):
         inside = [p.parent for deep in ("*", "*/*") for p in source.glob(f"{deep}/recipe.toml")]
         hint = f"ictcli inspect {shell_word(min(inside))}" if inside else "ictcli train RECIPE"
@@ -86,16 +86,16 @@ def read_step(recordings: Recordings, step: int) -> RecordedStep:
         raise UserError(
             f"No rollouts were recorded at step {step}.", f"recorded: {', '.join(map(str, steps))}"
         )
-    batch, arrays, _ = _load(steps[step])
+    batch, kept, weights, _ = _load(steps[step])
     recipe, run_method, notes = _recipe(run, batch.rollouts, step)
-    kept, weights = arrays["kept"].astype(bool), arrays["weights"]
     return RecordedStep(run, steps, step, recipe, run_method, batch, kept, weights, notes)
 
 
-def _load(path: Path) -> tuple[Batch, dict[str, np.ndarray], Description]:
+def _load(path: Path) -> tuple[Batch, BoolArray, FloatArray, int]:
     try:
         arrays, description = read_rollouts(path)
-        return batch_of(arrays, description), arrays, description
+        kept, step = arrays["kept"].astype(bool), int(description["step"])
+        return batch_of(arrays, description), kept, arrays["weights"], step
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
             f"{path} is no file of recorded rollouts, or a damaged one.",

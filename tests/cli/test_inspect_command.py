@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from filelock import FileLock
 from processes import Processes
+from safetensors.numpy import save_file
 
 from ictcli.runs import read_rollouts
 
@@ -57,6 +58,10 @@ def test_what_is_not_there_is_refused(ictcli: Processes, trained: Path, tmp_path
     ):
         assert words in ictcli.refused("inspect", trained, option)
     assert "no file of recorded rollouts" in ictcli.refused("inspect", trained / "recipe.toml")
+    arrays, about = read_rollouts(trained / "rollouts" / "step-000003.safetensors")
+    del arrays["kept"]
+    save_file(arrays, tmp_path / "torn.safetensors", {"ictcli": json.dumps(about)})
+    assert "no file of recorded rollouts" in ictcli.refused("inspect", "torn.safetensors")
     (tmp_path / "bare").mkdir()
     (tmp_path / "bare" / "recipe.toml").write_bytes((trained / "recipe.toml").read_bytes())
     told = ictcli.refused("inspect", "bare")
