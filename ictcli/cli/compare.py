@@ -99,7 +99,7 @@ def command(
         from ictcli.compare.time_estimate import estimate_comparison, measure_all
         from ictcli.console.compare import planned
 
-        runs = [run for plan in plans for run in plan.runs]
+        runs = [run.with_threads(threads) for plan in plans for run in plan.runs]
         planned(estimate_comparison(runs, measure_all(runs, narrate), jobs), jobs, as_json=as_json)
         return 0
     with opened(folder):

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ictcli.algorithm.methods import beside
@@ -21,8 +21,6 @@ TUNING_SEED = 100_000
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run of a comparison."""
-
     variant: Variant
     seed: int
     folder: Path
@@ -37,6 +35,10 @@ class RunSpec:
     def name(self) -> str:
         which = f"{self.trying}, " * bool(self.trying) + f"seed {self.seed}"
         return f"{self.variant.label}, {which}"
+
+    def with_threads(self, threads: int | None) -> "RunSpec":
+        """The run with so many threads; None: with its recipe's."""
+        return replace(self, recipe=self.recipe.with_engine(threads=threads)) if threads else self
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,6 @@ def _identity(recipe: Recipe) -> str:
 
 
 def _check_twins(recipes: Mapping[str, Recipe]) -> None:
-    """UserError if runs of two labels would be the same."""
     first: dict[str, str] = {}
     for label, recipe in recipes.items():
         other = first.setdefault(_identity(recipe), label)
@@ -214,5 +215,4 @@ def is_unused(folder: Path) -> bool:
 
 
 def slug(label: str) -> str:
-    """A label as a folder's name."""
     return re.sub(r"[^\w.+-]+", "-", label.replace("=", "")).strip("-")

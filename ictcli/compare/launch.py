@@ -155,7 +155,7 @@ def _in_turn(
         say(place)
         share_beginning(spec, finished)
         run, _ = Run.open(spec.folder)
-        recipe = spec.recipe.with_engine(threads=threads) if threads else spec.recipe
+        recipe = spec.with_threads(threads).recipe
         with run, observer(spec.recipe, spec.folder, after + later) as observing:
             try:
                 outcome: Outcome = launch(run, recipe, observing)

@@ -54,6 +54,14 @@ def test_no_more_runs_at_once_than_cores(
     assert json.loads(found.model_dump_json())["left"] == len(runs)
 
 
+def test_runs_of_fewer_threads_go_side_by_side(tmp_path: Path) -> None:
+    specs = run_specs(design_of(tmp_path, seeds=4))
+    for threads, at_once in ((8, 1), (2, 4)):
+        runs = [spec.with_threads(threads) for spec in specs]
+        measured = {kind(one.recipe): timed(1.0) for one in runs}
+        assert estimate_comparison(runs, measured, 4, have=8).at_once == at_once
+
+
 def test_a_dense_warmup_is_planned_as_dense(tmp_path: Path) -> None:
     design = Design("chain-compare", ("steps=4", "warmup=3"), variants_of(METHODS, []), 1, tmp_path)
     runs = run_specs(design)
