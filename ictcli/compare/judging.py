@@ -13,25 +13,19 @@ the level at which it tests each, and the verdicts on claims that rest on them.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
+from ictcli.compare import statistics
 from ictcli.compare.comparison import FORMS, ByModel, Claim, Family, JudgedDifference, Unit, Verdict
 from ictcli.compare.crossed import LEVEL
 from ictcli.compare.finished import VariantRuns, name_of
 from ictcli.compare.run_means import TrainedTokens
-from ictcli.compare.statistics import (
-    BEFORE,
-    MARGIN,
-    Evidence,
-    Extra,
-    PairedDifference,
-    Scores,
-    estimates,
-    minus,
-)
+from ictcli.compare.statistics import Evidence, Extra, PairedDifference, Scores
 from ictcli.tables.pages import sentence
 
+K = TypeVar("K")
 TEMPLATE = Path(__file__).with_name("claim.jinja")
 SAME = 0.1
 """Two shares are the same number if they differ by at most this part of the larger."""
@@ -81,21 +75,16 @@ def judged(tests: Sequence[ClaimTest], level: float = LEVEL) -> list[Claim]:
     """The claims, those of a family corrected together and tested at `level`."""
     claims: dict[int, Claim] = {}
     for family in dict.fromkeys(test.family for test in tests):
-        members = [(at, test) for at, test in enumerate(tests) if test.family == family]
-        testable = [each for each in members if not each[1].untestable]
-        shown = [test.evidence for _, test in testable]
-        more = sum(test.unmeasured for _, test in members)
-        size = sum(each.p is not None for each in shown) + more
+        members = {at: test for at, test in enumerate(tests) if test.family == family}
+        shown = {at: test.evidence for at, test in members.items() if not test.untestable}
+        more = sum(test.unmeasured for test in members.values())
+        size = sum(each.p is not None for each in shown.values()) + more
         found = corrected(shown, level, more)
-        for place, ((at, test), result) in enumerate(zip(testable, found, strict=True)):
+        for at, test in members.items():
             gain = None
-            if test.gain:
-                others = [*shown[:place], test.gain[1], *shown[place + 1 :]]
-                gain = corrected(others, level, more)[place]
-            claims[at] = _claim(test, result, size, gain)
-        for at, test in members:
-            if test.untestable:
-                claims[at] = _claim(test, test.evidence.difference(), size)
+            if test.gain and at in found:
+                gain = corrected({**shown, at: test.gain[1]}, level, more)[at]
+            claims[at] = _claim(test, found.get(at) or test.evidence.difference(), size, gain)
     return [claims[at] for at in range(len(tests))]
 
 
@@ -123,7 +112,7 @@ def _claim(
         gain=gain if loses or (gain and result.differs) else None,
         metric=test.gain[0] if test.gain else "",
     )
-    values = {"shown": FORMS[test.unit], "margin": MARGIN, "usual": LEVEL}
+    values = {"shown": FORMS[test.unit], "margin": statistics.MARGIN, "usual": LEVEL}
     text = sentence(TEMPLATE, test=test, result=numbers, **values)
     return Claim(test.name, verdict, text, numbers, test.caveats, ours=test.family == "variants")
 
@@ -139,14 +128,14 @@ def differences(
     of the model before training."""
     if isinstance(rivals, str):
         labels = next(iter(scores.values()))
-        rivals = {each: rivals for each in labels if each not in (rivals, BEFORE)}
+        rivals = {each: rivals for each in labels if each not in (rivals, statistics.BEFORE)}
     family = {
         (metric, variant): shown
         for metric in scores
         for variant, rival in rivals.items()
-        if (shown := minus(scores, metric, variant, rival, extra))
+        if (shown := statistics.minus(scores, metric, variant, rival, extra))
     }
-    found = dict(zip(family, corrected(list(family.values()), level), strict=True))
+    found = corrected(family, level)
     return {metric: {v: found[m, v] for m, v in found if m == metric} for metric in scores}
 
 
@@ -172,35 +161,34 @@ def by_model(
         minus = differences({metric: own}, base, extra, level)[metric] if base in own else {}
         found[model] = ByModel(
             seeds=[seeds[place] for place in rows],
-            estimates=estimates(own, metric, extra),
+            estimates=statistics.estimates(own, metric, extra),
             differences=minus,
         )
     return found
 
 
 def corrected(
-    family: Sequence[Evidence], level: float = LEVEL, unmeasured: int = 0
-) -> list[PairedDifference]:
+    family: Mapping[K, Evidence], level: float = LEVEL, unmeasured: int = 0
+) -> dict[K, PairedDifference]:
     """The differences of a family, tested at `level` after Holm's correction; those without a p
     stay out of it. `unmeasured` tests more belong to the family."""
-    found = [each.difference() for each in family]
-    equal = iter(holm([each.p_equal for each in found if each.p_equal is not None]))
-    ps = [each.p for each in found if each.p is not None]
+    found = {key: each.difference() for key, each in family.items()}
+    equal = iter(holm([each.p_equal for each in found.values() if each.p_equal is not None]))
+    ps = [each.p for each in found.values() if each.p is not None]
     tested = iter(step_down([*ps, *[1.0] * unmeasured]))
-    return [
-        replace(
-            shown if shown.p is None else _at_level(shown, each, next(tested), level),
+    return {
+        key: replace(
+            shown if shown.p is None else _at_level(shown, family[key], next(tested), level),
             level=level,
             p_equal=None if shown.p_equal is None else next(equal),
         )
-        for shown, each in zip(found, family, strict=True)
-    ]
+        for key, shown in found.items()
+    }
 
 
 def _at_level(
     found: PairedDifference, shown: Evidence, adjusted: float, level: float
 ) -> PairedDifference:
-    """With p after Holm's correction, and the interval at the level at which that tests it."""
     own = level * (found.p / adjusted if found.p and adjusted else 1.0)
     low, high = shown.ends(own)[0] or (None, None)
     return replace(

@@ -159,7 +159,7 @@ def test_a_family_is_all_variants_and_metrics_but_not_the_model_before() -> None
     assert found["pass@1"]["ict"].p == alone.p and alone.p_holm is None
     pair = evidence(scores["pass@1"]["ict"], scores["pass@1"]["grpo"])
     without = evidence(np.array([[1.0]]), np.array([[0.0]]))  # it has no p
-    assert [each.p_holm for each in corrected([without, pair])] == [None, alone.p]
+    assert [each.p_holm for each in corrected({0: without, 1: pair}).values()] == [None, alone.p]
 
 
 def test_scores_are_shares_and_missing_runs_are_left_out() -> None:
@@ -179,7 +179,8 @@ def test_intervals_after_correction_agree_with_their_verdicts() -> None:
         base = rng.normal(0, 0.1, (4, 40))
         cells = [base * scale + rng.normal(0, 0.2, (4, 40)) + mean for scale in (0.5, 1)
                  for mean in (0.0, 0.02, 0.05, 0.2)]  # fmt: skip
-        found = corrected([evidence(each, np.zeros((4, 40))) for each in cells], level)
+        shown = {at: evidence(each, np.zeros((4, 40))) for at, each in enumerate(cells)}
+        found = corrected(shown, level).values()
         assert {each.differs for each in found} == {True, False}
         for each in found:
             assert each.low_holm is not None and each.high_holm is not None
