@@ -57,7 +57,6 @@ class RolloutView:
         return MARKS.get(self.verdict, "?")
 
     def summary(self, method: str) -> str:
-        """Its reward, advantage and length."""
         return (
             f"reward {figure(self.reward, 'g')}  advantage {figure(self.advantage, '+.2f')}  "
             f"{len(self.tokens)} tokens, {sum(self.kept[method])} kept"

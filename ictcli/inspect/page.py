@@ -19,7 +19,7 @@ from markupsafe import Markup
 from ictcli.errors import UserError
 from ictcli.inspect.group import GroupView, RolloutView
 from ictcli.inspect.session import Session
-from ictcli.inspect.view import StepView
+from ictcli.inspect.view import SHADINGS, StepView
 from ictcli.runs import is_run
 from ictcli.tables.numbers import counted, listed
 from ictcli.tables.pages import render
@@ -29,13 +29,6 @@ MARK = '<meta name="generator" content="ictcli inspect">'
 HEAD_BYTES = 1024
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-TITLES = {
-    "uniqueness": "uniqueness u = JS(p, P_avg)",
-    "entropy": "entropy H1",
-    "purity": "purity β",
-    "weight": "weight in the loss",
-    "prob": "probability p",
-}
 PAGE_BYTES = 8 << 20
 """About how much data a page holds. A step of 256 rollouts of 30 tokens takes about 0.6 MB."""
 DIGITS = 4
@@ -69,8 +62,6 @@ def check_target(path: Path) -> None:
 
 @dataclass(frozen=True)
 class Held:
-    """What a page holds."""
-
     groups: list[GroupView]
     data: Data
     """What the script paints the groups with."""
@@ -82,7 +73,8 @@ def page(group: GroupView, held: Held) -> str:
     """The page that opens at `group`, with the groups one can switch to."""
     here = Path(__file__).parent
     weights = [f"Candidates: {group.candidates['weights']}"] if group.candidates else []
-    shadings = {name: TITLES[name] for name in TITLES if name == "weight" or name in group.tops}
+    tops = (*group.tops, "weight")
+    shadings = {name: title for name, title in SHADINGS.items() if name in tops}
     data = json.dumps(
         {**held.data, "titles": shadings}, allow_nan=False, separators=(",", ":")
     ).translate({ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"})  # safe inside HTML

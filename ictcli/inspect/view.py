@@ -9,7 +9,7 @@ import numpy as np
 from ictcli.algorithm.attribution import KINDS, attribute
 from ictcli.algorithm.methods import beside, find_method
 from ictcli.algorithm.quantities import statistic
-from ictcli.errors import UserError, nearest
+from ictcli.errors import UserError, unknown
 from ictcli.inspect.group import (
     FORMAT,
     Gradient,
@@ -26,7 +26,14 @@ from ictcli.train.sample import with_advantage
 from ictcli.train.step import select
 from ictcli.types import ROW_STATS, BoolArray, FloatArray
 
-SHADINGS = ("uniqueness", "entropy", "purity", "weight", "prob")
+SHADINGS = {
+    "uniqueness": "uniqueness u = JS(p, P_avg)",
+    "entropy": "entropy H1",
+    "purity": "purity β",
+    "weight": "weight in the loss",
+    "prob": "probability p",
+}
+"""What tokens can be shaded by, and its title."""
 USUAL = ("ict", "entropy20", "stapo", "random")
 TRAINED = "trained"
 
@@ -140,10 +147,7 @@ class StepView:
         if by is None or by in self.shadings:
             return by or self.shadings[0]
         if by not in SHADINGS:
-            raise UserError(
-                f"There is no shading {by!r}{nearest(by, list(SHADINGS))}.",
-                "one of " + ", ".join(SHADINGS),
-            )
+            raise unknown("shading", by, SHADINGS, "one of " + ", ".join(SHADINGS))
         hint = "record.uniqueness=true records it" if by == "uniqueness" else "ictcli inspect --by"
         raise UserError(f"The {by} of these tokens was not recorded.", hint)
 
