@@ -116,5 +116,4 @@ class PlainObserver(Observer):
         return f"{self.pace.left()}, then {others} for {counted(self.later, 'run')}"
 
     def say(self, line: str) -> None:
-        """Show a line."""
         narrate(line)

@@ -24,7 +24,6 @@ from ictcli.tasks import prompts
 def of_model(
     model: ModelSpec, engine: Engine, benchmarks: Sequence[BenchmarkSpec]
 ) -> dict[str, Any]:
-    """A loaded model, and how it is prompted and sampled."""
     tokens = cast(list[Any], engine.tokenizer.convert_ids_to_tokens(list(engine.stop_ids)))
     return {
         "name": model.name,

@@ -235,7 +235,6 @@ class Chart:
         self.mark(scale * figure.value, row, look.mark, look.colour, hollow=hollow)
 
     def rule(self, x: float | None = None, y: float | None = None, kind: str = "rule") -> None:
-        """A line across the whole drawing."""
         d = f"M{self.left:.1f} {self.down(y):.1f}H{self.end}" if y is not None else ""
         d = f"M{self.across(x):.1f} {TOP}V{self.floor:.1f}" if x is not None else d
         self.paths.append(Path(kind, d))

@@ -11,17 +11,8 @@ from ictcli.compare.comparison import CURVES, Cost, Curve, Probe
 from ictcli.compare.efficiency import CORRECT, Efficiency
 from ictcli.compare.entropy_claims import ERROR_BELOW, PEARSON_ABOVE
 from ictcli.compare.gradients import Attribution
-from ictcli.compare.report.drawing import (
-    CIRCLE,
-    CROSS,
-    SQUARE,
-    Axis,
-    Chart,
-    Look,
-    Looks,
-    axis,
-    short,
-)
+from ictcli.compare.report import drawing
+from ictcli.compare.report.drawing import Axis, Chart, Look, Looks, axis, short
 from ictcli.compare.shared_rollouts import ForkComparison, Places, UniquenessCurve
 from ictcli.compare.statistics import PairedDifference
 from ictcli.tables import Span
@@ -156,7 +147,6 @@ def probes(probes: Mapping[str, Probe], looks: Looks) -> list[Chart]:
 
 
 def cost(costs: Mapping[str, Cost], looks: Looks) -> Chart:
-    """Seconds of a step: sampling, then the update."""
     whole = [each.sample_s + each.update_s for each in costs.values()]
     x = axis("seconds a step: sampling pale, update full", whole, low=0)
     chart = Chart("time of a step", x, names(costs, looks))
@@ -196,8 +186,8 @@ def places(places: Mapping[str, Places], looks: Looks) -> list[Chart]:
 
 
 FORK_KEYS = {
-    "own": Look("the method at its own share", "currentColor", CIRCLE),
-    "random_at_own": Look("as many random tokens", SOFT, CROSS),
+    "own": Look("the method at its own share", "currentColor", drawing.CIRCLE),
+    "random_at_own": Look("as many random tokens", SOFT, drawing.CROSS),
 }
 
 
@@ -224,7 +214,7 @@ def uniqueness(curve: UniquenessCurve) -> Chart:
 def kind_keys(kinds: Sequence[str]) -> list[Look]:
     """The kinds, full to pale as they are drawn in each method's own colour."""
     ink = "color-mix(in oklab, currentColor {:.0f}%, transparent)"
-    return [Look(kind, ink.format(100 * PALE[kind]), SQUARE) for kind in kinds]
+    return [Look(kind, ink.format(100 * PALE[kind]), drawing.SQUARE) for kind in kinds]
 
 
 def gradient(found: Mapping[str, Attribution], kinds: Sequence[str], looks: Looks) -> list[Chart]:

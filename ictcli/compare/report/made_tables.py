@@ -58,7 +58,6 @@ def tuning_curve(comparison: Comparison, looks: Looks) -> Table:
 
 
 def paper(comparison: Comparison) -> Table:
-    """The paper's numbers for this model beside ours."""
     assert comparison.paper
     rows = comparison.paper.rows
     benchmarks = list(dict.fromkeys(key for row in rows for key in row if key != "method"))

@@ -12,17 +12,8 @@ from pathlib import Path
 from ictcli.compare.comparison import Claim, Comparison, VariantRecord
 from ictcli.compare.design import slug
 from ictcli.compare.efficiency import AT_BUDGET, TO_THRESHOLD
-from ictcli.compare.report import Kind, figures, page, write_pages
+from ictcli.compare.report import Kind, figures, page, tables, write_pages
 from ictcli.compare.report.drawing import Chart, Looks, looks_of
-from ictcli.compare.report.tables import (
-    KEPT,
-    KEPT_PROBABILITY,
-    estimate_column,
-    method_column,
-    method_table,
-    of,
-    spent_column,
-)
 from ictcli.compare.statistics import BEFORE
 from ictcli.tables import Column, Table
 from ictcli.tables.numbers import counted, listed, setting
@@ -67,27 +58,25 @@ def first_metrics(results: Results) -> Table:
     variants = variants_of(results)
     firsts = {name: next(iter(result.estimates)) for name, result in results.items()}
     metrics = list(dict.fromkeys(firsts.values()))
-    columns = [method_column(looks_of(variants)[0])]
+    columns = [tables.method_column(looks_of(variants)[0])]
     for name, metric in firsts.items():
         head = f"{name} {metric}" if len(metrics) > 1 else name
-        columns += of(results[name].estimates[metric], estimate_column(name, head))
+        columns += tables.of(results[name].estimates[metric], tables.estimate_column(name, head))
     labels = [BEFORE, *(variant.label for variant in variants)]
     caption = f"{listed(metrics)} after training, %, with 95 % intervals"
     return Table(columns, labels, "study", caption)
 
 
 def reached(results: Results, labels: Sequence[str], metric: str, looks: Looks) -> Table:
-    """A metric of every rule on each recipe."""
-    columns = [method_column(looks)]
+    columns = [tables.method_column(looks)]
     for name, result in results.items():
         if metric in result.estimates:
-            column = estimate_column(f"{name} {metric}", name)
-            columns += of(result.estimates[metric], column)
+            column = tables.estimate_column(f"{name} {metric}", name)
+            columns += tables.of(result.estimates[metric], column)
     return Table(columns, [BEFORE, *labels], metric.replace("@", "-at-"))
 
 
 def forests(results: Results, metric: str, looks: Looks) -> list[Chart]:
-    """The differences from each recipe's baseline."""
     charts: list[Chart] = []
     for name, result in results.items():
         held = result.differences_without_crashed
@@ -105,23 +94,25 @@ def units(results: Results) -> list[str]:
 
 def costs(results: Results, unit: str, labels: Sequence[str], looks: Looks) -> Table:
     """What each rule spent until the threshold, and its accuracy at equal cost, by recipe."""
-    columns = [method_column(looks)]
+    columns = [tables.method_column(looks)]
     for name, result in results.items():
         if spent := result.efficiency and result.efficiency.units.get(unit):
             shown = [each for each in (TO_THRESHOLD, AT_BUDGET) if each in spent.figures]
-            columns += [spent_column(spent, each, name) for each in shown]
+            columns += [tables.spent_column(spent, each, name) for each in shown]
     return Table(columns, labels, f"cost-{slug(unit)}")
 
 
 def kept(name: str, result: Comparison, labels: Sequence[str], looks: Looks) -> Table:
     """What the rules trained on a recipe."""
     rows = {label: result.training[label] for label in labels if label in result.training}
-    return method_table(looks, rows, [*KEPT, KEPT_PROBABILITY], name=f"kept-{slug(name)}")
+    return tables.method_table(
+        looks, rows, [*tables.KEPT, tables.KEPT_PROBABILITY], name=f"kept-{slug(name)}"
+    )
 
 
 def rates(results: Results, labels: Sequence[str], looks: Looks) -> Table:
-    columns = [method_column(looks)]
+    columns = [tables.method_column(looks)]
     for name, result in results.items():
         rates = {each.label: each.lr for each in result.variants}
-        columns += of(rates, Column(name, lambda lr: lr, setting))
+        columns += tables.of(rates, Column(name, lambda lr: lr, setting))
     return Table(columns, labels, "rates")

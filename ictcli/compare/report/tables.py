@@ -49,7 +49,6 @@ def of(rows: Mapping[str, R], *columns: Column[R]) -> list[Column[str]]:
 def method_table(
     looks: Looks, rows: Mapping[str, R], columns: Sequence[Column[R]], **about: str
 ) -> Table:
-    """A table with a row for each variant."""
     return Table([method_column(looks), *of(rows, *columns)], list(rows), **about)
 
 
