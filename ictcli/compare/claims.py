@@ -62,8 +62,9 @@ def accuracy_tests(
     for variant in [each for each in variants if each.method == SUBJECT]:
         for method in dict.fromkeys(each.method for each in variants if each.method != SUBJECT):
             if rival := variant.counterpart(method, variants):
-                pair = method == CONTROL and trained and (trained[variant], trained[rival])
-                tests += make.better(variant, rival, pair or ())
+                of_both = trained and method == CONTROL
+                pair = (trained[variant], trained[rival]) if of_both else ()
+                tests += make.better(variant, rival, pair)
         grpo = variant.counterpart("grpo", variants)
         for label in [grpo.label, BEFORE] if grpo else [BEFORE]:
             tests += make.gain(variant, label)
