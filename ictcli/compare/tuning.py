@@ -127,7 +127,8 @@ class Tuning:
         )
 
     def earlier(self) -> dict[str, str]:
-        """What was chosen for each variant of which all tuning runs are done, or failed."""
+        """What was chosen for each variant of which all tuning runs are done, or failed; those of
+        which all failed are to be tuned again."""
 
         def read(specs: Sequence[RunSpec]) -> Summaries:
             found = {spec.folder: read_summary(spec.folder) for spec in specs}
@@ -141,7 +142,7 @@ class Tuning:
             alone = replace(self, design=replace(self.design, variants=(variant,)))
             try:
                 chosen |= alone.chosen(alone.tune(read))
-            except LookupError:
+            except (LookupError, NothingFinishedError):
                 continue
         return chosen
 

@@ -106,6 +106,15 @@ def test_a_value_beyond_the_grid_stays_chosen_where_another_failed(tmp_path: Pat
     assert tuning.earlier() == dict.fromkeys(METHODS, "lr=0.0008")
 
 
+def test_where_every_tuning_run_failed_the_same_command_tunes_again(tmp_path: Path) -> None:
+    grid = read_grid("lr=1e-4,2e-4", "--tune")
+    alone = replace(design_of(tmp_path), variants=variants_of(["grpo"], []))
+    tuning = train(alone, grid, lambda lr: 0)
+    with pytest.raises(RunFailedError, match="Every tuning run failed"):
+        tuning.chosen({"grpo": {override: [None] for override in grid.overrides}})
+    assert tuning.earlier() == {}
+
+
 def test_tuning_sees_no_problem_of_the_final_runs(tmp_path: Path) -> None:
     design = design_of(tmp_path)
     tries = Tuning(design, read_grid("lr=1e-4,2e-4", "--tune")).first
