@@ -1,5 +1,6 @@
 """Runs without a command, and an observer that writes down what it is told of one."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,9 @@ from ictcli.runs import Run
 from ictcli.runs.observer import Observer, Step
 from ictcli.runs.records import Summary
 from ictcli.train.loop import train
+
+Make = Callable[..., Any]
+"""A fixture: the recipe of some overrides, an engine for it, and its task."""
 
 
 class Notes(Observer):

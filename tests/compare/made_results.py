@@ -110,7 +110,6 @@ def made_variant(label: str) -> dict[str, Any]:
 
 
 def result() -> dict[str, Any]:
-    """The JSON of comparison.json of six variants."""
     drawn = ("estimates", "differences", "passk", "curves", "probe", "places", "training", "cost")
     drawn += ("uniqueness", "differences_from_stopped", "differences_from_method")
     hints = get_type_hints(Comparison)
@@ -158,7 +157,6 @@ def result() -> dict[str, Any]:
 
 
 def summary(**fields: Any) -> Summary:
-    """The summary of a run of three steps, whose evaluations found half of all correct."""
     half = {"pass@1": Interval(0.5, 0.4, 0.6), "pass@4": Interval(0.5, 0.4, 0.6)}
     known: dict[str, Any] = {
         "task": "chain",

@@ -1,4 +1,4 @@
-"""Finished runs of a comparison, as small as they can be."""
+"""Designs of comparisons that nobody runs, and finished runs, as small as they can be."""
 
 import json
 from collections.abc import Sequence
@@ -11,14 +11,25 @@ from made_runs import evaluation
 from ictcli.compare.design import Design, RunSpec
 from ictcli.compare.finished import FinishedRun
 from ictcli.compare.launch import Summaries
-from ictcli.compare.variants import variants_of
+from ictcli.compare.time_estimate import RunCosts
+from ictcli.compare.variants import read_grid, variants_of
 from ictcli.runs.records import StepMetrics, StepTimings, Summary
 
 Finished = tuple[list[RunSpec], Summaries]
+METHODS = ("ict", "grpo", "random")
+
+
+def design_of(folder: Path, *sweeps: str, seeds: int = 2) -> Design:
+    grids = [read_grid(text, "--sweep") for text in sweeps]
+    return Design("chain-compare", ("steps=4",), variants_of(METHODS, grids), seeds, folder)
+
+
+def timed(step: float, load: float = 1.0) -> RunCosts:
+    return RunCosts(load, step, 10 * step, problem=0.01, model=100, checkpoint=10, rollouts=1)
 
 
 def small_design(folder: Path, *overrides: str) -> Design:
-    variants = variants_of(("ict", "grpo", "random"), [])
+    variants = variants_of(METHODS, [])
     return Design("chain-compare", ("steps=3", "eval.problems=2", *overrides), variants, 2, folder)
 
 

@@ -115,7 +115,7 @@ def test_what_shares_no_seed_is_not_judged() -> None:
 
 
 def test_one_seed_decides_nothing() -> None:
-    scores = comparison({BEFORE: -2, "ict": 1, "grpo": -1, "random": -1}, S=1, N=16)
+    scores = comparison({BEFORE: -2, "ict": 1, "grpo": -1, "random": -1}, S=1, N=12)
     for claim in accuracy_claims(scores).values():
         assert claim.verdict == "undecided" and "one seed cannot tell" in claim.sentence
 

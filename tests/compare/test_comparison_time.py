@@ -4,17 +4,21 @@ import json
 from pathlib import Path
 
 import pytest
-from designs import METHODS, design_of, timed
+from small_runs import METHODS, design_of, timed
 
 from ictcli.compare.design import Design, run_specs
 from ictcli.compare.time_estimate import estimate_comparison, kind, measure_all
 from ictcli.compare.variants import variants_of
 
 
-def test_the_outlook_adds_up_what_is_left_each_run_by_its_own_figure(tmp_path: Path) -> None:
-    runs = run_specs(design_of(tmp_path))
-    steps = {"ict": 2.0, "grpo": 3.0, "random": 5.0}
-    measured = {kind(one.recipe): timed(steps[one.variant.label]) for one in runs}
+def test_the_outlook_adds_up_what_is_left_each_run_by_its_own_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs that are finished are not timed."""
+    runs, steps = run_specs(design_of(tmp_path)), {"ict": 2.0, "grpo": 3.0, "random": 5.0}
+    patched = "ictcli.compare.time_estimate.measure"
+    monkeypatch.setattr(patched, lambda recipe: timed(steps[recipe.rule.name]))
+    measured = measure_all(runs)
     assert len(measured) == 3  # seeds are of one kind
     asked = 2 * 512 * 0.01
     alone = {label: 1.0 + 4 * step + asked for label, step in steps.items()}
@@ -28,18 +32,9 @@ def test_the_outlook_adds_up_what_is_left_each_run_by_its_own_figure(tmp_path: P
     (runs[1].folder / "checkpoints" / "step-000003").mkdir(parents=True)
     continued = estimate_comparison(runs, measured, 1, have=8)
     assert continued.seconds == pytest.approx(left.seconds - 3 * 3.0 - asked / 2)
-
-
-def test_finished_runs_are_not_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ictcli.compare.time_estimate.measure", lambda recipe: timed(1.0))
-    runs = run_specs(design_of(tmp_path))
-    for spec in runs:
-        if spec.variant.label != "grpo":
-            spec.folder.mkdir()
-            (spec.folder / "summary.json").write_text("{}")
-    measured = measure_all(runs)
-    assert set(measured) == {kind(spec.recipe) for spec in runs if spec.variant.label == "grpo"}
-    assert estimate_comparison(runs, measured, 1, have=8).left == 2
+    runs[3].folder.mkdir()
+    (runs[3].folder / "summary.json").write_text("{}")
+    assert set(measure_all(runs)) == {kind(run.recipe) for run in runs[1:3]}  # not of ict
 
 
 @pytest.mark.parametrize(("jobs", "have", "at_once"), [(3, 2, 2), (2, 8, 2), (64, 1, 1)])
@@ -47,11 +42,11 @@ def test_no_more_runs_at_once_than_cores(
     tmp_path: Path, jobs: int, have: int, at_once: int
 ) -> None:
     runs = run_specs(design_of(tmp_path, seeds=4))
-    measured = {kind(one.recipe): timed(1.0) for one in runs}
-    found = estimate_comparison(runs, measured, jobs, have=have)
-    assert found.at_once == at_once
+    found = estimate_comparison(
+        runs, {kind(one.recipe): timed(1.0) for one in runs}, jobs, have=have
+    )
+    assert found.at_once == at_once and json.loads(found.model_dump_json())["left"] == len(runs)
     assert found.seconds == pytest.approx(len(runs) * (1.0 + 4.0 + 10.24) / at_once)
-    assert json.loads(found.model_dump_json())["left"] == len(runs)
 
 
 def test_runs_of_fewer_threads_go_side_by_side(tmp_path: Path) -> None:

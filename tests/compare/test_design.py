@@ -6,12 +6,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from designs import METHODS, design_of
+from small_runs import METHODS, design_of
 
-from ictcli.compare.design import Design, run_specs
+from ictcli.compare.design import Design, RunSpec, run_specs
 from ictcli.compare.plan import CompareOptions, plan_of
 from ictcli.compare.report.words import subject
 from ictcli.compare.tuning import Tuning
@@ -74,6 +74,14 @@ FIXED = ("curriculum", "prompt.shots", "reward.format", "columns.gold", "hub.spl
 FIXED += ("max_tokens", "update.epochs", "sampling.top_p", "group", "method")
 TWICE = ("lr=1e-4,0.0001", "method.keep=0.1,0.2,0.10", 'method.scope=batch,"batch"')
 KEEP = read_grid("method.keep=0.1", "--sweep")
+
+
+def specs_of(variants: tuple[Variant, ...], *overrides: str) -> list[RunSpec]:
+    return run_specs(Design("chain-compare", ("steps=4", *overrides), variants, 2, Path("none")))
+
+
+STOPPED = stopped_variants(("ict",), [])
+SAME = ("random scope=batch keep=0.2", "random keep=0.2 scope=batch")
 REFUSED = [
     *((partial(read_grid, text, "--sweep"), "KEY=VALUE") for text in ("lr", "=1", "lr=", "lr=,")),
     *((partial(read_grid, f"{k}=1,2", "--tune"), f"--tune cannot vary {k}: ") for k in FIXED),
@@ -83,6 +91,14 @@ REFUSED = [
     (partial(read_methods, " , ", "--methods"), "--methods names no method"),
     (partial(design_of, Path(), "keep=0.1,0.2", "method.keep=0.3"), "keep is varied twice"),
     (partial(stopped_variants, ("grpo", "stapo"), []), "None of grpo, stapo has a dense warm-up"),
+    # runs that would not be their labels
+    (partial(specs_of, (Variant("ict a/b", "ict"), Variant("ict a=-b", "ict"))), "go by the name"),
+    *((partial(specs_of, STOPPED, f"warmup={n}"), f"warmup is {n} and steps is 4") for n in (0, 4)),
+    (
+        partial(specs_of, variants_of(("ict", "ict keep=0.1"), []), "keep=0.1"),
+        "ict and ict keep=0.1 are the",
+    ),
+    (partial(specs_of, variants_of(SAME, [])), f"{' and '.join(SAME)} are the same"),
 ]
 
 
@@ -90,27 +106,6 @@ REFUSED = [
 def test_what_cannot_be_varied_is_refused(make: Callable[[], object], words: str) -> None:
     with pytest.raises(UserError, match=words):
         make()
-
-
-@pytest.mark.parametrize(
-    ("overrides", "variants", "words"),
-    [
-        ((), (Variant("ict a/b", "ict"), Variant("ict a=-b", "ict")), "go by the name"),
-        (("warmup=0",), stopped_variants(("ict",), []), "warmup is 0 and steps is 4"),
-        (("warmup=4",), stopped_variants(("ict",), []), "warmup is 4 and steps is 4"),
-        (("keep=0.1",), variants_of(("ict", "ict keep=0.1"), []), "ict and ict keep=0.1 are the"),
-        (
-            (),
-            variants_of(("random scope=batch keep=0.2", "random keep=0.2 scope=batch"), []),
-            "random scope=batch keep=0.2 and random keep=0.2 scope=batch are the same",
-        ),
-    ],
-)
-def test_runs_that_would_not_be_their_labels_are_refused(
-    tmp_path: Path, overrides: tuple[str, ...], variants: tuple[Variant, ...], words: str
-) -> None:
-    with pytest.raises(UserError, match=words):
-        run_specs(Design("chain-compare", ("steps=4", *overrides), variants, 2, tmp_path))
 
 
 def test_seeds_start_from_the_models_in_turn_and_all_methods_alike(tmp_path: Path) -> None:
@@ -136,25 +131,23 @@ def test_a_comparison_may_be_moved_with_the_folders_of_its_models(tmp_path: Path
         run_specs(replace(design_of(tmp_path), models=("builtin:chain",)))
 
 
+def notes(*methods: str, **options: Any) -> str:
+    plan = plan_of("chain-compare", (), CompareOptions(methods=methods, **options), Path("none"))
+    return "; ".join(plan.notes)
+
+
 @pytest.mark.parametrize(("seeds", "even"), [(2, 3), (3, None), (4, 6)])
 def test_it_is_told_where_models_do_not_share_the_seeds_evenly(
-    tmp_path: Path, seeds: int, even: int | None
+    seeds: int, even: int | None
 ) -> None:
-    def notes(models: str) -> str:
-        options = CompareOptions(methods=("ict", "grpo"), seeds=seeds, models=models)
-        return "; ".join(plan_of("chain-compare", (), options, tmp_path).notes)
-
-    assert (f"--seeds {even} would" in notes("a,b,c")) == (even is not None)
-    assert "evenly" not in notes("a")
+    told = notes("ict", "grpo", seeds=seeds, models="a,b,c")
+    assert (f"--seeds {even} would" in told) == (even is not None)
+    assert "evenly" not in notes("ict", "grpo", seeds=seeds, models="a")
     with pytest.raises(UserError, match="--models"):
-        notes("")
+        notes("ict", "grpo", models="")
 
 
-def test_few_seeds_and_one_rate_are_told_of_before_training(tmp_path: Path) -> None:
-    def notes(*methods: str, **options: Any) -> str:
-        plan = plan_of("chain-compare", (), CompareOptions(methods=methods, **options), tmp_path)
-        return "; ".join(plan.notes)
-
+def test_few_seeds_and_one_rate_are_told_of_before_training() -> None:
     told = notes("ict", "grpo", seeds=2)
     assert "Two seeds hardly" in told and "every method trains at lr=0.0002" in told
     assert "One seed says nothing" in notes("ict", "grpo", seeds=1)
@@ -170,22 +163,18 @@ def test_few_seeds_and_one_rate_are_told_of_before_training(tmp_path: Path) -> N
     assert "One seed" not in notes("ict", "grpo", seeds=3)  # as many as it asked for
 
 
-@pytest.mark.parametrize(
-    ("labels", "first"),
-    [
-        (("ict (permuted)", "ict lr=1", "ict"), "ict"),
-        (("ict (permuted)", "ict lr=1", "random"), "ict lr=1"),
-        (("random",), "random"),
-        (("random", "stapo"), ""),
-        ((), ""),
-    ],
-)
-def test_of_all_differences_that_of_ict_is_told_first(labels: tuple[str, ...], first: str) -> None:
-    variants = [SimpleNamespace(label=label, method=re.split(r"\W", label)[0]) for label in labels]
-    rows: dict[str, Any] = {"pass@1": dict.fromkeys(labels)}
-    assert (
-        subject(cast(Any, SimpleNamespace(variants=variants, differences=rows)), "pass@1") == first
-    )
+def test_of_all_differences_that_of_ict_is_told_first() -> None:
+    for *labels, first in (
+        ("ict (permuted)", "ict lr=1", "ict", "ict"),
+        ("ict (permuted)", "ict lr=1", "random", "ict lr=1"),
+        ("random", "random"),
+        ("random", "stapo", ""),
+        ("",),
+    ):
+        variants = [SimpleNamespace(label=each, method=re.split(r"\W", each)[0]) for each in labels]
+        rows = {"pass@1": dict.fromkeys(labels)}
+        found: Any = SimpleNamespace(variants=variants, differences=rows)
+        assert subject(found, "pass@1") == first, labels
 
 
 def test_a_varied_temperature_leaves_the_evaluation_alone(tmp_path: Path) -> None:

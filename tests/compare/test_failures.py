@@ -9,6 +9,7 @@ import pytest
 from made_results import runs_by_variant
 from refusing import refused
 from small_runs import BEGAN, Finished, finish, finished_run, small_design
+from written import write
 
 from ictcli.compare.design import Design, run_specs
 from ictcli.compare.finished import VariantRuns, by_variant, check_began, read_all
@@ -48,9 +49,7 @@ def test_a_damaged_run_is_told_and_the_rest_goes_on(finished: Finished, name: st
 def test_seeds_may_begin_with_problems_of_their_own(tmp_path: Path) -> None:
     """Those that are drawn as examples of the prompt are left out. Another data file in their place
     is refused."""
-    lines = [{"prompt": f"{n} + 1", "answer": f"{n + 1}"} for n in range(40)]
-    data = tmp_path / "data.jsonl"
-    data.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    data = Path(write(tmp_path, [{"prompt": f"{n} + 1", "answer": n + 1} for n in range(40)]))
     runs = run_specs(small_design(tmp_path / "runs", f"task={data}", "prompt.shots=2"))
     for spec in runs:
         finish(spec)
@@ -114,7 +113,6 @@ def test_runs_of_two_machines_are_told(finished: Finished) -> None:
 
 
 def test_a_control_of_other_first_steps_is_no_beginning_of_a_run(finished: Finished) -> None:
-    """As where tuning chose another learning rate for it."""
     done, _ = read_all(*finished)
     recipe = done[0].spec.recipe.model_copy(update={"warmup": 1})
 

@@ -59,7 +59,6 @@ class Reader(Markup):
 
 
 def value_of(text: str) -> Any:
-    """A value of a CSV file: a number, a text or None."""
     try:
         return float(text)
     except ValueError:
@@ -130,7 +129,6 @@ DERIVED |= {"mean pearson", "mean error", "value"}  # a version may look like a 
 
 
 def numbers_of(data: Any) -> Iterator[float]:
-    """Every number in the JSON, at any depth."""
     if isinstance(data, dict | list):
         for each in data.values() if isinstance(data, dict) else data:
             yield from numbers_of(each)

@@ -1,16 +1,16 @@
 """How a setting is chosen before the runs of a comparison."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from designs import METHODS, design_of, timed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_results import summary
+from small_runs import METHODS, design_of, timed
+from written import write
 
 from ictcli.compare.design import Design, RunSpec, run_specs, tuning_spec
 from ictcli.compare.launch import Summaries, read_summary
@@ -35,7 +35,6 @@ def finish(spec: RunSpec, share: float) -> None:
 
 
 def train(design: Design, grid: Grid, reached: Callable[[float], float]) -> Tuning:
-    """The runs that tuning asks for, finished."""
     tuning = Tuning(design, grid)
 
     def run(specs: Sequence[RunSpec]) -> Summaries:
@@ -248,11 +247,10 @@ def test_tuning_asks_for_no_more_problems_than_are_held_out(tmp_path: Path) -> N
     asked = [f"question {number}" for number in range(300)]
     held = [one for one in asked if is_heldout(one)][:7]
     rest = [one for one in asked if not is_heldout(one)][:40]
-    lines = [json.dumps({"prompt": one, "gold": "1"}) for one in (*held, *rest)]
-    (tmp_path / "own.jsonl").write_text("\n".join(lines))
+    own = write(tmp_path, [{"prompt": one, "gold": "1"} for one in (*held, *rest)])
 
     def tries(problems: int) -> list[RunSpec]:
-        settings = (f"task={tmp_path / 'own.jsonl'}", f"eval.problems={problems}")
+        settings = (f"task={own}", f"eval.problems={problems}")
         design = Design("chain-compare", settings, variants_of(["ict"], []), 2, tmp_path)
         return Tuning(design, read_grid("lr=1e-4,2e-4", "--tune"), runs=1).first
 

@@ -1,7 +1,6 @@
 """An evaluation against the samples it wrote, with the engine on a model of random weights."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +26,12 @@ def even_length(response: str, gold: str) -> Verdict:
 
 
 def measure(
-    engine: Engine,
-    count: int,
-    samples: Path,
-    others: Mapping[float, int] | None = None,
-    name: str = "chain",
+    engine: Engine, count: int, samples: Path, *, name: str = "chain", **more: Any
 ) -> Evaluation:
-    asked = Examination(
-        name,
-        find_benchmark("chain").problems(count),
-        Domain(even_length, words=False),
-        Sampling(12, stop_ids=engine.stop_ids),
-        PromptSettings(),
-        n=4,
-        ks=(4, 1, 4),
-        seed=5,
-        others=others or {},
-    )
+    problems, domain = find_benchmark("chain").problems(count), Domain(even_length, words=False)
+    sampling, prompt = Sampling(12, stop_ids=engine.stop_ids), PromptSettings()
+    how: dict[str, Any] = {"n": 4, "ks": (4, 1, 4), "seed": 5, "others": {}} | more
+    asked = Examination(name, problems, domain, sampling, prompt, **how)
     return evaluate(engine, asked, SampleFile(samples))
 
 
@@ -65,7 +53,7 @@ def test_an_evaluation_counts_what_its_samples_show(engine: Engine, tmp_path: Pa
     assert alone.passes["pass@4"].value == pytest.approx(right.any(axis=1).mean())
     ids = [problem.id for problem in find_benchmark("chain").problems(6)]
     assert [line["id"] for line in lines[::4]] == ids
-    found = measure(engine, 6, tmp_path / "all.jsonl", {0.0: 1, 0.5: 2})
+    found = measure(engine, 6, tmp_path / "all.jsonl", others={0.0: 1, 0.5: 2})
     assert read(tmp_path / "all.jsonl") == lines and found.correct == alone.correct
     assert {name: found.scores[name] for name in alone.scores} == alone.scores
     greedy, warm, own = found.curve

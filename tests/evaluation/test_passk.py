@@ -1,7 +1,9 @@
 """pass@k and maj@n against counting, and intervals against what intervals must do."""
 
 import itertools
+import random
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from ictcli.evaluation.majority import majority
 from ictcli.evaluation.passk import bounds_of_mean, mean_interval, paired, pass_at_k
 from ictcli.evaluation.samples import Sample
 from ictcli.rewards import Verdict, find_verifier
-from ictcli.rewards.verifiers import Status
+from tests.cases import FEW
 
 
 @given(st.integers(1, 9).flatmap(lambda n: st.tuples(*[st.just(n), st.integers(1, n)])))
@@ -36,11 +38,14 @@ def test_pass_at_k_refuses_what_is_no_count(n: int, c: int, k: int) -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
-def test_an_interval_lies_around_its_mean_and_always_has_a_width(values: list[float]) -> None:
-    found = mean_interval(np.array(values))
+def test_an_interval_lies_around_its_mean_has_a_width_and_is_turned_over_by_wrong_for_right(
+    values: list[float],
+) -> None:
+    found, turned = mean_interval(np.array(values)), mean_interval(1 - np.array(values))
     assert found.value == pytest.approx(np.mean(values))
     assert 0 <= found.low <= found.value + 1e-9 and found.value - 1e-9 <= found.high <= 1
     assert found.high - found.low > 0.5 / (len(values) + 1)
+    assert (turned.low, turned.high) == pytest.approx((1 - found.high, 1 - found.low), abs=1e-6)
 
 
 @given(st.integers(1, 600).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))))
@@ -49,12 +54,6 @@ def test_an_interval_of_shares_of_0_and_1_is_clopper_and_pearson_s(nc: tuple[int
     found = mean_interval((np.arange(n) < count).astype(float))
     exact = stats.binomtest(count, n).proportion_ci(0.95, "exact")
     assert (found.low, found.high) == pytest.approx((exact.low, exact.high), abs=1e-6)
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
-def test_wrong_for_right_turns_an_interval_over(values: list[float]) -> None:
-    found, turned = mean_interval(np.array(values)), mean_interval(1 - np.array(values))
-    assert (turned.low, turned.high) == pytest.approx((1 - found.high, 1 - found.low), abs=1e-6)
 
 
 @pytest.mark.parametrize("problems", [5, 200])
@@ -106,19 +105,20 @@ def test_a_model_does_not_differ_from_itself_nor_on_few_problems() -> None:
 
 
 SPELLINGS = {
-    "2": ["2", "2.0", r"\frac{4}{2}", "x = 2"],
-    "1/2": ["0.5", r"\frac12", "1/2"],
-    "7": ["7", "+7", "7."],
-    "y": ["y"],
+    "math": [["2", "2.0", r"\frac{4}{2}", "x = 2"], ["0.5", r"\frac12", "1/2"], ["7", "7."], ["y"]],
+    "choice": [["A"], ["B"], ["D"]],
+    "integer": [["1,080", "1080", "$1080", "1080.0"], ["7"]],
 }
-MEANING = {text: value for value, texts in SPELLINGS.items() for text in texts}
+"""Wrong answers that are equal, by verifier."""
 
 
-def sample(status: Status, extracted: str = "") -> Sample:
+def sample(status: Any, extracted: str = "") -> Sample:
     return Sample(id="p", status=status, extracted=extracted, tokens=1, finished=True)
 
 
-def by_hand(row: list[Sample], meaning: dict[str, str]) -> float:
+def by_hand(row: list[Sample], spellings: list[list[str]]) -> float:
+    """The share of the answers with the most votes that is right."""
+    meaning = {text: texts[0] for texts in spellings for text in texts}
     votes = Counter(
         "right" if one.status == "correct" else meaning[one.extracted]
         for one in row
@@ -128,34 +128,19 @@ def by_hand(row: list[Sample], meaning: dict[str, str]) -> float:
     return ("right" in best) / max(len(best), 1)
 
 
-wrong_maths = st.sampled_from(sorted(MEANING)).map(lambda text: sample("wrong", text))
-others = st.sampled_from(
-    [sample("correct", "3"), sample("correct", "6/2"), sample("unparsed"), sample("timeout", "9!!")]
-)
+OTHERS = [("correct", "3"), ("correct", "6/2"), ("unparsed", ""), ("timeout", "9!!")]
 
 
-@given(st.lists(st.lists(wrong_maths | others, min_size=6, max_size=6), min_size=1, max_size=4))
-def test_equal_answers_vote_together_in_whatever_dress(rows: list[list[Sample]]) -> None:
-    found = majority(rows, find_verifier("math"))
+@pytest.mark.parametrize("kind", SPELLINGS)
+@FEW
+@given(chance=st.randoms(use_true_random=False))
+def test_equal_answers_vote_together_in_whatever_dress(kind: str, chance: random.Random) -> None:
+    wrong = [("wrong", text) for texts in SPELLINGS[kind] for text in texts]
+    every = [sample(*each) for each in (*wrong, *OTHERS, *OTHERS[:2])]
+    rows = [chance.choices(every, k=7) for _ in range(30)]
+    found = majority(rows, find_verifier(kind))
     assert found is not None
-    assert found.tolist() == pytest.approx([by_hand(row, MEANING) for row in rows])
-
-
-wrong_letters = st.sampled_from("ABD").map(lambda letter: sample("wrong", letter))
-
-
-@given(st.lists(wrong_letters | others, min_size=1, max_size=12))
-def test_letters_vote_as_letters(row: list[Sample]) -> None:
-    found = majority([row], find_verifier("choice"))
-    assert found is not None
-    assert found[0] == pytest.approx(by_hand(row, {letter: letter for letter in "ABD"}))
-
-
-def test_integers_vote_together_in_whatever_dress_and_ties_count_their_fraction() -> None:
-    texts = ["1,080", "1080", "$1080", "1080.0"]
-    row = [sample("wrong", text) for text in texts] + [sample("correct", "5")] * 3
-    found = majority([row, [*row, sample("correct", "5")]], find_verifier("integer"))
-    assert found is not None and found.tolist() == [0, 0.5]
+    assert found.tolist() == pytest.approx([by_hand(row, SPELLINGS[kind]) for row in rows])
 
 
 def test_a_verifier_that_extracts_nothing_has_no_majority() -> None:

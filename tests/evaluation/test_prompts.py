@@ -85,7 +85,6 @@ FIRST = len(make_tokenizer())
 
 
 def tokenizer_of(*special: str, plain: tuple[str, ...] = (), eos: str | None = None) -> Any:
-    """A tokenizer with these tokens, the first of id FIRST."""
     tokenizer = make_tokenizer()
     tokenizer.add_special_tokens({"additional_special_tokens": list(special)})
     tokenizer.add_tokens(list(plain))

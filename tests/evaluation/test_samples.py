@@ -119,7 +119,6 @@ OTHERS = (".notes.txt.123.tmp", ".tmpabcdef", "inner/.results.md.7.tmp")
 
 
 def begin(out: Path, *, resume: bool = False) -> bool:
-    """Whether an evaluation is resumed there."""
     with opened(out, out, "name", SETTINGS, resume=resume, say=print) as (folder, resumed):
         assert folder == out
     return resumed

@@ -57,7 +57,6 @@ def test_a_typed_name_keeps_typed_keys_and_drops_of_the_file_s_a_method_s_alone(
     ("typed", "path"),
     [
         ("lr=0", "lr"),
-        ("stpes=3", "stpes"),
         ("eval.k=[9]", "eval"),
         ("eval={k=[9]}", "eval"),
         ("method.scope=word", "method.scope"),

@@ -122,19 +122,6 @@ def test_an_override_is_read_as_toml_or_as_a_plain_string_and_the_last_counts(
     assert found == value and type(found) is type(value)
 
 
-def test_written_keys_are_the_known_keys() -> None:
-    def paths(table: dict[str, Any], prefix: str = "") -> set[str]:
-        found: set[str] = set()
-        for key, value in table.items():
-            inner = isinstance(value, dict) and prefix + key != "method"
-            found |= paths(value, f"{prefix}{key}.") if inner else {prefix + key}
-        return found
-
-    known = {key for key in recipe_keys() if not key.startswith("method.")}
-    written = paths(load_recipe("chain").model_dump())
-    assert written == known
-
-
 def test_a_key_with_a_slip_is_refused_with_a_key_that_exists() -> None:
     for key in recipe_keys():
         if not key.startswith("method."):

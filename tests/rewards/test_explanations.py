@@ -92,7 +92,7 @@ def test_a_limit_and_a_failure_are_named(tmp_path: Path) -> None:
         "        while True: pass\n"
         "    raise ValueError('no end')\n"
     )
-    kind, limits = f"{tmp_path / 'own.py'}:f", Limits(seconds=0.5)
+    kind, limits = f"{tmp_path / 'own.py'}:f", Limits(seconds=0.5, workers=1)
     stopped, failed = grade(["loop", "x"], ["1", "1"], kind, limits=limits, explain=True)
     assert stopped.rule == "limit" and "took more than 0.5 s" in stopped.why
     assert failed.rule == "verifier" and "no end" in failed.why

@@ -83,7 +83,7 @@ def test_a_box_of_any_length_that_a_parser_reads_is_read() -> None:
 def test_a_pattern_that_takes_long_costs_its_own_answer_only(pattern: str) -> None:
     responses = ["x" * 3_000_000 + "A:" * 100_000, "A:7B", "x" * 70 + "!"]
     with within(5):
-        results = grade(responses, ["7"] * 3, pattern=pattern, limits=Limits(seconds=0.3))
+        results = grade(responses, ["7"] * 3, pattern=pattern, limits=Limits(0.3, workers=1))
     slow = [one for one in results if "took more than 0.3 s" in one.reason]
     assert all(one.status == "unparsed" for one in slow)
     if pattern == "A:(.*)B":
@@ -93,7 +93,6 @@ def test_a_pattern_that_takes_long_costs_its_own_answer_only(pattern: str) -> No
 @pytest.mark.parametrize(
     ("response", "answer"),
     [
-        (r"so \boxed{42}.", "42"),
         (r"\boxed{1} no, \boxed{ 2 }", "2"),
         (r"\fbox{3} \boxed{2", "3"),
         (r"\boxed {3}", "3"),

@@ -1,12 +1,12 @@
 """Laws of reward functions in TRL's form: what they get, and what becomes of what they give."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from refusing import refused
+from written import write
 
 from ictcli.recipe import load_recipe
 from ictcli.rewards import Limits, find_verifier, grade
@@ -37,22 +37,14 @@ def test_a_function_gets_the_rows_of_a_problem_as_lists_of_equal_length() -> Non
     ] == SEEN
 
 
-def test_a_function_gets_no_more_than_it_names() -> None:
-    def brief(completions: Sequence[str], level: Sequence[int]) -> list[float]:
-        return [float(len(text) < most) for text, most in zip(completions, level, strict=True)]
+def test_a_function_gets_what_it_names_and_its_rewards_become_verdicts() -> None:
+    """None and NaN are no reward."""
+    given, columns = [1, 2.5, True, 0.99, -1.0, None, float("nan")], {"level": 3, "other": 1}
 
-    columns = {"level": 3, "other": 1}
-    found = grade(["ab", "abcd"], ["", ""], brief, columns=[columns, columns])
-    assert [v.status for v in found] == ["correct", "wrong"]
+    def rewards(completions: Any, level: Any) -> list[Any]:
+        return given if level == [3] * 7 else []
 
-
-def test_rewards_become_verdicts_and_none_is_no_reward() -> None:
-    given = [1, 2.5, True, 0.99, -1.0, None, float("nan")]
-
-    def rewards(prompts: Any, completions: Any) -> list[Any]:
-        return given
-
-    found = grade(["x"] * 7, ["g"] * 7, rewards)
+    found = grade(["x"] * 7, ["g"] * 7, rewards, columns=[columns] * 7)
     assert [v.status for v in found] == ["correct"] * 3 + ["wrong"] * 2 + ["unparsed"] * 2
     assert [v.reward for v in found] == [1, 2.5, 1, 0.99, -1, 0, 0]
     assert mean_reward(found) == pytest.approx(4.49 / 5)
@@ -100,20 +92,26 @@ def wants(completions, difficulty):
 """
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    (tmp_path / "mine.py").write_text(FILE)
-    return tmp_path / "mine.py"
+LIMITS = Limits(seconds=0.3, workers=1)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("functions") / "mine.py"
+    path.write_text(FILE)
+    return path
 
 
 def test_in_a_worker_what_hangs_or_raises_loses_its_group_alone(file: Path) -> None:
     asked = ["fine", "fine", "slow", "slow", "raise"]
     places = [{"places": str(n)} for n in range(3)]
     columns = [places[0], places[0], places[1], places[1], places[2]]  # a problem is one object
-    more: Any = {"questions": asked, "columns": columns, "limits": Limits(0.5)}
+    more: Any = {"questions": asked, "columns": columns, "limits": LIMITS}
     found = grade(["0", "1", "2", "3", "4"], ["g"] * 5, f"{file}:near", **more)
     assert [v.status for v in found] == ["correct", "unparsed", "timeout", "timeout", "unparsed"]
     assert [v.failed for v in found] == [False, False, False, False, True]
+    (verdict,) = grade(["x"], ["g"], f"{file}:empties", limits=LIMITS)
+    assert verdict.failed and "gave 0 rewards for 1 completions" in verdict.reason
 
 
 @pytest.mark.parametrize("name", ["later", "forks"])
@@ -122,13 +120,8 @@ def test_an_async_function_and_one_that_forks_reward_each_answer_once(
 ) -> None:
     for first in (0, 10):  # a second answer to a call would be taken for one to the next
         asked = [str(first + n) for n in range(6)]
-        found = grade(["x"] * 6, ["g"] * 6, f"{file}:{name}", questions=asked)
+        found = grade(["x"] * 6, ["g"] * 6, f"{file}:{name}", questions=asked, limits=LIMITS)
         assert [v.score for v in found] == list(map(float, asked))
-
-
-def test_a_function_that_changes_its_lists_fails_alone(file: Path) -> None:
-    (verdict,) = grade(["x"], ["g"], f"{file}:empties")
-    assert verdict.failed and "gave 0 rewards for 1 completions" in verdict.reason
 
 
 def test_an_interrupt_is_no_failure_of_a_function() -> None:
@@ -178,8 +171,7 @@ def test_a_conversation_in_any_column_reaches_a_function_as_messages(
     tmp_path: Path, column: str, messages: Any, asked: Any
 ) -> None:
     row = {column: messages, "answer": "2", "level": 3}
-    (tmp_path / "data.jsonl").write_text(json.dumps(row) + "\n")
-    (problem,) = read_custom(str(tmp_path / "data.jsonl")).problems
+    (problem,) = read_custom(write(tmp_path, [row])).problems
     SEEN.clear()
     Domain(everything).judge([problem], ["x"])
     (seen,) = SEEN

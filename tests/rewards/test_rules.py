@@ -13,7 +13,9 @@ from ictcli.rewards.maths import vocabulary
 from ictcli.rewards.maths.units import changes_value, unit_name
 from ictcli.rewards.verifiers import UNFINISHED
 
-PAGE = Path(__file__).parents[2] / "docs" / "verifier.md"
+PAGE = (Path(__file__).parents[2] / "docs" / "verifier.md").read_text(encoding="utf-8")
+DESCRIBED = re.findall(r"^- \*\*([a-z -]+)\*\*:", PAGE, re.M)
+"""The rules that it has a paragraph on."""
 ONE_SIDED = ("time", "whole text", "choice", "form", "copy", "asked")
 """Rules that look at the gold alone."""
 EQUALITY = ("expression",)
@@ -21,19 +23,17 @@ EQUALITY = ("expression",)
 
 
 def equal(verdict: Verdict) -> bool:
-    """Whether answer and gold are equal, finished or not."""
     return verdict.status == "correct" or verdict.reason == UNFINISHED
 
 
 def spans(cell: str) -> list[str]:
-    """The texts in code spans of a table's cell."""
     return [span.replace("\\|", "|").strip() for span in re.findall(r"`([^`]+)`", cell)]
 
 
 def rows() -> Iterator[tuple[str, list[str], list[str], list[str]]]:
     """(rule, gold and the question if there is one, right answers, wrong answers) of each row of
     the page's tables."""
-    for line in PAGE.read_text(encoding="utf-8").splitlines():
+    for line in PAGE.splitlines():
         if line.startswith("| ") and not line.startswith("| rule"):
             rule, gold, right, wrong = re.split(r"(?<!\\)\|", line.strip().strip("|"))
             yield rule.strip(), spans(gold), spans(right), spans(wrong)
@@ -59,8 +59,7 @@ def test_a_row_of_the_page_holds(row: tuple[str, list[str], list[str], list[str]
 
 
 def test_every_rule_is_described_and_has_a_row() -> None:
-    described = re.findall(r"^- \*\*([a-z -]+)\*\*:", PAGE.read_text(encoding="utf-8"), re.M)
-    assert set(described) == {rule for rule, *_ in rows()} and len(set(described)) == len(described)
+    assert {*DESCRIBED} == {rule for rule, *_ in rows()} and len({*DESCRIBED}) == len(DESCRIBED)
 
 
 @pytest.mark.parametrize(
@@ -78,8 +77,7 @@ def test_every_rule_is_described_and_has_a_row() -> None:
     ],
 )
 def test_the_page_prints_the_list(title: str, words: list[str]) -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    block = page.partition(f"**{title}**:\n")[2].partition("\n\n")[0]
+    block = PAGE.partition(f"**{title}**:\n")[2].partition("\n\n")[0]
     assert set(" ".join(block.split()).split(", ")) == set(words)
 
 

@@ -153,61 +153,71 @@ def test_math_verify_judges_as_the_library_does() -> None:
     assert endless.status != "correct"
 
 
-def test_verifiers_of_a_file_run_in_a_worker_and_are_reported_when_they_fail(
-    tmp_path: Path,
-) -> None:
-    """What gives no verdict fails, and so does one with figures that are none."""
-    (tmp_path / "mine.py").write_text(
-        "import os\n"
-        "from ictcli.rewards import Verdict\n"
-        "def half(response, gold):\n"
-        "    if response == 'loop':\n"
-        "        while True: pass\n"
-        "    return eval(response)\n"
-    )
-    junk = ["Verdict('wrong', 5)", "Verdict('wrong', 'x', None)", "Verdict('fine')", "1", "None"]
-    junk += ["1 / 0", "Verdict('correct', score=float('nan'))"]
-    asked = ["Verdict('wrong', str(os.getpid()), score=0.5)", "True", "loop", *junk]
-    kind, limits = f"{tmp_path / 'mine.py'}:half", Limits(seconds=1.0, workers=2)
-    found = grade(asked, ["g"] * len(asked), kind, limits=limits)
-    assert found[0].reward == 0.5 and found[0].extracted != str(os.getpid())
-    assert [one.status for one in found] == [
-        *("wrong", "correct", "timeout"),
-        *["unparsed"] * len(junk),
-    ]
-    assert [one.failed for one in found] == [False] * 3 + [True] * len(junk)
-    with refused("has no function"):
-        find_verifier(f"{tmp_path / 'mine.py'}:quarter")
-    with refused("cannot be imported"):
-        find_verifier("no.such.module:grade")
-
-
-def test_what_a_verifier_imports_is_not_charged_to_an_answer(tmp_path: Path) -> None:
-    (tmp_path / "judge_table.py").write_text("VALUE = 3\n")
-    (tmp_path / "slow.py").write_text(
-        "from time import process_time\nimport judge_table\nprint('loaded')\n"
-        "end = process_time() + 0.6\nwhile process_time() < end:\n    pass\n"
-        "def f(response, gold): return judge_table.VALUE == 3\n"
-    )
-    found = grade(["a", "b"], ["", ""], f"{tmp_path}/slow.py:f", limits=Limits(seconds=0.3))
-    assert [one.status for one in found] == ["correct", "correct"]
-
-
 def test_halves_of_surrogate_pairs_do_not_pass() -> None:
     found = grade(["a"], ["b"], lambda response, gold: Verdict("wrong", "\ud800"))
     assert found[0].extracted.encode() == b"?"
 
 
-def test_a_verifier_with_a_parameter_question_is_given_it_and_others_are_not(
-    tmp_path: Path,
+# Verifiers of a file
+
+FILE = """
+import os
+from time import process_time
+
+import table
+from ictcli.rewards import Verdict
+
+print("loaded")
+end = process_time() + 0.6
+while process_time() < end:
+    pass
+
+def half(response, gold):
+    while response == "loop":
+        pass
+    return eval(response) if table.VALUE == 3 else None
+
+def new(response, gold, question):
+    return response == question + gold
+
+def old(response, gold, tolerance=0):
+    return response == "ab" and tolerance == 0
+"""
+LIMITS = Limits(seconds=0.3, workers=1)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("verifiers")
+    (folder / "table.py").write_text("VALUE = 3\n")
+    (folder / "mine.py").write_text(FILE)
+    return folder / "mine.py"
+
+
+def test_in_a_worker_what_fails_is_reported_and_imports_are_not_charged_to_an_answer(
+    file: Path,
 ) -> None:
-    (tmp_path / "asks.py").write_text(
-        "def new(response, gold, question): return response == question + gold\n"
-        "def old(response, gold, tolerance=0): return response == 'ab' and tolerance == 0\n"
-    )
-    for name in ("new", "old"):
-        kind = find_verifier(f"{tmp_path}/asks.py:{name}")
-        assert kind("ab", "b", "a").status == "correct"
-        for judge in (kind, kind.judge):  # in a worker, in this process
-            found = Domain(judge).judge([Problem("p", "a", "b")], ["ab", "bb"])
-            assert [one.status for one in found] == ["correct", "wrong"]
+    """What gives no verdict fails, and so does one with figures that are none."""
+    junk = ["Verdict('wrong', 5)", "Verdict('wrong', 'x', None)", "Verdict('fine')", "1", "None"]
+    junk += ["1 / 0", "Verdict('correct', score=float('nan'))"]
+    asked = ["Verdict('wrong', str(os.getpid()), score=0.5)", "True", *junk, "loop"]
+    found = grade(asked, ["g"] * len(asked), f"{file}:half", limits=LIMITS)
+    assert found[0].reward == 0.5 and found[0].extracted != str(os.getpid())
+    others = ["unparsed"] * len(junk)
+    assert [one.status for one in found] == ["wrong", "correct", *others, "timeout"]
+    assert [one.failed for one in found] == [False] * 2 + [True] * len(junk) + [False]
+    with refused("has no function"):
+        find_verifier(f"{file}:quarter")
+    with refused("cannot be imported"):
+        find_verifier("no.such.module:grade")
+
+
+@pytest.mark.parametrize("name", ["new", "old"])
+def test_one_with_a_parameter_question_is_given_it_and_others_are_not(
+    file: Path, name: str
+) -> None:
+    kind = find_verifier(f"{file}:{name}")
+    assert kind("ab", "b", "a").status == "correct"
+    for judge in (kind, kind.judge):  # in a worker, in this process
+        found = Domain(judge, limits=LIMITS).judge([Problem("p", "a", "b")], ["ab", "bb"])
+        assert [one.status for one in found] == ["correct", "wrong"]

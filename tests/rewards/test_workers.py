@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calls import LIMITS, act, add, busy, keep, pid, pids
+from calls import LIMITS, ONE, POWER, act, add, busy, keep, pid, pids
 
 from ictcli.rewards import worker, workers
 from ictcli.rewards.workers import Fault, Limits, isolated
@@ -19,29 +19,26 @@ from tests.cases import first
 
 SHORT, SLOW = Limits(0.3, workers=2), Limits(30, 0.5, 2)  # a busy machine grows slowly
 LATE, MEMORY = (Fault("timeout", "took more than 0.3 s"), Fault("memory", "took more than 0.5 GiB"))
-COSTS: list[tuple[str, Limits, Fault]] = [
-    ("power", SHORT, LATE),
-    ("ignore power", SHORT, LATE),
-    ("ignore rest", SHORT, LATE),
-    ("grow", SLOW, MEMORY),
-    ("crash", LIMITS, Fault("died", "its worker died (signal 11)")),
-    ("leave", LIMITS, Fault("died", "its worker died (exit 3)")),
-    ("cut", LIMITS, Fault("died", "it closed its worker's connection")),
-    ("ignore loop", SHORT, LATE),
-    ("ignore deep", SHORT, LATE),
+SIGNAL, EXIT = (Fault("died", f"its worker died ({how})") for how in ("signal 11", "exit 3"))
+CUT, REST = Fault("died", "it closed its worker's connection"), "time.sleep(1000)"
+COSTS: list[tuple[Limits, dict[str, Fault]]] = [
+    (SHORT, dict.fromkeys((POWER, f"ignore({POWER!r})", f"ignore({REST!r})"), LATE)),
+    (SLOW, {"grow()": MEMORY}),
+    (LIMITS, {"os.kill(os.getpid(), signal.SIGSEGV)": SIGNAL, "os._exit(3)": EXIT}),
+    (LIMITS, {f"os.closerange(3, 100) or {REST}": CUT}),
+    (SHORT, dict.fromkeys(("ignore('loop()')", "ignore('deep()')"), LATE)),
 ]
 
 
-@pytest.mark.parametrize(("name", "limits", "fault"), first(COSTS, 6))
+@pytest.mark.parametrize(("limits", "costs"), first(COSTS, 3))
 def test_no_call_can_ignore_its_limit_or_cost_another_its_result(
-    name: str, limits: Limits, fault: Fault
+    limits: Limits, costs: dict[str, Fault]
 ) -> None:
-    calls = [("add", 1, n) for n in range(20)]
-    isolated(act, calls, limits)
-    start = time.monotonic()
-    found = isolated(act, [*calls, tuple(name.split()), *calls], limits)
-    assert time.monotonic() - start < 20  # 3 s for the call that sleeps, 1 s for the others
-    assert found == [*range(1, 21), fault, *range(1, 21)]
+    calls, every, start = [f"1 + {n}" for n in range(20)], range(1, 21), time.monotonic()
+    asked = [(call,) for cost in costs for call in (*calls, cost, *calls)]
+    found = isolated(act, asked, limits)
+    assert time.monotonic() - start < 30  # 3 s for the call that sleeps, 1 s for the others
+    assert found == [each for fault in costs.values() for each in (*every, fault, *every)]
 
 
 @pytest.mark.thorough
@@ -63,8 +60,9 @@ def test_the_clock_starts_with_the_call_not_with_its_worker() -> None:
 
 def test_errors_of_a_call_leave_its_worker_alive() -> None:
     one = Limits(seconds=2, memory=0.5, workers=1)
-    names = ["pid", "fail", "deep", "grow", "unpicklable", "fail_stubbornly", "nested", "pid"]
-    first, *faults, inner, last = isolated(act, [(name,) for name in names], one)
+    asked = ["pid()", "fail()", "deep()", "grow()", "lambda: 1", "fail_stubbornly()"]
+    asked += ["isolated(add, [(1, 2)])", "pid()"]
+    first, *faults, inner, last = isolated(act, [(each,) for each in asked], one)
     assert first == last and inner == [3]
     assert [fault.kind for fault in faults] == ["error", "error", "memory", "error", "error"]
     assert faults[0].message == "ValueError: no such thing"
@@ -73,21 +71,21 @@ def test_errors_of_a_call_leave_its_worker_alive() -> None:
 
 
 def test_arguments_and_functions_that_cannot_be_pickled_are_faults() -> None:
-    three, argument = isolated(act, [("add", 1, 2), ("add", lambda: 1, 2)], LIMITS)
+    three, argument = isolated(add, [(1, 2), (lambda: 1, 2)], LIMITS)
     (function,) = isolated(lambda: 1, [()], LIMITS)
     assert three == 3
     assert all(isinstance(each, Fault) and each.kind == "error" for each in (argument, function))
 
 
 def test_workers_killed_from_outside_cost_nothing() -> None:
-    workers = pids()
+    workers = pids(ONE)
     timer = threading.Timer(0.3, lambda: [os.kill(each, signal.SIGKILL) for each in workers])
     timer.start()
-    found = pids(calls=8, seconds=0.2)
+    found = pids(ONE, calls=4, seconds=0.2)
     timer.join()
     for idle in found - workers:
         os.kill(idle, signal.SIGKILL)
-    assert isolated(add, [(1, 2)] * 2000, LIMITS) == [3] * 2000
+    assert isolated(add, [(1, 2)] * 200, ONE) == [3] * 200
 
 
 def test_a_worker_full_of_what_calls_left_is_replaced() -> None:
@@ -103,7 +101,7 @@ def test_threads_do_not_disturb_each_other_with_the_same_limits_or_others(apart:
     limits = [Limits(seconds=0.5 + apart * thread, workers=2) for thread in range(3)]
 
     def call(thread: int) -> None:
-        calls = [("add", thread, n) for n in range(200)] + [("loop",)]
+        calls = [*((f"{thread} + {n}",) for n in range(200)), ("loop()",)]
         found[thread] = isolated(act, calls, limits[thread])
 
     handlers = [signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGINT)]
@@ -117,10 +115,9 @@ def test_threads_do_not_disturb_each_other_with_the_same_limits_or_others(apart:
 
 
 def test_workers_stay_between_calls_and_go_with_their_limits() -> None:
-    one, other = Limits(workers=1), Limits(seconds=4, workers=1)
-    first = pids(one)
-    assert pids(one) == first != {os.getpid()}
-    pids(other)
+    first = pids(ONE)
+    assert pids(ONE) == first != {os.getpid()}
+    pids(Limits(seconds=4, workers=1))
     with pytest.raises(ProcessLookupError):
         os.kill(first.pop(), 0)  # nor is it a zombie, which can be signalled
 
@@ -162,9 +159,22 @@ def run(script: str, file: Path | None = None) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("name", ["script.py", None])
-def test_the_main_of_a_script_runs_once(tmp_path: Path, name: str | None) -> None:
-    script = 'import calls as t\nprint("once")\nprint(t.isolated(t.add, [(1, 2)], t.ONE))'
-    assert run(script, tmp_path / name if name else None) == ("once\n[3]\n", "")
+def test_the_main_of_a_script_runs_once_workers_print_to_stderr_alone_and_an_exit_is_quick(
+    tmp_path: Path, name: str | None
+) -> None:
+    script = """
+import os, time, calls as t
+from ictcli.rewards import workers
+print("once")
+print(t.isolated(t.add, [(1, 2)], t.ONE))
+t.isolated(print, [("to see",)], t.ONE)
+t.isolated(os.system, [("echo and this",)], t.ONE)
+start = time.time()
+workers._close(list(workers._workers))
+print(time.time() - start < 1)  # 0.2 s where the machine is idle
+"""
+    said = run(script, tmp_path / name if name else None)
+    assert said == ("once\n[3]\nTrue\n", "to see\nand this\n")
 
 
 @pytest.mark.thorough
@@ -180,23 +190,7 @@ assert call() == [3]
     assert run(script) == ("", "")
 
 
-def test_workers_print_to_stderr_alone_and_an_exit_is_quick() -> None:
-    script = """
-import os, time, calls as t
-from ictcli.rewards import workers
-t.isolated(print, [('to see',)])
-t.isolated(os.system, [('echo and this',)])
-start = time.time()
-workers._close(list(workers._workers))
-print(time.time() - start)
-"""
-    out, err = run(script)
-    assert float(out) < 1  # 0.2 s where the machine is idle
-    assert err == "to see\nand this\n"
-
-
 def session(leader: int) -> list[str]:
-    """The processes of a session, zombies left out."""
     lines = subprocess.run(
         ["ps", "-A", "-o", "sess=,stat=,args="], capture_output=True, text=True
     ).stdout.splitlines()
@@ -204,10 +198,10 @@ def session(leader: int) -> list[str]:
     return [row[-1] for row in rows if row[0] == str(leader) and not row[1].startswith("Z")]
 
 
-@pytest.mark.parametrize(("how", "name"), [(signal.SIGINT, "power"), (signal.SIGKILL, "loop")])
-def test_no_worker_outlives_its_parent(how: signal.Signals, name: str) -> None:
+@pytest.mark.parametrize(("how", "call"), [(signal.SIGINT, POWER), (signal.SIGKILL, "loop()")])
+def test_no_worker_outlives_its_parent(how: signal.Signals, call: str) -> None:
     script = f"import calls as t\nl = t.Limits(seconds=2, workers=2)\n\
-t.isolated(t.add, [(1, 2)], l)\nprint(flush=True)\nt.isolated(t.act, [({name!r},)] * 5, l)"
+t.isolated(t.add, [(1, 2)], l)\nprint(flush=True)\nt.isolated(t.act, [({call!r},)] * 5, l)"
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     command = [sys.executable, "-c", script]
     with subprocess.Popen(command, **pipes, env=ENVIRONMENT, start_new_session=True) as parent:

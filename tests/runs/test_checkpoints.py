@@ -34,7 +34,7 @@ def hidden(folder: Path) -> list[Path]:
     return [path for path in folder.rglob(".*") if path.name != ".lock"]
 
 
-EVERY = 1 if PROFILE == "thorough" else 3
+EVERY = 1 if PROFILE == "thorough" else 5
 """Of the changes of the disk."""
 WORK = {
     "the next one, better than the best": (6, 6),

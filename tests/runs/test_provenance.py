@@ -19,13 +19,8 @@ from ictcli.train.launch import launch
 from tests.cases import first
 
 SMALL = (
-    "method=grpo",
-    "steps=2",
-    "prompts=2",
-    "group=4",
-    "max_tokens=16",
-    "eval.problems=4",
-    "engine.threads=1",
+    *("method=grpo", "steps=2", "prompts=2", "group=4", "max_tokens=16"),
+    *("eval.problems=4", "engine.threads=1"),
 )
 
 
@@ -120,7 +115,6 @@ def test_a_damaged_file_is_named(made: Path, name: str) -> None:
 
 
 def again(folder: Path) -> Summary:
-    """What `ictcli resume` shows of a finished run."""
     run, recipe = Run.open(folder)
     with run:
         found = finished_run(run, recipe, print)
@@ -144,7 +138,6 @@ def test_another_engine_or_precision_is_warned_of_and_refused_where_adapters_are
     tmp_path: Path, adapters: bool
 ) -> None:
     def check(engine: str, dtype: str, began: Environment | None = None) -> str:
-        """Of a run that began with torch."""
         about = {"engine": "torch", "dtype": "float32", "bits": []}
         record = EngineRecord.model_validate(about, strict=False)
         now: Any = SimpleNamespace(describe=lambda: {**about, "engine": engine, "dtype": dtype})

@@ -25,7 +25,6 @@ from tests.cases import first
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Of four steps, without a checkpoint."""
     return begun(tmp_path / "run", 4)
 
 
@@ -171,33 +170,24 @@ def test_a_folder_has_one_process_at_a_time(tmp_path: Path) -> None:
         assert found == recipe
 
 
-def fail(run: Run, error: BaseException) -> None:
-    with pytest.raises(type(error)), run:
-        raise error
-
-
-def test_a_run_that_could_not_start_leaves_its_place_free(tmp_path: Path) -> None:
-    for _ in range(2):
-        run = Run.create(tmp_path / "run", recipe_of())
-        run.write("environment.json", Environment())
-        fail(run, UserError("no such model"))
-        assert not run.folder.exists()
-
-
 @pytest.mark.parametrize(
-    ("error", "steps"),
+    ("error", "steps", "stays"),
     [
-        *((KeyboardInterrupt(), 0), (InterruptedRunError("stopped"), 0), (OSError("disk"), 0)),
-        *((ValueError("a bug"), 0), (RunFailedError("diverged"), 1)),
+        *((UserError("no such model"), 0, False), (KeyboardInterrupt(), 0, True)),
+        *((InterruptedRunError("stopped"), 0, True), (OSError("disk"), 0, True)),
+        *((ValueError("a bug"), 0, True), (RunFailedError("diverged"), 1, True)),
     ],
 )
-def test_a_run_ended_from_outside_or_after_a_step_stays(
-    tmp_path: Path, error: BaseException, steps: int
+def test_a_run_that_could_not_start_leaves_its_place_free_and_any_other_stays(
+    tmp_path: Path, error: BaseException, steps: int, stays: bool
 ) -> None:
     run = Run.create(tmp_path / "run", recipe_of())
+    run.write("environment.json", Environment())
     fill(run, steps)
-    fail(run, error)
-    assert is_run(run.folder) and len(run.metrics()) == steps
+    with pytest.raises(type(error)), run:
+        raise error
+    assert run.folder.exists() == is_run(run.folder) == stays
+    assert not stays or len(run.metrics()) == steps
 
 
 def test_an_error_of_code_leaves_its_traceback_and_one_of_the_user_none(tmp_path: Path) -> None:

@@ -36,7 +36,6 @@ def number(value: int = 0) -> Any:
 
 
 def begun(folder: Path, steps: int = 9) -> Run:
-    """A run of so many steps that has no checkpoint yet."""
     folder.mkdir()
     (folder / "recipe.toml").write_text('model = "m"\ntask = "chain"\n')
     fill(run := Run(folder), steps)
@@ -52,7 +51,6 @@ def fill(run: Run, steps: int) -> None:
 
 
 def save(run: Run, step: int, last: int = 2, best: int = 0) -> Path:
-    """A checkpoint of the step; gives its folder."""
     value = None if best == 0 else best / 10
     state = State(step, best_metric="reward" if best else "", best_step=best, best_value=value)
     return run.checkpoint(number(step), state, last)

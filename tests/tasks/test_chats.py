@@ -30,34 +30,25 @@ def say(**turns: str) -> list[dict[str, str]]:
 
 
 BOX = r"Two and two: \boxed{4}."
-FORMS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
-    "an answer of the assistant": ({"messages": say(user="2+2?", assistant=BOX)}, {}),
-    "an answer in a sentence": (
-        {"messages": say(user="2+2?", assistant="From 2 and 2: the answer is 4.")},
-        {"gold_pattern": r"answer is (\d+)"},
-    ),
-    "an answer in a column": ({"messages": say(user="2+2?"), "answer": "4"}, {}),
-    "a column before the assistant": (
-        {"messages": say(user="2+2?", assistant="5"), "answer": "#### 4"},
-        {},
-    ),
-    "the words of TRL": ({"prompt": say(user="2+2?"), "truth": "4"}, {"gold": "truth"}),
-    "a completion of TRL": (
-        {"prompt": say(user="2+2?"), "completion": say(assistant="4")},
-        {"gold": "completion"},
-    ),
-    "names of one's own": (
-        {"talk": say(user="2+2?", assistant="4"), "prompt": "none"},
-        {"prompt": "talk"},
-    ),
-    "the words of ShareGPT": (
-        {"conversations": [{"from": "human", "value": "2+2?"}, {"from": "gpt", "value": "4"}]},
-        {},
-    ),
-    "parts of text": (
-        {"messages": [{"role": "user", "content": [{"type": "text", "text": "2+2?"}]}], "gold": 4},
-        {},
-    ),
+ASKED, WORDS = say(user="2+2?"), "From 2 and 2: the answer is 4."
+PARTS = [{"role": "user", "content": [{"type": "text", "text": "2+2?"}]}]
+SHARE = [{"from": "human", "value": "2+2?"}, {"from": "gpt", "value": "4"}]
+FORMS: dict[str, dict[str, Any]] = {
+    "an answer of the assistant": {"messages": say(user="2+2?", assistant=BOX)},
+    "an answer in a sentence": {"messages": say(user="2+2?", assistant=WORDS)},
+    "an answer in a column": {"messages": ASKED, "answer": "4"},
+    "a column and the assistant": {"messages": say(user="2+2?", assistant="5"), "answer": "#### 4"},
+    "the words of TRL": {"prompt": ASKED, "truth": "4"},
+    "a completion of TRL": {"prompt": ASKED, "completion": say(assistant="4")},
+    "names of one's own": {"talk": say(user="2+2?", assistant="4"), "prompt": "none"},
+    "the words of ShareGPT": {"conversations": SHARE},
+    "parts of text": {"messages": PARTS, "gold": 4},
+}
+COLUMNS = {
+    "an answer in a sentence": ColumnSettings(gold_pattern=r"answer is (\d+)"),
+    "the words of TRL": ColumnSettings(gold="truth"),
+    "a completion of TRL": ColumnSettings(gold="completion"),
+    "names of one's own": ColumnSettings(prompt="talk"),
 }
 
 
@@ -65,9 +56,9 @@ FORMS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 def test_a_question_and_its_answer_are_the_problem_that_a_plain_row_is(
     tmp_path: Path, form: str
 ) -> None:
-    row, names = FORMS[form]
+    names = COLUMNS.get(form, ColumnSettings())
     for kind in KINDS:
-        (problem,) = read_custom(write(tmp_path, [row], kind), ColumnSettings(**names)).problems
+        (problem,) = read_custom(write(tmp_path, [FORMS[form]], kind), names).problems
         assert replace(problem, id="") == Problem("", "2+2?", "4"), kind
         worked = BOX if form.endswith("of the assistant") else r"The answer is \boxed{4}."
         assert problem.solution == worked
@@ -220,8 +211,8 @@ def test_data_in_place_of_a_tasks_takes_columns_and_any_kind(tmp_path: Path, tas
 
 def test_a_pattern_of_the_golds_holds_for_the_file_to_evaluate_on(tmp_path: Path) -> None:
     """What it does not find counts as no answer, and says nothing of the others' kind."""
-    rows = [FORMS["an answer in a sentence"][0], {"messages": say(user="3+3?", assistant="Six.")}]
-    usual = ColumnSettings(gold_pattern=r"answer is (\d+)")
+    rows = [FORMS["an answer in a sentence"], {"messages": say(user="3+3?", assistant="Six.")}]
+    usual = COLUMNS["an answer in a sentence"]
     data = read_custom(write(tmp_path, rows), ColumnSettings(), usual=usual)
     assert [problem.gold for problem in data.problems] == ["4", ""]
     assert data.verifier == "integer" and data.unsolved == {data.problems[1].id}

@@ -2,6 +2,8 @@
 library's own scores from our workers."""
 
 import importlib.util
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,14 @@ from refusing import refused
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe, load_recipe, to_toml
 from ictcli.recipe.generator import joined, parted
-from ictcli.rewards import Verdict
+from ictcli.rewards import Limits, Verdict
 from ictcli.rewards.verifiers import find_verifier
-from ictcli.tasks import find_benchmark, find_task
+from ictcli.tasks import Task, find_benchmark, find_task
 from ictcli.tasks.gym import HELDOUT_SEED, draw
 from ictcli.tasks.prepare import described, heldout, task_of
 from ictcli.tasks.registry import named
 from ictcli.tasks.split import digest_of, key_of
+from ictcli.types import Problem
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("reasoning_gym") is None, reason="reasoning-gym is not installed"
@@ -51,11 +54,16 @@ def test_problems_are_the_library_s_own_for_the_recorded_seeds(name: str) -> Non
     assert digest_of(find_task(name).train) == digest_of(task.train)
 
 
+def judged(task: Task, problems: Sequence[Problem], texts: Sequence[str]) -> list[Verdict]:
+    """By one worker: the library takes a second of each."""
+    return replace(task.domain, limits=Limits(workers=1)).judge(problems, texts)
+
+
 def test_the_library_s_golds_get_1_in_a_worker_and_other_answers_its_own_score() -> None:
     problems = [find_task(name).train[0] for name in NAMES]
     texts = [f"So it is \\boxed{{{problem.gold}}}." for problem in problems]
-    domain = find_task(NAMES[0]).domain
-    assert [verdict.score for verdict in domain.judge(problems, texts)] == [1.0] * len(problems)
+    task = find_task(NAMES[0])
+    assert [one.score for one in judged(task, problems, texts)] == [1.0] * len(problems)
     half = problems[1].gold[:-1]
     for problem, kind, answers in (
         (problems[1], "spell_backward", [half]),
@@ -63,9 +71,9 @@ def test_the_library_s_golds_get_1_in_a_worker_and_other_answers_its_own_score()
     ):
         score = library().get_score_answer_fn(kind)
         entry = {"question": problem.prompt, "answer": problem.gold, **problem.columns}
-        found = domain.judge([problem], [f"\\boxed{{{answer}}}" for answer in answers])
+        found = judged(task, [problem], [f"\\boxed{{{answer}}}" for answer in answers])
         assert [one.score for one in found] == [score(answer, entry) for answer in answers]
-    verdict, none = domain.judge([problems[1]], [f"\\boxed{{{half}}}", problems[1].gold])
+    verdict, none = judged(task, [problems[1]], [f"\\boxed{{{half}}}", problems[1].gold])
     assert verdict == Verdict("wrong", half, score=verdict.reward) and 0 < verdict.reward < 1
     assert none.status == "unparsed"
 
@@ -74,7 +82,7 @@ def test_an_answer_at_which_a_score_fails_is_unparsed_and_others_are_judged() ->
     task = find_task("gym:prime_factorization:size=16")
     gold = task.train[0].gold
     texts = [f"#### {answer}" for answer in ("many", gold, "9" * 9_999 + "!")]
-    found = task.domain.judge(task.train[:1], texts)
+    found = judged(task, task.train[:1], texts)
     assert [one.status for one in found] == ["unparsed", "correct", "unparsed"]
     assert not found[0].failed
 
@@ -84,7 +92,7 @@ def test_no_answer_runs_as_code(name: str, tmp_path: Path) -> None:
     task, mark = find_task(name), tmp_path / "mark"
     code = f"__import__('pathlib').Path({str(mark)!r}).write_text('')"
     listed = f"[[{code}]]"
-    verdicts = task.domain.judge(task.train[:1], [f"#### {code}", f"#### {listed}"])
+    verdicts = judged(task, task.train[:1], [f"#### {code}", f"#### {listed}"])
     assert not mark.exists()
     assert [verdict.status for verdict in verdicts] == ["unparsed"] * 2
 

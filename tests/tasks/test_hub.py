@@ -50,16 +50,15 @@ def empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Pat
     answers.cache_clear()
 
 
-Answer = Callable[[str, str, str | None], Any]
 Calls = list[tuple[str, str, str, str | None]]
-Hub = Callable[[Answer | Exception], Calls]
+Hub = Callable[[Any], Calls]
 
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
     """Has the hub answer (path, config, revision), or fail; gives the list of what it is asked."""
 
-    def answering(answer: Answer | Exception) -> Calls:
+    def answering(answer: Any) -> Calls:
         calls: Calls = []
 
         def load_dataset(path: str, config: str, *, split: str, revision: str | None) -> Any:
@@ -161,7 +160,6 @@ def only_v1(path: str, config: str, revision: str | None) -> Loaded:
 
 
 def test_a_data_set_of_ones_own_is_asked_for_as_the_recipe_says(hub: Hub) -> None:
-    """And where it stands in for a task's own."""
     calls = hub(only_v1)
     task = find_task("hub:me/mine", columns=NAMED)
     pinned = HubSettings(config="hard", split="dev", revision="v1")

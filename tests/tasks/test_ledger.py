@@ -55,7 +55,6 @@ garbage = st.lists(
 def written(
     seed: int, style: Style = STYLES["ledger"], right: float = 0.5
 ) -> tuple[Ledger, str, str]:
-    """A problem, its prompt and a solution."""
     rng = random.Random(seed)
     ledger = make_ledger(rng, SETTINGS["ledger"])
     return ledger, prompt_of(ledger, Setting()), solution(ledger, style, rng, right, right)

@@ -1,9 +1,11 @@
-"""Prompts as tokens, and back: special tokens, chat templates, what a tokenizer cannot hold."""
+"""Prompts and responses as tokens, and back: special tokens, templates, what a tokenizer loses."""
 
 import resource
 import signal
 from collections.abc import Sequence
 from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,11 +18,13 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Split
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
+from written import write
 
-from ictcli.recipe.data import Example, PromptSettings
+from ictcli.recipe.data import ColumnSettings, Example, HubSettings, PromptSettings
 from ictcli.tasks import Domain, find_benchmark
 from ictcli.tasks.detokenize import Detokenizer, token_texts
 from ictcli.tasks.prompts import all_tokens, tokens_of
+from ictcli.tasks.sft import read_examples, response_ids
 from ictcli.tasks.unread import lost_of, read_back
 from ictcli.types import Problem
 
@@ -149,7 +153,6 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 @example("a\u200bb \ufeffc")
 @example("what is <unk>?")
 def test_a_tokenizer_of_bytes_loses_nothing(text: str) -> None:
-    """What is normalised is not lost, nor the text of a special token."""
     assert read_back(LEVEL, text) is None
     assert read_back(FALLBACK, text) is None
 
@@ -194,3 +197,57 @@ def test_pieces_of_any_bytes_join_to_what_they_decode_to_and_none_ends_within_a_
     assert len(found) == len(ids) and "".join(found) == whole
     held = "".join(map(Detokenizer(decode).add, ids))
     assert held.count("\ufffd") <= whole.count("\ufffd")
+
+
+# Examples of supervised steps
+
+SAID = [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "It is 4."}]
+LIST = "(A) 3\n(B) 4"
+ROWS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "completion": ({"prompt": "2+2?", "completion": "It is 4."}, "2+2?", "It is 4."),
+    "messages": ({"messages": SAID, "gold": "4"}, "2+2?", "It is 4."),
+    "solution": ({"question": "2+2?", "solution": "4, I think", "gold": "4"}, "2+2?", "4, I think"),
+    "answer": ({"question": "2+2?", "answer": "4"}, "2+2?", "The answer is \\boxed{4}."),
+    "choices": (
+        {"question": "2+2?", "choices": ["3", "4"], "answer": "B"},
+        f"2+2?\n{LIST}",
+        "The answer is \\boxed{B}.",
+    ),
+}
+
+
+@pytest.mark.parametrize("form", ROWS)
+def test_the_response_is_as_it_is_written_or_the_answer_in_a_box(tmp_path: Path, form: str) -> None:
+    row, prompt, response = ROWS[form]
+    (example,), notes = read_examples(write(tmp_path, [row]), ColumnSettings(), HubSettings())
+    assert (example.prompt, example.solution, notes) == (prompt, response, ())
+
+
+CLOSES = "{% for m in messages %}[{{ m.role }}]{{ m.content }}</s>\n{% endfor %}"
+OPENS = "{% if add_generation_prompt %}[assistant]{% endif %}"
+TEMPLATES = {"": "\n4", CLOSES + OPENS: "4", "{{ messages[0].content }}": "4"}
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_response_ends_once_and_stands_where_the_template_has_it(template: str) -> None:
+    tokenizer: Any = tokenizer_of("", writes_bos=False)
+    tokenizer.chat_template = template or None
+    engine: Any = SimpleNamespace(tokenizer=tokenizer, stop_ids=(EOS,))
+    example = Problem("1", "2+2?", "", solution="4")
+    (ids,) = response_ids(engine, [example], WORDS, PromptSettings())
+    assert ids.count(EOS) == 1 and ids[-1] == EOS
+    assert tokenizer.decode(ids[:-1]).replace(" ", "") == TEMPLATES[template]
+    if OPENS in template:  # together they are the conversation in the template, to its end
+        whole = tokenizer.apply_chat_template(
+            [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"}],
+            tokenize=False,
+        )
+        both = [*tokens_of(tokenizer, example, WORDS, PromptSettings())[1], *ids]
+        expected = tokenizer(str(whole), add_special_tokens=False)["input_ids"]
+        assert both == list(expected)[: len(both)]
+
+
+def test_hints_name_the_keys_of_the_examples(tmp_path: Path) -> None:
+    name = write(tmp_path, [{"prompt": "2+2?", "response": ""}])
+    with refused("no response", hint="sft.columns.response="):
+        read_examples(name, ColumnSettings(), HubSettings())

@@ -2,37 +2,31 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from observing import Notes, go
+from chain_texts import make_tokenizer
+from hypothesis import given
+from hypothesis import strategies as st
+from observing import Make, Notes, go
 from refusing import refused
 
-from ictcli.errors import InterruptedRunError, RunFailedError
+from ictcli.errors import InterruptedRunError, RunFailedError, UserError
+from ictcli.recipe import load_recipe
 from ictcli.runs import Run
 from ictcli.runs.records import Best, Summary
+from ictcli.tasks.prepare import task_of
+from ictcli.train.launch import longest_prompt
+from ictcli.types import Problem
 from tests.cases import first
 
-Make = Callable[..., Any]
 TWO = ("steps=2", "eval.temperatures=[0, 0.3]")
-
-
-def test_an_observer_sees_every_step_and_evaluation(make: Make, tmp_path: Path) -> None:
-    notes = Notes()
-    summary = go(make("steps=4", "eval.every=2"), tmp_path / "run", notes)
-    assert [step.number for step in notes.steps] == [1, 2, 3, 4]
-    assert notes.evaluations == ["before", "step-000002", "after"]
-    lengths = [int(step.batch.rollouts.lengths.sum()) for step in notes.steps]
-    assert summary.tokens_sampled == sum(lengths)
-    kept = [int(step.kept.sum()) for step in notes.steps]
-    assert summary.tokens_kept_share == pytest.approx(sum(kept) / sum(lengths))
 
 
 @pytest.fixture(scope="module")
 def whole(make: Make, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of two steps that nothing stopped."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     go(make(*TWO), folder)
     return folder
@@ -41,7 +35,6 @@ def whole(make: Make, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_run_stopped_between_temperatures_ends_alike(
     make: Make, whole: Path, tmp_path: Path
 ) -> None:
-    """What was sampled at the first temperatures is sampled again, alike."""
     run = tmp_path / "run"
     with pytest.raises(InterruptedRunError, match="the evaluation before training"):
         go(make(*TWO), run, Notes("before", after=8 + 2))
@@ -145,3 +138,25 @@ def test_a_collapse_is_met_as_the_recipe_says(make: Make, tmp_path: Path, reacti
     else:
         assert go(made, run, notes).steps == 3
     assert any("Entropy collapse" in w for w in notes.warnings) == (reaction == "warn")
+
+
+RECIPE = load_recipe("chain", ["max_tokens=8", "prompt.template=none"])
+TASK = task_of(RECIPE)
+
+
+@given(st.lists(st.integers(0, 90), min_size=1, max_size=12), st.sampled_from([40, 90, 98, 300]))
+def test_the_longest_prompt_is_that_of_all_and_one_too_long_is_found(
+    sizes: list[int], context: int
+) -> None:
+    """Without counting the tokens of each."""
+    engine: Any = SimpleNamespace(tokenizer=make_tokenizer(), context=context)
+    engine.lengths = SimpleNamespace(hint=lambda tokens: "")
+    problems = [Problem(str(i), "1" * size, "1") for i, size in enumerate(sizes)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ictcli.train.launch.BATCH", 2)
+        if not min(sizes) or max(sizes) + RECIPE.max_tokens > context:
+            with pytest.raises(UserError):
+                longest_prompt(RECIPE, engine, TASK, problems, TASK.domain)
+        else:
+            found = longest_prompt(RECIPE, engine, TASK, problems, TASK.domain)
+            assert found == max(sizes)

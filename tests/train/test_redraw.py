@@ -1,20 +1,17 @@
 """Laws of `sampling.redraw`: groups without signal give way to others, and all is counted."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from observing import Notes, go
+from observing import Make, Notes, go
 
 from ictcli.errors import InterruptedRunError
 from ictcli.rewards import VERIFIERS, register_verifier
 from ictcli.train.check import check
 from ictcli.train.sample import sample_batch
-
-Make = Callable[..., Any]
 
 
 @pytest.fixture(autouse=True)
@@ -76,8 +73,10 @@ def test_a_check_says_of_answers_what_it_says_without_redraw(make: Make) -> None
 
 
 def test_a_resumed_run_is_the_whole_one_and_all_is_counted(make: Make, tmp_path: Path) -> None:
-    overrides, notes = (*SMALL, "sampling.redraw=2", "steps=4", "lr=0.003"), Notes()
+    overrides, notes = (*SMALL, "sampling.redraw=2", "steps=4", "eval.every=2", "lr=0.003"), Notes()
     whole, steps = go(make(*overrides), tmp_path / "whole", notes), notes.steps
+    assert [step.number for step in steps] == [1, 2, 3, 4]
+    assert notes.evaluations == ["before", "step-000002", "after"]
     with pytest.raises(InterruptedRunError):
         go(make(*overrides), tmp_path / "cut", Notes(2))
     resumed = go(make(*overrides), tmp_path / "cut")
@@ -89,6 +88,8 @@ def test_a_resumed_run_is_the_whole_one_and_all_is_counted(make: Make, tmp_path:
     for summary in (whole, resumed):
         assert summary.rollouts_sampled == 4 * 6 * 3 + sum(redrawn)
         assert summary.tokens_sampled == sum(step.batch.tokens_sampled for step in steps)
+        kept = sum(int(step.kept.sum()) for step in steps) / summary.tokens_sampled
+        assert summary.tokens_kept_share == pytest.approx(kept)
     for step in steps:  # metrics are of the step's own prompts
         first = step.batch.first or step.batch
         assert step.metrics.correct == pytest.approx(first.correct.mean())

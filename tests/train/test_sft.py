@@ -1,13 +1,14 @@
 """Laws of supervised steps: what they train on, what they minimise, and that kills lose nothing."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import observing
 import pytest
+from observing import Make
+from written import write
 
 from ictcli.errors import InterruptedRunError, UserError
 from ictcli.runs import Run
@@ -15,7 +16,6 @@ from ictcli.runs.records import Environment, SftMetrics, Summary
 from ictcli.tasks.sft import fitted_examples, given_rollouts
 from ictcli.train.finish import extend
 
-Make = Callable[..., Any]
 EXAMPLES = [("1+2+3=", "3+3;6#"), ("2+2+4=", "4+4;8#"), ("5-1-1=", "4-1;3#"), ("3*2+1=", "6+1;7#")]
 
 
@@ -25,10 +25,8 @@ def _few_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(folder: Path, rows: Sequence[tuple[str, str]] = EXAMPLES) -> str:
-    path = folder / "given.jsonl"
-    lines = [json.dumps({"prompt": prompt, "completion": text}) for prompt, text in rows]
-    path.write_text("\n".join(lines) + "\n")
-    return f"sft.data={path}"
+    found = [{"prompt": prompt, "completion": text} for prompt, text in rows]
+    return f"sft.data={write(folder, found)}"
 
 
 class KilledError(Exception):

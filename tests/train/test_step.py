@@ -2,12 +2,11 @@
 
 import os
 import time
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
+from observing import Make
 
 from ictcli.algorithm.methods import METHODS, Choice, Options, Scored, register
 from ictcli.algorithm.selection import top_share
@@ -18,8 +17,6 @@ from ictcli.rewards.workers import Limits, isolated
 from ictcli.runs.rollouts import Batch
 from ictcli.train.sample import sample_batch
 from ictcli.train.step import Moment, Updates, measure, optimise, select
-
-Make = Callable[..., Any]
 
 
 def one_step(make: Make, *overrides: str) -> tuple[Recipe, Batch, Updates]:
