@@ -1,6 +1,8 @@
 """Laws of `update`: it is the plain dense step, whatever it saves itself; what else it reports, and
 where it does nothing."""
 
+import copy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,14 @@ from .training import (
 DECAYING = OptimizerSettings(eps=1e-3, clip_norm=0.05, weight_decay=0.1, beta1=0.8, beta2=0.95)
 
 
+@cache
+def begun(model: Path, settings: OptimizerSettings) -> DenseTrainer:
+    """The plain trainer after the step with which `against_dense` begins. To be copied."""
+    dense = DenseTrainer(model, settings, FORMULAS)
+    dense.update(plain_update(made_up(), 9), LR)
+    return dense
+
+
 def against_dense(
     make_engine: Make,
     model: Path,
@@ -47,10 +57,9 @@ def against_dense(
     rollouts = made_up()
     given = sparse_weights(rollouts) if weights is None else weights
     engine = make_engine(model, settings, micro_tokens=48)
-    dense = DenseTrainer(model, settings, FORMULAS)
+    dense = copy.deepcopy(begun(model, settings))
     engine.keep_reference()
-    for trainer in (engine, dense):
-        trainer.update(plain_update(rollouts, 9), LR)
+    engine.update(plain_update(rollouts, 9), LR)
     before = dense.weights()
     for step in range(steps):
         update = Update(rollouts, given, advantages(rollouts, step), objective, **more)
