@@ -20,6 +20,14 @@ from ictcli.recipe import Recipe, check, load_recipe, shipped_recipes
 from ictcli.tasks.prepare import task_of
 
 
+def test_what_suffices_first_is_advised_alone() -> None:
+    recipe = recipe_of(engine={"device": "gpu", "micro_tokens": 8192}, max_tokens=512)
+    estimate = estimate_memory(recipe, QWEN)
+    changes, better = remedies(recipe, estimate, estimate.peak() * 0.99)
+    assert changes == [("engine", "gradient_checkpointing", True)]
+    assert better.peak() < estimate.peak()
+
+
 @given(st.floats(0.02, 1.2))
 def test_advice_is_no_more_than_it_takes(share: float) -> None:
     recipe = recipe_of(engine={"device": "gpu"}, max_tokens=1024, prompts=16, group=8)
