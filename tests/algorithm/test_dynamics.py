@@ -2,7 +2,6 @@
 step's diagnostics on a batch worked out by hand."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,21 +17,10 @@ from ictcli.types import FloatArray, Rollouts
 
 @st.composite
 def positions(draw: st.DrawFn) -> tuple[FloatArray, FloatArray]:
-    """Logits and a direction, (V,) each."""
+    """Logits and a direction, (V,) each; a constant on all of either changes nothing."""
     V, scale = draw(st.integers(2, 20)), draw(st.sampled_from([0.1, 1.0, 4.0]))
-    rng = np.random.default_rng(draw(seeds))
-    return rng.normal(0, scale, V), rng.normal(0, 1, V)
-
-
-@given(positions(), st.floats(-1000, 1000))
-def test_a_constant_on_all_logits_changes_nothing(
-    at: tuple[FloatArray, FloatArray], constant: float
-) -> None:
-    logits, direction = at
-    plain = pytest.approx(predicted_change(logits, direction), abs=1e-10)
-    assert predicted_change(logits + constant, direction) == plain
-    assert predicted_change(logits, direction + constant) == plain
-    assert renyi2(logits + constant) == pytest.approx(renyi2(logits), abs=1e-10)
+    rng, far = np.random.default_rng(draw(seeds)), st.sampled_from([0.0, -1000.0, 1000.0])
+    return rng.normal(draw(far), scale, V), rng.normal(draw(far), 1, V)
 
 
 @given(positions())
@@ -65,10 +53,12 @@ def test_validate_leaves_a_correlation_of_nothing_undefined() -> None:
 
 
 LENGTHS = [3, 2, 1, 3]
-ENTROPY = [[0.1, 0.5, 0.9], [0.2, 0.6, 0.0], [0.3, 0.0, 0.0], [0.4, 0.8, 0.7]]
-PURITY = [[0.9, 0.5, 0.25], [0.8, 0.4, 0.0], [0.7, 0.0, 0.0], [0.6, 0.2, 0.3]]
-PROB = [[0.95, 0.5, 0.1], [0.7, 0.6, 0.0], [0.8, 0.0, 0.0], [0.1, 0.3, 0.3]]
-UNIQUE = [[0.0, 0.3, 0.2], [0.0, 0.1, 0.0], [0.0, 0.0, 0.0], [0.0, 0.05, 0.4]]
+END = 9.0
+"""Behind an end, where nobody looks."""
+ENTROPY = [[0.1, 0.5, 0.9], [0.2, 0.6, END], [0.3, END, END], [0.4, 0.8, 0.7]]
+PURITY = [[0.9, 0.5, 0.25], [0.8, 0.4, END], [0.7, END, END], [0.6, 0.2, 0.3]]
+PROB = [[0.95, 0.5, 0.1], [0.7, 0.6, END], [0.8, END, END], [0.1, 0.3, 0.3]]
+UNIQUE = [[0.0, 0.3, 0.2], [0.0, 0.1, END], [0.0, END, END], [0.0, 0.05, 0.4]]
 KEPT = np.array([[1, 1, 1], [0, 1, 0], [0, 0, 0], [0, 1, 1]], dtype=bool)
 ADVANTAGE = np.array([1.0, -1.0, 0.0, -0.5])
 
@@ -124,22 +114,6 @@ def test_diagnose_says_none_where_there_is_nothing_to_mean() -> None:
     }
     assert report["share_kept"] == 0
     assert "uniqueness" not in diagnose(rollouts(**stats), np.zeros(4), none)
-
-
-@given(seeds, st.integers(1, 5))
-def test_diagnose_does_not_see_the_padding(seed: int, more: int) -> None:
-    batch = rollouts(entropy=ENTROPY, purity=PURITY, prob=PROB, uniqueness=UNIQUE)
-    rng = np.random.default_rng(seed)
-
-    def wide(values: FloatArray) -> FloatArray:
-        padded = rng.uniform(0, 1, (4, 3 + more))
-        padded[:, :3] = np.where(batch.valid, values, padded[:, :3])
-        return padded.astype(np.float32)
-
-    stats = {name: wide(values) for name, values in batch.stats.items()}
-    padded = replace(batch, tokens=np.ones((4, 3 + more), dtype=np.int32), stats=stats)
-    found = diagnose(padded, ADVANTAGE, np.pad(KEPT, ((0, 0), (0, more))))
-    assert found == diagnose(batch, ADVANTAGE, KEPT)
 
 
 def test_the_alarm_rings_under_a_tenth_and_over_three_times_the_first_entropy() -> None:

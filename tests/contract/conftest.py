@@ -204,10 +204,10 @@ def rollouts(engine: Engine, temperature: float) -> Rollouts:
     return engine.generate(PROMPTS, GROUP, sampling, 7, WANTED)
 
 
-def made_up(seed: int = 0, *, T: int = 13, group: int = 4) -> Rollouts:
+def made_up(seed: int = 0, *, group: int = 2) -> Rollouts:
     """Rollouts of no model: random tokens and lengths, for laws of what follows sampling."""
     rng = np.random.default_rng(seed)
-    B = len(PROMPTS) * group
+    B, T = len(PROMPTS) * group, 13
     lengths = rng.integers(5, T + 1, B).astype(np.int32)
     lengths[0] = T
     tokens = rng.integers(2, 18, (B, T)).astype(np.int32)

@@ -58,7 +58,7 @@ def test_an_update_is_the_plain_step_on_a_and_b(
     """Three of them: the first moves B alone, since B = 0 hides A. The KL is to the model without
     adapters, which is where training begins."""
     objective = Objective(kl=0.3, entropy=0.1, temperature=0.7)
-    engine, rollouts = make_adapted(optimizer=DECAYING, micro_tokens=48), made_up()
+    engine, rollouts = make_adapted(optimizer=DECAYING, micro_tokens=48), made_up(group=4)
     frozen, fresh = frozen_weights(engine), adapters_of(engine)
     dense = LowRankTrainer(tiny_model, DECAYING, exported_adapters(engine, tmp_path))
     engine.keep_reference()

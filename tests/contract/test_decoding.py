@@ -51,12 +51,12 @@ def plain_and(other: type, engine: Any, prompts: Any = PROMPTS) -> tuple[Rollout
 
 @pytest.mark.usefixtures("room")
 @pytest.mark.parametrize(
-    ("adapter", "dtype"), first([(DORA, "float32"), (LORA, "bfloat16"), (None, "float32")], 2)
+    ("adapter", "dtype"), first([(LORA, "bfloat16"), (DORA, "float32"), (None, "float32")])
 )
 def test_fixed_shapes_change_no_token(
     tiny_model: Path, device: str, adapter: AdapterSettings | None, dtype: str
 ) -> None:
-    """Prompts of several lengths, and rows that end early."""
+    """Prompts of several lengths, and rows that end early. In float32 the next law holds it too."""
     engine = make_torch(tiny_model, SMOOTH, adapter, device=device, dtype=dtype)
     train(engine, made_up(), 1)
     plain, fixed = plain_and(FixedDecoder, engine)

@@ -21,7 +21,7 @@ from .test_loading import test_bfloat16_has_float32_statistics  # noqa: F401
 from .test_persistence import test_restore_goes_on_to_the_bit  # noqa: F401
 from .test_score import (  # noqa: F401
     test_logits_are_the_models_row_by_row,
-    test_statistic_is_as_defined_at_temperature_one,
+    test_statistics_are_as_defined_at_temperature_one,
     test_uniqueness_is_exactly_zero_where_the_group_agrees,
 )
 from .test_update import (  # noqa: F401

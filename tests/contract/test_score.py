@@ -1,5 +1,6 @@
 """Laws of token statistics and log-probabilities, while decoding and by a pass, by definition."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from ictcli.engine import Engine, score
 from ictcli.errors import UserError
 from ictcli.train import sample
-from ictcli.types import Rollouts, Sampling
+from ictcli.types import FloatArray, Rollouts, Sampling
 from tests.cases import first
 
 from .conftest import GROUP, GROUP_STATS, PROMPTS, SAMPLING, WANTED, Make, made_up
@@ -20,13 +21,16 @@ LOOSE = {"wasserstein": 2e-4, "kl_from_mean": 3e-5, "kl_to_mean": 3e-5}
 """Absolute; Wasserstein sums V partial sums, the KLs weigh the smallest probabilities."""
 
 
-@pytest.mark.parametrize("name", WANTED)
-def test_statistic_is_as_defined_at_temperature_one(
-    rollouts: Rollouts, oracle: Oracle, name: str
-) -> None:
-    wanted = oracle.stats(rollouts)[name]
-    assert np.ptp(wanted[rollouts.valid]) > 0.05
-    np.testing.assert_allclose(rollouts.stats[name], wanted, atol=LOOSE.get(name, 1e-5), rtol=1e-4)
+def as_defined(found: Mapping[str, FloatArray], rollouts: Rollouts, oracle: Oracle) -> None:
+    wanted = oracle.stats(rollouts)
+    for name in WANTED:
+        assert np.ptp(wanted[name][rollouts.valid]) > 0.05
+        close = {"atol": LOOSE.get(name, 1e-5), "rtol": 1e-4, "err_msg": name}
+        np.testing.assert_allclose(found[name], wanted[name], **close)
+
+
+def test_statistics_are_as_defined_at_temperature_one(rollouts: Rollouts, oracle: Oracle) -> None:
+    as_defined(rollouts.stats, rollouts, oracle)
 
 
 @pytest.fixture(params=first([4, 10**6]))
@@ -41,9 +45,8 @@ def _room(
 @pytest.mark.usefixtures("_room")
 def test_a_pass_gives_the_same_as_decoding(tiny_engine: Engine, tiny_oracle: Oracle) -> None:
     rollouts = tiny_engine.generate(PROMPTS[:2], GROUP, SAMPLING, 7)
-    found, wanted = tiny_engine.score(rollouts, WANTED), tiny_oracle.stats(rollouts)
-    for name in WANTED:
-        np.testing.assert_allclose(found[name], wanted[name], atol=LOOSE.get(name, 1e-5), rtol=1e-4)
+    found = tiny_engine.score(rollouts, WANTED)
+    as_defined(found, rollouts, tiny_oracle)
     agree = agreeing(rollouts)
     assert all((found[name][agree] == 0).all() for name in GROUP_STATS)
 
@@ -72,47 +75,29 @@ def test_only_wanted_statistics_are_given(tiny_engine: Engine) -> None:
         np.testing.assert_array_equal(found.tokens, without.tokens)
 
 
-@pytest.mark.parametrize("at", [1.0, 0.6, 1.7])
-def test_logprobs_are_the_models(engine: Engine, oracle: Oracle, at: float) -> None:
-    rollouts = made_up()
-    found = logp_of(engine, rollouts, at)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, oracle.logp(rollouts, at), atol=1e-5, rtol=1e-6)
-
-
-@pytest.mark.parametrize("micro_tokens", [1, 40])
-def test_micro_batches_change_nothing(
-    make_engine: Make, model: Path, engine: Engine, micro_tokens: int
+def test_logprobs_are_the_models_whatever_the_micro_batches(
+    make_engine: Make, model: Path, oracle: Oracle
 ) -> None:
-    rollouts, other = made_up(), make_engine(model, micro_tokens=micro_tokens)
-    np.testing.assert_allclose(logp_of(other, rollouts), logp_of(engine, rollouts), atol=1e-5)
-    where = rollouts.valid
-    np.testing.assert_allclose(
-        other.logits(rollouts, where), engine.logits(rollouts, where), atol=1e-4
-    )
+    """And whatever stands after the ends, also behind the longest row."""
+    rollouts, engine = made_up(), make_engine(model)
+    rollouts = replace(rollouts, lengths=np.minimum(rollouts.lengths, rollouts.tokens.shape[1] - 2))
+    for at, tokens in ((1.0, 2048), (0.6, 1), (1.7, 40)):
+        engine.budget.tokens = tokens
+        found = logp_of(engine, rollouts, at)
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, oracle.logp(rollouts, at), atol=1e-5, rtol=1e-6)
 
 
-def test_right_padding_changes_nothing(engine: Engine) -> None:
-    rollouts = made_up()
-    padded = replace(
-        rollouts,
-        tokens=np.pad(rollouts.tokens, ((0, 0), (0, 4))),
-        logp=np.pad(rollouts.logp, ((0, 0), (0, 4))),
-    )
-    np.testing.assert_array_equal(
-        logp_of(engine, padded), np.pad(logp_of(engine, rollouts), ((0, 0), (0, 4)))
-    )
-
-
-@pytest.mark.parametrize("share", [1.0, 0.02])
-def test_logits_are_the_models_row_by_row(engine: Engine, oracle: Oracle, share: float) -> None:
-    rollouts = made_up(3)
-    where = rollouts.valid & (np.random.default_rng(1).random(rollouts.tokens.shape) < share)
-    where[2] = False
-    found = engine.logits(rollouts, where)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, oracle.logits(rollouts, where), atol=5e-5, rtol=1e-5)
-    assert engine.logits(rollouts, np.zeros_like(where)).shape == (0, 18)
+def test_logits_are_the_models_row_by_row(make_engine: Make, model: Path, oracle: Oracle) -> None:
+    rollouts, engine = made_up(3), make_engine(model)
+    for share, tokens in ((1.0, 2048), (0.1, 2048), (1.0, 1), (1.0, 40)):
+        engine.budget.tokens = tokens
+        where = rollouts.valid & (np.random.default_rng(1).random(rollouts.tokens.shape) < share)
+        where[2] = False
+        found = engine.logits(rollouts, where)
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, oracle.logits(rollouts, where), atol=5e-5, rtol=1e-5)
+        assert engine.logits(rollouts, np.zeros_like(where)).shape == (0, 18)
 
 
 def before(row: np.ndarray, t: int, k: int) -> tuple[int, ...]:

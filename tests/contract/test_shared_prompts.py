@@ -31,7 +31,7 @@ def long_prompts(lengths: tuple[int, ...] = (20, 26, 20, 31)) -> Rollouts:
     """`made_up` after prompts that are worth sharing."""
     rng = np.random.default_rng(4)
     prompts = tuple(tuple(rng.integers(2, 18, n).tolist()) for n in lengths)
-    return replace(made_up(), prompts=prompts)
+    return replace(made_up(group=4), prompts=prompts)
 
 
 @pytest.mark.parametrize("adapter", [LORA, None], ids=["lora", "all weights"])
@@ -44,7 +44,7 @@ def test_an_update_is_the_same(make_engine: Make, adapter: AdapterSettings | Non
     small: dict[str, Any] = {"micro_tokens": 60, "gradient_checkpointing": True}
     both = (
         make_engine(optimizer=SMOOTH, adapter=adapter, **small),
-        make_engine(optimizer=SMOOTH, adapter=adapter, micro_tokens=60),
+        make_engine(optimizer=SMOOTH, adapter=adapter),
     )
     both[1].passes.share = False
     for engine in both:

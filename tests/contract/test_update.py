@@ -1,6 +1,8 @@
 """Laws of `update`: it is the plain dense step, whatever it saves itself; what else it reports, and
 where it does nothing."""
 
+import copy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,14 @@ from .training import (
 DECAYING = OptimizerSettings(eps=1e-3, clip_norm=0.05, weight_decay=0.1, beta1=0.8, beta2=0.95)
 
 
+@cache
+def begun(model: Path, settings: OptimizerSettings) -> DenseTrainer:
+    """The plain trainer after the step with which `against_dense` begins. To be copied."""
+    dense = DenseTrainer(model, settings, FORMULAS)
+    dense.update(plain_update(made_up(group=4), 9), LR)
+    return dense
+
+
 def against_dense(
     make_engine: Make,
     model: Path,
@@ -44,13 +54,12 @@ def against_dense(
 ) -> None:
     """Run the engine and the plain trainer side by side, and compare all they report. They begin
     with a plain step: a policy that is its reference would hide the KL term, whatever it is."""
-    rollouts = made_up()
+    rollouts = made_up(group=4)
     given = sparse_weights(rollouts) if weights is None else weights
     engine = make_engine(model, settings, micro_tokens=48)
-    dense = DenseTrainer(model, settings, FORMULAS)
+    dense = copy.deepcopy(begun(model, settings))
     engine.keep_reference()
-    for trainer in (engine, dense):
-        trainer.update(plain_update(rollouts, 9), LR)
+    engine.update(plain_update(rollouts, 9), LR)
     before = dense.weights()
     for step in range(steps):
         update = Update(rollouts, given, advantages(rollouts, step), objective, **more)
@@ -104,7 +113,7 @@ def test_an_update_is_the_plain_step(
     make_engine: Make, tiny_model: Path, objective: Objective, settings: Any, off: bool
 ) -> None:
     """Two of them, or one off policy, clipped against older log-probabilities."""
-    old = off_policy(made_up(), tiny_model) if off else None
+    old = off_policy(made_up(group=4), tiny_model) if off else None
     how: Any = {"settings": settings, "steps": 1 if off else 2, "old_logp": old}
     against_dense(make_engine, tiny_model, objective, **how)
 
@@ -113,7 +122,7 @@ def test_negative_weights_turn_the_advantage_and_the_side_that_is_clipped(
     make_engine: Make, tiny_model: Path
 ) -> None:
     """Of any size; the KL term counts by |w|."""
-    rollouts = made_up()
+    rollouts = made_up(group=4)
     factor = np.random.default_rng(8).uniform(-2, 2, rollouts.tokens.shape).astype(np.float32)
     weights, old = sparse_weights(rollouts) * factor, off_policy(rollouts, tiny_model)
     objective = Objective(0.1, 0.5, kl=0.2)
@@ -130,7 +139,7 @@ FORMULAS: dict[str, Formula] = {
 
 def test_every_term_that_a_method_asks_for(make_engine: Make, tiny_model: Path) -> None:
     """Each at tokens of its own, on rows without advantage too."""
-    rollouts, old = made_up(), off_policy(made_up(), tiny_model)
+    rollouts, old = made_up(group=4), off_policy(made_up(group=4), tiny_model)
     chance = np.random.default_rng(6).random((len(TERMS), *rollouts.tokens.shape))
     terms = {
         name: Term(np.where(rollouts.valid & (each < 0.3), 0.8, 0.0), target=old + 0.15)
@@ -140,7 +149,7 @@ def test_every_term_that_a_method_asks_for(make_engine: Make, tiny_model: Path) 
 
 
 def test_a_term_that_the_loss_has_not_is_refused() -> None:
-    rollouts = made_up()
+    rollouts = made_up(group=4)
     weights, A = sparse_weights(rollouts), advantages(rollouts)
     with pytest.raises(UserError, match=r"no term 'proxi' \(did you mean proxy\?\)"):
         Update(rollouts, weights, A, PLAIN, terms={"proxi": Term(weights)})
@@ -148,7 +157,7 @@ def test_a_term_that_the_loss_has_not_is_refused() -> None:
 
 def test_the_reference_stays_what_it_was(make_engine: Make) -> None:
     """Beside masters; in float32 the KL of the dense step is to it."""
-    engine, rollouts = make_engine(optimizer=SMOOTH, dtype="bfloat16"), made_up()
+    engine, rollouts = make_engine(optimizer=SMOOTH, dtype="bfloat16"), made_up(group=4)
     engine.keep_reference()
     before = logp_of(engine, rollouts)
     train(engine, rollouts, 2)
@@ -159,7 +168,7 @@ def test_the_reference_stays_what_it_was(make_engine: Make) -> None:
 def test_without_any_signal_nothing_moves(make_engine: Make) -> None:
     """Weight decay included; and without weights the same."""
     settings = OptimizerSettings(weight_decay=0.1)
-    engine, rollouts = make_engine(optimizer=settings), made_up()
+    engine, rollouts = make_engine(optimizer=settings), made_up(group=4)
     train(engine, rollouts, 1)
     before = state(engine)
     weights, A = sparse_weights(rollouts), advantages(rollouts)
@@ -171,7 +180,7 @@ def test_without_any_signal_nothing_moves(make_engine: Make) -> None:
 
 
 def test_clip_fraction_counts_trained_tokens_clipped_away(make_engine: Make) -> None:
-    engine, rollouts = make_engine(), made_up()
+    engine, rollouts = make_engine(), made_up(group=4)
     weights, A = sparse_weights(rollouts), advantages(rollouts)
     shift = np.random.default_rng(2).choice([-0.5, -0.25, 0.0, 0.15, 0.3], weights.shape)
     old = (logp_of(engine, rollouts) - shift).astype(np.float32)
@@ -187,7 +196,7 @@ def test_clip_fraction_counts_trained_tokens_clipped_away(make_engine: Make) -> 
 @pytest.mark.parametrize("what", ["losses of both infinities", "weight"])
 def test_what_is_not_finite_leaves_everything_as_it_was(make_engine: Make, what: str) -> None:
     """In micro-batches, whose losses are added up."""
-    engine, rollouts = make_engine(micro_tokens=30), made_up()
+    engine, rollouts = make_engine(micro_tokens=30), made_up(group=4)
     train(engine, rollouts, 1)
     before = state(engine)
     weights, A = sparse_weights(rollouts), advantages(rollouts)
@@ -210,7 +219,7 @@ def test_small_steps_add_up_in_bfloat16(make_engine: Make) -> None:
     """Each step is far below the spacing of bfloat16 numbers around a weight of 0.3: rounded away
     every time, it would train nothing. Many together move the model as they do in float32, also
     where gradients of micro-batches are added up."""
-    rollouts, update = made_up(), plain_update(made_up())
+    rollouts, update = made_up(group=4), plain_update(made_up(group=4))
     trained = (update.weights != 0) & (update.advantage != 0)[:, None]
     gained, norms = list[float](), list[float]()
     for dtype, tokens in (("float32", 8192), ("bfloat16", 64)):
