@@ -119,11 +119,6 @@ def listed(text: str) -> int:
     return 1
 
 
-def same_layout(answer: str, gold: str) -> bool:
-    """Whether two texts differ only in how the same LaTeX is written."""
-    return flat(tidy(answer)) == flat(tidy(gold))
-
-
 def _node(text: str) -> Node | None:
     return reading(tidy(text)) if len(text) <= LONGEST and balanced(text) else None
 

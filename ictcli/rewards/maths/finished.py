@@ -11,9 +11,9 @@ from ictcli.rewards.maths.bases import (
     has_like_terms,
     has_squares,
     is_power,
+    length,
     meet,
 )
-from ictcli.rewards.maths.forms import is_shortest, length
 from ictcli.rewards.maths.latex import FUNCTIONS
 from ictcli.rewards.maths.nodes import (
     Chain,
@@ -99,6 +99,8 @@ def leaves_work(answer: Tree, gold: Tree, *, algebra: bool = True) -> bool:
         return False
     if not algebra:
         raise UndecidedError
+    from ictcli.rewards.maths.forms import is_shortest  # imports sympy
+
     return not is_shortest(answer, allowed_length)
 
 
