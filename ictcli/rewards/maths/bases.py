@@ -47,11 +47,6 @@ def primes(value: Fraction) -> dict[int, int]:
     return {prime: exponent for prime, exponent in exponents.items() if exponent}
 
 
-def is_power(value: Fraction, index: int) -> bool:
-    """Whether the root of a number is a number, or a root of a lower index."""
-    return gcd(index, *(primes(value).values())) > 1
-
-
 def meet(tree: Tree) -> bool:
     """Whether two factors have the same base, or two roots of numbers make one."""
     found: Counter[str] = Counter()

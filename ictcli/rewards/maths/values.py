@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import mpmath
 import sympy
 
-from ictcli.rewards.maths.algebra import LARGEST_COUNT
+from ictcli.rewards.maths.algebra import FUNCTIONS, LARGEST_COUNT
 from ictcli.rewards.maths.nodes import UnreadableError
 
 _MP = mpmath.mp.clone()
@@ -34,10 +34,8 @@ Value = Any
 
 FAILURES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What sympy and mpmath raise for what has no value, or what they cannot compute."""
-_FUNCTIONS = {sympy.exp, sympy.log, sympy.sin, sympy.cos, sympy.tan, sympy.cot, sympy.sec,
-              sympy.csc, sympy.asin, sympy.acos, sympy.atan, sympy.acot, sympy.sinh, sympy.cosh,
-              sympy.tanh}  # fmt: skip
-"""mpmath has them under the same names."""
+_FUNCTIONS = {sympy.log, *FUNCTIONS.values()}
+"""What is no operation of these mpmath has under the same name."""
 _GROWING = (sympy.exp, sympy.sinh, sympy.cosh, sympy.tanh)
 
 
