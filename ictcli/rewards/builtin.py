@@ -3,10 +3,9 @@
 import re
 from collections.abc import Sequence
 
-from ictcli.rewards import choice
-from ictcli.rewards.answers import LONGEST_AT_ONCE, located
+from ictcli.rewards.answers import LONGEST_AT_ONCE
 from ictcli.rewards.maths import compare as maths
-from ictcli.rewards.maths.copies import copied, without_asked
+from ictcli.rewards.maths.copies import copied
 from ictcli.rewards.maths.latex import balanced, is_word
 from ictcli.rewards.maths.nodes import UndecidedError
 from ictcli.rewards.verifiers import COPIED, UNFINISHED, Verdict, register_verifier
@@ -48,6 +47,8 @@ def math_at_once(answer: str, gold: str) -> Verdict | None:
         return None
 
 
+@register_verifier("integer", whole)
+@register_verifier("math", maths.readable)
 def math_verdict(answer: str, gold: str, *, algebra: bool = True) -> Verdict:
     """The verdict on an answer; algebra may be slow. UndecidedError if only algebra can tell."""
     outcome = maths.compare(answer, gold, algebra=algebra)
@@ -64,18 +65,6 @@ def rewarded(verdict: Verdict, answer: str, gold: str, question: str) -> Verdict
     if verdict.status == "correct" and question and copied(answer, gold, question):
         return Verdict("wrong", answer, COPIED)
     return verdict
-
-
-@register_verifier("integer", whole)
-@register_verifier("math", maths.readable)
-def math(response: str, gold: str, question: str = "") -> Verdict:
-    """The answer in a response against a LaTeX gold, or an integer."""
-    answer, _, missing = located(response, gold, maths.listed)
-    if not answer:
-        return Verdict("unparsed", "", missing)
-    answer = without_asked(answer, gold, question)
-    verdict = math_at_once(answer, gold) or math_verdict(answer, gold)
-    return rewarded(verdict, answer, gold, question)
 
 
 def are_words(golds: Sequence[str]) -> bool:
@@ -105,9 +94,6 @@ def words(answer: str, gold: str) -> Verdict:
     if said and said == as_text(gold):
         return Verdict("correct", answer)
     return math_at_once(answer, gold) or Verdict("wrong", answer)
-
-
-register_verifier("choice")(choice.judge)
 
 
 @register_verifier("chain")

@@ -6,11 +6,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ictcli.rewards import statement
-from ictcli.rewards.answers import LONGEST_AT_ONCE, Located, located
+from ictcli.rewards.answers import LONGEST_AT_ONCE, Located
 from ictcli.rewards.maths.compare import LONGEST, compare
 from ictcli.rewards.maths.latex import balanced, flat, tidy
 from ictcli.rewards.maths.nodes import UndecidedError
-from ictcli.rewards.verifiers import Verdict
+from ictcli.rewards.verifiers import VERIFIERS, Verdict, Verifier
 
 _BOX = re.compile(r"\\boxed\s?\{([^{}]{1,30}|\\[a-z]+\{[^{}]{1,30}\})\}")
 _WORD = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*|\S")
@@ -28,17 +28,10 @@ class Decision(NamedTuple):
     """Why there is no letter, if there is none."""
 
 
-def judge(response: str, gold: str, choices: Sequence[str] = ()) -> Verdict:
-    """The verdict on a response, given the gold letter. With `choices`, the texts of A, B, ..., the
-    answer may be such a text. Without a box, it is the letter of the last statement (`statement`).
-    Two letters are unparsed."""
-    seen = statement.shown(response)
-    return verdict(decision(seen, located(seen), choices), gold, choices)
-
-
 def decision(response: str, found: Located, choices: Sequence[str]) -> Decision:
     """What a response, as `statement.shown` gives it, decides on, given the marked answer in it, if
-    there is one."""
+    there is one: else the letter of the last statement (`statement`). With `choices`, the texts of
+    A, B, ..., the answer may be such a text."""
     answer, source, missing = found
     if answer is not None:
         letters = letter_of(answer, choices)
@@ -60,13 +53,16 @@ def _upheld(response: str, answer: str, letters: str) -> bool:
 
 
 def verdict(decision: Decision, gold: str, choices: Sequence[str]) -> Verdict:
-    """The verdict on a decision."""
+    """The verdict on a decision, given the gold letter. Two letters are unparsed."""
     letters, extracted = decision.letters, (decision.answer or "")[:200]
     if len(letters) != 1:
         return Verdict("unparsed", extracted, "two letters" if letters else decision.missing)
     if choices and ord(letters) - 65 >= len(choices):
         return Verdict("unparsed", extracted, f"no choice {letters}")
     return Verdict("correct" if letters == gold_letter(gold) else "wrong", letters)
+
+
+VERIFIERS["choice"] = Verifier("choice", verdict)
 
 
 def gold_letter(gold: str) -> str:
@@ -107,8 +103,6 @@ def _words(text: str) -> str:
 
 def same(answer: str, choice: str) -> bool:
     """Whether an answer is the text of a choice, as words or as mathematics without algebra."""
-    if len(answer) > LONGEST:
-        return False
     if _layout(answer) == _layout(choice):
         return bool(choice.strip())
     if max(len(answer), len(choice)) > LONGEST_AT_ONCE:

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from ictcli.rewards import choice
 from ictcli.rewards.answers import Located
 from ictcli.rewards.builtin import math_at_once
-from ictcli.rewards.maths.compare import content, describe, same_layout
+from ictcli.rewards.maths.compare import content, describe
+from ictcli.rewards.maths.latex import flat, tidy
 from ictcli.rewards.verifiers import COPIED, UNFINISHED, Verdict, Verifier
 
 RULES = {
@@ -105,7 +106,7 @@ def _rule(answer: Reading, gold: Reading, verdict: Verdict) -> str:
         return "verbatim"
     if verdict.status == "unparsed":
         return "unreadable"
-    if verdict.status == "correct" and same_layout(answer.text, gold.text):
+    if verdict.status == "correct" and flat(tidy(answer.text)) == flat(tidy(gold.text)):
         return "layout"
     if math_at_once(answer.text, gold.text) is None:
         return "algebra"

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict, Unpack, cast, overload
 from ictcli.files import plugins
 from ictcli.rewards import answers, choice
 from ictcli.rewards.answers import Located
-from ictcli.rewards.builtin import math_at_once, math_verdict, rewarded
+from ictcli.rewards.builtin import math_at_once, rewarded
 from ictcli.rewards.explanations import Explanation, Row, explained
 from ictcli.rewards.maths.compare import listed
 from ictcli.rewards.maths.copies import without_asked
@@ -128,28 +128,19 @@ def _verdicts(
     verifier: Verifier, rows: Sequence[Row], required: bool, limits: Limits
 ) -> list[Verdict]:
     """A verdict per row. `required`: without an answer there is nothing to judge."""
-    verdicts: dict[int, Verdict] = {}
-    grouped: list[int] = []
-    left: dict[tuple[str, ...], list[int]] = {}  # what a worker must judge: the rows it is for
-    for place, row in enumerate(rows):
-        if not row.found.answer and (required or verifier.golds is not None or verifier.boxed):
-            verdicts[place] = Verdict("unparsed", "", row.found.missing)
-            continue
-        if verifier.in_groups:
-            grouped.append(place)
-            continue
-        verdict = _at_once(verifier, row)
-        if isinstance(verdict, tuple):
-            left.setdefault(verdict, []).append(place)
-        else:
-            verdicts[place] = verdict
-    calls = [(verifier.name, verifier.source, *texts) for texts in left]
-    results = isolated(_judged, calls, limits, prepare=_load)
-    for (texts, places), result in zip(left.items(), results, strict=True):
+    found = [_at_once(verifier, row, required) for row in rows]
+    verdicts = {place: verdict for place, verdict in enumerate(found) if verdict is not None}
+    calls = _calls(verifier, rows, [place for place in range(len(rows)) if place not in verdicts])
+    if verifier.source is None and verifier.golds is None:
+        results = [_here(verifier.judge, *texts) for texts, _ in calls]
+    else:
+        named = [(verifier.name, verifier.source, *texts) for texts, _ in calls]
+        results = isolated(_judged, named, limits, prepare=_load)
+    for (texts, places), result in zip(calls, results, strict=True):
         if isinstance(result, Fault):
             result = _without(result, texts[0][:200] if verifier.golds else "")
-        verdicts |= dict.fromkeys(places, result)
-    verdicts |= _in_groups(verifier, rows, grouped, limits)
+        each = cast(list[Verdict], result if isinstance(result, list) else [result] * len(places))
+        verdicts |= zip(places, each, strict=True)
     if verifier.golds is None:
         return [verdicts[place] for place in range(len(rows))]
     return [
@@ -158,29 +149,39 @@ def _verdicts(
     ]
 
 
-def _in_groups(
-    verifier: Verifier, rows: Sequence[Row], places: Sequence[int], limits: Limits
-) -> dict[int, Verdict]:
-    """The verdicts, by place, of a verifier that judges the responses to a problem in one call;
-    neighbours of equal question, gold and columns are of one problem."""
+def _at_once(verifier: Verifier, row: Row, required: bool) -> Verdict | None:
+    answer = row.found.answer or ""
+    if not answer and (required or verifier.golds is not None or verifier.boxed):
+        return Verdict("unparsed", "", row.found.missing)
+    if verifier.golds is not None:
+        return math_at_once(answer, row.gold)
+    if verifier.name == "choice":
+        decision = choice.decision(row.response, row.found, row.choices)
+        return verifier.judge(decision, row.gold, row.choices)
+    return None
+
+
+def _calls(
+    verifier: Verifier, rows: Sequence[Row], places: Sequence[int]
+) -> list[tuple[tuple[Any, ...], list[int]]]:
+    """The calls of the verifier that judge the rows at these places, each with its places: equal
+    texts are judged once by a worker, and in groups the responses to a problem, which are
+    neighbours of equal question, gold and columns."""
 
     def problem(place: int) -> tuple[int, str, str]:
         return id(rows[place].columns), rows[place].question, rows[place].gold
 
-    groups = [list(group) for _, group in groupby(places, problem)]
-    calls = [_as_arguments([rows[place] for place in group]) for group in groups]
-    results: list[list[Verdict] | Fault]
-    if verifier.source is None:
-        results = [_here(verifier.judge, *call) for call in calls]
-    else:
-        named = [(verifier.name, verifier.source, *call) for call in calls]
-        results = isolated(_judged, named, limits, prepare=_load)
-    verdicts: dict[int, Verdict] = {}
-    for group, result in zip(groups, results, strict=True):
-        if isinstance(result, Fault):
-            result = [_without(result)] * len(group)
-        verdicts |= zip(group, result, strict=True)
-    return verdicts
+    if verifier.in_groups:
+        groups = [list(group) for _, group in groupby(places, problem)]
+        return [(_as_arguments([rows[place] for place in group]), group) for group in groups]
+    calls: dict[Any, list[int]] = {}
+    for place in places:
+        row = rows[place]
+        asked = () if verifier.golds is not None else (row.question,)
+        texts = (row.found.answer or "", row.gold, *asked)
+        here = verifier.source is None and verifier.golds is None
+        calls.setdefault((texts, place if here else 0), []).append(place)
+    return [(texts, places) for (texts, _), places in calls.items()]
 
 
 def _without(fault: Fault, extracted: str = "") -> Verdict:
@@ -213,24 +214,9 @@ def _as_arguments(rows: Sequence[Row]) -> tuple[list[Any], list[Any], dict[str, 
     return [messages if is_chat else first.question] * n, completions, columns
 
 
-def _at_once(verifier: Verifier, row: Row) -> Verdict | tuple[str, ...]:
-    """The verdict, or what a worker must judge: (answer, gold) or (response, gold, question)."""
-    answer = row.found.answer or ""
-    if verifier.golds is not None:
-        return math_at_once(answer, row.gold) or (answer, row.gold)
-    if verifier.name == "choice":
-        decision = choice.decision(row.response, row.found, row.choices)
-        return choice.verdict(decision, row.gold, row.choices)
-    if verifier.source is not None:
-        return answer, row.gold, row.question
-    result = _here(verifier.judge, answer, row.gold, row.question)
-    return _without(result) if isinstance(result, Fault) else result
-
-
 def _judged(name: str, source: str | None, *arguments: Any) -> Any:
     """In a worker: the verdict of a verifier, or those on the responses to a problem."""
-    verifier = _load(name, source)
-    return verifier.judge(*arguments) if verifier.golds is None else math_verdict(*arguments)
+    return _load(name, source).judge(*arguments)
 
 
 def _load(name: str, source: str | None, *_: Any) -> Verifier:

@@ -61,7 +61,7 @@ Judge = Callable[..., Any]
 @dataclass(frozen=True)
 class Verifier:
     """A named judge of responses. Calling it with (response, gold) or (response, gold, question)
-    judges in this process without limits; `grade` is the safe way."""
+    gives the verdict of `grade`."""
 
     name: str
     judge: Judge
@@ -69,7 +69,8 @@ class Verifier:
     """Where a worker imports it from: a plugin `file.py` that registers it, `file.py:function` or
     `module:function`. None: it runs in this process."""
     golds: Callable[[str], bool] | None = None
-    """Whether mathematical answers can be compared with a gold; None: it judges whole responses."""
+    """Whether mathematical answers, which it judges, can be compared with a gold; None: it judges
+    whole responses."""
     in_groups: bool = False
     """Whether it judges the responses to a problem in one call (TRL's form)."""
     needs: tuple[str, ...] = ()
@@ -78,10 +79,9 @@ class Verifier:
     """Whether it judges the answer in the last box or after `####`, not the whole response."""
 
     def __call__(self, response: str, gold: str, question: str = "") -> Verdict:
-        if self.in_groups:
-            columns = {"question": [question], "gold": [gold]}
-            return self.judge([question], [response], columns)[0]
-        return self.judge(response, gold, question)
+        from ictcli.rewards.grading import grade  # judges by this module
+
+        return grade(response, gold, self, questions=question)
 
     def readable(self, gold: str) -> bool:
         """Whether answers can be compared with a gold."""

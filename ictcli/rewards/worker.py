@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -103,6 +103,20 @@ def _size() -> int:
         return 1
 
 
+@contextlib.contextmanager
+def limited_memory(more: int) -> Generator[None]:
+    """Within, MemoryError where the process grows by more than so many bytes. macOS, where its size
+    is unknown, has no such limit."""
+    size, (soft, hard) = _size(), resource.getrlimit(resource.RLIMIT_AS)
+    if size > 1:
+        most = [size + more, *(limit for limit in (soft, hard) if limit >= 0)]
+        resource.setrlimit(resource.RLIMIT_AS, (min(most), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
 def _answer(call: bytes, connection: Connection) -> bytes:
     """Perform a pickled call within its limits; the pickled result or Fault."""
     limits = This.limits
@@ -112,22 +126,18 @@ def _answer(call: bytes, connection: Connection) -> bytes:
     size, memory = _size(), int(limits.memory * _GIB)
     if size > This.idle + This.imported + memory:  # left by earlier calls
         os._exit(BLOATED)
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # it kills: no Python code has to run for it
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})
     before = time.process_time()
     connection.send_bytes(STARTED + b"%f" % before)
-    try:
-        This.ceiling = _resident_peak() + memory
-        if size > 1:
-            most = [size + memory, *(limit for limit in (soft, hard) if limit >= 0)]
-            resource.setrlimit(resource.RLIMIT_AS, (min(most), hard))
-        signal.setitimer(signal.ITIMER_PROF, limits.seconds)
-        result = tried(_performed, (call,), limits)
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-        This.ceiling = math.inf
+    with limited_memory(memory):
+        try:
+            This.ceiling = _resident_peak() + memory
+            signal.setitimer(signal.ITIMER_PROF, limits.seconds)
+            result = tried(_performed, (call,), limits)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            This.ceiling = math.inf
     if time.process_time() - before > limits.seconds:  # a call that ignored the signal
         result = limits.exceeded("timeout")
     return result if isinstance(result, bytes) else pickle.dumps(result)

@@ -7,16 +7,15 @@ in this process, as a worker would take longer to start than all prompts of a ru
 
 import contextlib
 import re
-import resource
 import signal
 import threading
 from collections.abc import Generator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from ictcli.errors import UserError
 from ictcli.files import encodable
 from ictcli.files.reading import parse_json
+from ictcli.rewards.worker import limited_memory
 from ictcli.rows import Row
 from ictcli.text import middle_cut
 from ictcli.types import Turn
@@ -179,18 +178,13 @@ def _limited() -> Generator[None]:
         raise _OverTimeError
 
     timed = threading.current_thread() is threading.main_thread()
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     handler = signal.signal(signal.SIGPROF, stop) if timed else None
-    try:
-        with contextlib.suppress(OSError, ValueError):
-            size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-            limits = [limit for limit in (size + MEMORY, soft, hard) if limit >= 0]
-            resource.setrlimit(resource.RLIMIT_AS, (min(limits), hard))
-        if timed:  # again and again, as an exception in a destructor is lost
-            signal.setitimer(signal.ITIMER_PROF, SECONDS, 1)
-        yield
-    finally:
-        if timed:
-            signal.setitimer(signal.ITIMER_PROF, 0)
-            signal.signal(signal.SIGPROF, handler)
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    with limited_memory(MEMORY):
+        try:
+            if timed:  # again and again, as an exception in a destructor is lost
+                signal.setitimer(signal.ITIMER_PROF, SECONDS, 1)
+            yield
+        finally:
+            if timed:
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                signal.signal(signal.SIGPROF, handler)

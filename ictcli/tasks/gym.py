@@ -4,11 +4,9 @@ and with another to hold out.
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
-from itertools import islice
 
 from ictcli.errors import UserError, install, reason_of
 from ictcli.recipe.generator import joined, parted
@@ -34,23 +32,13 @@ def is_installed() -> bool:
     return find_spec(OPTIONAL["gym"].library) is not None
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """The different problems of a generator: to train on, those of the held-out part among them,
-    and held out."""
-
-    train: tuple[Problem, ...]
-    heldout: tuple[Problem, ...]
-    repeated: int
-    """Drawn again, and left out."""
-    seeds: dict[str, int]
-
-
 @lru_cache(maxsize=8)
-def draw(name: str) -> Drawn:
-    """`size` problems to train on; a quarter as many to hold out, of which so few are taken that
-    they cost no more than a quarter of those to train on. Always the same for a name with its
-    options and a version of the library. UserError if it cannot make them."""
+def gym_task(name: str) -> Task:
+    """The task `gym:NAME:key=value:...`: `size` problems to train on, and a quarter as many to hold
+    out, of which so few are taken that they cost no more than a quarter of those to train on.
+    Always the same for a name with its options and a version of the library. UserError if there is
+    none of that name, it cannot make them, or the library is missing."""
+    name = joined(*parted(name))
     if not is_installed():
         raise UserError(
             f"The task {name} needs reasoning-gym, which is not installed.", install("gym")
@@ -70,21 +58,34 @@ def draw(name: str) -> Drawn:
             f"{name}: size is {LEAST} or more, and seed + size at most {HELDOUT_SEED}.",
             f"for example gym:{kind}:seed=1:size=500",
         )
-    train = dict(_different(name, "train", seed, size))
+    different = dict(_different(name, "train", seed, size))
     drawn = _different(name, "heldout", HELDOUT_SEED, size // 4)
     held: list[Problem] = []
     shared = 0
     for key, problem in drawn:
-        shared += key in train
-        if 4 * shared > len(train):
+        shared += key in different
+        if 4 * shared > len(different):
             break
         held.append(problem)
-    if len(train) < LEAST or not held:
+    if len(different) < LEAST or not held:
         raise UserError(
-            f"{name} makes only {len(train)} different problems.", f"ictcli tasks show gym:{kind}"
+            f"{name} makes only {len(different)} different problems.",
+            f"ictcli tasks show gym:{kind}",
         )
+    train, repeated = tuple(different.values()), size - len(different)
+    note = f"{repeated:,} of {size:,} problems drawn from {name} left out: they are repeated."
     seeds = {"train": seed, "heldout": HELDOUT_SEED}
-    return Drawn(tuple(train.values()), tuple(held), size - len(train), seeds)
+    task = Task(
+        name,
+        Domain(find_verifier("gym"), BOXED),
+        lambda seed, step, n: [],
+        lambda n: held[:n],
+        (*train, *held),
+        {"generator": name, "version": version("reasoning-gym"), "seeds": seeds},
+        (note,) if repeated else (),
+        left_out={"repeated": repeated} if repeated else {},
+    )
+    return with_train(task, train)
 
 
 def _different(name: str, part: str, seed: int, size: int) -> Iterator[tuple[str, Problem]]:
@@ -111,25 +112,3 @@ def _different(name: str, part: str, seed: int, size: int) -> Iterator[tuple[str
             seen.add(key)
             columns = {"answer": answer, "metadata": entry["metadata"], "gym": name}
             yield key, Problem(f"{part}-{i}", question, answer, columns=columns)
-
-
-def gym_task(name: str) -> Task:
-    """The task `gym:NAME:key=value:...`. UserError if there is none of that name, or the library is
-    missing."""
-    name = joined(*parted(name))
-    drawn = draw(name)
-    note = (
-        f"{drawn.repeated:,} of {drawn.repeated + len(drawn.train):,} problems drawn from "
-        f"{name} left out: they are repeated."
-    )
-    task = Task(
-        name,
-        Domain(find_verifier("gym"), BOXED),
-        lambda seed, step, n: [],
-        lambda n: [*islice(drawn.heldout, n)],
-        (*drawn.train, *drawn.heldout),
-        {"generator": name, "version": version("reasoning-gym"), "seeds": drawn.seeds},
-        (note,) if drawn.repeated else (),
-        left_out={"repeated": drawn.repeated} if drawn.repeated else {},
-    )
-    return with_train(task, drawn.train)

@@ -183,19 +183,18 @@ def fitted(engine: Engine, task: Task, heldout: int) -> Task:
     most = task.prompt.max_tokens
     if not most:
         return task
-    known: dict[tuple[bool, str, tuple[Turn, ...]], bool] = {}
     _, examined = task.exam
+    own = task.domain is examined
+    lengths = all_tokens(engine.tokenizer, task.finite, task.domain, task.prompt)
+    asked = zip(task.finite, lengths, strict=True)
+    known = {(problem, own): len(tokens) <= most for problem, tokens in asked}
 
     def fits(problem: Problem, domain: Domain) -> bool:
-        key = (domain is examined, problem.prompt, problem.turns)
+        key = problem, domain is examined
         if key not in known:
             _, tokens = tokens_of(engine.tokenizer, problem, domain, task.prompt)
             known[key] = len(tokens) <= most
         return known[key]
-
-    lengths = all_tokens(engine.tokenizer, task.finite, task.domain, task.prompt)
-    for problem, tokens in zip(task.finite, lengths, strict=True):
-        known[task.domain is examined, problem.prompt, problem.turns] = len(tokens) <= most
 
     parts = (
         ("too_long", task.train, task.domain, ""),

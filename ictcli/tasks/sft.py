@@ -11,20 +11,7 @@ from ictcli.engine import Engine
 from ictcli.errors import UserError
 from ictcli.recipe.data import ColumnSettings, HubSettings, PromptSettings
 from ictcli.rows import Row
-from ictcli.tasks.custom import (
-    GOLDS,
-    MOST_LOST,
-    check_asked,
-    filled,
-    have_choices,
-    known_columns,
-    lost_notes,
-    problem_of,
-    question_of,
-    read_rows,
-    said_in,
-    several,
-)
+from ictcli.tasks import custom
 from ictcli.tasks.golds import choices_of
 from ictcli.tasks.prompts import all_tokens, batched_ids, render, template_of
 from ictcli.tasks.task import Domain, Task
@@ -48,16 +35,16 @@ def read_examples(
     examples: list[Problem] = []
     lost: list[UserError] = []
     try:
-        rows = read_rows(name, hub)
-        columns = known_columns(name, rows, columns, usual)
-        check_asked(name, rows, columns, "response", (*RESPONSES, *GOLDS))
-        choice = have_choices(rows, columns.choices or "choices")
+        rows = custom.read_rows(name, hub)
+        columns = custom.known_columns(name, rows, columns, usual)
+        custom.check_asked(name, rows, columns, "response", (*RESPONSES, *custom.GOLDS))
+        choice = custom.have_choices(rows, columns.choices or "choices")
         for row in rows.rows:
             try:
                 examples.append(_example(row, columns, choice=choice))
             except UserError as error:
                 lost.append(error)
-        return examples, (*rows.notes, *lost_notes(lost, len(rows.rows)))
+        return examples, (*rows.notes, *custom.lost_notes(lost, len(rows.rows)))
     except UserError as error:  # its hint names keys of the data to train on
         hint = re.sub(r"\b(?:columns|hub)\.", r"sft.\g<0>", error.hint)
         raise UserError(error.message, hint) from error
@@ -65,18 +52,18 @@ def read_examples(
 
 def _example(row: Row, columns: ColumnSettings, *, choice: bool) -> Problem:
     choices = choices_of(row, columns.choices or "choices") if choice else ()
-    prompt, turns, response = question_of(row, columns, choices)
-    name = filled(row, RESPONSES) if columns.response is None else columns.response
+    prompt, turns, response = custom.question_of(row, columns, choices)
+    name = custom.filled(row, RESPONSES) if columns.response is None else columns.response
     if name and (response is None or columns.response):
-        response = said_in(row, (name,))
+        response = custom.said_in(row, (name,))
     if response is None:  # the answer, as examples in a prompt have it
-        problem, solved = problem_of(row, columns, (), has_choices=choice)
+        problem, solved = custom.problem_of(row, columns, (), has_choices=choice)
         response = problem.solution if solved else ""
     if not response.strip():
         raise UserError(
             f"{row.where} has no response.", "columns.response=NAME names the column of responses"
         )
-    return Problem(str(row.number), prompt, "", solution=response, turns=several(turns))
+    return Problem(str(row.number), prompt, "", solution=response, turns=custom.several(turns))
 
 
 def response_ids(
@@ -130,7 +117,7 @@ def fitted_examples(engine: Engine, task: Task, max_tokens: int) -> Task:
         f"characters that the tokenizer loses, {(out & ~unread).sum():,} for more tokens than "
         f"max_tokens = {max_tokens} or the context allow)"
     )
-    if out.sum() > MOST_LOST * len(out):
+    if out.sum() > custom.MOST_LOST * len(out):
         raise UserError(
             f"{words}. At most a tenth may be left out.",
             "take a model that reads such text, or other examples"

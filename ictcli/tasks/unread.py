@@ -23,15 +23,12 @@ METASPACE = "\u2581"
 """A space, as some tokenizers write it."""
 
 
-def read_back(tokenizer: Any, text: str) -> str | None:
-    """What the model reads of a text, if its tokenizer cannot hold every character; else None.
+def read_back(tokenizer: Any, texts: Sequence[str]) -> Iterator[str | None]:
+    """What the model reads of each text of which its tokenizer cannot hold every character; else
+    None.
 
     That is decode(encode(text)). Tokenizers may change case, white space, invisible characters and
     the compatible forms of a character (NFKC): such a change is no loss."""
-    return next(_read_back(tokenizer, [text]))
-
-
-def _read_back(tokenizer: Any, texts: Sequence[str]) -> Iterator[str | None]:
     unknown: str | None = getattr(tokenizer, "unk_token", None)
     for text, ids in zip(texts, batched_ids(tokenizer, texts), strict=True):
         read: str = tokenizer.decode(ids, clean_up_tokenization_spaces=False)
@@ -91,10 +88,10 @@ def lost_of(tokenizer: Any, questions: Collection[str]) -> dict[str, str]:
     """What is read of those questions of which characters are lost. A word that is read alone is
     taken to be read in each question, so that most need not be looked at."""
     words = list({word for question in questions for word in question.split()})
-    read = _read_back(tokenizer, [f" {word}" for word in words])
+    read = read_back(tokenizer, [f" {word}" for word in words])
     doubtful = {word for word, text in zip(words, read, strict=True) if text is not None}
     suspects = [q for q in questions if doubtful and not doubtful.isdisjoint(q.split())]
-    found = zip(suspects, _read_back(tokenizer, suspects), strict=True)
+    found = zip(suspects, read_back(tokenizer, suspects), strict=True)
     return {question: text for question, text in found if text is not None}
 
 
@@ -116,7 +113,7 @@ def unread_notes(
     are looked at."""
     tokenizer, checked = engine.tokenizer, problems[:CHECKED]
     texts = [render(tokenizer, problem, domain, settings) for problem in checked]
-    read = zip(texts, _read_back(tokenizer, texts), strict=True)
+    read = zip(texts, read_back(tokenizer, texts), strict=True)
     lost = [(text, back) for text, back in read if back is not None]
     if not lost:
         return []

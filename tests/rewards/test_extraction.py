@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from ictcli.rewards import Limits, grade
 from ictcli.rewards.answers import LONGEST_BOX, boxes, located
 from ictcli.rewards.builtin import math_at_once
-from ictcli.rewards.choice import judge
 from ictcli.tasks.golds import behind, worked
 from tests.cases import first
 
@@ -71,7 +70,7 @@ LONG = [
 def test_a_long_answer_is_parsed_within_the_limits_of_a_worker(answer: str) -> None:
     with within(1):
         math_at_once(answer, "7")
-        judge(f"\\boxed{{{answer}}}", "A", ["7", answer + "8", "x"])
+        grade(f"\\boxed{{{answer}}}", "A", "choice", choices=["7", answer + "8", "x"])
 
 
 def test_a_box_of_any_length_that_a_parser_reads_is_read() -> None:

@@ -16,7 +16,7 @@ from ictcli.recipe.generator import joined, parted
 from ictcli.rewards import Limits, Verdict
 from ictcli.rewards.verifiers import find_verifier
 from ictcli.tasks import Task, find_benchmark, find_task
-from ictcli.tasks.gym import HELDOUT_SEED, draw
+from ictcli.tasks.gym import HELDOUT_SEED, gym_task
 from ictcli.tasks.prepare import described, heldout, task_of
 from ictcli.tasks.registry import named
 from ictcli.tasks.split import digest_of, key_of
@@ -50,7 +50,7 @@ def test_problems_are_the_library_s_own_for_the_recorded_seeds(name: str) -> Non
             entry = made[int(problem.id.rpartition("-")[2])]
             assert (problem.prompt, problem.gold) == (entry["question"], entry["answer"])
     assert task.source["seeds"] == {"train": 0, "heldout": HELDOUT_SEED}
-    draw.cache_clear()
+    gym_task.cache_clear()
     assert digest_of(find_task(name).train) == digest_of(task.train)
 
 
@@ -163,13 +163,13 @@ def test_what_is_not_listed_is_refused() -> None:
     for kind in UNANSWERED:
         assert f"gym:{kind}" not in listed
         with pytest.raises(UserError, match=r"no text|cannot be made"):
-            draw(f"gym:{kind}:size=40")
+            gym_task(f"gym:{kind}:size=40")
     with refused("The task chain has no option 'max_terms'"):
         recipe("task=chain", "task.max_terms=3")
 
 
 def test_a_missing_library_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    draw.cache_clear()
+    gym_task.cache_clear()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr("ictcli.tasks.gym.find_spec", lambda name: None)
     with refused("needs reasoning-gym, which is not installed", hint="[gym]"):

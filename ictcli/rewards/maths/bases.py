@@ -8,12 +8,30 @@ from itertools import product
 from math import gcd
 from typing import Any
 
-from ictcli.rewards.maths.trees import Tree, powers, rational
+from ictcli.rewards.maths.trees import Tree, is_rational, powers, rational
 
 PRIMES = [n for n in range(2, 100) if all(n % d for d in range(2, n))]
 LOGARITHMS = ("\\ln", "\\log", "\\lg")
 _SINES = {"\\sin": 1, "\\cos": 1, "\\tan": 2, "\\cot": 2, "\\sec": 1, "\\csc": 1}
 _Vector = dict[Any, Fraction]
+
+
+def length(tree: Tree) -> int:
+    """The number of symbols, operations and numbers, but of factors that are numbers."""
+    head, parts = tree.head, tree.parts
+    if not parts or is_rational(tree):
+        return 1
+    if head in ("*", "/"):
+        return sum(length(part) for part in parts if not is_rational(part)) or 1
+    if head == "^":
+        exponent = rational(parts[1])
+        raised = length(parts[1]) if exponent is None else int(abs(exponent) != 1)
+        return length(parts[0]) + raised
+    if head == "+":
+        return sum(length(part) for part in parts if rational(part) != 0) or 1
+    if head == "\\sqrt":
+        parts = parts[: 1 + (rational(parts[-1]) is None)]
+    return (head != "-") + sum(map(length, parts))
 
 
 def primes(value: Fraction) -> dict[int, int]:
@@ -27,11 +45,6 @@ def primes(value: Fraction) -> dict[int, int]:
         if part > 1:
             exponents[part] += sign
     return {prime: exponent for prime, exponent in exponents.items() if exponent}
-
-
-def is_power(value: Fraction, index: int) -> bool:
-    """Whether the root of a number is a number, or a root of a lower index."""
-    return gcd(index, *(primes(value).values())) > 1
 
 
 def meet(tree: Tree) -> bool:
@@ -133,14 +146,12 @@ def _reduced(vector: _Vector, modulus: int) -> _Vector:
 def has_like_terms(terms: tuple[Tree, ...]) -> bool:
     """Whether two terms of a sum can be added, or a term and one in a bracket with a number or
     monomial before it: `3(x+1)+3`."""
-    likes = [set[str]().union(*(like(part) for part in opened(term))) for term in terms]
+    likes = [
+        {" ".join(sorted(names)) for part in opened(term) for names in product(*irrational(part))}
+        for term in terms
+    ]
     counts = Counter(each for term in likes for each in term)
     return max(counts.values(), default=0) > 1
-
-
-def like(term: Tree) -> set[str]:
-    """The names of a term without its numbers."""
-    return {" ".join(sorted(names)) for names in product(*irrational(term))}
 
 
 def opened(term: Tree) -> list[Tree]:

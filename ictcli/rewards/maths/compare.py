@@ -6,28 +6,10 @@ from functools import lru_cache
 from typing import Literal
 
 from ictcli.rewards.answers import boxed
+from ictcli.rewards.maths import nodes
 from ictcli.rewards.maths.comparison import Comparison
 from ictcli.rewards.maths.finished import unfinished
 from ictcli.rewards.maths.latex import CLOSE, OPEN, balanced, flat, tidy
-from ictcli.rewards.maths.nodes import (
-    EMPTY,
-    REALS,
-    Chain,
-    Exact,
-    Inequality,
-    Items,
-    Matrix,
-    Named,
-    Nearly,
-    Node,
-    Ratio,
-    Scalar,
-    Union,
-    UnreadableError,
-    Words,
-    expand,
-    unnamed,
-)
 from ictcli.rewards.maths.numbers import number, plain
 from ictcli.rewards.maths.structure import read
 from ictcli.rewards.maths.words import folded
@@ -55,11 +37,11 @@ def content(text: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def reading(text: str) -> Node | None:
+def reading(text: str) -> nodes.Node | None:
     """The reading of a tidy text; None if it cannot be parsed."""
     try:
         return read(text)
-    except (UnreadableError, RecursionError):
+    except (nodes.UnreadableError, RecursionError):
         return None
 
 
@@ -67,9 +49,9 @@ def value(text: str) -> Fraction | None:
     """The exact number that a text says, with a unit, a name or a percent sign beside it; else
     None. A percentage of 1 or less is None: it may be the number or its hundredth."""
     node = reading(tidy(text))
-    if isinstance(node, Named) and node.optional:
+    if isinstance(node, nodes.Named) and node.optional:
         node = node.value
-    if not isinstance(node, Scalar) or (node.unit or "").startswith("?"):
+    if not isinstance(node, nodes.Scalar) or (node.unit or "").startswith("?"):
         return None
     exact = number(node.text)
     return None if node.unit == "%" and exact is not None and abs(exact) <= 1 else exact
@@ -93,11 +75,11 @@ def compare(answer: str, gold: str, *, algebra: bool) -> Outcome:
         return "same"
     if OPEN in left + right and folded(left) == folded(right) and len(folded(left)) > 1:
         return "same"
-    nodes, comparison = (reading(left), reading(right)), Comparison(algebra)
-    if nodes[1] is None:
+    (expected, given), comparison = map(reading, (left, right)), Comparison(algebra)
+    if given is None:
         return "unreadable"
-    if nodes[0] is not None and comparison.first_same([(nodes[0], nodes[1])]) is not None:
-        left_over = unfinished(nodes[1], nodes[0], algebra=algebra)
+    if expected is not None and comparison.first_same([(expected, given)]) is not None:
+        left_over = unfinished(given, expected, algebra=algebra)
         return "unfinished" if left_over else "same"
     return "unreadable" if comparison.unreadable else "different"
 
@@ -105,7 +87,7 @@ def compare(answer: str, gold: str, *, algebra: bool) -> Outcome:
 def describe(text: str) -> str:
     """The reading of a text, as in `the number 1/2`; empty if it cannot be read."""
     node = _node(text)
-    return "" if node is None else in_words(expand(node))
+    return "" if node is None else in_words(nodes.expand(node))
 
 
 def listed(text: str) -> int:
@@ -113,64 +95,59 @@ def listed(text: str) -> int:
     node = _node(text)
     if node is None:
         return 0
-    node = expand(unnamed(node))
-    if isinstance(node, Items) and node.brackets in ("", "{}", "="):
+    node = nodes.expand(nodes.unnamed(node))
+    if isinstance(node, nodes.Items) and node.brackets in ("", "{}", "="):
         return len(node.items)
     return 1
 
 
-def same_layout(answer: str, gold: str) -> bool:
-    """Whether two texts differ only in how the same LaTeX is written."""
-    return flat(tidy(answer)) == flat(tidy(gold))
-
-
-def _node(text: str) -> Node | None:
+def _node(text: str) -> nodes.Node | None:
     return reading(tidy(text)) if len(text) <= LONGEST and balanced(text) else None
 
 
-def in_words(node: Node) -> str:
+def in_words(node: nodes.Node) -> str:
     """One reading in words."""
-    if node == EMPTY:
+    if node == nodes.EMPTY:
         return "the empty set"
-    if node == REALS:
+    if node == nodes.REALS:
         return "all real numbers"
     match node:
-        case Scalar(text, unit):
+        case nodes.Scalar(text, unit):
             value = number(text)
             what = f"the expression {_plain(text)}" if value is None else f"the number {value}"
             return what + ("" if unit is None else " percent" if unit == "%" else f" in {unit}")
-        case Words(text):
+        case nodes.Words(text):
             return f'the words "{_plain(text)}"'
-        case Exact(text):
+        case nodes.Exact(text):
             return text
-        case Items("=", items):
+        case nodes.Items("=", items):
             return " and ".join(map(_short, items))
-        case Items(brackets, items):
+        case nodes.Items(brackets, items):
             inside = ", ".join(map(_short, items))
             kind = _ITEMS.get(brackets, "an interval")
             return f"{kind}: {brackets[:1]}{inside}{brackets[1:]}"
-        case Union(parts):
+        case nodes.Union(parts):
             return "the union of " + " and ".join(map(_short, parts))
-        case Matrix(kind, rows):
+        case nodes.Matrix(kind, rows):
             size = f"{len(rows)} by {max(map(len, rows), default=0)}"
             return f"a {kind or 'matrix'} of {size}: " + "; ".join(
                 ", ".join(map(_short, r)) for r in rows
             )
-        case Named(name, value):
+        case nodes.Named(name, value):
             return f"{_plain(name)} is {in_words(value)}"
-        case Chain(sides):
+        case nodes.Chain(sides):
             return "the equation " + " = ".join(map(_plain, sides))
-        case Nearly(sides):
+        case nodes.Nearly(sides):
             return "about equal: " + ", ".join(map(_short, sides))
-        case Inequality(left, sign, right):
+        case nodes.Inequality(left, sign, right):
             return f"the inequality {_plain(left)} {sign} {_plain(right)}"
-        case Ratio(terms):
+        case nodes.Ratio(terms):
             return "the ratio " + " : ".join(map(_plain, terms))
 
 
-def _short(node: Node) -> str:
+def _short(node: nodes.Node) -> str:
     """A reading within another one: only its value if it is a plain number or expression."""
-    if not isinstance(node, Scalar):
+    if not isinstance(node, nodes.Scalar):
         return in_words(node)
     value = number(node.text)
     return (_plain(node.text) if value is None else str(value)) + f" {node.unit or ''}".rstrip()

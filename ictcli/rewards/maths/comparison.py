@@ -30,12 +30,7 @@ from ictcli.rewards.maths.numbers import decimal_places, long_decimal, number, p
 from ictcli.rewards.maths.structure import read
 
 _LETTERS = re.compile("[A-Za-z]{4,}")
-
-
-def are_no_products(*texts: str) -> bool:
-    """Whether texts of letters alone are words: four letters or more, none in alphabetical order,
-    as those of a product are."""
-    return all(_LETTERS.fullmatch(text) and list(text) != sorted(text) for text in texts)
+"""A word, unless its letters are in alphabetical order, as those of a product are."""
 
 
 class Comparison:
@@ -264,12 +259,13 @@ class Comparison:
             return False
         if (gold.unit == "%") != (answer.unit == "%"):
             return self._percent(*((gold, answer) if gold.unit == "%" else (answer, gold)))
-        if flat(gold.text) == flat(answer.text):
+        first, second = flat(gold.text), flat(answer.text)
+        if first == second:
             return True
-        if are_no_products(flat(gold.text), flat(answer.text)):
+        if all(_LETTERS.fullmatch(text) and list(text) != sorted(text) for text in (first, second)):
             return False
         if "\\infty" in gold.text + answer.text and "_" not in gold.text + answer.text:
-            return flat(gold.text).lstrip("+") == flat(answer.text).lstrip("+")
+            return first.lstrip("+") == second.lstrip("+")
         left, right = number(gold.text), number(answer.text)
         if left is not None and right is not None:
             cut = long_decimal(gold.text, right) or long_decimal(answer.text, left)

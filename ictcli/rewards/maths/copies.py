@@ -90,26 +90,27 @@ def _to_be_rewritten(answer: str, gold: str, question: str) -> bool:
 def _forms(text: str) -> set[str]:
     """A text as it is written, in any order, without the name of a value and the zeros around a
     decimal."""
-    with contextlib.suppress(UnreadableError, RecursionError):
-        tree = tree_of(_DECIMAL.sub(r"\1.\2", text))
-        named = tree.head == "=" and len(tree.parts) == 2 and is_name(tree.parts[0])
-        return {tree.parts[1].form if named else tree.form}
-    return set()
+    if (tree := _tree(_DECIMAL.sub(r"\1.\2", text))) is None:
+        return set()
+    named = tree.head == "=" and len(tree.parts) == 2 and is_name(tree.parts[0])
+    return {tree.parts[1].form if named else tree.form}
 
 
 def _unsolved(answer: str, gold: str, formulas: tuple["_Formula", ...]) -> bool:
     """Whether an answer is an equation of the question that the gold is not; or, if the gold is
     solved for a symbol, one that says the same."""
-    if not isinstance(reading(answer), Chain):
+    tree, right, solved = _tree(answer), _tree(gold), isinstance(reading(gold), Named)
+    if tree is None or right is None or not isinstance(reading(answer), Chain):
         return False
+    equations = [part for each in formulas for part in each.parts if part.head == "="]
+    return shape(tree) != shape(right) and any(
+        shape(tree) == shape(each) or (solved and same_equation(tree, each)) for each in equations
+    )
+
+
+def _tree(text: str) -> Tree | None:
     with contextlib.suppress(UnreadableError, RecursionError):
-        tree, solved = tree_of(answer), isinstance(reading(gold), Named)
-        equations = [part for each in formulas for part in each.parts if part.head == "="]
-        return shape(tree) != shape(tree_of(gold)) and any(
-            shape(tree) == shape(each) or (solved and same_equation(tree, each))
-            for each in equations
-        )
-    return False
+        return tree_of(text)
 
 
 def _trees(text: str) -> list[Tree]:
@@ -176,9 +177,7 @@ def _formulas(question: str) -> tuple[_Formula, ...]:
     for text in texts:
         formula = tidy(text) if len(text) <= LONGEST else ""
         if formula:
-            trees = _trees(formula)
-            with contextlib.suppress(UnreadableError, RecursionError):
-                trees.append(tree_of(formula))
+            trees = [*_trees(formula), *filter(None, [_tree(formula)])]
             parts = tuple(part for tree in trees for part in tree.subtrees())
             whole = trees[-1:]
             if whole and whole[0].head == "=":

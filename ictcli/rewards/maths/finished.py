@@ -3,33 +3,20 @@ docs/verifier.md."""
 
 from fractions import Fraction
 from functools import lru_cache
+from math import gcd
 
+from ictcli.rewards.maths import nodes
 from ictcli.rewards.maths.bases import (
     LOGARITHMS,
     PRIMES,
     bases,
     has_like_terms,
     has_squares,
-    is_power,
+    length,
     meet,
+    primes,
 )
-from ictcli.rewards.maths.forms import is_shortest, length
 from ictcli.rewards.maths.latex import FUNCTIONS
-from ictcli.rewards.maths.nodes import (
-    Chain,
-    Inequality,
-    Items,
-    Matrix,
-    Named,
-    Nearly,
-    Node,
-    Ratio,
-    Scalar,
-    UndecidedError,
-    Union,
-    UnreadableError,
-    unnamed,
-)
 from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.reader import tree_of
 from ictcli.rewards.maths.relations import ranges
@@ -56,20 +43,20 @@ UNKNOWN = "?"
 COLLECTIONS = {",", "()", "[]", "[)", "(]", "{}", "\\cup", "\\langle\\rangle"}
 
 
-def unfinished(answer: Node, gold: Node, *, algebra: bool) -> bool:
+def unfinished(answer: nodes.Node, gold: nodes.Node, *, algebra: bool) -> bool:
     """Whether an answer leaves operations to do that the equal gold has done. UndecidedError if
     only algebra can tell."""
-    if isinstance(answer, Scalar) and isinstance(gold, Scalar):
+    if isinstance(answer, nodes.Scalar) and isinstance(gold, nodes.Scalar):
         answer = with_letter(answer, gold)
-    parts = unnamed(answer)
-    if isinstance(parts, Union) and len(ranges(parts) or parts.parts) < len(parts.parts):
+    parts = nodes.unnamed(answer)
+    if isinstance(parts, nodes.Union) and len(ranges(parts) or parts.parts) < len(parts.parts):
         return True  # two that overlap
     try:
         tree, form = written(answer), written(gold)
-    except (UnreadableError, RecursionError):
+    except (nodes.UnreadableError, RecursionError):
         return False
-    if isinstance(gold, Named):
-        if is_number(form) and isinstance(answer, Chain) and not _is_solved(tree, gold.name):
+    if isinstance(gold, nodes.Named):
+        if is_number(form) and isinstance(answer, nodes.Chain) and not _is_solved(tree, gold.name):
             return True
         form = Tree("=", (tree_of(gold.name), form))
     return leaves_work(tree, form, algebra=algebra)
@@ -98,7 +85,9 @@ def leaves_work(answer: Tree, gold: Tree, *, algebra: bool = True) -> bool:
     if length(answer) <= allowed_length and not (_divides(answer) and not _divides(gold)):
         return False
     if not algebra:
-        raise UndecidedError
+        raise nodes.UndecidedError
+    from ictcli.rewards.maths.forms import is_shortest  # imports sympy
+
     return not is_shortest(answer, allowed_length)
 
 
@@ -120,36 +109,36 @@ def _values(tree: Tree) -> list[Tree]:
 
 
 @lru_cache(maxsize=4096)
-def written(node: Node) -> Tree:
+def written(node: nodes.Node) -> Tree:
     """What a node says, as a tree; names that may be left out are. Raises UnreadableError."""
     match node:
-        case Scalar(text):
+        case nodes.Scalar(text):
             quotient = "/" in text or "frac" in text
             return tree_of(text) if quotient or number(text) is None else Tree(text)
-        case Named(name, value, optional):
+        case nodes.Named(name, value, optional):
             return written(value) if optional else Tree("=", (Tree(name), written(value)))
-        case Items(head, parts):
+        case nodes.Items(head, parts):
             return Tree(head or ",", tuple(map(written, parts)))
-        case Union(parts):
+        case nodes.Union(parts):
             return Tree("\\cup", tuple(map(written, parts)))
-        case Nearly(parts):
+        case nodes.Nearly(parts):
             return Tree("\\approx", tuple(map(written, parts)))
-        case Matrix(kind, rows):
+        case nodes.Matrix(kind, rows):
             return Tree(f"matrix {kind}", tuple(_cell(cell) for row in rows for cell in row))
-        case Chain(texts):
+        case nodes.Chain(texts):
             return Tree("=", tuple(map(tree_of, texts)))
-        case Ratio(texts):
+        case nodes.Ratio(texts):
             return Tree(":", tuple(map(tree_of, texts)))
-        case Inequality(left, sign, right):
+        case nodes.Inequality(left, sign, right):
             return Tree(sign, (tree_of(left), tree_of(right)))
         case _:
             return Tree(f'"{node}"')
 
 
-def _cell(node: Node) -> Tree:
+def _cell(node: nodes.Node) -> Tree:
     """A cell of a matrix; the product with the factor before the matrix, `(2)(x)`, is no work."""
     tree = written(node)
-    multiplied = isinstance(node, Scalar) and node.text[:1] == "(" and tree.head == "*"
+    multiplied = isinstance(node, nodes.Scalar) and node.text[:1] == "(" and tree.head == "*"
     return Tree("cell", tree.parts) if multiplied else tree
 
 
@@ -235,7 +224,8 @@ def _raised(base: Tree, exponent: Tree) -> str:
         return "" if is_number(base) and is_number(exponent) else "exponential"
     whole = raised.denominator == 1
     if value is not None and not whole:
-        return "arithmetic" if is_power(value, raised.denominator) else "root"
+        lower = gcd(raised.denominator, *primes(value).values()) > 1  # the index of the root
+        return "arithmetic" if lower else "root"
     within = powers(base)
     again = len(within) == 1 and within[0][0] is not base and value is None
     multiple = whole and any(map(_has_number, (base, *base.parts) if base.head == "/" else (base,)))

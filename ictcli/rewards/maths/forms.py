@@ -1,4 +1,4 @@
-"""How long an expression is, and how long the normal forms of its value are.
+"""How long the normal forms of an expression are.
 
 What is longer than all of these hides something that cancels or can be added, however it is hidden.
 """
@@ -6,7 +6,10 @@ What is longer than all of these hides something that cancels or can be added, h
 from math import comb
 from typing import Any
 
-from ictcli.rewards.maths.trees import Tree, is_rational, product, rational
+import sympy
+
+from ictcli.rewards.maths.bases import length
+from ictcli.rewards.maths.trees import Tree, product, rational
 
 _QUOTIENTS = {"\\tan": ("\\sin", "\\cos"), "\\cot": ("\\cos", "\\sin"),
               "\\sec": ("", "\\cos"), "\\csc": ("", "\\sin")}  # fmt: skip
@@ -17,32 +20,14 @@ _Pair = tuple[Any, Any]
 """Numerator and denominator."""
 
 
-def length(tree: Tree) -> int:
-    """The number of symbols, operations and numbers, but of factors that are numbers."""
-    head, parts = tree.head, tree.parts
-    if not parts or is_rational(tree):
-        return 1
-    if head in ("*", "/"):
-        return sum(length(part) for part in parts if not is_rational(part)) or 1
-    if head == "^":
-        exponent = rational(parts[1])
-        raised = length(parts[1]) if exponent is None else int(abs(exponent) != 1)
-        return length(parts[0]) + raised
-    if head == "+":
-        return sum(length(part) for part in parts if rational(part) != 0) or 1
-    if head == "\\sqrt":
-        parts = parts[: 1 + (rational(parts[-1]) is None)]
-    return (head != "-") + sum(map(length, parts))
-
-
 def is_shortest(tree: Tree, allowed: int) -> bool:
     """Whether an expression is no longer than allowed, or than its longest normal form (expanded,
     factored, a sum of fractions, a completed square), and has no factor above and below. True for
-    what is too large. Imports sympy."""
+    what is too large."""
     forms = _Forms()
     try:
         longest = forms.longest(tree)
-    except (ZeroDivisionError, OverflowError, forms.sympy.PolynomialError):
+    except (ZeroDivisionError, OverflowError, sympy.PolynomialError):
         return True
     return longest is None or (longest > 0 and length(tree) <= max(longest, allowed))
 
@@ -52,9 +37,6 @@ class _Forms:
     power in it."""
 
     def __init__(self) -> None:
-        import sympy
-
-        self.sympy = sympy
         self.lengths: dict[Any, int] = {}
         """The generators, with the length of each."""
 
@@ -64,13 +46,13 @@ class _Forms:
         above, below = self.value(tree)
         count = len(self.lengths)
         degree = sum(int(abs(power.exp)) for each in (above, below)
-                     for power in each.atoms(self.sympy.Pow)) + count  # fmt: skip
+                     for power in each.atoms(sympy.Pow)) + count  # fmt: skip
         if not count or comb(degree + count, count) > _MOST_TERMS:
             return None
-        divisor = self.sympy.Poly(below, *self.lengths)
-        above, below = self.sympy.fraction(self.sympy.cancel(above / below))
+        divisor = sympy.Poly(below, *self.lengths)
+        above, below = sympy.fraction(sympy.cancel(above / below))
         above = self._by_pythagoras(above) if below.is_number else above
-        polynomials = [self.sympy.Poly(each, *self.lengths) for each in (above, below)]
+        polynomials = [sympy.Poly(each, *self.lengths) for each in (above, below)]
         if divisor.total_degree() > polynomials[1].total_degree():
             return 0
         return max(
@@ -84,7 +66,7 @@ class _Forms:
         """A fraction of polynomials in the generators, not reduced."""
         head, parts = tree.head, tree.parts
         if (exact := rational(tree)) is not None:
-            return self.sympy.Rational(exact), self.sympy.Integer(1)
+            return sympy.Rational(exact), sympy.Integer(1)
         match head:
             case "+":
                 return self._sum([self.value(part) for part in parts])
@@ -108,28 +90,28 @@ class _Forms:
                 half = product(parts[0].parts[1:])
                 sine, cosine = (self.value(Tree(name, (half,)))[0] for name in ("\\sin", "\\cos"))
                 double = 2 * sine * cosine if head == "\\sin" else cosine**2 - sine**2
-                return double, self.sympy.Integer(1)
+                return double, sympy.Integer(1)
             case _:
                 return self._generator(tree.form, 1 + sum(map(self._inner, parts)))
 
     def _generator(self, form: str, long: int) -> _Pair:
-        symbol = self.sympy.Symbol(form)
+        symbol = sympy.Symbol(form)
         self.lengths.setdefault(symbol, long)
-        return symbol, self.sympy.Integer(1)
+        return symbol, sympy.Integer(1)
 
     def _sum(self, pairs: list[_Pair]) -> _Pair:
-        divisor = self.sympy.Integer(1)
+        divisor = sympy.Integer(1)
         for _, below in pairs:
-            divisor = self.sympy.lcm(divisor, below)
-        terms = (above * self.sympy.cancel(divisor / below) for above, below in pairs)
-        return self.sympy.Add(*terms), divisor
+            divisor = sympy.lcm(divisor, below)
+        terms = (above * sympy.cancel(divisor / below) for above, below in pairs)
+        return sympy.Add(*terms), divisor
 
     def _product(self, pairs: list[_Pair]) -> _Pair:
         above, below = zip(*pairs, strict=True)
-        return self.sympy.Mul(*above), self.sympy.Mul(*below)
+        return sympy.Mul(*above), sympy.Mul(*below)
 
     def _inverse(self, pair: _Pair) -> _Pair:
-        if self.sympy.expand(pair[0]) == 0:
+        if sympy.expand(pair[0]) == 0:
             raise ZeroDivisionError
         return pair[1], pair[0]
 
@@ -165,13 +147,11 @@ class _Forms:
 
     def _by_pythagoras(self, value: Any) -> Any:
         """With 1 for the squares of a sine and its cosine, if that makes a sum shorter."""
-        expand, terms = self.sympy.expand, self.sympy.Add.make_args
+        expand, terms = sympy.expand, sympy.Add.make_args
         for sine in self.lengths:
-            cosine = self.sympy.Symbol(sine.name.replace("\\sin", "\\cos", 1))
+            cosine = sympy.Symbol(sine.name.replace("\\sin", "\\cos", 1))
             if sine.name.startswith("\\sin(") and cosine in self.lengths:
-                reduced = self.sympy.Poly(value, sine).rem(
-                    self.sympy.Poly(sine**2 + cosine**2 - 1, sine)
-                )
+                reduced = sympy.Poly(value, sine).rem(sympy.Poly(sine**2 + cosine**2 - 1, sine))
                 reduced = expand(reduced.as_expr())
                 value = reduced if len(terms(reduced)) < len(terms(expand(value))) else value
         return value
@@ -195,14 +175,14 @@ class _Forms:
 
     def _split(self, above: Any, below: Any) -> int:
         """The length as a sum of fractions: each term by the divisor, or partial fractions."""
-        terms = self.sympy.Add.make_args(self.sympy.expand(above))
-        found = [[self.sympy.cancel(term / below) for term in terms]]
+        terms = sympy.Add.make_args(sympy.expand(above))
+        found = [[sympy.cancel(term / below) for term in terms]]
         if len(self.lengths) == 1 and not below.is_number:
-            found.append(self.sympy.Add.make_args(self.sympy.apart(above / below)))
+            found.append(sympy.Add.make_args(sympy.apart(above / below)))
         return max(sum(map(self._fraction, each)) for each in found)
 
     def _fraction(self, term: Any) -> int:
-        pair = [self.sympy.Poly(each, *self.lengths) for each in self.sympy.fraction(term)]
+        pair = [sympy.Poly(each, *self.lengths) for each in sympy.fraction(term)]
         return sum(map(self._factored, pair)) or 1
 
     def _shifted(self, above: Any, below: Any) -> int:

@@ -45,7 +45,7 @@ Point = dict[Any, Fraction]
 def points(left: Any, right: Any, conditions: frozenset[Any], seed: str) -> Iterator[Point]:
     """The points for two expressions and what must not be negative in them; symbols that count
     something get whole numbers."""
-    symbols, random = _symbols(left, right, conditions), Random(seed)
+    symbols, random = _symbols(left, right, *conditions), Random(seed)
     for index in range(2 * _POINTS):
         # roots and logarithms are real at the later points
         yield _drawn(symbols, left, right, random, positive=index >= _POINTS)
@@ -66,9 +66,8 @@ def _some(random: Random, axes: list[Any]) -> list[tuple[Any, ...]]:
     return [tuple(map(random.choice, axes)) for _ in range(_MOST)]
 
 
-def _symbols(left: Any, right: Any, conditions: frozenset[Any]) -> list[Any]:
-    found = {symbol for each in (left, right, *conditions) for symbol in each.free_symbols}
-    return sorted(found, key=str)
+def _symbols(*expressions: Any) -> list[Any]:
+    return sorted(sympy.Tuple(*expressions).free_symbols, key=str)
 
 
 def _counted(left: Any, right: Any) -> set[Any]:
@@ -88,7 +87,7 @@ def parts(left: Any, right: Any, conditions: frozenset[Any], seed: str) -> list[
         return None
     if not turns | edges | steps:
         return []
-    symbols, counted = _symbols(left, right, conditions), _counted(left, right)
+    symbols, counted = _symbols(left, right, *conditions), _counted(left, right)
     random = Random(seed)
     start = _drawn(symbols, left, right, random, positive=False)
     found: list[Point] = []

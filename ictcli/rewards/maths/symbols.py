@@ -72,10 +72,9 @@ def _agreed(one: _Read, other: _Read, seed: str) -> int | None:
     imaginary = left.has(sympy.I) or right.has(sympy.I)
 
     def same(point: Point, values: Evaluation) -> bool | None:
-        if not imaginary:
-            holds = _are_real(values, one, other, point)
-            if not all(holds):  # a root or logarithm of a negative number
-                return False if any(holds) else None
+        holds = [True] if imaginary else _are_real(values, one, other, point)
+        if not all(holds):  # a root or logarithm of a negative number
+            return False if any(holds) else None
         return _alike(values, left, right, point)
 
     agreed = 0

@@ -138,18 +138,14 @@ def shape(tree: Tree) -> str:
 def same_equation(first: Tree, second: Tree) -> bool:
     """Whether one equation of two sides is the other times a constant, terms moved. False where
     one holds more than sums, products, quotients and whole powers."""
-    pairs = [(_difference(first, place), _difference(second, place)) for place in range(_POINTS)]
+    if any(each.head != "=" or len(each.parts) != 2 for each in (first, second)):
+        return False
+    one, other = (Tree("+", (each.parts[0], negative(each.parts[1]))) for each in (first, second))
+    pairs = [(_value(one, place), _value(other, place)) for place in range(_POINTS)]
     (left, right), *others = pairs
     if not left or not right or len({a for a, _ in pairs}) == 1:
         return False
     return all(a is not None and b is not None and a * right == b * left for a, b in others)
-
-
-def _difference(equation: Tree, place: int) -> Fraction | None:
-    if equation.head != "=" or len(equation.parts) != 2:
-        return None
-    left, right = (_value(side, place) for side in equation.parts)
-    return None if left is None or right is None else left - right
 
 
 def _value(tree: Tree, place: int) -> Fraction | None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import mpmath
 import sympy
 
-from ictcli.rewards.maths.algebra import LARGEST_COUNT
+from ictcli.rewards.maths.algebra import FUNCTIONS, LARGEST_COUNT
 from ictcli.rewards.maths.nodes import UnreadableError
 
 _MP = mpmath.mp.clone()
@@ -34,11 +34,8 @@ Value = Any
 
 FAILURES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What sympy and mpmath raise for what has no value, or what they cannot compute."""
-_NAMES = {
-    sympy.asin: "asin", sympy.acos: "acos", sympy.atan: "atan", sympy.acot: "acot",
-    **{getattr(sympy, name): name for name in ("exp", "log", "sin", "cos", "tan", "cot", "sec",
-                                               "csc", "sinh", "cosh", "tanh")},
-}  # fmt: skip
+_FUNCTIONS = {sympy.log, *FUNCTIONS.values()}
+"""What is no operation of these mpmath has under the same name."""
 _GROWING = (sympy.exp, sympy.sinh, sympy.cosh, sympy.tanh)
 
 
@@ -131,7 +128,7 @@ class Evaluation:
             return self._series(node, value, point)
         if node.func in _OPERATIONS:
             return _OPERATIONS[node.func](self, *map(value, node.args))
-        if node.func in _NAMES:
+        if node.func in _FUNCTIONS:
             return self._function(node.func, value(node.args[0]))
         return self._other(node, point)
 
@@ -180,7 +177,7 @@ class Evaluation:
         growing = inside.real if function in _GROWING else inside.imag
         _check(growing)
         self._grow(0 if function is sympy.exp else abs(float(growing)) / 2)  # tanh near 1
-        return self._simple(getattr(_MP, _NAMES[function])(inside))
+        return self._simple(getattr(_MP, function.__name__)(inside))
 
     def absolute(self, value: Value) -> Value:
         return abs(value)
