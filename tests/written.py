@@ -6,15 +6,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import datasets
-import pyarrow
-from pyarrow import parquet
-
 Rows = list[dict[str, Any]]
 
 
 def sums(numbers: Iterable[int]) -> Rows:
     return [{"prompt": f"{n}+1=", "gold": str(n + 1)} for n in numbers]
+
+
+def numbered(questions: Iterable[str], answer: str = "") -> Rows:
+    """Each has its number as an answer, if all have not the same."""
+    return [{"question": q, "answer": answer or str(n)} for n, q in enumerate(questions)]
 
 
 def write(folder: Path, rows: Rows, kind: str = "jsonl", name: str = "rows") -> str:
@@ -30,7 +31,12 @@ def write(folder: Path, rows: Rows, kind: str = "jsonl", name: str = "rows") -> 
             writer.writeheader()
             writer.writerows(flat)
     elif kind == "parquet":
+        import pyarrow
+        from pyarrow import parquet
+
         parquet.write_table(pyarrow.Table.from_pylist(rows), path)
     else:
+        import datasets
+
         datasets.Dataset.from_list(rows).save_to_disk(str(path))
     return str(path)

@@ -1,9 +1,22 @@
-"""A world in which every name and text is hostile: a model, its tokens, data, a plugin, a run."""
+"""What comes from others: commands on a run, and a world in which every name and text is hostile: a
+model, its tokens, data, a plugin, a run."""
 
 import json
 import shutil
 from pathlib import Path
 from typing import Any, cast
+
+COMMANDS = {
+    "resume": ("resume", "run"),
+    "eval": ("eval", "run", "--bench", "chain", "--limit", "1", "--n", "1", "-k", "1"),
+    "generate": ("generate", "run", "1+2="),
+    "inspect": ("inspect", "run", "--plain"),
+    "export": ("export", "run", "--out", "out"),
+    "compare": ("compare", "run/recipe.toml", "--methods", "ict,random", "--seeds", "1"),
+    "train": ("train", "run/recipe.toml", "--dry-run"),
+    "download": ("download", "run/recipe.toml"),
+}
+"""Each begins to read the run in `run`."""
 
 ESCAPES = "\x1b[95;105m\x1b]0;pwned\x07\x9b2J\x9d\x08\x7f\r\x0b\x85\u202e\u2066\u200b\u2028\ue000"
 FORGED = "\nerror: forged\n\nhint: forged\n# forged\n---\n| forged |\n"

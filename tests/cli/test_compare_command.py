@@ -166,15 +166,6 @@ def test_runs_that_began_otherwise_are_not_set_beside_others(whole: Comparison) 
     assert "ict-s0/environment.json is not what the run wrote" in found["failed"][0]
 
 
-def test_a_comparison_is_no_run_and_hides_none(whole: Comparison) -> None:
-    assert (whole.folder / "whole" / ".lock").exists()
-    runs = whole.ictcli.json("runs", "ls", "whole", folder=whole.folder)
-    names = {f"whole/{method}-s{seed}" for method in METHODS for seed in SEEDS}
-    assert {run["run"]: run["state"] for run in runs} == dict.fromkeys(names, "finished")
-    told = whole.ictcli.refused("runs", "show", "whole", folder=whole.folder)
-    assert "whole is not a run folder. ictcli runs ls whole lists the runs there are" in told
-
-
 @pytest.mark.thorough
 def test_a_killed_comparison_takes_its_processes_along(whole: Comparison) -> None:
     """They end after the step in flight, which they save, and the folder is free again."""

@@ -1,28 +1,20 @@
 """`ictcli download`, and work without a hub: one sentence, soon, whether the environment or the
 network keeps it away. What is fetched: tests/tasks/test_hub.py."""
 
-import json
 import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from processes import Ended, fresh, refusal
+from processes import Processes, fresh, refusal
 
 from ictcli.engine.hub import VARIABLES, WAIT_S, answers
 
 
-def asked(folder: Path, endpoint: str, *args: str) -> Ended:
-    """A command with a cache of its own, and no variable that keeps it offline."""
-    own = {"HF_HOME": str(folder / "cache"), "HF_ENDPOINT": endpoint}
-    return fresh(*args, folder=folder, **dict[str, str | None].fromkeys(VARIABLES), **own)
-
-
-def test_what_is_built_in_needs_no_hub(tmp_path: Path) -> None:
-    ended = asked(tmp_path, "http://127.0.0.1:9", "download", "chain", "--json")
-    assert ended.code == 0, ended.err
-    assert [row["name"] for row in json.loads(ended.out)] == ["builtin:chain", "chain"]
+def test_what_is_built_in_needs_no_hub(ictcli: Processes) -> None:
+    found = ictcli.json("download", "chain", HF_HUB_OFFLINE="1")
+    assert [row["name"] for row in found] == ["builtin:chain", "chain"]
 
 
 @pytest.fixture
@@ -35,7 +27,10 @@ def silent() -> Iterator[str]:
 
 
 def test_a_hub_that_cannot_be_asked_is_one_sentence(tmp_path: Path, silent: str) -> None:
-    ended = asked(tmp_path, silent, "train", "chain", "model=nobody/nothing", "--backend", "torch")
+    own = {"HF_HOME": str(tmp_path / "cache"), "HF_ENDPOINT": silent}
+    own = dict[str, str | None].fromkeys(VARIABLES) | own  # none that keeps it offline
+    command = ("train", "chain", "model=nobody/nothing", "--backend", "torch")
+    ended = fresh(*command, folder=tmp_path, **own)
     why = "The model nobody/nothing is not in the cache, and the hub does not answer. with a "
     assert why in refusal(ended, 2)
     assert len(ended.err.splitlines()) == 5  # what is loaded, the sentence, and a hint

@@ -1,13 +1,16 @@
-"""`ictcli eval`: what it measures, of what, and that it does so again."""
+"""`ictcli eval`: what it measures, of what, that it does so again, and goes on where it was stopped
+if it is still the same evaluation."""
 
 import json
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from processes import Ended, Processes
+from processes import Ended, Processes, refusal, wait_until
+from written import write
 
 BENCH = ("--bench", "chain,chain-long", "--n", "6", "--k", "1,3,6", "--limit", "5")
 
@@ -134,6 +137,7 @@ def test_a_verifier_that_fails_is_told_of_once_and_on_all_answers_ends_it(
 
 
 SMALL = ("--n", "2", "--k", "1,2", "max_tokens=8")
+SIZES = ("--n", "4", "--k", "1,4", "--limit", "10", "max_tokens=40")
 
 
 @pytest.fixture(scope="module")
@@ -144,10 +148,9 @@ def side_by_side(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Path, Ended]:
     folder = tmp_path_factory.mktemp("models")
-    args = ("--bench", "chain,chain-long", "--n", "8", "--k", "1,8", "--limit", "20")
     models = ("builtin:chain", tiny_model, untied_model)
-    more = ("max_tokens=48", "--out", "out", "--json")
-    ended = processes.done("eval", *models, *args, *more, folder=folder)
+    args = ("--bench", "chain,chain-long", *SIZES, "--out", "out", "--json")
+    ended = processes.done("eval", *models, *args, folder=folder)
     return folder / "out", ended
 
 
@@ -160,14 +163,14 @@ def test_each_model_differs_from_the_first_by_problem(side_by_side: tuple[Path, 
     assert [(e["name"], e["benchmark"]) for e in found] == [(n, b) for n in names for b in benches]
     for place, entry in enumerate(found):
         samples = read(folder / entry["name"] / f"{entry['benchmark']}.jsonl")
-        right = np.array([line["status"] == "correct" for line in samples]).reshape(20, 8)
+        right = np.array([line["status"] == "correct" for line in samples]).reshape(10, 4)
         assert entry["correct"] == right.sum(axis=1).tolist()
         first, difference = found[place % 2], entry["difference"]
         if place < 2:
             assert difference is None
             continue
         assert difference["to"] == "builtin-chain"
-        for metric in ("pass@1", "pass@8", "maj@8"):
+        for metric in ("pass@1", "pass@4", "maj@4"):
             part = difference[metric]
             value = entry[metric]["value"] - first[metric]["value"]
             assert part["value"] == pytest.approx(value)
@@ -179,8 +182,7 @@ def test_each_model_differs_from_the_first_by_problem(side_by_side: tuple[Path, 
 def test_beside_others_a_model_s_samples_are_those_it_has_alone(
     ictcli: Processes, side_by_side: tuple[Path, Ended], tmp_path: Path
 ) -> None:
-    args = ("--bench", "chain-long", "--n", "8", "--k", "1", "--limit", "20", "max_tokens=48")
-    ictcli.done("eval", "builtin:chain", *args, "--out", "out")
+    ictcli.done("eval", "builtin:chain", "--bench", "chain-long", *SIZES, "--out", "out")
     alone = (tmp_path / "out" / "chain-long.jsonl").read_bytes()
     assert alone == (side_by_side[0] / "builtin-chain" / "chain-long.jsonl").read_bytes()
 
@@ -196,11 +198,6 @@ def test_a_model_that_cannot_be_loaded_is_found_before_anything_is_sampled(
     assert [path.name for path in tmp_path.iterdir()] == ["bad"]
 
 
-def write(path: Path, *rows: dict[str, Any]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 SECRET = "What is the airspeed of an unladen swallow over 7 fields?"
 
 
@@ -209,7 +206,7 @@ def test_a_private_question_is_written_where_that_is_asked_for_alone(
 ) -> None:
     wrong = {f"Incorrect Answer {n}": f"a falsehood of {n} parts" for n in (1, 2, 3)}
     row = {"Question": SECRET, "Correct Answer": "a truth of 4 parts", **wrong, "Record ID": "rec"}
-    data = write(tmp_path / "data.jsonl", row)
+    data = write(tmp_path, [row])
     args = ("eval", tiny_model, "--bench", "gpqa_diamond", f"data={data}", *SMALL, "--out", "out")
     ended = ictcli.done(*args, "--markdown")
     files = list((tmp_path / "out").iterdir())
@@ -230,7 +227,7 @@ def test_notes_of_a_benchmark_are_told_once_and_recorded_with_its_file(
     ictcli: Processes, tiny_model: Path, untied_model: Path, tmp_path: Path
 ) -> None:
     rows = [{"problem": "1+1", "answer": "2"}, {"problem": "2+2", "answer": "two"}]
-    path = write(tmp_path / "d.jsonl", *rows)
+    path = write(tmp_path, rows, name="d")
     args = ("eval", tiny_model, untied_model, "--bench", "aime24", f"data={path}", *SMALL)
     ended = ictcli.done(*args, "--json")
     assert ended.err.count("1 of the 2 problems of aime24 (d.jsonl) left out") == 1
@@ -238,3 +235,75 @@ def test_notes_of_a_benchmark_are_told_once_and_recorded_with_its_file(
         source = entry["settings"]["source"]
         assert "left out" in entry["notes"][0]
         assert source["file"] == "d.jsonl" and len(source["sha256"]) == 64
+
+
+SLOW = """
+import time
+from ictcli.rewards import Verdict
+from ictcli.tasks import BENCHMARKS, Benchmark, Domain, register_benchmark
+@register_benchmark('slow')
+def slow():
+    def verify(response, gold):
+        time.sleep(0.004)
+        return Verdict('wrong' if len(response) % 2 else 'correct', response[-1:] or '0')
+    return Benchmark('slow', Domain(verify, words=False), BENCHMARKS['chain']().problems, 20)
+"""
+SLOWLY = ("--bench", "chain-long,slow", "--n", "2", "--k", "1,2", "--limit", "100", "seed=7")
+MORE = ("max_tokens=24", "plugins=slow.py", "--json")
+
+
+def test_ctrl_c_says_how_to_go_on_and_it_ends_with_the_same_numbers(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    command = ("eval", tiny_model, *SLOWLY, *MORE)
+    whole, out = tmp_path / "whole", tmp_path / "evals" / "tied-seed7"
+    ictcli.done(*command, "--out", "whole")
+    running = ictcli.start(*command)
+    wait_until(lambda: (out / "slow.jsonl").exists() and (out / "slow.jsonl").stat().st_size)
+    running.send(signal.SIGINT)
+    told = refusal(running.wait(), 130)
+    assert "the same command with --resume --out evals/tied-seed7 goes on from there" in told
+    kept = (out / "slow.jsonl").read_bytes()
+    ended = ictcli.run(*command, "--resume")  # it finds the folder
+    assert ended.code == 0, ended.err
+    assert (out / "slow.jsonl").read_bytes().startswith(kept)
+    found = [timeless(json.loads((path / "results.json").read_text())) for path in (whole, out)]
+    assert found[0] == found[1]
+    for name in ("chain-long.jsonl", "slow.jsonl", "settings.json"):
+        assert (whole / name).read_bytes() == (out / name).read_bytes()
+    assert [path.name for path in out.parent.iterdir()] == ["tied-seed7"]
+
+
+def test_other_settings_are_not_gone_on_with_and_the_setting_is_named(
+    ictcli: Processes, tiny_model: Path, untied_model: Path, tmp_path: Path
+) -> None:
+    """More ks are no other evaluation, and other weights by the same name are."""
+    (tmp_path / "tied").symlink_to(tiny_model)
+    start = ("--bench", "chain", "--n", "2", "--k", "1", "--limit", "3", "max_tokens=8")
+    command = ("eval", "tied", *start, "--out", "out", "--json")
+    first = json.loads(ictcli.run(*command).out)[0]
+    left = [tmp_path / "out" / name for name in ("settings.json", "chain.jsonl")]
+    before = [path.read_bytes() for path in left]
+    for more, words in (
+        (["--n", "3"], "n = 2, and now 3"),
+        (["--bench", "chain,chain-long"], "benchmarks = chain, and now chain, chain-long"),
+        (['prompt.suffix="1"'], 'tied.prompt.suffix = null, and now "1"'),
+    ):
+        assert f"The evaluation in out has {words}" in ictcli.refused(*command, *more, "--resume")
+    again = json.loads(ictcli.run(*command, "--k", "1,2", "--resume").out)[0]
+    assert again["pass@1"] == first["pass@1"] and "pass@2" in again
+    assert [path.read_bytes() for path in left] == before
+    (tmp_path / "tied").unlink()
+    (tmp_path / "tied").symlink_to(untied_model)
+    assert "has tied.fingerprint = " in ictcli.refused(*command, "--resume")
+
+
+def test_with_nothing_to_resume_it_begins(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    args: tuple[Any, ...] = ("eval", tiny_model, "--bench", "chain", "--k", "1", "--limit", "1")
+    assert "note: nothing to resume in evals" in ictcli.done(*args, "--n", "1", "--resume").err
+    ended = ictcli.run(*args, "--n", "2", "--resume")
+    assert "evals/tied-seed0 is not resumed: it has n = 1, and now 2" in ended.err
+    assert {path.name for path in (tmp_path / "evals").iterdir()} == {"tied-seed0", "tied-seed0-2"}

@@ -35,9 +35,7 @@ def test_the_answer_is_on_stdout_and_the_rest_on_stderr(ictcli: Processes) -> No
 
 def test_a_run_answers_as_its_recipe_says_every_time(ictcli: Processes, trained: Path) -> None:
     asked = ("generate", trained, QUESTION, "--n", "3", "--seed", "5")
-    plain, again = (ictcli.run(*asked) for _ in range(2))
-    assert plain == again
-    told = ictcli.json(*asked)
+    plain, told = ictcli.done(*asked), ictcli.json(*asked)
     assert plain.out == "".join(
         f"[{number} of 3]\n{answer['text']}\n" for number, answer in enumerate(told["answers"], 1)
     )

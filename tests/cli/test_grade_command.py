@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from processes import Processes
+from written import write
 
 ROWS: list[dict[str, Any]] = [
     {"id": 7, "response": r"so \boxed{\frac{1}{2}}", "gold": "0.5"},
@@ -16,15 +17,10 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def write(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 def test_every_row_has_its_verdict(ictcli: Processes, tmp_path: Path) -> None:
     algebra = {"response": r"\boxed{x^2-1}", "gold": "(x-1)(x+1)"}
-    write(tmp_path / "rows.jsonl", [ROWS[0], algebra, *ROWS[2:]])
-    found = ictcli.json("grade", "rows.jsonl", "--timeout", "1", "--out", "v.jsonl")
+    write(tmp_path, [ROWS[0], algebra, *ROWS[2:]])
+    found = ictcli.json("grade", "rows.jsonl", "--timeout", "0.5", "--out", "v.jsonl")
     assert [row["status"] for row in found][:4] == ["correct", "correct", "wrong", "unparsed"]
     assert found[4]["status"] != "correct" and [row["line"] for row in found] == [1, 2, 3, 4, 5]
     written = [json.loads(line) for line in (tmp_path / "v.jsonl").read_text().splitlines()]
@@ -34,7 +30,7 @@ def test_every_row_has_its_verdict(ictcli: Processes, tmp_path: Path) -> None:
 
 def test_a_copy_of_the_question_is_wrong_and_explained(ictcli: Processes, tmp_path: Path) -> None:
     row = {"response": r"\boxed{(x-1)(x+1)}", "gold": "x^2-1"}
-    write(tmp_path / "rows.jsonl", [row, {**row, "question": "Expand $(x-1)(x+1)$."}])
+    write(tmp_path, [row, {**row, "question": "Expand $(x-1)(x+1)$."}])
     first, second = ictcli.json("grade", "rows.jsonl", "--explain")
     assert (first["status"], second["status"]) == ("correct", "wrong")
     assert second["explanation"]["why"].endswith("is no result: a formula of the question")
@@ -43,7 +39,7 @@ def test_a_copy_of_the_question_is_wrong_and_explained(ictcli: Processes, tmp_pa
 @pytest.mark.thorough
 def test_rows_that_another_verifier_judges_otherwise(ictcli: Processes, tmp_path: Path) -> None:
     rows = [*ROWS[:4], {"response": r"\boxed{0.3333333}", "gold": r"\frac{1}{3}"}]
-    write(tmp_path / "rows.jsonl", rows)
+    write(tmp_path, rows)
     ended = ictcli.done("grade", "rows.jsonl", "--beside", "math-verify")
     assert [line for line in ended.out.splitlines() if line.startswith("line")] == [
         "line 4: unparsed by math, correct by math-verify",
@@ -58,19 +54,19 @@ def test_rows_that_another_verifier_judges_otherwise(ictcli: Processes, tmp_path
 
 
 def test_kind_pattern_and_choices_are_heeded(ictcli: Processes, tmp_path: Path) -> None:
-    write(tmp_path / "a.jsonl", [{"response": "A: 1,018", "gold": "1018"}])
-    (found,) = ictcli.json("grade", "a.jsonl", "--kind=integer", "--pattern=^A: (.*)$")
+    write(tmp_path, [{"response": "A: 1,018", "gold": "1018"}])
+    (found,) = ictcli.json("grade", "rows.jsonl", "--kind=integer", "--pattern=^A: (.*)$")
     assert found["status"] == "correct"
     row = {"response": r"\boxed{12 m}", "gold": "B", "choices": ["10 m", "12 m"]}
-    write(tmp_path / "b.jsonl", [row])
+    write(tmp_path, [row])
     wanted = {"line": 1, "status": "correct", "extracted": "B", "reason": "", "score": None}
-    assert ictcli.json("grade", "b.jsonl", "--kind=choice") == [wanted]
+    assert ictcli.json("grade", "rows.jsonl", "--kind=choice") == [wanted]
 
 
 def test_bad_input_is_one_sentence(ictcli: Processes, tmp_path: Path) -> None:
     row = {"response": "a", "gold": "1"}
-    write(tmp_path / "rows.jsonl", [row])
-    write(tmp_path / "choices.jsonl", [{**row, "choices": "A"}])
+    write(tmp_path, [row])
+    write(tmp_path, [{**row, "choices": "A"}], name="choices")
     for command, words in (
         ("none.jsonl", "There is no data file none.jsonl"),
         ("choices.jsonl", "choices is not a list"),
@@ -84,7 +80,7 @@ def test_bad_input_is_one_sentence(ictcli: Processes, tmp_path: Path) -> None:
 
 
 def test_explain_says_how_each_side_was_read(ictcli: Processes, tmp_path: Path) -> None:
-    write(tmp_path / "rows.jsonl", ROWS[:4])
+    write(tmp_path, ROWS[:4])
     ended = ictcli.done("grade", "rows.jsonl", "--explain")
     lines = ended.out.splitlines()
     assert lines[:3] == [

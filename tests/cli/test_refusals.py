@@ -1,11 +1,14 @@
-"""What is typed and cannot be done: a sentence and a hint, before anything is made."""
+"""What is typed and cannot be done, and data that cannot be used: a sentence and a hint, before
+anything is made."""
 
+import json
 import shlex
 from pathlib import Path
 
 import pytest
 from processes import Processes
 from refusing import refused
+from written import sums, write
 
 from ictcli.recipe import load_recipe
 
@@ -68,7 +71,6 @@ def test_a_missing_device_has_its_own_exit_code(ictcli: Processes, tmp_path: Pat
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "the key 'model' is missing"),
         (b"model = \n", "is not TOML: Invalid value (at line 1, column 9)"),
         (b'# caf\xe9\nmodel = "x"\n', "is not TOML, which is UTF-8"),
         (bytes(range(256)), "is not TOML"),
@@ -90,5 +92,67 @@ def test_a_faulty_plugin_is_named(ictcli: Processes, tmp_path: Path) -> None:
         told = ictcli.refused("methods", "--plugin", "plugin.py")
         assert f"{tmp_path}/plugin.py" in told and words in told
     assert words in ictcli.refused("train", "quickstart", "plugins=['plugin.py']")
-    evaluation = ("eval", "builtin:chain", "--bench", "chain", "plugins=plugin.py")
-    assert words in ictcli.refused(*evaluation)
+
+
+def test_a_setting_typed_as_an_option_is_shown_as_a_setting(ictcli: Processes) -> None:
+    evaluation = "eval builtin:chain --bench chain"
+    for typed, setting, meant in (
+        ("train chain --steps=20 seed=1", "settings are steps=20", "train chain steps=20 seed=1"),
+        ("train chain --every 5", " or checkpoint.every=5", "train chain eval.every=5"),
+        (
+            f"{evaluation} --pattern '(a b)'",
+            "settings are reward.pattern=(a b)",
+            f"{evaluation} 'reward.pattern=(a b)'",
+        ),
+    ):
+        told = ictcli.refused(*shlex.split(typed))
+        assert setting in told and told.endswith(f" ictcli {meant}")
+
+
+LONG = {"prompt": "1+" * 80, "gold": "1"}
+DIGITS = "7" * 6000
+
+
+def test_a_faulty_line_is_named_before(ictcli: Processes, tiny_model: Path, tmp_path: Path) -> None:
+    for content, words in (
+        (b'{"prompt": "caf\xe9", "gold": "1"}', "rows.jsonl"),
+        (json.dumps(LONG).encode(), "The prompt of problem 1 takes"),
+        (b'{"prompt": "", "gold": "1"}', "The prompt of problem 1 is empty"),
+    ):
+        (tmp_path / "rows.jsonl").write_bytes(content)
+        args = ("--bench", "rows.jsonl", "max_tokens=8", "--out", "out")
+        assert words in ictcli.refused("eval", tiny_model, *args)
+        assert not list(tmp_path.glob("out/*.jsonl"))
+    write(tmp_path, [*sums(range(60)), LONG])
+    args = ("train", "chain", f"model={tiny_model}", "task=rows.jsonl", "max_tokens=8")
+    assert "The prompt of problem 61 takes" in ictcli.refused(*args, "--run", "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_nothing_is_too_long_to_be_read(ictcli: Processes, tmp_path: Path) -> None:
+    for name, content in (
+        ("long.csv", f"response,gold\n{'x ' * 100_000}\\boxed{{5}},5\n"),
+        ("digits.jsonl", f'{{"response": "\\\\boxed{{{DIGITS}}}", "gold": {DIGITS}}}\n'),
+    ):
+        (tmp_path / name).write_text(content)
+        assert [row["status"] for row in ictcli.json("grade", name)] == ["correct"]
+
+
+def test_a_run_is_resumed_on_its_own_problems_alone_and_evaluated_with_its_examples(
+    ictcli: Processes, tiny_model: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "data.csv"
+    data.write_text("frage,antwort\n" + "".join(f"{i}+1=,{i + 1}\n" for i in range(60)))
+    columns = ("columns.prompt=frage", "columns.gold=antwort", "max_tokens=8")
+    args = ("train", "chain", f"model={tiny_model}", "task=data.csv", *columns)
+    args += ("prompt.shots=1", "prompt.max_tokens=64")
+    sizes = ("prompts=8", "group=2", "steps=2", "eval.n=1", "eval.k=[1]", "--run", "run")
+    assert "\nexample 1: " in ictcli.done(*args, "--dry-run").err
+    assert "left out of training" in ictcli.done(*args, *sizes, "--json").err
+    bench = ("--bench", "data.csv", *columns, "--n", "1", "--k", "1", "--out", "out")
+    asked = ("eval", "run", *bench)
+    assert "shows the answer of 1 of the problems of data.csv" in ictcli.refused(*asked)
+    ictcli.done(*asked, "prompt.examples=none")
+    (tmp_path / "run" / "summary.json").unlink()
+    data.write_text(data.read_text().replace("7+1=", "7+2="))
+    assert " changed since run began" in ictcli.refused("resume", "run")

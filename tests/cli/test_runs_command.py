@@ -1,12 +1,17 @@
-"""`ictcli runs ls`, `show` and `diff` of a run that was trained."""
+"""`ictcli runs` of trained runs: `ls`, `show`, `diff`, `rm`, `gc`; and hints that can be typed."""
 
 import json
+import re
 import shlex
 import shutil
 from pathlib import Path
 
 import pytest
-from processes import Ended, Processes
+from filelock import FileLock
+from processes import Ended, Processes, refusal
+from terminal import Terminal
+
+from ictcli.runs import Run
 
 
 def test_the_list_has_a_run_s_line(ictcli: Processes, training: tuple[Path, Ended]) -> None:
@@ -47,10 +52,10 @@ def here(trained: Path, tmp_path: Path) -> Path:
 
 
 def test_every_command_takes_the_names_that_the_list_prints(ictcli: Processes, here: Path) -> None:
-    rows = ictcli.run("runs", "ls", folder=here).out.splitlines()[1:]
+    rows = ictcli.run("runs", "ls").out.splitlines()[1:]
     names = [row.split()[0] for row in rows]
     assert sorted(names) == ["group/other", "mine"]
-    group = ictcli.run("runs", "ls", "group", folder=here).out
+    group = ictcli.run("runs", "ls", "group").out
     assert [row.split()[0] for row in group.splitlines()[1:]] == ["group/other"]
     name = "group/other"
     for command in (
@@ -62,30 +67,47 @@ def test_every_command_takes_the_names_that_the_list_prints(ictcli: Processes, h
         ("resume", name, "--trust"),
         ("eval", name, "--trust", "--bench", "chain", "--limit", "1", "--n", "1"),
     ):
-        ended = ictcli.run(*command, folder=here)
-        assert ended.code == 0, (command, ended.err)
-    shown = ictcli.json("runs", "show", "mine", folder=here)
+        ictcli.done(*command)
+    shown = ictcli.json("runs", "show", "mine")
     assert shown["run"] == "runs/mine"
 
 
-def test_a_leading_dash_is_typed_as_path(ictcli: Processes, trained: Path, tmp_path: Path) -> None:
-    shutil.copytree(trained, tmp_path / "-x")
-    said = ictcli.run("resume", "./-x").err
-    lines = [line for line in said.splitlines() if " ictcli " in line]
-    commands = [shlex.split(line[line.index(" ictcli ") + 8 :]) for line in lines]
-    assert {command[0] for command in commands} >= {"resume", "inspect", "generate", "eval"}
-    assert all("./-x" in command for command in commands)
-    (inspect,) = (command for command in commands if command[0] == "inspect")
-    ictcli.done(*inspect, "--plain", "--trust")
+@pytest.fixture
+def dashed(trained: Path, tmp_path: Path) -> str:
+    """A run whose name has a dash before it and a space within, as it has to be typed."""
+    shutil.copytree(trained, tmp_path / "-a b")
+    return "./-a b"
+
+
+def test_a_run_is_one_word_of_every_hint_and_no_option(ictcli: Processes, dashed: str) -> None:
+    hints: dict[str, list[str]] = {}
+    for command in (["resume"], ["export"], ["runs", "show"]):
+        ended = ictcli.done(*command, dashed)
+        told = [line for line in (ended.err + ended.out).splitlines() if " ictcli " in line]
+        lines = [shlex.split(line[line.index(" ictcli ") + 8 :]) for line in told]
+        words = [word for line in lines for word in line if "-a" in word]
+        assert words and all(word == dashed or word.startswith(f"{dashed}/") for word in words)
+        hints |= {line[0]: line for line in lines}
+    assert hints.keys() >= {"resume", "inspect", "generate", "eval"}
+    ictcli.done(*hints["inspect"], "--plain", "--trust")
+
+
+def test_quiet_leaves_results_and_errors(ictcli: Processes, dashed: str) -> None:
+    loud, quiet = (ictcli.run("resume", dashed, *more) for more in ((), ("-q",)))
+    assert (quiet.code, quiet.out, quiet.err) == (0, loud.out, "") and loud.err
+    for args in (["resume", "no", "-q"], ["-q", "resume", "no"], ["runs", "show", "no", "--quiet"]):
+        ictcli.refused(*args)
 
 
 def test_a_path_wins_and_the_nearest_name_is_told(ictcli: Processes, here: Path) -> None:
     for command in (("runs", "show", "mien"), ("eval", "mien", "--bench", "chain")):
-        told = ictcli.refused(*command, folder=here)
+        told = ictcli.refused(*command)
         assert "mien, here or in runs/ (did you mean mine?). ictcli runs ls" in told
+    told = ictcli.refused("runs", "show", "runs/group")
+    assert "group is not a run folder. ictcli runs ls runs/group lists the runs there are" in told
     (here / "mine").mkdir()
-    assert "mine is not a run folder." in ictcli.refused("runs", "show", "mine", folder=here)
-    rows = ictcli.run("runs", "ls", folder=here).out
+    assert "mine is not a run folder." in ictcli.refused("runs", "show", "mine")
+    rows = ictcli.run("runs", "ls").out
     assert "runs/mine" in rows  # its short name is another folder's
 
 
@@ -94,3 +116,95 @@ def test_no_final_model_no_evaluation(ictcli: Processes, trained: Path, tmp_path
     words = "no finished model yet. ictcli resume run, or take its last checkpoint: --checkpoint 6"
     for command in (("eval", "run", "--bench", "chain"), ("export", "run")):
         assert f"The run run has {words}" in ictcli.refused(*command)
+
+
+@pytest.fixture
+def two(trained: Path, tmp_path: Path) -> Path:
+    """A folder with two finished runs, whose checkpoints are of steps 4 and 6."""
+    for name in ("one", "two"):
+        shutil.copytree(trained, tmp_path / "runs" / name)
+    return tmp_path / "runs"
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def saved(run: Path) -> list[str]:
+    return [path.name for path in Run(run).checkpoints()]
+
+
+def test_runs_are_removed_with_a_yes(ictcli: Processes, two: Path) -> None:
+    ended = ictcli.run("runs", "rm", "one")
+    assert "Removing runs takes a yes. --yes says it" in refusal(
+        Ended(ended.code, "", ended.err[ended.err.index("error:") :]), 2
+    )
+    assert names(two) == ["one", "two"]
+    ended = ictcli.done("runs", "rm", "one", "runs/one", "--yes")
+    assert "runs/one: finished, step 6 of 6" in ended.err
+    assert "removed 1 run, " in ended.err and names(two) == ["two"]
+
+
+def test_a_terminal_is_asked(ictcli: Processes, two: Path) -> None:
+    for answer, left in (("n\n", ["one", "two"]), ("y\n", ["two"])):
+        with Terminal(ictcli, two.parent, "runs", "rm", "one") as terminal:
+            terminal.see(re.escape("Remove? [y/N]"))
+            terminal.press(answer)
+            assert terminal.end() == 0
+        assert names(two) == left
+
+
+def test_what_is_no_run_or_is_trained_now_is_not_removed(ictcli: Processes, two: Path) -> None:
+    (two / "mine").mkdir()
+    (two / "mine" / "thesis.md").write_text("years of work")
+    (two / "link").symlink_to(two / "two")
+    before = {path for path in two.rglob("*") if path.name != ".lock"}
+    with FileLock(two / "two" / ".lock"):
+        for name, words in (
+            ("mine", "runs/mine is not a run folder: it has no recipe.toml."),
+            ("runs", "runs is not a run folder"),
+            ("link", "runs/link is not a run folder: it is a link."),
+            ("two", "runs/two is being trained now. stop it with Ctrl-C"),
+            ("tow", "There is no run tow, here or in runs/ (did you mean two?)."),
+        ):
+            assert words in ictcli.refused("runs", "rm", "one", name, "--yes")
+    with FileLock(two / ".lock"):
+        told = ictcli.refused("runs", "rm", "one", "--yes")
+        assert "runs/one belongs to a comparison that runs now." in told
+    assert {path for path in two.rglob("*") if path.name != ".lock"} == before
+
+
+def test_old_checkpoints_go_and_what_a_resume_needs_stays(ictcli: Processes, two: Path) -> None:
+    one, other = (two / name for name in ("one", "two"))
+    assert saved(one) == ["step-000004", "step-000006"]
+    (one / "summary.json").unlink()  # not finished
+    metrics = (one / "metrics.jsonl").read_bytes()
+    weights = one / "checkpoints" / "step-000006" / "weights.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))  # so that step 4 is what it needs
+    found = ictcli.json("runs", "gc", "--dry-run", "--finished")
+    assert list(found["checkpoints"]) == [f"runs/two/checkpoints/step-{n:06d}" for n in (4, 6)]
+    assert found["bytes"] == sum(found["checkpoints"].values()) > 2 * len(whole)
+    assert saved(other) == saved(one) == ["step-000004", "step-000006"]
+    ended = ictcli.run("runs", "gc")
+    assert ended.out.splitlines()[0].startswith("two: step-000004, ")
+    assert "1 old checkpoint, " in ended.err and " freed" in ended.err
+    assert (saved(one), saved(other)) == (["step-000004", "step-000006"], ["step-000006"])
+    ictcli.done("resume", "one", "--trust")
+    assert (one / "metrics.jsonl").read_bytes() == metrics
+    with FileLock(other / ".lock"):
+        ended = ictcli.run("runs", "gc", "two", "--finished")
+        assert "runs/two is being trained, and left alone" in ended.err and saved(other)
+    ictcli.done("runs", "gc", "two", "--finished")
+    assert saved(other) == []
+    told = ictcli.refused("resume", "two", "steps=9", "--trust")
+    assert "runs/two has no checkpoint to train on from." in told
+
+
+def test_the_best_checkpoint_stays(ictcli: Processes, two: Path) -> None:
+    one = two / "one"
+    best = {"format": 1, "checkpoint": "step-000004", "step": 4, "metric": "reward", "value": 1.0}
+    (one / "checkpoints" / "best.json").write_text(json.dumps(best))
+    assert "No checkpoint is old." in ictcli.run("runs", "gc", "one").err
+    ictcli.done("runs", "gc", "one", "--finished")
+    assert saved(one) == ["step-000004"]

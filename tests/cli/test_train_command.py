@@ -1,17 +1,22 @@
-"""`ictcli train` from the outside: its streams, and the folder it leaves."""
+"""`ictcli train` from the outside: its streams, the folder it leaves, other methods beside it, and
+that a run trained on (`ictcli resume RUN steps=N`) ends as one that was as long at once."""
 
 import json
 import os
+import shutil
+import signal
 import tomllib
 from pathlib import Path
 
-from processes import Ended, Processes, Small
+import pytest
+from processes import TRAINED, Ended, Processes, Small, refusal, wait_until
 
 from ictcli.recipe import load_recipe
 from ictcli.recipe.metrics import METRICS, known
 from ictcli.runs import Run
 from ictcli.runs.read import read_lines
 from ictcli.runs.records import StepTimings
+from ictcli.runs.trust import recipe_of
 
 
 def test_every_number_of_the_metrics_is_known_by_its_name(trained: Path) -> None:
@@ -80,7 +85,7 @@ def test_threads_and_priority_hold(ictcli: Processes, small: Small, tmp_path: Pa
 def test_the_first_steps_of_the_quickstart_make_the_model_better(
     ictcli: Processes, tmp_path: Path
 ) -> None:
-    short = ("steps=6", "eval.problems=32", "eval.n=2", "eval.k=[1]", "eval.temperatures=[0]")
+    short = ("steps=3", "eval.problems=24", "eval.n=2", "eval.k=[1]", "eval.temperatures=[0]")
     summary = ictcli.json("train", "quickstart", *short)
     for score in ("pass@1", "greedy"):
         before, after = (summary[when][score]["value"] for when in ("before", "after"))
@@ -89,3 +94,96 @@ def test_the_first_steps_of_the_quickstart_make_the_model_better(
     found = [json.loads((evaluated / f"{when}.json").read_text()) for when in ("before", "after")]
     for share, pair in summary["unanswered"].items():
         assert share == "sentence" or pair == [each[share] for each in found]
+
+
+def test_methods_beside_train_as_alone(ictcli: Processes, small: Small, tmp_path: Path) -> None:
+    recipe = ("train", "chain", *small, "steps=2", "warmup=1", "seed=3")
+    others = ("method.keep=0.5", "--beside", "grpo,random")
+    ended = ictcli.done(*recipe, *others)
+    runs = [tmp_path / "runs" / f"chain-{name}-s3" for name in ("ict", "grpo", "random")]
+    rows = ended.out.splitlines()
+    assert rows[0].split()[:2] == ["method", "pass@1"]
+    assert [row.split("  ")[0] for row in rows[1:5]] == ["(before)", "ict", "grpo", "random"]
+    scores = json.loads((runs[1] / "summary.json").read_text())["after"]["pass@1"]
+    assert f"{scores['value']:.3f} [{scores['low']:.3f}, {scores['high']:.3f}]" in rows[3]
+    names = " ".join(str(run.relative_to(tmp_path)) for run in runs)
+    assert f"next:  ictcli runs diff {names}" in ended.err
+    ictcli.done(*recipe, "method=grpo", "--run", "alone")
+    lines = [run / "metrics.jsonl" for run in (runs[1], tmp_path / "alone")]
+    assert lines[0].read_bytes() == lines[1].read_bytes()
+    assert recipe_of(runs[2]).options().model_dump()["keep"] == 0.5  # the same share
+
+
+@pytest.mark.thorough
+def test_a_later_run_that_fails_is_told_with_the_others(ictcli: Processes, tmp_path: Path) -> None:
+    """sc_grpo needs room for two prompts, too, which is known once they are read."""
+    (folder := tmp_path / "a").mkdir()
+    short = ("steps=1", "prompts=2", "group=2", "eval.problems=2", "eval.n=1", "eval.k=[1]")
+    command = ("train", "chain", *short, "max_tokens=124", "--beside", "sc_grpo,grpo", "--run", ".")
+    ended = ictcli.run(*command, folder=folder)
+    assert "reads a correct response before the prompt" in refusal(ended, 2)
+    assert "\ntrained: ict, .\nnot begun: grpo\n" in ended.err
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "a-sc_grpo"}  # beside, not in it
+
+
+def result(run: Path) -> dict[str, bytes]:
+    names = [path.relative_to(run) for path in run.glob("model/*.safetensors")]
+    return {str(name): (run / name).read_bytes() for name in (*names, Path("metrics.jsonl"))}
+
+
+def test_a_finished_run_trained_on_equals_the_longer_run(
+    ictcli: Processes, small: Small, training: tuple[Path, Ended], tmp_path: Path
+) -> None:
+    ictcli.done("train", "chain", *small, *TRAINED, "steps=4", "--run", "short")
+    short, (long, whole) = tmp_path / "short", training
+    half = result(short)
+    after = json.loads((short / "summary.json").read_text())["after"]
+    running = ictcli.start("resume", "short", "steps=6")
+    wait_until(lambda: len(Run(short).metrics()) >= 5)
+    running.send(signal.SIGKILL)
+    running.wait()
+    assert not (short / "summary.json").exists()
+    ended = ictcli.done("resume", "short", "steps=6", "--json")
+    assert "note:" not in ended.err, ended.err
+    assert result(short) == result(long)
+    assert json.loads(ended.out)["after"] == json.loads(whole.out)["after"]
+    kept = short / "model-step-000004" / "model.safetensors"
+    assert kept.read_bytes() == half["model/model.safetensors"]
+    evaluated = json.loads((short / "eval" / "step-000004.json").read_text())
+    assert {name: evaluated[name] for name in after} == after
+    assert json.loads((short / "environment.json").read_text())["extended_from"] == [4]
+    assert "from 4 steps" in ictcli.run("runs", "show", "short").out
+    ictcli.done("runs", "check", "short")
+
+
+def test_a_best_checkpoint_is_offered(ictcli: Processes, small: Small, tmp_path: Path) -> None:
+    offer = "ictcli export run --checkpoint best"
+    best = ("steps=1", "checkpoint.best=reward", "--run", "run")
+    assert offer in ictcli.done("train", "chain", *small, *best).err
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    ended = ictcli.done("resume", "run")
+    assert "next: " in ended.err and offer not in ended.err, ended.err
+
+
+def test_a_decay_of_steps_is_said(ictcli: Processes, small: Small, tmp_path: Path) -> None:
+    decay = ("steps=2", "optimizer.decay=linear", "optimizer.lr_hold=0", "--run", "run")
+    ictcli.done("train", "chain", *small, *decay)
+    ended = ictcli.done("resume", "run", "steps=4")
+    rates = [line.lr for line in Run(tmp_path / "run").metrics()]
+    assert "note: optimizer.decay = 'linear' depends on steps" in ended.err
+    for rate, step in ((rates[1], 2), (rates[2], 3)):
+        assert rate is not None and f"{rate:.3g} at step {step}" in ended.err
+
+
+def test_what_cannot_be_trained_on_is_left_alone(ictcli: Processes, trained: Path) -> None:
+    before = {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()}
+    for override, words in (
+        ("lr=1", "A run keeps the recipe it began with: lr cannot change. resume takes steps=N"),
+        ("steps=5", "is a run of 6 steps, and steps=5 are fewer. ictcli train"),
+        ("steps=many", "steps = 'many'"),
+        ("steps", "is not of the form key=value"),
+    ):
+        assert words in ictcli.refused("resume", trained, override, "--trust")
+    ended = ictcli.done("resume", trained, "steps=6", "--trust")
+    assert f"ictcli resume {trained} steps=N trains on." in ended.err
+    assert {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()} == before

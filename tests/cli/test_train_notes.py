@@ -1,36 +1,39 @@
-"""What `ictcli train` notes of a recipe and its data, and says at its end."""
+"""What `ictcli train` says of a recipe, its data, its end, and a run that does not learn; and
+`ictcli check`, of a training that is not begun, what the training then does."""
 
 import fcntl
 import json
 import os
 import re
+import shlex
 import struct
 import termios
 from pathlib import Path
 
 import pytest
 from processes import Processes, Small, refusal
+from written import numbered, write
 
 from ictcli.console.live import sparkline
+from ictcli.runs import Run
+from ictcli.tasks.prepare import task_of
 from ictcli.text import wrapped
+from ictcli.train.without_signal import grade_command
 
 SMALL = ("steps=1", "prompts=2", "group=2", "max_tokens=8", "eval.problems=4", "eval.n=4")
-
-
-def write(folder: Path, questions: list[str]) -> None:
-    rows = [{"question": question, "answer": str(n)} for n, question in enumerate(questions)]
-    (folder / "own.jsonl").write_text("\n".join(map(json.dumps, rows)))
+QUESTIONS = [f"{n}+{n % 7}=" for n in range(60)]
 
 
 @pytest.fixture
 def own(tiny_model: Path) -> Small:
-    return "train", "chain", "task=own.jsonl", "prompt.suffix=", *SMALL, f"model={tiny_model}"
+    return "train", "chain", "task=rows.jsonl", "prompt.suffix=", *SMALL, f"model={tiny_model}"
 
 
 def test_notes_tell_of_prompts_that_are_lost_dense_steps_and_few_held_out_problems(
     ictcli: Processes, own: Small, tiny_model: Path, tmp_path: Path
 ) -> None:
-    write(tmp_path, [f"{n}+{n}=" if n % 16 else f"What is {n}+{n}?" for n in range(80)])
+    asked = (f"{n}+{n}=" if n % 16 else f"What is {n}+{n}?" for n in range(80))
+    write(tmp_path, numbered(asked))
     more = ("warmup=3", 'log=["tensorboard"]', "--run", "run")
     ended = ictcli.done(*own, "eval.problems=64", *more)
     assert ended.err.count("log:   tensorboard --logdir run/tensorboard\n") == 2
@@ -41,7 +44,7 @@ def test_notes_tell_of_prompts_that_are_lost_dense_steps_and_few_held_out_proble
         "next:  ictcli inspect run",
     ):
         assert re.search(told, ended.err)
-    named = ("eval", tiny_model, "--bench", "own.jsonl", "--n", "1", "max_tokens=4")
+    named = ("eval", tiny_model, "--bench", "rows.jsonl", "--n", "1", "max_tokens=4")
     evaluated = ictcli.run(*named, "prompt.suffix=", "--limit", "32")
     assert "note: tied: The model's tokenizer loses characters of 2 of 32 prompts" in evaluated.err
 
@@ -61,7 +64,7 @@ def test_a_dry_run_times_steps_if_asked(ictcli: Processes, small: Small, tmp_pat
 def test_lost_questions_are_left_out(ictcli: Processes, own: Small, tmp_path: Path) -> None:
     for lost in (1, 9):
         lines = ["two plus three" + "!" * n for n in range(lost)]
-        write(tmp_path, lines + [f"{n}+{n}=" for n in range(60)])
+        write(tmp_path, numbered(lines + [f"{n}+{n}=" for n in range(60)]))
         ended = ictcli.run(*own, "--run", f"run-{lost}")
         assert "loses characters of" in ended.err and '"two", "plus", "three' in ended.err
         assert ended.code == (0 if lost == 1 else 2), ended.err
@@ -90,3 +93,92 @@ def test_sentences_wrap_at_words_on_a_terminal_alone(width: int, tmp_path: Path)
     assert broken.split() == line.split()
     assert all(len(part) <= width or " " not in part for part in broken.split("\n"))
     assert broken.count("\n") >= 1 + (width < 40)
+
+
+@pytest.fixture
+def failing(own: Small, tmp_path: Path) -> Small:
+    """Training on data that the model never gets right."""
+    write(tmp_path, numbered(QUESTIONS, "forty-two thousand"))
+    return *own, "warmup=0", "eval.problems=2"
+
+
+def told(err: str) -> list[str]:
+    return [line for line in err.splitlines() if "Nothing is learned" in line]
+
+
+def test_five_steps_without_a_signal_are_told(ictcli: Processes, failing: Small) -> None:
+    ended = ictcli.run(*failing, "steps=7", "--run", "my run")
+    assert ended.code == 4, ended.err
+    (warning,) = told(ended.err)
+    assert ended.err.index("step 5/7") < ended.err.index(warning) < ended.err.index("step 6/7")
+    assert re.search(
+        r"\d+% are unparsed and \d+% truncated; .* 0% are all right and 100% all", warning
+    )
+    assert re.search(r"step 1/7 .* unparsed \d+%  truncated \d+%  ", ended.err)
+
+
+def test_a_run_without_a_signal_stops_if_it_should(
+    ictcli: Processes, failing: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pattern = (r"reward.pattern=(\S+)", "steps=9", "--run", "my run")
+    text = ictcli.refused(*failing, *pattern, "alarms.no_signal=stop", code=1)
+    assert "Nothing is learned" in text and "step-000005" in text
+    monkeypatch.chdir(tmp_path)
+    run, recipe = Run.open(Path("my run"))
+    command = shlex.split(grade_command(run.folder, recipe, task_of(recipe).domain))
+    graded = ictcli.done(*command[1:])
+    counts = dict(re.findall(r"^(\w+) +(\d+) ", graded.out, re.MULTILINE))
+    samples = (tmp_path / "my run" / "eval" / "before.jsonl").read_text().splitlines()
+    assert counts["wrong"] == str(sum('"status": "wrong"' in line for line in samples)) != "0"
+
+
+def test_the_alarm_can_be_switched_off(ictcli: Processes, failing: Small, tmp_path: Path) -> None:
+    more = ("steps=5", "alarms.no_signal=off", "record.rollouts_every=4", "--run", "run")
+    ended = ictcli.run(*failing, *more)
+    assert ended.code == 4 and not told(ended.err), ended.err
+    assert "Nothing was learned, because the rewards of a group differed in none of 5" in ended.err
+    assert "tokens trained" not in ended.err
+    again = ictcli.run("resume", "run")
+    assert again.code == 4 and "Nothing was learned" in again.err
+    assert [run["note"] for run in ictcli.json("runs", "ls", ".")] == ["nothing was learned"]
+    names = sorted(path.stem for path in (tmp_path / "run" / "rollouts").iterdir())
+    assert names == ["step-000004", "step-000005"]
+
+
+def test_its_groups_are_the_first_step_s(ictcli: Processes, small: Small, tmp_path: Path) -> None:
+    write(tmp_path, numbered(QUESTIONS))
+    write(tmp_path, numbered([*QUESTIONS[:3], "7+ 1 0=", "1-1="]), name="test")
+    own = ("task=rows.jsonl", "eval.bench=test.jsonl", "prompt.suffix=", *small)
+    ended = ictcli.done("check", "chain", *own, "--json", "--price", "36")
+    found = json.loads(ended.out)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.jsonl", "test.jsonl"]
+    tried = found["tried"]
+    assert (tried["groups"]["total"], found["train"], len(tried["shown"])) == (4, 57, 3)
+    verdicts = ("correct", "wrong", "unparsed", "timed_out")
+    assert sum(tried["sampled"][each] for each in verdicts) == 4 * 4
+    assert sum(tried["greedy"][each] for each in verdicts) == 4
+    assert tried["cost"] == pytest.approx(tried["seconds"] / 100)
+    assert found["overlap"]["heldout"] == 5 and found["overlap"]["copies"] == 3
+    assert found["overlap"]["near"] == 3  # not "7+ 1 0=" nor "1-1="
+    assert found["command"].startswith("ictcli train chain task=rows.jsonl")
+    ictcli.done("train", "chain", *own, "steps=1", "--run", "run")
+    first = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[0])
+    assert first["groups_with_signal"] == tried["groups"]["with_signal"] / 4
+    assert first["unparsed"] == tried["sampled"]["unparsed"] / 16
+    shown = ictcli.run("runs", "ls")  # those here, as there is no runs/
+    assert " rows.jsonl " in shown.out and "rows.jsonl, " not in ended.out
+
+
+def test_it_advises_against_a_training_that_would_learn_nothing(
+    ictcli: Processes, failing: Small
+) -> None:
+    check = ("check", *failing[1:])
+    ended = ictcli.run(*check, "--prompts", "2")
+    assert ended.code == 4, ended.err
+    assert "groups: 0 of 2 have unequal rewards" in ended.out
+    assert "\nverdict: Not yet: no group has unequal rewards" in ended.out
+    assert ended.out.splitlines()[-1].startswith("next: ictcli check chain task=rows.jsonl")
+    assert "prompt 1 of 2" in ended.out and "\n| " in ended.out
+    tight = ictcli.run(*check, "engine.memory_limit=0.001")
+    assert tight.code == 4 and "It does not fit" in tight.out
+    assert "groups:" not in tight.out

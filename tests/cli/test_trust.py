@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from processes import Ended, Processes, Small, refusal
+from strangers import COMMANDS
 
 from ictcli.errors import UserError
 from ictcli.recipe import load_recipe, read_recipe
@@ -23,16 +24,6 @@ def grade(response, gold):
     return response.endswith(gold + "#")
 """
 RECIPE = 'model = "builtin:chain"\ntask = "chain"\nmethod = "ict"\nsteps = 2\n'
-COMMANDS = {
-    "resume": ("resume", "run"),
-    "eval": ("eval", "run", "--bench", "chain", "--limit", "1", "--n", "1", "-k", "1"),
-    "generate": ("generate", "run", "1+2="),
-    "inspect": ("inspect", "run", "--plain"),
-    "export": ("export", "run", "--out", "out"),
-    "compare": ("compare", "run/recipe.toml", "--methods", "ict,random", "--seeds", "1"),
-    "train": ("train", "run/recipe.toml", "--dry-run"),
-    "download": ("download", "run/recipe.toml"),
-}
 
 
 class Stranger:

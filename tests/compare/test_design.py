@@ -131,8 +131,8 @@ def test_a_comparison_may_be_moved_with_the_folders_of_its_models(tmp_path: Path
         run_specs(replace(design_of(tmp_path), models=("builtin:chain",)))
 
 
-def notes(*methods: str, **options: Any) -> str:
-    plan = plan_of("chain-compare", (), CompareOptions(methods=methods, **options), Path("none"))
+def notes(*methods: str, folder: Path = Path("none"), **options: Any) -> str:
+    plan = plan_of("chain-compare", (), CompareOptions(methods=methods, **options), folder)
     return "; ".join(plan.notes)
 
 
@@ -147,7 +147,7 @@ def test_it_is_told_where_models_do_not_share_the_seeds_evenly(
         notes("ict", "grpo", models="")
 
 
-def test_few_seeds_and_one_rate_are_told_of_before_training() -> None:
+def test_few_seeds_and_one_rate_are_told_of_before_training(tmp_path: Path) -> None:
     told = notes("ict", "grpo", seeds=2)
     assert "Two seeds hardly" in told and "every method trains at lr=0.0002" in told
     assert "One seed says nothing" in notes("ict", "grpo", seeds=1)
@@ -160,7 +160,7 @@ def test_few_seeds_and_one_rate_are_told_of_before_training() -> None:
     ):
         assert "lr=0" not in quiet and "One seed" not in quiet
     (tmp_path / "looks.json").write_text('{"planned": 1, "seeds": [1]}')
-    assert "One seed" not in notes("ict", "grpo", seeds=3)  # as many as it asked for
+    assert "One seed" not in notes("ict", "grpo", folder=tmp_path, seeds=3)  # as it asked
 
 
 def test_of_all_differences_that_of_ict_is_told_first() -> None:

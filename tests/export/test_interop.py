@@ -1,14 +1,12 @@
-"""Exports are loaded by the libraries that others use: transformers' pipelines, mlx-lm."""
+"""Exports are loaded by what others use: the code of the card, llama.cpp's converter."""
 
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from chain_texts import EOS_ID
 
-from ictcli.engine import is_installed
 from ictcli.errors import UserError
 from ictcli.export import gguf
 from ictcli.export.make import export_model, trained_by
@@ -69,12 +67,3 @@ def test_llama_cpp_s_converter_gets_the_model_s_precision_and_end(
     (tmp_path / gguf.SCRIPT).write_text("raise SystemExit('of no kind I know.')")
     with pytest.raises(UserError, match="failed: of no kind I know"):
         gguf.convert(model, tmp_path / "other.gguf", gguf.converter(), EngineSettings())
-
-
-@pytest.mark.skipif(not is_installed("mlx"), reason="mlx-lm is not installed")
-def test_mlx_lm_generates(exported: Path) -> None:
-    import mlx_lm
-
-    library: Any = mlx_lm
-    model, tokenizer = library.load(str(exported))
-    assert library.generate(model, tokenizer, "3+4=", max_tokens=16)

@@ -45,10 +45,13 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def sitting(folder: Path, log: str, of: range, *, after: bool = False, steps: int = 6) -> list[str]:
-    """One sitting of a run of so many steps; gives the warnings. What stands in metrics.jsonl from
-    the first of its own on is cut, as a resumed run does it."""
-    recipe = load_recipe("chain", [f"log={json.dumps(log.split())}", f"steps={steps}"])
+def sitting(
+    folder: Path, log: str, of: range, *, sft: range | None = None, after: bool = False
+) -> list[str]:
+    """One sitting of a run of 6 steps, perhaps with 3 supervised ones before; gives the warnings.
+    What stands in metrics.jsonl from its own first on is cut, as a resumed run does it."""
+    more = [] if sft is None else ["sft.steps=3", f"sft.data={folder}.jsonl"]
+    recipe = load_recipe("chain", [f"log={json.dumps(log.split())}", "steps=6", *more])
     run = Run.open(folder)[0] if folder.exists() else Run.create(folder, recipe)
     warnings: list[str] = []
     with run:
@@ -56,7 +59,11 @@ def sitting(folder: Path, log: str, of: range, *, after: bool = False, steps: in
             cut_lines(folder / name, of.start - 1)
         run.write("eval/before.json", EVALUATION)
         with tracked(run, recipe, warnings.append) as start:
-            start(of.start - 1)
+            start(of.start - 1 + (sft.start - 1 if sft is not None else 0))
+            for step in sft or ():
+                run.append(SftMetrics(step=step, loss=1.0 / step, tokens=5, grad_norm=1, lr=1))
+            if sft is not None and of:
+                run.write("eval/step-000000.json", EVALUATION)
             for step in of:
                 metrics = StepMetrics(step=step, reward=step / 8, loss=None)
                 if step == 5:
@@ -88,41 +95,23 @@ def shown(folder: Path) -> Iterator[tuple[str, int, float]]:
     yield from found
 
 
-def test_tensorboard_shows_every_step_of_a_killed_run_once(tmp_path: Path) -> None:
-    """Killed after step 5, resumed from the checkpoint of step 3."""
-    run = tmp_path / "run"
-    assert sitting(run, "tensorboard", range(1, 6)) == []
-    assert sitting(run, "tensorboard", range(4, 7), after=True) == []
-    expected = [("train/reward", step, step / 8) for step in range(1, 7)]
-    expected += [("time/sample_s", step, step * 2.0) for step in range(1, 7)]
+@pytest.mark.parametrize("stopped", first([2, 3]))
+def test_tensorboard_shows_every_step_of_a_killed_run_once(tmp_path: Path, stopped: int) -> None:
+    """Stopped after the second of three supervised steps, or before the evaluation that follows
+    them; then killed after step 5, and resumed from the checkpoint of step 3."""
+    run, none = tmp_path / "run", range(4, 4)
+    assert sitting(run, "tensorboard", range(1, 1), sft=range(1, stopped + 1)) == []
+    assert sitting(run, "tensorboard", range(1, 6), sft=range(stopped + 1, 4)) == []
+    assert sitting(run, "tensorboard", range(4, 7), sft=none, after=True) == []
+    expected = [("train/reward", 3 + step, step / 8) for step in range(1, 7)]
+    expected += [("time/sample_s", 3 + step, step * 2.0) for step in range(1, 7)]
     names = {"eval/pass_at_1": 0.5, "eval/pass_at_1_low": 0.25, "eval/pass_at_1_high": 0.75}
     names |= {f"eval/{name}": 0.0 for name in ("truncated", "unparsed", "timed_out")}
     names["eval/seconds"] = 3.0
-    expected += [(name, step, value) for name, value in names.items() for step in (0, 5, 6)]
-    assert Counter(shown(run / "tensorboard")) == Counter(expected)
-
-
-@pytest.mark.parametrize("stopped", first([2, 3]))
-def test_supervised_steps_are_counted_before_the_others(tmp_path: Path, stopped: int) -> None:
-    """Stopped after the second of three, or before the evaluation that follows them; then whole,
-    with one step of training."""
-    data = tmp_path / "sft.jsonl"
-    settings = ['log=["tensorboard"]', "steps=1", "sft.steps=3", f"sft.data={data}"]
-    recipe = load_recipe("chain", settings)
-    with Run.create(tmp_path / "run", recipe) as run:
-        for begin, lines, training in ((0, stopped, False), (stopped, 3, True)):
-            with tracked(run, recipe, pytest.fail) as start:
-                start(begin)
-                for step in range(begin + 1, lines + 1):
-                    run.append(SftMetrics(step=step, loss=1.0 / step, tokens=5, grad_norm=1, lr=1))
-                if training:
-                    run.write("eval/step-000000.json", EVALUATION)
-                    run.append(StepMetrics(step=1, reward=0.5))
-                    run.append(StepTimings(step=1, sample_s=1.0))
-    found = list(shown(tmp_path / "run" / "tensorboard"))
-    told = {(name, step) for name, step, _ in found}
-    assert [n for name, n, _ in found if name == "sft/loss"] == [1, 2, 3]
-    assert {("eval/pass_at_1", 3), ("train/reward", 4), ("time/sample_s", 4)} <= told
+    expected += [(name, step, value) for name, value in names.items() for step in (0, 3, 8, 9)]
+    found = list(shown(run / "tensorboard"))
+    assert Counter(one for one in found if not one[0].startswith("sft/")) == Counter(expected)
+    assert [step for name, step, _ in found if name == "sft/loss"] == [1, 2, 3]
 
 
 def test_half_a_line_is_no_line(tmp_path: Path) -> None:
