@@ -14,6 +14,7 @@ import pytest
 from ictcli.algorithm.methods import METHODS
 from ictcli.cli import COMMANDS, cli
 from ictcli.recipe import recipe_keys
+from ictcli.tables.numbers import percent
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -114,9 +115,9 @@ def means_of(name: str) -> dict[tuple[str, str], dict[str, float]]:
 def test_the_tables_of_the_study_are_of_its_runs() -> None:
     page = PAGES["study.md"]
     for (recipe, rule), mean in means_of("runs.csv").items():
-        section = next(part for part in page.split("\n## ") if f"`{recipe}`" in part[:200])
-        cells = r" \[.*?\] \| ".join(f"{mean[score]:.1f}" for score in mean)
-        for text in (section, README):
+        section = page.partition(f"## Eleven rules on `{recipe}`")[2].partition("\n## ")[0]
+        for text, scores in ((section, mean), (README, ("greedy", "pass@1"))):
+            cells = r" \[.*?\] \| ".join(percent(mean[score] / 100) for score in scores)
             assert re.search(rf"\| `{re.escape(rule)}` \|.*{cells} \[", text), (rule, mean)
 
 
