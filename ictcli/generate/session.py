@@ -188,7 +188,7 @@ class Session:
         tokenizer, problem = self.engine.tokenizer, Problem("prompt", question, "")
         if question != encodable(question):
             raise UserError("The prompt is not UTF-8.", "type it again")
-        if (left := read_back(tokenizer, question)) is not None:
+        if (left := next(read_back(tokenizer, [question]))) is not None:
             raise UserError(
                 f"The model's tokenizer cannot hold the prompt: {cut(question, SHOWN)!r} "
                 f"becomes {cut(left, SHOWN)!r}.",

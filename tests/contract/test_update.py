@@ -35,7 +35,7 @@ DECAYING = OptimizerSettings(eps=1e-3, clip_norm=0.05, weight_decay=0.1, beta1=0
 
 
 @cache
-def begun(model: Path, settings: OptimizerSettings) -> DenseTrainer:
+def begun(model: Path, settings: Any) -> DenseTrainer:
     """The plain trainer after the step with which `against_dense` begins. To be copied."""
     dense = DenseTrainer(model, settings, FORMULAS)
     dense.update(plain_update(made_up(group=4), 9), LR)
