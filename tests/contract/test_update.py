@@ -4,7 +4,7 @@ where it does nothing."""
 import copy
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ DECAYING = OptimizerSettings(eps=1e-3, clip_norm=0.05, weight_decay=0.1, beta1=0
 
 
 @cache
-def begun(model: Path, settings: Any) -> DenseTrainer:
+def begun(model: Path, settings: OptimizerSettings) -> DenseTrainer:
     """The plain trainer after the step with which `against_dense` begins. To be copied."""
     dense = DenseTrainer(model, settings, FORMULAS)
     dense.update(plain_update(made_up(group=4), 9), LR)
@@ -57,7 +57,7 @@ def against_dense(
     rollouts = made_up(group=4)
     given = sparse_weights(rollouts) if weights is None else weights
     engine = make_engine(model, settings, micro_tokens=48)
-    dense = copy.deepcopy(begun(model, settings))
+    dense = copy.deepcopy(begun(model, cast(Any, settings)))
     engine.keep_reference()
     engine.update(plain_update(rollouts, 9), LR)
     before = dense.weights()
