@@ -72,12 +72,14 @@ class ClaimTest:
 
 
 def judged(tests: Sequence[ClaimTest], level: float = LEVEL) -> list[Claim]:
-    """The claims, those of a family corrected together and tested at `level`."""
+    """The claims, those of a family corrected together and tested at `level`. A test of one seed has
+    no p and counts in its family all the same, as one that was not measured does."""
     claims: dict[int, Claim] = {}
     for family in dict.fromkeys(test.family for test in tests):
         members = {at: test for at, test in enumerate(tests) if test.family == family}
         shown = {at: test.evidence for at, test in members.items() if not test.untestable}
         more = sum(test.unmeasured for test in members.values())
+        more += sum(each.p is None for each in shown.values())
         size = sum(each.p is not None for each in shown.values()) + more
         found = corrected(shown, level, more)
         for at, test in members.items():

@@ -89,6 +89,9 @@ def test_entropy_is_tested_seed_by_seed(height: float, verdicts: tuple[str, str]
             assert kept.test.p_holm and each.test.p_holm
             assert kept.test.p_holm <= each.test.p_holm
             assert "for decisions; those tests count" in each.sentence
+        one_seed = {each: {0: its[0]} for each, its in of.items()}
+        few = by_name(judged(entropy_tests({"all tokens": of, "decisions": one_seed})))[name]
+        assert few.test == unkept[0].test
 
 
 def test_predictions_are_held_to_the_paper_s_numbers() -> None:
