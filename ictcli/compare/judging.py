@@ -72,8 +72,8 @@ class ClaimTest:
 
 
 def judged(tests: Sequence[ClaimTest], level: float = LEVEL) -> list[Claim]:
-    """The claims, those of a family corrected together and tested at `level`. A test of one seed has
-    no p and counts in its family all the same, as one that was not measured does."""
+    """The claims, those of a family corrected together and tested at `level`. A test of one seed
+    has no p and counts in its family all the same, as one that was not measured does."""
     claims: dict[int, Claim] = {}
     for family in dict.fromkeys(test.family for test in tests):
         members = {at: test for at, test in enumerate(tests) if test.family == family}

@@ -3,6 +3,7 @@ tokenizer."""
 
 import copy
 from dataclasses import dataclass
+from operator import index
 from pathlib import Path
 
 import numpy as np
@@ -94,7 +95,7 @@ def read_step(recordings: Recordings, step: int) -> RecordedStep:
 def _load(path: Path) -> tuple[Batch, BoolArray, FloatArray, int]:
     try:
         arrays, description = read_rollouts(path)
-        kept, step = arrays["kept"].astype(bool), int(description["step"])
+        kept, step = arrays["kept"].astype(bool), index(description["step"])
         return batch_of(arrays, description), kept, arrays["weights"], step
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(

@@ -82,7 +82,7 @@ class Row(NamedTuple):
 def explained(verifier: Verifier, verdict: Verdict, row: Row) -> Explanation:
     """The explanation of a verdict of `grade`."""
     response, gold, choices, found, *_ = row
-    if verifier.name == "choice":
+    if verifier.judge is choice.verdict:
         return _of_choice(verdict, gold, choice.decision(response, found, choices))
     if verifier.golds is None:
         rule = "limit" if verdict.status == "timeout" else "verifier"

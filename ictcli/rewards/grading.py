@@ -96,7 +96,8 @@ def grade(
     rows: list[Row] = []
     for row, (response, gold) in enumerate(zip(responses, golds, strict=True)):
         question = questions[row] if questions else ""
-        seen = shown(response) if verifier.name == "choice" else response  # 10 MB take a second
+        of_choice = verifier.judge is choice.verdict
+        seen = shown(response) if of_choice else response  # 10 MB take a second
         text = seen if pattern is None else response
         found = _located(verifier, text, gold, question, pattern, limits)
         its = columns[row] if columns else NO_COLUMNS
@@ -115,7 +116,7 @@ def _located(
         found = answers.matched(response, pattern, min(answers.PATTERN_SECONDS, limits.seconds))
     elif verifier.golds is not None:
         found = answers.located(response, gold, listed)
-    elif verifier.name == "choice" or verifier.boxed:
+    elif verifier.judge is choice.verdict or verifier.boxed:
         return answers.located(response)
     else:
         return Located(response, "response")
@@ -155,7 +156,7 @@ def _at_once(verifier: Verifier, row: Row, required: bool) -> Verdict | None:
         return Verdict("unparsed", "", row.found.missing)
     if verifier.golds is not None:
         return math_at_once(answer, row.gold)
-    if verifier.name == "choice":
+    if verifier.judge is choice.verdict:
         decision = choice.decision(row.response, row.found, row.choices)
         return verifier.judge(decision, row.gold, row.choices)
     return None

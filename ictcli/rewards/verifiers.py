@@ -54,14 +54,15 @@ class Verdict:
 
 
 Judge = Callable[..., Any]
-"""(response, gold), or (response, gold, question), to a verdict; one that judges `in_groups`,
-(prompts, completions, columns) to as many."""
+"""(response, gold), or (response, gold, question), to a verdict; one of `golds` is given the answer
+in a response and the gold; one that judges `in_groups`, (prompts, completions, columns) to as many
+verdicts."""
 
 
 @dataclass(frozen=True)
 class Verifier:
     """A named judge of responses. Calling it with (response, gold) or (response, gold, question)
-    gives the verdict of `grade`."""
+    gives the verdict of `grade`; RuntimeError where it fails, so that what calls it fails too."""
 
     name: str
     judge: Judge
@@ -81,7 +82,10 @@ class Verifier:
     def __call__(self, response: str, gold: str, question: str = "") -> Verdict:
         from ictcli.rewards.grading import grade  # judges by this module
 
-        return grade(response, gold, self, questions=question)
+        verdict = grade(response, gold, self, questions=question)
+        if verdict.failed:
+            raise RuntimeError(verdict.reason.removeprefix(FAILED))
+        return verdict
 
     def readable(self, gold: str) -> bool:
         """Whether answers can be compared with a gold."""

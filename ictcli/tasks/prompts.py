@@ -187,10 +187,10 @@ def fitted(engine: Engine, task: Task, heldout: int) -> Task:
     own = task.domain is examined
     lengths = all_tokens(engine.tokenizer, task.finite, task.domain, task.prompt)
     asked = zip(task.finite, lengths, strict=True)
-    known = {(problem, own): len(tokens) <= most for problem, tokens in asked}
+    known = {(p.prompt, p.turns, own): len(tokens) <= most for p, tokens in asked}
 
     def fits(problem: Problem, domain: Domain) -> bool:
-        key = problem, domain is examined
+        key = problem.prompt, problem.turns, domain is examined
         if key not in known:
             _, tokens = tokens_of(engine.tokenizer, problem, domain, task.prompt)
             known[key] = len(tokens) <= most

@@ -23,6 +23,9 @@ def test_every_method_is_trained_with_every_seed_and_begins_alike(whole: Compari
         ict, grpo = (json.loads((run / "metrics.jsonl").open().readline()) for run in runs)
         assert (ict["reward"], ict["entropy"]) == (grpo["reward"], grpo["entropy"])
         assert ict["share_kept"] < grpo["share_kept"] == 1
+    listed = whole.ictcli.json("runs", "ls", "whole", folder=whole.folder)
+    states = {run["run"]: run["state"] for run in listed}
+    assert states == {f"whole/{name}": "finished" for name in folders}
 
 
 def test_killed_and_continued_it_gives_the_same_numbers(whole: Comparison) -> None:

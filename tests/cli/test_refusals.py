@@ -92,6 +92,8 @@ def test_a_faulty_plugin_is_named(ictcli: Processes, tmp_path: Path) -> None:
         told = ictcli.refused("methods", "--plugin", "plugin.py")
         assert f"{tmp_path}/plugin.py" in told and words in told
     assert words in ictcli.refused("train", "quickstart", "plugins=['plugin.py']")
+    evaluation = ("eval", "builtin:chain", "--bench", "chain", "plugins=plugin.py")
+    assert words in ictcli.refused(*evaluation)
 
 
 def test_a_setting_typed_as_an_option_is_shown_as_a_setting(ictcli: Processes) -> None:

@@ -11,6 +11,7 @@ from refusing import refused
 
 from ictcli.rewards import Limits, Verdict, find_verifier, grade
 from ictcli.rewards.builtin import as_integer
+from ictcli.rewards.verifiers import as_verifier
 from ictcli.tasks import Domain
 from ictcli.types import Problem
 
@@ -119,6 +120,12 @@ def test_a_verifier_that_raises_spoils_its_own_answer_only() -> None:
     assert [verdict.reward for verdict in found] == [1.0, 0.0, 0.0]
     assert [verdict.failed for verdict in found] == [False, True, False]
     assert "ZeroDivisionError" in found[1].reason
+
+    def choice(response: str, gold: str) -> Verdict:  # no built-in one, and it calls another
+        return as_verifier(picky)(response, gold)
+
+    assert grade(["a", "c"], ["a", "d"], choice) == [found[0], found[2]]
+    assert grade("bad", "b", choice).failed
 
 
 def test_grading_needs_a_gold_and_a_question_for_every_response() -> None:
