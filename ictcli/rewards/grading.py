@@ -93,10 +93,10 @@ def grade(
     verifier = as_verifier(kind)
     if pattern is not None:
         answers.compiled(pattern)  # raises for an invalid pattern
+    of_choice = verifier.judge is choice.verdict
     rows: list[Row] = []
     for row, (response, gold) in enumerate(zip(responses, golds, strict=True)):
         question = questions[row] if questions else ""
-        of_choice = verifier.judge is choice.verdict
         seen = shown(response) if of_choice else response  # 10 MB take a second
         text = seen if pattern is None else response
         found = _located(verifier, text, gold, question, pattern, limits)
@@ -132,7 +132,7 @@ def _verdicts(
     found = [_at_once(verifier, row, required) for row in rows]
     verdicts = {place: verdict for place, verdict in enumerate(found) if verdict is not None}
     calls = _calls(verifier, rows, [place for place in range(len(rows)) if place not in verdicts])
-    if verifier.source is None and verifier.golds is None:
+    if verifier.runs_here:
         results = [_here(verifier.judge, *texts) for texts, _ in calls]
     else:
         named = [(verifier.name, verifier.source, *texts) for texts, _ in calls]
@@ -175,14 +175,18 @@ def _calls(
     if verifier.in_groups:
         groups = [list(group) for _, group in groupby(places, problem)]
         return [(_as_arguments([rows[place] for place in group]), group) for group in groups]
-    calls: dict[Any, list[int]] = {}
-    for place in places:
+
+    def texts(place: int) -> tuple[str, ...]:
         row = rows[place]
         asked = () if verifier.golds is not None else (row.question,)
-        texts = (row.found.answer or "", row.gold, *asked)
-        here = verifier.source is None and verifier.golds is None
-        calls.setdefault((texts, place if here else 0), []).append(place)
-    return [(texts, places) for (texts, _), places in calls.items()]
+        return row.found.answer or "", row.gold, *asked
+
+    if verifier.runs_here:
+        return [(texts(place), [place]) for place in places]
+    calls: dict[tuple[str, ...], list[int]] = {}
+    for place in places:
+        calls.setdefault(texts(place), []).append(place)
+    return list(calls.items())
 
 
 def _without(fault: Fault, extracted: str = "") -> Verdict:

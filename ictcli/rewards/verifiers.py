@@ -87,6 +87,11 @@ class Verifier:
             raise RuntimeError(verdict.reason.removeprefix(FAILED))
         return verdict
 
+    @property
+    def runs_here(self) -> bool:
+        """Whether it is called in this process, and not by a worker."""
+        return self.source is None and self.golds is None
+
     def readable(self, gold: str) -> bool:
         """Whether answers can be compared with a gold."""
         return self.golds is None or self.golds(gold)

@@ -179,12 +179,12 @@ def _limited() -> Generator[None]:
 
     timed = threading.current_thread() is threading.main_thread()
     handler = signal.signal(signal.SIGPROF, stop) if timed else None
-    with limited_memory(MEMORY):
-        try:
-            if timed:  # again and again, as an exception in a destructor is lost
-                signal.setitimer(signal.ITIMER_PROF, SECONDS, 1)
+    try:
+        if timed:  # again and again, as an exception in a destructor is lost
+            signal.setitimer(signal.ITIMER_PROF, SECONDS, 1)
+        with limited_memory(MEMORY):
             yield
-        finally:
-            if timed:
-                signal.setitimer(signal.ITIMER_PROF, 0)
-                signal.signal(signal.SIGPROF, handler)
+    finally:
+        if timed:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.signal(signal.SIGPROF, handler)
