@@ -25,7 +25,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from harness import STATISTICS, in_fresh_process, make_model, random_weights, record, take_turns
+from harness import (
+    STATISTICS,
+    cuda_context,
+    in_fresh_process,
+    make_model,
+    peak_of,
+    random_weights,
+    record,
+    take_turns,
+)
+from memory import make_recipe
 from peer_trl import RANK
 from peers_torch import compare, show
 from qwen import SIZES
@@ -75,20 +85,21 @@ def measure(
 ) -> dict[str, Any]:
     """Medians of one model, and what bounds them."""
     from ictcli_torch.decode import FixedDecoder, GrowingDecoder
+    from ictcli_torch.plan import CUDA_CONTEXT
 
     from ictcli.algorithm.objective import Objective
     from ictcli.engine import build_engine
     from ictcli.engine.shape import read_shape
     from ictcli.engine.update import Update
-    from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+    from ictcli.planning.estimate import estimate_memory
     from ictcli.types import Sampling
 
-    engine: Any = build_engine(
-        folder,
-        EngineSettings(backend="torch", device=device, dtype="bfloat16", micro_tokens=8192),
-        OptimizerSettings(),
-        AdapterSettings(kind="lora", rank=RANK, alpha=2 * RANK) if trained == "lora" else None,
-    )
+    settings = {"device": device, "dtype": "bfloat16", "micro_tokens": 8192, "keep": KEEP}
+    settings |= {name: work[name] for name in ("prompts", "group")} | {"max_tokens": work["tokens"]}
+    if trained == "lora":
+        settings["adapter"] = {"kind": "lora", "rank": RANK, "alpha": 2 * RANK}
+    recipe = make_recipe(Path(folder), "torch", settings)
+    engine: Any = build_engine(folder, recipe.engine, recipe.optimizer, recipe.adapters)
     prompts = [[2 + (i + n) % 14 for i in range(work["prompt"])] for n in range(work["prompts"])]
     lockstep, found = engine.lockstep, {}
 
@@ -112,6 +123,13 @@ def measure(
     }
     turns = take_turns(programs, rounds)
     rows, shape = work["prompts"] * work["group"], read_shape(folder)
+    planned = estimate_memory(recipe, shape, work["prompt"])
+    memory = {}
+    for phase, name in {"sampling": "sampling, fixed shapes", "updating": "update, 10%"}.items():
+        taken = peak_of(engine, programs[name])
+        memory[phase] = {"measured": taken, "planned": planned.peak(phase)}
+    if device == "cuda":
+        memory["CUDA itself"] = {"measured": cuda_context(), "planned": CUDA_CONTEXT}
     read = bytes_of_step(shape, rows, work)
     return {
         "trained": trained,
@@ -123,7 +141,7 @@ def measure(
             f"update, {KEEP:.0%}": operations(shape, found[KEEP].tokens, KEEP, trained, work),
             "update, dense": operations(shape, found[1.0].tokens, 1.0, trained, work),
         },
-        "peak bytes": engine.peak_memory(),
+        "memory": memory,
         "engine": engine.describe(),
     }
 
@@ -148,7 +166,11 @@ def operations(shape: Any, tokens: int, keep: float, trained: str, work: dict[st
 
 
 def table(name: str, one: dict[str, Any], peaks: dict[str, float]) -> None:
-    print(f"{name}, {one['trained']}: peak {one['peak bytes'] / 2**30:.1f} GiB")
+    print(f"{name}, {one['trained']}")
+    for phase, bytes_ in one["memory"].items():
+        measured, planned = (bytes_[key] / 2**30 for key in ("measured", "planned"))
+        ratio = f"ratio {planned / measured:.2f}"
+        print(f"  {phase}: {measured:.2f} GiB at its peak, planned {planned:.2f}, {ratio}")
     for phase, took in one["seconds"].items():
         if phase in one["operations"]:
             share = one["operations"][phase] / took / peaks["operations/s"]
@@ -170,6 +192,7 @@ def beside_trl(a: argparse.Namespace, folder: str, trained: str, work: dict[str,
         "trl_rows": 0,
         "vllm": a.trl if has_vllm else None,
         "dense": True,
+        "int8": False,
         "keep": KEEP,
         "beside": None,
     }
@@ -180,6 +203,7 @@ def beside_trl(a: argparse.Namespace, folder: str, trained: str, work: dict[str,
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--sizes", nargs="+", choices=["0.5b", "1.5b"], default=["0.5b", "1.5b"])
+    parser.add_argument("--trained", nargs="+", choices=TRAINED, default=TRAINED)
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--tiny", action="store_true", help="a tiny model and little work")
     parser.add_argument("--rounds", type=int, default=3)
@@ -194,7 +218,7 @@ def main() -> None:
     print(f"copy {copied:,.0f} GB/s, product {multiplied:,.1f} TFLOP/s")
     found: dict[str, Any] = {}
     for size in ["tiny"] if a.tiny else a.sizes:
-        for trained in TRAINED:
+        for trained in a.trained:
             with tempfile.TemporaryDirectory() as folder:
                 make = partial(make_model, Path(folder), "torch", dtype="bfloat16", **SIZES[size])
                 in_fresh_process(make)

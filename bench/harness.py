@@ -119,9 +119,16 @@ def in_fresh_process(work: Callable[..., T], *arguments: object) -> T:
 
 
 def peak_of(engine: Any, work: Callable[[], object]) -> int:
-    """The peak of MLX's allocator, or for torch of this process's resident set."""
+    """The peak of MLX's allocator; for torch of this process's resident set, or on a GPU of its
+    allocator's tensors and of what CUDA itself has taken."""
     from ictcli.engine.budget import forget_peak, peak_rss
 
+    if engine.device.type == "cuda":
+        import torch
+
+        torch.cuda.reset_peak_memory_stats()
+        work()
+        return torch.cuda.max_memory_allocated() + cuda_context()
     if engine.settings.backend == "torch":
         forget_peak()
         work()
@@ -133,6 +140,14 @@ def peak_of(engine: Any, work: Callable[[], object]) -> int:
     engine.memory.forget_peak()
     work()
     return engine.peak_memory()
+
+
+def cuda_context() -> int:
+    """Bytes of a GPU that CUDA has taken beside PyTorch's allocator."""
+    import torch
+
+    free, total = torch.cuda.mem_get_info()
+    return total - free - torch.cuda.memory_reserved()
 
 
 def record(path: Path, packages: Sequence[str], **found: Any) -> None:

@@ -94,7 +94,7 @@ TORCH_CASES: dict[str, tuple[Table, Table, int]] = {
 }
 """The same for PyTorch; the last two take some 6 GiB."""
 
-ENGINE = ("micro_tokens", "gradient_checkpointing", "dtype", "rows", "compile")
+ENGINE = ("device", "micro_tokens", "gradient_checkpointing", "dtype", "rows", "compile")
 
 
 def make_recipe(folder: Path, engine_name: str, settings: Table) -> Recipe:

@@ -76,16 +76,24 @@ class FusedLora(LoraLinear):
 
     takes_product = True
     """And reads no weight of the layer below."""
+    once = False
+    """Whether its adapters are brought to the model's type once, and not in each call."""
+    _typed: tuple[Tensor, Tensor] | None = None
 
     def forward(self, x: Tensor, *args: Any, **options: Any) -> Tensor:
         rows = x.flatten(0, -2)
         sums = self.base_layer(rows)
         if not self.disable_adapters:
-            layers: Any = self.lora_A, self.lora_B
-            A, B = (held[NAME].weight.to(x.dtype) for held in layers)
+            A, B = self._typed or self._in_type(x.dtype)
             low = nn.functional.linear(rows, A)
             sums.addmm_(low, B.t(), alpha=self.scaling[NAME])
         return sums.view(*x.shape[:-1], sums.shape[-1])
+
+    def _in_type(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        layers: Any = self.lora_A, self.lora_B
+        A, B = (held[NAME].weight.to(dtype) for held in layers)
+        self._typed = (A, B) if self.once else None
+        return A, B
 
 
 def _fuse(model: nn.Module) -> None:
@@ -243,12 +251,24 @@ def _is_packed(module: nn.Module) -> bool:
 
 def sampling(model: Any) -> contextlib.AbstractContextManager[Any]:
     """Within, the model decodes as fast as it can: DoRA's layers, which peft computes anew for
-    every token, are merged, or where that would round what was trained, their norms kept."""
+    every token, are merged, or where that would round what was trained, their norms kept. Others'
+    adapters are brought to the model's type once."""
     layers = [module for module in model.modules() if isinstance(module, LoraLayer)]
     if not any(layer.use_dora[NAME] for layer in layers):
-        return contextlib.nullcontext()
+        return _typed_once([layer for layer in layers if isinstance(layer, FusedLora)])
     exact = model.dtype == torch.float32 and not any(_is_packed(m) for m in model.modules())
     return merged(model) if exact and all(map(_can_be_merged, layers)) else _norms_kept(layers)
+
+
+@contextlib.contextmanager
+def _typed_once(layers: list[FusedLora]) -> Generator[None]:
+    for layer in layers:
+        layer.once = True
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.once, layer._typed = False, None
 
 
 @contextlib.contextmanager

@@ -246,13 +246,14 @@ def _made_again(work: Workload, tokens: int) -> float:
 
 def _kept(work: Workload, tokens: int, length: int) -> float:
     """Bytes that autograd saves for the gradient of one block like Qwen2's, for rows of `length`.
-    Norms and adapters compute in float32."""
+    Norms compute in float32, and so do adapters but LoRA's on a GPU."""
     s, dora = work.shape, work.recipe.adapter.kind == "dora"
     sizes = list(work.adapted.values())
     if work.width == 4:
         wide, square, keys = 16, (14 if sizes else 18), 8
     else:
-        wide, square, keys = (10, 19, 4) if sizes else (8, 11, 4)
+        by_float32 = sizes and (dora or work.device != "cuda")
+        wide, square, keys = (10, 19, 4) if by_float32 else (8, 11, 4)
     numbers = wide * s.intermediate + square * (s.hidden + s.queries) + keys * s.keys
     numbers += 4 * len(sizes) * work.recipe.adapter.rank
     if dora:

@@ -66,9 +66,12 @@ class StatsRecorder(Recorder):
         self.device = device
 
     def means(self, p: Tensor, counts: IntArray) -> tuple[Tensor, Tensor]:
-        member = self.on_device(np.repeat(np.arange(len(counts)), counts))
-        total = torch.zeros((len(counts), p.shape[1]), device=self.device).index_add_(0, member, p)
-        return p, (total / self.on_device(counts)[:, None])[member]
+        lengths, member = map(self.on_device, (counts, np.repeat(np.arange(len(counts)), counts)))
+        if self.device.type == "cpu":
+            total = p.new_zeros((len(counts), p.shape[1])).index_add_(0, member, p)
+        else:  # where index_add_ adds in an order of its own each time
+            total = torch.segment_reduce(p, "sum", lengths=lengths, axis=0, unsafe=True)
+        return p, (total / lengths[:, None])[member]
 
     def on_device(self, places: IntArray) -> Tensor:
         return torch.from_numpy(places).to(self.device, torch.long)

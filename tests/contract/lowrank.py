@@ -72,7 +72,7 @@ def frozen_weights(engine: Any) -> dict[str, bytes]:
     """Every weight that is not trained, to the bit."""
     if engine.describe()["engine"] == "torch":
         return {
-            name: p.detach().view(torch.uint8).numpy().tobytes()
+            name: p.detach().view(torch.uint8).cpu().numpy().tobytes()
             for name, p in engine.model.named_parameters()
             if not p.requires_grad
         }
