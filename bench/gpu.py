@@ -3,7 +3,7 @@
     python bench/gpu.py --json bench/results/gpu.json [--trl PYTHON]
     python bench/gpu.py --device cpu --tiny
 
-It has not been run on a GPU yet. Random models of Qwen2.5's shapes in bfloat16, LoRA of rank 16 and
+Random models of Qwen2.5's shapes in bfloat16, LoRA of rank 16 and
 all weights; a step is 8 prompts x 8 rollouts x 256 tokens, none of which ends early. Sampling takes
 ICT's statistics and is measured with plain steps and with those of fixed shapes, which are CUDA
 graphs on a GPU. Its bound is the bandwidth of a large copy: each step reads the weights and the

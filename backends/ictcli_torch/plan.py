@@ -3,8 +3,8 @@
 On a CPU and on MPS it estimates the resident set of the process, libraries included; on a CUDA GPU
 the device's memory, without the allocator's fragments. How many copies of an array are held at once
 was measured on a CPU with torch 2.13 by `bench/memory.py`, which prints estimates beside
-measurements. On other devices the same counts are assumed and were not measured. Neither was what
-several processes change.
+measurements, and by `bench/gpu.py` on one GPU, where LoRA takes less. On other devices the same
+counts are assumed and were not measured. Neither was what several processes change.
 """
 
 import platform
@@ -21,8 +21,9 @@ LIBRARIES, PEFT = 440 << 20, 20 << 20
 """Resident bytes of Python with torch and transformers, and of peft."""
 VLLM = 320 << 20
 """Resident bytes of vLLM 0.32 beside its weights and cache, on a CPU."""
-CUDA_CONTEXT = 500 << 20
-"""Bytes of a GPU that CUDA takes before any tensor."""
+CUDA_CONTEXT = 960 << 20
+"""Bytes of a GPU that CUDA takes beside tensors, 100 MiB of them cuBLAS's: of an H200 with CUDA 13,
+the one card that was measured."""
 NF4 = (4 + 8 / 64 + 32 / (64 * 256)) / 8
 """Bytes of a packed weight with its share of the scales; embeddings and head are not packed."""
 CHUNK = 32
