@@ -226,7 +226,7 @@ def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
     out, inputs = weight.shape
     plain: Any = nn.Linear(inputs, out, bias=False, device="meta")
     if isinstance(base, LargeLinear):
-        plain.__class__, plain.avx2 = LargeLinear, base.avx2
+        plain.__class__, plain.kernels = LargeLinear, base.kernels
     plain.weight = nn.Parameter(weight.detach().to(dtype), requires_grad=False)
     plain.bias = base.bias
     if isinstance(module, LoraLayer) and module.lora_bias[NAME]:

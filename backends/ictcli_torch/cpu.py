@@ -1,11 +1,10 @@
 """Matrix products of large layers on x86 CPUs, by kind of CPU, and attention of 16 bits in float32.
 
-PyTorch gives float32 products to MKL, which is slow at the few rows of a decoding step and, with
-AVX-512, leaves the widest vectors of AMD's processors unused. oneDNN, which PyTorch brings too,
-takes about half the time there. With AVX2 FBGEMM is the fastest at any number of rows: it reads
-weights of float16 and computes in float32. In 16 bits PyTorch copies the whole weight where a
-layer's input is a slice, as the LM head's is. Its kernel of attention for bfloat16 takes several
-times that of float32.
+PyTorch gives float32 products to MKL, which is slow at the few rows of a decoding step. FBGEMM,
+which PyTorch brings too, is the fastest there: it reads weights of float16 and computes in float32.
+oneDNN comes between, and with AVX-512 is the fastest at many rows. In 16 bits PyTorch copies the
+whole weight where a layer's input is a slice, as the LM head's is. Its kernel of attention for
+bfloat16 takes several times that of float32.
 """
 
 import contextlib
@@ -22,7 +21,7 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-from ictcli.engine.dtype import X86, choose_kernels, multiplies_bfloat16
+from ictcli.engine.dtype import PACKING, X86, choose_kernels, multiplies_bfloat16
 
 from .plan import LARGE
 
@@ -34,9 +33,9 @@ rounds. Those of bfloat16 are changed below 2^-17 alone."""
 class LargeLinear(nn.Linear):
     """A linear layer by these kernels; a module of `nn.Linear` whose class was exchanged."""
 
-    avx2: bool
-    """Whether frozen weights that float16 holds are packed for FBGEMM, once, and the products of a
-    gradient are MKL's, as `bench/products.py` measured; oneDNN computes what is left."""
+    kernels: str
+    """Those of `PACKING` pack frozen weights that float16 holds for FBGEMM, once; by `avx2` the
+    products of a gradient are MKL's, as `bench/products.py` measured. oneDNN computes the rest."""
     packed: Any = None
     """The weight and bias in float16, in FBGEMM's own order."""
     float16: Tensor | None = None
@@ -80,7 +79,7 @@ def exchange(model: nn.Module, device: torch.device, kernels: str) -> None:
         large = type(module) is nn.Linear and module.weight.numel() >= LARGE
         if large and module.weight.dtype in kinds:
             module.__class__ = LargeLinear
-            vars(module)["avx2"] = kernels == "avx2"
+            vars(module)["kernels"] = kernels
 
 
 def kernels_of(setting: str) -> str:
@@ -105,7 +104,8 @@ def pack(model: nn.Module) -> None:
         if "base_layer" in module._modules and not getattr(module, "takes_product", False):
             held.update(id(p) for p in module.get_submodule("base_layer").parameters())
     for layer in modules:
-        if isinstance(layer, LargeLinear) and layer.avx2 and layer.packed is None:
+        packs = isinstance(layer, LargeLinear) and layer.kernels in PACKING
+        if packs and layer.packed is None:
             layer.packed = packed(layer.weight, layer.bias)
             if layer.packed is not None and held[id(layer.weight)] == 1:
                 layer.float16 = layer.weight.detach().half()
@@ -179,7 +179,7 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         x, weight = ctx.saved_tensors
-        dy, mkl = dy.contiguous(), ctx.layer.avx2
+        dy, mkl = dy.contiguous(), ctx.layer.kernels == "avx2"
         dx = dW = db = None
         if ctx.needs_input_grad[0]:
             weight = weight if ctx.layer.float16 is None else ctx.layer.weight
@@ -293,7 +293,7 @@ def rounded_weights(model: nn.Module, kernels: str) -> Generator[None]:
             layer: Any = module
             frozen = not layer._parameters["weight"].requires_grad  # `weight` may be made anew
             weight: Rounded = layer.__dict__.get("rounded") or Rounded(
-                layer.weight, fbgemm=frozen and kernels == "avx2"
+                layer.weight, fbgemm=frozen and kernels in PACKING
             )
             if frozen:
                 layer.__dict__["rounded"] = weight

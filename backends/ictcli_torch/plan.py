@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ictcli.algorithm.quantities import kinds
-from ictcli.engine.dtype import X86, choose_kernels, multiplies_bfloat16
+from ictcli.engine.dtype import PACKING, X86, choose_kernels, multiplies_bfloat16
 from ictcli.engine.workload import Parts, Workload
 from ictcli.recipe.tables import AdapterSettings, EngineSettings
 
@@ -155,7 +155,7 @@ def _packed(work: Workload) -> tuple[float, float]:
     float32 (`cpu.pack`)."""
     recipe, shape = work.recipe, work.shape
     kernels = choose_kernels(recipe.engine.kernels)
-    fits = kernels == "avx2" and work.width == 4 and shape.dtype in ("bfloat16", "float16")
+    fits = kernels in PACKING and work.width == 4 and shape.dtype in ("bfloat16", "float16")
     if not (fits and recipe.adapters):
         return 0, 0
     large, head = _large(work), shape.embedding if shape.embedding >= LARGE else 0

@@ -10,6 +10,8 @@ INT8_TIME = {"avx2": 0.62}
 """Share of the time to sample that `engine.sampler=int8` takes below adapters, by kernels: at
 Qwen2.5-0.5B's shape, bench/results/trl-lora-avx2.json."""
 X86 = ("x86_64", "AMD64")
+PACKING = ("avx2", "avx512")
+"""Kernels that pack frozen weights once a run."""
 
 
 @cache
@@ -37,7 +39,9 @@ def choose_kernels(setting: str) -> str:
     if platform.machine() not in X86:
         return "plain"
     flags = cpu_flags()
-    return "avx2" if "avx2" in flags and "avx512f" not in flags else "onednn"
+    if "avx512f" in flags:
+        return "avx512"
+    return "avx2" if "avx2" in flags else "onednn"
 
 
 def saving() -> str:

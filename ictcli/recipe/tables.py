@@ -36,10 +36,10 @@ class EngineSettings(Table):
     """Number format of the weights; auto = 16 bits on a GPU; on a CPU with AVX512-BF16 or AMX the
     torch engine keeps a model of bfloat16 as it is below adapters; else float32. Adapters and
     statistics are always float32."""
-    kernels: Literal["auto", "avx2", "onednn", "plain"] = "auto"
-    """What computes the products of large layers on a CPU (torch engine); auto = avx2 on an x86 CPU
-    without AVX-512, onednn on one with it, else plain = PyTorch's choice. docs/speed.md has what
-    was measured. A run resumes with what it began with."""
+    kernels: Literal["auto", "avx2", "avx512", "onednn", "plain"] = "auto"
+    """What computes the products of large layers on a CPU (torch engine); auto = avx512 or avx2 on
+    an x86 CPU that has it, onednn on an older one, else plain = PyTorch's choice. docs/speed.md has
+    what was measured. A run resumes with what it began with."""
     threads: int = Field(default=0, ge=0, le=1024)
     """Number of CPU threads; 0 = the engine's default."""
     rows: int = Field(default=512, ge=1)

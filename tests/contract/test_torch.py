@@ -22,6 +22,7 @@ from torch.overrides import TorchFunctionMode
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from ictcli.algorithm.objective import Objective
+from ictcli.engine.dtype import PACKING
 from ictcli.engine.shape import read_shape
 from ictcli.errors import EngineMissingError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
@@ -102,11 +103,11 @@ def test_packed_weights_compute_model_and_gradient(tiny_model: Path, tmp_path: P
     halves = {name: array.astype(np.float16).astype(np.float32) for name, array in arrays.items()}
     save_file(halves, rounded / "model.safetensors", {"format": "pt"})
     sampled, norms, exports = list[Rollouts](), list[float](), list[dict[str, Any]]()
-    for folder, kernels in product((rounded, tiny_model), ("avx2", "plain")):
+    for folder, kernels in product((rounded, tiny_model), (*PACKING, "plain")):
         engine = make_torch(folder, SMOOTH, LORA, kernels=kernels)
         held = sum(p.numel() for p in engine.model.parameters() if not p.is_meta)
         packs = [m for m in engine.model.modules() if getattr(m, "packed", None) is not None]
-        assert bool(packs) == (kernels == "avx2" and folder == rounded)
+        assert bool(packs) == (kernels in PACKING and folder == rounded)
         assert not any(m.weight.is_meta for m in packs)  # models read them as well
         assert (held < engine.describe()["parameters"] / 2) == bool(packs)
         assert engine.describe()["kernels"] == kernels
@@ -114,11 +115,12 @@ def test_packed_weights_compute_model_and_gradient(tiny_model: Path, tmp_path: P
         sampled.append(engine.generate(PROMPTS, GROUP, SAMPLING, 7))
         exports.append(weights_of(engine))
     assert train(make_torch(rounded, SMOOTH, DORA, kernels="avx2"), made_up(), 1)[0].stepped
-    assert apart(*exports[:2]) < 1e-5 and apart(*exports[2:]) < 1e-5
-    for one, other in (sampled[:2], sampled[2:]):
-        np.testing.assert_array_equal(one.tokens, other.tokens)
-        np.testing.assert_allclose(one.logp, other.logp, atol=2e-5)
-    assert norms[::2] == pytest.approx(norms[1::2], rel=1e-5)
+    for n in (0, 1, 3, 4):
+        plain = n // 3 * 3 + 2
+        assert apart(exports[n], exports[plain]) < 1e-5
+        np.testing.assert_array_equal(sampled[n].tokens, sampled[plain].tokens)
+        np.testing.assert_allclose(sampled[n].logp, sampled[plain].logp, atol=2e-5)
+        assert norms[n] == pytest.approx(norms[plain], rel=1e-5)
 
 
 @pytest.mark.usefixtures("by_onednn")

@@ -57,7 +57,7 @@ def test_a_cpu_that_multiplies_bfloat16_says_so(
 def test_kernels_follow_the_kind_of_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     for machine, flags, kernels in (
         ("x86_64", "avx2", "avx2"),
-        ("x86_64", "avx2 avx512f", "onednn"),
+        ("x86_64", "avx2 avx512f", "avx512"),
         ("AMD64", "", "onednn"),
         ("arm64", "avx2", "plain"),
     ):
