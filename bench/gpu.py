@@ -3,12 +3,12 @@
     python bench/gpu.py --json bench/results/gpu.json [--trl PYTHON]
     python bench/gpu.py --device cpu --tiny
 
-Random models of Qwen2.5's shapes in bfloat16, LoRA of rank 16 and
-all weights; a step is 8 prompts x 8 rollouts x 256 tokens, none of which ends early. Sampling takes
-ICT's statistics and is measured with plain steps and with those of fixed shapes, which are CUDA
-graphs on a GPU. Its bound is the bandwidth of a large copy: each step reads the weights and the
-filled cache once. The update trains 10 % of the tokens, or all. Its bound is the rate of a large
-bfloat16 product; those of the adapters themselves are left out. With `--trl`, TRL's step takes
+Random models of Qwen2.5's shapes in bfloat16, LoRA of rank 16 and all weights; a step is 8 prompts
+x 8 rollouts x 256 tokens, none of which ends early. Sampling takes ICT's statistics and is measured
+with plain steps and with those of fixed shapes, which are CUDA graphs on a GPU. Its bound is the
+bandwidth of a large copy: each step reads the weights and the filled cache once. The update trains
+10 % of the tokens, or all. Its bound is the rate of a large bfloat16 product; those of the adapters
+themselves are left out. Peaks of memory stand beside the plan's. With `--trl`, TRL's step takes
 turns with ours (`bench/peers_torch.py`), and TRL's with vLLM too where that Python has it. Each
 model is measured in a process of its own; the first round warms up, and the medians of the others
 are shown.
@@ -125,7 +125,8 @@ def measure(
     rows, shape = work["prompts"] * work["group"], read_shape(folder)
     planned = estimate_memory(recipe, shape, work["prompt"])
     memory = {}
-    for phase, name in {"sampling": "sampling, fixed shapes", "updating": "update, 10%"}.items():
+    sparse = f"update, {KEEP:.0%}"
+    for phase, name in {"sampling": "sampling, fixed shapes", "updating": sparse}.items():
         taken = peak_of(engine, programs[name])
         memory[phase] = {"measured": taken, "planned": planned.peak(phase)}
     if device == "cuda":

@@ -76,24 +76,24 @@ class FusedLora(LoraLinear):
 
     takes_product = True
     """And reads no weight of the layer below."""
-    once = False
-    """Whether its adapters are brought to the model's type once, and not in each call."""
-    _typed: tuple[Tensor, Tensor] | None = None
+    typed: tuple[Tensor, Tensor] | None = None
+    """Its adapters in the model's type, where they are brought to it once and not in each call."""
 
     def forward(self, x: Tensor, *args: Any, **options: Any) -> Tensor:
         rows = x.flatten(0, -2)
         sums = self.base_layer(rows)
         if not self.disable_adapters:
-            A, B = self._typed or self._in_type(x.dtype)
+            typed = self.typed
+            if typed is None or typed[0].dtype != x.dtype:
+                typed = self.in_type(x.dtype)
+            A, B = typed
             low = nn.functional.linear(rows, A)
             sums.addmm_(low, B.t(), alpha=self.scaling[NAME])
         return sums.view(*x.shape[:-1], sums.shape[-1])
 
-    def _in_type(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        layers: Any = self.lora_A, self.lora_B
-        A, B = (held[NAME].weight.to(dtype) for held in layers)
-        self._typed = (A, B) if self.once else None
-        return A, B
+    def in_type(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        A, B = cast(Any, self.lora_A[NAME]), cast(Any, self.lora_B[NAME])
+        return A.weight.to(dtype), B.weight.to(dtype)
 
 
 def _fuse(model: nn.Module) -> None:
@@ -255,20 +255,22 @@ def sampling(model: Any) -> contextlib.AbstractContextManager[Any]:
     adapters are brought to the model's type once."""
     layers = [module for module in model.modules() if isinstance(module, LoraLayer)]
     if not any(layer.use_dora[NAME] for layer in layers):
-        return _typed_once([layer for layer in layers if isinstance(layer, FusedLora)])
+        return _typed_once(model)
     exact = model.dtype == torch.float32 and not any(_is_packed(m) for m in model.modules())
     return merged(model) if exact and all(map(_can_be_merged, layers)) else _norms_kept(layers)
 
 
 @contextlib.contextmanager
-def _typed_once(layers: list[FusedLora]) -> Generator[None]:
-    for layer in layers:
-        layer.once = True
+def _typed_once(model: Any) -> Generator[None]:
+    layers = [module for module in model.modules() if isinstance(module, FusedLora)]
     try:
+        for layer in layers:
+            with torch.no_grad():
+                layer.typed = layer.in_type(model.dtype)
         yield
     finally:
         for layer in layers:
-            layer.once, layer._typed = False, None
+            layer.typed = None
 
 
 @contextlib.contextmanager

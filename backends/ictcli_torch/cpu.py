@@ -103,9 +103,8 @@ def pack(model: nn.Module) -> None:
     for module in modules:  # peft's layers read the weight below them
         if "base_layer" in module._modules and not getattr(module, "takes_product", False):
             held.update(id(p) for p in module.get_submodule("base_layer").parameters())
-    for layer in modules:
-        packs = isinstance(layer, LargeLinear) and layer.kernels in PACKING
-        if packs and layer.packed is None:
+    for layer in [m for m in modules if isinstance(m, LargeLinear) and m.kernels in PACKING]:
+        if layer.packed is None:
             layer.packed = packed(layer.weight, layer.bias)
             if layer.packed is not None and held[id(layer.weight)] == 1:
                 layer.float16 = layer.weight.detach().half()

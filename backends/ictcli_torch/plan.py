@@ -3,8 +3,8 @@
 On a CPU and on MPS it estimates the resident set of the process, libraries included; on a CUDA GPU
 the device's memory, without the allocator's fragments. How many copies of an array are held at once
 was measured on a CPU with torch 2.13 by `bench/memory.py`, which prints estimates beside
-measurements, and by `bench/gpu.py` on one GPU, where LoRA takes less. On other devices the same
-counts are assumed and were not measured. Neither was what several processes change.
+measurements, and by `bench/gpu.py` on one GPU. On other devices the same counts are assumed and were
+not measured. Neither was what several processes change.
 """
 
 import platform
@@ -154,8 +154,8 @@ def _packed(work: Workload) -> tuple[float, float]:
     """Bytes of the frozen weights that are packed, and how many fewer their float16 takes than
     float32 (`cpu.pack`)."""
     recipe, shape = work.recipe, work.shape
-    kernels = choose_kernels(recipe.engine.kernels)
-    fits = kernels in PACKING and work.width == 4 and shape.dtype in ("bfloat16", "float16")
+    packs = work.device == "cpu" and choose_kernels(recipe.engine.kernels) in PACKING
+    fits = packs and work.width == 4 and shape.dtype in ("bfloat16", "float16")
     if not (fits and recipe.adapters):
         return 0, 0
     large, head = _large(work), shape.embedding if shape.embedding >= LARGE else 0
@@ -237,24 +237,28 @@ def choose_joined(
 def _made_again(work: Workload, tokens: int) -> float:
     """Bytes of a block's MLP that autograd does not save, but of the last block (`model.frugal`).
     peft's own layers, of DoRA and of 4 bits, read it in float32, a copy that is saved."""
-    s, recipe = work.shape, work.recipe
+    s = work.shape
     if s.kind not in GATED or s.parameters < SMALL:
         return 0
-    by_peft = recipe.adapters and (recipe.adapter.kind == "dora" or recipe.engine.load_in_4bit)
-    arrays = 1 if by_peft and work.width < 4 else 2
+    arrays = 1 if _by_peft(work) and work.width < 4 else 2
     return arrays * work.width * tokens * s.intermediate
+
+
+def _by_peft(work: Workload) -> bool:
+    """Whether adapters compute in peft's own layers: in float32, of copies that are saved."""
+    recipe = work.recipe
+    return bool(recipe.adapters) and (recipe.adapter.kind == "dora" or recipe.engine.load_in_4bit)
 
 
 def _kept(work: Workload, tokens: int, length: int) -> float:
     """Bytes that autograd saves for the gradient of one block like Qwen2's, for rows of `length`.
-    Norms compute in float32, and so do adapters but LoRA's on a GPU."""
+    Norms compute in float32."""
     s, dora = work.shape, work.recipe.adapter.kind == "dora"
     sizes = list(work.adapted.values())
     if work.width == 4:
         wide, square, keys = 16, (14 if sizes else 18), 8
     else:
-        by_float32 = sizes and (dora or work.device != "cuda")
-        wide, square, keys = (10, 19, 4) if by_float32 else (8, 11, 4)
+        wide, square, keys = (10, 19, 4) if _by_peft(work) else (8, 11, 4)
     numbers = wide * s.intermediate + square * (s.hidden + s.queries) + keys * s.keys
     numbers += 4 * len(sizes) * work.recipe.adapter.rank
     if dora:

@@ -67,10 +67,10 @@ class StatsRecorder(Recorder):
 
     def means(self, p: Tensor, counts: IntArray) -> tuple[Tensor, Tensor]:
         lengths, member = map(self.on_device, (counts, np.repeat(np.arange(len(counts)), counts)))
-        if self.device.type == "cpu":
-            total = p.new_zeros((len(counts), p.shape[1])).index_add_(0, member, p)
-        else:  # where index_add_ adds in an order of its own each time
+        if self.device.type == "cuda":  # where index_add_ adds in an order of its own each time
             total = torch.segment_reduce(p, "sum", lengths=lengths, axis=0, unsafe=True)
+        else:
+            total = p.new_zeros((len(counts), p.shape[1])).index_add_(0, member, p)
         return p, (total / lengths[:, None])[member]
 
     def on_device(self, places: IntArray) -> Tensor:

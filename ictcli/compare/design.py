@@ -180,8 +180,9 @@ def _final_spec(
         return RunSpec(variant, seed, folder, design.recipe(variant, seed), untuned=grid.key)
     trained = recipe_of(folder)
     for override in grid.overrides:
-        if not _differing(design.recipe(variant, seed, override), trained):
-            return RunSpec(variant, seed, folder, trained, chosen=override)
+        recipe = design.recipe(variant, seed, override)
+        if not _differing(recipe, trained):
+            return RunSpec(variant, seed, folder, recipe, chosen=override)
     raise _trained_with(folder, "another recipe than any value of --tune makes")
 
 

@@ -28,13 +28,35 @@ REACHES = (0.0, 1.0, 2.0, 4.0)
 """How far a value speaks for others, in steps of the grid; 0: not at all."""
 LEVEL_SD = 0.5
 """Of what the runs of one number share."""
-DRAWS = 2000
+DRAWS = 20_000
+
+Runs = Sequence[Sequence[float]]
+"""Those of each of K values, in their order; nan: one that failed."""
+Places = Sequence[float] | None
+"""The values on a scale of steps of the grid; None: they have no order."""
 
 
-def draws_of(places: Sequence[float] | None, runs: Sequence[Sequence[float]]) -> FloatArray:
-    """(DRAWS, K) curves at K values, as likely as the `runs` of each make them, in their order, nan
-    for one that failed; the same numbers every time. `places`: the values on a scale of steps of
-    the grid; None where they have no order."""
+def mean_of(places: Places, runs: Runs) -> FloatArray:
+    """(K,) the mean of the curves, as likely as the runs make them."""
+    weights, means, _ = _curves_by_guess(places, runs)
+    return weights @ means
+
+
+def draws_of(places: Places, runs: Runs) -> FloatArray:
+    """(DRAWS, K) curves, as likely as the runs make them; the same ones on any machine."""
+    weights, means, covariances = _curves_by_guess(places, runs)
+    rng = np.random.default_rng(0)
+    chosen, normals = rng.random(DRAWS), rng.normal(size=(DRAWS, len(runs)))
+    which = np.searchsorted(np.cumsum(weights), chosen)
+    values, vectors = cast(Any, np.linalg).eigh(covariances)
+    # a matrix has one root like this: the vectors' signs, which libraries choose, fall out
+    spread = (vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]) @ vectors.mT
+    return means[which] + (spread[which] * normals[:, None, :]).sum(axis=-1)
+
+
+def _curves_by_guess(places: Places, runs: Runs) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Of each guess at scale, chance and reach: its weight (guesses,), and the curve's mean
+    (guesses, K) and covariance (guesses, K, K)."""
     table = np.array(list(zip_longest(*runs, fillvalue=np.nan)), dtype=np.float64)
     number, at = np.nonzero(np.isfinite(table))
     y = table[number, at]
@@ -55,10 +77,5 @@ def draws_of(places: Sequence[float] | None, runs: Sequence[Sequence[float]]) ->
     evidence = -0.5 * (residual**2).sum(axis=-1)
     evidence -= np.log(np.diagonal(root, axis1=-2, axis2=-1)).sum(axis=-1)
     weights = np.exp(evidence - evidence.max())
-    rng = np.random.default_rng(0)
-    chosen, normals = rng.random(DRAWS), rng.normal(size=(DRAWS, len(runs)))
-    which = np.searchsorted(np.cumsum(weights) / weights.sum(), chosen)
-    values, vectors = cast(Any, np.linalg).eigh(prior - gain.mT @ gain)
-    spread = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-    means = (gain * residual[..., None]).sum(axis=1)
-    return centre + means[which] + (spread[which] * normals[:, None, :]).sum(axis=-1)
+    means = centre + (gain * residual[..., None]).sum(axis=1)
+    return weights / weights.sum(), means, prior - gain.mT @ gain

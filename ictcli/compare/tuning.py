@@ -22,7 +22,7 @@ import numpy as np
 
 from ictcli.compare.design import Design, RunSpec, tuning_spec
 from ictcli.compare.launch import Summaries, read_summary
-from ictcli.compare.rate_curve import draws_of
+from ictcli.compare.rate_curve import draws_of, mean_of
 from ictcli.compare.variants import Grid, numbers_of
 from ictcli.errors import NothingFinishedError, UserError
 from ictcli.files import write_json
@@ -208,9 +208,10 @@ def curve_of(tries: Tries) -> dict[str, tuple[float, float, float]]:
     finished = _finished(tries)
     if not finished:
         return {}
-    curves = _curves(finished, metric_of(finished))
-    ends = np.quantile(curves, [0.025, 0.975], axis=0)
-    rows = np.clip([curves.mean(axis=0), *ends], 0.0, 1.0).T.tolist()
+    metric = metric_of(finished)
+    mean = _curves(finished, metric, by=mean_of)
+    ends = np.quantile(_curves(finished, metric), [0.025, 0.975], axis=0)
+    rows = np.clip([mean, *ends], 0.0, 1.0).T.tolist()
     return {each: (mean, low, high) for each, (mean, low, high) in zip(finished, rows, strict=True)}
 
 
@@ -230,12 +231,15 @@ def _finished(tries: Tries) -> Tries:
 def _means(finished: Tries) -> dict[str, float]:
     if not finished:
         return {}
-    curves = _curves(finished, metric_of(finished))
-    return dict(zip(finished, curves.mean(axis=0).round(12).tolist(), strict=True))
+    means = _curves(finished, metric_of(finished), by=mean_of)
+    return dict(zip(finished, means.round(12).tolist(), strict=True))
 
 
-def _curves(finished: Tries, metric: str, less: str = "") -> FloatArray:
-    """(DRAWS, K) curves of a metric, less another, at the values in their order."""
+def _curves(
+    finished: Tries, metric: str, less: str = "", *, by: Callable[..., FloatArray] = draws_of
+) -> FloatArray:
+    """Of the curves of a metric, less another, at the values in their order: (DRAWS, K) draws, or
+    `by` `mean_of` their mean (K,)."""
 
     def share(run: Reached) -> float:
         return run[metric] - (run[less] if less else 0) if run else nan
@@ -243,10 +247,10 @@ def _curves(finished: Tries, metric: str, less: str = "") -> FloatArray:
     runs = [[share(run) for run in its] for its in finished.values()]
     numbers = _numbers(finished)
     if numbers is None or len(numbers) < 2:
-        return draws_of(None, runs)
+        return by(None, runs)
     logs = [log(number) for number in numbers.values()]
     step = float(np.median(np.diff(logs)))
-    return draws_of([each / step for each in logs], runs)
+    return by([each / step for each in logs], runs)
 
 
 def _numbers(overrides: Iterable[str]) -> dict[str, float] | None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.report import lead, study, tables, token_tables, words
-from ictcli.compare.report.drawing import Looks, looks_of
+from ictcli.compare.report.drawing import Styles, styles_of
 from ictcli.compare.time_estimate import ComparisonEstimate, RunEstimate
 from ictcli.compare.variants import STOPPED
 from ictcli.console.lines import narrate, narrate_paragraph
@@ -54,8 +54,8 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool, details: bool
     if as_json:
         print_json(result.model_dump(mode="json"))
         return
-    looks, _ = looks_of(result.variants)
-    print_noted(tables.summary(result, looks), *(_details(result, looks) if details else ()))
+    styles, _ = styles_of(result.variants)
+    print_noted(tables.summary(result, styles), *(_details(result, styles) if details else ()))
     for line in result.failed:
         narrate(f"failed: {line}")
     for line in result.notes:
@@ -64,32 +64,32 @@ def comparison(result: Comparison, folder: Path, *, as_json: bool, details: bool
     narrate("", f"runs: {folder}", f"report: {folder / 'report.html'}")
 
 
-def _details(result: Comparison, looks: Looks) -> list[Table]:
+def _details(result: Comparison, styles: Styles) -> list[Table]:
     answer: list[Table] = []
     if result.forks:
-        answer.append(token_tables.forks(result, looks))
+        answer.append(token_tables.forks(result, styles))
     if result.attribution:
-        answer.append(token_tables.gradient(result.attribution, looks))
+        answer.append(token_tables.gradient(result.attribution, styles))
     if result.tests:
         families = {"": result.differences, ", none crashed": result.differences_without_crashed}
         caption = (
             f"differences from {result.baseline} in points, with 95 % intervals of each; * is "
             f"significant at {100 * result.level:.2g} % after Holm's correction over all"
         )
-        answer.append(tables.short_differences(looks, result.baseline, families, caption))
+        answer.append(tables.short_differences(styles, result.baseline, families, caption))
     if greedy := result.differences_greedy:
         chosen = " and at the chosen settings alone" if result.tuned_key else ""
         caption = (
             f"greedy answers, in points: explored, not planned{chosen}; * is after Holm's "
             "correction over these"
         )
-        answer.append(tables.short_differences(looks, result.baseline, {"": greedy}, caption))
+        answer.append(tables.short_differences(styles, result.baseline, {"": greedy}, caption))
     if stopped := result.differences_from_stopped:
         caption = "what the steps after the dense warm-up added, in points"
-        answer.append(tables.short_differences(looks, STOPPED, {"": stopped}, caption))
+        answer.append(tables.short_differences(styles, STOPPED, {"": stopped}, caption))
     if controls := result.differences_from_method:
         caption = "controls: differences from the same method without, in points"
-        answer.append(tables.short_differences(looks, "own method", {"": controls}, caption))
+        answer.append(tables.short_differences(styles, "own method", {"": controls}, caption))
     if result.claims:
         at = f"{counted(len(result.seeds), 'seed')} and {counted(result.problems, 'problem')}"
         caption = (

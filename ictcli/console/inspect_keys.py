@@ -59,9 +59,9 @@ def is_light(seconds: float = 0.15) -> bool:
     screen.flush()
     answer = ""
     while not re.search(r"\x07|\x1b\\", answer):
-        if not _ready(seconds):
-            return False
-        answer += os.read(sys.stdin.fileno(), 256).decode(errors="ignore")
+        if not _ready(seconds) or not (read := os.read(sys.stdin.fileno(), 256)):
+            return False  # nothing, or a terminal that has gone
+        answer += read.decode(errors="ignore")
     match = _COLOUR.search(answer)
     return (
         match is not None and sum(int(part[:2].ljust(2, "0"), 16) for part in match.groups()) > 384

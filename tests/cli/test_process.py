@@ -92,7 +92,7 @@ def test_ctrl_c_before_a_command_has_begun_names_what_to_type(tmp_path: Path) ->
     code, told = pressed(tmp_path, 0.4, 3, "train", "quickstart")
     assert code == 130 and "Traceback" not in told and "Exception ignored" not in told
     code, told = pressed(tmp_path, 0.8, 2, "eval", "builtin:chain", "--bench", "chain")
-    assert code == 130 and told.lstrip().startswith("error: Interrupted")
+    assert code == 130 and "error: Interrupted" in told
     assert told.endswith(f"hint: {AGAIN}\n") and told.count("hint:") == 1
     assert not list(tmp_path.iterdir())
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from written import write
 from ictcli.compare.design import Design, RunSpec, run_specs, tuning_spec
 from ictcli.compare.launch import Summaries, read_summary
 from ictcli.compare.plan import check_problems
-from ictcli.compare.rate_curve import draws_of
+from ictcli.compare.rate_curve import draws_of, mean_of
 from ictcli.compare.time_estimate import estimate_comparison, kind
 from ictcli.compare.tuning import Tuning, best_of, extra_of, next_runs
 from ictcli.compare.variants import Grid, read_grid, variants_of
@@ -241,6 +242,23 @@ def test_the_curves_are_the_posterior_of_a_gaussian_process(seed: int) -> None:
     np.testing.assert_allclose(moved.mean(axis=0), doubt.mean(axis=0)[order], atol=0.03)
     up = draws_of([0, 1, 2, 3], [[m + 0.1] for m in means.tolist()])
     np.testing.assert_allclose(up, doubt + 0.1, atol=1e-9)
+    wanted = mean_of([0, 1, 2, 3], [[m] for m in means.tolist()])
+    np.testing.assert_allclose(doubt.mean(axis=0), wanted, atol=0.01)
+
+
+def test_the_curves_are_the_same_whatever_signs_a_library_gives_eigenvectors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As libraries for other CPUs do."""
+    runs = [[0.3, 0.4], [0.5], [0.2, 0.1]]
+    before, eigh = draws_of([0, 1, 2], runs), np.linalg.eigh
+
+    def turned(matrix: Any) -> Any:
+        values, vectors = eigh(matrix)
+        return values, vectors * [-1, 1, -1]
+
+    monkeypatch.setattr(np.linalg, "eigh", turned)
+    np.testing.assert_allclose(draws_of([0, 1, 2], runs), before, atol=1e-9)
 
 
 def test_tuning_asks_for_no_more_problems_than_are_held_out(tmp_path: Path) -> None:

@@ -65,10 +65,12 @@ def alike(one: dict[str, bytes], other: dict[str, bytes], device: str) -> bool:
         return one == other
     from safetensors.torch import load
 
-    pairs = [(load(one[name]), load(other[name])) for name in one]
-    return one.keys() == other.keys() and all(
-        (a[name].double() - b[name].double()).abs().max() < 1e-4 for a, b in pairs for name in a
-    )
+    assert one.keys() == other.keys()
+    for a, b in ((load(one[name]), load(other[name])) for name in one):
+        assert a.keys() == b.keys()
+        if any((a[name].double() - b[name].double()).abs().max() >= 1e-4 for name in a):
+            return False
+    return True
 
 
 def saved(engine: Engine, folder: Path) -> Path:

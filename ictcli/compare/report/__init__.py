@@ -22,7 +22,7 @@ from ictcli.algorithm import attribution
 from ictcli.compare import comparison, crossed, efficiency, entropy_claims, statistics, variants
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.report import figures, made_tables, tables, token_tables, words
-from ictcli.compare.report.drawing import looks_of
+from ictcli.compare.report.drawing import styles_of
 from ictcli.files import write_text
 from ictcli.tables import numbers
 from ictcli.tables.numbers import listed
@@ -45,14 +45,14 @@ def write_report(result: Comparison, folder: Path) -> list[Path]:
 
 
 def comparison_page(result: Comparison, kind: Kind) -> str:
-    looks, colours = looks_of(result.variants)
+    styles, colours = styles_of(result.variants)
     methods = list(dict.fromkeys(variant.method for variant in result.variants))
     return page(
         "comparison.jinja",
         kind,
         title=f"Does it matter which tokens are trained? {listed(methods)} on {result.task}",
         c=result,
-        looks=looks,
+        styles=styles,
         colours=colours,
     )
 

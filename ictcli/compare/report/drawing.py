@@ -40,7 +40,7 @@ DEPTHS = (100, 62, 80, 45, 30)
 
 
 @dataclass(frozen=True)
-class Look:
+class Style:
     """How a variant is drawn, or what else has an entry in a figure's legend."""
 
     label: str
@@ -52,17 +52,17 @@ class Look:
     """The place among the variants."""
 
 
-Looks = Mapping[str, Look]
+Styles = Mapping[str, Style]
 
 
-def looks_of(variants: Sequence[VariantRecord]) -> tuple[Looks, list[tuple[str, str]]]:
+def styles_of(variants: Sequence[VariantRecord]) -> tuple[Styles, list[tuple[str, str]]]:
     """By label how each variant is drawn, the model before training included, and the CSS."""
     methods = list(dict.fromkeys(variant.method for variant in variants))
     hues = {name: place for place, name in enumerate(FIRST) if name in methods}
     free = [hue for hue in range(HUES) if hue not in hues.values()]
     for place, name in enumerate([name for name in methods if name not in hues]):
         hues[name] = free[place % len(free)] if free else place % HUES
-    looks: dict[str, Look] = {}
+    styles: dict[str, Style] = {}
     css: list[tuple[str, str]] = []
     seen: dict[int, int] = {}
     for slot, variant in enumerate(variants):
@@ -70,14 +70,14 @@ def looks_of(variants: Sequence[VariantRecord]) -> tuple[Looks, list[tuple[str, 
         rank = seen[place] = seen.get(place, -1) + 1
         mark = MARKS[(place + 3 * rank) % len(MARKS)]
         dashes = DASHES[rank % len(DASHES)]
-        looks[variant.label] = Look(variant.label, f"var(--v{slot})", mark, dashes, slot)
+        styles[variant.label] = Style(variant.label, f"var(--v{slot})", mark, dashes, slot)
         hue, depth = f"var(--m{place})", DEPTHS[rank % len(DEPTHS)]
         mixed = f"color-mix(in oklab, {hue} {depth}%, var(--ink))"
         css.append((f"--v{slot}", hue if depth == 100 else mixed))
     slot = len(variants)
-    looks[BEFORE] = Look("before training", f"var(--v{slot})", CIRCLE, (1.5, 1.5), slot)
+    styles[BEFORE] = Style("before training", f"var(--v{slot})", CIRCLE, (1.5, 1.5), slot)
     css.append((f"--v{slot}", "var(--soft)"))
-    return looks, css
+    return styles, css
 
 
 WIDTH, HEIGHT = 360, 232
@@ -163,7 +163,7 @@ class Chart:
     height: float = 0.0
     paths: list[Path] = field(default_factory=list[Path])
     labels: list[Label] = field(default_factory=list[Label])
-    lines: list[Look] = field(default_factory=list[Look])
+    lines: list[Style] = field(default_factory=list[Style])
     """The variants that have a line, for a legend."""
 
     def __post_init__(self) -> None:
@@ -201,21 +201,21 @@ class Chart:
     def place(self, points: Points) -> str:
         return " ".join(f"{self.across(x):.1f} {self.down(y):.1f}" for x, y in points)
 
-    def line(self, points: Points, look: Look, marks: int = MARKED) -> None:
+    def line(self, points: Points, style: Style, marks: int = MARKED) -> None:
         """A variant's line, with `marks` marks that do not fall on those of the next variant."""
-        self.lines.append(look)
-        dashes = " ".join(f"{1.7 * part:g}" for part in look.dashes or ())
-        self.curve(points, look.colour, dashes)
+        self.lines.append(style)
+        dashes = " ".join(f"{1.7 * part:g}" for part in style.dashes or ())
+        self.curve(points, style.colour, dashes)
         every = max(1, len(points) // marks)
-        for x, y in points[look.slot * max(1, every // 5) % every :: every]:
-            self.mark(x, y, look.mark, look.colour)
+        for x, y in points[style.slot * max(1, every // 5) % every :: every]:
+            self.mark(x, y, style.mark, style.colour)
 
     def curve(self, points: Points, colour: str, dashes: str = "") -> None:
         self.paths.append(Path("line", f"M{self.place(points)}", colour, dashes=dashes))
 
-    def band(self, low: Points, high: Points, look: Look) -> None:
+    def band(self, low: Points, high: Points, style: Style) -> None:
         edge = self.place([*low, *reversed(high)])
-        self.paths.append(Path("fill", f"M{edge}z", look.colour, 0.15))
+        self.paths.append(Path("fill", f"M{edge}z", style.colour, 0.15))
 
     def bar(self, row: int, start: float, end: float, colour: str, opacity: float = 1.0) -> None:
         left, right = sorted((self.across(start), self.across(end)))
@@ -227,12 +227,12 @@ class Chart:
         self.paths.append(Path("hollow" if hollow else "mark", mark, colour, at=place))
 
     def interval(
-        self, row: int, figure: Span, look: Look, scale: float = 100, *, hollow: bool = False
+        self, row: int, figure: Span, style: Style, scale: float = 100, *, hollow: bool = False
     ) -> None:
         """A mark, and a line from one end of its interval to the other."""
         if figure.low is not None and figure.high is not None:
-            self.curve([(scale * figure.low, row), (scale * figure.high, row)], look.colour)
-        self.mark(scale * figure.value, row, look.mark, look.colour, hollow=hollow)
+            self.curve([(scale * figure.low, row), (scale * figure.high, row)], style.colour)
+        self.mark(scale * figure.value, row, style.mark, style.colour, hollow=hollow)
 
     def rule(self, x: float | None = None, y: float | None = None, kind: str = "rule") -> None:
         d = f"M{self.left:.1f} {self.down(y):.1f}H{self.end}" if y is not None else ""

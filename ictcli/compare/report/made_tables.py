@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Mapping
 
 from ictcli.compare.comparison import Comparison, VariantRecord
-from ictcli.compare.report.drawing import Looks
+from ictcli.compare.report.drawing import Styles
 from ictcli.compare.report.tables import method_table
 from ictcli.compare.variants import numbers_of
 from ictcli.tables import Column, Span, Table, text_table
 from ictcli.tables.numbers import percent, setting, whole
 
 
-def tuning(comparison: Comparison, looks: Looks) -> Table:
+def tuning(comparison: Comparison, styles: Styles) -> Table:
     tuned = {each.label: each for each in comparison.variants if each.tuned}
     tried = [scores for each in tuned.values() for scores in (each.tuned or {}).items()]
     settings = _ordered(override for override, _ in tried)
@@ -24,7 +24,7 @@ def tuning(comparison: Comparison, looks: Looks) -> Table:
 
     columns = [column(override, metric) for override in settings for metric in metrics]
     chosen = Column[VariantRecord]("chosen", lambda row: row.chosen, str)
-    return method_table(looks, tuned, [*columns, chosen], name="tuning")
+    return method_table(styles, tuned, [*columns, chosen], name="tuning")
 
 
 def _ordered(overrides: Iterable[str]) -> list[str]:
@@ -34,7 +34,7 @@ def _ordered(overrides: Iterable[str]) -> list[str]:
     return sorted(settings, key=lambda each: numbers.get(each, 0))
 
 
-def tuning_curve(comparison: Comparison, looks: Looks) -> Table:
+def tuning_curve(comparison: Comparison, styles: Styles) -> Table:
     """The smooth curve of each method, and what the choice adds to its intervals."""
     tuned = {each.label: each for each in comparison.variants if each.tuned_curve}
     settings = _ordered(key for each in tuned.values() for key in each.tuned_curve)
@@ -54,7 +54,7 @@ def tuning_curve(comparison: Comparison, looks: Looks) -> Table:
         Column[VariantRecord]("runs of each", runs, str, name="runs"),
         Column[VariantRecord]("sd of the choice", lambda row: row.tuned_sd.get(first), percent),
     ]
-    return method_table(looks, tuned, columns, name="tuning-curve")
+    return method_table(styles, tuned, columns, name="tuning-curve")
 
 
 def paper(comparison: Comparison) -> Table:

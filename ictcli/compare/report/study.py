@@ -13,7 +13,7 @@ from ictcli.compare.comparison import Claim, Comparison, VariantRecord
 from ictcli.compare.design import slug
 from ictcli.compare.efficiency import AT_BUDGET, TO_THRESHOLD
 from ictcli.compare.report import Kind, figures, page, tables, write_pages
-from ictcli.compare.report.drawing import Chart, Looks, looks_of
+from ictcli.compare.report.drawing import Chart, Styles, styles_of
 from ictcli.compare.statistics import BEFORE
 from ictcli.tables import Column, Table
 from ictcli.tables.numbers import counted, listed, setting
@@ -31,7 +31,7 @@ def write_study(results: Results, claims: Claims, folder: Path, planned: Sequenc
 
 def study_page(results: Results, claims: Claims, planned: Sequence[str], kind: Kind) -> str:
     variants = variants_of(results)
-    looks, colours = looks_of(variants)
+    styles, colours = styles_of(variants)
     return page(
         "study.jinja",
         kind,
@@ -42,7 +42,7 @@ def study_page(results: Results, claims: Claims, planned: Sequence[str], kind: K
         variants=[variant.label for variant in variants],
         claims=[claim for its in claims.values() for claim in its],
         verdicts=claims,
-        looks=looks,
+        styles=styles,
         colours=colours,
     )
 
@@ -58,7 +58,7 @@ def first_metrics(results: Results) -> Table:
     variants = variants_of(results)
     firsts = {name: next(iter(result.estimates)) for name, result in results.items()}
     metrics = list(dict.fromkeys(firsts.values()))
-    columns = [tables.method_column(looks_of(variants)[0])]
+    columns = [tables.method_column(styles_of(variants)[0])]
     for name, metric in firsts.items():
         head = f"{name} {metric}" if len(metrics) > 1 else name
         columns += tables.of(results[name].estimates[metric], tables.estimate_column(name, head))
@@ -67,8 +67,8 @@ def first_metrics(results: Results) -> Table:
     return Table(columns, labels, "study", caption)
 
 
-def reached(results: Results, labels: Sequence[str], metric: str, looks: Looks) -> Table:
-    columns = [tables.method_column(looks)]
+def reached(results: Results, labels: Sequence[str], metric: str, styles: Styles) -> Table:
+    columns = [tables.method_column(styles)]
     for name, result in results.items():
         if metric in result.estimates:
             column = tables.estimate_column(f"{name} {metric}", name)
@@ -76,13 +76,13 @@ def reached(results: Results, labels: Sequence[str], metric: str, looks: Looks) 
     return Table(columns, [BEFORE, *labels], metric.replace("@", "-at-"))
 
 
-def forests(results: Results, metric: str, looks: Looks) -> list[Chart]:
+def forests(results: Results, metric: str, styles: Styles) -> list[Chart]:
     charts: list[Chart] = []
     for name, result in results.items():
         held = result.differences_without_crashed
         for title, family in ((name, result.differences), (f"{name}, none crashed", held)):
             rows = {metric: family.get(metric, {})}
-            charts += figures.forests(rows, result.baseline, looks, title)
+            charts += figures.forests(rows, result.baseline, styles, title)
     return charts
 
 
@@ -92,9 +92,9 @@ def units(results: Results) -> list[str]:
     return list(dict.fromkeys(unit for its in found for unit in its))
 
 
-def costs(results: Results, unit: str, labels: Sequence[str], looks: Looks) -> Table:
+def costs(results: Results, unit: str, labels: Sequence[str], styles: Styles) -> Table:
     """What each rule spent until the threshold, and its accuracy at equal cost, by recipe."""
-    columns = [tables.method_column(looks)]
+    columns = [tables.method_column(styles)]
     for name, result in results.items():
         if spent := result.efficiency and result.efficiency.units.get(unit):
             shown = [each for each in (TO_THRESHOLD, AT_BUDGET) if each in spent.figures]
@@ -102,16 +102,16 @@ def costs(results: Results, unit: str, labels: Sequence[str], looks: Looks) -> T
     return Table(columns, labels, f"cost-{slug(unit)}")
 
 
-def kept(name: str, result: Comparison, labels: Sequence[str], looks: Looks) -> Table:
+def kept(name: str, result: Comparison, labels: Sequence[str], styles: Styles) -> Table:
     """What the rules trained on a recipe."""
     rows = {label: result.training[label] for label in labels if label in result.training}
     return tables.method_table(
-        looks, rows, [*tables.KEPT, tables.KEPT_PROBABILITY], name=f"kept-{slug(name)}"
+        styles, rows, [*tables.KEPT, tables.KEPT_PROBABILITY], name=f"kept-{slug(name)}"
     )
 
 
-def rates(results: Results, labels: Sequence[str], looks: Looks) -> Table:
-    columns = [tables.method_column(looks)]
+def rates(results: Results, labels: Sequence[str], styles: Styles) -> Table:
+    columns = [tables.method_column(styles)]
     for name, result in results.items():
         rates = {each.label: each.lr for each in result.variants}
         columns += tables.of(rates, Column(name, lambda lr: lr, setting))

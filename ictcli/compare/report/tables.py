@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 from ictcli.compare.comparison import CURVES, Comparison, Cost, Curve, TrainedTokens
 from ictcli.compare.design import slug
 from ictcli.compare.efficiency import TO_THRESHOLD, Spending
-from ictcli.compare.report.drawing import Looks
+from ictcli.compare.report.drawing import Styles
 from ictcli.compare.statistics import Estimate, PairedDifference
 from ictcli.tables import Cell, Column, Span, Table
 from ictcli.tables.numbers import (
@@ -26,11 +26,11 @@ R = TypeVar("R")
 NOT_SIGNIFICANT = "not significant"
 
 
-def method_column(looks: Looks, head: str = "method") -> Column[str]:
+def method_column(styles: Styles, head: str = "method") -> Column[str]:
     """The first column of a table whose rows are labels of variants."""
 
     def cell(label: str) -> Cell:
-        look = looks[label]
+        look = styles[label]
         return Cell(look.label, (look.label,), colour=look.colour)
 
     return Column(head, cell, str)
@@ -47,23 +47,23 @@ def of(rows: Mapping[str, R], *columns: Column[R]) -> list[Column[str]]:
 
 
 def method_table(
-    looks: Looks, rows: Mapping[str, R], columns: Sequence[Column[R]], **about: str
+    styles: Styles, rows: Mapping[str, R], columns: Sequence[Column[R]], **about: str
 ) -> Table:
-    return Table([method_column(looks), *of(rows, *columns)], list(rows), **about)
+    return Table([method_column(styles), *of(rows, *columns)], list(rows), **about)
 
 
 def estimate_column(name: str, head: str) -> Column[Estimate]:
     return Column(head, lambda row: row, percent, name=name, bounded=True)
 
 
-def accuracy(comparison: Comparison, looks: Looks) -> Table:
+def accuracy(comparison: Comparison, styles: Styles) -> Table:
     estimates = comparison.estimates
     rows = next(iter(estimates.values()))
 
     def over_seeds(sd: float) -> str:
         return percent(sd) if sd > 0 else NOT_SIGNIFICANT
 
-    columns = [method_column(looks), *of(rows, Column("seeds", lambda row: row.seeds, whole))]
+    columns = [method_column(styles), *of(rows, Column("seeds", lambda row: row.seeds, whole))]
     for metric, its in estimates.items():
         columns += of(its, estimate_column(metric, f"{metric}, %"))
     columns += of(rows, Column("sd of the seeds' means", lambda row: row.means_sd, percent))
@@ -85,9 +85,9 @@ COST = [
 ]
 
 
-def summary(comparison: Comparison, looks: Looks) -> Table:
+def summary(comparison: Comparison, styles: Styles) -> Table:
     """Accuracy, what was trained and the time of a step, of every variant."""
-    table = accuracy(comparison, looks)
+    table = accuracy(comparison, styles)
     reached = [column for column in table.columns if not column.head.startswith("sd")]
     has_forks = any(each.fork_recall is not None for each in comparison.training.values())
     kept = of(comparison.training, *(KEPT if has_forks else KEPT[:1]))
@@ -106,7 +106,7 @@ def corrected_ends(row: PairedDifference) -> str | None:
 
 
 def differences(
-    name: str, caption: str, looks: Looks, families: Mapping[str, Mapping[str, PairedDifference]]
+    name: str, caption: str, styles: Styles, families: Mapping[str, Mapping[str, PairedDifference]]
 ) -> list[Table]:
     """A table for each metric of a family of tests."""
     every = [each for rows in families.values() for each in rows.values()]
@@ -126,7 +126,7 @@ def differences(
     for metric, rows in families.items():
         about = {"name": f"{name}-{metric}", "caption": f"{metric}{caption}"}
         first = difference_column(metric, "difference")
-        shown += [method_table(looks, rows, [first, *columns], **about)] if rows else []
+        shown += [method_table(styles, rows, [first, *columns], **about)] if rows else []
     return shown
 
 
@@ -134,10 +134,10 @@ def difference_column(metric: str, head: str) -> Column[PairedDifference]:
     return Column(head, lambda row: row, points, name=f"{metric} difference", bounded=True)
 
 
-def by_model(comparison: Comparison, looks: Looks) -> Table:
+def by_model(comparison: Comparison, styles: Styles) -> Table:
     """The first metric of the runs of each base model, and its differences from the baseline."""
     metric, labels = next(iter(comparison.estimates.items()))
-    columns = [method_column(looks)]
+    columns = [method_column(styles)]
     for model, its in comparison.by_model.items():
         name, head = f"{model} {metric}", f"{model}: {metric}, %"
         columns += of(its.estimates, estimate_column(name, head))
@@ -146,7 +146,7 @@ def by_model(comparison: Comparison, looks: Looks) -> Table:
 
 
 def short_differences(
-    looks: Looks,
+    styles: Styles,
     base: str,
     families: Mapping[str, Mapping[str, Mapping[str, PairedDifference]]],
     caption: str,
@@ -159,11 +159,11 @@ def short_differences(
         for metric, rows in family.items():
             labels |= dict.fromkeys(rows)
             columns += of(rows, difference_column(metric, metric + name))
-    first = method_column(looks, f"minus {base}")
+    first = method_column(styles, f"minus {base}")
     return Table([first, *columns], list(labels), "differences", caption)
 
 
-def spending(comparison: Comparison, unit: str, looks: Looks) -> Table:
+def spending(comparison: Comparison, unit: str, styles: Styles) -> Table:
     """What was reached for what was spent in a unit, with the differences from the baseline."""
     assert comparison.efficiency
     spent = comparison.efficiency.units[unit]
@@ -177,7 +177,7 @@ def spending(comparison: Comparison, unit: str, looks: Looks) -> Table:
         csv = f"{name} difference"
         column = Column[Span]("difference", lambda row: row, form, name=csv, bounded=True)
         columns += [spent_column(spent, name), *of(figure.differences, column)]
-    return Table([method_column(looks), *columns], list(spent.step), f"spent-{slug(unit)}")
+    return Table([method_column(styles), *columns], list(spent.step), f"spent-{slug(unit)}")
 
 
 def spent_column(spent: Spending, figure: str, name: str = "") -> Column[str]:
@@ -196,16 +196,16 @@ def spent_column(spent: Spending, figure: str, name: str = "") -> Column[str]:
     return Column(head + ", %" * (not is_threshold), value, form, name=head, bounded=True)
 
 
-def passk(comparison: Comparison, looks: Looks) -> Table:
+def passk(comparison: Comparison, styles: Styles) -> Table:
     def column(k: int) -> Column[Mapping[int, float]]:
         return Column(f"k = {k}", lambda row: row.get(k), percent, name=f"pass@{k}")
 
     curves = comparison.passk
     columns = [column(k) for k in sorted({k for curve in curves.values() for k in curve})]
-    return method_table(looks, curves, columns, name="passk")
+    return method_table(styles, curves, columns, name="passk")
 
 
-def last_step(comparison: Comparison, looks: Looks) -> Table:
+def last_step(comparison: Comparison, styles: Styles) -> Table:
     """Curves at the last step, with the smallest and the largest over seeds, if there are some."""
     columns: list[Column[str]] = []
     labels: dict[str, None] = {}
@@ -220,4 +220,4 @@ def last_step(comparison: Comparison, looks: Looks) -> Table:
         column = Column(CURVES[name][1], last, form, name=name, bounded=several)
         columns += of(recorded, column) if recorded else []
         labels |= dict.fromkeys(recorded)
-    return Table([method_column(looks), *columns], list(labels), "last-step")
+    return Table([method_column(styles), *columns], list(labels), "last-step")

@@ -7,7 +7,7 @@ from statistics import fmean
 from ictcli.algorithm.attribution import KINDS
 from ictcli.compare.comparison import Comparison, Probe, TrainedTokens
 from ictcli.compare.gradients import Attribution, LostUniqueness
-from ictcli.compare.report.drawing import Looks
+from ictcli.compare.report.drawing import Styles
 from ictcli.compare.report.tables import method_column, method_table
 from ictcli.compare.shared_rollouts import ForkComparison, Places, UniquenessCurve
 from ictcli.tables import Cell, Column, Span, Table
@@ -16,7 +16,7 @@ from ictcli.tables.numbers import MINUS, hundredths, percent, points, thousandth
 PlaceRow = tuple[Places, TrainedTokens]
 
 
-def places(comparison: Comparison, looks: Looks) -> Table:
+def places(comparison: Comparison, styles: Styles) -> Table:
     known = {label: each for label, each in comparison.places.items() if each.tokens}
     rows = {label: (each, comparison.training[label]) for label, each in known.items()}
 
@@ -45,10 +45,10 @@ def places(comparison: Comparison, looks: Looks) -> Table:
         Column("first tenth, %", first_tenth, percent, name="position first tenth"),
         Column("top tenth of entropy, %", top_tenth, percent, name="entropy top tenth"),
     ]
-    return method_table(looks, rows, columns, name="places")
+    return method_table(styles, rows, columns, name="places")
 
 
-def overlap(comparison: Comparison, looks: Looks) -> Table:
+def overlap(comparison: Comparison, styles: Styles) -> Table:
     """Jaccard's index of each two variants' choices, shaded."""
     labels = comparison.overlap.labels
     rows = dict(zip(labels, comparison.overlap.jaccard, strict=True))
@@ -58,10 +58,10 @@ def overlap(comparison: Comparison, looks: Looks) -> Table:
             value = rows[row][place]
             return Cell(hundredths(value), (value,), shade=value)
 
-        return Column(looks[label].label, cell)
+        return Column(styles[label].label, cell)
 
     columns = [column(place, label) for place, label in enumerate(labels)]
-    return Table([method_column(looks), *columns], labels, "overlap")
+    return Table([method_column(styles), *columns], labels, "overlap")
 
 
 def uniqueness(comparison: Comparison) -> Table:
@@ -72,7 +72,7 @@ def uniqueness(comparison: Comparison) -> Table:
     return Table(columns, [comparison.uniqueness], "uniqueness")
 
 
-def probe(probes: Mapping[str, Probe], looks: Looks) -> Table:
+def probe(probes: Mapping[str, Probe], styles: Styles) -> Table:
     columns: list[Column[Probe]] = [
         Column("runs", lambda each: each.runs, whole),
         Column("probed steps", lambda each: len(each.step), whole),
@@ -81,10 +81,10 @@ def probe(probes: Mapping[str, Probe], looks: Looks) -> Table:
         Column("mean error", lambda each: fmean(each.error)),
         Column("highest error", lambda each: max(each.error_high)),
     ]
-    return method_table(looks, probes, columns, name="probe")
+    return method_table(styles, probes, columns, name="probe")
 
 
-def forks(comparison: Comparison, looks: Looks) -> Table:
+def forks(comparison: Comparison, styles: Styles) -> Table:
     """Of the methods at their own shares."""
     columns: list[Column[ForkComparison]] = [
         Column("kept", lambda row: row.own.kept, whole),
@@ -100,7 +100,7 @@ def forks(comparison: Comparison, looks: Looks) -> Table:
         "many random tokens (random): recall grows with the share."
     )
     rows = {each.method: each for each in comparison.forks}
-    return method_table(looks, rows, columns, name="forks", caption=caption)
+    return method_table(styles, rows, columns, name="forks", caption=caption)
 
 
 def kinds_of(found: Mapping[str, Attribution]) -> list[str]:
@@ -109,7 +109,7 @@ def kinds_of(found: Mapping[str, Attribution]) -> list[str]:
     return [kind for kind in KINDS if kind in known]
 
 
-def gradient(found: Mapping[str, Attribution], looks: Looks) -> Table:
+def gradient(found: Mapping[str, Attribution], styles: Styles) -> Table:
     """Shares of the gradient by kind and sign."""
 
     def share(kind: str, raised: bool) -> Column[Attribution]:
@@ -138,14 +138,14 @@ def gradient(found: Mapping[str, Attribution], looks: Looks) -> Table:
         ]
     caption = f"Shares of the gradient, on tokens made likelier + and less likely {MINUS}."
     about = "95 % intervals are over seeds. Shares of a method add up to 100 %."
-    return method_table(looks, found, columns, name="gradient", caption=caption, about=about)
+    return method_table(styles, found, columns, name="gradient", caption=caption, about=about)
 
 
-def lost(found: Mapping[str, Attribution], looks: Looks) -> Table:
+def lost(found: Mapping[str, Attribution], styles: Styles) -> Table:
     losses = {label: each.uniqueness for label, each in found.items() if each.uniqueness}
     columns: list[Column[LostUniqueness]] = [
         Column("u before", lambda row: row.before, thousandths, name="before", bounded=True),
         Column("u after", lambda row: row.after, thousandths, name="after", bounded=True),
         Column("rise", lambda row: row.rise, thousandths, name="rise", bounded=True),
     ]
-    return method_table(looks, losses, columns, name="lost")
+    return method_table(styles, losses, columns, name="lost")
