@@ -8,7 +8,7 @@ CPUINFO = Path("/proc/cpuinfo")
 NATIVE = {"avx512_bf16", "amx_bf16"}
 INT8_TIME = {"avx2": 0.62, "avx512": 0.68}
 """Share of the time to sample that `engine.sampler=int8` takes below adapters, by kernels: at
-Qwen2.5-0.5B's shape in float32, bench/results/trl-lora-avx2.json and -avx512.json."""
+Qwen2.5-0.5B's shape, bench/results/trl-lora-avx2.json and -avx512.json; 0.67 in bfloat16."""
 X86 = ("x86_64", "AMD64")
 PACKING = ("avx2", "avx512")
 """Kernels that pack frozen weights once a run."""
