@@ -3,8 +3,8 @@
 On a CPU and on MPS it estimates the resident set of the process, libraries included; on a CUDA GPU
 the device's memory, without the allocator's fragments. How many copies of an array are held at once
 was measured on a CPU with torch 2.13 by `bench/memory.py`, which prints estimates beside
-measurements, and by `bench/gpu.py` on one GPU. On other devices the same counts are assumed and were
-not measured. Neither was what several processes change.
+measurements, and by `bench/gpu.py` on one GPU. On other devices the same counts are assumed and
+were not measured. Neither was what several processes change.
 """
 
 import platform

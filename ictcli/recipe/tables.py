@@ -38,8 +38,8 @@ class EngineSettings(Table):
     statistics are always float32."""
     kernels: Literal["auto", "avx2", "avx512", "onednn", "plain"] = "auto"
     """What computes the products of large layers on a CPU (torch engine); auto = avx512 or avx2 on
-    an x86 CPU that has it, onednn on an older one, else plain = PyTorch's choice. docs/speed.md has
-    what was measured. A run resumes with what it began with."""
+    an x86 CPU of which Linux says so, onednn on another x86, else plain = PyTorch's choice.
+    docs/speed.md has what was measured. A run resumes with what it began with."""
     threads: int = Field(default=0, ge=0, le=1024)
     """Number of CPU threads; 0 = the engine's default."""
     rows: int = Field(default=512, ge=1)
