@@ -43,7 +43,8 @@ def mean_of(places: Places, runs: Runs) -> FloatArray:
 
 
 def draws_of(places: Places, runs: Runs) -> FloatArray:
-    """(DRAWS, K) curves, as likely as the runs make them; the same ones on any machine."""
+    """(DRAWS, K) curves, as likely as the runs make them; the same ones on any machine, but for
+    rounding."""
     weights, means, covariances = _curves_by_guess(places, runs)
     rng = np.random.default_rng(0)
     chosen, normals = rng.random(DRAWS), rng.normal(size=(DRAWS, len(runs)))

@@ -187,7 +187,8 @@ def best_run(tries: Tries) -> str | None:
 def extra_of(tries: Tries, chosen: str) -> dict[str, float]:
     """By metric, and for pass@k - pass@1 of each, the variance of what another value, the best on a
     curve that the runs allow, reaches beyond the chosen one. Its mean is left out: methods that
-    were tuned alike miss about as much, and of a difference that is no part."""
+    were tuned alike miss about as much, and of a difference that is no part. The curves of all
+    metrics are of the same random numbers: that they go together is an assumption."""
     finished = _finished(tries)
     if chosen not in finished:
         return {}
