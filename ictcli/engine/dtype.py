@@ -51,9 +51,8 @@ def saving() -> str:
         return ""
     kernels = choose_kernels("auto")
     if took := INT8_TIME.get(kernels):
-        return (
-            f"engine.sampler=int8 takes {took} of the time to sample ({kernels} kernels, adapters)"
-        )
+        saved = f"takes {took} of the time to sample ({kernels} kernels, adapters)"
+        return f"engine.sampler=int8 {saved}, and may learn less (docs/your-model.md)"
     return f"what engine.sampler=int8 saves with {kernels} kernels is not measured"
 
 

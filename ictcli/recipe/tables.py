@@ -81,9 +81,9 @@ class EngineSettings(Table):
     blocks = never more than one block's: models that no GPU holds, slowly."""
     sampler: Literal["own", "int8", "vllm"] = "own"
     """What samples the rollouts: own = the model that is trained; int8 = its linear layers rounded
-    to 8 bits (MLX, or torch on an x86 CPU), docs/speed.md has what that saves; vllm = vLLM (torch
-    engine, docs/scale.md). With the last two the loss weighs each token by min(pi_old / pi_sampler,
-    2). Evaluations are of the model itself."""
+    to 8 bits (MLX, or torch on an x86 CPU), docs/speed.md has what that saves, docs/your-model.md
+    what it may cost; vllm = vLLM (torch engine, docs/scale.md). With the last two the loss weighs
+    each token by min(pi_old / pi_sampler, 2). Evaluations are of the model itself."""
     vllm_server: str = ""
     """With sampler=vllm: the address of a server of vLLM, http://host:port, that runs already; none
     = vLLM runs in this process."""
