@@ -14,7 +14,7 @@ from markup import Markup
 
 from ictcli.compare.comparison import Comparison, Verdict
 from ictcli.compare.report import write_report
-from ictcli.compare.report.drawing import looks_of
+from ictcli.compare.report.drawing import styles_of
 from ictcli.tables.numbers import p_value, points, rounded
 
 
@@ -230,6 +230,6 @@ def test_no_two_variants_are_drawn_alike(found: dict[str, Any]) -> None:
         record.model_copy(update={"label": f"{method} n={n}", "method": method})
         for n, method in enumerate(methods)
     ]
-    looks, css = looks_of(variants)
-    drawn = [(look.mark, look.dashes, css[look.slot][1]) for look in looks.values()]
+    styles, css = styles_of(variants)
+    drawn = [(look.mark, look.dashes, css[look.slot][1]) for look in styles.values()]
     assert len(set(drawn)) == len(variants) + 1

@@ -11,7 +11,7 @@ from small_runs import finished_run
 from ictcli.compare.comparison import Comparison
 from ictcli.compare.design import Design, run_specs
 from ictcli.compare.report import comparison_page
-from ictcli.compare.report.drawing import looks_of
+from ictcli.compare.report.drawing import styles_of
 from ictcli.compare.report.study import costs, forests, study_page, units
 from ictcli.compare.run_means import probe_of
 from ictcli.compare.variants import variants_of
@@ -128,18 +128,18 @@ def test_a_verdict_reads_as_in_the_report_of_its_comparison(comparison: Comparis
 
 
 def test_runs_that_crashed_are_left_out_beside_the_others(comparison: Comparison) -> None:
-    looks, _ = looks_of(comparison.variants)
+    styles, _ = styles_of(comparison.variants)
     for metric in comparison.estimates:
-        charts = forests({"a": comparison}, metric, looks)
+        charts = forests({"a": comparison}, metric, styles)
         assert [chart.title for chart in charts] == ["a", "a, none crashed"]
 
 
 def test_costs_are_those_of_each_comparison(comparison: Comparison) -> None:
     results = {"a": comparison, "b": comparison.model_copy(update={"efficiency": None})}
-    looks, _ = looks_of(comparison.variants)
+    styles, _ = styles_of(comparison.variants)
     assert comparison.efficiency and units(results) == list(comparison.efficiency.units)
     for unit, spent in comparison.efficiency.units.items():
-        table = costs(results, unit, [each.label for each in comparison.variants], looks)
+        table = costs(results, unit, [each.label for each in comparison.variants], styles)
         heads = [column.head for column in table.columns]
         assert heads[1:] and all(head.startswith("a ") for head in heads[1:])
         means = {label: each.value for label, each in spent.figures["at budget"].values.items()}
