@@ -231,5 +231,5 @@ def test_no_two_variants_are_drawn_alike(found: dict[str, Any]) -> None:
         for n, method in enumerate(methods)
     ]
     styles, css = styles_of(variants)
-    drawn = [(look.mark, look.dashes, css[look.slot][1]) for look in styles.values()]
+    drawn = [(each.mark, each.dashes, css[each.slot][1]) for each in styles.values()]
     assert len(set(drawn)) == len(variants) + 1
