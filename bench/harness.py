@@ -128,7 +128,7 @@ def peak_of(engine: Any, work: Callable[[], object]) -> int:
 
         torch.cuda.reset_peak_memory_stats()
         work()
-        return torch.cuda.max_memory_allocated() + cuda_context()
+        return engine.peak_memory() + cuda_context()
     if engine.settings.backend == "torch":
         forget_peak()
         work()

@@ -255,18 +255,17 @@ def sampling(model: Any) -> contextlib.AbstractContextManager[Any]:
     adapters are brought to the model's type once."""
     layers = [module for module in model.modules() if isinstance(module, LoraLayer)]
     if not any(layer.use_dora[NAME] for layer in layers):
-        return _typed_once(model)
+        return _typed_once([x for x in layers if isinstance(x, FusedLora)], model.dtype)
     exact = model.dtype == torch.float32 and not any(_is_packed(m) for m in model.modules())
     return merged(model) if exact and all(map(_can_be_merged, layers)) else _norms_kept(layers)
 
 
 @contextlib.contextmanager
-def _typed_once(model: Any) -> Generator[None]:
-    layers = [module for module in model.modules() if isinstance(module, FusedLora)]
+def _typed_once(layers: list[FusedLora], dtype: torch.dtype) -> Generator[None]:
     try:
-        for layer in layers:
-            with torch.no_grad():
-                layer.typed = layer.in_type(model.dtype)
+        with torch.no_grad():
+            for layer in layers:
+                layer.typed = layer.in_type(dtype)
         yield
     finally:
         for layer in layers:

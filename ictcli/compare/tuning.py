@@ -209,10 +209,9 @@ def curve_of(tries: Tries) -> dict[str, tuple[float, float, float]]:
     finished = _finished(tries)
     if not finished:
         return {}
-    metric = metric_of(finished)
-    mean = _curves(finished, metric, by=mean_of)
-    ends = np.quantile(_curves(finished, metric), [0.025, 0.975], axis=0)
-    rows = np.clip([mean, *ends], 0.0, 1.0).T.tolist()
+    means = list(_means(finished).values())
+    ends = np.quantile(_curves(finished, metric_of(finished)), [0.025, 0.975], axis=0)
+    rows = np.clip([means, *ends], 0.0, 1.0).T.tolist()
     return {each: (mean, low, high) for each, (mean, low, high) in zip(finished, rows, strict=True)}
 
 
