@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import click
@@ -46,20 +47,21 @@ def command(
     from ictcli.runs import Run
     from ictcli.runs.list import find_run
     from ictcli.text import shell_word
-    from ictcli.train.finish import check_keys, extend, finished
+    from ictcli.train.finish import check_keys, check_longer, extend, finished, schedule_note
     from ictcli.train.launch import launch
     from ictcli.train.without_signal import check_learned
 
     folder = find_run(folder)
     warn_altered(folder, "recipe.toml", "environment.json", "summary.json", "eval/before.json*")
-    run, recipe = Run.open(folder)
+    run, began = Run.open(folder)
     check_keys(folder, overrides)
     with run:
-        if overrides:
-            longer = load_recipe(run.file, overrides)
-            extend(run, recipe, longer, lambda note: narrate(f"note: {note}"))
-            recipe = longer
-        summary = finished(run, recipe, narrate)
+        recipe = load_recipe(run.file, overrides)
+        check_longer(run, began, recipe)
+        longer = recipe.steps > began.steps
+        if longer and (note := schedule_note(began, recipe)):
+            narrate(f"note: {note}")
+        summary = None if longer else finished(run, recipe, narrate)
         if summary is not None:
             more = f"ictcli resume {shell_word(folder)} steps=N trains on"
             narrate(f"{folder} is finished: {summary.steps} steps. {more}.")
@@ -67,7 +69,8 @@ def command(
             recipe = recipe.with_engine(threads=threads) if threads else recipe
             narrate(f"loading {recipe.data_name}")
             with observer(recipe, folder, live=not as_json) as observing:
-                summary = launch(run, recipe, observing)
+                begin = partial(extend, run, began, recipe.steps) if longer else None
+                summary = launch(run, recipe, observing, begin)
     report(summary, folder, recipe, as_json=as_json)
     check_learned(summary)
 

@@ -149,13 +149,7 @@ class Run:
         files.sweep(self.folder)
         state = self._newest(engine, say)
         checkpoints.write_best(self.folder, state)
-        steps = sum(line.step <= state.step for line in self.metrics())
-        if steps != state.step:
-            raise UserError(
-                f"{self.folder / 'metrics.jsonl'} has {steps} of {state.step} steps: "
-                "lines were taken out.",
-                "put the file back, or train again",
-            )
+        self.check_lines(state.step)
         manifest.leave(self.folder, *STEPS, SFT)
         for name in STEPS:
             cut_lines(self.folder / name, state.step)
@@ -165,6 +159,16 @@ class Run:
                 manifest.leave(self.folder, f"rollouts/{path.name}")
                 path.unlink()
         return state
+
+    def check_lines(self, step: int) -> None:
+        """UserError if metrics.jsonl lacks a step up to this one."""
+        steps = sum(line.step <= step for line in self.metrics())
+        if steps != step:
+            raise UserError(
+                f"{self.folder / 'metrics.jsonl'} has {steps} of {step} steps: "
+                "lines were taken out.",
+                "put the file back, or train again",
+            )
 
     def _newest(self, engine: Engine, say: Callable[[str], None]) -> State:
         folders = checkpoints.folders(self.folder)

@@ -139,35 +139,39 @@ def check_keys(run: Path, overrides: Sequence[str]) -> None:
             )
 
 
-def extend(run: Run, before: Recipe, recipe: Recipe, say: Callable[[str], None]) -> None:
-    """Give a run `before.steps` the steps of `recipe`, which differs in nothing else: `ictcli
-    resume RUN steps=N`. Each change leaves a run that resumes or finishes as it is, so a kill
-    between two loses nothing. UserError where they are fewer, or no checkpoint is left to go on
-    from."""
-    if recipe.steps == before.steps:
-        return
+def check_longer(run: Run, before: Recipe, recipe: Recipe) -> None:
+    """UserError where the steps of `recipe` are fewer than a run has, or where more of them have
+    no checkpoint or not all lines to go on from."""
     if recipe.steps < before.steps:
         raise UserError(
             f"{run.folder} is a run of {before.steps} steps, and steps={recipe.steps} are fewer.",
             f"ictcli train {shell_word(run.folder / 'recipe.toml')} steps={recipe.steps}",
         )
-    if run.metrics() and not run.checkpoints():
+    if recipe.steps == before.steps:
+        return
+    saved = run.checkpoints()
+    if saved:
+        run.check_lines(checkpoints.step_of(saved[-1]))
+    elif run.metrics():
         raise UserError(
             f"{run.folder} has no checkpoint to train on from.",
             f"ictcli train {shell_word(run.folder / 'recipe.toml')} steps={recipe.steps}",
         )
-    if note := schedule_note(before, recipe):
-        say(note)
+
+
+def extend(run: Run, before: Recipe, steps: int) -> None:
+    """Give a run of the recipe `before` more steps: `ictcli resume RUN steps=N`. Each change leaves
+    a run that resumes or finishes as it is, so a kill between two loses nothing."""
     if environment := run.read("environment.json", Environment):
-        steps = list(dict.fromkeys([*environment.extended_from, before.steps]))
-        run.write("environment.json", environment.model_copy(update={"extended_from": steps}))
+        had = list(dict.fromkeys([*environment.extended_from, before.steps]))
+        run.write("environment.json", environment.model_copy(update={"extended_from": had}))
     if run.read("summary.json", Summary):
         manifest.leave(run.folder, "summary.json")
         (run.folder / "summary.json").unlink()
     _keep_evaluation(run, before)
     exported = export_folder(run.folder, before)
     _rename(run, exported.name, f"{exported.name}-step-{before.steps:06d}")
-    run.write_steps(recipe.steps)
+    run.write_steps(steps)
 
 
 def schedule_note(before: Recipe, recipe: Recipe) -> str:

@@ -35,8 +35,14 @@ TURN = 16
 """Tokens around a message in a chat template, at most."""
 
 
-def launch(run: Run, recipe: Recipe, observer: Observer) -> records.Summary:
-    """Build the engine and train the run to its end; returns its summary."""
+def launch(
+    run: Run,
+    recipe: Recipe,
+    observer: Observer,
+    begin: Callable[[], None] | None = None,
+) -> records.Summary:
+    """Build the engine and train the run to its end; returns its summary. `begin` is called when
+    nothing can be refused any more."""
 
     def note(notes: Iterable[str]) -> None:
         for each in notes:
@@ -92,6 +98,8 @@ def launch(run: Run, recipe: Recipe, observer: Observer) -> records.Summary:
                 "recipe_sha256": hashed,
             }
             run.write("environment.json", environment(engine, recipe).model_copy(update=parts))
+        if begin is not None:
+            begin()
         with tracked(run, recipe, observer.warned) as track:
             return train(run, recipe, task, engine, observer, interrupted, track)
 

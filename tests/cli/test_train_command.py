@@ -175,8 +175,15 @@ def test_a_decay_of_steps_is_said(ictcli: Processes, small: Small, tmp_path: Pat
         assert rate is not None and f"{rate:.3g} at step {step}" in ended.err
 
 
-def test_what_cannot_be_trained_on_is_left_alone(ictcli: Processes, trained: Path) -> None:
-    before = {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()}
+def files_of(run: Path) -> dict[Path, bytes]:
+    failure = run / "failure.json"
+    return {p: p.read_bytes() for p in run.rglob("*") if p.is_file() and p != failure}
+
+
+def test_what_cannot_be_trained_on_is_left_alone(
+    ictcli: Processes, trained: Path, tmp_path: Path
+) -> None:
+    before = files_of(trained)
     for override, words in (
         ("lr=1", "A run keeps the recipe it began with: lr cannot change. resume takes steps=N"),
         ("steps=5", "is a run of 6 steps, and steps=5 are fewer. ictcli train"),
@@ -186,4 +193,13 @@ def test_what_cannot_be_trained_on_is_left_alone(ictcli: Processes, trained: Pat
         assert words in ictcli.refused("resume", trained, override, "--trust")
     ended = ictcli.done("resume", trained, "steps=6", "--trust")
     assert f"ictcli resume {trained} steps=N trains on." in ended.err
-    assert {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()} == before
+    assert files_of(trained) == before
+    for name, edit, words in (
+        ("recipe.toml", ("\nlr = ", "\nlr = 1"), "recipe.toml was changed since"),
+        ("metrics.jsonl", ("\n", ""), "lines were taken out"),
+    ):
+        run = shutil.copytree(trained, tmp_path / name.partition(".")[0])
+        (run / name).write_text((run / name).read_text().replace(*edit, 1))
+        before = files_of(run)
+        assert words in ictcli.refused("resume", run, "steps=9", "--trust")
+        assert files_of(run) == before

@@ -107,7 +107,7 @@ def test_training_then_is_that_of_the_model_they_made(make: Make, tmp_path: Path
     run, recipe = Run.open(tmp_path / "alone")
     with run:  # ictcli resume RUN steps=2
         run.write("environment.json", Environment())  # as `launch` does
-        extend(run, recipe, recipe.model_copy(update={"steps": 2}), print)
+        extend(run, recipe, 2)
     go(make, tmp_path / "alone", *given, "steps=2")
     assert same(tmp_path / "both", tmp_path / "alone", "metrics.jsonl", "sft.jsonl")
 
