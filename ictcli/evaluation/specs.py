@@ -1,6 +1,7 @@
 """The models and benchmarks of an evaluation, checked before anything is loaded."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
@@ -55,6 +56,16 @@ class BenchmarkSpec:
 
 
 @dataclass(frozen=True)
+class Trained:
+    """The problems that a model was trained on, as far as its runs tell."""
+
+    keys: AbstractSet[str] = frozenset()
+    """`tasks.split.key_of` of each."""
+    whole: bool = False
+    """Whether no run trained on others."""
+
+
+@dataclass(frozen=True)
 class ModelSpec:
     """A model to evaluate; if it is a run, with what its run decides."""
 
@@ -82,8 +93,7 @@ class ModelSpec:
     """The answer pattern in training; benchmarks have their own."""
     plugins: tuple[Path, ...] = ()
     """The run's."""
-    trained_on: Callable[[], Collection[str]] = tuple
-    """Keys (`tasks.split.key_of`) of the problems that the run trains on."""
+    trained_on: Callable[[], Trained] = Trained
     evaluated_on: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The data as the run's environment.json has it (`tasks.prepare.described`)."""
     known: bool = False

@@ -128,12 +128,14 @@ def trained_among(
 ) -> dict[tuple[str, str], int]:
     """How many problems of a benchmark a model was trained on, by the model's name and the
     benchmark's, as far as that is known."""
-    return {
-        (model.name, spec.name): sum(key_of(problem.prompt) in known for problem in spec.problems)
-        for model in models
-        if (known := model.trained_on())
-        for spec in benchmarks
-    }
+    seen: dict[tuple[str, str], int] = {}
+    for model in models:
+        known = model.trained_on()
+        for spec in benchmarks:
+            count = sum(key_of(problem.prompt) in known.keys for problem in spec.problems)
+            if count or known.whole:
+                seen[model.name, spec.name] = count
+    return seen
 
 
 def notes(

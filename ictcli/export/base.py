@@ -11,9 +11,7 @@ from ictcli.runs import is_run
 from ictcli.runs.public import base_of, is_public, place_of, public_name
 from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import RecipeRecord
-
-DEEPEST = 8
-"""Runs that are followed, each the base of the next."""
+from ictcli.runs.trained import DEEPEST, run_of
 
 
 def names_of(model: str, run: Path, deep: int = DEEPEST) -> tuple[str, str | None]:
@@ -25,7 +23,7 @@ def names_of(model: str, run: Path, deep: int = DEEPEST) -> tuple[str, str | Non
     if place is None:
         return public_name(model, run), None
     folder = place.resolve()
-    trained = next((f for f in (folder, folder.parent) if is_run(f)), None)
+    trained = run_of(folder)
     if trained is None or not deep:
         return folder.name, _made_from(folder)
     recipe = read_record(trained / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,10 +14,10 @@ from ictcli.engine import LIBRARIES, Engine, build_engine, checksums, choose_bac
 from ictcli.engine.models import ASKED, EXPORTS, locate
 from ictcli.errors import UserError
 from ictcli.evaluation.settings import EvaluationSettings, ModelSettings
-from ictcli.evaluation.specs import ModelSpec, short_names
+from ictcli.evaluation.specs import ModelSpec, Trained, short_names
 from ictcli.files import plugins
 from ictcli.files.reading import parse_json, read_bytes, read_text
-from ictcli.recipe import Recipe, RecipeFile, load_recipe, read_recipe
+from ictcli.recipe import Recipe, RecipeFile, read_recipe
 from ictcli.recipe.data import ColumnSettings, Example, PromptSettings, RewardSettings
 from ictcli.recipe.generator import is_gym
 from ictcli.recipe.tables import (
@@ -33,11 +33,9 @@ from ictcli.runs.folder import is_run
 from ictcli.runs.manifest import MANIFEST
 from ictcli.runs.read import read_environment
 from ictcli.runs.records import Manifest
+from ictcli.runs.trained import trained_on
 from ictcli.runs.trust import read_run
 from ictcli.tasks import BENCHMARKS, TASKS
-from ictcli.tasks.custom import is_custom
-from ictcli.tasks.prepare import task_of
-from ictcli.tasks.split import digest_of, key_of
 
 OF_ASKED: Mapping[str, Any] = {
     "temperature": True,
@@ -132,7 +130,7 @@ def _model_spec(
         pattern=trained.reward.pattern,
         plugins=tuple(loaded),
         recipe=recipe,
-        trained_on=partial(trained_on, recipe) if recipe else tuple,
+        trained_on=partial(trained_on, recipe) if recipe else Trained,
         evaluated_on=data,
         known=bool(run) or exported,
         bench=bench,
@@ -201,25 +199,6 @@ def settings_of(run: Path) -> Read:
             f"{run / 'recipe.toml'} is damaged, or no run's recipe: {reason.rstrip('.')}.",
             f"put it back as it was, or evaluate the model alone: {run / 'model'}",
         ) from error
-
-
-def trained_on(file: RecipeFile) -> Collection[str]:
-    """The keys (`tasks.split.key_of`) of the problems that the run of a recipe trains on, where its
-    task is data of one's own; none where that can no longer be read, or has changed since. Those
-    left out by the tokenizer, as unread or longer than `prompt.max_tokens`, are among them."""
-    try:
-        recipe = load_recipe(file)
-        if not (is_custom(recipe.task) or is_gym(recipe.task) or recipe.data):
-            return ()
-        train = task_of(recipe).train
-        environment = file.path.with_name("environment.json")
-        recorded = parse_json(read_text(environment))["data"]
-        by_tokens = recipe.prompt.max_tokens or "unread" in recorded["left_out"]
-        if not by_tokens and recorded["train"]["sha256"] != digest_of(train):
-            return ()
-    except (UserError, OSError, ValueError, KeyError, TypeError):
-        return ()
-    return {key_of(problem.prompt) for problem in train}
 
 
 def _read(file: RecipeFile) -> Read:

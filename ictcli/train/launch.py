@@ -21,6 +21,7 @@ from ictcli.recipe import Recipe
 from ictcli.runs import FORMAT, Run, fingerprint, manifest, records
 from ictcli.runs.fingerprint import check_engine
 from ictcli.runs.observer import Observer
+from ictcli.runs.trained import base_notes
 from ictcli.tasks import Domain, Task
 from ictcli.tasks.prepare import described, examples_of, heldout, task_of
 from ictcli.tasks.prompts import BATCH, encode
@@ -81,6 +82,7 @@ def launch(
         problems = heldout(recipe, task)
         held = longest_prompt(recipe, engine, task, problems, task.exam[1])
         check_lengths(engine, recipe.model, max(longest, held) + recipe.max_tokens)
+        note(base_notes(recipe.model, problems))
 
         data = described(task, problems) | given  # as they are without an engine
         if began.data.version not in (None, now := data.get("version")):

@@ -272,7 +272,7 @@ def test_without_a_benchmark_a_run_is_asked_what_its_own_evaluations_ask(tmp_pat
     (spec,) = benchmark_specs(None, read_settings([]), models)
     out = [f"what is {n}" for n in range(64) if is_heldout(f"what is {n}", 4)]
     assert [problem.prompt for problem in spec.problems] == out[2:9]
-    assert not {key_of(prompt) for prompt in out} & {*models[1].trained_on()}
+    assert not {key_of(prompt) for prompt in out} & models[1].trained_on().keys
     assert (spec.stem, spec.max_tokens) == ("mine", 77)
     began: dict[str, Any] = {
         "data": {"heldout": {"problems": 7, "sha256": digest_of(spec.problems)}}

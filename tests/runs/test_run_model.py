@@ -8,23 +8,24 @@ from written import sums, write
 
 from ictcli.evaluation import suite
 from ictcli.evaluation.settings import read_settings
+from ictcli.evaluation.specs import Trained
 from ictcli.files import write_json
 from ictcli.recipe import load_recipe
 from ictcli.runs import Run
-from ictcli.runs.model import trained_on
+from ictcli.runs.trained import base_notes, trained_on
 from ictcli.runs.trust import read_run
 from ictcli.tasks import find_benchmark
 from ictcli.tasks.prepare import described, heldout, task_of
-from ictcli.tasks.split import is_heldout
+from ictcli.tasks.split import is_heldout, key_of
 
 
-def begun(folder: Path, task: str) -> Path:
-    recipe = load_recipe("chain", [f"task={task}", "eval.problems=4"])
+def begun(folder: Path, task: str, *settings: str) -> Path:
+    recipe = load_recipe("chain", [f"task={task}", "eval.problems=4", *settings])
     made = task_of(recipe)
-    with Run.create(folder / "run", recipe) as run:
+    with Run.create(folder, recipe) as run:
         data = described(made, heldout(recipe, made))
         write_json(run.folder / "environment.json", {"format": 1, "data": data})
-    return folder / "run"
+    return folder
 
 
 def test_problems_that_a_run_trains_on_are_counted(tmp_path: Path) -> None:
@@ -34,11 +35,11 @@ def test_problems_that_a_run_trains_on_are_counted(tmp_path: Path) -> None:
         sum(not is_heldout(row["prompt"]) for row in sums(numbers))
         for numbers in (range(80), range(60, 80))
     )
-    run = begun(tmp_path, file)
+    run = begun(tmp_path / "run", file)
     asked: Any = {"known": False, "temperature": 1.0, "top_p": 1.0, "top_k": 0}
     asked |= {"prompt": None, "pattern": None, "name": "run"}
     model: Any = SimpleNamespace(run=run, trained_on=lambda: trained_on(read_run(run)), **asked)
-    untrained: Any = SimpleNamespace(run=None, trained_on=tuple, **asked)
+    untrained: Any = SimpleNamespace(run=None, trained_on=Trained, **asked)
 
     def told(name: str, who: Any = model) -> list[str]:
         bench = find_benchmark(name)
@@ -53,10 +54,35 @@ def test_problems_that_a_run_trains_on_are_counted(tmp_path: Path) -> None:
     assert told("chain") == [f"none of these 512 problems of chain was trained on by {run}."]
     assert told(file, untrained) == []
     write(tmp_path, sums(range(81)))  # what the run was trained on cannot be known any more
-    assert trained_on(read_run(run)) == ()
+    assert trained_on(read_run(run)) == Trained()
     Path(file).unlink()
-    assert trained_on(read_run(run)) == ()
+    assert trained_on(read_run(run)) == Trained()
 
 
 def test_a_task_that_ships_with_its_own_split_is_not_looked_at(tmp_path: Path) -> None:
-    assert trained_on(read_run(begun(tmp_path, "chain"))) == ()
+    assert trained_on(read_run(begun(tmp_path / "run", "chain"))) == Trained()
+
+
+def test_supervised_steps_and_the_runs_that_made_the_base_count(tmp_path: Path) -> None:
+    first, second, third = (
+        write(tmp_path, sums(range(n, n + 20)), name=f"{n}") for n in (0, 20, 40)
+    )
+    base = begun(tmp_path / "base", first)
+    (base / "model").mkdir()
+    shown = (f"sft.data={second}", "sft.steps=1", "sft.columns.response=gold")
+    run = begun(tmp_path / "run", third, f"model={base / 'model'}", *shown)
+    keys = {name: {key_of(row["prompt"]) for row in sums(range(n, n + 20))}
+            for name, n in (("base", 0), ("sft", 20), ("run", 40))}  # fmt: skip
+    found = trained_on(read_run(run))
+    assert found.whole and keys["sft"] <= found.keys
+    assert all(found.keys & keys[name] for name in keys)
+    alone = trained_on(read_run(begun(tmp_path / "alone", third, "steps=0", *shown)))
+    assert alone.whole and alone.keys == keys["sft"]
+    problems = find_benchmark(first).problems(None)
+    assert (
+        f"of 20 held-out problems were trained on by {base}" in base_notes(str(base), problems)[0]
+    )
+    assert base_notes(str(run), find_benchmark("chain").problems(9)) == []
+    Path(first).unlink()
+    found = trained_on(read_run(run))
+    assert not found.whole and keys["sft"] <= found.keys
