@@ -23,13 +23,19 @@ def names_of(model: str, run: Path, deep: int = DEEPEST) -> tuple[str, str | Non
     if place is None:
         return public_name(model, run), None
     folder = place.resolve()
-    trained = run_of(folder)
+    trained = made_by(model, run)
     if trained is None or not deep:
         return folder.name, _made_from(folder)
     recipe = read_record(trained / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
     began = base_of(recipe.to_json(), read_environment(trained))
     name, origin = names_of(began, trained, deep - 1)
     return trained.name, origin or name or None
+
+
+def made_by(model: str, run: Path) -> Path | None:
+    """The run on this machine that made a base model; `run` is as in `public_name`."""
+    place = place_of(model, run) if model else None
+    return place and run_of(place.resolve())
 
 
 def _made_from(folder: Path) -> str | None:

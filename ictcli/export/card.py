@@ -7,13 +7,14 @@ escaped: as JSON in the header, which is valid YAML, and as inline code in the t
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from ictcli.algorithm.methods import METHODS, unread_keys
 from ictcli.errors import UserError
 from ictcli.export.asked import asked_by
-from ictcli.export.base import chats, license_of, names_of
+from ictcli.export.base import chats, license_of, made_by, names_of
 from ictcli.export.measured import Measured, by_run
 from ictcli.export.modelfile import ollama_name
 from ictcli.files.fingerprint import flat
@@ -41,6 +42,8 @@ MAIN = (
     *("sft.steps", "sft.batch", "sft.lr"),
     *("adapter.kind", "adapter.rank", "adapter.alpha", "control", "reward.signal"),
 )
+SUPERVISED = ("steps", "seed", "max_tokens", "eval.", "sft.", "adapter.")
+"""Keys, or their tables, that are read in a run of supervised steps alone."""
 OFF: tuple[Any, ...] = (None, "none", "true", [])
 """Values of settings that are not shown: no adapter, no control, no functions."""
 
@@ -69,6 +72,7 @@ def card(
     summary = read_record(run / "summary.json", Summary, strict=False)
     if summary and step == summary.steps:
         step = None  # the last weights, measured at the end
+    reinforced = bool(keys.get("steps") if step is None else step)
     if step is not None:
         keys["steps"] = f"{step} of {keys.get('steps')}"
     began = base_of(record.to_json(), environment)
@@ -80,7 +84,10 @@ def card(
     sources = public_data(data)
     made_here = "train" in data.model_fields_set and data.train is None
     bench = public_name(str(keys.get("eval.bench") or record.data_name))
+    again = made_by(began, run) is not None
     own = by_run(run, bench, step, summary)
+    if own and again:  # by what made the base too, for all that is known
+        own = replace(own, seen=None)
     engine = [getattr(environment.engine, each) for each in ("engine", "device", "dtype")]
     made = {each: getattr(environment, each) for each in ("ictcli", "python", "platform")}
     made |= {**environment.libraries, "engine": " ".join(str(part) for part in engine if part)}
@@ -94,7 +101,9 @@ def card(
         examples=_told("sft.data", keys.get("sft.data")),
         parent=parent if parent and is_public(parent) else None,
         license=license_of(began, run),
-        dataset=data.path if data.path and is_public(data.path) else None,
+        again=again,
+        reinforced=reinforced,
+        dataset=data.path if reinforced and data.path and is_public(data.path) else None,
         task=public_name(record.data_name),
         method=method,
         adapter=adapter,
@@ -104,7 +113,7 @@ def card(
         heldout=data.heldout.sha256 if data.heldout else None,
         recipe=Path(recipe_name(environment)).stem,
         parameters=environment.engine.parameters,
-        settings=_settings(keys, method),
+        settings=_settings(keys, method if reinforced else ""),
         trained=None if step else summary,
         ended=(run / "summary.json").exists(),
         apart=any(keys.get(key) for key in ("reward.verifier", "eval.verifier", "eval.bench")),
@@ -123,9 +132,10 @@ def card(
 
 def _settings(keys: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The main keys of the recipe, and the options of the method of that name; without those that
-    are not read."""
+    are not read. Without a method, the keys of supervised steps."""
     options = [key for key in keys if key.startswith("method.") and key != "method.name"]
-    named = [key for key in (*MAIN, *options) if keys.get(key) not in OFF]
+    main = (*MAIN, *options) if name else [k for k in MAIN if k.startswith(SUPERVISED)]
+    named = [key for key in main if keys.get(key) not in OFF]
     unread = unread_keys(name) | {key for key, usual in UNSAID.items() if keys.get(key) == usual}
     if keys.get("adapter.kind") in (None, "none"):
         unread |= {key for key in named if key.startswith("adapter.")}

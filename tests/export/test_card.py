@@ -72,6 +72,18 @@ def test_every_reward_and_every_example_is_named_and_no_place(tmp_path: Path) ->
     assert "Its results cannot be read" in card(run, "it", "it", adapter=False, layout="hf")
 
 
+def test_supervised_steps_alone_are_no_reinforcement_learning(tmp_path: Path) -> None:
+    first = make_run(tmp_path / "first")
+    (first / "model").mkdir()
+    told = {"steps": 0, "sft": {"data": "chats.jsonl"}, "model": str(first / "model")}
+    text = card(make_run(tmp_path / "run", **told), "it", "it", adapter=False, layout="hf")
+    assert header(text)["tags"] == ["ictcli"] and "datasets" not in header(text)
+    assert "trained on `chats.jsonl` in supervised steps. Made" in text
+    assert "After what made `first`, it was trained on `chats.jsonl` alone" in text
+    assert not any(word in text for word in ("reinforcement", "`ict`", "2606.19771", "sampled tok"))
+    assert "held-out problems" not in text  # the first run may have trained on them
+
+
 def test_a_licence_is_told_where_the_model_below_tells_it(tmp_path: Path) -> None:
     (base := tmp_path / "base").mkdir()
     assert license_of(str(base)) is None
