@@ -266,17 +266,22 @@ def read_lengths(config: dict[str, Any], wanted: int, longest: int = 1 << 30) ->
     """
     own = config.get("max_position_embeddings") or config.get("n_positions") or 1 << 30
     longest = min(int(own), longest)
+    check_context(wanted, longest)
+    ropes = list(rope_settings(config))
+    long = [rope for rope in ropes if (rope.get("rope_type") or rope.get("type")) in LONG]
+    originals = [config.get(ORIGINAL) or rope.get(ORIGINAL) for rope in long]
+    context = min([longest, *filter(None, originals)])
+    return Lengths(wanted or context, longest, tuple(sorted(set(_changes(config)))))
+
+
+def check_context(wanted: int, longest: int) -> None:
+    """UserError where `engine.context` is longer than a model takes."""
     if wanted > longest:
         raise UserError(
             f"engine.context = {wanted:,} exceeds the {longest:,} tokens that this engine takes of "
             "the model.",
             f"engine.context={longest}, or less",
         )
-    ropes = list(rope_settings(config))
-    long = [rope for rope in ropes if (rope.get("rope_type") or rope.get("type")) in LONG]
-    originals = [config.get(ORIGINAL) or rope.get(ORIGINAL) for rope in long]
-    context = min([longest, *filter(None, originals)])
-    return Lengths(wanted or context, longest, tuple(sorted(set(_changes(config)))))
 
 
 def rope_settings(config: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -184,7 +184,7 @@ def benchmark_specs(
         own = (is_custom(name) or is_gym(name)) and trained
         most = settings.max_tokens or own or benchmark.max_tokens
         taken = {*RESERVED, *(spec.stem.casefold() for spec in specs)}  # as on some disks
-        stem = Path(benchmark.name).stem
+        stem = Path(benchmark.name).stem.replace("@", "-")  # that stands before a temperature
         stems = chain([stem], (f"{stem}-{number}" for number in count(2)))
         stem = next(stem for stem in stems if stem.casefold() not in taken)
         specs.append(BenchmarkSpec(benchmark, problems, most, stem, examples))

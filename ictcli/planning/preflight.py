@@ -5,9 +5,8 @@ import platform
 from importlib.util import find_spec
 
 from ictcli.algorithm.quantities import kinds
-from ictcli.engine import choose_backend
+from ictcli.engine import choose_backend, shape
 from ictcli.engine.dtype import X86
-from ictcli.engine.shape import read_shape
 from ictcli.errors import EngineMissingError, UserError, install
 from ictcli.planning.machine import device_of
 from ictcli.ranks import find_launch
@@ -117,17 +116,18 @@ def check_context(recipe: Recipe) -> None:
     """UserError for a max_tokens that fills the model's context, alone or as the method reads it
     (`ictcli.train.sample`)."""
     try:
-        shape = read_shape(recipe.model)
+        model = shape.read_shape(recipe.model)
     except UserError:
         return  # `check_memory` says why
-    context = recipe.engine.context or shape.context
+    shape.check_context(recipe.engine.context, model.longest)
+    context = recipe.engine.context or model.context
     reads_another = "solution" in kinds(recipe.wanted_stats)
     if recipe.max_tokens * (1 + reads_another) >= context:
         twice = f", twice with {recipe.rule.name}," if reads_another else ""
         raise UserError(
             f"max_tokens = {recipe.max_tokens}{twice} leaves a prompt no room in the model's "
             f"context of {context}.",
-            f"raise engine.context (to {shape.longest} at most), or lower max_tokens"
-            if context < shape.longest
+            f"raise engine.context (to {model.longest} at most), or lower max_tokens"
+            if context < model.longest
             else "lower max_tokens, or take a model with a longer context",
         )

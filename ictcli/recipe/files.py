@@ -48,7 +48,7 @@ def read_files(data: dict[str, Any], base: Path) -> None:
 
 def _absolute(value: Any, base: Path, exists: Callable[[Path], bool]) -> Any:
     """The value with its path absolute, if it names one that exists, or a function of one."""
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not value:
         return value
     name, colon, function = value.rpartition(":") if ".py:" in value else (value, "", "")
     path = next((path for path in (Path(name), base / name) if exists(path)), None)

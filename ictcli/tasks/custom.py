@@ -81,8 +81,11 @@ def read_custom(
         problems[problem.id] = problem
         if not solved:
             unsolved.add(problem.id)
-    repeated = len(problems) - len({(key_of(p.prompt), p.turns) for p in problems.values()})
+    asked = {(key_of(p.prompt), p.turns): p.gold for p in problems.values()}
+    repeated = len(problems) - len(asked)
+    other = sum(p.gold != asked[key_of(p.prompt), p.turns] for p in problems.values())
     rest = "repeat a question, white space and case aside"
+    rest += f", {other:,} of them with another gold" * bool(other)
     notes = [f"Kept: {counted(repeated, 'row')} that {rest}."]
     notes = [*lost_notes(lost, total), *notes * bool(repeated)]
     rows = replace(rows, notes=(*rows.notes, *notes))
@@ -217,6 +220,8 @@ def question_of(
         if columns.prompt is None:
             names = (name,) if name in CHATS else PROMPTS
         question = text(row, *names, key="" if columns.prompt else "prompt")
+        if not question.strip():
+            raise UserError(f"{row.where} has an empty question.", "fill it in, or leave it out")
         return with_choices(question, choices), (), None
     turns, answer = parted(row, messages)
     last = "user", with_choices(turns[-1][1], choices)

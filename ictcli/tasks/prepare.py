@@ -216,12 +216,13 @@ def _few(recipe: Recipe, task: Task) -> Task:
         task = replace(task, notes=(*task.notes, note + f"eval.problems={there} takes all."))
     if not 0 < held < max(wanted, FEW):
         return task
+    asked = min(held, wanted)
     note = f"{name} has {held:,} held-out problem{'s' * (held > 1)} to evaluate on"
     note += f", of the {wanted:,} that eval.problems asks for." if held < wanted else "."
-    if held < PRECISE:  # the normal interval of a share of 1/2
+    if asked < PRECISE:  # Clopper and Pearson's interval
         note += (
-            f" The 95 % interval of their pass@1 reaches up to {0.98 / math.sqrt(held):.2f} to "
-            "either side; eval.bench=FILE evaluates on a larger file of your own"
+            f" If no answer to {asked:,} is right, the 95 % interval of pass@1 still reaches "
+            f"{1 - 0.025 ** (1 / asked):.2f}; eval.bench=FILE evaluates on a larger file of yours"
         )
         more = advised_holdout(recipe, task)
         note += f", and eval.holdout={more} holds out one in {more} of this one." if more else "."

@@ -158,11 +158,12 @@ def encode(
         if not tokens:
             raise UserError(f"The prompt of problem {problem.id} is empty.", "check the data")
         if len(tokens) >= engine.context:
+            fits = max(1, engine.context - max_tokens)
             raise UserError(
                 f"The prompt of problem {problem.id} takes {len(tokens)} tokens, which leaves no "
                 f"room in the model's context of {engine.context}.",
-                "leave that problem out, or take a model with a longer context"
-                + engine.lengths.hint(len(tokens) + max_tokens),
+                f"prompt.max_tokens={fits} leaves such problems out, or take a model with a longer "
+                "context" + engine.lengths.hint(len(tokens) + max_tokens),
             )
         ids.append(tokens)
     longest = max(range(len(ids)), key=lambda i: len(ids[i]), default=None)

@@ -77,14 +77,18 @@ def split_task(name: str, data: ProblemSet, verify: Verifier | None = None) -> T
 
 
 def parted(task: Task, holdout: int = HOLDOUT) -> Task:
-    """A task over a list of problems, one in `holdout` of them held out."""
-    held: list[Problem] = []
+    """A task over a list of problems, one in `holdout` of them held out; of those that repeat a
+    question the first alone, as an interval counts each for one."""
     train: list[Problem] = []
+    held: dict[Any, Problem] = {}
     for problem in task.finite:
-        (held if is_heldout(problem.prompt, holdout) else train).append(problem)
+        if is_heldout(problem.prompt, holdout):
+            held.setdefault((key_of(problem.prompt), problem.turns), problem)
+        else:
+            train.append(problem)
 
     def heldout(n: int) -> list[Problem]:
-        return held[:n]
+        return [*held.values()][:n]
 
     return with_train(replace(task, heldout=heldout), train)
 

@@ -23,6 +23,7 @@ from ictcli.recipe import Recipe
 from ictcli.rewards import Verdict
 from ictcli.rewards.shaping import mean_reward
 from ictcli.runs.rollouts import Batch
+from ictcli.runs.trained import base_notes
 from ictcli.seeds import seed_of
 from ictcli.tasks import Task
 from ictcli.tasks.prepare import advised_holdout, heldout, task_of
@@ -32,7 +33,7 @@ from ictcli.tasks.split import key_of
 from ictcli.tasks.unread import usable
 from ictcli.train.evaluations import samples_of
 from ictcli.train.health import judged
-from ictcli.train.launch import longest_prompt, set_budget, unread
+from ictcli.train.launch import check_prompts, longest_prompt, set_budget, unread
 from ictcli.train.sample import sample_batch, sampling_of
 from ictcli.train.step import optimise, select
 from ictcli.types import Problem, Rollouts
@@ -125,6 +126,8 @@ class Tried:
     """The first such answers."""
     room: int
     """Tokens that the model's context leaves to a response after the longest prompt."""
+    finite: bool
+    """Whether log-probabilities, loss and gradient are numbers."""
     load_s: float
     time: TimeEstimate
 
@@ -167,6 +170,8 @@ def check(recipe: Recipe, prompts: int, say: Callable[[str], None]) -> Checked:
         task = fitted_examples(engine, task, recipe.max_tokens)
         held = heldout(recipe, task)
         notes += [*task.notes[known:], *unread(engine, task, recipe)]
+        notes += base_notes(recipe.model, held)
+        check_prompts(recipe, engine, task, held)
         tried = _try(recipe, engine, task, prompts, load_s, say)
     worked = any(problem.solution for problem in task.train[:1])
     ready, verdict, changes = _verdict(recipe, memory, tried, worked=worked)
@@ -207,11 +212,11 @@ def _try(
     for name, judgements in parts.items():
         check_verdicts(name, judgements, "mend it")
     say("timing an update")
-    selection, update_s = select(part, batch, 1), 0.0
+    selection, update_s, finite = select(part, batch, 1), 0.0, True
     for _ in range(2):  # the first of two warms up; one that took long is taken as it is
         if update_s < LONG_S:
             started = time.perf_counter()
-            optimise(part, engine, batch, selection, 1)
+            finite = optimise(part, engine, batch, selection, 1).finite
             update_s = time.perf_counter() - started
     asked = (tokens_of(engine.tokenizer, p, task.domain, task.prompt) for p in problems[:SHOWN])
     shown = zip(problems, asked, texts, verdicts, strict=False)
@@ -231,6 +236,7 @@ def _try(
         reasons=dict(Counter(reason for reason, _ in lost).most_common()),
         unparsed=tuple(text for _, text in lost[:SHOWN]),
         room=engine.context - longest,
+        finite=finite,
         load_s=load_s,
         time=_time(recipe, part, engine, len(own.texts) + len(batch.redrawn), sample_s, update_s),
     )
@@ -291,6 +297,9 @@ def _verdict(
         changes = tuple(f"{t}.{key}={str(value).lower()}" for t, key, value in memory.changes)
         return False, memory.sentence, changes
     groups, sampled = tried.groups, tried.sampled
+    if not tried.finite:
+        said = "its log-probabilities, loss or gradient are not finite"
+        return False, f"This model cannot be trained: {said}, before any step.", ()
     share = groups.with_signal / groups.total
     signal = "a correct response" if recipe.rule.of_correct else "unequal rewards"
     counts = f"{groups.with_signal} of {groups.total} groups have {signal}"

@@ -77,11 +77,9 @@ def launch(
         task = fitted_examples(engine, task, recipe.max_tokens)
         note(task.notes[noted:])
         note(unread(engine, task, recipe))
-        longest = longest_prompt(recipe, engine, task, task.finite, task.domain) or PROMPT_TOKENS
-        chosen = set_budget(recipe, engine, longest, limit, began.micro_tokens, observer.noted)
         problems = heldout(recipe, task)
-        held = longest_prompt(recipe, engine, task, problems, task.exam[1])
-        check_lengths(engine, recipe.model, max(longest, held) + recipe.max_tokens)
+        longest = check_prompts(recipe, engine, task, problems)
+        chosen = set_budget(recipe, engine, longest, limit, began.micro_tokens, observer.noted)
         note(base_notes(recipe.model, problems))
 
         data = described(task, problems) | given  # as they are without an engine
@@ -126,6 +124,15 @@ def environment(engine: Engine, recipe: Recipe) -> records.Environment:
         seed=recipe.seed,
         command=[encodable(word) for word in sys.argv[1:]],
     )
+
+
+def check_prompts(recipe: Recipe, engine: Engine, task: Task, heldout: Sequence[Problem]) -> int:
+    """The tokens of the longest prompt to train on, or PROMPT_TOKENS where the task makes its
+    problems. UserError where one of them or of the held-out ones has no room in the context."""
+    longest = longest_prompt(recipe, engine, task, task.finite, task.domain)
+    held = longest_prompt(recipe, engine, task, heldout, task.exam[1])
+    check_lengths(engine, recipe.model, max(longest, held) + recipe.max_tokens)
+    return longest or PROMPT_TOKENS
 
 
 def longest_prompt(

@@ -27,7 +27,8 @@ TYPED = {
     "train chain model=/no/such": "There is no model folder /no/such",
     "train chain model=no/such": "no/such is not in the cache, and HF_",
     "download quikstart": "'quikstart' (did you mean quickstart?)",
-    "train chain model=": "is not a model: it has no config.json",
+    "train chain model=": "model = '': string should have at least 1 character",
+    "train chain model=.": "is not a model: it has no config.json",
     "train chain model={} max_tokens=128": "exceeds the model's context of 128. max_tokens=1",
     "train chain model={} prompt.template=chat": "has no chat template. prompt.template=none",
     "train chain --beside ict": "--beside names ict, the recipe's own method",
@@ -119,7 +120,7 @@ def test_a_faulty_line_is_named_before(ictcli: Processes, tiny_model: Path, tmp_
     for content, words in (
         (b'{"prompt": "caf\xe9", "gold": "1"}', "rows.jsonl"),
         (json.dumps(LONG).encode(), "The prompt of problem 1 takes"),
-        (b'{"prompt": "", "gold": "1"}', "The prompt of problem 1 is empty"),
+        (b'{"prompt": "", "gold": "1"}', "rows.jsonl, line 1 has an empty question"),
     ):
         (tmp_path / "rows.jsonl").write_bytes(content)
         args = ("--bench", "rows.jsonl", "max_tokens=8", "--out", "out")

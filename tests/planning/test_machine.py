@@ -111,7 +111,7 @@ def test_a_run_is_planned_for_the_device_its_engine_has(
         raise RuntimeError("seen")
 
     monkeypatch.setattr("ictcli.train.launch.choose_micro_tokens", choose)
-    recipe = recipe_of(engine={"backend": "torch"})
+    recipe = recipe_of(engine={"backend": "torch"}, max_tokens=64)
     with Run.create(tmp_path / "run", recipe) as run, pytest.raises(RuntimeError, match="seen"):
         launch(run, recipe, Observer())
     ((device, limit),) = seen
