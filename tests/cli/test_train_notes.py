@@ -6,12 +6,15 @@ import json
 import os
 import re
 import shlex
+import shutil
 import struct
 import termios
 from pathlib import Path
 
+import numpy as np
 import pytest
 from processes import Processes, Small, refusal
+from safetensors.numpy import load_file, save_file
 from written import numbered, write
 
 from ictcli.console.live import sparkline
@@ -167,6 +170,20 @@ def test_its_groups_are_the_first_step_s(ictcli: Processes, small: Small, tmp_pa
     assert first["unparsed"] == tried["sampled"]["unparsed"] / 16
     shown = ictcli.run("runs", "ls")  # those here, as there is no runs/
     assert " rows.jsonl " in shown.out and "rows.jsonl, " not in ended.out
+
+
+def test_it_refuses_what_train_would_and_a_model_without_a_gradient(
+    ictcli: Processes, small: Small, tiny_model: Path, tmp_path: Path
+) -> None:
+    write(tmp_path, numbered([*QUESTIONS, "1+" * 80]))
+    own = ("task=rows.jsonl", "prompt.suffix=", *small)
+    assert "prompt.max_tokens=104 leaves such" in ictcli.refused("check", "chain", *own)
+    file = shutil.copytree(tiny_model, tmp_path / "bad") / "model.safetensors"
+    weights = load_file(file)
+    next(each for name, each in weights.items() if "q_proj.weight" in name)[0, 0] = np.nan
+    save_file(weights, file, {"format": "pt"})
+    found = ictcli.run("check", "chain", *small, "model=bad", "--json")
+    assert found.code == 4 and "are not finite" in json.loads(found.out)["verdict"]
 
 
 def test_it_advises_against_a_training_that_would_learn_nothing(

@@ -77,6 +77,9 @@ def test_what_a_row_may_look_like(tmp_path: Path, form: str) -> None:
     out = len(rows) - len(expected)
     told = f"{out} of the {len(rows)} problems"
     notes = [note for note in bench.notes if " that repeat a question" not in note]
+    others = len({gold for _, _, gold in expected}) - 1 if len(expected) > 1 else 0
+    repeats = len({prompt for _, prompt, _ in expected}) < len(expected)
+    assert any("with another gold" in note for note in bench.notes) == (repeats and others > 0)
     assert [note.startswith(told) for note in notes] == [True] * bool(out)
 
 
@@ -85,7 +88,7 @@ NAMED = ColumnSettings(prompt="frage", gold="antwort", id="nr", difficulty="stuf
 
 @given(
     st.lists(
-        st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), min_size=1),
+        st.text(st.characters(codec="utf-8", exclude_characters="\r\0")).filter(str.strip),
         min_size=1,
         max_size=6,
     )
