@@ -229,7 +229,7 @@ def text(row: Row, *names: str, key: str = "") -> str:
         if isinstance(value, int | float) and row.get(name) is not None:
             return encodable(str(value))
     for name in names:
-        value, what = row.columns.get(name), f"{row.where} has a {name} that is"
+        value, what = row.columns.get(name), f"{row.where}: its {name} is"
         if row.get(name) is not None:
             raise UserError(f"{what} {kind_of(value)}, not text.", "each row needs one, as text")
         if isinstance(value, float) and math.isinf(value):

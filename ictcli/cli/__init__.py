@@ -257,7 +257,7 @@ def _explain(error: OSError) -> tuple[str, str]:
         return f"No space is left on the disk{where}.", f"free some, then: {_again(error)}"
     if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
         return f"This cannot be written or read: {error.strerror}{where}.", (
-            "choose a folder of your own with --run, --out, or check its permissions"
+            "choose a folder of your own (--run, --out), or check its permissions"
         )
     return f"{error.strerror or error}{where}.", (
         f"check the path and the disk, then: {_again(error)}; what was saved stands"

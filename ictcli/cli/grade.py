@@ -86,7 +86,4 @@ def command(
     names = (verifier.name, other.name if other else "")
     graded(responses, verdicts, unread, explanations, others, names=names, as_json=as_json)
     if out is not None:
-        try:
-            write_verdicts(out, responses, verdicts, explanations, others)
-        except OSError as error:
-            raise UserError(f"--out {out} cannot be written: {error}.", "--out OTHER") from error
+        write_verdicts(out, responses, verdicts, explanations, others)

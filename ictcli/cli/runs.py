@@ -96,13 +96,15 @@ def rm(runs: tuple[Path, ...], yes: bool) -> None:
     from ictcli.console.lines import narrate
     from ictcli.console.runs import print_removal
     from ictcli.runs.list import entry, find_folder
-    from ictcli.runs.remove import check_removable, remove_run
+    from ictcli.runs.remove import based_on, check_removable, remove_run
     from ictcli.tables.numbers import counted, size_text
 
     folders = list(dict.fromkeys(find_folder(name) for name in runs))
     for run in folders:
         check_removable(run)
     print_removal([entry(run) for run in folders])
+    for run in based_on(folders):
+        narrate(f"note: {run} began with a model that this removes; its adapters need that")
     if not yes:
         if not sys.stdin.isatty():
             raise UserError("Removing runs takes a yes.", "--yes says it")

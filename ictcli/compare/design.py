@@ -188,7 +188,12 @@ def _final_spec(
 
 def _checked(spec: RunSpec) -> RunSpec:
     """The run; UserError if its folder holds one of another recipe."""
-    if not is_unused(spec.folder) and (differs := _differing(spec.recipe, recipe_of(spec.folder))):
+    if is_unused(spec.folder):
+        return spec
+    trained, model = recipe_of(spec.folder), spec.recipe.model
+    if differs := _differing(spec.recipe, trained):
+        if not Path(model).is_dir() and Path(trained.model) == Path(model).absolute():
+            raise UserError(f"There is no model folder {model}, which {spec.folder} began with.")
         raise _trained_with(spec.folder, f"another recipe: {differs}")
     return spec
 

@@ -29,7 +29,7 @@ from ictcli.compare.variants import (
     variants_of,
 )
 from ictcli.engine.shape import ModelShape, known_shape
-from ictcli.errors import UserError, unknown
+from ictcli.errors import UserError, nearest
 from ictcli.files.reading import parse_toml
 from ictcli.recipe import find_recipe, load_recipe, shipped_studies
 from ictcli.recipe.load import recipe_text, validate
@@ -174,7 +174,10 @@ def plan_of(
     if not any(base in (each.label, each.method) for each in variants):
         if base != BASELINE:
             known = [each.label for each in variants]
-            raise unknown("method", base, known, f"--baseline takes one of: {listed(known)}")
+            raise UserError(
+                f"The baseline {base!r}{nearest(base, known)} is none of the methods.",
+                f"--baseline takes one of: {listed(known)}",
+            )
         notes.append(f"the baseline {base} is not among the methods: {variants[0].label} is")
     if models and options.seeds % len(models):
         even = -(-options.seeds // len(models)) * len(models)

@@ -107,10 +107,10 @@ class ModelSpec:
 
 def short_names(models: Sequence[str]) -> list[str]:
     """The last part of each model's path, or as many parts as make the names differ."""
-    if len(set(models)) < len(models):
-        twice = next(model for model in models if models.count(model) > 1)
-        raise UserError(f"The model {twice} is named twice.", "once is enough")
     paths = [Path(model) for model in models]
+    places = [path.resolve() if path.is_dir() else path for path in paths]
+    if twice := next((m for m, at in zip(models, places, strict=True) if places.count(at) > 1), ""):
+        raise UserError(f"The model {twice} is named twice.", "once is enough")
     paths = [path.resolve() if path.name in ("", "..") else path for path in paths]
     parts = [Path(str(path).replace(":", "-")).parts for path in paths]
     for depth in range(1, max(map(len, parts), default=1) + 1):

@@ -35,18 +35,23 @@ def write_modelfile(run: Path, folder: Path) -> str:
     asked = asked_by(run)
     tokenizer = tokenizer_in(folder, asked.settings.engine)
     ends: list[Any] = []
+    config: dict[str, Any] = {}
     for name in ("generation_config.json", "config.json"):
         if (folder / name).is_file():
-            ends.append(parse_json(read_text(folder / name)).get("eos_token_id"))
+            config = parse_json(read_text(folder / name))
+            ends.append(config.get("eos_token_id"))
     stops = [tokenizer.decode([stop]) for stop in stop_ids(tokenizer, *ends)]
-    text, note = modelfile(tokenizer, asked, stops)
+    context = config.get("max_position_embeddings") or 1 << 30
+    text, note = modelfile(tokenizer, asked, stops, context)
     (folder / "Modelfile").write_text(text, encoding="utf-8")
     return note
 
 
-def modelfile(tokenizer: Any, asked: Asked, stops: Sequence[str]) -> tuple[str, str]:
+def modelfile(
+    tokenizer: Any, asked: Asked, stops: Sequence[str], context: int
+) -> tuple[str, str]:
     """The file's text, and a sentence on what it has not. `stops` are the texts of the tokens that
-    end an answer."""
+    end an answer, `context` the most tokens that the model takes."""
     prompt, note = asked.settings.prompt, ""
     chats = template_of(tokenizer, asked.domain, prompt) == "chat"
     lines = ["FROM ."]
@@ -73,7 +78,7 @@ def modelfile(tokenizer: Any, asked: Asked, stops: Sequence[str]) -> tuple[str, 
         "min_p": 0,
         "repeat_penalty": 1,
         "num_predict": asked.max_tokens,
-        "num_ctx": ROOM + asked.max_tokens,
+        "num_ctx": min(ROOM + asked.max_tokens, context),
     }
     lines += [f"PARAMETER {name} {value}" for name, value in values.items()]
     lines += [f'PARAMETER stop "{text}"' for text in stops if text.strip() and '"' not in text]

@@ -1,7 +1,7 @@
 """Removing runs, and checkpoints that no run needs any more."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ictcli.errors import UserError
@@ -9,7 +9,10 @@ from ictcli.files import check_inside, drop
 from ictcli.runs import checkpoints
 from ictcli.runs.checkpoints import DAMAGE
 from ictcli.runs.folder import Run
-from ictcli.runs.read import in_use, size
+from ictcli.runs.list import find_runs
+from ictcli.runs.read import in_use, read_record, size
+from ictcli.runs.records import RecipeRecord
+from ictcli.runs.trained import run_of
 
 
 def check_removable(run: Path) -> None:
@@ -23,6 +26,19 @@ def check_removable(run: Path) -> None:
         if in_use(folder):
             works = "is being trained" if folder == run else "belongs to a comparison that runs"
             raise UserError(f"{run} {works} now.", "stop it with Ctrl-C, or wait for its end")
+
+
+def based_on(runs: Sequence[Path]) -> list[Path]:
+    """Runs beside these whose base model is one of theirs."""
+    theirs = {run.resolve() for run in runs}
+    beside = dict.fromkeys(each for run in runs for each in find_runs(run.absolute().parent))
+    found: list[Path] = []
+    for each in beside:
+        recipe = read_record(each / "recipe.toml", RecipeRecord, strict=False)
+        base = run_of(Path(recipe.model).expanduser()) if recipe and recipe.model else None
+        if base and base.resolve() in theirs and each.resolve() not in theirs:
+            found.append(each)
+    return found
 
 
 def remove_run(run: Path) -> int:

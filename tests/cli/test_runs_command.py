@@ -7,11 +7,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+import tomli_w
 from filelock import FileLock
 from processes import Ended, Processes, refusal
 from terminal import Terminal
 
 from ictcli.runs import Run
+from ictcli.runs.remove import based_on
+from ictcli.runs.trust import read_run
 
 
 def test_the_list_has_a_run_s_line(ictcli: Processes, training: tuple[Path, Ended]) -> None:
@@ -152,6 +155,15 @@ def test_a_terminal_is_asked(ictcli: Processes, two: Path) -> None:
             terminal.press(answer)
             assert terminal.end() == 0
         assert names(two) == left
+
+
+def test_runs_that_began_with_the_model_of_another_are_found(two: Path) -> None:
+    one, other = two / "one", two / "two"
+    assert based_on([one]) == []
+    table = {**read_run(other).data, "model": str(one / "model")}
+    (other / "recipe.toml").write_text(tomli_w.dumps(table))
+    assert based_on([one]) == [other]
+    assert based_on([one, other]) == based_on([other]) == []
 
 
 def test_what_is_no_run_or_is_trained_now_is_not_removed(ictcli: Processes, two: Path) -> None:

@@ -47,7 +47,7 @@ class Tokenizer(SimpleNamespace):
 def written(template: str | None, **prompt: Any) -> tuple[str, str]:
     settings = EvaluationSettings(prompt=PromptSettings(**prompt), temperature=0.6, max_tokens=99)
     asked = Asked(settings, Domain(find_verifier("math"), "In a box."), "1+1")
-    return modelfile(Tokenizer(chat_template=template), asked, ["<|im_end|>", "\n"])
+    return modelfile(Tokenizer(chat_template=template), asked, ["<|im_end|>", "\n"], 4096)
 
 
 def go(template: str, messages: list[dict[str, str]], system: str = "") -> str:
