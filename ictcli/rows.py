@@ -229,7 +229,8 @@ def text(row: Row, *names: str, key: str = "") -> str:
         if isinstance(value, int | float) and row.get(name) is not None:
             return encodable(str(value))
     for name in names:
-        value, what = row.columns.get(name), f"{row.where}: its {name} is"
+        value, an = row.columns.get(name), "an" if name[0] in "aeiou" else "a"
+        what = f"{row.where} has {an} {name} that is"
         if row.get(name) is not None:
             raise UserError(f"{what} {kind_of(value)}, not text.", "each row needs one, as text")
         if isinstance(value, float) and math.isinf(value):
