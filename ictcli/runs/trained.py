@@ -22,8 +22,9 @@ FAULTS = (UserError, OSError, ValueError, KeyError, TypeError)
 
 
 def run_of(folder: Path) -> Path | None:
-    """The run whose model is a folder, or that a folder is."""
-    return next((each for each in (folder, folder.parent) if is_run(each)), None)
+    """The run that a folder is, or whose model it is; None for what is no folder, such as a name."""
+    places = (folder, folder.parent) if folder.is_dir() else ()
+    return next((each for each in places if is_run(each)), None)
 
 
 def trained_on(file: RecipeFile) -> Trained:

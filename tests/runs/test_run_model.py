@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from written import sums, write
 
 from ictcli.evaluation import suite
@@ -63,7 +64,9 @@ def test_a_task_that_ships_with_its_own_split_is_not_looked_at(tmp_path: Path) -
     assert trained_on(read_run(begun(tmp_path / "run", "chain"))) == Trained()
 
 
-def test_supervised_steps_and_the_runs_that_made_the_base_count(tmp_path: Path) -> None:
+def test_supervised_steps_and_the_runs_that_made_the_base_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, second, third = (
         write(tmp_path, sums(range(n, n + 20)), name=f"{n}") for n in (0, 20, 40)
     )
@@ -83,6 +86,10 @@ def test_supervised_steps_and_the_runs_that_made_the_base_count(tmp_path: Path) 
         f"of 20 held-out problems were trained on by {base}" in base_notes(str(base), problems)[0]
     )
     assert base_notes(str(run), find_benchmark("chain").problems(9)) == []
+    monkeypatch.chdir(run)
+    assert (
+        base_notes("builtin:chain", problems) == []
+    )  # a name, and no folder in the run that is here
     Path(first).unlink()
     found = trained_on(read_run(run))
     assert not found.whole and keys["sft"] <= found.keys
