@@ -56,7 +56,7 @@ def command(
     run, began = Run.open(folder)
     check_keys(folder, overrides)
     with run:
-        recipe = load_recipe(run.file, overrides)
+        recipe = load_recipe(run.file, overrides) if overrides else began
         check_longer(run, began, recipe)
         longer = recipe.steps > began.steps
         if longer and (note := schedule_note(began, recipe)):
@@ -69,8 +69,8 @@ def command(
             recipe = recipe.with_engine(threads=threads) if threads else recipe
             narrate(f"loading {recipe.data_name}")
             with observer(recipe, folder, live=not as_json) as observing:
-                begin = partial(extend, run, began, recipe.steps) if longer else None
-                summary = launch(run, recipe, observing, begin)
+                begin = (partial(extend, run, began, recipe.steps),) if longer else ()
+                summary = launch(run, recipe, observing, *begin)
     report(summary, folder, recipe, as_json=as_json)
     check_learned(summary)
 

@@ -103,8 +103,8 @@ def rm(runs: tuple[Path, ...], yes: bool) -> None:
     for run in folders:
         check_removable(run)
     print_removal([entry(run) for run in folders])
-    for run in based_on(folders):
-        narrate(f"note: {run} began with a model that this removes; its adapters need that")
+    for run, lost in based_on(folders).items():
+        narrate(f"note: {run} began with a model that this removes, and {lost} then")
     if not yes:
         if not sys.stdin.isatty():
             raise UserError("Removing runs takes a yes.", "--yes says it")

@@ -108,9 +108,12 @@ class ModelSpec:
 def short_names(models: Sequence[str]) -> list[str]:
     """The last part of each model's path, or as many parts as make the names differ."""
     paths = [Path(model) for model in models]
-    places = [path.resolve() if path.is_dir() else path for path in paths]
-    if twice := next((m for m, at in zip(models, places, strict=True) if places.count(at) > 1), ""):
-        raise UserError(f"The model {twice} is named twice.", "once is enough")
+    places: dict[Path, str] = {}
+    for model, path in zip(models, paths, strict=True):
+        inside = path / "model" if (path / "model").is_dir() else path  # of a run
+        first = places.setdefault(inside.resolve() if inside.is_dir() else inside, model)
+        if first != model or models.count(model) > 1:
+            raise UserError(f"{first} and {model} are one model.", "once is enough")
     paths = [path.resolve() if path.name in ("", "..") else path for path in paths]
     parts = [Path(str(path).replace(":", "-")).parts for path in paths]
     for depth in range(1, max(map(len, parts), default=1) + 1):
@@ -184,7 +187,7 @@ def benchmark_specs(
         own = (is_custom(name) or is_gym(name)) and trained
         most = settings.max_tokens or own or benchmark.max_tokens
         taken = {*RESERVED, *(spec.stem.casefold() for spec in specs)}  # as on some disks
-        stem = Path(benchmark.name).stem.replace("@", "-")  # that stands before a temperature
+        stem = stem_of(benchmark.name)
         stems = chain([stem], (f"{stem}-{number}" for number in count(2)))
         stem = next(stem for stem in stems if stem.casefold() not in taken)
         specs.append(BenchmarkSpec(benchmark, problems, most, stem, examples))
@@ -217,7 +220,12 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
     notes = tuple(_changes(model, usual, source.get("sha256"), judge))
     benchmark = Benchmark(name, domain, lambda n: problems[:n], source=source, notes=notes)
     most = settings.max_tokens or recipe.max_tokens
-    return BenchmarkSpec(benchmark, problems, most, Path(name).stem)
+    return BenchmarkSpec(benchmark, problems, most, stem_of(name))
+
+
+def stem_of(name: str) -> str:
+    """Of the file of samples of a benchmark: without the sign that stands before a temperature."""
+    return Path(name).stem.replace("@", "-")
 
 
 def _changes(

@@ -159,13 +159,13 @@ def notes(
     for model, spec in product(models, benchmarks):
         if count := seen.get((model.name, spec.name)):
             yield (
-                f"{count:,} of {len(spec.problems):,} problems of {spec.name} were trained on by "
-                f"{model.run}: this does not measure what it does on others."
+                f"{model.name} was trained on {count:,} of these {len(spec.problems):,} problems "
+                f"of {spec.name}: this does not measure what it does on others."
             )
         elif count == 0:
             yield (
-                f"none of these {len(spec.problems):,} problems of {spec.name} was trained on by "
-                f"{model.run}."
+                f"{model.name} was trained on none of these {len(spec.problems):,} problems of "
+                f"{spec.name}."
             )
         elif model.known and not model.run and is_custom(spec.name):
             yield f"which problems of {spec.name} {model.name} was trained on is not known here."

@@ -11,7 +11,10 @@ from ictcli.runs import is_run
 from ictcli.runs.public import base_of, is_public, place_of, public_name
 from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import RecipeRecord
-from ictcli.runs.trained import DEEPEST, run_of
+from ictcli.runs.trained import run_of
+
+DEEPEST = 8
+"""Runs that are followed, each the base of the next."""
 
 
 def names_of(model: str, run: Path, deep: int = DEEPEST) -> tuple[str, str | None]:
@@ -23,19 +26,13 @@ def names_of(model: str, run: Path, deep: int = DEEPEST) -> tuple[str, str | Non
     if place is None:
         return public_name(model, run), None
     folder = place.resolve()
-    trained = made_by(model, run)
+    trained = run_of(folder)
     if trained is None or not deep:
         return folder.name, _made_from(folder)
     recipe = read_record(trained / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
     began = base_of(recipe.to_json(), read_environment(trained))
     name, origin = names_of(began, trained, deep - 1)
     return trained.name, origin or name or None
-
-
-def made_by(model: str, run: Path) -> Path | None:
-    """The run on this machine that made a base model; `run` is as in `public_name`."""
-    place = place_of(model, run) if model else None
-    return place and run_of(place.resolve())
 
 
 def _made_from(folder: Path) -> str | None:

@@ -14,15 +14,16 @@ from typing import Any, cast
 from ictcli.algorithm.methods import METHODS, unread_keys
 from ictcli.errors import UserError
 from ictcli.export.asked import asked_by
-from ictcli.export.base import chats, license_of, made_by, names_of
+from ictcli.export.base import chats, license_of, names_of
 from ictcli.export.measured import Measured, by_run
 from ictcli.export.modelfile import ollama_name
 from ictcli.files.fingerprint import flat
 from ictcli.recipe.data import HOLDOUT
 from ictcli.runs.list import recipe_name
-from ictcli.runs.public import base_of, is_public, public_data, public_name
+from ictcli.runs.public import base_of, is_public, place_of, public_data, public_name
 from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import RecipeRecord, Summary
+from ictcli.runs.trained import is_trained
 from ictcli.tables.pages import render
 from ictcli.tasks.custom import HUB
 
@@ -72,7 +73,7 @@ def card(
     summary = read_record(run / "summary.json", Summary, strict=False)
     if summary and step == summary.steps:
         step = None  # the last weights, measured at the end
-    reinforced = bool(keys.get("steps") if step is None else step)
+    reinforced = bool(keys.get("steps")) and step != 0
     if step is not None:
         keys["steps"] = f"{step} of {keys.get('steps')}"
     began = base_of(record.to_json(), environment)
@@ -84,7 +85,7 @@ def card(
     sources = public_data(data)
     made_here = "train" in data.model_fields_set and data.train is None
     bench = public_name(str(keys.get("eval.bench") or record.data_name))
-    again = made_by(began, run) is not None
+    again = is_trained(str(place_of(began, run) or began))
     own = by_run(run, bench, step, summary)
     if own and again:  # by what made the base too, for all that is known
         own = replace(own, seen=None)
@@ -114,10 +115,10 @@ def card(
         recipe=Path(recipe_name(environment)).stem,
         parameters=environment.engine.parameters,
         settings=_settings(keys, method if reinforced else ""),
-        trained=None if step else summary,
+        trained=None if step is not None else summary,
         ended=(run / "summary.json").exists(),
         apart=any(keys.get(key) for key in ("reward.verifier", "eval.verifier", "eval.bench")),
-        sources=sources,
+        sources={key: of for key, of in sources.items() if reinforced or key[:6] != "train."},
         generated=made_here and not {"path", "file"} & {*sources},
         named="".join(each if each.isprintable() else "_" for each in name),
         ollama=ollama_name(run.name, step),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ictcli.engine.models import stop_ids
+from ictcli.engine.shape import read_lengths
 from ictcli.errors import UserError
 from ictcli.export.asked import Asked, asked_by, tokenizer_in
 from ictcli.files.reading import parse_json, read_text
@@ -41,15 +42,12 @@ def write_modelfile(run: Path, folder: Path) -> str:
             config = parse_json(read_text(folder / name))
             ends.append(config.get("eos_token_id"))
     stops = [tokenizer.decode([stop]) for stop in stop_ids(tokenizer, *ends)]
-    context = config.get("max_position_embeddings") or 1 << 30
-    text, note = modelfile(tokenizer, asked, stops, context)
+    text, note = modelfile(tokenizer, asked, stops, read_lengths(config, 0).longest)
     (folder / "Modelfile").write_text(text, encoding="utf-8")
     return note
 
 
-def modelfile(
-    tokenizer: Any, asked: Asked, stops: Sequence[str], context: int
-) -> tuple[str, str]:
+def modelfile(tokenizer: Any, asked: Asked, stops: Sequence[str], context: int) -> tuple[str, str]:
     """The file's text, and a sentence on what it has not. `stops` are the texts of the tokens that
     end an answer, `context` the most tokens that the model takes."""
     prompt, note = asked.settings.prompt, ""

@@ -149,7 +149,13 @@ class Run:
         files.sweep(self.folder)
         state = self._newest(engine, say)
         checkpoints.write_best(self.folder, state)
-        self.check_lines(state.step)
+        steps = sum(line.step <= state.step for line in self.metrics())
+        if steps != state.step:
+            raise UserError(
+                f"{self.folder / 'metrics.jsonl'} has {steps} of {state.step} steps: "
+                "lines were taken out.",
+                "put the file back, or train again",
+            )
         manifest.leave(self.folder, *STEPS, SFT)
         for name in STEPS:
             cut_lines(self.folder / name, state.step)
@@ -159,16 +165,6 @@ class Run:
                 manifest.leave(self.folder, f"rollouts/{path.name}")
                 path.unlink()
         return state
-
-    def check_lines(self, step: int) -> None:
-        """UserError if metrics.jsonl lacks a step up to this one."""
-        steps = sum(line.step <= step for line in self.metrics())
-        if steps != step:
-            raise UserError(
-                f"{self.folder / 'metrics.jsonl'} has {steps} of {step} steps: "
-                "lines were taken out.",
-                "put the file back, or train again",
-            )
 
     def _newest(self, engine: Engine, say: Callable[[str], None]) -> State:
         folders = checkpoints.folders(self.folder)

@@ -28,7 +28,7 @@ from ictcli.recipe.tables import (
     SamplingSettings,
 )
 from ictcli.runs import fingerprint
-from ictcli.runs.checkpoints import DAMAGE, STATE, check_finished, pick
+from ictcli.runs.checkpoints import DAMAGE, STATE, check_finished, pick, step_of
 from ictcli.runs.folder import is_run
 from ictcli.runs.manifest import MANIFEST
 from ictcli.runs.read import read_environment
@@ -102,6 +102,7 @@ def _model_spec(
     elif exported := Path(model, ASKED).is_file():
         trained, bench = _exported(Path(model, ASKED))
     saved = pick(run, checkpoint) if run and checkpoint is not None else None
+    reinforced = saved is None or step_of(saved) > 0
     if run and not saved:
         check_finished(run, *EXPORTS)
     engine = _with(trained.engine, typed.engine)
@@ -130,7 +131,7 @@ def _model_spec(
         pattern=trained.reward.pattern,
         plugins=tuple(loaded),
         recipe=recipe,
-        trained_on=partial(trained_on, recipe) if recipe else Trained,
+        trained_on=partial(trained_on, recipe, reinforced=reinforced) if recipe else Trained,
         evaluated_on=data,
         known=bool(run) or exported,
         bench=bench,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ictcli.errors import UserError
 from ictcli.files import check_inside, drop
+from ictcli.files.fingerprint import flat
 from ictcli.runs import checkpoints
 from ictcli.runs.checkpoints import DAMAGE
 from ictcli.runs.folder import Run
@@ -28,16 +29,18 @@ def check_removable(run: Path) -> None:
             raise UserError(f"{run} {works} now.", "stop it with Ctrl-C, or wait for its end")
 
 
-def based_on(runs: Sequence[Path]) -> list[Path]:
-    """Runs beside these whose base model is one of theirs."""
+def based_on(runs: Sequence[Path]) -> dict[Path, str]:
+    """Runs beside these that began with the model of one of them, and what cannot be done without
+    that."""
     theirs = {run.resolve() for run in runs}
-    beside = dict.fromkeys(each for run in runs for each in find_runs(run.absolute().parent))
-    found: list[Path] = []
+    beside = dict.fromkeys(each for run in runs for each in find_runs(run.parent, depth=1))
+    found: dict[Path, str] = {}
     for each in beside:
         recipe = read_record(each / "recipe.toml", RecipeRecord, strict=False)
         base = run_of(Path(recipe.model).expanduser()) if recipe and recipe.model else None
-        if base and base.resolve() in theirs and each.resolve() not in theirs:
-            found.append(each)
+        if recipe and base and base.resolve() in theirs and each.resolve() not in theirs:
+            adapters = flat(recipe.to_json()).get("adapter.kind", "none") != "none"
+            found[each] = "cannot be loaded" if adapters else "cannot be resumed"
     return found
 
 

@@ -1,4 +1,5 @@
-"""The problems that a model was trained on, by a run and by those that made its base model."""
+"""The problems that a model was trained on, by a run and by those that made its base model. Code
+that a base model's run names is not run: what that was trained on is not known then."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,78 +7,88 @@ from pathlib import Path
 from ictcli.engine.models import ASKED
 from ictcli.errors import UserError
 from ictcli.evaluation.specs import Trained
+from ictcli.files import check_inside
 from ictcli.files.reading import parse_json, read_text
-from ictcli.recipe import RecipeFile, load_recipe
+from ictcli.recipe import RecipeFile, load_recipe, read_recipe
 from ictcli.recipe.generator import is_gym
-from ictcli.runs.folder import is_run
-from ictcli.runs.trust import read_run
+from ictcli.runs.trust import code_of, is_of_run
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.prepare import task_of
 from ictcli.tasks.split import digest_of, key_of
 from ictcli.types import Problem
 
-DEEPEST = 8
-"""Runs that are followed, each the base of the next."""
-FAULTS = (UserError, OSError, ValueError, KeyError, TypeError)
+FAULTS = (UserError, OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
 def run_of(folder: Path) -> Path | None:
-    """The run that a folder is, or whose model it is; None for what is no folder, such as a name."""
-    places = (folder, folder.parent) if folder.is_dir() else ()
-    return next((each for each in places if is_run(each)), None)
+    """The run that a folder is, or whose model it is; None for a name that is no folder."""
+    if not folder.is_dir():
+        return None
+    made = folder.name.startswith(("model", "adapter"))
+    places = (folder, folder.parent) if made else (folder,)
+    return next((each for each in places if is_of_run(each / "recipe.toml")), None)
 
 
-def trained_on(file: RecipeFile) -> Trained:
-    """By the run of a recipe, and by the runs that made its base model."""
-    keys, whole = set[str](), True
-    for _ in range(DEEPEST):
-        own = _own(file)
-        keys |= own.keys
-        whole &= own.whole
-        base = Path(str(file.data.get("model", ""))).expanduser()
-        run = run_of(base)
-        if run is None:  # an export does not say what it was trained on
-            return Trained(frozenset(keys), whole and not (base / ASKED).is_file())
-        try:
-            file = read_run(run)
-        except FAULTS:
-            break
-    return Trained(frozenset(keys), whole=False)
+def is_trained(model: str) -> bool:
+    """Whether ictcli made a base model by training, or its folder is not there to tell."""
+    path = Path(model).expanduser()
+    gone = path.is_absolute() and not path.is_dir()
+    return gone or run_of(path) is not None or (path / ASKED).is_file()
 
 
-def _own(file: RecipeFile) -> Trained:
+def trained_on(file: RecipeFile, *, reinforced: bool = True) -> Trained:
+    """By the run of a recipe, and by the runs that made its base model. `reinforced`: whether its
+    weights are later than supervised steps."""
+    own = _own(file, reinforced=reinforced)
+    base = _of_base(str(file.data.get("model", "")), {file.path})
+    return Trained(own.keys | base.keys, own.whole and base.whole)
+
+
+def _of_base(model: str, seen: set[Path]) -> Trained:
+    run = run_of(Path(model).expanduser())
+    if run is None:
+        return Trained(whole=not is_trained(model))
+    try:
+        check_inside(run, plain=True)
+        file = read_recipe(run / "recipe.toml")
+        if file.path in seen or code_of(run, file.data):
+            return Trained()
+    except FAULTS:
+        return Trained()
+    own, base = _own(file), _of_base(str(file.data.get("model", "")), {*seen, file.path})
+    return Trained(own.keys | base.keys, own.whole and base.whole)
+
+
+def _own(file: RecipeFile, *, reinforced: bool = True) -> Trained:
     """By a run alone: its task where that is data of one's own, and its supervised steps. Problems
     left out by the tokenizer, as unread or longer than `prompt.max_tokens`, are among them."""
     keys, whole = set[str](), True
     try:
+        recorded = parse_json(read_text(file.path.with_name("environment.json")))["data"]
         recipe = load_recipe(file)
         task = task_of(recipe)
-        recorded = parse_json(read_text(file.path.with_name("environment.json")))["data"]
-        if task.sft and recorded["sft"]["sha256"] == digest_of(task.sft, solutions=True):
+        shown = recorded.get("sft", {}).get("sha256")
+        if task.sft and shown == digest_of(task.sft, solutions=True):
             keys |= {key_of(example.prompt) for example in task.sft}
         elif task.sft:
             whole = False
-        if recipe.steps and (is_custom(recipe.task) or is_gym(recipe.task) or recipe.data):
+        if not recipe.steps or not reinforced:
+            return Trained(keys, whole)
+        if is_custom(recipe.task) or is_gym(recipe.task) or recipe.data:
             by_tokens = recipe.prompt.max_tokens or "unread" in recorded["left_out"]
             if by_tokens or recorded["train"]["sha256"] == digest_of(task.train):
                 return Trained(keys | {key_of(each.prompt) for each in task.train}, whole)
     except FAULTS:
-        return Trained(keys, whole=False)
-    return Trained(keys, whole and not recipe.steps)
+        pass
+    return Trained(keys)
 
 
 def base_notes(model: str, heldout: Sequence[Problem]) -> list[str]:
     """A sentence if the base model was trained on problems that are held out."""
-    run = run_of(Path(model).expanduser())
-    if run is None:
-        return []
-    try:
-        known = trained_on(read_run(run)).keys
-    except FAULTS:
-        return []
+    known = _of_base(model, set()).keys
     if not (count := sum(key_of(problem.prompt) in known for problem in heldout)):
         return []
     return [
-        f"{count:,} of {len(heldout):,} held-out problems were trained on by {run}, which made "
-        "the model: figures before and after do not measure what it does on others."
+        f"The model was trained on {count:,} of the {len(heldout):,} held-out problems, by "
+        f"{model} or before: figures do not measure what it does on others."
     ]

@@ -13,12 +13,11 @@ from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.rewards.answers import boxed, matched
 from ictcli.rewards.builtin import are_words
 from ictcli.rows import CHATS, PROMPTS, Row, Rows, is_file_name, is_saved, read_file, text
-from ictcli.tables.numbers import counted
 from ictcli.tasks.chats import as_messages, as_text, messages_of, parted
 from ictcli.tasks.golds import behind, choices_of, letter_of, with_choices, worked
 from ictcli.tasks.hub import HubSource, load
 from ictcli.tasks.saved import read_saved
-from ictcli.tasks.split import ProblemSet, key_of
+from ictcli.tasks.split import ProblemSet, copy_key
 from ictcli.text import middle_cut
 from ictcli.types import Problem, Turn
 
@@ -81,13 +80,15 @@ def read_custom(
         problems[problem.id] = problem
         if not solved:
             unsolved.add(problem.id)
-    asked = {(key_of(p.prompt), p.turns): p.gold for p in problems.values()}
-    repeated = len(problems) - len(asked)
-    other = sum(p.gold != asked[key_of(p.prompt), p.turns] for p in problems.values())
-    rest = "repeat a question, white space and case aside"
-    rest += f", {other:,} of them with another gold" * bool(other)
-    notes = [f"Kept: {counted(repeated, 'row')} that {rest}."]
-    notes = [*lost_notes(lost, total), *notes * bool(repeated)]
+    first: dict[str, Problem] = {}
+    found = (
+        (problem, first.setdefault(copy_key(problem), problem)) for problem in problems.values()
+    )
+    copies = [(problem.gold, one.gold) for problem, one in found if one is not problem]
+    other = sum(gold.strip() != kept.strip() for gold, kept in copies)
+    note = f"Rows that repeat a question, white space and case aside: {len(copies):,}"
+    note += f", {other:,} of them with another gold." if other else "."
+    notes = [*lost_notes(lost, total), *[note] * bool(copies)]
     rows = replace(rows, notes=(*rows.notes, *notes))
     if len(unsolved) == len(problems):
         if columns.gold_pattern:
@@ -220,12 +221,17 @@ def question_of(
         if columns.prompt is None:
             names = (name,) if name in CHATS else PROMPTS
         question = text(row, *names, key="" if columns.prompt else "prompt")
-        if not question.strip():
-            raise UserError(f"{row.where} has an empty question.", "fill it in, or leave it out")
-        return with_choices(question, choices), (), None
+        return with_choices(_asked(row, question), choices), (), None
     turns, answer = parted(row, messages)
+    _asked(row, turns[-1][1])
     last = "user", with_choices(turns[-1][1], choices)
     return with_choices(as_text(turns), choices), (*turns[:-1], last), answer
+
+
+def _asked(row: Row, question: str) -> str:
+    if not question.strip():
+        raise UserError(f"{row.where} has an empty question.", "fill it in, or leave it out")
+    return question
 
 
 def several(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:

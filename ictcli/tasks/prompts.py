@@ -137,6 +137,10 @@ def all_tokens(
         yield from _tokens(tokenizer, texts, chat=chat)
 
 
+class TooLongError(UserError):
+    """A prompt fills the model's context."""
+
+
 def encode(
     engine: Engine,
     problems: Sequence[Problem],
@@ -158,12 +162,11 @@ def encode(
         if not tokens:
             raise UserError(f"The prompt of problem {problem.id} is empty.", "check the data")
         if len(tokens) >= engine.context:
-            fits = max(1, engine.context - max_tokens)
-            raise UserError(
+            raise TooLongError(
                 f"The prompt of problem {problem.id} takes {len(tokens)} tokens, which leaves no "
                 f"room in the model's context of {engine.context}.",
-                f"prompt.max_tokens={fits} leaves such problems out, or take a model with a longer "
-                "context" + engine.lengths.hint(len(tokens) + max_tokens),
+                "leave that problem out, or take a model with a longer context"
+                + engine.lengths.hint(len(tokens) + max_tokens),
             )
         ids.append(tokens)
     longest = max(range(len(ids)), key=lambda i: len(ids[i]), default=None)

@@ -40,6 +40,11 @@ def key_of(prompt: str) -> str:
     return hashlib.sha256(" ".join(folded(prompt).split()).encode("utf-8", "replace")).hexdigest()
 
 
+def copy_key(problem: Problem) -> str:
+    """The key of a prompt, or of all messages of a conversation."""
+    return key_of("\n".join(text for _, text in problem.turns) or problem.prompt)
+
+
 def is_heldout(prompt: str, holdout: int = HOLDOUT) -> bool:
     """Whether a prompt is held out: one in `holdout`, by its key."""
     return int(key_of(prompt)[:8], 16) % holdout == 0
@@ -80,17 +85,19 @@ def parted(task: Task, holdout: int = HOLDOUT) -> Task:
     """A task over a list of problems, one in `holdout` of them held out; of those that repeat a
     question the first alone, as an interval counts each for one."""
     train: list[Problem] = []
-    held: dict[Any, Problem] = {}
+    held: dict[str, Problem] = {}
     for problem in task.finite:
         if is_heldout(problem.prompt, holdout):
-            held.setdefault((key_of(problem.prompt), problem.turns), problem)
+            held.setdefault(copy_key(problem), problem)
         else:
             train.append(problem)
 
     def heldout(n: int) -> list[Problem]:
         return [*held.values()][:n]
 
-    return with_train(replace(task, heldout=heldout), train)
+    repeated = len(task.finite) - len(train) - len(held)
+    left_out = {**task.left_out, **({"heldout_repeated": repeated} if repeated else {})}
+    return with_train(replace(task, heldout=heldout, left_out=left_out), train)
 
 
 def check_parts(task: Task) -> None:

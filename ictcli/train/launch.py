@@ -24,7 +24,7 @@ from ictcli.runs.observer import Observer
 from ictcli.runs.trained import base_notes
 from ictcli.tasks import Domain, Task
 from ictcli.tasks.prepare import described, examples_of, heldout, task_of
-from ictcli.tasks.prompts import BATCH, encode
+from ictcli.tasks.prompts import BATCH, TooLongError, encode
 from ictcli.tasks.sft import fitted_examples
 from ictcli.tasks.unread import unread_notes, usable
 from ictcli.text import shell_word
@@ -40,7 +40,7 @@ def launch(
     run: Run,
     recipe: Recipe,
     observer: Observer,
-    begin: Callable[[], None] | None = None,
+    begin: Callable[[], None] = lambda: None,
 ) -> records.Summary:
     """Build the engine and train the run to its end; returns its summary. `begin` is called when
     nothing can be refused any more."""
@@ -98,10 +98,8 @@ def launch(
                 "recipe_sha256": hashed,
             }
             run.write("environment.json", environment(engine, recipe).model_copy(update=parts))
-        if begin is not None:
-            begin()
         with tracked(run, recipe, observer.warned) as track:
-            return train(run, recipe, task, engine, observer, interrupted, track)
+            return train(run, recipe, task, engine, observer, interrupted, track, begin)
 
 
 def unread(engine: Engine, task: Task, recipe: Recipe) -> list[str]:
@@ -129,10 +127,15 @@ def environment(engine: Engine, recipe: Recipe) -> records.Environment:
 def check_prompts(recipe: Recipe, engine: Engine, task: Task, heldout: Sequence[Problem]) -> int:
     """The tokens of the longest prompt to train on, or PROMPT_TOKENS where the task makes its
     problems. UserError where one of them or of the held-out ones has no room in the context."""
-    longest = longest_prompt(recipe, engine, task, task.finite, task.domain)
-    held = longest_prompt(recipe, engine, task, heldout, task.exam[1])
+    try:
+        longest = longest_prompt(recipe, engine, task, task.finite, task.domain) or PROMPT_TOKENS
+        held = longest_prompt(recipe, engine, task, heldout, task.exam[1])
+    except TooLongError as error:
+        if (fits := engine.context - recipe.max_tokens) > TURN:
+            error.hint = f"prompt.max_tokens={fits} leaves such problems out; or {error.hint}"
+        raise
     check_lengths(engine, recipe.model, max(longest, held) + recipe.max_tokens)
-    return longest or PROMPT_TOKENS
+    return longest
 
 
 def longest_prompt(

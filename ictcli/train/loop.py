@@ -35,11 +35,13 @@ def train(
     observer: Observer,
     interrupted: Callable[[], bool] = lambda: False,
     track: Callable[[int], None] = lambda step: None,
+    begin: Callable[[], None] = lambda: None,
 ) -> Summary:
     """Train a run, or continue it, to its end; returns the summary that the folder then holds.
 
     `interrupted` is called after every step: if it is true the run is saved and
-    InterruptedRunError raised; `track` once, with the step that the run's folder is then at.
+    InterruptedRunError raised; `track` once, with the step that the run's folder is then at, and
+    `begin` before, when a checkpoint is restored and nothing can be refused any more.
     RunFailedError as `ictcli.train.health` says.
     """
     if recipe.kl > 0:
@@ -50,6 +52,7 @@ def train(
     known = known_evaluation(run, recipe, "before", observer.warned)
     before = known or evaluate("before")  # before a checkpoint is restored
     state = run.restore(engine, observer.warned)
+    begin()
     engine.budget.restore(state.budget)
     track(state.sft + state.step)
     if task.sft and not state.step:

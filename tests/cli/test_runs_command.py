@@ -159,11 +159,11 @@ def test_a_terminal_is_asked(ictcli: Processes, two: Path) -> None:
 
 def test_runs_that_began_with_the_model_of_another_are_found(two: Path) -> None:
     one, other = two / "one", two / "two"
-    assert based_on([one]) == []
+    assert based_on([one]) == {}
     table = {**read_run(other).data, "model": str(one / "model")}
     (other / "recipe.toml").write_text(tomli_w.dumps(table))
-    assert based_on([one]) == [other]
-    assert based_on([one, other]) == based_on([other]) == []
+    assert based_on([one]) == {other: "cannot be resumed"}
+    assert based_on([one, other]) == based_on([other]) == {}
 
 
 def test_what_is_no_run_or_is_trained_now_is_not_removed(ictcli: Processes, two: Path) -> None:

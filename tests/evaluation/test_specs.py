@@ -90,7 +90,7 @@ def test_a_model_is_never_named_as_a_folder_above(
     found = [find_models([name], SETTINGS)[0] for name in same]
     assert not any(".." in Path(one.name).parts or not one.name for one in found)
     for twice in (same, ["builtin:chain", "builtin:chain"]):
-        with refused("is named twice"):
+        with refused(f"{twice[0]} and {twice[1]} are one model."):
             find_models(twice, SETTINGS)
 
 

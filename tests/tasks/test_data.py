@@ -170,7 +170,11 @@ def test_a_gold_may_be_the_text_of_a_choice_unless_it_says_two_things(
         (TWO, "has no gold or answer", "each row needs one"),
         ({**TWO, "answer": None}, "has an empty answer", "fill it in, or leave the row out"),
         ({**TWO, "answer": math.nan}, "has an empty answer", ""),
-        ({**TWO, "answer": math.inf}, "an answer that is not finite", "write it as text, in quotes"),
+        (
+            {**TWO, "answer": math.inf},
+            "an answer that is not finite",
+            "write it as text, in quotes",
+        ),
         ({**TWO, "answer": 0, "id": "1"}, "has the id of an earlier problem", "its own"),
     ],
 )

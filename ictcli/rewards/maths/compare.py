@@ -1,6 +1,7 @@
 """Whether an answer equals the gold: by text and structure first, by algebra where needed; and how
 both are read, in words."""
 
+import re
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
@@ -18,6 +19,7 @@ LONGEST = 800
 """Characters of the longest answer that is parsed; a longer one must be the gold verbatim."""
 
 Outcome = Literal["same", "unfinished", "different", "unreadable"]
+_DATE = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])")
 _ITEMS = {
     "": "a list in any order",
     "{}": "a set in any order",
@@ -40,7 +42,7 @@ def content(text: str) -> str:
 def reading(text: str) -> nodes.Node | None:
     """The reading of a tidy text; None if it cannot be parsed."""
     try:
-        return read(text)
+        return nodes.Exact(f"the date {text}") if _DATE.fullmatch(text) else read(text)
     except (nodes.UnreadableError, RecursionError):
         return None
 

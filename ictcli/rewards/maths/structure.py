@@ -47,7 +47,6 @@ _HOUR = re.compile(
     rf"(?i){OPEN}?([01]?\d|2[0-4])(?:\s*:\s*([0-5]\d))?\s*{OPEN}?\s*([ap])\.?m\.?\s*{CLOSE}?"
 )
 _DEGREES = re.compile(rf"(\d+(?:\.\d+)?|[a-zA-Z]|\\(?:theta|alpha|beta))\s*{OPEN}degrees{CLOSE}")
-_DATE = re.compile(r"\d{4}\s*-\s*(?:0[1-9]|1[0-2])\s*-\s*(?:0[1-9]|[12]\d|3[01])")
 _MINUTES = re.compile(rf"(\d+)\s*({OPEN}degrees{CLOSE})\s*(\d+)\s*'(?:\s*(\d+)\s*'')?")
 
 
@@ -135,8 +134,6 @@ def _node(text: str) -> Node:
         return REALS
     if numeral := based(text):
         return numeral
-    if _DATE.fullmatch(text):
-        return Exact("the date " + "".join(text.split()))
     hidden = _THOUSANDS.sub(lambda match: match[0].replace(",", "\ue003"), text)
     if (items := _list(hidden)) is not None:
         return items
