@@ -62,7 +62,7 @@ def command(
     as_json: bool,
     threads: int | None,
     **options: Any,
-) -> int:
+) -> None:
     """Train each method on the same problems, seeds and budget, and print them side by side.
 
     Stop it whenever you like: the same command continues where it was. A study is a comparison on
@@ -74,10 +74,11 @@ def command(
     ictcli compare chain-compare --tune lr=1e-4,2e-4,4e-4 --methods ict,grpo,random --seeds 5
     ictcli compare study --jobs 2
     """
-    from ictcli.compare.folder import check_kind, opened
+    from ictcli.compare.folder import GOES_ON, check_kind, opened
     from ictcli.compare.plan import CompareOptions, plan_of, read_study
     from ictcli.compare.variants import read_methods
     from ictcli.console.lines import narrate
+    from ictcli.errors import RunFailedError
     from ictcli.files import check_inside, encodable
     from ictcli.recipe import find_recipe
 
@@ -101,7 +102,7 @@ def command(
 
         runs = [run.with_threads(threads) for plan in plans for run in plan.runs]
         planned(estimate_comparison(runs, measure_all(runs, narrate), jobs), jobs, as_json=as_json)
-        return 0
+        return
     with opened(folder):
         from ictcli.compare.launch import train_all
         from ictcli.compare.run import run_comparison, run_study
@@ -118,7 +119,9 @@ def command(
             result, *_ = run_comparison(plans[0], train, narrate, line)
             comparison(result, folder, as_json=as_json, details=details)
             failed = result.failed
-    return 1 if failed else 0
+    if failed:
+        more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+        raise RunFailedError(f"A run failed{more}: {failed[0].rstrip('.')}.", GOES_ON)
 
 
 def _with_typed(study: Study, typed: CompareOptions) -> CompareOptions:

@@ -66,8 +66,8 @@ def accuracy_tests(
                 pair = (trained[variant], trained[rival]) if of_both else ()
                 tests += make.better(variant, rival, pair)
         grpo = variant.counterpart("grpo", variants)
-        for label in [grpo.label, BEFORE] if grpo else [BEFORE]:
-            tests += make.gain(variant, label)
+        for rival in [grpo, None] if grpo else [None]:
+            tests += make.gain(variant, rival)
         for larger in [each for each in variants if _is_larger_share(variant, each)]:
             tests += make.better(variant, larger)
     return tests
@@ -96,7 +96,7 @@ def fork_tests(
                 f"{label}'s recall of the true forks while training ({mean} %)",
                 rival.label,
                 evidence(recall[variant], recall[rival]),
-                "fork" if variant.is_paper else "variants",
+                "fork" if variant.is_paper(rival) else "variants",
                 (trained[variant], trained[rival]) if trained else (),
                 alike=method == CONTROL,
             )
@@ -129,7 +129,7 @@ class _AccuracyTests:
     ) -> list[ClaimTest]:
         """By metric, variant - rival."""
         label, other = variant.label, rival.label
-        is_paper = variant.is_paper and rival.is_paper and rival.method in RIVALS
+        is_paper = variant.is_paper(rival) and rival.method in RIVALS
         return [
             ClaimTest(
                 better(self.task, label, other, metric),
@@ -146,9 +146,10 @@ class _AccuracyTests:
             if (shown := minus(self.scores, metric, label, other, self.extra))
         ]
 
-    def gain(self, variant: Variant, rival: str) -> list[ClaimTest]:
-        """The gain over `rival` in pass@4 (the largest k where there is none) less that in
-        pass@1; nothing where either metric or the rival is missing."""
+    def gain(self, variant: Variant, other: Variant | None) -> list[ClaimTest]:
+        """The gain over another (None: the model before training) in pass@4 (the largest k where
+        there is none) less that in pass@1; nothing where either metric or the other is missing."""
+        rival = other.label if other else BEFORE
         ks = sorted(int(metric.removeprefix("pass@")) for metric in self.scores)
         if 1 not in ks or len(ks) < 2 or rival not in self.scores["pass@1"]:
             return []
@@ -175,7 +176,7 @@ class _AccuracyTests:
                     many[rival] - first[rival],
                     variance(self.extra, f"{metric} - pass@1", label, rival),
                 ),
-                "main" if variant.is_paper else "variants",
+                "main" if variant.is_paper(other) else "variants",
                 gain=(metric, gain_k),
                 note=f"The gains are {points(size_k)} points in {metric} and {points(size_1)} in "
                 f"pass@1; {name} left {percent(room_1)} points to gain in pass@1 and "

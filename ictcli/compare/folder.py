@@ -60,6 +60,12 @@ def looks_of(folder: Path, seeds: int, planned: int | None) -> Looks:
         reported = read_record(folder / "comparison.json", Reported, strict=False)
         before = [len(reported.seeds)] if reported else []
         earlier = Looks(planned=(before or [max(planned or 0, seeds)])[0], seeds=before)
+    if seeds < max(earlier.seeds, default=0):
+        raise UserError(
+            f"{folder} was looked at with {max(earlier.seeds)} seeds: a report of {seeds} of them "
+            "would be chosen after looking.",
+            f"--seeds {max(earlier.seeds)}, or more; {OTHER}",
+        )
     return Looks(planned=earlier.planned, seeds=sorted({*earlier.seeds, seeds}))
 
 
@@ -76,8 +82,8 @@ def check_report(folder: Path, labels: Collection[str], seeds: Collection[int]) 
         raise UserError(
             f"{folder / 'report.html'} is of a larger comparison: this one would replace it by a "
             f"report without {listed(parts)}.",
-            f"{reported.command} makes that one again; {OTHER}; rm {shell_word(path)} gives "
-            "the report up and keeps its runs",
+            f"{reported.command} makes that one again; {OTHER}"
+            + f"; rm {shell_word(path)} gives the report up and keeps its runs" * (not fewer),
         )
 
 

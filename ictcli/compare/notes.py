@@ -157,7 +157,8 @@ def of_crashes(crashed: Crashed, seeds: Sequence[int]) -> list[str]:
         notes.append(
             f"{runs} of {label} crashed: what was right, or could be read, fell under half of its "
             "best. The mean is of a mixture of two kinds of run, of which p and intervals "
-            "know nothing; differences without crashed runs stand beside the others."
+            "know nothing. Differences without crashed runs stand beside the others, where two "
+            "variants have runs left."
         )
     return notes
 

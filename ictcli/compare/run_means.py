@@ -6,11 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
+from ictcli.compare.crossed import infer
 from ictcli.compare.finished import FinishedRun, VariantRuns
 from ictcli.compare.statistics import BEFORE
 from ictcli.compare.variants import Variant
+from ictcli.evaluation.passk import Difference
 from ictcli.evaluation.record import Record
 from ictcli.evaluation.sharpening import Sharpening, Solved, sharpening
+from ictcli.train.finish import kept_tokens
 from ictcli.types import FloatArray
 
 Spent = Mapping[Path, FloatArray]
@@ -143,8 +146,8 @@ def cost(runs: Sequence[FinishedRun]) -> Cost:
 
 
 def trained_tokens(runs: Sequence[FinishedRun]) -> TrainedTokens:
-    kept = [run.summary.kept_tokens for run in runs]
-    chosen = [run.summary.kept_tokens for run in runs if not run.is_dense]
+    kept = [kept_tokens(run.metrics, run.spec.recipe) for run in runs]
+    chosen = [tokens for tokens, run in zip(kept, runs, strict=True) if not run.is_dense]
 
     def mean(name: str, tables: Sequence[Mapping[str, float]] = kept) -> float | None:
         values = [table[name] for table in tables if name in table]
@@ -222,15 +225,22 @@ def readable_accuracies(variants: Sequence[VariantRuns]) -> dict[str, float]:
 
 def sharpenings(variants: Sequence[VariantRuns]) -> dict[str, Sharpening]:
     """By label, of the means over the runs of a variant; without variants whose runs were evaluated
-    at one temperature alone."""
-    parts = {
-        each.label: sharpening(
-            _mean([run.before.solved for run in each.runs]),
-            _mean([run.after.solved for run in each.runs]),
-        )
-        for each in variants
-    }
-    return {label: of for label, of in parts.items() if of}
+    at one temperature alone. The interval of the gain is the wider of that over problems and that
+    over seeds and problems (`crossed`)."""
+    parts: dict[str, Sharpening] = {}
+    for each in variants:
+        before, after = ([getattr(run, when).solved for run in each.runs]
+                         for when in ("before", "after"))  # fmt: skip
+        if found := sharpening(_mean(before), _mean(after)):
+            own, t = found.gain, found.temperature
+            pairs = zip(after, before, strict=True)
+            crossed = infer(np.stack([q[t] - p[t] for q, p in pairs]))
+            half = crossed.half() or 0.0
+            low = max(min(own.low, own.value - half), -1.0)
+            high = min(max(own.high, own.value + half), 1.0)
+            gain = Difference(own.value, low, high, not low <= 0 <= high)
+            parts[each.label] = found.model_copy(update={"gain": gain})
+    return parts
 
 
 def _mean(runs: Sequence[Solved]) -> Solved:

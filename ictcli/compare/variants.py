@@ -46,12 +46,13 @@ class Variant:
         """Whether its runs end with the dense warm-up (`stopped_variants`)."""
         return self.method == STOPPED
 
-    @property
-    def is_paper(self) -> bool:
-        """Whether it is its method as the paper has it: settings of its own may change the share of
-        tokens alone."""
+    def is_paper(self, rival: "Variant | None" = None) -> bool:
+        """Whether it is its method as the paper has it, and a rival too: settings of its own may
+        change the share of tokens alone, and what is swept for both is the same."""
         keys = [override.partition("=")[0] for override in self.overrides]
-        return all(not key.startswith("method.") or _short(key) == "keep" for key in keys)
+        own, its = ({k: v for k, v in each.settings.items() if k != "keep"} if each else {}
+                    for each in (self, rival))  # fmt: skip
+        return own == its and all(k[:7] != "method." or _short(k) == "keep" for k in keys)
 
     @property
     def settings(self) -> dict[str, object]:

@@ -52,8 +52,9 @@ class Sharpening(Record):
     def sentence(self) -> str:
         change = f"change in pass@1 at temperature {setting(self.temperature)}"
         change = f"{change}, {_text(self.gain)} points,"
-        if not self.gain.differs:
-            return f"The {change} is not significant, so it is not divided."
+        if not self.gain.differs or self.gain.value < 0:
+            why = "a loss" if self.gain.differs else "not significant"
+            return f"The {change} is {why}, so it is not divided."
         best = f"{percent(self.best.value)} % {interval(self.best.low, self.best.high, percent)}"
         if self.best_temperature == self.temperature:
             others = listed([setting(each) for each in self.tried if each != self.temperature])

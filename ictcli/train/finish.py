@@ -18,22 +18,36 @@ from ictcli.runs.checkpoints import State
 from ictcli.runs.folder import SFT, STEPS
 from ictcli.runs.model import engine_at
 from ictcli.runs.read import read_lines, read_record
-from ictcli.runs.records import Best, Environment, SftMetrics, SftSummary, Summary, Unlearned
+from ictcli.runs.records import (
+    Best,
+    Environment,
+    SftMetrics,
+    SftSummary,
+    StepMetrics,
+    Summary,
+    Unlearned,
+)
 from ictcli.runs.trust import remember
 from ictcli.text import shell_word
 from ictcli.train.evaluations import with_passes
 
 
-def kept_tokens(run: Run, recipe: Recipe) -> dict[str, float]:
+def kept_tokens(metrics: Sequence[StepMetrics], recipe: Recipe) -> dict[str, float]:
     """Which tokens were trained: means over the steps after the dense warm-up (see `dynamics`), or
-    over all if there are none after it."""
+    over all if there are none after it; of `high_low_ratio` that of all their kept tokens."""
     dense = recipe.dense_steps if recipe.dense_steps < recipe.steps else 0
-    steps = [metrics for metrics in run.metrics() if metrics.step > dense]
+    steps = [each for each in metrics if each.step > dense]
     means: dict[str, float] = {}
     for name in shown_in("summary"):
-        values = [value for metrics in steps if (value := metrics.value(name)) is not None]
+        values = [value for each in steps if (value := each.value(name)) is not None]
         if values:
             means[name] = float(np.mean(values))
+    if "high_low_ratio" in means:
+        ratios = [each.high_low_ratio for each in steps]  # None: of high entropy alone
+        kept = [(each.share_kept or 0.0) * (each.length or 0.0) for each in steps]
+        low = sum(n / (1 + r) for n, r in zip(kept, ratios, strict=True) if r is not None)
+        if low:
+            means["high_low_ratio"] = (sum(kept) - low) / low
     return means
 
 
@@ -103,7 +117,7 @@ def finish(
         rollouts_sampled=state.step * recipe.prompts * recipe.group + state.redrawn,
         tokens_sampled=state.tokens_sampled,
         tokens_kept_share=state.tokens_kept / max(state.tokens_sampled, 1),
-        kept_tokens=kept_tokens(run, recipe),
+        kept_tokens=kept_tokens(run.metrics(), recipe),
         steps_skipped=state.skipped,
         peak_bytes=engine.peak_memory(),
         model=str(path),

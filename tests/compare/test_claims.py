@@ -240,6 +240,7 @@ def test_at_a_ceiling_nothing_is_tested_and_nothing_is_corrected_for_it() -> Non
 
 def test_our_own_variants_cost_the_paper_s_claims_nothing() -> None:
     shifts = {"ict": 0.0, "grpo": -0.3, "random": 0.2, "tempo": 0.1, "ict score=u*h": 0.0}
+    shifts |= {"ict lr=0.001": 0.1, "ict kl=0.1": 0.0}
     scores = comparison(shifts)
     plain = {
         metric: {v: rows[v] for v in ("ict", "grpo", "random")} for metric, rows in scores.items()
@@ -248,6 +249,8 @@ def test_our_own_variants_cost_the_paper_s_claims_nothing() -> None:
     for name, claim in alone.items():
         assert all_of_them[name].numbers == claim.numbers and not all_of_them[name].ours
     others = [claim for name, claim in all_of_them.items() if name not in alone]
+    swept = accuracy_claims(comparison({"ict lr=0.001": 0.0, "grpo lr=0.001": 0.3}))
+    assert not swept["ict lr=0.001 is better than grpo lr=0.001 on chain at this size: pass@1"].ours
     assert others and all(claim.ours and claim.family == "variants" for claim in others)
 
 

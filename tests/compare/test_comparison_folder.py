@@ -110,6 +110,8 @@ def test_a_folder_knows_after_how_many_seeds_it_was_looked_at(tmp_path: Path) ->
         assert (second.planned, second.seeds) == (8, [3, 5])
     assert looks_of(tmp_path, 3, None).seeds == [3]  # the same report again is no new look
     assert looks_of(tmp_path, 3, None).level < 0.05
+    with refused("was looked at with 3 seeds: a report of 2"):
+        looks_of(tmp_path, 2, None)
 
 
 def test_the_report_of_an_older_version_was_a_look(tmp_path: Path) -> None:

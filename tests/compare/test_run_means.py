@@ -19,6 +19,7 @@ from ictcli.compare.statistics import BEFORE, estimate
 from ictcli.compare.variants import read_grid, variants_of
 from ictcli.recipe import load_recipe
 from ictcli.runs.records import StepMetrics
+from ictcli.train.finish import kept_tokens
 
 WARMUPS = (0, 2, 4)
 
@@ -47,6 +48,16 @@ def test_shares_are_those_of_the_runs_with_their_warm_up(tmp_path: Path) -> None
     for warmup, whole, after in zip(WARMUPS, (0.1, 0.55, 1.0), (0.1, 0.1, None), strict=True):
         shares = known[f"ict warmup={warmup}"]
         assert (shares.tokens_kept_share, shares.share_kept) == (pytest.approx(whole), after)
+
+
+def test_kept_tokens_of_high_for_each_of_low_entropy_are_counted_over_all_steps() -> None:
+    ratios = (1.0, 3.0, None)  # of 10, 20 and 30 kept tokens; None: all of them are high
+    steps = [
+        StepMetrics(step=n, high_low_ratio=ratio, share_kept=0.1, length=n * 100.0)
+        for n, ratio in enumerate(ratios, 1)
+    ]
+    found = kept_tokens(steps, load_recipe("chain", ["method=random", "warmup=0"]))
+    assert found["high_low_ratio"] == pytest.approx((5 + 15 + 30) / (5 + 5))
 
 
 def test_forks_are_counted_behind_every_warm_up_that_ends(tmp_path: Path) -> None:

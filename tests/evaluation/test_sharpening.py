@@ -55,6 +55,12 @@ def test_the_order_of_problems_does_not_matter(
         assert (one.low, one.high) == pytest.approx((other.low, other.high), abs=1e-9)
 
 
+def test_a_loss_is_not_divided() -> None:
+    ones, none = np.ones(50), np.zeros(50)
+    found = parts_of(ones * 0.9, {0.0: ones}, {OWN: none})
+    assert found.gain.differs and "is a loss, so it is not divided" in found.sentence
+
+
 @given(shares, shares)
 def test_of_equal_temperatures_the_evaluation_s_own_is_the_best(
     own: FloatArray, after: FloatArray

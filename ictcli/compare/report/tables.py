@@ -23,7 +23,7 @@ from ictcli.tables.numbers import (
 )
 
 R = TypeVar("R")
-NOT_SIGNIFICANT = "not significant"
+NONE_SEEN = "none seen"
 
 
 def method_column(styles: Styles, head: str = "method") -> Column[str]:
@@ -61,7 +61,7 @@ def accuracy(comparison: Comparison, styles: Styles) -> Table:
     rows = next(iter(estimates.values()))
 
     def over_seeds(sd: float) -> str:
-        return percent(sd) if sd > 0 else NOT_SIGNIFICANT
+        return percent(sd) if sd > 0 else NONE_SEEN
 
     columns = [method_column(styles), *of(rows, Column("seeds", lambda row: row.seeds, whole))]
     for metric, its in estimates.items():
