@@ -142,6 +142,9 @@ def validate(
 def _faults_across(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """Keys of several tables that do not go together, with a sentence and a hint."""
     reward, test, most = recipe.reward, recipe.eval, recipe.max_tokens
+    for key in ("model", "task"):
+        if not getattr(recipe, key).strip():
+            yield (key,), f"{key} is empty.", KEYS_HINT
     if recipe.steps == 0 and not (recipe.sft.data and recipe.sft.steps):
         hint = "sft.data=FILE trains on its responses alone"
         yield ("steps",), "steps = 0 trains nothing.", hint

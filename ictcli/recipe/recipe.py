@@ -1,7 +1,7 @@
 """The top-level keys of a recipe; those in a table, like `clip.low`, are in `recipe.tables`."""
 
 from pathlib import PurePath
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Any, Literal, Self, cast
 
 from pydantic import Field
 
@@ -34,9 +34,9 @@ from ictcli.types import ROW_STATS
 class Recipe(Table):
     """All settings of a run. The keys people type most are at the top level, the rest in tables."""
 
-    model: Annotated[str, Field(pattern=r"\S")]
+    model: str
     """Folder, hub id, `builtin:chain` or `builtin:ledger`, or run folder of the model to train."""
-    task: Annotated[str, Field(pattern=r"\S")]
+    task: str
     """Task: chain, ledger (-easy, -echo, -drift), gsm8k, math, one of a plugin, a .jsonl, .json,
     .csv or .parquet file, a folder of `save_to_disk` of datasets, `hub:owner/name`, or `gym:NAME`,
     whose options are `task.KEY` (ictcli tasks show gym:NAME)."""
