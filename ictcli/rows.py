@@ -229,7 +229,7 @@ def text(row: Row, *names: str, key: str = "") -> str:
         if isinstance(value, int | float) and row.get(name) is not None:
             return encodable(str(value))
     for name in names:
-        value, an = row.columns.get(name), "an" if name[0] in "aeiou" else "a"
+        value, an = row.columns.get(name), "an" if name[:1] in tuple("aeiou") else "a"
         what = f"{row.where} has {an} {name} that is"
         if row.get(name) is not None:
             raise UserError(f"{what} {kind_of(value)}, not text.", "each row needs one, as text")

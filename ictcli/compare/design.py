@@ -193,7 +193,9 @@ def _checked(spec: RunSpec) -> RunSpec:
     trained, model = recipe_of(spec.folder), spec.recipe.model
     if differs := _differing(spec.recipe, trained):
         if not Path(model).is_dir() and Path(trained.model) == Path(model).absolute():
-            raise UserError(f"There is no model folder {model}, which {spec.folder} began with.")
+            raise UserError(
+                f"There is no model folder {model}, which {spec.folder} began with.", "put it back"
+            )
         raise _trained_with(spec.folder, f"another recipe: {differs}")
     return spec
 

@@ -193,7 +193,7 @@ def plan_of(
             "lr=V,V,V chooses a rate for each"
         )
     looks = looks_of(folder, options.seeds, options.planned_seeds)
-    if options.planned_seeds not in (None, looks.planned):
+    if options.planned_seeds not in (None, looks.planned) and len(looks.seeds) > 1:
         notes.append(f"the first look planned {counted(looks.planned, 'seed')}, which stands")
     if len(variants) > 1 and (most := max(looks.planned, options.seeds)) in FEW_SEEDS:
         notes.append(FEW_SEEDS[most])

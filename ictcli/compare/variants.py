@@ -50,9 +50,14 @@ class Variant:
         """Whether it is its method as the paper has it, and a rival too: settings of its own may
         change the share of tokens alone, and what is swept for both is the same."""
         keys = [override.partition("=")[0] for override in self.overrides]
-        own, its = ({k: v for k, v in each.settings.items() if k != "keep"} if each else {}
-                    for each in (self, rival))  # fmt: skip
-        return own == its and all(k[:7] != "method." or _short(k) == "keep" for k in keys)
+        shares = all(key[:7] != "method." or _short(key) == "keep" for key in keys)
+        return shares and self._own == (rival._own if rival else {})
+
+    @property
+    def _own(self) -> dict[str, object]:
+        """Its settings but the share of tokens and controls that are off."""
+        off = {"keep": self.settings.get("keep"), **CONTROLS}
+        return {key: of for key, of in self.settings.items() if key not in off or off[key] != of}
 
     @property
     def settings(self) -> dict[str, object]:

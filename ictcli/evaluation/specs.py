@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ictcli.engine import Engine
+from ictcli.engine.models import EXPORTS
 from ictcli.errors import UserError
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.recipe import RecipeFile, load_recipe
@@ -105,13 +106,16 @@ class ModelSpec:
         return Sampling(max_tokens, self.temperature, self.top_p, self.top_k, stop_ids)
 
 
-def short_names(models: Sequence[str]) -> list[str]:
-    """The last part of each model's path, or as many parts as make the names differ."""
+def short_names(models: Sequence[str], checkpoint: str | None = None) -> list[str]:
+    """The last part of each model's path, or as many parts as make the names differ. UserError
+    where two are one; with a `checkpoint` a run is not its last model."""
     paths = [Path(model) for model in models]
     places: dict[Path, str] = {}
     for model, path in zip(models, paths, strict=True):
-        inside = path / "model" if (path / "model").is_dir() else path  # of a run
-        first = places.setdefault(inside.resolve() if inside.is_dir() else inside, model)
+        exports = [path / name for name in EXPORTS if (path / name).is_dir()]
+        own = (path / "recipe.toml").is_file() and checkpoint is None
+        place = exports[0] if own and exports else path
+        first = places.setdefault(place.resolve() if place.is_dir() else place, model)
         if first != model or models.count(model) > 1:
             raise UserError(f"{first} and {model} are one model.", "once is enough")
     paths = [path.resolve() if path.name in ("", "..") else path for path in paths]

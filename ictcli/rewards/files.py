@@ -42,7 +42,7 @@ def read_responses(path: Path) -> list[Response]:
         if not isinstance(choices, list):
             raise UserError(f"{row.where}: choices is not a list.", '"choices": ["one", "two"]')
         texts = tuple(str(choice) for choice in cast(list[Any], choices))
-        empty = "response" in row.columns and row.get("response") is None  # a cell of CSV
+        empty = row.columns.get("response", "") is None  # as is a cell of CSV
         response, gold = "" if empty else text(row, "response"), text(row, "gold")
         asked = next((row.get(name) for name in PROMPTS if isinstance(row.get(name), str)), "")
         responses.append(Response(row.number, response, gold, texts, asked, row.columns))

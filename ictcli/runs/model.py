@@ -61,7 +61,7 @@ def find_models(
         raise UserError(
             "--checkpoint is of a run, and none is named.", "ictcli runs ls lists the runs"
         )
-    named = zip(models, short_names(models), strict=True)
+    named = zip(models, short_names(models, checkpoint), strict=True)
     found = [_model_spec(model, name, checkpoint, settings) for model, name in named]
     for note in dict.fromkeys(note for _, missing in found for note in missing):
         say(f"note: {note}")

@@ -13,6 +13,7 @@ from ictcli.recipe import RecipeFile, load_recipe, read_recipe
 from ictcli.recipe.generator import is_gym
 from ictcli.runs.trust import code_of, is_of_run
 from ictcli.tasks.custom import is_custom
+from ictcli.tasks.hub import files_alone
 from ictcli.tasks.prepare import task_of
 from ictcli.tasks.split import digest_of, key_of
 from ictcli.types import Problem
@@ -85,7 +86,8 @@ def _own(file: RecipeFile, *, reinforced: bool = True) -> Trained:
 
 def base_notes(model: str, heldout: Sequence[Problem]) -> list[str]:
     """A sentence if the base model was trained on problems that are held out."""
-    known = _of_base(model, set()).keys
+    with files_alone():  # a note downloads nothing
+        known = _of_base(model, set()).keys
     if not (count := sum(key_of(problem.prompt) in known for problem in heldout)):
         return []
     return [

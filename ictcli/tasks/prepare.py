@@ -16,7 +16,7 @@ from ictcli.tables.numbers import counted
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.registry import find_benchmark, find_task
 from ictcli.tasks.sft import read_examples
-from ictcli.tasks.split import check_parts, digest_of, key_of, parted
+from ictcli.tasks.split import REPEATED, check_parts, digest_of, key_of, parted
 from ictcli.tasks.task import GENERATED, Domain, Task, with_train
 from ictcli.types import Problem
 
@@ -109,6 +109,8 @@ def _with_benchmark(recipe: Recipe, task: Task) -> tuple[Task, set[str]]:
 
     if is_custom(recipe.task) or recipe.data:  # no part of it needs to be held out
         task = with_train(task, task.finite)
+        left_out = {key: count for key, count in task.left_out.items() if key != REPEATED}
+        task = replace(task, left_out=left_out)
     domain = bench.domain
     if is_custom(name):
         domain = replace(domain, suffix=task.domain.suffix, words=task.domain.words)

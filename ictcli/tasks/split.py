@@ -15,6 +15,8 @@ from ictcli.tasks.task import BOXED, Benchmark, Domain, Task, with_train
 from ictcli.text import folded, middle_cut
 from ictcli.types import Problem
 
+REPEATED = "heldout_repeated"
+"""In `Task.left_out`: held-out rows that repeat a question."""
 SHOWN = 5
 """Number of ids that a note lists."""
 
@@ -96,7 +98,8 @@ def parted(task: Task, holdout: int = HOLDOUT) -> Task:
         return [*held.values()][:n]
 
     repeated = len(task.finite) - len(train) - len(held)
-    left_out = {**task.left_out, **({"heldout_repeated": repeated} if repeated else {})}
+    left_out = {key: count for key, count in task.left_out.items() if key != REPEATED}
+    left_out |= {REPEATED: repeated} if repeated else {}
     return with_train(replace(task, heldout=heldout, left_out=left_out), train)
 
 

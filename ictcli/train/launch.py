@@ -49,7 +49,7 @@ def launch(
         for each in notes:
             observer.noted(each)
 
-    with finish_step_on_interrupt(observer.noted) as interrupted, record_failure(run):
+    with finish_step_on_interrupt(observer.noted) as interrupted, record_failure(run, recipe):
         task = task_of(recipe)  # before a model is loaded
         note([*recipe_notes(recipe), *task.notes])
         recorded = run.read("environment.json", records.Environment)
@@ -226,10 +226,11 @@ def failure_message(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def record_failure(run: Run) -> Generator[None]:
+def record_failure(run: Run, recipe: Recipe) -> Generator[None]:
     """Write the exception that ends the run within to failure.json, and note on it the command
-    that goes on; Ctrl-C is none. Where torchrun starts again what ended itself, by an alarm for
-    example, that is raised once more."""
+    that goes on, with the steps of `recipe` where the run has not got them yet; Ctrl-C is none.
+    Where torchrun starts again what ended itself, by an alarm for example, that is raised once
+    more."""
     before = run.read("failure.json", records.Failure) if is_restarted() else None
     if before and before.final:
         raise errors.RunFailedError(
@@ -243,8 +244,7 @@ def record_failure(run: Run) -> Generator[None]:
         raise
     except KeyboardInterrupt:  # the second: the step in flight is lost
         raise errors.InterruptedRunError(
-            "Interrupted twice: the step in flight was not saved.",
-            f"ictcli resume {shell_word(run.folder)}",
+            "Interrupted twice: the step in flight was not saved.", _again(run, recipe)
         ) from None
     except Exception as error:
         with contextlib.suppress(OSError):
@@ -255,5 +255,10 @@ def record_failure(run: Run) -> Generator[None]:
             failure = records.Failure(error=said, final=final, traceback=trace)
             if run.folder.is_dir():  # else it was taken away, and is not made anew
                 write_json(run.folder / "failure.json", failure.to_json())
-        error.add_note(f"{errors.RESUME} {shell_word(run.folder)}")
+        error.add_note(_again(run, recipe))
         raise
+
+
+def _again(run: Run, recipe: Recipe) -> str:
+    longer = run.recipe.get("steps") != recipe.steps
+    return f"{errors.RESUME} {shell_word(run.folder)}" + f" steps={recipe.steps}" * longer

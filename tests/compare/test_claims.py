@@ -249,6 +249,7 @@ def test_our_own_variants_cost_the_paper_s_claims_nothing() -> None:
     for name, claim in alone.items():
         assert all_of_them[name].numbers == claim.numbers and not all_of_them[name].ours
     others = [claim for name, claim in all_of_them.items() if name not in alone]
+    assert variant("ict control=none").is_paper() and variant("ict keep=0.2").is_paper()
     swept = accuracy_claims(comparison({"ict lr=0.001": 0.0, "grpo lr=0.001": 0.3}))
     assert not swept["ict lr=0.001 is better than grpo lr=0.001 on chain at this size: pass@1"].ours
     assert others and all(claim.ours and claim.family == "variants" for claim in others)

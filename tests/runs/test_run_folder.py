@@ -194,7 +194,7 @@ def test_an_error_of_code_leaves_its_traceback_and_one_of_the_user_none(tmp_path
     for error, traced in ((ValueError("boom"), True), (UserError("no", "yes"), False)):
         run = Run.create(tmp_path / type(error).__name__, recipe_of())
         fill(run, 1)
-        with pytest.raises(type(error)), run, record_failure(run):
+        with pytest.raises(type(error)), run, record_failure(run, recipe_of()):
             raise error
         found = run.read("failure.json", Failure)
         assert found and found.error and (" in test_an_error" in found.traceback) == traced
@@ -202,7 +202,7 @@ def test_an_error_of_code_leaves_its_traceback_and_one_of_the_user_none(tmp_path
 
 def test_a_run_that_was_taken_away_is_not_made_anew(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", recipe_of())
-    with pytest.raises(FileNotFoundError), run, record_failure(run):
+    with pytest.raises(FileNotFoundError), run, record_failure(run, recipe_of()):
         shutil.rmtree(run.folder)
         run.append(StepMetrics(step=1))
     assert not run.folder.exists()
