@@ -63,7 +63,7 @@ class Trained:
     keys: AbstractSet[str] = frozenset()
     """`tasks.split.key_of` of each."""
     whole: bool = False
-    """Whether no run trained on others."""
+    """Whether these are all."""
 
 
 @dataclass(frozen=True)
