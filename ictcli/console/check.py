@@ -7,7 +7,7 @@ from ictcli.console.table import print_json, print_table
 from ictcli.tables import Column, Table
 from ictcli.tables.numbers import counted
 from ictcli.text import duration, middle_cut
-from ictcli.train.check import Checked, Tried
+from ictcli.train.checked import Checked, Tried
 
 LONGEST = 1200
 """Characters of a prompt that are shown, and of an answer a quarter of them."""

@@ -45,6 +45,11 @@ class Source:
     """A folder of adapters, in mlx-lm's layout or peft's, that go on top."""
 
 
+def exported(run: Path) -> Path | None:
+    """The folder of a run's model or adapters; None where it has none yet."""
+    return next((run / name for name in EXPORTS if (run / name).is_dir()), None)
+
+
 def locate(model: str, *, trains: bool = False) -> Source:
     """Turn `builtin:NAME`, a run, model or adapter folder into checked paths; hub ids pass.
 
@@ -69,12 +74,11 @@ def locate(model: str, *, trains: bool = False) -> Source:
     if (run / "recipe.toml").is_file():
         check_inside(run)
     if (folder / "recipe.toml").is_file():
-        exports = [folder / name for name in EXPORTS if (folder / name).is_dir()]
-        if not exports:
+        if (made := exported(folder)) is None:
             raise UserError(
                 f"The run {model} has no finished model yet.", f"ictcli resume {shell_word(model)}"
             )
-        folder = exports[0]
+        folder = made
     for path in (*folder.iterdir(), *folder.glob("*/*.jinja")):
         if path.exists() and not path.is_dir():
             check_file(path)  # the libraries that read them wait for a pipe

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ictcli.engine import Engine
-from ictcli.engine.models import EXPORTS
+from ictcli.engine.models import exported
 from ictcli.errors import UserError
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.recipe import RecipeFile, load_recipe
@@ -112,9 +112,8 @@ def short_names(models: Sequence[str], checkpoint: str | None = None) -> list[st
     paths = [Path(model) for model in models]
     places: dict[Path, str] = {}
     for model, path in zip(models, paths, strict=True):
-        exports = [path / name for name in EXPORTS if (path / name).is_dir()]
         own = (path / "recipe.toml").is_file() and checkpoint is None
-        place = exports[0] if own and exports else path
+        place = exported(path) or path if own else path
         first = places.setdefault(place.resolve() if place.is_dir() else place, model)
         if first != model or models.count(model) > 1:
             raise UserError(f"{first} and {model} are one model.", "once is enough")

@@ -15,7 +15,7 @@ import numpy as np
 from ictcli.algorithm.dynamics import softmax
 from ictcli.algorithm.quantities import STATISTICS
 from ictcli.engine import Engine, build_engine
-from ictcli.engine.models import EXPORTS, locate, snapshot
+from ictcli.engine.models import exported, locate, snapshot
 from ictcli.errors import UserError
 from ictcli.inspect.recorded import RecordedStep
 from ictcli.runs import Run
@@ -74,7 +74,7 @@ def saved_states(recorded: RecordedStep, model: str | None = None) -> list[Model
         for path in Run(run).checkpoints()
     ]
     summary = read_record(run / "summary.json", Summary, strict=False)
-    if summary and any((run / name).is_dir() for name in EXPORTS):
+    if summary and exported(run):
         states.append(ModelState("final", str(run), summary.steps, sampled_after))
     try:
         if recorded.recipe.model and snapshot(locate(recorded.recipe.model).path):
