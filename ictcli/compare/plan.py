@@ -151,7 +151,7 @@ def plan_of(
         swept.append(read_grid(f"{SIGNAL}={options.rewards}", "--rewards"))
     variants = variants_of(options.methods, swept)
     if options.stop_after_warmup:
-        variants += stopped_variants(options.methods, swept)
+        variants += stopped_variants(options.methods, swept, recipe.warmup)
     models = options.models_of(source)
     if models and any(each.partition("=")[0] == "model" for each in overrides):
         raise UserError("model is set twice, by --models too.", "leave one of them out")

@@ -91,6 +91,7 @@ REFUSED = [
     (partial(read_methods, " , ", "--methods"), "--methods names no method"),
     (partial(design_of, Path(), "keep=0.1,0.2", "method.keep=0.3"), "keep is varied twice"),
     (partial(stopped_variants, ("grpo", "stapo"), []), "None of grpo, stapo has a dense warm-up"),
+    (partial(stopped_variants, ("ict",), [], 0), "None of ict has a dense warm-up"),
     # runs that would not be their labels
     (partial(specs_of, (Variant("ict a/b", "ict"), Variant("ict a=-b", "ict"))), "go by the name"),
     *((partial(specs_of, STOPPED, f"warmup={n}"), f"warmup is {n} and steps is 4") for n in (0, 4)),
@@ -215,3 +216,5 @@ def test_each_warm_up_has_a_control_that_ends_with_it_and_trains_as_it_does(tmp_
     grids = [read_grid("warmup=0,1", "--sweep"), read_grid("method.keep=0.1,0.2", "--sweep")]
     swept = [each.label for each in stopped_variants(("ict",), grids)]
     assert swept == ["stop-after-warmup warmup=1"]
+    # in a recipe without a warm-up only those have one that set it
+    assert [each.label for each in stopped_variants(methods, [], 0)] == controls[1:]

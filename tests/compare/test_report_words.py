@@ -1,6 +1,7 @@
 """What the report says in words is so of its result, and that of a study as those it is over."""
 
 import re
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,26 @@ def test_a_verdict_beyond_the_permutation_test_is_marked(found: dict[str, Any]) 
         numbers = {**claim["numbers"], "p_swap_least": least}
         text = told({**found, "claims": [{**claim, "verdict": verdict, "numbers": numbers}]})
         assert ("\u2020 marks" in text) == ("pass@1 \u2020." in text) == marked
+
+
+def test_the_lead_says_where_means_are_of_other_seeds_and_where_greedy_answers_differ(
+    found: dict[str, Any],
+) -> None:
+    difference = {**found["differences"]["pass@1"]["ict"], "value": 0.1}
+    for seeds, sign in product((5, 4), (1, -1)):
+        rows = {label: {**each, "seeds": 5} for label, each in found["estimates"]["pass@1"].items()}
+        rows["ict"]["seeds"] = seeds
+        text = told(
+            {
+                **found,
+                "claims": [],
+                "estimates": {**found["estimates"], "pass@1": rows},
+                "differences": {"pass@1": {"ict": difference}},
+                "differences_greedy": {"greedy": {"ict": {**difference, "value": 0.5 * sign}}},
+            }
+        )
+        assert ("each over the seeds that it finished." in text) == (seeds == 4)
+        assert ("Greedy it is the other way round: \u221250.0 points." in text) == (sign < 0)
 
 
 def test_runs_that_crashed_are_compared_without_too(found: dict[str, Any]) -> None:
