@@ -33,7 +33,7 @@ from ictcli.runs.folder import is_run
 from ictcli.runs.manifest import MANIFEST
 from ictcli.runs.read import read_environment
 from ictcli.runs.records import Manifest
-from ictcli.runs.trained import trained_on
+from ictcli.runs.trained import of_model, run_of, trained_on
 from ictcli.runs.trust import read_run
 from ictcli.tasks import BENCHMARKS, TASKS
 
@@ -114,6 +114,9 @@ def _model_spec(
         load = partial(build_engine, model, engine)
         known = choose_backend(engine.backend) in LIBRARIES
         checksum = partial(checksums.fingerprint, locate(model)) if known else lambda: None
+    known_of = partial(of_model, model) if run_of(Path(model)) else Trained
+    if recipe:
+        known_of = partial(trained_on, recipe, reinforced=reinforced)
     heats = (typed.temperature, trained.temperature, 1.0)
     spec = ModelSpec(
         model=model,
@@ -131,7 +134,7 @@ def _model_spec(
         pattern=trained.reward.pattern,
         plugins=tuple(loaded),
         recipe=recipe,
-        trained_on=partial(trained_on, recipe, reinforced=reinforced) if recipe else Trained,
+        trained_on=known_of,
         evaluated_on=data,
         known=bool(run) or exported,
         bench=bench,

@@ -9,13 +9,14 @@ import pytest
 import tomli_w
 from written import sums, write
 
-from ictcli.engine.models import ASKED
+from ictcli.engine.models import ASKED, locate
 from ictcli.evaluation import suite
-from ictcli.evaluation.settings import read_settings
+from ictcli.evaluation.settings import ModelSettings, read_settings
 from ictcli.evaluation.specs import Trained
 from ictcli.files import write_json
 from ictcli.recipe import load_recipe
 from ictcli.runs import Run
+from ictcli.runs.model import find_models
 from ictcli.runs.trained import base_notes, is_trained, trained_on
 from ictcli.runs.trust import read_run
 from ictcli.tasks import find_benchmark
@@ -82,6 +83,8 @@ def test_supervised_steps_and_the_runs_that_made_the_base_count(
     found = trained_on(read_run(run))
     assert found.whole and keys["sft"] <= found.keys
     assert all(found.keys & keys[name] for name in keys)
+    shutil.copytree(locate("builtin:chain").path, run / "model")
+    assert find_models([str(run / "model")], ModelSettings())[0].trained_on() == found
     alone = trained_on(read_run(begun(tmp_path / "alone", third, "steps=0", *shown)))
     assert alone.whole and alone.keys == keys["sft"]
     problems = find_benchmark(first).problems(None)
