@@ -27,8 +27,6 @@ from ictcli.text import html_text, one_line, sign
 
 MARK = '<meta name="generator" content="ictcli inspect">'
 HEAD_BYTES = 1024
-
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 PAGE_BYTES = 8 << 20
 """About how much data a page holds. A step of 256 rollouts of 30 tokens takes about 0.6 MB."""
 DIGITS = 4
@@ -71,7 +69,6 @@ class Held:
 
 def page(group: GroupView, held: Held) -> str:
     """The page that opens at `group`, with the groups one can switch to."""
-    here = Path(__file__).parent
     weights = [f"Candidates: {group.candidates['weights']}"] if group.candidates else []
     tops = (*group.tops, "weight")
     shadings = {name: title for name, title in SHADINGS.items() if name in tops}
@@ -79,18 +76,15 @@ def page(group: GroupView, held: Held) -> str:
         {**held.data, "titles": shadings}, allow_nan=False, separators=(",", ":")
     ).translate({ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"})  # safe inside HTML
     return render(
-        here / "page.html",
+        Path(__file__).with_name("page.html"),
         "html",
         group=group,
         held=held.groups,
         about=[*weights, *held.summary],
         titles=shadings,
         mark=Markup(MARK),
-        policy=Markup(POLICY),
         tokens=_tokens,
         data=Markup(data),
-        style=Markup((here / "page.css").read_text(encoding="utf-8")),
-        script=Markup((here / "page.js").read_text(encoding="utf-8")),
     )
 
 
