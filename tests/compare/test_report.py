@@ -68,9 +68,8 @@ def value_of(text: str) -> Any:
 @pytest.fixture(scope="module")
 def folder(found: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("report")
-    written = write_report(Comparison.model_validate(found), place)
-    assert [path.name for path in written] == ["report.html", "report.md"]
-    assert sorted(place.iterdir()) == sorted(written)
+    write_report(Comparison.model_validate(found), place)
+    assert sorted(path.name for path in place.iterdir()) == ["report.html", "report.md"]
     return place
 
 

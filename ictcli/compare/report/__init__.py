@@ -39,9 +39,9 @@ GIVEN = {module.__name__.rpartition(".")[2]: module for module in MODULES}
 """Modules that templates take tables, charts and constants from, by name."""
 
 
-def write_report(result: Comparison, folder: Path) -> list[Path]:
-    """Write report.html and report.md into `folder`; their paths, in that order."""
-    return write_pages(folder, partial(comparison_page, result))
+def write_report(result: Comparison, folder: Path) -> None:
+    """Write report.html and report.md into `folder`."""
+    write_pages(folder, partial(comparison_page, result))
 
 
 def comparison_page(result: Comparison, kind: Kind) -> str:
@@ -69,8 +69,6 @@ def page(template: str, kind: Kind, **values: Any) -> str:
     return re.sub(r"\n{3,}", "\n\n", text) if kind == "md" else text
 
 
-def write_pages(folder: Path, page_of: Callable[[Kind], str]) -> list[Path]:
-    paths: dict[Kind, Path] = {kind: folder / f"report.{kind}" for kind in KINDS}
-    for kind, path in paths.items():
-        write_text(path, page_of(kind))
-    return list(paths.values())
+def write_pages(folder: Path, page_of: Callable[[Kind], str]) -> None:
+    for kind in KINDS:
+        write_text(folder / f"report.{kind}", page_of(kind))
