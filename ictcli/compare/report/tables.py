@@ -205,19 +205,16 @@ def passk(comparison: Comparison, styles: Styles) -> Table:
     return method_table(styles, curves, columns, name="passk")
 
 
-def last_step(comparison: Comparison, styles: Styles) -> Table:
-    """Curves at the last step, with the smallest and the largest over seeds, if there are some."""
+def last_step(drawn: Mapping[str, Mapping[str, Curve]], styles: Styles, *, several: bool) -> Table:
+    """Curves at the last step, of `several` seeds with the smallest and the largest."""
     columns: list[Column[str]] = []
     labels: dict[str, None] = {}
-    several = len(comparison.seeds) > 1
 
     def last(row: Curve) -> Span | float:
         return Span(row.mean[-1], row.low[-1], row.high[-1]) if several else row.mean[-1]
 
-    for name, curves in comparison.curves.items():
-        recorded = {label: each for label, each in curves.items() if each.step}
+    for name, rows in drawn.items():
         form = percent if name == "share_kept" else rounded
-        column = Column(CURVES[name][1], last, form, name=name, bounded=several)
-        columns += of(recorded, column) if recorded else []
-        labels |= dict.fromkeys(recorded)
+        columns += of(rows, Column(CURVES[name][1], last, form, name=name, bounded=several))
+        labels |= dict.fromkeys(rows)
     return Table([method_column(styles), *columns], list(labels), "last-step")
