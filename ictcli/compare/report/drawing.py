@@ -160,7 +160,6 @@ class Chart:
     title: str
     x: Axis
     y: Axis | Sequence[str]
-    height: float = 0.0
     paths: list[Path] = field(default_factory=list[Path])
     labels: list[Label] = field(default_factory=list[Label])
     lines: list[Style] = field(default_factory=list[Style])
@@ -168,7 +167,7 @@ class Chart:
 
     def __post_init__(self) -> None:
         rows = [] if isinstance(self.y, Axis) else [short(label) for label in self.y]
-        self.height = self.height or (16 + BOTTOM + 25 * len(rows) if rows else HEIGHT)
+        self.height = 16 + BOTTOM + 25 * len(rows) if rows else HEIGHT
         texts = rows if not isinstance(self.y, Axis) else [text for _, text in self.y.ticks]
         named = 16 if isinstance(self.y, Axis) and self.y.name else 0
         self.left = 6 + named + GAP + max(map(letters, texts), default=0)
