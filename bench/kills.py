@@ -45,14 +45,13 @@ class Runs:
     def start(self, name: str = "killed") -> subprocess.Popen[bytes]:
         fresh = not (self.base / name / "recipe.toml").exists()
         command = ["train", "chain", *self.args, "--run", name] if fresh else ["resume", name]
-        log = (self.base / f"{name}.log").open("ab")
-        with log:
-            return subprocess.Popen(
-                [sys.executable, "-m", "ictcli", *command, "--json"],
-                cwd=self.base,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-            )
+        return self.process(name, "-m", "ictcli", *command, "--json")
+
+    def process(self, name: str, *program: str) -> subprocess.Popen[bytes]:
+        """A program of Python's, whose stderr goes to the log of that name."""
+        command = [sys.executable, *program]
+        with (self.base / f"{name}.log").open("ab") as log:
+            return subprocess.Popen(command, cwd=self.base, stdout=subprocess.DEVNULL, stderr=log)
 
     def kill(self, process: subprocess.Popen[bytes]) -> str:
         """Kill it; says what."""
@@ -85,13 +84,8 @@ class RankedRuns(Runs):
     def start(self, name: str = "killed") -> subprocess.Popen[bytes]:
         if name not in self.started:
             command = ["train", "chain", *self.args, "--run", name, "--json"]
-            with (self.base / f"{name}.log").open("ab") as log:
-                self.started[name] = subprocess.Popen(
-                    [sys.executable, __file__, "--launch", str(self.ranks), "--", *command],
-                    cwd=self.base,
-                    stdout=subprocess.DEVNULL,
-                    stderr=log,
-                )
+            ranks = ["--launch", str(self.ranks), "--"]
+            self.started[name] = self.process(name, __file__, *ranks, *command)
         return self.started[name]
 
     def kill(self, process: subprocess.Popen[bytes]) -> str:
