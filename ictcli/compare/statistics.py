@@ -216,9 +216,7 @@ def evidence(values: FloatArray, baseline: FloatArray, extra: float = 0.0) -> Ev
     return Evidence(_runs(np.round(values - baseline, 12)), -1.0, extra)  # equal values are equal
 
 
-def minus(
-    scores: Scores, metric: str, variant: str, rival: str, extra: Mapping[str, Any] = {}
-) -> Evidence | None:
+def minus(scores: Scores, metric: str, variant: str, rival: str, extra: Extra) -> Evidence | None:
     """`evidence` of a metric of two variants; None where no seed has both."""
     own, other = scores[metric][variant], scores[metric][rival]
     shown = variance(extra, metric, variant, rival)

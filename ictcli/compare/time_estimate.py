@@ -21,9 +21,7 @@ def kind(recipe: Recipe) -> str:
     return repr((recipe.model_dump(exclude=free | {"warmup"}), recipe.dense_steps > 0))
 
 
-def measure_all(
-    runs: Sequence[RunSpec], say: Callable[[str], None] = lambda text: None
-) -> dict[str, RunCosts]:
+def measure_all(runs: Sequence[RunSpec], say: Callable[[str], None]) -> dict[str, RunCosts]:
     """What one run of each kind was measured to take; kinds whose runs are all finished are left
     out. Raises InterruptedRunError at Ctrl-C, and RunFailedError, naming the run, where one cannot
     be timed."""

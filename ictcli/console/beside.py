@@ -14,9 +14,7 @@ from ictcli.tables.numbers import Format, signed
 from ictcli.text import duration, shell_word
 
 
-def print_beside(
-    methods: Sequence[str], runs: Mapping[Path, Summary], *, as_json: bool = False
-) -> None:
+def print_beside(methods: Sequence[str], runs: Mapping[Path, Summary], *, as_json: bool) -> None:
     """What each method reached, by the folder of its run, and how far it is from the first one;
     as JSON their summaries."""
     if as_json:

@@ -13,9 +13,7 @@ LONGEST = 1200
 """Characters of a prompt that are shown, and of an answer a quarter of them."""
 
 
-def print_check(
-    checked: Checked, command: str, price: float | None = None, *, as_json: bool = False
-) -> None:
+def print_check(checked: Checked, command: str, price: float | None, *, as_json: bool) -> None:
     """Print what was found, the verdict, and the command to type; `price` is that of an hour."""
     tried, overlap = checked.tried, checked.overlap
     seconds = tried.load_s + tried.time.seconds if tried else 0.0

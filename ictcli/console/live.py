@@ -57,9 +57,7 @@ def observer(
 class LiveObserver(PlainObserver):
     """Draws on stderr. The newest rollout's kept tokens stand in reverse."""
 
-    def __init__(
-        self, recipe: Recipe, folder: Path, later: int = 0, told: set[str] | None = None
-    ) -> None:
+    def __init__(self, recipe: Recipe, folder: Path, later: int, told: set[str] | None) -> None:
         super().__init__(recipe, folder, later, told)
         self._console = Screen(stderr=True)
         self._live = Live(console=self._console, refresh_per_second=8, transient=True)

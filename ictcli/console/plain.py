@@ -23,9 +23,7 @@ class PlainObserver(Observer):
     explained = False
     """Whether the words of a step's line are."""
 
-    def __init__(
-        self, recipe: Recipe, folder: Path, later: int = 0, told: set[str] | None = None
-    ) -> None:
+    def __init__(self, recipe: Recipe, folder: Path, later: int, told: set[str] | None) -> None:
         self.recipe, self.folder = recipe, folder
         self.told = set[str]() if told is None else told
         self.pace, self.later = Pace(recipe), later

@@ -19,9 +19,7 @@ from ictcli.train.costs import RunCosts
 from ictcli.train.step import mini_batches
 
 
-def plan(
-    recipe: Recipe, memory: MemoryCheck, costs: RunCosts | None = None, *, as_json: bool = False
-) -> None:
+def plan(recipe: Recipe, memory: MemoryCheck, costs: RunCosts | None, *, as_json: bool) -> None:
     """Print what a run will do, the memory it takes by part and the time, if `costs` were measured:
     on stderr, or as JSON on stdout."""
     rollouts = recipe.prompts * recipe.group

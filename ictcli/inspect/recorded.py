@@ -136,9 +136,7 @@ def _recipe(
     return recipe.model_copy(update=sizes), None, tuple(notes)
 
 
-def decoder(
-    recorded: RecordedStep, model: str | None = None, *, plain: bool = False
-) -> Decode | None:
+def decoder(recorded: RecordedStep, model: str | None, *, plain: bool = False) -> Decode | None:
     """Decodes with the tokenizer of `model`, by default the run's, without special tokens if
     `plain`; None where it is not on this machine.
 
@@ -163,7 +161,7 @@ def decoder(
         return None
 
 
-def decisions(recorded: RecordedStep, model: str | None = None) -> Decided | None:
+def decisions(recorded: RecordedStep, model: str | None) -> Decided | None:
     """What the choices of a step's responses came to; None where the task or the tokenizer is not
     known."""
     domain, batch = built_in(recorded.recipe.task), recorded.batch

@@ -18,7 +18,7 @@ def test_the_outlook_adds_up_what_is_left_each_run_by_its_own_figure(
     runs, steps = run_specs(design_of(tmp_path)), {"ict": 2.0, "grpo": 3.0, "random": 5.0}
     patched = "ictcli.compare.time_estimate.measure"
     monkeypatch.setattr(patched, lambda recipe: timed(steps[recipe.rule.name]))
-    measured = measure_all(runs)
+    measured = measure_all(runs, print)
     assert len(measured) == 3  # seeds are of one kind
     asked = 2 * 512 * 0.01
     alone = {label: 1.0 + 4 * step + asked for label, step in steps.items()}
@@ -34,7 +34,7 @@ def test_the_outlook_adds_up_what_is_left_each_run_by_its_own_figure(
     assert continued.seconds == pytest.approx(left.seconds - 3 * 3.0 - asked / 2)
     runs[3].folder.mkdir()
     (runs[3].folder / "summary.json").write_text("{}")
-    assert set(measure_all(runs)) == {kind(run.recipe) for run in runs[1:3]}  # not of ict
+    assert set(measure_all(runs, print)) == {kind(run.recipe) for run in runs[1:3]}  # not of ict
 
 
 @pytest.mark.parametrize(("jobs", "have", "at_once"), [(3, 2, 2), (2, 8, 2), (64, 1, 1)])
