@@ -60,11 +60,11 @@ def passes(rng: np.random.Generator, chance: np.ndarray, n: int, k: int) -> np.n
 
 
 def scores(
-    rng: np.random.Generator, base: float, N: int, n: int, k: int, repeats: int = REPEATS
+    rng: np.random.Generator, base: float, N: int, n: int, k: int
 ) -> Iterator[tuple[np.ndarray, float]]:
-    """For each spread (repeats, N) values of pass@k and the true mean over all problems."""
+    """For each spread (REPEATS, N) values of pass@k and the true mean over all problems."""
     for spread in SPREADS:
-        values = passes(rng, chances(rng, base, spread, (repeats, N)), n, k)
+        values = passes(rng, chances(rng, base, spread, (REPEATS, N)), n, k)
         a, b = base * spread, (1 - base) * spread
         wrong = (1 - base) ** k
         if np.isfinite(spread):
@@ -73,11 +73,11 @@ def scores(
 
 
 def differences(
-    rng: np.random.Generator, base: float, N: int, n: int, k: int, repeats: int = REPEATS
+    rng: np.random.Generator, base: float, N: int, n: int, k: int
 ) -> Iterator[tuple[np.ndarray, float]]:
-    """For each spread and change (repeats, N) paired differences of pass@k, and their true mean."""
+    """For each spread and change (REPEATS, N) paired differences of pass@k, and their true mean."""
     for spread, change in itertools.product(SPREADS, CHANGES):
-        before = chances(rng, base, spread, (repeats, N))
+        before = chances(rng, base, spread, (REPEATS, N))
         after = changed(rng, before, change)
         everything = chances(rng, base, spread, (1, 200_000))
         gained = (1 - everything) ** k - (1 - changed(rng, everything, change)) ** k

@@ -40,6 +40,8 @@ CODES = {0, 1, 2, 3, 130}
 """The documented exit codes."""
 MEMORY = 4 << 30
 """Bytes that a command may take, what is loaded included; mapped files are not counted."""
+PATIENCE_S = 60
+"""Seconds after which a command hangs."""
 CLOCKED = {"bytes", "when"}
 EXACT = {"show", "diff", "inspect"}
 """Commands whose JSON is the whole run's unless they name the damaged file."""
@@ -75,9 +77,7 @@ def draw(base: Path, seed: int, number: int) -> tuple[Case, random.Random]:
     return Case(number, command, str(path.relative_to(folder)), chance.choice([*DAMAGE])), chance
 
 
-def run_forked(
-    arguments: tuple[str, ...], folder: Path, timeout: float
-) -> tuple[int | None, str, str]:
+def run_forked(arguments: tuple[str, ...], folder: Path) -> tuple[int | None, str, str]:
     """The exit code (None: it hung), stdout and stderr of a command in a forked process."""
     out, err = folder / ".out", folder / ".err"
     child = os.fork()
@@ -103,12 +103,12 @@ def run_forked(
                 with contextlib.suppress(Exception):
                     stream.flush()
             os._exit(code)
-    status = _wait(child, timeout)
+    status = _wait(child)
     return status, out.read_text(errors="replace"), err.read_text(errors="replace")
 
 
-def _wait(child: int, timeout: float) -> int | None:
-    limit = time.monotonic() + timeout
+def _wait(child: int) -> int | None:
+    limit = time.monotonic() + PATIENCE_S
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
@@ -205,9 +205,7 @@ def warm(base: Path, work: Path) -> None:
     gc.freeze()  # so that the forks share its pages
 
 
-def soak(
-    base: Path, work: Path, seed: int, numbers: range, timeout: float = 60
-) -> list[tuple[str, str]]:
+def soak(base: Path, work: Path, seed: int, numbers: range) -> list[tuple[str, str]]:
     """The bad cases among these, each with what is wrong; prints them as they come."""
     wholes: dict[Command, Any] = {}
     bad: list[tuple[str, str]] = []
@@ -216,7 +214,7 @@ def soak(
         folder = work / str(number)
         if case.command not in wholes:
             copy(base / case.command.on, folder)
-            code, out, err = run_forked(case.command.arguments, folder, timeout)
+            code, out, err = run_forked(case.command.arguments, folder)
             wholes[case.command] = without_sizes(out) if "--json" in case.command.arguments else out
             if code:
                 raise RuntimeError(f"{case.command.arguments} fails on a whole run: {err}")
@@ -224,7 +222,7 @@ def soak(
         copy(base / case.command.on, folder)
         outside = make_outside(folder)
         DAMAGE[case.damage](folder / "run" / case.file, chance)
-        code, out, err = run_forked(case.command.arguments, folder, timeout)
+        code, out, err = run_forked(case.command.arguments, folder)
         problem = verdict(case, wholes[case.command], code, out, err, folder)
         if make_outside(folder) != outside:
             problem = "changed what lies outside"

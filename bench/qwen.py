@@ -39,15 +39,15 @@ SIZES: dict[str, dict[str, Any]] = {
 """Qwen2.5's own dimensions, from its config.json, with 2 key-value heads in each."""
 
 
-def make_tokenizer(vocabulary: int = 600) -> Any:
-    """A byte-level BPE of `vocabulary` tokens, special ones included, at most."""
+def make_tokenizer() -> Any:
+    """A byte-level BPE of 600 tokens, special ones included, at most."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(False)]
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary - len(SPECIAL),
+        vocab_size=600 - len(SPECIAL),
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
@@ -63,13 +63,13 @@ def make_tokenizer(vocabulary: int = 600) -> Any:
     return fast
 
 
-def make_qwen(folder: Path, size: str = "tiny", *, seed: int = 0, dtype: str = "float32") -> Path:
+def make_qwen(folder: Path, size: str = "tiny", *, dtype: str = "float32") -> Path:
     """Model and tokenizer in Hugging Face layout. Responses end at either special token that
     Qwen2.5's do."""
     tokenizer = make_tokenizer()
     end, pad = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
     more = {"tokenizer": tokenizer, "eos_token_id": end, "pad_token_id": pad}
-    make_model(folder, "torch", seed=seed, dtype=dtype, **more, **SIZES[size])
+    make_model(folder, "torch", dtype=dtype, **more, **SIZES[size])
     GenerationConfig(eos_token_id=[end, pad], pad_token_id=pad).save_pretrained(folder)
     return folder
 

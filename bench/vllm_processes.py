@@ -49,9 +49,9 @@ def wait(pids: list[int]) -> list[int]:
     return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
 
 
-def kill_at(path: Path, pid: int, patience: float = 1200) -> None:
+def kill_at(path: Path, pid: int) -> None:
     """SIGKILL a process, and its group if it leads one, once a path is there."""
-    until = time.monotonic() + patience
+    until = time.monotonic() + 1200
     while not path.exists() and time.monotonic() < until:
         time.sleep(0.05)
     (os.killpg if os.getpgid(pid) == pid else os.kill)(pid, signal.SIGKILL)

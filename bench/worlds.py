@@ -88,9 +88,9 @@ class World:
         return rng.binomial(SAMPLES, special.expit(logit))
 
 
-def normal_cells(S: int, N: int, seed: int = 0, of_seed: float = 0.3, of_problem: float = 0.5):
+def normal_cells(S: int, N: int, seed: int = 0):
     rng = np.random.default_rng(seed)
-    cells = rng.normal(0.2, of_seed, (S, 1)) + rng.normal(0, of_problem, (1, N))
+    cells = rng.normal(0.2, 0.3, (S, 1)) + rng.normal(0, 0.5, (1, N))
     return cells + rng.normal(0, 1, (S, N))
 
 
