@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 from chain_texts import EOS_ID, PAD_ID, VOCABULARY, is_sound, make_tokenizer, solution
-from pretraining import SAMPLES, Built, Measurement, Recipe, build, measured, parser_of, rounded
+from pretraining import Built, Measurement, Recipe, build, measured, parser_of, rounded
 from torch import Tensor
 from torch.nn import functional
 from transformers import Qwen2Config, Qwen2ForCausalLM
@@ -122,9 +122,8 @@ class ChainMeasurement(Measurement):
 def measure(engine: Engine, operands: tuple[int, int]) -> ChainMeasurement:
     asked = heldout(operands, PROBLEMS)
     longest = operands[1] * (operands[1] - 1) + 4  # a few tokens more than a sound one
-    figures, texts, _ = measured(engine, asked, DOMAIN, longest)
-    pairs = [(asked[row // SAMPLES].prompt, text) for row, text in enumerate(texts)]
-    tokens = sum(len(text) for text in texts)
+    figures, pairs, _ = measured(engine, asked, DOMAIN, longest)
+    tokens = sum(len(text) for _, text in pairs)
     return ChainMeasurement(
         **asdict(figures),
         slips=sum(not is_sound(*pair) for pair in pairs) / len(pairs),

@@ -29,17 +29,7 @@ from ledger_texts import (
     make_tokenizer,
     solution,
 )
-from pretraining import (
-    SAMPLES,
-    STATS,
-    Built,
-    Measurement,
-    Recipe,
-    build,
-    measured,
-    parser_of,
-    rounded,
-)
+from pretraining import STATS, Built, Measurement, Recipe, build, measured, parser_of, rounded
 from torch import Tensor
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -176,8 +166,7 @@ class LedgerMeasurement(Measurement):
 
 def measure(engine: Engine, name: str, problems: int) -> LedgerMeasurement:
     asked = heldout(name, problems)
-    figures, texts, rollouts = measured(engine, asked, DOMAIN, 300)
-    pairs = [(asked[row // SAMPLES].prompt, text) for row, text in enumerate(texts)]
+    figures, pairs, rollouts = measured(engine, asked, DOMAIN, 300)
     mask = fork_mask(find_task(name), asked, rollouts, engine.tokenizer)
     assert mask is not None
     entropy, uniqueness = (rollouts.stats[name] for name in STATS)

@@ -33,6 +33,8 @@ from ictcli.tasks.task import Domain
 from ictcli.types import IntArray, Problem, Rollouts, Sampling
 
 B = TypeVar("B")
+Pairs = list[tuple[str, str]]
+"""Responses, each after its prompt."""
 
 SAMPLES = 32
 """Responses a problem by which a base model is measured."""
@@ -164,32 +166,28 @@ class Measurement:
 
 
 def sampled(
-    engine: Engine,
-    asked: Sequence[Problem],
-    domain: Domain,
-    longest: int,
-    n: int,
-    temperature: float = 1.0,
-) -> tuple[IntArray, list[str], Rollouts]:
-    """How many of `n` responses to each problem are right, their texts, and the rollouts, with
-    `STATS` where there are several."""
+    engine: Engine, asked: Sequence[Problem], domain: Domain, longest: int, n: int
+) -> tuple[IntArray, Pairs, Rollouts]:
+    """How many of `n` responses to each problem are right, the responses, and the rollouts: of
+    several with `STATS`, a single one is greedy."""
     prompts = [engine.tokenizer(problem.prompt)["input_ids"] for problem in asked]
-    sampling = Sampling(longest, temperature, stop_ids=engine.stop_ids)
+    sampling = Sampling(longest, 1.0 if n > 1 else 0.0, stop_ids=engine.stop_ids)
     wanted = STATS if n > 1 else ()
     rollouts = engine.generate(prompts, n, sampling, seed=0, wanted=wanted)
     texts = decode(engine.tokenizer, rollouts)
     right = [verdict.status == "correct" for verdict in domain.judge(asked, texts)]
-    return np.array(right).reshape(len(asked), n).sum(axis=1), texts, rollouts
+    pairs = [(asked[row // n].prompt, text) for row, text in enumerate(texts)]
+    return np.array(right).reshape(len(asked), n).sum(axis=1), pairs, rollouts
 
 
 def measured(
     engine: Engine, asked: Sequence[Problem], domain: Domain, longest: int
-) -> tuple[Measurement, list[str], Rollouts]:
-    """The figures, and the texts and rollouts that were sampled for them."""
-    greedy, _, _ = sampled(engine, asked, domain, longest, 1, 0.0)
-    right, texts, rollouts = sampled(engine, asked, domain, longest, SAMPLES)
+) -> tuple[Measurement, Pairs, Rollouts]:
+    """The figures, and the responses and rollouts that were sampled for them."""
+    greedy, _, _ = sampled(engine, asked, domain, longest, 1)
+    right, pairs, rollouts = sampled(engine, asked, domain, longest, SAMPLES)
     at = {f"pass_at_{k}": float(pass_at_k(SAMPLES, right, k).mean()) for k in (1, 4, 8, 32)}
-    return Measurement(len(asked), SAMPLES, float(greedy.mean()), **at), texts, rollouts
+    return Measurement(len(asked), SAMPLES, float(greedy.mean()), **at), pairs, rollouts
 
 
 def rounded(measurement: Any) -> dict[str, float]:

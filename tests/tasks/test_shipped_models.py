@@ -83,7 +83,7 @@ def test_shipped_models_answer_as_stated(of: str, name: str) -> None:
     engine = build_engine(str(BUILTIN[of]), ON_CPU, OptimizerSettings())
     asked, figures = task.heldout(64), FIGURES[of][name]
     right, _, rollouts = sampled(engine, asked, task.domain, longest, 4)
-    greedy, _, _ = sampled(engine, asked, task.domain, longest, 1, 0.0)
+    greedy, _, _ = sampled(engine, asked, task.domain, longest, 1)
     assert abs(right.mean() / 4 - figures["pass_at_1"]) < 0.12
     assert abs(greedy.mean() - figures["greedy"]) < 0.12
     assert abs(rollouts.lengths.mean() - figures["response_tokens"]) < 6
