@@ -52,11 +52,12 @@ def step(folder: str, engine_name: str, group: int, prompt: int, response: int) 
     """One step after another that warms up."""
     from ictcli.algorithm.objective import Objective
     from ictcli.engine import build_engine
+    from ictcli.engine.update import Update
     from ictcli.recipe.tables import EngineSettings, OptimizerSettings
     from ictcli.types import Sampling
 
     given = {"backend": engine_name, "device": "cpu", "dtype": "float32", "threads": 1}
-    engine: Any = build_engine(folder, EngineSettings(**given), OptimizerSettings())
+    engine = build_engine(folder, EngineSettings(**given), OptimizerSettings())
     prompts = [[2 + (i + number) % 14 for i in range(prompt)] for number in range(PROMPTS)]
     model_bytes = held(engine)
     seconds: dict[str, float] = {}
@@ -72,7 +73,7 @@ def step(folder: str, engine_name: str, group: int, prompt: int, response: int) 
         sample = partial(engine.generate, prompts, group, Sampling(response), seed, STATISTICS)
         rollouts = timed("sampling", sample)
         weights = random_weights(rollouts, 0.1)
-        timed("update", partial(engine.update, rollouts, *weights, Objective(), 1e-6))
+        timed("update", partial(engine.update, Update(rollouts, *weights, Objective()), 1e-6))
     return Took(seconds["sampling"], seconds["update"], peaks["sampling"], peaks["update"])
 
 

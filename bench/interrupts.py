@@ -50,7 +50,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "compare": ("finished", (*COMPARED, "--out", "many")),
     "jobs": ("finished", (*COMPARED, "--out", "many", "--jobs", "2", "steps=60")),
 }
-"""Each command, and the folder of `damage.make_folders` that it runs in."""
+"""Each command, and the folder of `run_folders.make_folders` that it runs in."""
 
 START_S = 0.1
 """Seconds in which Python itself may be starting, which Ctrl-C ends in its own way."""

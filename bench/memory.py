@@ -108,7 +108,7 @@ def make_recipe(folder: Path, engine_name: str, settings: Table) -> Recipe:
 
 def measure(recipe: Recipe, prompt_tokens: int) -> dict[str, int]:
     """Peak bytes of each phase, with prompts of one length and responses that never end."""
-    engine: Any = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
+    engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
     if recipe.kl > 0:
         engine.keep_reference()
     prompt = [2 + i % 14 for i in range(prompt_tokens)]

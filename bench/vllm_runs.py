@@ -63,7 +63,7 @@ def warm(model: Path, prompts: int, max_tokens: int) -> None:
     from ictcli.types import Sampling
 
     settings = EngineSettings(backend="torch", device="cpu", sampler="vllm", threads=1)
-    engine: Any = build_engine(str(model), settings)
+    engine = build_engine(str(model), settings)
     engine.budget.longest = 256 + max_tokens  # of a task that makes its problems
     start_vllm(engine, [[2]] * prompts, 8, Sampling(max_tokens, sampler="vllm"))
 
