@@ -6,10 +6,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ictcli.rewards import statement
-from ictcli.rewards.answers import LONGEST_AT_ONCE, Located
-from ictcli.rewards.maths.compare import LONGEST, compare
+from ictcli.rewards.answers import Located
+from ictcli.rewards.builtin import math_at_once
+from ictcli.rewards.maths.compare import LONGEST
 from ictcli.rewards.maths.latex import balanced, flat, tidy
-from ictcli.rewards.maths.nodes import UndecidedError
 from ictcli.rewards.verifiers import VERIFIERS, Verdict, Verifier
 
 _BOX = re.compile(r"\\boxed\s?\{([^{}]{1,30}|\\[a-z]+\{[^{}]{1,30}\})\}")
@@ -105,12 +105,8 @@ def same(answer: str, choice: str) -> bool:
     """Whether an answer is the text of a choice, as words or as mathematics without algebra."""
     if _layout(answer) == _layout(choice):
         return bool(choice.strip())
-    if max(len(answer), len(choice)) > LONGEST_AT_ONCE:
-        return False
-    try:
-        return compare(answer, choice, algebra=False) == "same"
-    except UndecidedError:
-        return False
+    found = math_at_once(answer, choice)
+    return found is not None and found.status == "correct"
 
 
 @lru_cache(maxsize=256)
