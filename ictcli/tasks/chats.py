@@ -57,11 +57,10 @@ def messages_of(row: Row, name: str) -> tuple[Turn, ...] | None:
         return None
     turns: list[Turn] = []
     for number, message in enumerate(messages, 1):
-        parts = _parts(message)
-        role, content = parts or ("", None)
-        if not parts or not isinstance(role, str) or content is None:
+        role, content = _parts(message) or (None, None)
+        if not isinstance(role, str) or content is None:
             lacks = "content that is text (pictures and tool calls are not read)"
-            lacks = lacks if parts and isinstance(role, str) else "role or no content"
+            lacks = lacks if isinstance(role, str) else "role or no content"
             raise UserError(
                 f"{row.where} has a {name} whose message {number} has no {lacks}.",
                 f'"{name}": {_FORM}',
