@@ -182,7 +182,7 @@ def problem_of(
     golds = GOLDS if columns.gold is None else (columns.gold,)
     golded = filled(row, golds) is not None
     solved_alone = not golded and row.get("solution") is not None
-    whole = said if said is not None and not golded else None
+    whole = None if golded else said
     if whole is None and (has_choices or not solved_alone):
         whole = said_in(row, golds, key="" if columns.gold else "gold")
     if has_choices:
