@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
+from itertools import zip_longest
 
 from ictcli.errors import UserError
 from ictcli.recipe.data import ColumnSettings, Example, HubSettings
@@ -169,12 +170,8 @@ def mmlu_stem(data: str | None = None) -> Benchmark:
         prompt = with_choices(text(row, "question"), choices)
         gold = letter_of(row, choices, text(row, "answer"))
         questions.append(Problem(f"{subject}-{len(questions)}", prompt, gold, choices))
-    problems = [
-        subjects[subject][place]
-        for place in range(max(map(len, subjects.values())))
-        for subject in sorted(subjects)
-        if place < len(subjects[subject])
-    ]
+    turns = zip_longest(*(subjects[subject] for subject in sorted(subjects)))
+    problems = [problem for turn in turns for problem in turn if problem is not None]
     return listed("mmlu_stem", ProblemSet(problems, rows, "choice"))
 
 
