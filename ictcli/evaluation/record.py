@@ -116,10 +116,8 @@ class Evaluation(Scored):
     @property
     def solved(self) -> dict[float, FloatArray]:
         """By temperature the share of correct samples of each problem, (N,); its own first."""
-        shares: dict[float, FloatArray] = {
-            self.settings.temperature: np.array(self.correct) / self.n
-        }
-        return shares | {at.temperature: np.array(at.correct) / at.n for at in self.temperatures}
+        others = {at.temperature: np.array(at.correct) / at.n for at in self.temperatures}
+        return {self.settings.temperature: np.array(self.correct) / self.n, **others}
 
     @property
     def seconds_in_all(self) -> float:
