@@ -239,7 +239,7 @@ def unused_keys(recipe: Recipe, overrides: Sequence[str]) -> dict[str, str]:
     method = recipe.rule
     reads = {"keep": issubclass(method.options, ShareOptions), "warmup": method.dense_warmup}
     reads |= dict.fromkeys(("clip.low", "clip.high", "clip.on"), not method.clips)
-    typed = {override.partition("=")[0].strip() for override in overrides}
+    typed = set(map(typed_key, overrides))
     unread = [key for key, read in reads.items() if key in typed and not read]
     unused = dict.fromkeys(unread, f"method={method.name}")
     if recipe.reward.signal != "true":
