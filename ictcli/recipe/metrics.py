@@ -208,7 +208,7 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
         return "is not measured by the evaluations", hint
     if name.startswith("reward/") and name.removeprefix("reward/") in recipe.reward.names:
         return None
-    if name not in (*known(), *measured):
+    if name not in known():
         near = nearest(name, [*known(), *measured])
         return f"is no number of metrics.jsonl{near}", "for example eval/pass@1"
     when = METRICS[name].when if name in METRICS else "every step"
