@@ -129,15 +129,15 @@ def known_columns(
     name: str, rows: Rows, columns: ColumnSettings, usual: ColumnSettings | None = None
 ) -> ColumnSettings:
     """The columns, each of which is there, filled by the usual ones that are."""
+    known = rows.columns
     for key, column in columns.model_dump(exclude_none=True, exclude={"gold_pattern"}).items():
-        if column not in rows.columns:
+        if column not in known:
             raise UserError(
-                f"{name} has no column {column!r}{nearest(column, rows.columns)}; it has "
-                f"{', '.join(rows.columns) or 'none'}.",
+                f"{name} has no column {column!r}{nearest(column, known)}; it has "
+                f"{', '.join(known) or 'none'}.",
                 f"columns.{key}=NAME names it, or eval.columns.{key} and sft.columns.{key} for "
                 "eval.bench and sft.data",
             )
-    known = set(rows.columns)
     there = {k: name for k, name in (usual or columns) if name in known or k == "gold_pattern"}
     return columns.filled_by(ColumnSettings(**there))
 
