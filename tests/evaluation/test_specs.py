@@ -192,12 +192,12 @@ def make_run(folder: Path, suffix: str, *more: str) -> str:
 
 def test_a_model_is_asked_as_the_runs_beside_it_where_they_agree(tmp_path: Path) -> None:
     said, (one, two) = list[str](), (make_run(tmp_path / name, name) for name in ("one", "two"))
-    base, trained = find_models(["builtin:ledger", one], read_settings([]), say=said.append)
+    base, trained = find_models(["builtin:ledger", one], SETTINGS, say=said.append)
     assert (base.prompt, base.temperature) == (trained.prompt, trained.temperature)
     assert base.prompt.suffix == "one"
     assert said == ["note: builtin-ledger: asked and sampled as the run beside it."]
     alone, between = (
-        find_models(["builtin:ledger", *runs], read_settings([]))[0] for runs in ([], [one, two])
+        find_models(["builtin:ledger", *runs], SETTINGS)[0] for runs in ([], [one, two])
     )
     assert alone.prompt == between.prompt != base.prompt
 
@@ -210,8 +210,8 @@ def test_an_export_carries_how_its_run_asks_and_nothing_else(tmp_path: Path) -> 
     )
     file, said = exported / "ictcli.json", list[str]()
     file.write_text(asked_in(load_recipe(Path(run, "recipe.toml"))))
-    trained = find_models([run], read_settings([]))[0]
-    other, alone = find_models([str(plain), str(exported)], read_settings([]), say=said.append)
+    trained = find_models([run], SETTINGS)[0]
+    other, alone = find_models([str(plain), str(exported)], SETTINGS, say=said.append)
     for each in (other, alone):
         assert (each.prompt, each.temperature) == (trained.prompt, trained.temperature)
     assert alone.max_tokens == 77
@@ -219,7 +219,7 @@ def test_an_export_carries_how_its_run_asks_and_nothing_else(tmp_path: Path) -> 
     hostile = {"engine": {"trust_remote_code": True}, "plugins": ["x.py"], "max_tokens": 5}
     hostile |= {"columns": {"gold": "mine", "gold_pattern": "(a+)+$"}}
     file.write_text(json.dumps(hostile | {"prompt": {"examples": "/etc/passwd"}}))
-    found = find_models([str(exported)], read_settings([]))[0]
+    found = find_models([str(exported)], SETTINGS)[0]
     assert (found.max_tokens, found.prompt.examples, found.plugins) == (5, (), ())
     assert found.columns == ColumnSettings()
     for bench, hint in {
@@ -229,13 +229,11 @@ def test_an_export_carries_how_its_run_asks_and_nothing_else(tmp_path: Path) -> 
     }.items():
         file.write_text(json.dumps({"bench": bench}))
         with refused("No benchmark is named", hint=hint):  # it is a hint, and no more
-            benchmark_specs(
-                None, read_settings([]), find_models([str(exported)], read_settings([]))
-            )
+            benchmark_specs(None, SETTINGS, find_models([str(exported)], SETTINGS))
     for text in ("[]", "{", '{"max_tokens": "x"}', '{"prompt": 3}'):
         file.write_text(text)
         with refused("does not say how a model is asked"):
-            find_models([str(exported)], read_settings([]))
+            find_models([str(exported)], SETTINGS)
 
 
 def test_an_export_names_what_others_can_evaluate_on(tmp_path: Path) -> None:
@@ -254,7 +252,7 @@ def test_an_export_names_what_others_can_evaluate_on(tmp_path: Path) -> None:
 def test_problems_of_ones_own_have_the_columns_and_the_tokens_of_training(tmp_path: Path) -> None:
     file, run = tmp_path / "mine.csv", make_run(tmp_path / "one", "", "columns.prompt=frage")
     file.write_text("frage,gold\nwhat,2\n")
-    models = find_models([run], read_settings([]))
+    models = find_models([run], SETTINGS)
 
     def tokens(names: str, *typed: str) -> int:
         (spec,) = benchmark_specs(names, read_settings(list(typed)), models)
@@ -268,10 +266,9 @@ def test_without_a_benchmark_a_run_is_asked_what_its_own_evaluations_ask(tmp_pat
     file = tmp_path / "mine.csv"
     file.write_text("gold,prompt\n" + "".join(f"{n},what is {n}\n" for n in range(64)))
     held = ["eval.holdout=4", "eval.problems=7", "eval.skip=2"]
-    models = find_models(
-        ["builtin:ledger", make_run(tmp_path / "one", "", f"data={file}", *held)], read_settings([])
-    )
-    (spec,) = benchmark_specs(None, read_settings([]), models)
+    run = make_run(tmp_path / "one", "", f"data={file}", *held)
+    models = find_models(["builtin:ledger", run], SETTINGS)
+    (spec,) = benchmark_specs(None, SETTINGS, models)
     out = [f"what is {n}" for n in range(64) if is_heldout(f"what is {n}", 4)]
     assert [problem.prompt for problem in spec.problems] == out[2:9]
     assert not {key_of(prompt) for prompt in out} & models[1].trained_on().keys
@@ -279,16 +276,16 @@ def test_without_a_benchmark_a_run_is_asked_what_its_own_evaluations_ask(tmp_pat
     began: dict[str, Any] = {
         "data": {"heldout": {"problems": 7, "sha256": digest_of(spec.problems)}}
     }
-    Path(run := models[1].model, "environment.json").write_text(json.dumps(began))
+    Path(run, "environment.json").write_text(json.dumps(began))
     for changes in (0, 1):  # a gold of them
         file.write_text(file.read_text().replace(f",{out[4]}\n", f"{'1' * changes},{out[4]}\n"))
-        alone = find_models([run], read_settings([]))
-        (spec,) = benchmark_specs(None, read_settings([]), alone)
+        alone = find_models([run], SETTINGS)
+        (spec,) = benchmark_specs(None, SETTINGS, alone)
         assert len(spec.benchmark.notes) == changes
     began["data"] |= {"sha256": spec.benchmark.source["sha256"], "verifier": "math"}
     began["data"]["heldout"]["problems"] = 5  # the tokenizer lost two
     Path(run, "environment.json").write_text(json.dumps(began))
-    (spec,) = benchmark_specs(None, read_settings([]), find_models([run], read_settings([])))
+    (spec,) = benchmark_specs(None, SETTINGS, find_models([run], SETTINGS))
     assert [note.partition(" ")[2][:3] for note in spec.benchmark.notes] == ["run"]
     assert "by the verifier math, and is by integer now" in spec.benchmark.notes[0]
     wrong = {"data=d.csv": "data is of", "columns.gold=x": "columns is", "eval.shots=1": "shots"}
@@ -296,7 +293,7 @@ def test_without_a_benchmark_a_run_is_asked_what_its_own_evaluations_ask(tmp_pat
         with refused(words):
             benchmark_specs(None, read_settings([typed]), models)
     with refused("none of these is a run: "):
-        benchmark_specs(None, read_settings([]), models[:1])
+        benchmark_specs(None, SETTINGS, models[:1])
 
 
 def test_one_model_is_held_at_a_time(tmp_path: Path) -> None:
