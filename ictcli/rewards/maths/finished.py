@@ -24,17 +24,16 @@ from ictcli.rewards.maths.trees import OPERATORS, Tree, is_number, is_rational, 
 from ictcli.rewards.maths.views import with_letter
 
 _KINDS = {
-    **dict.fromkeys(("\\gcd", "\\lcm", "\\max", "\\min", "\\det"), "arithmetic"),
+    **dict.fromkeys(("\\gcd", "\\lcm", "\\det"), "arithmetic"),
     **dict.fromkeys(("\\lfloor\\rfloor", "\\lceil\\rceil"), "floor"),
     **dict.fromkeys(("\\sin", "\\cos", "\\tan", "\\cot", "\\sec", "\\csc"), "sine"),
     **dict.fromkeys(("\\sinh", "\\cosh", "\\tanh", "\\exp"), "exponential"),
-    **dict.fromkeys(("\\ln", "\\log", "\\lg"), "logarithm"),
+    **dict.fromkeys(LOGARITHMS, "logarithm"),
     **dict.fromkeys(("||", "\\max", "\\min"), "absolute value"),
-    **dict.fromkeys(OPERATORS, "operator"),
     "!": "factorial",
-    "\\sqrt": "root",
 }
-"""The kind of work that an operation leaves; other functions are kinds of their own."""
+"""The kind of work that an operation leaves, where `_own` has no rule of its own; other functions
+are kinds of their own."""
 _ON_NUMBERS = {"!", "\\binom", "\\gcd", "\\lcm", "\\max", "\\min", "\\det", "||",
                "\\lfloor\\rfloor", "\\lceil\\rceil"}  # fmt: skip
 """What is arithmetic on numbers."""
