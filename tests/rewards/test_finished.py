@@ -39,14 +39,10 @@ expressions = combined(st.recursive(numbers, combined, max_leaves=5))
 def normal_forms(value: Fraction) -> list[str]:
     """Ways to write a number with nothing left to do."""
     above, below = value.numerator, value.denominator
-    forms = [f"x = {above}/{below}"] if below > 1 else [str(above), f"{above}.0", f"x={above}"]
-    if below > 1:
-        sign = "-" * (above < 0)
-        forms += [
-            f"{sign}\\frac{{{abs(above)}}}{{{below}}}",
-            f"\\frac{{{2 * above}}}{{{2 * below}}}",
-        ]
-    return forms
+    if below == 1:
+        return [str(above), f"{above}.0", f"x={above}"]
+    fraction = "-" * (above < 0) + f"\\frac{{{abs(above)}}}{{{below}}}"
+    return [f"x = {above}/{below}", fraction, f"\\frac{{{2 * above}}}{{{2 * below}}}"]
 
 
 @FEW
