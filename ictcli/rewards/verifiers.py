@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from ictcli.errors import UserError, nearest, unknown
+from ictcli.errors import UserError, install, nearest, unknown
 from ictcli.files import LARGEST, encodable, plugins
 
 Status = Literal["correct", "wrong", "unparsed", "timeout"]
@@ -230,9 +230,7 @@ def find_verifier(name: str) -> Verifier:
         return VERIFIERS[name]
     if extra := OPTIONAL.get(name):
         if importlib.util.find_spec(extra.library) is None:
-            raise UserError(
-                f"The verifier {name} is not installed.", f'pip install "ictcli[{name}]"'
-            )
+            raise UserError(f"The verifier {name} is not installed.", install(name))
         return replace(find_verifier(extra.place), name=name, boxed=extra.boxed)
     place, colon, function = name.rpartition(":")
     if colon and place:

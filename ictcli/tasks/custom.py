@@ -18,7 +18,7 @@ from ictcli.tasks.golds import behind, choices_of, letter_of, with_choices, work
 from ictcli.tasks.hub import HubSource, load
 from ictcli.tasks.saved import read_saved
 from ictcli.tasks.split import ProblemSet, copy_key
-from ictcli.text import middle_cut
+from ictcli.text import compiled, middle_cut
 from ictcli.types import Problem, Turn
 
 HUB = "hub:"
@@ -60,6 +60,8 @@ def read_custom(
     for reward functions."""
     rows = rows or read_rows(name, hub, split)
     columns = known_columns(name, rows, columns or ColumnSettings(), usual)
+    if columns.gold_pattern is not None:
+        compiled(columns.gold_pattern)  # what is wrong with it is no fault of the rows
     check_asked(name, rows, columns, "gold", (*GOLDS, "solution"))
     has_choices = have_choices(rows, columns.choices or "choices")
     problems: dict[str, Problem] = {}

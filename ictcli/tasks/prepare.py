@@ -140,7 +140,7 @@ def task_alone(recipe: Recipe) -> Task:
 
 def holds_out(recipe: Recipe) -> bool:
     """Whether a part of a data set of one's own is held out."""
-    return recipe.eval.bench is None and (is_custom(recipe.task) or recipe.data is not None)
+    return recipe.eval.bench is None and (is_custom(recipe.task) or bool(recipe.data))
 
 
 def _asks_for_rows(recipe: Recipe) -> bool:

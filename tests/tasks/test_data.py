@@ -223,6 +223,9 @@ def test_a_column_that_is_not_there_is_told_with_those_that_are(tmp_path: Path, 
     told = "each row needs one, as text; it has frage, antwort; columns.gold=NAME names another"
     with refused(f"rows.{kind}, ", " has no gold", hint=told):
         find_benchmark(name, columns=ColumnSettings(prompt="frage"))
+    with refused("'(' is no regular expression") as caught:
+        find_benchmark(name, columns=ColumnSettings(prompt="frage", gold_pattern="("))
+    assert "rows" not in caught.value.message
 
 
 @pytest.mark.parametrize("find", [find_task, find_benchmark])
