@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 from harness import record, take_turns
-from ictcli_torch.cpu import Rounded, packed, packed_product
+from ictcli_torch.cpu import Rounded, packed
 from torch import Tensor
 from torch.nn.functional import linear
 
@@ -39,7 +39,7 @@ def libraries(rows: int, weight: Tensor) -> dict[str, Callable[[], Tensor]]:
         "forward MKL": lambda: linear(x, weight),
         "forward oneDNN": lambda: by_onednn(x, weight),
         "forward oneDNN, arranged": lambda: by_onednn(x, arranged),
-        "forward FBGEMM, 16 bits": lambda: packed_product(x, half),
+        "forward FBGEMM, 16 bits": lambda: torch.ops.quantized.linear_dynamic_fp16(x, half),
         "forward oneDNN, 8 bits": lambda: eight.product(None, x),
         "forward FBGEMM, 8 bits": lambda: eights.product(None, x),
     }

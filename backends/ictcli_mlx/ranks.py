@@ -50,9 +50,5 @@ class MlxCommunicator(Communicator):
 
 
 build = partial(start, MlxEngine)
-
-
-@cache
-def communicator() -> MlxCommunicator:
-    """This process's, one for all the engines it builds."""
-    return MlxCommunicator()
+communicator = cache(MlxCommunicator)
+"""This process's, one for all the engines it builds."""

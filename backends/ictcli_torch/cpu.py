@@ -65,7 +65,7 @@ class LargeLinear(nn.Linear):
     def product(self, x: Tensor) -> Tensor:
         """Without a gradient."""
         if self.packed is not None:
-            return packed_product(x, self.packed)
+            return torch.ops.quantized.linear_dynamic_fp16(x, self.packed)
         return _product(x, self.weight if self.arranged is None else self.arranged, self.bias)
 
 
@@ -140,10 +140,6 @@ def has_fbgemm() -> bool:
     names = ("linear_dynamic", "linear_dynamic_fp16")
     has = all(hasattr(torch.ops.quantized, name) for name in names)
     return has and "fbgemm" in torch.backends.quantized.supported_engines
-
-
-def packed_product(x: Tensor, weight: Any) -> Tensor:
-    return torch.ops.quantized.linear_dynamic_fp16(x, weight)
 
 
 @contextlib.contextmanager

@@ -74,9 +74,7 @@ def held(work: Workload) -> Parts:
         parts["vLLM"] = VLLM + work.shape.weights(work.width) + work.cache(rows, work.length)
     if work.recipe.engine.sampler == "int8":
         s = work.shape
-        parts["rounded weights"] = (
-            s.layers * sum(a * b for a, b in s.linears.values()) + s.embedding
-        )
+        parts["rounded weights"] = s.layers * s.block + s.embedding
     shards, spread = work.layout.shards, ["weights"]
     if shards > 1 and not work.recipe.adapters:  # the parts are float32, and their own masters
         parts |= {"weights": work.shape.weights(4), "float32 masters": 0}

@@ -167,7 +167,5 @@ def build(
     return start(kind, ranks, model, settings, optimizer, adapters)
 
 
-@cache
-def communicator() -> TorchCommunicator:
-    """This process's, one for all the engines it builds."""
-    return TorchCommunicator()
+communicator = cache(TorchCommunicator)
+"""This process's, one for all the engines it builds."""

@@ -23,7 +23,7 @@ def plan(recipe: Recipe, memory: MemoryCheck, costs: RunCosts | None, *, as_json
     """Print what a run will do, the memory it takes by part and the time, if `costs` were measured:
     on stderr, or as JSON on stdout."""
     rollouts = recipe.prompts * recipe.group
-    updates = len(mini_batches(recipe.prompts, recipe.update.minibatch)) * recipe.update.epochs
+    updates = len(mini_batches(recipe)) * recipe.update.epochs
     times: dict[str, float] = {}
     if costs:
         estimate = costs.time(recipe)

@@ -216,12 +216,11 @@ def _disk_faults(path: Path) -> Generator[None]:
     except OSError:
         raise
     except Exception as error:
-        if match := re.search(r"\(os error (\d+)\)", str(error)):
-            number = int(match[1])
-            raise OSError(number, os.strerror(number), str(path)) from error
-        if "Unable to write" in str(error):  # MLX does not say why
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
-        raise
+        told = re.search(r"\(os error (\d+)\)", str(error))
+        if not told and "Unable to write" not in str(error):  # MLX does not say why
+            raise
+        number = int(told[1]) if told else errno.ENOSPC
+        raise OSError(number, os.strerror(number), str(path)) from error
 
 
 NOT_OF_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)

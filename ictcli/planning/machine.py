@@ -96,7 +96,7 @@ def _visible_gpus() -> list[float]:
     CUDA takes indices and beginnings of uuids, and ignores the list from the first unknown name on
     (CUDA C++ Programming Guide, "CUDA Environment Variables").
     """
-    rows = [line.rpartition(",") for line in _nvidia_smi("uuid,memory.total")]
+    rows = [line.rpartition(",") for line in _nvidia_smi()]
     uuids = [uuid.strip() for uuid, _, _ in rows]
     sizes = [float(size) * 2**20 if size.strip().isdigit() else 0.0 for _, _, size in rows]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -119,9 +119,9 @@ def _visible_gpus() -> list[float]:
 
 
 @cache
-def _nvidia_smi(fields: str) -> tuple[str, ...]:
-    """A line of these fields for every GPU; empty where nvidia-smi is not there or fails."""
-    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+def _nvidia_smi() -> tuple[str, ...]:
+    """`UUID, MIB` of every GPU, a line each; empty where nvidia-smi is not there or fails."""
+    command = ["nvidia-smi", "--query-gpu=uuid,memory.total", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=NVIDIA_SMI_TIMEOUT, check=True

@@ -70,8 +70,7 @@ class Run:
             raise UserError(f"The run folder {folder} exists already.", ways)
         files.make_folder(folder)
         files.check_inside(folder)
-        run = Run(folder)
-        run.lock()
+        run = Run(folder).lock()
         run._created = True
         run.write_recipe(recipe)
         return run
@@ -85,8 +84,7 @@ class Run:
                 "ictcli train RECIPE --run FOLDER makes one",
             )
         files.check_inside(folder)
-        run = Run(folder)
-        run.lock()
+        run = Run(folder).lock()
         run._file = read_run(folder)
         return run, load_recipe(run.file)
 
@@ -101,8 +99,9 @@ class Run:
         """The tables of `file`."""
         return self.file.data
 
-    def lock(self) -> None:
+    def lock(self) -> Self:
         self._lock = files.take_lock(self.folder, "run folder", "--run")
+        return self
 
     def __enter__(self) -> Self:
         return self

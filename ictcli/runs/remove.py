@@ -52,9 +52,7 @@ def remove_run(run: Path) -> int:
     lock = run / ".lock"
     if lock.is_symlink() or (lock.exists() and not lock.is_file()):
         lock.rename(run / ".lock.damaged")  # nobody holds it
-    opened = Run(run)
-    opened.lock()
-    with opened:
+    with Run(run).lock():
         drop(run)
     return taken
 
@@ -81,7 +79,5 @@ def remove_checkpoints(old: Iterable[Path]) -> None:
     """UserError if a run is trained now, or may not be read (see `check_inside`)."""
     for path in old:
         check_inside(path.parents[1])
-        run = Run(path.parents[1])
-        run.lock()
-        with run:
+        with Run(path.parents[1]).lock():
             drop(path)

@@ -26,9 +26,7 @@ from ictcli.seeds import seed_of
 from ictcli.tasks import Task
 from ictcli.tasks.prepare import advised_holdout, heldout, task_of
 from ictcli.tasks.prompts import decode, encode, tokens_of
-from ictcli.tasks.sft import fitted_examples
 from ictcli.tasks.split import key_of
-from ictcli.tasks.unread import usable
 from ictcli.train.checked import (
     Answers,
     Checked,
@@ -40,7 +38,7 @@ from ictcli.train.checked import (
 )
 from ictcli.train.evaluations import samples_of
 from ictcli.train.health import judged
-from ictcli.train.launch import check_prompts, set_budget, unread
+from ictcli.train.launch import check_prompts, readable, set_budget
 from ictcli.train.sample import sample_batch, sampling_of
 from ictcli.train.step import optimise, select
 from ictcli.types import Problem, Rollouts
@@ -73,11 +71,8 @@ def check(recipe: Recipe, prompts: int, say: Callable[[str], None]) -> Checked:
         started = time.perf_counter()
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
         load_s = time.perf_counter() - started
-        known = len(task.notes)
-        task = usable(engine, task, recipe.eval.skip + recipe.eval.problems)
-        task = fitted_examples(engine, task, recipe.max_tokens)
+        task = readable(engine, task, recipe, notes.extend)
         held = heldout(recipe, task)
-        notes += [*task.notes[known:], *unread(engine, task, recipe)]
         notes += base_notes(recipe.model, held)
         longest = check_prompts(recipe, engine, task, held)
         tried = _try(recipe, engine, task, prompts, longest, load_s, say)

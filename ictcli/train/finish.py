@@ -156,17 +156,15 @@ def check_keys(run: Path, overrides: Sequence[str]) -> None:
 def check_longer(run: Run, before: Recipe, recipe: Recipe) -> None:
     """UserError where the steps of `recipe` are fewer than a run has, or no checkpoint is left to
     go on from."""
+    anew = f"ictcli train {shell_word(run.folder / 'recipe.toml')} steps={recipe.steps}"
     if recipe.steps < before.steps:
         raise UserError(
             f"{run.folder} is a run of {before.steps} steps, and steps={recipe.steps} are fewer.",
-            f"ictcli train {shell_word(run.folder / 'recipe.toml')} steps={recipe.steps}",
+            anew,
         )
     trained = run.metrics() or run.read("summary.json", Summary)
     if recipe.steps > before.steps and trained and not run.checkpoints():
-        raise UserError(
-            f"{run.folder} has no checkpoint to train on from.",
-            f"ictcli train {shell_word(run.folder / 'recipe.toml')} steps={recipe.steps}",
-        )
+        raise UserError(f"{run.folder} has no checkpoint to train on from.", anew)
 
 
 def extend(run: Run, before: Recipe, steps: int) -> None:

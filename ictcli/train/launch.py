@@ -57,7 +57,8 @@ def launch(
         hashed = fingerprint.of_recipe(run.recipe, began)
         fingerprint.check_same(run.folder, began, {"recipe": hashed})
         manifest.enter(run.folder, "recipe.toml")  # keys that may change may have been edited
-        fingerprint.check_same(run.folder, began, fingerprint.of_problems(examples_of(task)))
+        given = examples_of(task)  # as they are without an engine
+        fingerprint.check_same(run.folder, began, fingerprint.of_problems(given))
 
         if recipe.engine.dtype == "auto" and began.engine.dtype in ("float32", "bfloat16"):
             recipe = recipe.with_engine(dtype=began.engine.dtype)  # whatever this machine prefers
@@ -71,18 +72,13 @@ def launch(
         if changed := check_engine(run.folder, began, engine, adapters=adapters, option=option):
             observer.warned(changed)
         observer.attach(engine)
-        noted = len(task.notes)
-        task = usable(engine, task, recipe.eval.skip + recipe.eval.problems)
-        given = examples_of(task)
-        task = fitted_examples(engine, task, recipe.max_tokens)
-        note(task.notes[noted:])
-        note(unread(engine, task, recipe))
+        task = readable(engine, task, recipe, note)
         problems = heldout(recipe, task)
         longest = check_prompts(recipe, engine, task, problems)
         chosen = set_budget(recipe, engine, longest, limit, began.micro_tokens, observer.noted)
         note(base_notes(recipe.model, problems))
 
-        data = described(task, problems) | given  # as they are without an engine
+        data = described(task, problems) | given
         if began.data.version not in (None, now := data.get("version")):
             observer.warned(
                 f"{run.folder} began with reasoning-gym {began.data.version}, and goes on with "
@@ -102,12 +98,20 @@ def launch(
             return train(run, recipe, task, engine, observer, interrupted, track, begin)
 
 
-def unread(engine: Engine, task: Task, recipe: Recipe) -> list[str]:
-    """Notes on prompts that the model's tokenizer cannot hold."""
+def readable(
+    engine: Engine, task: Task, recipe: Recipe, note: Callable[[Iterable[str]], None]
+) -> Task:
+    """A task without what the model cannot read or has no room for; `note` is told of that, and of
+    prompts that its tokenizer cannot hold."""
+    known = len(task.notes)
+    task = usable(engine, task, recipe.eval.skip + recipe.eval.problems)
+    task = fitted_examples(engine, task, recipe.max_tokens)
+    note(task.notes[known:])
     notes = unread_notes(engine, task.finite, task.domain, task.prompt)
     if task.examined or not task.finite:
         notes += unread_notes(engine, heldout(recipe, task), task.exam[1], task.prompt)
-    return notes
+    note(notes)
+    return task
 
 
 def environment(engine: Engine, recipe: Recipe) -> records.Environment:

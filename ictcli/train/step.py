@@ -37,18 +37,17 @@ class StepSelection:
     mini_batches: tuple[Update, ...]
 
 
-def mini_batches(prompts: int, size: int) -> list[tuple[int, int]]:
-    """(first, last) prompts of each optimiser update of an epoch; size 0: all in one."""
-    return (
-        [(n, min(n + size, prompts)) for n in range(0, prompts, size)] if size else [(0, prompts)]
-    )
+def mini_batches(recipe: Recipe) -> list[tuple[int, int]]:
+    """(first, last) prompts of each optimiser update of an epoch."""
+    size = recipe.update.minibatch or recipe.prompts
+    return [(n, min(n + size, recipe.prompts)) for n in range(0, recipe.prompts, size)]
 
 
 def select(recipe: Recipe, batch: Batch, step: int) -> StepSelection:
     """Let the method choose tokens, one mini-batch at a time, and normalise its choice."""
     weights = np.zeros(batch.rollouts.tokens.shape, dtype=np.float32)
     parts: list[Update] = []
-    for first, last in mini_batches(recipe.prompts, recipe.update.minibatch):
+    for first, last in mini_batches(recipe):
         part = _select(recipe, batch, step, first, last)
         rows, T = slice(first * recipe.group, last * recipe.group), part.weights.shape[1]
         weights[rows, :T] = part.weights
