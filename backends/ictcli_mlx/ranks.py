@@ -50,5 +50,9 @@ class MlxCommunicator(Communicator):
 
 
 build = partial(start, MlxEngine)
-communicator = cache(MlxCommunicator)
-"""This process's, one for all the engines it builds."""
+
+
+@cache
+def communicator() -> MlxCommunicator:
+    """This process's, one for all the engines it builds."""
+    return MlxCommunicator()

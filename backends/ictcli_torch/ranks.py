@@ -167,5 +167,7 @@ def build(
     return start(kind, ranks, model, settings, optimizer, adapters)
 
 
-communicator = cache(TorchCommunicator)
-"""This process's, one for all the engines it builds."""
+@cache
+def communicator() -> TorchCommunicator:
+    """This process's, one for all the engines it builds."""
+    return TorchCommunicator()

@@ -167,8 +167,8 @@ def stopped_variants(
     """The control that trains every token for the steps of the warm-up, as grpo does, and ends.
 
     It is what the methods with a warm-up are without the steps of their own. Once for each
-    combination of settings, swept or a method's own, that matter to it and leave a warm-up;
-    `warmup` is the recipe's. UserError if no method has one."""
+    combination of settings, swept or a method's own, that matter to it and leave a warm-up, if any
+    does; `warmup` is the recipe's. UserError if no method has one."""
     parsed = [_parsed(text, "--methods") for text in methods]
     grpo, controls = find_method("grpo"), list[Variant]()
     for own in [own for method, own in parsed if method.dense_warmup]:
@@ -176,13 +176,13 @@ def stopped_variants(
         grids = [grid for grid in grids if grid.key != "control"]  # off while it warms up
         controls += _combined(STOPPED, grids)
     having = [each for each in controls if each.settings.get("warmup", warmup) != 0]
-    if not having:
+    if not controls:
         raise UserError(
             f"None of {', '.join(method.name for method, _ in parsed)} has a dense warm-up to stop "
             "after.",
-            "warmup=8 is one" if controls else "--methods ict,grpo,random has two that do",
+            "--methods ict,grpo,random has two that do",
         )
-    return tuple(dict.fromkeys(having))
+    return tuple(dict.fromkeys(having or controls))
 
 
 def _parsed(text: str, option: str) -> tuple[Method, list[Grid]]:

@@ -2,7 +2,6 @@
 that a base model's run names is not run: what that was trained on is not known then."""
 
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from ictcli.engine.models import ASKED
@@ -42,12 +41,18 @@ def trained_on(file: RecipeFile, *, reinforced: bool = True) -> Trained:
     """By the run of a recipe, and by the runs that made its base model. `reinforced`: whether its
     weights are later than supervised steps."""
     own = _own(file, reinforced=reinforced)
-    base = of_model(str(file.data.get("model", "")), {file.path})
+    base = _of_model(str(file.data.get("model", "")), {file.path})
     return Trained(own.keys | base.keys, own.whole and base.whole)
 
 
-def of_model(model: str, seen: AbstractSet[Path] = frozenset()) -> Trained:
-    """By the run that a model's folder is of, and by those before it; `seen` are their recipes."""
+def of_model(model: str) -> Trained:
+    """By the run that a model's folder is of, and by those before it, as far as that is known
+    without the hub."""
+    with files_alone():
+        return _of_model(model, set())
+
+
+def _of_model(model: str, seen: set[Path]) -> Trained:
     run = run_of(Path(model).expanduser())
     if run is None:
         return Trained(whole=not is_trained(model))
@@ -58,7 +63,7 @@ def of_model(model: str, seen: AbstractSet[Path] = frozenset()) -> Trained:
             return Trained()
     except FAULTS:
         return Trained()
-    own, base = _own(file), of_model(str(file.data.get("model", "")), {*seen, file.path})
+    own, base = _own(file), _of_model(str(file.data.get("model", "")), {*seen, file.path})
     return Trained(own.keys | base.keys, own.whole and base.whole)
 
 
@@ -88,8 +93,7 @@ def _own(file: RecipeFile, *, reinforced: bool = True) -> Trained:
 
 def base_notes(model: str, heldout: Sequence[Problem]) -> list[str]:
     """A sentence if the base model was trained on problems that are held out."""
-    with files_alone():  # a note downloads nothing
-        known = of_model(model, set()).keys
+    known = of_model(model).keys
     if not (count := sum(key_of(problem.prompt) in known for problem in heldout)):
         return []
     return [

@@ -60,8 +60,6 @@ def read_custom(
     for reward functions."""
     rows = rows or read_rows(name, hub, split)
     columns = known_columns(name, rows, columns or ColumnSettings(), usual)
-    if columns.gold_pattern is not None:
-        compiled(columns.gold_pattern)  # what is wrong with it is no fault of the rows
     check_asked(name, rows, columns, "gold", (*GOLDS, "solution"))
     has_choices = have_choices(rows, columns.choices or "choices")
     problems: dict[str, Problem] = {}
@@ -141,7 +139,10 @@ def known_columns(
                 "eval.bench and sft.data",
             )
     there = {k: name for k, name in (usual or columns) if name in known or k == "gold_pattern"}
-    return columns.filled_by(ColumnSettings(**there))
+    columns = columns.filled_by(ColumnSettings(**there))
+    if columns.gold_pattern is not None:
+        compiled(columns.gold_pattern)  # what is wrong with it is no fault of the rows
+    return columns
 
 
 def check_asked(

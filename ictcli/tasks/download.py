@@ -69,7 +69,7 @@ def _sources(recipe: Recipe) -> Iterator[dict[str, Any]]:
         yield find_benchmark(
             given.bench, given.data, given.columns, given.hub, recipe.columns
         ).source
-    if recipe.data is None and not is_custom(recipe.task):
+    if not recipe.data and not is_custom(recipe.task):
         yield find_benchmark(recipe.task).source
 
 

@@ -9,6 +9,8 @@ from ictcli.errors import UserError, reason_of
 from ictcli.files.reading import check_file, parse_json, read_text
 from ictcli.rows import SAVED, SPLITS, Row, Rows
 
+_BLOCK = 1 << 20
+
 
 def read_saved(name: str, split: str | None, usual: str) -> Rows:
     """The rows of a folder; of several splits those of `split`, by default `usual` or the only one.
@@ -32,7 +34,8 @@ def read_saved(name: str, split: str | None, usual: str) -> Rows:
     digest = hashlib.sha256()
     for file in files:
         with file.open("rb") as opened:
-            hashlib.file_digest(opened, lambda: digest)  # adds to it
+            while block := opened.read(_BLOCK):
+                digest.update(block)
     try:
         rows = list(_rows(f"{folder}, row", files))
     except Exception as error:  # whatever damage makes pyarrow raise

@@ -91,10 +91,13 @@ REFUSED = [
     (partial(read_methods, " , ", "--methods"), "--methods names no method"),
     (partial(design_of, Path(), "keep=0.1,0.2", "method.keep=0.3"), "keep is varied twice"),
     (partial(stopped_variants, ("grpo", "stapo"), []), "None of grpo, stapo has a dense warm-up"),
-    (partial(stopped_variants, ("ict",), [], 0), "None of ict has a dense warm-up"),
     # runs that would not be their labels
     (partial(specs_of, (Variant("ict a/b", "ict"), Variant("ict a=-b", "ict"))), "go by the name"),
     *((partial(specs_of, STOPPED, f"warmup={n}"), f"warmup is {n} and steps is 4") for n in (0, 4)),
+    (
+        partial(specs_of, stopped_variants(("ict",), [], 0), "warmup=0"),
+        "warmup is 0 and steps is 4",
+    ),
     (
         partial(specs_of, variants_of(("ict", "ict keep=0.1"), []), "keep=0.1"),
         "ict and ict keep=0.1 are the",
