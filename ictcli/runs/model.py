@@ -14,7 +14,7 @@ from ictcli.engine import LIBRARIES, Engine, build_engine, checksums, choose_bac
 from ictcli.engine.models import ASKED, EXPORTS, locate
 from ictcli.errors import UserError
 from ictcli.evaluation.settings import EvaluationSettings, ModelSettings
-from ictcli.evaluation.specs import ModelSpec, Trained, short_names
+from ictcli.evaluation.specs import ModelSpec, short_names
 from ictcli.files import plugins
 from ictcli.files.reading import parse_json, read_bytes, read_text
 from ictcli.recipe import Recipe, RecipeFile, read_recipe
@@ -33,7 +33,7 @@ from ictcli.runs.folder import is_run
 from ictcli.runs.manifest import MANIFEST
 from ictcli.runs.read import read_environment
 from ictcli.runs.records import Manifest
-from ictcli.runs.trained import of_model, run_of, trained_on
+from ictcli.runs.trained import of_model, trained_on
 from ictcli.runs.trust import read_run
 from ictcli.tasks import BENCHMARKS, TASKS
 
@@ -114,9 +114,6 @@ def _model_spec(
         load = partial(build_engine, model, engine)
         known = choose_backend(engine.backend) in LIBRARIES
         checksum = partial(checksums.fingerprint, locate(model)) if known else lambda: None
-    known_of = partial(of_model, model) if run_of(Path(model)) else Trained
-    if recipe:
-        known_of = partial(trained_on, recipe, reinforced=reinforced)
     heats = (typed.temperature, trained.temperature, 1.0)
     spec = ModelSpec(
         model=model,
@@ -134,7 +131,9 @@ def _model_spec(
         pattern=trained.reward.pattern,
         plugins=tuple(loaded),
         recipe=recipe,
-        trained_on=known_of,
+        trained_on=partial(trained_on, recipe, reinforced=reinforced)
+        if recipe
+        else partial(of_model, model),
         evaluated_on=data,
         known=bool(run) or exported,
         bench=bench,

@@ -47,7 +47,9 @@ def trained_on(file: RecipeFile, *, reinforced: bool = True) -> Trained:
 
 def of_model(model: str) -> Trained:
     """By the run that a model's folder is of, and by those before it, as far as that is known
-    without the hub."""
+    without the hub. Of a model that is of no run nothing is known."""
+    if run_of(Path(model).expanduser()) is None:
+        return Trained()
     with files_alone():
         return _of_model(model, set())
 

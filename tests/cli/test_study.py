@@ -63,6 +63,7 @@ def test_a_study_that_cannot_be_is_refused(ictcli: Processes, tmp_path: Path) ->
         ("recipes", "recipe_s", "there is no key 'recipe_s'"),
         ('"mine.toml"', '"chain-compare"', "chain-compare twice"),
         ('"grpo"', '"grpo keep=0.1"', "grpo does not look at keep"),
+        ('"grpo"', '"random seed=1"', "cannot vary seed"),
     ):
         text = STUDY.format("builtin:chain").replace(right, wrong)
         (tmp_path / "study.toml").write_text(text)

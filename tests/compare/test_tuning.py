@@ -109,7 +109,10 @@ def test_a_value_beyond_the_grid_stays_chosen_where_another_failed(tmp_path: Pat
 def test_where_every_tuning_run_failed_the_same_command_tunes_again(tmp_path: Path) -> None:
     grid = read_grid("lr=1e-4,2e-4", "--tune")
     alone = replace(design_of(tmp_path), variants=variants_of(["grpo"], []))
-    assert train(alone, grid, lambda lr: 0).earlier() == {}
+    tuning = train(alone, grid, lambda lr: 0)
+    with pytest.raises(RunFailedError, match="Every tuning run failed"):
+        tuning.chosen({"grpo": {override: [None] for override in grid.overrides}})
+    assert tuning.earlier() == {}
 
 
 def test_tuning_sees_no_problem_of_the_final_runs(tmp_path: Path) -> None:
