@@ -104,7 +104,7 @@ def command(ctx: click.Context, shell: str) -> None:
 
 Items = list[CompletionItem[str]]
 Complete = Callable[[Context, Parameter, str], Items]
-RECIPES, STUDIES = "recipe:shipped_recipes", "recipe:shipped_studies"
+RECIPES = "recipe:shipped_recipes"
 BENCHMARKS, METHODS = "tasks:BENCHMARKS", "algorithm.methods:METHODS"
 VERIFIERS = ("rewards.verifiers:VERIFIERS", "rewards.verifiers:OPTIONAL")
 VALUES = {
@@ -137,7 +137,6 @@ def _of(*places: str, kind: str = "", listed: bool = False) -> Complete:
 
 
 recipes = _of(RECIPES, kind="file")
-recipes_and_studies = _of(RECIPES, STUDIES, kind="file")
 downloads = _of(RECIPES, BENCHMARKS, kind="file")
 keys = _of("recipe:recipe_keys")
 methods = _of(METHODS, listed=True)

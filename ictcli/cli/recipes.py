@@ -17,19 +17,19 @@ def command() -> None:
 @command.command("ls")
 @JSON
 def ls(as_json: bool) -> None:
-    """List the recipes and studies, each with the first line of its file."""
+    """List the recipes, each with the first line of its file."""
     from ictcli.console.table import print_records
-    from ictcli.recipe import shipped_recipes, shipped_studies
+    from ictcli.recipe import shipped_recipes
 
     records = [
         {"recipe": name, "about": path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ")}
-        for name, path in (shipped_recipes() | shipped_studies()).items()
+        for name, path in shipped_recipes().items()
     ]
     print_records(records, as_json=as_json)
 
 
 @command.command("show")
-@click.argument("name", shell_complete=completion.recipes_and_studies)
+@click.argument("name", shell_complete=completion.recipes)
 def show(name: str) -> None:
     """Print a recipe."""
     from ictcli.console.lines import output
@@ -62,13 +62,13 @@ def keys(parts: tuple[str, ...], as_json: bool) -> None:
 
 
 @command.command("cp")
-@click.argument("name", shell_complete=completion.recipes_and_studies)
+@click.argument("name", shell_complete=completion.recipes)
 @click.argument("target", type=click.Path(path_type=Path))
 def cp(name: str, target: Path) -> None:
     """Copy a recipe to TARGET, a folder or a .toml file, to change it there."""
     from ictcli.console.lines import narrate
     from ictcli.files import write_text
-    from ictcli.recipe import find_recipe, recipe_text, shipped_studies
+    from ictcli.recipe import find_recipe, recipe_text
 
     source = find_recipe(name)
     path = target / source.name if target.is_dir() else target
@@ -80,5 +80,4 @@ def cp(name: str, target: Path) -> None:
     if path.exists():
         raise UserError(f"{path} exists already.", "choose another name")
     write_text(path, recipe_text(source))
-    use = "compare" if source in shipped_studies().values() else "train"
-    narrate(f"{path} is yours to change; ictcli {use} {shell_word(path)}")
+    narrate(f"{path} is yours to change; ictcli train {shell_word(path)}")

@@ -95,34 +95,26 @@ class Inference:
         return beyond if inside > 0 else 1 - beyond
 
 
-def infer(values: FloatArray, extra: float = 0.0) -> Inference:
-    """The mean of (S, N) finite values with what is known of it. `extra` is a variance of the mean
-    that the values do not show, as that of a setting chosen by other runs; it is taken as known and
-    normal."""
+def infer(values: FloatArray) -> Inference:
+    """The mean of (S, N) finite values with what is known of it."""
     S, N = values.shape
     mean = float(values.mean())
     if values.size == 1 or np.ptp(values) == 0:
-        error = float(np.sqrt(extra))
-        if values.size == 1 or not extra:
-            return Inference(mean, None, error)
-        return Inference(mean, lambda d: float(2 * _stats.norm.sf(d / error)), error)
+        return Inference(mean)
     if min(S, N) == 1:
-        own = float(_stats.sem(values.ravel())) ** 2
-        error, df = float(np.sqrt(own + extra)), (values.size - 1) * (1 + extra / own) ** 2
+        error, df = float(_stats.sem(values.ravel())), values.size - 1
         return Inference(mean, lambda d: float(2 * _stats.t.sf(d / error, df)), error, df)
     _, squares = mean_squares(values)
     A, B, E = (float(square) for square in squares)
     over_e = max(A - E, 0.0), max(B - E, 0.0)
-    # Satterthwaite's degrees of freedom of E + max(A - E, 0) + max(B - E, 0) + extra S N
+    # Satterthwaite's degrees of freedom of E + max(A - E, 0) + max(B - E, 0)
     parts = A * (A > E), B * (B > E), E * (1 - (A > E) - (B > E))
     sizes = S - 1, N - 1, (S - 1) * (N - 1)
-    df = (sum(parts) + extra * S * N) ** 2
-    df /= sum(part**2 / size for part, size in zip(parts, sizes, strict=True))
-
+    df = sum(parts) ** 2 / sum(part**2 / size for part, size in zip(parts, sizes, strict=True))
     return Inference(
         mean,
-        cache(partial(tail, squares=squares, S=S, N=N, extra=extra)),
-        float(np.sqrt((E + sum(over_e)) / (S * N) + extra)),
+        cache(partial(tail, squares=squares, S=S, N=N)),
+        float(np.sqrt((E + sum(over_e)) / (S * N))),
         df,
         float(np.sqrt(over_e[0] / N)),
         float(np.sqrt(over_e[1] / S)),
@@ -173,11 +165,11 @@ def mean_squares(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     return mean, np.stack([A / (S - 1), B / (N - 1), E / ((S - 1) * (N - 1))])
 
 
-def tail(distance: float, squares: FloatArray, S: int, N: int, extra: float = 0.0) -> float:
+def tail(distance: float, squares: FloatArray, S: int, N: int) -> float:
     """P(|mean - truth| >= |distance|), by (3,) mean squares."""
     weights, factors = _nodes(S, N)
     a, b, e = squares[:, None] * factors
-    sd = np.sqrt((e + np.maximum(a - e, 0) + np.maximum(b - e, 0)) / (S * N) + extra)
+    sd = np.sqrt((e + np.maximum(a - e, 0) + np.maximum(b - e, 0)) / (S * N))
     return float(2 * weights @ _special.ndtr(-abs(distance) / np.maximum(sd, 1e-300)))
 
 

@@ -68,8 +68,7 @@ class Design:
                 "vary method.keep",
             )
         changes = [*self.overrides]
-        method = "grpo" if variant.stops else variant.method
-        if method != options["name"]:
+        if (method := variant.method) != options["name"]:
             pairs = (f"{key}={quoted(value)}" for key, value in beside(options, method).items())
             changes.append(f"method={{{', '.join(pairs)}}}")
         if "temperature" in varied and base.eval.temperature is None:
@@ -78,17 +77,6 @@ class Design:
         if self.models:
             model = self.models[(seed - base.seed) % len(self.models)]
             changes.append(f"model={quoted(model)}")
-        recipe = load_recipe(self.source, changes)
-        if not variant.stops:
-            return recipe
-        if not 0 < recipe.warmup < recipe.steps:
-            raise UserError(
-                "--stop-after-warmup needs a warm-up shorter than the run: warmup is "
-                f"{recipe.warmup} and steps is {recipe.steps}.",
-                f"warmup={max(recipe.steps // 5, 1)}",
-            )
-        end = recipe.optimizer.decay_steps or recipe.steps  # the learning rate as if it went on
-        changes += [f"steps={recipe.warmup}", f"optimizer.decay_steps={end}"]
         return load_recipe(self.source, changes)
 
     def beside(self, own: Recipe) -> dict[str, Recipe]:

@@ -3,10 +3,8 @@ what to do when it ends early.
 
 | path | is |
 |---|---|
-| LABEL-sSEED/ | a run (see `ictcli.runs`); with --jobs, log.txt holds its messages |
+| LABEL-sSEED/ | a run (see `ictcli.runs`); its log.txt holds its messages |
 | tune/LABEL-KEYVALUE/ | a tuning run; those after the first of a value end with their seed |
-| tuning.json | that the folder is tuned by `ictcli.compare.tuning` of today |
-| looks.json | `Looks`: after how many seeds a report was made |
 | comparison.json | a `Comparison` |
 | report.html, report.md | the same to read; see `ictcli.compare.report` |
 """
@@ -15,7 +13,6 @@ import contextlib
 from collections.abc import Collection, Generator
 from pathlib import Path
 
-from ictcli.compare.spending import level_of
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError, is_disk_full
 from ictcli.files import is_leftover, take_lock
 from ictcli.runs import is_run
@@ -40,41 +37,13 @@ class Reported(RunRecord):
     variants: list[ReportedVariant]
 
 
-class Looks(RunRecord):
-    """After how many seeds each report was made, and how many were planned."""
-
-    planned: int
-    seeds: list[int]
-
-    @property
-    def level(self) -> float:
-        """At which the last of them is tested."""
-        return level_of(self.seeds, self.planned)
-
-
-def looks_of(folder: Path, seeds: int, planned: int | None) -> Looks:
-    """The looks at a folder, with one more at so many seeds. What was planned at the first look
-    stays the plan: by default, and at least, the seeds of the first."""
-    earlier = read_record(folder / "looks.json", Looks, strict=False)
-    if earlier is None:
-        reported = read_record(folder / "comparison.json", Reported, strict=False)
-        before = [len(reported.seeds)] if reported else []
-        earlier = Looks(planned=(before or [max(planned or 0, seeds)])[0], seeds=before)
-    if seeds < max(earlier.seeds, default=0):
-        raise UserError(
-            f"{folder} was looked at with {max(earlier.seeds)} seeds: a report of {seeds} of them "
-            "would be chosen after looking.",
-            f"--seeds {max(earlier.seeds)}, or more; {OTHER}",
-        )
-    return Looks(planned=earlier.planned, seeds=sorted({*earlier.seeds, seeds}))
-
-
-def check_report(folder: Path, labels: Collection[str], seeds: Collection[int]) -> None:
-    """UserError if the folder has a report with a variant or a seed that a new one would lack."""
+def check_report(folder: Path, labels: Collection[str], seeds: Collection[int]) -> list[str]:
+    """A note if the folder has a report of fewer seeds. UserError if it has one with a variant or a
+    seed that a new one would lack."""
     path = folder / "comparison.json"
     reported = read_record(path, Reported, strict=False)
     if reported is None:
-        return
+        return []
     lost = [each.label for each in reported.variants if each.label not in labels]
     fewer = sum(seed not in seeds for seed in reported.seeds)
     if lost or fewer:
@@ -85,25 +54,12 @@ def check_report(folder: Path, labels: Collection[str], seeds: Collection[int]) 
             f"{reported.command} makes that one again; {OTHER}"
             + f"; rm {shell_word(path)} gives the report up and keeps its runs" * (not fewer),
         )
-
-
-def check_kind(folder: Path, recipes: Collection[str]) -> None:
-    """UserError if the folder has a report that a new one of these recipes would replace by less: a
-    study's with other recipes, or that of a comparison; without recipes, that of a study."""
-    if recipes and (folder / "comparison.json").exists():
-        raise UserError(f"{folder} is the folder of a comparison, not of a study.", OTHER)
-    if not (folder / "runs.csv").exists():
-        return
-    if not recipes:
-        raise UserError(f"{folder} is the folder of a study, not of a comparison.", OTHER)
-    compared = {path.parent.name for path in folder.glob("*/comparison.json")}
-    if lost := sorted(compared.difference(recipes)):
-        folders = " ".join(shell_word(folder / name) for name in lost)
-        raise UserError(
-            f"{folder / 'report.html'} is of a larger study: this one would replace it by a report "
-            f"without {listed(lost)}.",
-            f"name all of them in the study; {OTHER}; rm -r {folders} gives up what is there",
-        )
+    if len(seeds) == len(reported.seeds):
+        return []
+    return [
+        f"the report was made before with {counted(len(reported.seeds), 'seed')}: who adds seeds "
+        "until a difference is significant finds some that are not there, and p does not know it"
+    ]
 
 
 @contextlib.contextmanager

@@ -1,11 +1,10 @@
-"""Train every run of a comparison, one after another or several at once; finished runs are kept."""
+"""Train every run of a comparison, each in a process of its own; finished runs are kept."""
 
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 from filelock import Timeout
@@ -16,14 +15,12 @@ from ictcli.errors import InterruptedRunError, UserError
 from ictcli.evaluation.record import Evaluation
 from ictcli.files import appended, lock_of, new_file
 from ictcli.files.reading import lines, parse_json, read_bytes
-from ictcli.recipe import Recipe
 from ictcli.runs import Run, is_run, manifest, trust
-from ictcli.runs.observer import Observer
 from ictcli.runs.read import read_record
 from ictcli.runs.records import Failure, Summary
 from ictcli.tables.numbers import counted
 from ictcli.text import duration, shell_word
-from ictcli.train.launch import NO_SPACE, failure_message, finish_step_on_interrupt, launch
+from ictcli.train.launch import NO_SPACE, finish_step_on_interrupt
 
 BEFORE = Path("eval", "before.json")
 OF_TRAINING = {
@@ -38,24 +35,23 @@ Outcome = Summary | str
 Process = subprocess.Popen[bytes]
 Running = dict[Process, tuple[str, RunSpec, float]]
 """By process: what is said of its run, the run, and when it started."""
-OpenObserver = Callable[[Recipe, Path, int], AbstractContextManager[Observer]]
-"""Of a run, with the number of those after it."""
 
 
 def train_all(
     runs: Sequence[RunSpec],
-    observer: OpenObserver,
     say: Callable[[str], None],
+    show: Callable[[str], None],
     *,
     jobs: int = 1,
     threads: int | None = None,
     later: int = 0,
 ) -> tuple[Summaries, list[str]]:
-    """Summaries by folder, and a sentence for each run that failed; the other runs go on. `threads`
-    limits the threads of each run. Runs that begin alike share their evaluation before training, if
-    one has it when another starts. After each run `say` is told how long all that are left will
-    take, with `later` ones of another call. Raises InterruptedRunError at Ctrl-C, after every run
-    has saved, and RunFailedError when the disk is full."""
+    """Train the runs that are not finished, each in a process of its own, `jobs` at a time. Returns
+    summaries by folder, and a sentence for each run that failed; the other runs go on. `threads`
+    limits the threads of each run. After each run `say` is told how long all that are left will
+    take, with `later` ones of another call; `show` where the running ones are. Raises
+    InterruptedRunError at Ctrl-C, after every run has saved, and RunFailedError when the disk is
+    full."""
     summaries: Summaries = {}
     failed: list[str] = []
     finished: list[RunSpec] = []
@@ -80,11 +76,8 @@ def train_all(
         if not isinstance(outcome, str):
             say(place + ", finished before")
         finish(place, spec, outcome)
-    if jobs > 1:
-        trained = _side_by_side(todo, say, finished, jobs, threads)
-    else:
-        trained = _in_turn(todo, observer, say, finished, threads, later)
     started = time.monotonic()
+    trained = _trained(todo, say, show, finished, jobs, threads)
     for number, (place, spec, outcome) in enumerate(trained, 1):
         finish(place, spec, outcome)
         if left := len(todo) - number + later:
@@ -143,32 +136,10 @@ def _damage(folder: Path) -> str | None:
     return None
 
 
-def _in_turn(
-    todo: Sequence[tuple[str, RunSpec]],
-    observer: OpenObserver,
-    say: Callable[[str], None],
-    finished: Sequence[RunSpec],
-    threads: int | None,
-    later: int,
-) -> Iterator[tuple[str, RunSpec, Outcome]]:
-    for after, (place, spec) in zip(reversed(range(len(todo))), todo, strict=True):
-        say(place)
-        share_beginning(spec, finished)
-        run, _ = Run.open(spec.folder)
-        recipe = spec.with_threads(threads).recipe
-        with run, observer(spec.recipe, spec.folder, after + later) as observing:
-            try:
-                outcome: Outcome = launch(run, recipe, observing)
-            except InterruptedRunError as error:
-                raise InterruptedRunError(f"{place}. {error.message}", GOES_ON) from error
-            except Exception as error:  # a method's, a verifier's: the other runs go on
-                outcome = failure_message(error)
-        yield place, spec, outcome
-
-
-def _side_by_side(
+def _trained(
     todo: Sequence[tuple[str, RunSpec]],
     say: Callable[[str], None],
+    show: Callable[[str], None],
     finished: Sequence[RunSpec],
     jobs: int,
     threads: int | None,
@@ -179,9 +150,13 @@ def _side_by_side(
         try:
             while waiting or running:
                 while waiting and len(running) < jobs and not interrupted():
-                    place, spec = waiting.pop(0)
+                    following = _next(waiting, running)
+                    if following is None:
+                        break
+                    place, spec = following
+                    waiting.remove(following)
                     say(place)
-                    share_beginning(spec, finished)
+                    share_beginning(spec, [*finished, *(each for _, each, _ in running.values())])
                     running[_start(spec, threads)] = place, spec, time.monotonic()
                 if interrupted():
                     _stop(running)
@@ -189,6 +164,9 @@ def _side_by_side(
                         "Interrupted: every run finished and saved the step in flight.", GOES_ON
                     )
                 time.sleep(0.2)
+                show(
+                    "; ".join(f"{place}, {_progress(spec)}" for place, spec, _ in running.values())
+                )
                 for process in [each for each in running if each.poll() is not None]:
                     place, spec, started = running.pop(process)
                     process.communicate()  # closes its stdin
@@ -198,7 +176,29 @@ def _side_by_side(
                         say(f"{place}: finished in {duration(time.monotonic() - started)}")
                     yield place, spec, outcome
         finally:
+            show("")
             _stop(running)
+
+
+def _next(waiting: Sequence[tuple[str, RunSpec]], running: Running) -> tuple[str, RunSpec] | None:
+    """The first run whose evaluation before training none of the running ones is making now, so
+    that each is made once; None where there is none."""
+    making = [
+        _beginning(spec) for _, spec, _ in running.values() if not (spec.folder / BEFORE).exists()
+    ]
+    for place, spec in waiting:
+        if (spec.folder / BEFORE).exists() or _beginning(spec) not in making:
+            return place, spec
+    return None
+
+
+def _progress(spec: RunSpec) -> str:
+    """How far a running run is."""
+    try:
+        done = sum(1 for _ in lines(spec.folder / "metrics.jsonl"))
+    except OSError:
+        done = 0
+    return f"step {done}/{spec.recipe.steps}"
 
 
 def _start(spec: RunSpec, threads: int | None) -> Process:
@@ -240,11 +240,12 @@ def why_it_ended(folder: Path, code: int) -> str:
     return f"it ended with code {code}; {folder / 'log.txt'} has what it said"
 
 
-def share_beginning(spec: RunSpec, finished: Sequence[RunSpec]) -> None:
-    """Copy the evaluation before training into a run that begins as a finished one does; nothing if
-    it has its own. The record is copied last: without it, samples do not count."""
+def share_beginning(spec: RunSpec, others: Sequence[RunSpec]) -> None:
+    """Copy the evaluation before training into a run that begins as one of `others` that made it;
+    nothing if it has its own. The record is copied last: without it, samples do not count."""
     own = _beginning(spec)
-    made = next((each.folder for each in finished if _beginning(each) == own), None)
+    same = (each.folder for each in others if _beginning(each) == own)
+    made = next((folder for folder in same if (folder / BEFORE).exists()), None)
     if made is None or (spec.folder / BEFORE).exists():
         return
     if read_record(made / BEFORE, Evaluation, strict=False) is None:

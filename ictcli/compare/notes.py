@@ -4,13 +4,9 @@ is missing or was made otherwise.
 A run crashed if it lost what it could: by its own curve over training, the share of rollouts that
 are correct, or that have a readable answer, ends under half of its own best, and by more than
 chance. So a run is held to itself alone, and no bound lies between runs that are alike. Ours.
-
-The crossed test takes runs to vary about normally, which these do not (`bench/worlds.py`), so the
-others are compared too. That says how methods do where they hold, not how often they do.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
 import numpy as np
@@ -18,11 +14,10 @@ import numpy as np
 from ictcli.compare.finished import VariantRuns
 from ictcli.compare.plan import ComparisonPlan
 from ictcli.compare.statistics import Scores, paired
-from ictcli.compare.tuning import Tuned, best_run
-from ictcli.compare.variants import SUBJECT
+from ictcli.compare.tuning import Tuned, best_of
 from ictcli.runs.read import read_environment
 from ictcli.runs.records import Environment
-from ictcli.tables.numbers import counted, listed, percent
+from ictcli.tables.numbers import listed
 from ictcli.types import FloatArray
 
 CEILING = 0.95
@@ -73,58 +68,20 @@ def fell(curve: FloatArray) -> bool:
     return bool(means[-1] < PART * means.max() and fall > CHANCE * error)
 
 
-def without(scores: Scores, crashed: Crashed) -> Scores:
-    """The scores with the crashed runs missing."""
-    held = {
-        metric: {label: each.copy() for label, each in of.items()} for metric, of in scores.items()
-    }
-    for label, places in crashed.items():
-        for by_variant in held.values():
-            by_variant[label][list(places)] = np.nan
-    return held
-
-
-def caveats(
-    scores: Scores, metrics: Sequence[str], labels: Sequence[str], crashed: Crashed
-) -> tuple[str, ...]:
-    """The ceilings, floors and crashed runs that a comparison touches, a phrase each."""
-    phrases: list[str] = []
-    for metric in metrics:
-        for label in labels:
-            mean = float(np.nanmean(scores[metric][label]))
-            if not 1 - CEILING <= mean <= CEILING:
-                bound = "ceiling" if mean > CEILING else "floor"
-                phrases.append(f"{bound}: {metric} of {label} is {percent(mean)} %")
-    for label in labels:
-        if label in crashed:
-            runs = counted(len(crashed[label]), "run")
-            phrases.append(f"mixture: {runs} of {label} crashed")
-    return tuple(phrases)
-
-
 def notes_of(
-    plan: ComparisonPlan,
-    variants: Sequence[VariantRuns],
-    scores: Scores,
-    base: str,
-    tuned: Tuned | None = None,
+    plan: ComparisonPlan, variants: Sequence[VariantRuns], scores: Scores, tuned: Tuned
 ) -> list[str]:
-    """Sentences on a baseline without a finished run, variants without one (or, if they were
-    `tuned`, without a tuning run), runs made with other programs or machines than others, warm-ups
-    that take every step, and pairs of variants that share no seed. `base` is the label of the
-    variant used for the baseline that was asked for."""
-    asked, planned = plan.baseline, plan.design.variants
+    """Sentences on variants without a finished run (or tuning run), on figures at their ceiling or
+    floor, on runs made with other programs or machines than others, on warm-ups that take every
+    step, and on contrasts that share no seed."""
     finished = [each.variant for each in variants]
     notes: list[str] = []
-    if not any(asked in (each.label, each.method) for each in finished):
-        is_known = any(asked in (each.label, each.method) for each in planned)
-        why = "has no finished run" if is_known else "is not among the methods"
-        notes.append(f"The baseline {asked} {why}: differences are from {base}.")
-    for variant in planned:
+    for variant in plan.design.variants:
         if variant not in finished:
-            has_tuned = tuned is None or best_run(tuned.get(variant.label, {}))
-            runs = "runs" if has_tuned else "tuning runs"
+            is_tuned = variant.label not in tuned or best_of(tuned[variant.label])
+            runs = "runs" if is_tuned else "tuning runs"
             notes.append(f"{variant.label} is left out: none of its {runs} finished.")
+    notes += at_bounds(scores, [each.label for each in finished])
     environments = [read_environment(run.spec.folder) for each in variants for run in each.runs]
     if differ := [what for what, fields in MADE_WITH.items() if _differs(environments, fields)]:
         notes.append(
@@ -137,14 +94,26 @@ def notes_of(
             "token, and methods that differ in their choice alone are one."
         )
     passes = next(iter(scores.values()))
-    for pair in combinations(finished, 2):
-        first, second = (each.label for each in pair)
-        is_judged = base in (first, second) or SUBJECT in (each.method for each in pair)
-        if is_judged and not paired(passes[first], passes[second]):
-            notes.append(
-                f"{first} and {second} have no seed that both finished: nothing is said of their "
-                "difference."
-            )
+    for each in plan.contrasts:
+        has_both = each.variant in passes and each.rival in passes
+        if has_both and not paired(passes[each.variant], passes[each.rival]):
+            notes.append(f"{each.variant} and {each.rival} have no seed that both finished.")
+    return notes
+
+
+def at_bounds(scores: Scores, labels: Sequence[str]) -> list[str]:
+    """A sentence for each metric that is so near 0 or 1 that methods can hardly differ there."""
+    notes: list[str] = []
+    for metric, cells in scores.items():
+        means = {label: float(np.nanmean(cells[label])) for label in labels}
+        high = [label for label, mean in means.items() if mean > CEILING]
+        low = [label for label, mean in means.items() if mean < 1 - CEILING]
+        for bound, near in (("ceiling", high), ("floor", low)):
+            if near:
+                notes.append(
+                    f"{metric} of {listed(near)} is at its {bound}: differences there can hardly "
+                    "be seen."
+                )
     return notes
 
 
@@ -156,23 +125,9 @@ def of_crashes(crashed: Crashed, seeds: Sequence[int]) -> list[str]:
         runs = f"The run of seed {which}" if len(places) == 1 else f"The runs of seeds {which}"
         notes.append(
             f"{runs} of {label} crashed: what was right, or could be read, fell under half of its "
-            "best. The mean is of a mixture of two kinds of run, of which p and intervals "
-            "know nothing. Differences without crashed runs stand beside the others, where two "
-            "variants have runs left."
+            "best. The mean is of two kinds of run, which p and intervals do not know."
         )
     return notes
-
-
-def of_controls(
-    controls: Sequence[tuple[VariantRuns, VariantRuns]], alike: Collection[str]
-) -> list[str]:
-    """A sentence for each variant whose control did not train as it did; those of `alike` did."""
-    return [
-        f"{control.label} was trained otherwise than {each.label} while it warmed up: what the "
-        f"steps of {each.label} after that added is not known."
-        for each, control in controls
-        if each.label not in alike
-    ]
 
 
 def _differs(environments: Sequence[Environment], fields: Sequence[str]) -> bool:

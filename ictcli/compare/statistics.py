@@ -30,9 +30,6 @@ MARGIN = 0.03
 
 Scores = Mapping[str, Mapping[str, FloatArray]]
 """By metric, then by variant: (S, N) figures in [0, 1]; a row of NaN is a run that is missing."""
-Extra = Mapping[str, Mapping[str, float]]
-"""By metric, then by variant: the variance of a mean that its own runs do not show, as that of a
-tuned setting (`ictcli.compare.tuning`)."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +68,8 @@ class PairedDifference(Estimate):
     such difference is possible."""
     equal_within: float | None = None
     """The least margin within which two one-sided tests (TOST) at 5 % call the two equal."""
-    level: float = LEVEL
-    """The level of its family of tests: less than 5 % where seeds were added after a look."""
+    by_seed: Sequence[float] = ()
+    """The mean difference of each seed that both finished."""
     p_holm: float | None = None
     """`p` after Holm's correction over its family."""
     low_holm: float | None = None
@@ -89,29 +86,28 @@ class PairedDifference(Estimate):
     def differs(self) -> bool:
         """Whether it is significant for other seeds too, after any correction."""
         p = self.p if self.p_holm is None else self.p_holm
-        return self.seeds > 1 and p is not None and p <= self.level
+        return self.seeds > 1 and p is not None and p <= LEVEL
 
     @property
     def equal(self) -> bool:
         """Whether it is within MARGIN for other seeds too, after any correction."""
-        return self.seeds > 1 and self.p_equal is not None and self.p_equal <= self.level
+        return self.seeds > 1 and self.p_equal is not None and self.p_equal <= LEVEL
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Cells (S, N) of one mean, not below `floor`, and what they say of it at any level."""
+    """Cells (S, N) of one mean, each in [`floor`, 1], and what they say of it at any level."""
 
     cells: FloatArray
     floor: float
-    extra: float = 0.0
 
     @cached_property
     def inference(self) -> Inference:
-        return infer(self.cells, self.extra)
+        return infer(self.cells)
 
     @cached_property
     def is_near_bound(self) -> bool:
-        return np.isfinite(self.floor) and near_bound(self.cells, self.floor) is not None
+        return near_bound(self.cells, self.floor) is not None
 
     @property
     def p(self) -> float | None:
@@ -137,8 +133,7 @@ class Evidence:
         it is over."""
         S, N = self.cells.shape
         mean, half = self.inference.mean, self.inference.half(level)
-        most = 1.0 if np.isfinite(self.floor) else np.inf
-        ends = None if half is None else (max(self.floor, mean - half), min(most, mean + half))
+        ends = None if half is None else (max(self.floor, mean - half), min(1.0, mean + half))
         over = " and ".join(["seeds"] * (S > 1) + ["problems"] * (N > 1))
         if self.is_near_bound and (bounds := near_bound(self.cells, self.floor, level)):
             if ends is None:
@@ -149,7 +144,7 @@ class Evidence:
     def detectable(self, level: float = LEVEL) -> float | None:
         """As `PairedDifference.detectable`."""
         size = self.inference.detectable(level) if len(self.cells) > 1 else None
-        return None if np.isfinite(self.floor) and size is not None and size > 1 else size
+        return None if size is not None and size > 1 else size
 
     def estimate(self) -> Estimate:
         S, N = self.cells.shape
@@ -170,7 +165,7 @@ class Evidence:
         """With its tests, before any correction."""
         units = self.cells.mean(axis=1) if len(self.cells) > 1 else self.cells[0]
         is_exact = 2 ** len(units) <= RESAMPLES
-        within = self.ends(2 * LEVEL)[0] if np.isfinite(self.floor) else None
+        within = self.ends(2 * LEVEL)[0]
         return PairedDifference(
             **asdict(self.estimate()),
             p=self.p,
@@ -178,7 +173,8 @@ class Evidence:
             p_swap_least=2.0 ** (1 - len(units)) if is_exact else 2 / (RESAMPLES + 1),
             detectable=self.detectable(),
             equal_within=None if within is None else max(map(abs, within)),
-            p_equal=self.p_within(MARGIN) if np.isfinite(self.floor) else None,
+            p_equal=self.p_within(MARGIN),
+            by_seed=self.cells.mean(axis=1).tolist(),
         )
 
 
@@ -198,48 +194,21 @@ def scores_of(correct: Mapping[str, IntArray], n: int, ks: Sequence[int]) -> Sco
     return {f"pass@{k}": {v: cells(counts, k) for v, counts in correct.items()} for k in ks}
 
 
-def estimate(values: FloatArray, extra: float = 0.0) -> Estimate:
+def estimate(values: FloatArray) -> Estimate:
     """The mean of (S, N) values in [0, 1] with its interval; rows of NaN are left out. ValueError
     where no run is left."""
-    return Evidence(_runs(values), 0.0, extra).estimate()
+    return Evidence(_runs(values), 0.0).estimate()
 
 
-def estimates(cells: Mapping[str, FloatArray], metric: str, extra: Extra) -> dict[str, Estimate]:
-    """By variant, of one metric."""
-    return {each: estimate(of, variance(extra, metric, each)) for each, of in cells.items()}
-
-
-def evidence(values: FloatArray, baseline: FloatArray, extra: float = 0.0) -> Evidence:
-    """Of the mean of `values` - `baseline`, (S, N) each of the same seeds and problems, or of two
-    such differences; cells in [-1, 1]. Seeds that miss either run are left out; ValueError if all
-    do."""
-    return Evidence(_runs(np.round(values - baseline, 12)), -1.0, extra)  # equal values are equal
-
-
-def minus(scores: Scores, metric: str, variant: str, rival: str, extra: Extra) -> Evidence | None:
-    """`evidence` of a metric of two variants; None where no seed has both."""
-    own, other = scores[metric][variant], scores[metric][rival]
-    shown = variance(extra, metric, variant, rival)
-    return evidence(own, other, shown) if paired(own, other) else None
-
-
-def over_seeds(values: FloatArray, least: float = -np.inf, most: float = np.inf) -> Span:
-    """The mean of (S,) figures in [`least`, `most`], one of each run, with its 95 % interval over
-    seeds (Student's t); without one where one value, or equal ones, show no variation."""
-    inference = infer(np.asarray(values, dtype=np.float64)[:, None])
-    mean, half = inference.mean, inference.half()
-    ends = (None, None) if half is None else (max(mean - half, least), min(mean + half, most))
-    return Span(mean, *ends)
+def evidence(values: FloatArray, baseline: FloatArray) -> Evidence:
+    """Of the mean of `values` - `baseline`, (S, N) each of the same seeds and problems. Seeds that
+    miss either run are left out; ValueError if all do."""
+    return Evidence(_runs(np.round(values - baseline, 12)), -1.0)  # equal values are equal
 
 
 def paired(values: FloatArray, baseline: FloatArray) -> bool:
     """Whether two (S, N) tables have a seed that neither misses: their `evidence` is defined."""
     return values.shape == baseline.shape and bool((~np.isnan(values + baseline).any(axis=1)).any())
-
-
-def variance(extra: Extra, metric: str, *variants: str) -> float:
-    """That of a difference of variants, beside what their runs show."""
-    return sum(extra.get(metric, {}).get(each, 0.0) for each in variants)
 
 
 def _runs(values: FloatArray) -> FloatArray:

@@ -9,10 +9,6 @@ from ictcli.algorithm.methods import METHODS, Method, ShareOptions, find_method
 from ictcli.errors import UserError
 from ictcli.recipe import labelled, toml_value
 
-SUBJECT = "ict"
-"""The method that the paper's claims are about."""
-STOPPED = "stop-after-warmup"
-"""The label of the control that ends with the dense warm-up."""
 _PROBLEMS = "all runs train on the same problems in the same order"
 _BUDGET = "all runs have the same budget of samples and updates"
 _ASKED = "all runs are asked, sampled and evaluated alike"
@@ -27,8 +23,8 @@ FIXED = {
 """Keys that decide what the runs of a comparison have in common, and what that is."""
 OPTIONS = "ictcli methods lists each method's options"
 SIGNAL = "reward.signal"
-REDRAW = "sampling.redraw"
-"""May vary: what runs spend on rollouts is counted (`compare.efficiency`)."""
+FREE = {SIGNAL, "sampling.redraw"}
+"""Keys that may vary although their table is fixed."""
 CONTROLS = {"control": "none", SIGNAL: True}
 """Keys of controls, each with the value that is none."""
 
@@ -42,24 +38,6 @@ class Variant:
     overrides: tuple[str, ...] = ()
 
     @property
-    def stops(self) -> bool:
-        """Whether its runs end with the dense warm-up (`stopped_variants`)."""
-        return self.method == STOPPED
-
-    def is_paper(self, rival: "Variant | None" = None) -> bool:
-        """Whether it is its method as the paper has it, and a rival too: settings of its own may
-        change the share of tokens alone, and what is swept for both is the same."""
-        keys = [override.partition("=")[0] for override in self.overrides]
-        shares = all(key[:7] != "method." or _short(key) == "keep" for key in keys)
-        return shares and self._own == (rival._own if rival else {})
-
-    @property
-    def _own(self) -> dict[str, object]:
-        """Its settings but the share of tokens and controls that are off."""
-        off = {"keep": self.settings.get("keep"), **CONTROLS}
-        return {key: of for key, of in self.settings.items() if key not in off or off[key] != of}
-
-    @property
     def settings(self) -> dict[str, object]:
         """Its swept settings and those of its own, by key."""
         pairs = (override.partition("=") for override in self.overrides)
@@ -69,18 +47,6 @@ class Variant:
     def controls(self) -> dict[str, object]:
         """Those that are on, by key."""
         return {k: v for k, v in self.settings.items() if k in CONTROLS and v != CONTROLS[k]}
-
-    @property
-    def uncontrolled(self) -> tuple[str, dict[str, object]]:
-        """What it shares with its method's other controls, and with the method itself."""
-        return self.method, {k: v for k, v in self.settings.items() if k not in CONTROLS}
-
-    def counterpart(self, method: str, variants: Iterable["Variant"]) -> "Variant | None":
-        """The variant of `method` that shares most settings with this one and has no others."""
-        own = self.settings.items()
-        fits = [each for each in variants if each.method == method]
-        fits = [each for each in fits if each.settings.items() <= own]
-        return max(fits, key=lambda each: len(each.overrides), default=None)
 
 
 @dataclass(frozen=True)
@@ -99,7 +65,7 @@ def read_grid(text: str, option: str) -> Grid:
     """`method.keep=0.05,0.1` as a key that may vary and its values."""
     key, equals, values = text.partition("=")
     key = key.strip()
-    if key not in (SIGNAL, REDRAW) and (why := FIXED.get(key.split(".")[0])):
+    if key not in FREE and (why := FIXED.get(key.split(".")[0])):
         raise UserError(f"{option} cannot vary {key}: {why}.", "compare them in two comparisons")
     if key in ("method", "method.name"):
         raise UserError(f"{option} cannot vary {key}: --methods does.", "--methods ict,grpo")
@@ -159,30 +125,6 @@ def variants_of(
             names = ", ".join(method.name for method, _ in parsed)
             raise UserError(f"None of {names} looks at {sweep.key}.", OPTIONS)
     return tuple(dict.fromkeys(variants))
-
-
-def stopped_variants(
-    methods: Sequence[str], sweeps: Sequence[Grid], warmup: int | None = None
-) -> tuple[Variant, ...]:
-    """The control that trains every token for the steps of the warm-up, as grpo does, and ends.
-
-    It is what the methods with a warm-up are without the steps of their own. Once for each
-    combination of settings, swept or a method's own, that matter to it and leave a warm-up, if any
-    does; `warmup` is the recipe's. UserError if no method has one."""
-    parsed = [_parsed(text, "--methods") for text in methods]
-    grpo, controls = find_method("grpo"), list[Variant]()
-    for own in [own for method, own in parsed if method.dense_warmup]:
-        grids = [grid for grid in (*own, *sweeps) if grid.key == "warmup" or takes(grpo, grid.key)]
-        grids = [grid for grid in grids if grid.key != "control"]  # off while it warms up
-        controls += _combined(STOPPED, grids)
-    having = [each for each in controls if each.settings.get("warmup", warmup) != 0]
-    if not controls:
-        raise UserError(
-            f"None of {', '.join(method.name for method, _ in parsed)} has a dense warm-up to stop "
-            "after.",
-            "--methods ict,grpo,random has two that do",
-        )
-    return tuple(dict.fromkeys(having or controls))
 
 
 def _parsed(text: str, option: str) -> tuple[Method, list[Grid]]:

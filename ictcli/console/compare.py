@@ -1,18 +1,20 @@
-"""What `ictcli compare` prints: the plan, what tuning chose, and the result."""
+"""What `ictcli compare` prints: the plan, where the runs are, and the result."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Generator
 from pathlib import Path
 
+from rich.text import Text
+
 from ictcli.compare.comparison import Comparison
-from ictcli.compare.report import lead, study, tables, token_tables, words
-from ictcli.compare.report.drawing import Styles, styles_of
+from ictcli.compare.report import tables, words
+from ictcli.compare.report.drawing import styles_of
 from ictcli.compare.time_estimate import ComparisonEstimate, RunEstimate
-from ictcli.compare.variants import STOPPED
 from ictcli.console.lines import narrate, narrate_paragraph
-from ictcli.console.table import print_json, print_noted, print_table
+from ictcli.console.table import Screen, print_json, print_noted, print_table
 from ictcli.tables import Column, Table
 from ictcli.tables.numbers import counted, setting, size_text
-from ictcli.text import duration
+from ictcli.text import duration, one_line
 
 RUN_COLUMNS = [
     Column[RunEstimate]("run", lambda run: run.folder, str),
@@ -48,66 +50,41 @@ def planned(estimate: ComparisonEstimate, jobs: int, *, as_json: bool) -> None:
     )
 
 
-def comparison(result: Comparison, folder: Path, *, as_json: bool, details: bool) -> None:
-    """A comparison as JSON, or what was reached as a table, and the answer in a few sentences; with
-    `details` also what was kept, the differences from the baseline and the verdicts."""
+def comparison(
+    c: Comparison, folder: Path, said: Collection[str], *, as_json: bool, details: bool
+) -> None:
+    """A comparison as JSON, or what was reached as a table and the answer in a sentence; with
+    `details` also the differences. Notes that were `said` before are not said again."""
     if as_json:
-        print_json(result.model_dump(mode="json"))
+        print_json(c.model_dump(mode="json"))
         return
-    styles, _ = styles_of(result.variants)
-    print_noted(tables.summary(result, styles), *(_details(result, styles) if details else ()))
-    for line in result.failed:
+    styles, _ = styles_of(c.variants)
+    more = [tables.differences(c, tests=False)] if details else []
+    print_noted(tables.summary(c, styles), *more)
+    for line in c.failed:
         narrate(f"failed: {line}")
-    for line in result.notes:
-        narrate(f"note: {line}")
-    narrate_paragraph(lead(result))
+    for line in c.notes:
+        if line not in said:
+            narrate(f"note: {line}")
+    narrate_paragraph(words.answer(c))
     narrate("", f"runs: {folder}", f"report: {folder / 'report.html'}")
 
 
-def _details(result: Comparison, styles: Styles) -> list[Table]:
-    answer: list[Table] = []
-    if result.forks:
-        answer.append(token_tables.forks(result, styles))
-    if result.attribution:
-        answer.append(token_tables.gradient(result.attribution, styles))
-    if result.tests:
-        families = {"": result.differences, ", none crashed": result.differences_without_crashed}
-        caption = (
-            f"differences from {result.baseline} in points, with 95 % intervals of each; * is "
-            f"significant at {100 * result.level:.2g} % after Holm's correction over all"
-        )
-        answer.append(tables.short_differences(styles, result.baseline, families, caption))
-    if greedy := result.differences_greedy:
-        chosen = " and at the chosen settings alone" if result.tuned_key else ""
-        caption = (
-            f"greedy answers, in points: explored, not planned{chosen}; * is after Holm's "
-            "correction over these"
-        )
-        answer.append(tables.short_differences(styles, result.baseline, {"": greedy}, caption))
-    if stopped := result.differences_from_stopped:
-        caption = "what the steps after the dense warm-up added, in points"
-        answer.append(tables.short_differences(styles, STOPPED, {"": stopped}, caption))
-    if controls := result.differences_from_method:
-        caption = "controls: differences from the same method without, in points"
-        answer.append(tables.short_differences(styles, "own method", {"": controls}, caption))
-    if result.claims:
-        at = f"{counted(len(result.seeds), 'seed')} and {counted(result.problems, 'problem')}"
-        caption = (
-            f"verdicts on {result.task} at {at}; undecided is no evidence that there is no "
-            "difference"
-        )
-        answer.append(words.verdicts(result.claims, caption))
-    return answer
-
-
-def studied(
-    results: Mapping[str, Comparison], failed: Sequence[str], folder: Path, *, as_json: bool
-) -> None:
-    """A study as JSON, by recipe, or as one table: the first metric of each recipe by rule."""
-    if as_json:
-        print_json({name: result.model_dump(mode="json") for name, result in results.items()})
+@contextlib.contextmanager
+def status(*, drawn: bool) -> Generator[Callable[[str], None]]:
+    """A function that shows a line in place on a terminal, where a text takes the place of the one
+    before and an empty one removes it; elsewhere nothing is shown."""
+    screen = Screen(stderr=True)
+    if not (drawn and screen.is_terminal and not screen.is_dumb_terminal):
+        yield lambda text: None
         return
-    print_noted(study.first_metrics(results))
-    for line in failed:
-        narrate(f"failed: {line}")
-    narrate(f"runs: {folder / 'runs.csv'}", f"report: {folder / 'report.html'}")
+    line = screen.status("")
+
+    def show(text: str) -> None:
+        line.update(Text(one_line(text)))
+        line.start() if text else line.stop()
+
+    try:
+        yield show
+    finally:
+        line.stop()

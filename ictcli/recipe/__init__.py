@@ -2,7 +2,6 @@
 
 from ictcli.recipe.files import find_recipe as find_recipe
 from ictcli.recipe.files import shipped_recipes as shipped_recipes
-from ictcli.recipe.files import shipped_studies as shipped_studies
 from ictcli.recipe.keys import apply_overrides as apply_overrides
 from ictcli.recipe.keys import toml_value as toml_value
 from ictcli.recipe.keys import typed_key as typed_key

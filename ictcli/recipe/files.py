@@ -92,25 +92,15 @@ def read_examples(name: str) -> tuple[Example, ...]:
 
 def shipped_recipes() -> dict[str, Path]:
     """The paths of the recipes that come with ictcli, by name."""
-    return _shipped("")
-
-
-def shipped_studies() -> dict[str, Path]:
-    """The paths of the studies that come with ictcli, by name: see `ictcli.compare.plan`."""
-    return _shipped("studies")
-
-
-def _shipped(place: str) -> dict[str, Path]:
     package = Path(__file__).parent.parent
     folder = package / "recipes"
     if not folder.is_dir():  # editable install: next to the package
         folder = package.parent / "recipes"
-    return {path.stem: path for path in sorted((folder / place).glob("*.toml"))}
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
 def find_recipe(source: str) -> Path:
-    """The path of a recipe file, or of a shipped recipe or study by its name. UserError if there is
-    none."""
+    """The path of a recipe file, or of a shipped recipe by its name. UserError if there is none."""
     if "=" in source and not Path(source).is_file():
         raise UserError(
             f"{source} is a setting, and no recipe stands before it.",
@@ -125,7 +115,7 @@ def find_recipe(source: str) -> Path:
         if not path.is_file():
             raise UserError(f"There is no recipe file {source}.", "ictcli recipes ls")
         return path
-    shipped = shipped_recipes() | shipped_studies()
+    shipped = shipped_recipes()
     if source not in shipped:
         hint = "ictcli recipes ls, or give the path of a .toml file"
         raise unknown("recipe", source, shipped, hint)

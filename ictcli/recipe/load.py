@@ -23,7 +23,7 @@ from ictcli.recipe.keys import KEYS_HINT, NAMES, all_keys, apply_overrides, blam
 from ictcli.recipe.metrics import unrecorded
 from ictcli.recipe.recipe import Recipe
 from ictcli.recipe.tables import Table
-from ictcli.text import compiled, escaped, shell_word
+from ictcli.text import compiled, escaped
 
 T = TypeVar("T", bound=Table)
 
@@ -68,11 +68,6 @@ def load_recipe(source: str | Path | RecipeFile, overrides: Sequence[str] = ()) 
     """Read (see `read_recipe`), override and check a recipe. UserError if anything in it is
     wrong."""
     file = source if isinstance(source, RecipeFile) else read_recipe(source)
-    if "recipes" in file.data:
-        raise UserError(
-            f"{source} is a study, which compares methods on several recipes.",
-            f"ictcli compare {shell_word(str(source))}",
-        )
     data = copy.deepcopy(dict(file.data))
     apply_overrides(data, overrides)
     return check(data, str(file.path), base=file.path.parent, typed=[*map(typed_key, overrides)])

@@ -1,82 +1,41 @@
-"""What was reached, as tables with a row for each variant: for pages and the terminal alike."""
+"""The tables of a comparison, for the report and the terminal alike."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
-from ictcli.compare.comparison import CURVES, Comparison, Cost, Curve, TrainedTokens
-from ictcli.compare.design import slug
-from ictcli.compare.efficiency import TO_THRESHOLD, Spending
+from ictcli.compare.comparison import CURVES, Comparison, Cost, Curve, TrainedTokens, VariantRecord
 from ictcli.compare.report.drawing import Styles
-from ictcli.compare.statistics import Estimate, PairedDifference
-from ictcli.tables import Cell, Column, Span, Table
+from ictcli.compare.statistics import PairedDifference
+from ictcli.compare.tuning import METRIC, in_order
+from ictcli.tables import Cell, Column, Span, Table, text_table
 from ictcli.tables.numbers import (
-    change,
     interval,
     p_value,
     percent,
     points,
     rounded,
+    setting,
     size_text,
     whole,
 )
 
 R = TypeVar("R")
-NONE_SEEN = "none seen"
 
 
-def method_column(styles: Styles, head: str = "method") -> Column[str]:
-    """The first column of a table whose rows are labels of variants."""
-
-    def cell(label: str) -> Cell:
-        look = styles[label]
-        return Cell(look.label, (look.label,), colour=look.colour)
-
-    return Column(head, cell, str)
-
-
-def of(rows: Mapping[str, R], *columns: Column[R]) -> list[Column[str]]:
-    """Columns of records as columns of their labels, absent where a label has no record."""
-
-    def value(column: Column[R], label: str) -> Any:
-        return column.value(rows[label]) if label in rows else None
-
-    labelled = [replace(each, value=partial(value, each)) for each in columns]
-    return cast(list[Column[str]], labelled)
-
-
-def method_table(
-    styles: Styles, rows: Mapping[str, R], columns: Sequence[Column[R]], **about: str
-) -> Table:
-    return Table([method_column(styles), *of(rows, *columns)], list(rows), **about)
-
-
-def estimate_column(name: str, head: str) -> Column[Estimate]:
-    return Column(head, lambda row: row, percent, name=name, bounded=True)
-
-
-def accuracy(comparison: Comparison, styles: Styles) -> Table:
-    estimates = comparison.estimates
-    rows = next(iter(estimates.values()))
-
-    def over_seeds(sd: float) -> str:
-        return percent(sd) if sd > 0 else NONE_SEEN
-
-    columns = [method_column(styles), *of(rows, Column("seeds", lambda row: row.seeds, whole))]
-    for metric, its in estimates.items():
-        columns += of(its, estimate_column(metric, f"{metric}, %"))
-    columns += of(rows, Column("sd of the seeds' means", lambda row: row.means_sd, percent))
-    columns += of(rows, Column("sd over seeds", lambda row: row.seed_sd, over_seeds))
-    return Table(columns, list(rows), "accuracy")
+class DifferenceRow(NamedTuple):
+    metric: str
+    name: str
+    difference: PairedDifference
 
 
 KEPT = [
     Column[TrainedTokens]("tokens kept, %", lambda row: row.tokens_kept_share, percent),
+    Column[TrainedTokens]("mean p of the kept", lambda row: row.kept_prob),
+]
+FORKS = [
     Column[TrainedTokens]("forks kept, %", lambda row: row.fork_recall, percent),
     Column[TrainedTokens]("of the kept, forks, %", lambda row: row.fork_precision, percent),
 ]
-KEPT_PROBABILITY = Column[TrainedTokens]("mean probability kept", lambda row: row.kept_prob)
 COST = [
     Column[Cost]("seconds a step", lambda cost: cost.seconds_per_step, name="seconds_per_step"),
     Column[Cost]("sampling, s", lambda cost: cost.sample_s, name="sample_s"),
@@ -85,136 +44,138 @@ COST = [
 ]
 
 
-def summary(comparison: Comparison, styles: Styles) -> Table:
-    """Accuracy, what was trained and the time of a step, of every variant."""
-    table = accuracy(comparison, styles)
-    reached = [column for column in table.columns if not column.head.startswith("sd")]
-    has_forks = any(each.fork_recall is not None for each in comparison.training.values())
-    kept = of(comparison.training, *(KEPT if has_forks else KEPT[:1]))
-    seconds = of(comparison.cost, COST[0])
-    over = "seeds and problems" if len(comparison.seeds) > 1 else "problems: one seed says nothing"
-    warms_up = any(each.dense_steps for each in comparison.training.values())
-    caption = f"means with 95 % intervals over {over}"
-    caption += "; forks: recall and precision while training" * has_forks
-    caption += ", after the dense warm-up" * (has_forks and warms_up)
-    return Table([*reached, *kept, *seconds], table.rows, "summary", caption)
-
-
-def corrected_ends(row: PairedDifference) -> str | None:
-    """The interval at the level of Holm's correction."""
-    return interval(row.low_holm, row.high_holm, points) or None
-
-
-def differences(
-    name: str, caption: str, styles: Styles, families: Mapping[str, Mapping[str, PairedDifference]]
-) -> list[Table]:
-    """A table for each metric of a family of tests."""
-    every = [each for rows in families.values() for each in rows.values()]
-    family = sum(each.p_holm is not None for each in every)
-    columns: list[Column[PairedDifference]] = [
-        Column("p", lambda row: row.p, p_value),
-        Column(f"p, Holm over {family}", lambda row: row.p_holm, p_value, name="p_holm"),
-        Column("p by swaps", lambda row: row.p_swap, p_value, name="p_swap"),
-        Column("its floor", lambda row: row.p_swap_least, p_value, name="p_swap_least"),
-        Column("corrected interval", corrected_ends, str, name="interval_holm"),
-        Column("equal within", lambda row: row.equal_within, percent),
-        Column("detectable", lambda row: row.detectable, percent),
-        Column("corrected", lambda row: row.detectable_holm, percent, name="detectable_holm"),
-        Column("seeds", lambda row: row.seeds, whole),
-    ]
-    shown: list[Table] = []
-    for metric, rows in families.items():
-        about = {"name": f"{name}-{metric}", "caption": f"{metric}{caption}"}
-        first = difference_column(metric, "difference")
-        shown += [method_table(styles, rows, [first, *columns], **about)] if rows else []
-    return shown
-
-
-def difference_column(metric: str, head: str) -> Column[PairedDifference]:
-    return Column(head, lambda row: row, points, name=f"{metric} difference", bounded=True)
-
-
-def by_model(comparison: Comparison, styles: Styles) -> Table:
-    """The first metric of the runs of each base model, and its differences from the baseline."""
-    metric, labels = next(iter(comparison.estimates.items()))
-    columns = [method_column(styles)]
-    for model, its in comparison.by_model.items():
-        name, head = f"{model} {metric}", f"{model}: {metric}, %"
-        columns += of(its.estimates, estimate_column(name, head))
-        columns += of(its.differences, difference_column(model, f"minus {comparison.baseline}"))
-    return Table(columns, list(labels), "by-model")
-
-
-def short_differences(
-    styles: Styles,
-    base: str,
-    families: Mapping[str, Mapping[str, Mapping[str, PairedDifference]]],
-    caption: str,
+def by_method(
+    styles: Styles, rows: Mapping[str, R], columns: Sequence[Column[R]], **about: str
 ) -> Table:
-    """Differences from a variant by metric and family, without the tests. The name of a family
-    stands after the metric's."""
-    labels: dict[str, None] = {}
-    columns: list[Column[str]] = []
-    for name, family in families.items():
-        for metric, rows in family.items():
-            labels |= dict.fromkeys(rows)
-            columns += of(rows, difference_column(metric, metric + name))
-    first = method_column(styles, f"minus {base}")
-    return Table([first, *columns], list(labels), "differences", caption)
+    """A table with a row for each variant, by its label."""
+
+    def first(label: str) -> Cell:
+        style = styles[label]
+        return Cell(style.label, (style.label,), colour=style.colour)
+
+    return Table([Column("method", first, str), *of(rows, *columns)], list(rows), **about)
 
 
-def spending(comparison: Comparison, unit: str, styles: Styles) -> Table:
-    """What was reached for what was spent in a unit, with the differences from the baseline."""
-    assert comparison.efficiency
-    spent = comparison.efficiency.units[unit]
-    runs = {each.label: each.runs for each in comparison.variants}
-    columns = of(spent.step, Column("a step", lambda value: value))
-    if spent.reached:
-        reached = {label: f"{count} of {runs[label]}" for label, count in spent.reached.items()}
-        columns += of(reached, Column("reached", lambda text: text, str))
-    for name, figure in spent.figures.items():
-        form = change if name == TO_THRESHOLD else points
-        csv = f"{name} difference"
-        column = Column[Span]("difference", lambda row: row, form, name=csv, bounded=True)
-        columns += [spent_column(spent, name), *of(figure.differences, column)]
-    return Table([method_column(styles), *columns], list(spent.step), f"spent-{slug(unit)}")
+def of(rows: Mapping[str, R], *columns: Column[R]) -> list[Column[str]]:
+    """Columns of records as columns of their labels, absent where a label has no record."""
+
+    def labelled(column: Column[R]) -> Column[str]:
+        def value(label: str) -> Any:
+            return column.value(rows[label]) if label in rows else None
+
+        return Column(
+            column.head, value, column.format, column.note, column.name, bounded=column.bounded
+        )
+
+    return [labelled(column) for column in columns]
 
 
-def spent_column(spent: Spending, figure: str, name: str = "") -> Column[str]:
-    """A figure of what was spent, by variant; one that no run reached took more than the budget.
-    `name`: what stands before the head."""
-    is_threshold = figure == TO_THRESHOLD
+def summary(c: Comparison, styles: Styles) -> Table:
+    """Accuracy, what was trained and the time of a step of every variant."""
+    rows = next(iter(c.estimates.values()))
+    columns = [Column[Any]("seeds", lambda row: row.seeds, whole)]
+    table = by_method(styles, rows, columns)
+    shown = list(table.columns)
+    for metric, estimates in c.estimates.items():
+        column = Column[Any](f"{metric}, %", lambda row: row, percent, name=metric, bounded=True)
+        shown += of(estimates, column)
+    has_forks = any(each.fork_recall is not None for each in c.training.values())
+    shown += of(c.training, *KEPT, *(FORKS if has_forks else []))
+    shown += of(c.cost, COST[0])
+    over = "seeds and problems" if len(c.seeds) > 1 else "problems"
+    caption = f"means with 95 % intervals over {over}"
+    return Table(shown, list(rows), "summary", caption)
 
-    def value(label: str) -> Span | Cell | None:
-        span = spent.figures[figure].values.get(label)
-        if span and is_threshold and not spent.reached[label]:
-            return Cell(f"over {rounded(span.value)}", (None, span.value, None))
-        return span
 
-    head = f"{name} {figure}".strip()
-    form = rounded if is_threshold else percent
-    return Column(head + ", %" * (not is_threshold), value, form, name=head, bounded=True)
+def difference_rows(c: Comparison) -> list[DifferenceRow]:
+    return [
+        DifferenceRow(metric, name, row)
+        for metric, rows in c.differences.items()
+        for name, row in rows.items()
+    ]
 
 
-def passk(comparison: Comparison, styles: Styles) -> Table:
-    def column(k: int) -> Column[Mapping[int, float]]:
-        return Column(f"k = {k}", lambda row: row.get(k), percent, name=f"pass@{k}")
+def differences(c: Comparison, *, tests: bool = True) -> Table:
+    """Every difference in points with its interval, and with `tests` all that was tested."""
 
-    curves = comparison.passk
-    columns = [column(k) for k in sorted({k for curve in curves.values() for k in curve})]
-    return method_table(styles, curves, columns, name="passk")
+    def corrected(row: DifferenceRow) -> str | None:
+        return interval(row.difference.low_holm, row.difference.high_holm, points) or None
+
+    def figure(head: str, name: str, form: Any) -> Column[DifferenceRow]:
+        return Column(head, lambda row: getattr(row.difference, name), form, name=name)
+
+    columns = [
+        Column[DifferenceRow]("metric", lambda row: row.metric, str),
+        Column[DifferenceRow]("difference", lambda row: contrast(row.name), str, name="contrast"),
+        Column[DifferenceRow]("points", lambda row: row.difference, points, bounded=True),
+        figure("p, Holm", "p_holm", p_value),
+    ]
+    if tests:
+        columns += [
+            Column[DifferenceRow]("corrected interval", corrected, str, name="interval_holm"),
+            figure("p", "p", p_value),
+            figure("p by swaps", "p_swap", p_value),
+            figure("equal within", "equal_within", percent),
+            figure("detectable", "detectable_holm", percent),
+            figure("seeds", "seeds", whole),
+        ]
+    caption = "differences in points with 95 % intervals; * is significant after Holm's correction"
+    return Table(columns, difference_rows(c), "differences", caption)
+
+
+def contrast(name: str) -> str:
+    """The name of a contrast as a difference."""
+    return name.replace(":", " \u2212 ")
 
 
 def last_step(drawn: Mapping[str, Mapping[str, Curve]], styles: Styles, *, several: bool) -> Table:
     """Curves at the last step, of `several` seeds with the smallest and the largest."""
-    columns: list[Column[str]] = []
-    labels: dict[str, None] = {}
 
     def last(row: Curve) -> Span | float:
         return Span(row.mean[-1], row.low[-1], row.high[-1]) if several else row.mean[-1]
 
+    labels = dict.fromkeys(label for rows in drawn.values() for label in rows)
+    columns: list[Column[str]] = []
     for name, rows in drawn.items():
         form = percent if name == "share_kept" else rounded
         columns += of(rows, Column(CURVES[name][1], last, form, name=name, bounded=several))
-        labels |= dict.fromkeys(rows)
-    return Table([method_column(styles), *columns], list(labels), "last-step")
+    return Table([*by_method(styles, labels, []).columns, *columns], list(labels), "last-step")
+
+
+def tuning(c: Comparison, styles: Styles) -> Table:
+    """The mean of the runs of each value that was tried."""
+    tuned = {each.label: each for each in c.variants if each.tuned}
+    values = in_order(dict.fromkeys(value for each in tuned.values() for value in each.tuned or {}))
+
+    def column(override: str) -> Column[VariantRecord]:
+        def value(row: VariantRecord) -> float | None:
+            scores = (row.tuned or {}).get(override, {})
+            return scores.get(METRIC, next(iter(scores.values()), None))
+
+        return Column(f"{override}, %", value, percent, name=override)
+
+    columns = [column(override) for override in values]
+    chosen = Column[VariantRecord]("chosen", lambda row: row.chosen, str)
+    return by_method(styles, tuned, [*columns, chosen], name="tuning")
+
+
+def methods(c: Comparison) -> Table:
+    columns = [
+        Column[VariantRecord]("label", lambda row: row.label, str),
+        Column[VariantRecord]("tokens trained", lambda row: row.summary, str, name="summary"),
+        Column[VariantRecord]("source", lambda row: row.source, str),
+        Column[VariantRecord](
+            "settings", lambda row: " ".join(row.overrides) or None, str, name="overrides"
+        ),
+        Column[VariantRecord]("lr", lambda row: row.lr, setting),
+        Column[VariantRecord]("runs", lambda row: row.runs, whole),
+        Column[VariantRecord]("failed", lambda row: row.failed, whole),
+    ]
+    return Table(columns, c.variants, "methods")
+
+
+def versions(c: Comparison) -> Table:
+    device = {f"device: {key}": value for key, value in c.device.items() if value}
+    known = {**c.versions, **device}.items()
+    rows = [{"name": key, "value": f"{of:,}" if type(of) is int else of} for key, of in known]
+    return text_table(rows, name="versions")
