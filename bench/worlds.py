@@ -1,8 +1,5 @@
 """Simulated comparisons with a known truth; run as a program, the table below.
 
-`python bench/worlds.py null N [CASE ...]` simulates N studies of identical methods, tuned, through
-the functions of `ictcli compare`, and prints how many make a false claim.
-
 How often each way calls two identical methods different at a nominal 5 %, and its interval of one
 mean misses the truth, in % (the least and the most over runs that vary by sd 2, 4 and 7 points,
 pass@1 and pass@4; 1500 comparisons each, 600 of the bootstrap):
@@ -28,20 +25,13 @@ problems miss in a quarter of the cases. `crossed.near_bound` is for that; it is
 """
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import optimize, special, stats
 
-from ictcli.compare.claims import accuracy_tests
-from ictcli.compare.crossed import LEVEL, mean_squares, tail
-from ictcli.compare.run import study_claims
-from ictcli.compare.spending import level_of
-from ictcli.compare.statistics import scores_of
-from ictcli.compare.tuning import RUNS, best_of, best_run, extra_of, next_runs
-from ictcli.compare.variants import Grid, variants_of
+from ictcli.compare.crossed import mean_squares, tail
 from ictcli.evaluation.passk import pass_at_k
 
 SAMPLES = 8
@@ -51,8 +41,7 @@ SAMPLES = 8
 class World:
     """Standard deviations on the logit scale, of what a correct sample is likely by. A run's
     luck is its own; a seed's is shared by the variants, a problem's by all; `taste` is what one
-    variant has with one problem in every run, `rest` what one run has with one problem, `model`
-    what the runs have that start from one of three base models."""
+    variant has with one problem in every run, `rest` what one run has with one problem."""
 
     run: float = 0.15
     seed: float = 0.05
@@ -60,7 +49,6 @@ class World:
     taste: float = 0.0
     rest: float = 0.5
     level: float = 0.0
-    model: float = 0.5
 
     def truth(self, shift: float, k: int) -> float:
         """Expected pass@k over all seeds and problems."""
@@ -143,132 +131,6 @@ def crashing(rng: np.random.Generator, world: World, R: int, S: int, N: int) -> 
     return pass_k(counts, 1)
 
 
-@dataclass(frozen=True)
-class Response:
-    """How runs depend on a setting, by its place on the grid: a hill on the logit scale, and a
-    share of runs that crash to 2 %, rising to the right."""
-
-    curvature: float = 0.3
-    best: float = 1.2
-    crash: float = 0.0
-
-    def counts(
-        self,
-        rng: np.random.Generator,
-        world: World,
-        place: float,
-        own: np.ndarray,
-        easy: np.ndarray,
-    ) -> np.ndarray:
-        """(S, N) correct samples of runs at a place; `own` (S,) is of the base models that they
-        start from, `easy` (N,) of the problems."""
-        shape = S, _ = len(own), len(easy)
-        logit = world.level - self.curvature * (place - self.best) ** 2 + own[:, None] + easy
-        logit = logit + rng.normal(0, world.run, (S, 1)) + rng.normal(0, world.rest, shape)
-        crashed = rng.random((S, 1)) < np.clip(self.crash * (place + 0.5), 0, 0.9)
-        return rng.binomial(SAMPLES, np.where(crashed, 0.02, special.expit(logit)))
-
-
-TWINS = tuple(variants_of(("ict", "grpo", "random"), ()))
-GRID = Grid("lr", ("1e-4", "2e-4", "4e-4"))
-RESPONSES = {
-    "flat": Response(curvature=0.0),
-    "hill": Response(),
-    "steep": Response(curvature=1.0),
-    "crashing": Response(curvature=0.1, best=3.0, crash=0.12),
-}
-
-
-def place_of(override: str) -> float:
-    return float(np.log2(float(override.partition("=")[2]) / 1e-4))
-
-
-def tune(
-    rng: np.random.Generator,
-    world: World,
-    response: Response,
-    models: np.ndarray,
-    easy: np.ndarray,
-    by_one: bool,
-) -> tuple[str, dict[str, float]]:
-    """The value that `compare` chooses for a method, and what the choice adds to its variance; or
-    that of the best of one run a value, as it chose once."""
-    tries: dict[str, list[dict[str, float]]] = {}
-    while wanted := next_runs(tries, GRID, 1 if by_one else RUNS):
-        for override, number in wanted:
-            own = models[[number % len(models)]]
-            counts = response.counts(rng, world, place_of(override), own, easy)
-            reached = {f"pass@{k}": float(pass_k(counts, k).mean()) for k in (1, 4)}
-            tries.setdefault(override, []).append(reached)
-    chosen = (best_run if by_one else best_of)(tries) or ""
-    return chosen, {} if by_one else extra_of(tries, chosen)
-
-
-def null_study(
-    rng: np.random.Generator,
-    response: Response,
-    looks: Sequence[int],
-    planned: int,
-    *,
-    tasks: int = 1,
-    N: int = 64,
-    by_one: bool = False,
-    paid: bool = True,
-) -> list[int]:
-    """How many claims on twins under other names, tuned, are supported or contradicted at each look
-    of a study; with neither curve nor spending, as it was once, for comparison."""
-    world, drawn = World(), []
-    for _ in range(tasks):
-        easy, others = rng.normal(0, world.problem, (2, N))
-        models = rng.normal(0, world.model, 3)
-        starts = models[np.arange(max(looks)) % len(models)]
-        extra: dict[str, dict[str, float]] = {}
-        counts: dict[str, np.ndarray] = {}
-        for each in TWINS:
-            chosen, own = tune(rng, world, response, models, others, by_one)
-            for metric, variance in own.items():
-                extra.setdefault(metric, {})[each.label] = variance
-            counts[each.label] = response.counts(rng, world, place_of(chosen), starts, easy)
-        drawn.append((counts, extra))
-    found: list[int] = []
-    for look, S in enumerate(looks, 1):
-        level = level_of(looks[:look], planned) if paid else LEVEL
-        tests = {
-            str(task): accuracy_tests(
-                scores_of({label: of[:S] for label, of in counts.items()}, SAMPLES, [1, 4]),
-                "null",
-                TWINS,
-                extra=extra,
-            )
-            for task, (counts, extra) in enumerate(drawn)
-        }
-        claims = [claim for its in study_claims(tests, level).values() for claim in its]
-        found.append(sum(claim.verdict in ("supported", "contradicted") for claim in claims))
-    return found
-
-
-def null(studies: int, named: Sequence[str]) -> None:
-    """Print how many of so many null studies make a false claim, in the cases that are named."""
-    cases: dict[str, dict[str, Any]] = {
-        "5 seeds": {"looks": [5], "planned": 5},
-        "5 seeds, three tasks": {"looks": [5], "planned": 5, "tasks": 3},
-        "looks at 3, 5, 8 of 8 planned": {"looks": [3, 5, 8], "planned": 8},
-        "looks at 3, 5, 8, 3 planned": {"looks": [3, 5, 8], "planned": 3},
-        "once: 5 seeds, best of one run": {"looks": [5], "planned": 5, "by_one": True},
-        "once: looks at 3, 5, 8, best of one run": {
-            "looks": [3, 5, 8], "planned": 8, "by_one": True, "paid": False,
-        },
-    }  # fmt: skip
-    print(f"studies with a false claim, % of {studies} [95 % interval]")
-    for case, terms in ((case, cases[case]) for case in named or cases):
-        for name, response in RESPONSES.items():
-            rng = np.random.default_rng(1)
-            false = sum(any(null_study(rng, response, **terms)) for _ in range(studies))
-            ends: Any = stats.binomtest(false, studies).proportion_ci()
-            share = f"{100 * false / studies:.1f} [{100 * ends.low:.1f}, {100 * ends.high:.1f}]"
-            print(f"{case:42} {name:10} {share}", flush=True)
-
-
 def main() -> None:
     rng = np.random.default_rng(1)
     ways = (p_values, satterthwaite, percentile_bootstrap, problems_alone)
@@ -295,4 +157,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    null(int(sys.argv[2]), sys.argv[3:]) if sys.argv[1:2] == ["null"] else main()
+    main()

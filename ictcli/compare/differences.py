@@ -22,7 +22,12 @@ class Contrast:
 
     @property
     def name(self) -> str:
+        """As `--contrast` takes it."""
         return f"{self.variant}:{self.rival}"
+
+    @property
+    def text(self) -> str:
+        return f"{self.variant} \u2212 {self.rival}"
 
 
 def differences(

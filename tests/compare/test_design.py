@@ -1,21 +1,20 @@
 """Which runs a comparison is made of."""
 
-import re
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import tomli_w
 from small_runs import METHODS, design_of
 
 from ictcli.compare.design import Design, RunSpec, run_specs
 from ictcli.compare.plan import CompareOptions, plan_of
-from ictcli.compare.report.words import subject
 from ictcli.compare.tuning import Tuning
-from ictcli.compare.variants import Variant, read_grid, read_methods, stopped_variants, variants_of
+from ictcli.compare.variants import Variant, read_grid, read_methods, variants_of
 from ictcli.errors import UserError
 from ictcli.recipe import load_recipe, to_toml
 
@@ -51,7 +50,7 @@ def test_controls_choose_as_many_tokens_as_the_recipe_s_method(tmp_path: Path) -
 
 
 def test_a_control_is_its_method_s_recipe_but_for_what_it_controls(tmp_path: Path) -> None:
-    rewards = read_grid("reward.signal=true,random,format", "--rewards")
+    rewards = read_grid("reward.signal=true,random,format", "--sweep")
     methods = ("grpo", "ict", "ict control=mass")
     variants = variants_of(methods, [rewards])
     runs = run_specs(Design("chain-compare", ("steps=4",), variants, 1, tmp_path))
@@ -62,10 +61,7 @@ def test_a_control_is_its_method_s_recipe_but_for_what_it_controls(tmp_path: Pat
         plain = next(r for r in runs if r.recipe.label == run.recipe.rule.name)
         off = run.recipe.reward.model_copy(update={"signal": "true"})
         assert run.recipe.model_copy(update={"control": "none", "reward": off}) == plain.recipe
-        assert run.variant.uncontrolled == plain.variant.uncontrolled
-        assert not plain.variant.controls and bool(run.variant.controls) == (run is not plain)
-    stopped = [each.label.partition(" ")[2] for each in stopped_variants(methods, [rewards])]
-    assert stopped == ["", "(random reward)", "(format reward)"]
+        assert bool(run.variant.controls) == (run is not plain)
     with pytest.raises(UserError, match=r"trains a control, ict \(mass\)"):
         plan_of("chain-compare", ("control=mass",), CompareOptions(methods=("ict",)), tmp_path)
 
@@ -80,7 +76,6 @@ def specs_of(variants: tuple[Variant, ...], *overrides: str) -> list[RunSpec]:
     return run_specs(Design("chain-compare", ("steps=4", *overrides), variants, 2, Path("none")))
 
 
-STOPPED = stopped_variants(("ict",), [])
 SAME = ("random scope=batch keep=0.2", "random keep=0.2 scope=batch")
 REFUSED = [
     *((partial(read_grid, text, "--sweep"), "KEY=VALUE") for text in ("lr", "=1", "lr=", "lr=,")),
@@ -90,14 +85,8 @@ REFUSED = [
     *((partial(variants_of, (text,), []), "There is no method") for text in ("", " ")),
     (partial(read_methods, " , ", "--methods"), "--methods names no method"),
     (partial(design_of, Path(), "keep=0.1,0.2", "method.keep=0.3"), "keep is varied twice"),
-    (partial(stopped_variants, ("grpo", "stapo"), []), "None of grpo, stapo has a dense warm-up"),
     # runs that would not be their labels
     (partial(specs_of, (Variant("ict a/b", "ict"), Variant("ict a=-b", "ict"))), "go by the name"),
-    *((partial(specs_of, STOPPED, f"warmup={n}"), f"warmup is {n} and steps is 4") for n in (0, 4)),
-    (
-        partial(specs_of, stopped_variants(("ict",), [], 0), "warmup=0"),
-        "warmup is 0 and steps is 4",
-    ),
     (
         partial(specs_of, variants_of(("ict", "ict keep=0.1"), []), "keep=0.1"),
         "ict and ict keep=0.1 are the",
@@ -153,34 +142,51 @@ def test_it_is_told_where_models_do_not_share_the_seeds_evenly(
         notes("ict", "grpo", models="")
 
 
-def test_few_seeds_and_one_rate_are_told_of_before_training(tmp_path: Path) -> None:
+def test_few_seeds_and_one_rate_are_told_of_before_training() -> None:
     told = notes("ict", "grpo", seeds=2)
     assert "Two seeds hardly" in told and "every method trains at lr=0.0002" in told
     assert "One seed says nothing" in notes("ict", "grpo", seeds=1)
-    assert "seed" not in notes("ict", "grpo", seeds=2, planned_seeds=5)
     for quiet in (
         notes("ict lr=1e-4", "grpo"),
         notes("ict", "grpo", tune="lr=1e-4,2e-4,4e-4"),
         notes("grpo", seeds=1),
-        notes("grpo", sweep=("engine.sampler=own,int8",)),
     ):
         assert "lr=0" not in quiet and "One seed" not in quiet
-    (tmp_path / "looks.json").write_text('{"planned": 1, "seeds": [1]}')
-    assert "One seed" not in notes("ict", "grpo", folder=tmp_path, seeds=3)  # as it asked
 
 
-def test_of_all_differences_that_of_ict_is_told_first() -> None:
-    for *labels, first in (
-        ("ict (permuted)", "ict lr=1", "ict", "ict"),
-        ("ict (permuted)", "ict lr=1", "random", "ict lr=1"),
-        ("random", "random"),
-        ("random", "stapo", ""),
-        ("",),
+def contrasts(*methods: str, **options: Any) -> tuple[str, list[str]]:
+    plan = plan_of("chain-compare", (), CompareOptions(methods, **options), Path("none"))
+    return plan.baseline, [each.name for each in plan.contrasts]
+
+
+def test_contrasts_are_those_named_or_each_method_with_the_baseline() -> None:
+    methods = ("ict", "ict score=u*h", "random", "grpo")
+    own = ["ict:grpo", "ict score=u*h:grpo", "random:grpo"]
+    assert contrasts(*methods) == ("grpo", own)
+    assert contrasts("ict", "random") == ("ict", ["random:ict"])
+    assert contrasts(*methods, baseline="random")[1][0] == "ict:random"
+    named = contrasts(*methods, contrast="ict:random, ict score=u*h : ict,ict:random")
+    assert named[1] == ["ict:random", "ict score=u*h:ict"]
+    swept = ("lr=1e-4,2e-4",)
+    for option, words in (
+        ({"contrast": "ict"}, "not of the form A:B"),
+        ({"contrast": "ict:ict"}, "with itself"),
+        ({"contrast": "ict:stapo"}, "'stapo'.* none of the methods"),
+        ({"contrast": "ict:random", "sweep": swept}, "'ict', which is ict lr=1e-4 and ict"),
+        ({"contrast": ","}, "names no pair"),
+        ({"baseline": "dapo"}, "--baseline names 'dapo'"),
     ):
-        variants = [SimpleNamespace(label=each, method=re.split(r"\W", each)[0]) for each in labels]
-        rows = {"pass@1": dict.fromkeys(labels)}
-        found: Any = SimpleNamespace(variants=variants, differences=rows)
-        assert subject(found, "pass@1") == first, labels
+        with pytest.raises(UserError, match=words):
+            contrasts("ict", "random", "grpo", **option)
+
+
+def test_a_recipe_needs_no_method_where_methods_are_named(tmp_path: Path) -> None:
+    text = to_toml(load_recipe("chain-compare")).replace("[method]", "[methodless]")
+    data = tomllib.loads(text)
+    del data["methodless"]
+    (tmp_path / "mine.toml").write_text(tomli_w.dumps(data))
+    plan = plan_of(str(tmp_path / "mine.toml"), (), CompareOptions(("ict", "grpo")), tmp_path)
+    assert [run.recipe.rule.name for run in plan.runs[:2]] == ["ict", "grpo"]
 
 
 def test_a_varied_temperature_leaves_the_evaluation_alone(tmp_path: Path) -> None:
@@ -200,24 +206,3 @@ def test_a_run_of_another_recipe_is_in_the_way_only_if_it_did_something(tmp_path
     (folder / "eval").mkdir()
     with pytest.raises(UserError, match="another recipe"):
         run_specs(design_of(tmp_path))
-
-
-def test_each_warm_up_has_a_control_that_ends_with_it_and_trains_as_it_does(tmp_path: Path) -> None:
-    methods = ("ict", "ict warmup=1 lr=1e-3", "random warmup=1 lr=1e-3", "ict warmup=0", "grpo")
-    variants = variants_of(methods, []) + stopped_variants(methods, [])
-    overrides = ("steps=4", "warmup=2", "optimizer.decay=linear", "optimizer.lr_hold=0")
-    runs = run_specs(Design("chain-compare", overrides, variants, 1, tmp_path))
-    recipes = {run.variant.label: run.recipe for run in runs}
-    controls = [label for label in recipes if label.startswith("stop-after-warmup")]
-    assert controls == ["stop-after-warmup", "stop-after-warmup warmup=1 lr=1e-3"]
-    for label in controls:
-        control, ict = recipes[label], recipes[label.replace("stop-after-warmup", "ict")]
-        assert control.steps == ict.dense_steps and control.rule.name == "grpo"
-        rates = [control.lr_at(step) for step in range(1, control.steps + 1)]
-        assert rates == [ict.lr_at(step) for step in range(1, control.steps + 1)]
-        assert ict.lr_at(4) < rates[0]
-    grids = [read_grid("warmup=0,1", "--sweep"), read_grid("method.keep=0.1,0.2", "--sweep")]
-    swept = [each.label for each in stopped_variants(("ict",), grids)]
-    assert swept == ["stop-after-warmup warmup=1"]
-    # in a recipe without a warm-up only those have one that set it
-    assert [each.label for each in stopped_variants(methods, [], 0)] == controls[1:]

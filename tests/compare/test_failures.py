@@ -1,7 +1,6 @@
 """What becomes of a comparison of which a part is lost or damaged."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +11,11 @@ from small_runs import BEGAN, Finished, finish, finished_run, small_design
 from written import write
 
 from ictcli.compare.design import Design, run_specs
-from ictcli.compare.finished import VariantRuns, by_variant, check_began, read_all
-from ictcli.compare.folder import Looks
-from ictcli.compare.gather import is_beginning
-from ictcli.compare.gradients import attribution
+from ictcli.compare.differences import Contrast
+from ictcli.compare.finished import by_variant, check_began, read_all
 from ictcli.compare.notes import notes_of
 from ictcli.compare.plan import ComparisonPlan
 from ictcli.compare.statistics import BEFORE, scores_of
-from ictcli.compare.variants import Variant
 from ictcli.runs.read import read_environment
 from ictcli.tasks.prepare import described, heldout, task_of
 
@@ -69,7 +65,8 @@ def test_seeds_may_begin_with_problems_of_their_own(tmp_path: Path) -> None:
 
 
 def plan_of(design: Design, baseline: str) -> ComparisonPlan:
-    return ComparisonPlan(design, baseline, None, [], [], [], Looks(planned=2, seeds=[2]))
+    contrasts = [Contrast("random", baseline)]
+    return ComparisonPlan(design, baseline, contrasts, None, [], [], [])
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
@@ -78,18 +75,13 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     done = [finished_run(runs[place]) for place in (0, 5)]
     counts = {"ict": np.array([[1], [-1]]), "random": np.array([[-1], [1]])}
     scores = scores_of({BEFORE: np.array([[1], [1]]), **counts}, 4, [1])
-    variants, plan = runs_by_variant(done), plan_of(design, "grpo")
-    notes = notes_of(plan, variants, scores, "ict")
-    assert notes[0] == "The baseline grpo has no finished run: differences are from ict."
-    assert notes[1] == "grpo is left out: none of its runs finished."
-    assert notes[2].startswith("ict and random have no seed that both finished")
+    variants, plan = runs_by_variant(done), plan_of(design, "ict")
+    notes = notes_of(plan, variants, scores, {})
+    assert notes[0] == "grpo is left out: none of its runs finished."
+    assert notes[1].startswith("random and ict have no seed that both finished")
     ended = {"lr=1": [{"pass@1": 0.5}]}
     tuned = {"ict": ended, "random": ended, "grpo": {"lr=1": [None]}}
-    assert "none of its tuning runs" in notes_of(plan, variants, scores, "ict", tuned)[1]
-    other = notes_of(plan_of(design, "dapo"), variants, scores, "ict")
-    assert other[0].startswith("The baseline dapo is not among the methods")
-    one = Design(design.source, design.overrides, (Variant("ict", "ict"),), 2, tmp_path)
-    assert notes_of(plan_of(one, "ict"), variants[:1], scores, "ict") == []
+    assert "none of its tuning runs" in notes_of(plan, variants, scores, tuned)[0]
 
 
 def test_runs_of_two_machines_are_told(finished: Finished) -> None:
@@ -107,33 +99,6 @@ def test_runs_of_two_machines_are_told(finished: Finished) -> None:
                 json.dumps(made | (change if spec.seed else {}))
             )
         variants = by_variant(design.variants, read_all(runs, summaries)[0])
-        told.append(notes_of(plan_of(design, "grpo"), variants, scores, "grpo"))
+        told.append(notes_of(plan_of(design, "grpo"), variants, scores, {}))
     assert told[0] == told[2] == [] and len(told[1]) == 1
     assert "not all made with the same platform and threads:" in told[1][0]
-
-
-def test_a_control_of_other_first_steps_is_no_beginning_of_a_run(finished: Finished) -> None:
-    done, _ = read_all(*finished)
-    recipe = done[0].spec.recipe.model_copy(update={"warmup": 1})
-
-    def trained(**changes: object) -> VariantRuns:
-        spec = replace(done[0].spec, recipe=recipe.model_copy(update=changes))
-        return VariantRuns(spec.variant, [replace(done[0], spec=spec)])
-
-    ends = {"method": {"name": "grpo"}, "steps": 1, "warmup": 1}
-    for changed, alike in (({}, True), ({"lr": 1.0}, False), ({"steps": 2}, False)):
-        assert is_beginning(trained(**{**ends, **changed}), trained()) is alike
-
-
-def test_a_dense_variant_takes_no_step_from_another_s_attribution(finished: Finished) -> None:
-    """A damaged file is named only if its step was looked at."""
-    done, _ = read_all(*finished)
-    ict, grpo, random = done[3:]
-    for run in done:
-        (run.spec.folder / "rollouts").mkdir()
-        (run.spec.folder / "rollouts" / "step-00003.safetensors").write_bytes(b"")
-    recipe = random.spec.recipe.model_copy(update={"warmup": 3})
-    dense = replace(random, spec=replace(random.spec, recipe=recipe))
-    domain = task_of(recipe).domain
-    _, _, damaged = attribution(runs_by_variant([ict, grpo, dense]), domain, None)
-    assert [Path(line.split()[0]).parents[1].name for line in damaged] == ["ict-s1", "grpo-s1"]

@@ -1,6 +1,7 @@
 """Processes that train a comparison's runs: why one ended, and what they leave to others."""
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,7 @@ from small_runs import Finished
 from ictcli.compare.design import Design, run_specs
 from ictcli.compare.launch import share_beginning, train_all, why_it_ended
 from ictcli.compare.variants import variants_of
-from ictcli.recipe import Recipe
 from ictcli.runs import manifest
-from ictcli.runs.observer import Observer
-
-
-def observer(recipe: Recipe, folder: Path, later: int) -> Observer:
-    return Observer()
 
 
 @pytest.mark.parametrize(
@@ -56,7 +51,7 @@ def test_a_damaged_summary_is_told_and_a_run_in_use_is_waited_for(finished: Fini
         if text.startswith("waiting"):
             waited.set()
 
-    summaries, failed = train_all(runs, observer, say)
+    summaries, failed = train_all(runs, say, lambda text: None)
     holder.join()
     assert len(summaries) == 5 and len(failed) == 1
     assert str(runs[1].folder / "summary.json") in failed[0]
@@ -64,31 +59,23 @@ def test_a_damaged_summary_is_told_and_a_run_in_use_is_waited_for(finished: Fini
 
 
 def test_runs_that_begin_alike_share_what_was_evaluated_before_training(tmp_path: Path) -> None:
-    """One of another seed gets none. That they are those it makes for itself, tests/cli/
-    test_compare_command.py sees with --jobs."""
-    small = ("steps=1", "prompts=2", "group=2", "eval.problems=4", "eval.temperatures=[0]")
-    small += ("max_tokens=16", "eval.n=2", "eval.k=[1]")
+    """Of two at a time the second waits for the first's evaluation. One of another seed gets none.
+    That they are those a run makes for itself, tests/cli/test_compare_command.py sees."""
+    small = ("steps=1", "prompts=2", "group=2", "eval.problems=4", "max_tokens=16", "eval.n=2")
     variants = variants_of(("grpo", "random"), [])
-    runs = run_specs(Design("chain-compare", small, variants, 1, tmp_path))
-    evaluated: set[Path] = set()
-
-    class Watching(Observer):
-        def __init__(self, folder: Path) -> None:
-            self.folder = folder
-
-        def evaluating(self, label: str, done: int, total: int) -> None:
-            evaluated.update([self.folder] * (label == "before"))
-
-    def watching(recipe: Recipe, folder: Path, later: int) -> Observer:
-        return Watching(folder)
-
-    summaries, failed = train_all(runs, watching, lambda text: None)
+    design = Design("chain-compare", (*small, "eval.k=[1]"), variants, 1, tmp_path)
+    runs = run_specs(design)
+    shown: list[str] = []
+    summaries, failed = train_all(runs, lambda text: None, shown.append, jobs=2)
     assert not failed and not any(manifest.faults(folder) for folder in summaries)
+    assert any("step 0/1" in line for line in shown) and shown[-1] == ""
     first, lent = (spec.folder for spec in runs)
-    assert evaluated == {first} and summaries[first].before == summaries[lent].before
-    for name in ("before.jsonl", "before@0.jsonl"):
-        assert (lent / "eval" / name).read_bytes() == (first / "eval" / name).read_bytes()
-    other = run_specs(Design("chain-compare", small, variants, 2, tmp_path))[-1]
-    other.folder.mkdir()
-    share_beginning(other, runs[:1])
-    assert other.seed != runs[0].seed and not list(other.folder.iterdir())
+    assert summaries[first].before == summaries[lent].before
+    said = (lent / "log.txt").read_text() + (first / "log.txt").read_text()
+    assert said.count("evaluating (before)") == 1
+    one, other = (folder / "eval" / "before.jsonl" for folder in (first, lent))
+    assert one.read_bytes() == other.read_bytes()
+    other_seed = run_specs(replace(design, seeds=2))[-1]
+    other_seed.folder.mkdir()
+    share_beginning(other_seed, runs[:1])
+    assert other_seed.seed != runs[0].seed and not list(other_seed.folder.iterdir())

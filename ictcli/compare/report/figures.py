@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from ictcli.compare.comparison import CURVES, Comparison, Cost, Curve
 from ictcli.compare.report.drawing import DOT, Chart, Styles, axis
-from ictcli.compare.report.tables import contrast
-from ictcli.compare.statistics import PairedDifference
+from ictcli.compare.report.tables import DifferenceRow, difference_rows
 
 STEPS = 160
 """Points of a curve at most; longer ones are drawn as means of as many steps as that takes."""
@@ -14,23 +13,23 @@ Series = tuple[Sequence[int], Sequence[float], Sequence[float], Sequence[float]]
 
 
 def forests(c: Comparison, styles: Styles) -> list[Chart]:
-    """The differences of each metric: a mark with its interval, filled where significant, and a dot
-    for each seed."""
-    return [
-        forest(f"{metric}, points", rows, styles) for metric, rows in c.differences.items() if rows
-    ]
+    """The differences by metric: a mark with its interval, filled where significant, and a dot for
+    each seed."""
+    by_metric = {name: [row for row in difference_rows(c) if row.metric == name]
+                 for name in c.differences}  # fmt: skip
+    return [_forest(metric, rows, styles) for metric, rows in by_metric.items() if rows]
 
 
-def forest(title: str, rows: Mapping[str, PairedDifference], styles: Styles) -> Chart:
-    figures = [(row.value, row.low, row.high, *row.by_seed) for row in rows.values()]
-    x = axis("points", [0.0, *(100 * v for row in figures for v in row if v is not None)])
-    chart = Chart(title, x, [contrast(name) for name in rows])
+def _forest(title: str, rows: Sequence[DifferenceRow], styles: Styles) -> Chart:
+    ends = [(d.value, d.low, d.high, *d.by_seed) for _, _, d in rows]
+    x = axis("points", [0.0, *(100 * v for row in ends for v in row if v is not None)])
+    chart = Chart(title, x, [contrast.text for _, contrast, _ in rows])
     chart.rule(x=0)
-    for place, (name, row) in enumerate(rows.items()):
-        style = styles[name.partition(":")[0]]
-        for value in row.by_seed if row.seeds > 1 else ():
+    for place, (_, contrast, difference) in enumerate(rows):
+        style = styles[contrast.variant]
+        for value in difference.by_seed if difference.seeds > 1 else ():
             chart.mark(100 * value, place + 0.3, DOT, style.colour)
-        chart.interval(place, row, style, hollow=not row.differs)
+        chart.interval(place, difference, style, hollow=not difference.differs)
     return chart
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from ictcli.compare.comparison import CURVES, Comparison, Cost, Curve, TrainedTokens, VariantRecord
+from ictcli.compare.differences import Contrast
 from ictcli.compare.report.drawing import Styles
 from ictcli.compare.statistics import PairedDifference
 from ictcli.compare.tuning import METRIC, in_order
@@ -24,7 +25,7 @@ R = TypeVar("R")
 
 class DifferenceRow(NamedTuple):
     metric: str
-    name: str
+    contrast: Contrast
     difference: PairedDifference
 
 
@@ -89,9 +90,10 @@ def summary(c: Comparison, styles: Styles) -> Table:
 
 def difference_rows(c: Comparison) -> list[DifferenceRow]:
     return [
-        DifferenceRow(metric, name, row)
+        DifferenceRow(metric, each, rows[each.name])
         for metric, rows in c.differences.items()
-        for name, row in rows.items()
+        for each in c.contrasts
+        if each.name in rows
     ]
 
 
@@ -106,7 +108,7 @@ def differences(c: Comparison, *, tests: bool = True) -> Table:
 
     columns = [
         Column[DifferenceRow]("metric", lambda row: row.metric, str),
-        Column[DifferenceRow]("difference", lambda row: contrast(row.name), str, name="contrast"),
+        Column[DifferenceRow]("difference", lambda row: row.contrast.text, str),
         Column[DifferenceRow]("points", lambda row: row.difference, points, bounded=True),
         figure("p, Holm", "p_holm", p_value),
     ]
@@ -121,11 +123,6 @@ def differences(c: Comparison, *, tests: bool = True) -> Table:
         ]
     caption = "differences in points with 95 % intervals; * is significant after Holm's correction"
     return Table(columns, difference_rows(c), "differences", caption)
-
-
-def contrast(name: str) -> str:
-    """The name of a contrast as a difference."""
-    return name.replace(":", " \u2212 ")
 
 
 def last_step(drawn: Mapping[str, Mapping[str, Curve]], styles: Styles, *, several: bool) -> Table:
