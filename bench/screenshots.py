@@ -1,10 +1,10 @@
 """The pictures of docs/images: real commands in a real terminal, pages in a real browser.
 
-    python bench/screenshots.py [--run RUN]
+    python bench/screenshots.py [--run RUN] [--report runs/compare-RECIPE/report.html]
 
 It needs tmux, chromium and a monospace font with block elements (DejaVu Sans Mono). Terminal
 pictures are of `ictcli train quickstart` while it runs and of `ictcli inspect`; pages are inspect's
-and the report of docs/study/quickstart, wide, narrow and dark. About two minutes.
+and the report.html of a comparison, wide, narrow and dark. About two minutes.
 """
 
 import argparse
@@ -25,7 +25,6 @@ from rich.text import Span, Text
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
-REPORT = ROOT / "docs" / "study" / "quickstart" / "report.html"
 COLUMNS, LINES = 68, 34
 CELL, LINE = 8.43, 17  # pixels of a character at 14 px
 COLOURS = 64
@@ -113,6 +112,7 @@ def main() -> None:
     """Make the pictures."""
     parser = argparse.ArgumentParser(description="Make the pictures of docs/images.")
     parser.add_argument("--run", type=Path, help="a quickstart run to inspect; none is trained")
+    parser.add_argument("--report", type=Path, help="the report.html of a comparison")
     given = parser.parse_args().run
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
@@ -132,7 +132,8 @@ def main() -> None:
         command = [sys.executable, "-m", *inspect.split(), "--html", "page.html"]
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
         pictures_of_page(folder / "page.html", "inspect")
-        pictures_of_page(REPORT, "report")
+        if options.report:
+            pictures_of_page(options.report, "report")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ class LostError(RunFailedError):
 
 
 class NothingFinishedError(RunFailedError):
-    """Every run of a comparison failed; other comparisons of a study go on."""
+    """Every run of a comparison failed."""
 
 
 class NothingLearnedError(UserError):

@@ -1,4 +1,4 @@
-"""Finding a recipe or a study, and the files that a recipe names: their absolute paths, and the
+"""Finding a recipe, and the files that a recipe names: their absolute paths, and the
 examples read from them."""
 
 from collections.abc import Callable

@@ -18,7 +18,6 @@ TYPED = {
     "train chain stpes=3": "there is no key 'stpes' (did you mean steps?)",
     "train quickstrt": "no recipe 'quickstrt' (did you mean quickstart?)",
     "train nosuch.toml": "There is no recipe file nosuch.toml",
-    "train study": "study, which compares",
     "train 'my data/mine.csv'": "ictcli train RECIPE task='my data/mine.csv'",
     "train task=mine.csv steps=3": "ictcli train RECIPE task=mine.csv",
     "train chain task=chian": "no task 'chian' (did you mean chain?)",
