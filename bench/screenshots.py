@@ -113,7 +113,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Make the pictures of docs/images.")
     parser.add_argument("--run", type=Path, help="a quickstart run to inspect; none is trained")
     parser.add_argument("--report", type=Path, help="the report.html of a comparison")
-    given = parser.parse_args().run
+    options = parser.parse_args()
+    given = options.run
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
