@@ -41,7 +41,6 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "gc": ("finished", ("runs", "gc", "run", "--finished")),
     "rm": ("finished", ("runs", "rm", "run", "--yes")),
     "generate": ("finished", ("generate", "run", "7*9-8+2*2+3*7=", "--n", "64", "--gold", "80")),
-    "download": ("finished", ("download", "chain")),
     "completion": ("finished", ("completion", "bash")),
     "export": ("finished", ("export", "run", "--checkpoint", "4", "--out", "out")),
     "train": ("finished", ("train", "chain", *SMALL, "steps=20", "--run", "new")),

@@ -31,15 +31,13 @@ from ictcli.text import VisibleStream, one_line, wrapped
 
 COMMANDS = (
     *("train", "check", "resume", "eval", "generate", "grade", "compare", "inspect"),
-    *("export", "runs", "recipes", "tasks", "methods", "download", "doctor", "completion"),
+    *("export", "runs", "recipes", "tasks", "methods", "doctor"),
 )
 OTHERS = {
     "list": "runs ls", "ls": "runs ls", "config": "recipes", "chat": "generate", "run": "train",
     "sample": "generate", "evaluate": "eval", "test": "eval", "info": "doctor",
 }  # fmt: skip
 """What other programs call a command."""
-COMPLETES = "_ICTCLI_COMPLETE"
-"""Set by the script of `ictcli completion` when a shell asks for completions."""
 json_option = partial(click.option, "--json", "as_json", is_flag=True)
 JSON = json_option(help="Print as JSON.")
 CHECKPOINT = click.option(
@@ -156,8 +154,6 @@ def run() -> int:
             stream.reconfigure(errors="replace")  # a terminal of ASCII shows ? for other characters
     sys.stdout = VisibleStream(cast(TextIO, Stdout(sys.stdout)))
     sys.stderr = VisibleStream(sys.stderr)  # libraries write warnings and logs there too
-    if COMPLETES in os.environ:
-        importlib.import_module("ictcli.cli.completion").register()
     try:
         code = _run()
         sys.stdout.flush()

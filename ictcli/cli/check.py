@@ -10,7 +10,7 @@ from ictcli.cli.options import BACKEND, TRUST, engine_settings, finite, process_
 
 @click.command("check")
 @click.argument("recipe", shell_complete=completion.recipes)
-@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=completion.settings)
+@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option(
     "--prompts", default=8, show_default=True, type=click.IntRange(1), help="Problems to answer."
 )

@@ -16,12 +16,11 @@ from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options
 
 @click.command("compare")
 @click.argument("recipe", shell_complete=completion.recipes)
-@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=completion.settings)
+@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option(
     "--methods",
     default="ict,grpo,entropy20,stapo,random",
     show_default=True,
-    shell_complete=completion.methods,
     help="Methods, with commas between; 'ict score=u*h' is one with a setting.",
 )
 @click.option("--seeds", default=3, show_default=True, type=click.IntRange(1), help="Runs each.")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ictcli.cli import CHECKPOINT, completion, json_option
+from ictcli.cli import CHECKPOINT, json_option
 from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options, split_settings
 
 
@@ -26,12 +26,10 @@ def _numbers(kind: type[float]) -> Callable[[Any, Any, str | None], tuple[float,
     metavar="MODEL|RUN... [KEY=VALUE]...",
     nargs=-1,
     required=True,
-    shell_complete=completion.models,
 )
 @click.option(
     "--bench",
     "names",
-    shell_complete=completion.benchmarks,
     help="Benchmarks, with commas between.  [default: what the run was evaluated on]",
 )
 @click.option("--n", type=click.IntRange(1), help="Samples each.  [default: 16]")

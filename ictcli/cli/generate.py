@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from ictcli.cli import CHECKPOINT, completion, json_option
+from ictcli.cli import CHECKPOINT, json_option
 from ictcli.cli.options import (
     BACKEND,
     TRUST,
@@ -26,7 +26,6 @@ _EQUALS = "; a prompt that looks like KEY=VALUE is read from stdin: -"
     metavar="RUN|MODEL [PROMPT] [KEY=VALUE]...",
     nargs=-1,
     required=True,
-    shell_complete=completion.models,
 )
 @click.option("--n", type=click.IntRange(1), help="Answers to the prompt.  [default: 1]")
 @click.option("--temperature", type=click.FloatRange(0), callback=finite, help="0 is greedy.")

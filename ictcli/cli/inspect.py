@@ -15,9 +15,7 @@ from ictcli.errors import UserError
 @click.option(
     "--prompt", type=int, help="A prompt, from 1.  [default: the first with unequal rewards]"
 )
-@click.option(
-    "--method", "methods", shell_complete=completion.methods, help="Methods, separated by commas."
-)
+@click.option("--method", "methods", help="Methods, separated by commas.")
 @click.option(
     "--by", metavar="STATISTIC", help="Shading: uniqueness, entropy, purity, weight or prob."
 )

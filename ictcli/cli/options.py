@@ -1,29 +1,17 @@
-"""Options that several commands have: the engine, trust in a run's code, and those of the process,
---nice, --threads and --awake, which processes started later inherit.
-"""
+"""Options that several commands have: the engine, trust in a run's code, and --threads."""
 
-import contextlib
 import functools
 import math
 import os
 import re
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ictcli.cli import completion
-
 Command = Callable[..., Any]
-NICE = click.option(
-    "--nice", default=0, type=click.IntRange(0, 19), help="Lower this process's priority."
-)
-AWAKE = click.option("--awake", is_flag=True, help="Keep the machine awake.")
 THREADS = click.option(
     "--threads",
     type=click.IntRange(1, 1024),
@@ -61,64 +49,17 @@ TRUST = click.option(
 
 
 def process_options(command: Command) -> Command:
-    """Give a command the three; it is called with `threads` alone, the others are in force."""
+    """Give a command `--threads`, which is in force before array libraries are imported and for
+    processes that are started later."""
 
     @THREADS
-    @NICE
-    @AWAKE
     @functools.wraps(command)
-    def called(*, nice: int, awake: bool, threads: int | None, **options: Any) -> Any:
-        with process_settings(nice, threads, awake):
-            return command(threads=threads, **options)
+    def called(*, threads: int | None, **options: Any) -> Any:
+        if threads:
+            os.environ |= dict.fromkeys(THREAD_VARIABLES, str(threads))
+        return command(threads=threads, **options)
 
     return called
-
-
-@contextlib.contextmanager
-def process_settings(nice: int, threads: int | None, awake: bool) -> Generator[None]:
-    """Apply the options within. Enter before array libraries are imported."""
-    if threads:
-        os.environ |= dict.fromkeys(THREAD_VARIABLES, str(threads))
-    if nice:
-        os.nice(nice)
-    process = _keep_awake() if awake else None
-    try:
-        yield
-    finally:
-        if process is not None:
-            process.terminate()
-            process.communicate()
-
-
-def _keep_awake() -> subprocess.Popen[bytes] | None:
-    """A process that keeps the machine awake, at most while this one lives; without one a note."""
-    if command := keeper():
-        with contextlib.suppress(OSError):
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-            try:
-                process.wait(0.3)  # it ends at once if refused
-            except subprocess.TimeoutExpired:
-                return process
-    from ictcli.console.lines import narrate
-
-    narrate("note: Nothing here keeps the machine awake; turn its sleep off yourself.")
-    return None
-
-
-def keeper() -> list[str] | None:
-    """The command that keeps this machine awake while this process lives, if there is one."""
-    if sys.platform == "darwin" and shutil.which("caffeinate"):
-        return ["caffeinate", "-i", "-w", str(os.getpid())]
-    if sys.platform.startswith("linux") and shutil.which("systemd-inhibit"):
-        options = ["--what=idle:sleep", "--who=ictcli", "--why=training", "--mode=block"]
-        return ["systemd-inhibit", *options, "cat"]  # cat ends when this process closes its pipe
-    return None
 
 
 # The engine, and KEY=VALUE
@@ -141,7 +82,6 @@ BACKEND = click.option(
     "--backend",
     callback=_check,
     metavar="[auto|torch|mlx|...]",
-    shell_complete=completion.engines,
     help="Which engine runs the model.",
 )
 

@@ -39,7 +39,7 @@ def show(name: str) -> None:
 
 
 @command.command("keys")
-@click.argument("parts", metavar="[PART]...", nargs=-1, shell_complete=completion.keys)
+@click.argument("parts", metavar="[PART]...", nargs=-1)
 @JSON
 def keys(parts: tuple[str, ...], as_json: bool) -> None:
     """Explain the keys whose names hold one of PARTs, or all: values, default, meaning.

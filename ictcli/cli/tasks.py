@@ -2,7 +2,7 @@
 
 import click
 
-from ictcli.cli import JSON, Group, completion
+from ictcli.cli import JSON, Group
 
 
 @click.group("tasks", cls=Group)
@@ -29,7 +29,7 @@ def ls(as_json: bool) -> None:
 
 
 @command.command("show")
-@click.argument("name", shell_complete=completion.tasks)
+@click.argument("name")
 @click.argument("options", nargs=-1, metavar="[KEY=VALUE]...")
 @JSON
 def show(name: str, options: tuple[str, ...], as_json: bool) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("train")
 @click.argument("recipe", shell_complete=completion.recipes)
-@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=completion.settings)
+@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
 @BACKEND
 @click.option(
     "--run",
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 @click.option(
     "--beside",
     metavar="METHODS",
-    shell_complete=completion.methods,
     help="Then train with these too, and print all in one table: grpo,random.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the resolved recipe and what it plans; stop.")

@@ -180,7 +180,7 @@ def check_reachable(model: str) -> None:
     here = "" if "/" in model else "no folder here and "
     raise UserError(
         f"The model {model} is {here}not in the cache, and {silence()}.",
-        f"with a network: ictcli download {shell_word(model)}; or give a folder with the model",
+        f"with a network: hf download {shell_word(model)}; or give a folder with the model",
     )
 
 

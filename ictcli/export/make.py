@@ -157,7 +157,7 @@ def _blocks(adapter: Path) -> int:
                 return blocks
     raise UserError(
         f"How many blocks {source} has is not known here, and mlx-lm's layout counts them.",
-        f"ictcli download {source}",
+        f"hf download {shell_word(source)}",
     )
 
 

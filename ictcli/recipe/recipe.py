@@ -101,7 +101,7 @@ class Recipe(Table):
     """What is recorded besides the metrics of every step."""
     alarms: AlarmSettings = AlarmSettings()
     """Reactions to entropy collapse and explosion, to no signal and to non-finite numbers."""
-    log: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = Field(default=(), strict=False)
+    log: tuple[Literal["tensorboard", "wandb"], ...] = Field(default=(), strict=False)
     """Trackers to send metrics to (`ictcli.tracking`); metrics.jsonl is always written."""
     adapter: AdapterSettings = AdapterSettings()
     """Low-rank adapters, in place of training all weights."""

@@ -14,7 +14,7 @@
 | summary.json | before, after, and the totals |
 | manifest.json | checksums of what is written once: `ictcli.runs.manifest` |
 | failure.json | why the last process failed, if it did |
-| tracking/, tensorboard/, wandb/ | what trackers keep (`ictcli.tracking`) |
+| tensorboard/, wandb/ | what trackers keep (`ictcli.tracking`) |
 """
 
 import shutil
@@ -52,6 +52,8 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.listener: Callable[[str, Record], None] | None = None
+        """Gets each record that is written from now on, and the name of its file."""
         self._file: RecipeFile | None = None
         self._lock: FileLock | None = None
         self._created = False
@@ -189,6 +191,7 @@ class Run:
         """Add a step's line to the file of its kind."""
         with files.appended(self.folder / LINES[type(record)]) as file:
             file.write(record.to_line().encode())
+        self._tell(LINES[type(record)], record)
 
     def record_rollouts(
         self, step: int, batch: Batch, kept: BoolArray, weights: FloatArray
@@ -217,6 +220,11 @@ class Run:
         """Write a JSON file of the folder: the fields that are set."""
         with manifest.rewriting(self.folder, name):
             files.write_json(self.folder / name, record.model_dump(exclude_unset=True))
+        self._tell(name, record)
+
+    def _tell(self, name: str, record: Record) -> None:
+        if self.listener:
+            self.listener(name, record)
 
     def read(self, name: str, kind: type[R]) -> R | None:
         """A JSON file of the folder, or None where it is not there yet. UserError where it is

@@ -218,8 +218,8 @@ def _state(run: Path, recipe: RecipeRecord | None, summary: Summary | None) -> t
 
 
 FLAGS = {
-    "train": ("--awake", "--dry-run", "--json", "--time", "--trust", "-q", "--quiet"),
-    "compare": ("--awake", "--details", "--dry-run", "--json", "--trust", "-q", "--quiet"),
+    "train": ("--dry-run", "--json", "--time", "--trust", "-q", "--quiet"),
+    "compare": ("--details", "--dry-run", "--json", "--trust", "-q", "--quiet"),
 }
 """The options of a command that take no value."""
 

@@ -191,9 +191,9 @@ def _is_without_revision(error: BaseException) -> bool:
 def _refusal(source: HubSource, error: Exception) -> UserError:
     """Why a data set cannot be loaded, and what to do. Never quotes the rows of a gated one."""
     path, kinds = source.path, _kinds(error)
-    download, instead = "RECIPE|BENCHMARK", "give its rows in a file: data=FILE.jsonl"
+    instead = "give its rows in a file: data=FILE.jsonl"
     if source.rows is None:
-        download, instead = f"hub:{path}", "name a file in its place"
+        instead = "name a file in its place"
     missing = "DatasetNotFoundError" in kinds or "RepositoryNotFoundError" in kinds
     revision = _is_without_revision(error)
     unreachable = kinds & {"ConnectionError", "TransportError", "LocalEntryNotFoundError"}
@@ -201,7 +201,7 @@ def _refusal(source: HubSource, error: Exception) -> UserError:
     gated = "GatedRepoError" in kinds or "gated dataset" in str(error)
     if unreachable and not answers():
         message = f"The data set {path} is not in the cache, and {silence()}."
-        hint = f"with a network: ictcli download {download}; or {instead}"
+        hint = f"the same command with a network keeps it in the cache; or {instead}"
     elif gated or (source.gated and missing and not unreachable and not revision):
         message = f"The data set {path} is gated: it opens to those who have accepted its terms."
         hint = f"accept them on {source.page} and log in with `hf auth login`, or {instead}"

@@ -1,50 +1,48 @@
-"""Tracking: a run's figures in TensorBoard, Weights & Biases or trackio, beside metrics.jsonl.
+"""Tracking: a run's figures in TensorBoard or Weights & Biases, beside metrics.jsonl.
 
-A tracker runs in its own process (`worker`), which the run starts (`run`) and which reads the
-figures in the run's files: it may hang, print, crash or wait for a server, and no step waits for
-it. The tracker gets numbers, the recipe and the environment, never a text of a model or a data set,
-nor a path of this machine (`ictcli.runs.public`). RUN/tracking/NAME.json records the last place
-that it logged: 0 = before training, n = step n, the number of steps + 1 = the end. Supervised
-steps are counted first.
+A tracker gets numbers, the recipe and the environment, never a text of a model or a data set, nor a
+path of this machine (`ictcli.runs.public`). What it raises is a warning, and ends it; training goes
+on. Supervised steps are counted first: 0 = before training, n = step n.
 """
 
+import contextlib
+import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ictcli.errors import install
 from ictcli.evaluation.record import Evaluation, Record
-from ictcli.runs.records import RunRecord
+from ictcli.recipe import Recipe
+from ictcli.runs import Run
+from ictcli.runs.public import public_environment, public_recipe
+from ictcli.runs.read import read_environment
+from ictcli.runs.records import RunRecord, SftMetrics, StepMetrics, StepTimings
 from ictcli.text import shell_word
 
 PROJECT = "ictcli"
+PREFIXES = {StepMetrics: "train/", StepTimings: "time/", SftMetrics: "sft/"}
 
 
-class About(Record):
+@dataclass(frozen=True)
+class About:
     """The run, as a tracker gets it."""
 
     folder: Path
-    id: str = ""
-    """Eight characters, kept when the run is resumed."""
     done: int
     """The last finished step when the run is resumed; what was logged after it is void."""
-    steps: int
-    """All of the run, supervised ones before the others."""
-    supervised: int = 0
     recipe: dict[str, Any]
     environment: dict[str, Any]
 
 
 @dataclass
-class LibraryRun:
-    """A tracker: a run in one library, here around a run object of wandb or trackio, which have the
-    same methods. The module of this package with the library's name has `open_tracker(about)`; an
-    exception is reported once and ends that tracker."""
+class Tracker:
+    """A run in one library, here around a run object as wandb has it. The module of this package
+    with the library's name has `open_tracker(about)`."""
 
     run: Any
-    rewinds: bool = False
-    """Whether opening it deletes the steps after `About.done`, so that they are logged again."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Log figures by name, of step 0 (before training), 1, 2, ..."""
@@ -55,12 +53,74 @@ class LibraryRun:
         self.run.finish()
 
 
+@contextlib.contextmanager
+def tracked(
+    run: Run, recipe: Recipe, warn: Callable[[str], None]
+) -> Generator[Callable[[int], None]]:
+    """Within, the function that is yielded opens the trackers of a run that is at this step; from
+    then on they get what the run writes."""
+    trackers: dict[str, Tracker] = {}
+    supervised = recipe.sft.steps if recipe.sft.data else 0
+    ends = {"before": 0, "after": supervised + recipe.steps}
+
+    def attempt(name: str, act: Callable[[], None]) -> None:
+        reason = ""
+        try:
+            act()
+        except ImportError as error:
+            reason = f"{error}; {install(name)}"
+        except Exception as error:  # a library's, a server's
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        if reason:
+            trackers.pop(name, None)
+            warn(
+                f"{name} does not log this run ({reason.rstrip('.')}); training goes on, and "
+                "metrics.jsonl has all figures."
+            )
+
+    def start(step: int) -> None:
+        about = About(
+            run.folder.resolve(),
+            step,
+            public_recipe(recipe.model_dump(mode="json", exclude_none=True)),
+            public_environment(read_environment(run.folder)),
+        )
+        for name in dict.fromkeys(recipe.log):
+            attempt(name, lambda name=name: trackers.update({name: _open(name, about)}))
+        before = run.read("eval/before.json", Evaluation)
+        if before and not step:
+            listen("eval/before.json", before)
+        run.listener = listen
+
+    def listen(name: str, record: Record) -> None:
+        if isinstance(record, Evaluation):
+            label = Path(name).stem
+            step = ends[label] if label in ends else supervised + int(label.rpartition("-")[2])
+            values = evaluation_figures(record)
+        elif isinstance(record, StepMetrics | StepTimings | SftMetrics):
+            step = record.step + (0 if isinstance(record, SftMetrics) else supervised)
+            values = figures(PREFIXES[type(record)], record)
+        else:
+            return
+        for each, tracker in list(trackers.items()):
+            attempt(each, lambda tracker=tracker: tracker.log(step, values))
+
+    try:
+        yield start
+    finally:
+        run.listener = None
+        for name, tracker in list(trackers.items()):
+            attempt(name, tracker.close)
+
+
+def _open(name: str, about: About) -> Tracker:
+    return importlib.import_module(f"ictcli.tracking.{name}").open_tracker(about)
+
+
 def where_to_look(name: str, run: Path) -> str:
     """Where a tracker shows a run's figures, or what to type for it."""
     if name == "tensorboard":
         return f"tensorboard --logdir {shell_word(run / 'tensorboard')}"
-    if name == "trackio":
-        return f"trackio show --project {shell_word(os.environ.get('TRACKIO_PROJECT', PROJECT))}"
     from ictcli.tracking.wandb import mode
 
     project = os.environ.get("WANDB_PROJECT", PROJECT)

@@ -1,23 +1,14 @@
-"""TensorBoard's event files in RUN/tensorboard, by tensorboardX, which needs no PyTorch."""
+"""TensorBoard's event files in RUN/tensorboard, by tensorboardX."""
 
 import importlib
 import json
-import sys
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
-from ictcli.tracking import About, LibraryRun
-
-
-def writer() -> Any:
-    """tensorboardX's SummaryWriter, without PyTorch, which it would load where it is installed and
-    which takes seconds and memory to write a few numbers."""
-    if "torch" not in sys.modules:
-        cast(dict[str, Any], sys.modules)["torch"] = None
-    return importlib.import_module("tensorboardX").SummaryWriter
+from ictcli.tracking import About, Tracker
 
 
-class TensorBoard(LibraryRun):
+class TensorBoard(Tracker):
     def __init__(self, about: About) -> None:
         # what lies behind purge_step in older files of the folder is not shown any more
         first = about.done + 1 if about.done else 0
@@ -25,7 +16,8 @@ class TensorBoard(LibraryRun):
         nth = len(list(folder.iterdir())) if folder.is_dir() else 0
         suffix = f".{nth:04d}"  # of two files of one second too, TensorBoard reads the older first
         options = {"purge_step": first, "flush_secs": 10, "filename_suffix": suffix}
-        super().__init__(writer()(str(folder), **options), rewinds=True)
+        writer: Any = importlib.import_module("tensorboardX").SummaryWriter
+        super().__init__(writer(str(folder), **options))
         for name in ("recipe", "environment"):
             text = json.dumps(getattr(about, name), indent=2, ensure_ascii=False)
             indented = "".join(f"    {line}\n" for line in text.splitlines())
@@ -34,6 +26,7 @@ class TensorBoard(LibraryRun):
     def log(self, step: int, values: Mapping[str, float]) -> None:
         for name, value in values.items():
             self.run.add_scalar(name.replace("@", "_at_"), value, step)  # @ is no sign of its
+        self.run.flush()  # what a killed run logged before its checkpoint is not logged again
 
     def close(self) -> None:
         self.run.close()

@@ -7,14 +7,16 @@ sends it later. Neither the console, code, git nor the machine's name is taken.
 import importlib
 import netrc
 import os
+import secrets
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
-from ictcli.tracking import PROJECT, About, LibraryRun
+from ictcli.files import write_text
+from ictcli.tracking import PROJECT, About, Tracker
 
 ANSWER = 10.0
-"""Seconds the server has for its first answer: fewer than a run waits at its end."""
+"""Seconds the server has for its first answer."""
 
 
 def has_key() -> bool:
@@ -37,17 +39,16 @@ def mode() -> str:
     return os.environ.get("WANDB_MODE") or ("online" if has_key() else "offline")
 
 
-def open_tracker(about: About) -> LibraryRun:
+def open_tracker(about: About) -> Tracker:
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
     library: Any = importlib.import_module("wandb")
     try:
-        return LibraryRun(_init(library, about, mode()))
-    except Exception as error:
+        return Tracker(_init(library, about, mode()))
+    except Exception:
         if mode() != "online":
             raise
-        print(f"offline, since the server does not answer: {error}", flush=True)
         library.teardown()  # which holds the run's id
-        return LibraryRun(_init(library, about, "offline"))
+        return Tracker(_init(library, about, "offline"))
 
 
 def _init(library: Any, about: About, how: str) -> Any:
@@ -64,7 +65,7 @@ def _init(library: Any, about: About, how: str) -> Any:
     )
     return library.init(
         project=os.environ.get("WANDB_PROJECT", PROJECT),
-        id=about.id,
+        id=_id(about.folder),
         name=about.folder.name,
         dir=str(about.folder),
         config={**about.recipe, "environment": about.environment},
@@ -72,3 +73,14 @@ def _init(library: Any, about: About, how: str) -> Any:
         mode=how,
         settings=settings,
     )
+
+
+def _id(folder: Path) -> str:
+    """Eight characters, kept when the run is resumed."""
+    path = folder / "wandb" / "id"
+    try:
+        return path.read_text(encoding="ascii")
+    except OSError:
+        path.parent.mkdir(exist_ok=True)
+        write_text(path, own := secrets.token_hex(4))
+        return own

@@ -28,7 +28,7 @@ from ictcli.tasks.prompts import BATCH, TooLongError, encode
 from ictcli.tasks.sft import fitted_examples
 from ictcli.tasks.unread import unread_notes, usable
 from ictcli.text import shell_word
-from ictcli.tracking.run import tracked
+from ictcli.tracking import tracked
 from ictcli.train.loop import train
 from ictcli.types import Problem
 

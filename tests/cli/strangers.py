@@ -14,7 +14,6 @@ COMMANDS = {
     "export": ("export", "run", "--out", "out"),
     "compare": ("compare", "run/recipe.toml", "--methods", "ict,random", "--seeds", "1"),
     "train": ("train", "run/recipe.toml", "--dry-run"),
-    "download": ("download", "run/recipe.toml"),
 }
 """Each begins to read the run in `run`."""
 

@@ -25,7 +25,6 @@ TYPED = {
     "train chain model=builtin:chian": "no built-in model 'chian' (did you mean chain?)",
     "train chain model=/no/such": "There is no model folder /no/such",
     "train chain model=no/such": "no/such is not in the cache, and HF_",
-    "download quikstart": "'quikstart' (did you mean quickstart?)",
     "train chain model=": "model is empty",
     "train chain model=.": "is not a model: it has no config.json",
     "train chain model={} max_tokens=128": "exceeds the model's context of 128. max_tokens=1",

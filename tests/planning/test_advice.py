@@ -55,7 +55,7 @@ def changed(recipe: Recipe, changes: list[tuple[str, str, Any]]) -> MemoryEstima
 def test_a_hub_id_that_cannot_be_had_is_a_sentence() -> None:
     memory = check_memory(recipe_of(model="nobody/has-this"))
     assert memory.estimate is None
-    for words in ("is not in the cache", "ictcli download nobody/has-this"):
+    for words in ("is not in the cache", "hf download nobody/has-this"):
         assert words in memory.sentence
 
 

@@ -12,7 +12,6 @@ import pytest
 from datasets.exceptions import DatasetNotFoundError
 from datasets.packaged_modules.json.json import Json
 from huggingface_hub.errors import OfflineModeIsEnabled
-from huggingface_hub.utils import filter_repo_objects
 from refusing import refused
 
 from ictcli.engine.hub import VARIABLES, answers
@@ -20,7 +19,6 @@ from ictcli.errors import UserError
 from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.tasks import find_benchmark, find_task
 from ictcli.tasks.datasets import SOURCES
-from ictcli.tasks.download import download
 
 PIN = SOURCES["gsm8k"].revision or ""
 OTHER = "a" * 40
@@ -129,25 +127,6 @@ def test_a_revision_without_a_name_in_the_files_is_looked_up(
     bench = find_benchmark("gsm8k")
     assert bench.source["revision"] == (known or "unknown")
     assert f"is of revision {known or 'unknown'}, not of {PIN}" in bench.notes[0]
-
-
-def test_of_a_model_neither_code_nor_pickled_weights_are_fetched(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    needed = ["config.json", "model.safetensors", "tokenizer.json", "merges.txt"]
-    (tmp_path / "five").write_bytes(bytes(5))
-    asked: list[str] = []
-
-    def snapshot(path: str, **patterns: Any) -> str:
-        there = [*needed, "pytorch_model.bin", "modeling.py", "onnx/config.json"]
-        asked.extend([path, *filter_repo_objects(there, **patterns)])
-        return str(tmp_path)
-
-    monkeypatch.setattr("ictcli.tasks.download.check_reachable", lambda path: None)
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
-    part = {"kind": "model", "name": "me/tiny", "size": "5 B", "where": str(tmp_path)}
-    assert [*download("me/tiny")] == [part]
-    assert asked == ["me/tiny", *needed]
 
 
 NAMED = ColumnSettings(prompt="q", gold="a")
