@@ -9,7 +9,7 @@ them there too. Freed buffers that the allocator keeps, at most an eighth of the
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ictcli.algorithm.quantities import kinds
+from ictcli.algorithm.quantities import statistic
 from ictcli.engine.packing import bucket
 from ictcli.engine.shape import ModelShape
 from ictcli.engine.workload import Parts, Pass, Workload
@@ -71,7 +71,7 @@ def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -
     copies = STEP_LOGITS + (recipe.temperature != 1) + bool(stats)
     copies += CUT_LOGITS if recipe.sampling.top_k or recipe.sampling.top_p < 1 else 0
     each = ROW_STATS if stats else 0
-    if "group" in kinds(stats):
+    if any(statistic(name).kind == "group" for name in stats):
         each = COMPILED_GROUP_STATS if _compiles(work) else GROUP_STATS_COPIES
     cache = caches(rows, work.length - 1)
     if recipe.adapter.kind == "dora" and not fused:

@@ -11,7 +11,7 @@ import platform
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ictcli.algorithm.quantities import kinds
+from ictcli.algorithm.quantities import statistic
 from ictcli.engine.dtype import PACKING, X86, choose_kernels, multiplies_bfloat16
 from ictcli.engine.workload import Parts, Workload
 from ictcli.recipe.tables import AdapterSettings, EngineSettings
@@ -128,7 +128,7 @@ def _sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) 
     pooled = GPU_ELEMENTS if work.gpu else PENDING_ELEMENTS
     taken = min(probabilities, max(pooled, group * s.vocabulary))
     each = ROW_STATS if stats else 0
-    each = GROUP_STATS_COPIES if "group" in kinds(stats) else each
+    each = GROUP_STATS_COPIES if any(statistic(name).kind == "group" for name in stats) else each
     cut = CUT_LOGITS if recipe.sampling.top_k or recipe.sampling.top_p < 1 else 0
     step = {"merged adapters": merged, "arranged weights": _arranged(work), "KV cache": cache}
     if fixed:

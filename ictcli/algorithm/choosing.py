@@ -1,11 +1,10 @@
 """Methods that choose tokens: the whole response, the best of a score, or all but some."""
 
-import re
 from functools import partial
 from typing import Literal, cast
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from ictcli.algorithm.objective import Term
 from ictcli.algorithm.registry import Choice, Options, Scored, register
@@ -40,20 +39,6 @@ class IctOptions(UnsureOptions):
     With it a response without A > 0 scores 0 and keeps nothing."""
     score: Literal["u", "u*h"] = "u"
     """Ours: u*h multiplies u by the entropy H1, which is 0 where the model is sure."""
-    reference: str = "position"
-    """What u compares with. position: the mean of the group at the token's position. Ours:
-    context:K, the mean over the group's tokens, at any position, with the same K tokens before
-    them; 0 where there is none but its own. It takes another pass (`ictcli.engine.score`)."""
-
-    @field_validator("reference")
-    @classmethod
-    def _position_or_context(cls, value: str) -> str:
-        if not re.fullmatch(r"position|context:[1-9][0-9]?", value):
-            raise ValueError("it is position or context:K, context:4 say")
-        return value
-
-    def wants(self) -> tuple[str, ...]:
-        return () if self.reference == "position" else (self.reference,)
 
 
 @register("arXiv 2402.03300, Eq. 3")
@@ -65,8 +50,7 @@ def grpo(batch: Scored, options: Options) -> Choice:
 @selects("arXiv 2606.19771, A.3.7", options=IctOptions, wants=("uniqueness",))
 def ict(batch: Scored, options: IctOptions) -> Choice:
     """The share `keep` of tokens with the highest uniqueness u = JS(p, mean p of the group)."""
-    stat = (*options.wants(), "uniqueness")[0]
-    score = np.where(_unsure(batch, options), batch.stats[stat], 0)
+    score = np.where(_unsure(batch, options), batch.stats["uniqueness"], 0)
     if options.score == "u*h":
         score = score * np.maximum(batch.stats["entropy"], 0)
     if options.advantage_power > 0:
@@ -219,34 +203,6 @@ def kl_cov(batch: Scored, options: KlCovOptions) -> Choice:
     best = best[: share_count(options.ratio, len(rows))]
     chosen[rows[best], positions[best]] = True
     return Choice(batch.valid, terms={"kl_old": Term(chosen * options.coefficient)})
-
-
-class LpRegOptions(Options):
-    share: float = Field(default=0.01, gt=0, le=1)
-    """Share of the tokens with A < 0, the least probable, that may be pulled up."""
-    min_p: float = Field(default=0.02, gt=0, le=1)
-    """kappa: a token of less than this times the highest probability is noise."""
-    coefficient: float = Field(default=1.0, ge=0)
-    """beta, the weight of the pull."""
-
-    def wants(self) -> tuple[str, ...]:
-        return (f"min_p:{self.min_p}",)
-
-
-@register("arXiv 2510.03222", options=LpRegOptions, normalisation="tokens")
-def lp_reg(batch: Scored, options: LpRegOptions) -> Choice:
-    """Every token; the least probable with A < 0 are pulled up to p without its noise.
-
-    The proxy is p over the tokens that are not noise, renormalised; noise itself is not pulled up.
-    Ours: the choice is made once a batch by the sampler's log pi, the count is rounded up, the clip
-    of the ratio stays on at pulled tokens, and what renormalising adds is that at temperature 1.
-    """
-    proxy, prob = batch.stats[options.wants()[0]], batch.stats["prob"]
-    blamed = batch.valid & (batch.advantage < 0)[:, None]
-    pulled = top_share(-batch.logp, blamed, options.share, scope="batch", zeros=True) & (proxy > 0)
-    lift = np.log(np.where(pulled, proxy, 1)) - np.log(np.where(pulled, prob, 1))
-    pull = Term(pulled * options.coefficient, target=batch.logp + lift)
-    return Choice(batch.valid, terms={"proxy": pull})
 
 
 @register("arXiv 2503.20783", normalisation="constant", scaled_advantage=False)

@@ -1,7 +1,7 @@
 """The methods: each is one short function that says which tokens of a batch are trained.
 
-Importing this fills the table: `choosing` has those that choose, `weighing` those that also say how
-much, `clipping` those with a clip of their own. Plugins import from here.
+Importing this fills the table: `choosing` has those that choose, `clipping` those with a clip of
+their own. Plugins import from here; examples/methods has more.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,6 @@ from typing import Any
 
 from ictcli.algorithm import choosing as choosing
 from ictcli.algorithm import clipping as clipping
-from ictcli.algorithm import weighing as weighing
 from ictcli.algorithm.choosing import ShareOptions as ShareOptions
 from ictcli.algorithm.registry import METHODS as METHODS
 from ictcli.algorithm.registry import Choice as Choice

@@ -103,15 +103,8 @@ def distance_from_old(xp: Any, logp: Any, old_logp: Any, target: None) -> Any:
     return xp.abs(logp - old_logp)
 
 
-def pull_up(xp: Any, logp: Any, old_logp: Any, target: Any) -> Any:
-    """The k3 estimate of KL(pi || target) where the target is above log pi (Lp-Reg, arXiv
-    2510.03222)."""
-    return xp.where(logp < target, k3(xp, logp, target), 0.0)
-
-
 TERMS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "kl_old": distance_from_old,
-    "proxy": pull_up,
 }
 """The terms that a method may ask for (`Choice.terms`), by name: functions of the array namespace,
 log pi, log pi_old and the `Term.target`, (N,) each."""

@@ -6,7 +6,7 @@ engines run these lines on the device in float32; NumPy in float64 is their orac
 oracle's. Distributions lie along the last axis; every result drops it. Natural logarithms.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -60,13 +60,6 @@ def wasserstein(xp: Any, p: Any, q: Any) -> Any:
     return xp.sum(xp.abs(xp.cumsum(p - q, axis=-1)), axis=-1)
 
 
-def min_p(xp: Any, p: Any, share: float) -> Any:
-    """p (..., V) over the tokens of at least `share` times the highest probability, renormalised; 0
-    at the others (min-p, arXiv 2407.01082)."""
-    likely = xp.where(p >= share * xp.max(p, axis=-1, keepdims=True), p, 0.0)
-    return likely / xp.sum(likely, axis=-1, keepdims=True)
-
-
 def itself(xp: Any, p: Any) -> Any:
     """p, of which a statistic takes the probability of the token."""
     return p
@@ -86,33 +79,22 @@ class Statistic:
     | alone | p | the number |
     | token | p | another distribution, of which the number is that of the token drawn |
     | group | p, the group's mean at the position | the number |
-    | context | p, the group's mean over like contexts of K tokens (`engine.score`) | the number |
-    | solution | p, p after a correct response (`train.sample`) | the number |
 
-    The first three are taken while decoding, the others by a pass: `Engine.score`.
+    They are taken while decoding, or of given rollouts by a pass: `Engine.score`.
     """
 
     formula: Callable[..., Any]
     """Of the array namespace and what the kind says; drops the last axis, but for `token`."""
-    kind: Literal["alone", "token", "group", "context", "solution"]
+    kind: Literal["alone", "token", "group"]
     about: str
     """What it is, with its unit."""
     mean: bool = False
     """Whether its mean over all tokens is a metric, by the statistic's name."""
     number: float | None = None
-    """Of a statistic NAME:NUMBER: a context's K, else what the formula takes last."""
-
-    @property
-    def while_decoding(self) -> bool:
-        return self.kind in ("alone", "token", "group")
-
-    @property
-    def compares(self) -> bool:
-        """Whether it compares p with another distribution."""
-        return self.kind not in ("alone", "token")
+    """Of a statistic NAME:NUMBER: what the formula takes last."""
 
     def __call__(self, xp: Any, *p: Any) -> Any:
-        last = () if self.number is None or self.kind == "context" else (self.number,)
+        last = () if self.number is None else (self.number,)
         return self.formula(xp, *p, *last)
 
     def at(self, xp: Any, p: Any, tokens: Any) -> Any:
@@ -125,21 +107,13 @@ STATISTICS: dict[str, Statistic] = {
     "entropy": Statistic(entropy, "alone", "Shannon entropy H1, nats", mean=True),
     "purity": Statistic(purity, "alone", "strategy purity beta = sum p^2; H2 = -log beta"),
     "prob": Statistic(itself, "token", "p of the token"),
-    "min_p:": Statistic(min_p, "token", "p of the token among those of at least S times max p"),
     "uniqueness": Statistic(js, "group", "u = JS(p, P_avg), nats, in [0, log 2]", mean=True),
     "kl_from_mean": Statistic(kl, "group", "KL(p || P_avg), nats"),
     "kl_to_mean": Statistic(kl_reversed, "group", "KL(P_avg || p), nats"),
     "wasserstein": Statistic(wasserstein, "group", "Wasserstein-1 distance of p and P_avg, ids"),
-    "context:": Statistic(js, "context", "JS(p, mean of like contexts of K tokens), nats"),
-    "solution_kl": Statistic(kl_reversed, "solution", "KL(p after a solution || p), nats"),
 }
-"""All statistics by name. `NAME:` stands for NAME:NUMBER, context:4 say. Those of a group or a
-context are exactly 0 where all that p is compared with share its prefix."""
-
-
-def kinds(names: Iterable[str]) -> set[str]:
-    """The kinds of some statistics."""
-    return {statistic(name).kind for name in names}
+"""All statistics by name; a plugin adds its own. `NAME:` stands for NAME:NUMBER. Those of a group
+are exactly 0 where all rollouts share a prefix."""
 
 
 def statistic(name: str) -> Statistic:

@@ -133,20 +133,18 @@ class EngineCore(DataParallel, Engine):
         temperature: float = 1.0,
         *,
         reference: bool = False,
-        solution: IntArray | None = None,
     ) -> dict[str, FloatArray]:
-        compared = [name for name in wanted if name != LOGP and statistic(name).compares]
+        compared = [name for name in wanted if name != LOGP and statistic(name).kind == "group"]
         alone = [name for name in wanted if name not in compared]
         first, last = self.prompts_of(len(rollouts.prompts))
         prompt = np.arange(len(rollouts)) // rollouts.group
         mine = (first <= prompt) & (prompt < last)
         own = replace(rollouts, lengths=rollouts.lengths * mine)
-        read = None if solution is None else np.where(mine, solution, -1)
 
         def work() -> dict[str, FloatArray]:
             values = self.budget.passing(lambda: measure(self, own, own.valid, alone, temperature))
             found = {name: values[..., n] for n, name in enumerate(alone)}
-            found |= compare(self.logits, self.vocabulary, own, compared, read)
+            found |= compare(self.logits, self.vocabulary, own, compared)
             return {name: values[mine] for name, values in found.items()}
 
         with self.policy(reference=reference):

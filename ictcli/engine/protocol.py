@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from ictcli.engine.budget import Budget
 from ictcli.engine.shape import Lengths
 from ictcli.engine.update import Update
-from ictcli.types import BoolArray, FloatArray, IntArray, OnTokens, Rollouts, Sampling, UpdateReport
+from ictcli.types import BoolArray, FloatArray, OnTokens, Rollouts, Sampling, UpdateReport
 
 
 class Engine(Protocol):
@@ -62,14 +62,11 @@ class Engine(Protocol):
         temperature: float = 1.0,
         *,
         reference: bool = False,
-        solution: IntArray | None = None,
     ) -> dict[str, FloatArray]:
         """Any statistics of given rollouts, by name, (B, T) float32 and 0 after ends; and `logp`,
         the log-probabilities of the tokens at `temperature`.
 
-        `reference` evaluates the weights the run began with (needs `keep_reference`). `solution`
-        (B,) is the row whose response is read before each row's prompt, for statistics that do so;
-        -1: none, and 0.
+        `reference` evaluates the weights the run began with (needs `keep_reference`).
         """
         ...
 

@@ -161,8 +161,6 @@ class Recorder(ABC):
     ) -> None:
         self.xp, self.group = xp, group
         self.wanted = {name: statistic(name) for name in wanted}
-        late = [name for name, each in self.wanted.items() if not each.while_decoding]
-        assert not late, f"{late} are not taken while decoding: Engine.score gives them"
         self._shape, self._limits = (B, T), (pending, at_once)
         self._pending: list[tuple[Any, IntArray, IntArray, IntArray, IntArray]] = []
         self._elements = 0
@@ -192,11 +190,11 @@ class Recorder(ABC):
         (M,): whole segments, of `counts` (K,) rows each; none where `apart` is empty."""
         p = self.xp.softmax(values, axis=-1)
         drawn = self.on_device(tokens)
-        compared = [name for name, each in self.wanted.items() if each.compares]
+        compared = [name for name, each in self.wanted.items() if each.kind == "group"]
         rows = {
             name: self.formula(name)(p) if each.kind == "alone" else each.at(self.xp, p, drawn)
             for name, each in self.wanted.items()
-            if not each.compares
+            if each.kind != "group"
         }
         if not len(apart) or not compared:
             return rows, {}

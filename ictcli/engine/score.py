@@ -1,12 +1,4 @@
-"""Statistics of given rollouts, by passes of the model.
-
-A mean over like contexts compares rollouts where they wrote the same, not where they stand at the
-same position. Ours: the ICT paper compares them position by position, and once they have drifted
-apart in length the same position is another context. `context:K` takes the mean over every token
-of the group, of any rollout and position, with the same K response tokens before it; near the
-beginning, with the same whole beginning. A token with no like context but its own has 0, and so has
-one whose like contexts all share its whole prefix.
-"""
+"""Statistics of given rollouts, by passes of the model."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -21,8 +13,6 @@ from ictcli.types import LOGP, BoolArray, FloatArray, IntArray, Rollouts
 HELD, COMPARED = 1 << 26, 1 << 22
 """Logits that one pass may give (256 MB): those of a large vocabulary at all tokens would fill the
 memory. And those whose statistics are taken in float64 at once."""
-START = -1
-"""Stands for the places before a response's first token."""
 
 Logits = Callable[[Rollouts, BoolArray], FloatArray]
 """`Engine.logits`."""
@@ -53,24 +43,14 @@ def measure(
 
 
 def compare(
-    logits: Logits,
-    vocabulary: int,
-    rollouts: Rollouts,
-    wanted: Sequence[str],
-    solution: IntArray | None = None,
+    logits: Logits, vocabulary: int, rollouts: Rollouts, wanted: Sequence[str]
 ) -> dict[str, FloatArray]:
-    """`Engine.score` of what compares p with another distribution."""
-    found = {name: np.zeros(rollouts.tokens.shape, dtype=np.float32) for name in wanted}
+    """`Engine.score` of what compares p with the group's mean."""
     room = max(HELD // vocabulary, 1)
+    found = {name: np.zeros(rollouts.tokens.shape, dtype=np.float32) for name in wanted}
     for name, values in found.items():
-        each = statistic(name)
-        if each.kind == "solution":
-            assert solution is not None, f"{name} needs to know the correct responses"
-            parts = _after_solutions(logits, room, rollouts, solution)
-        else:
-            parts = _against_means(logits, room, rollouts, each)
-        for where, p, q, row in parts:
-            values[where] = _values(each, p, q, row)
+        for where, p, q, row in _against_means(logits, room, rollouts):
+            values[where] = _values(statistic(name), p, q, row)
     return found
 
 
@@ -96,38 +76,28 @@ def _pieces(where: BoolArray, room: int) -> Iterator[BoolArray]:
         yield where & (first <= number) & (number < first + room)
 
 
-def like_contexts(tokens: IntArray, valid: BoolArray, group: int, K: int | None) -> IntArray:
-    """(B, T): a number for each context of K tokens, None: each position, that recurs in a group
-    after two different prefixes; -1 for other tokens, and after ends."""
-    rows, positions = np.nonzero(valid)
-    alike = positions[:, None]
-    if K is not None:
-        padded = np.pad(tokens, ((0, 0), (K, 0)), constant_values=START)
-        alike = np.lib.stride_tricks.sliding_window_view(padded, K, axis=1)[rows, positions]
-    of_group = np.column_stack([rows // group, alike])
-    _, context = np.unique(of_group, axis=0, return_inverse=True)
-    context = context.reshape(-1)
-    prefixes: list[set[bytes]] = [set() for _ in range(int(context.max(initial=-1)) + 1)]
-    for row, position, number in zip(rows, positions, context, strict=True):
-        prefixes[number].add(tokens[row, :position].tobytes())
-    recurs = np.array([len(each) > 1 for each in prefixes], dtype=bool)
-    found = np.full(tokens.shape, -1)
-    found[rows, positions] = np.where(recurs[context], context, -1)
+def shared_positions(rollouts: Rollouts) -> IntArray:
+    """(B, T): a number for each position of a group that two different prefixes lead to; -1 for
+    other tokens, and after ends."""
+    found = np.full(rollouts.tokens.shape, -1)
+    for first in range(0, len(rollouts), rollouts.group):
+        rows = slice(first, first + rollouts.group)
+        tokens, valid = rollouts.tokens[rows], rollouts.valid[rows]
+        for t in range(tokens.shape[1]):
+            if len({row[:t].tobytes() for row in tokens[valid[:, t]]}) > 1:
+                found[rows, t][valid[:, t]] = first * tokens.shape[1] + t
     return found
 
 
-def _against_means(
-    logits: Logits, room: int, rollouts: Rollouts, each: Statistic
-) -> Iterator[Part]:
-    """Tokens with the mean of their context or position, whole ones of one group at a time."""
-    G, K = rollouts.group, int(each.number or 0) if each.kind == "context" else None
-    contexts = like_contexts(rollouts.tokens, rollouts.valid, G, K)
-    group = np.arange(len(rollouts))[:, None] // G
+def _against_means(logits: Logits, room: int, rollouts: Rollouts) -> Iterator[Part]:
+    """Tokens with the mean of their position, whole ones of one group at a time."""
+    positions = shared_positions(rollouts)
+    group = np.arange(len(rollouts))[:, None] // rollouts.group
     for n in range(len(rollouts.prompts)):
-        for where in _whole_contexts(np.where(group == n, contexts, -1), room):
+        for where in _whole_positions(np.where(group == n, positions, -1), room):
             if where.sum() <= room:
                 p = _distributions(logits, rollouts, where)
-                yield where, p, *context_means(p, contexts[where])
+                yield where, p, *position_means(p, positions[where])
             else:
                 yield from _against_one_mean(logits, room, rollouts, where)
 
@@ -135,7 +105,7 @@ def _against_means(
 def _against_one_mean(
     logits: Logits, room: int, rollouts: Rollouts, where: BoolArray
 ) -> Iterator[Part]:
-    """One context with more tokens than there is room for: read for its mean, and again."""
+    """One position with more tokens than there is room for: read for its mean, and again."""
     total = sum(
         _distributions(logits, rollouts, some).sum(axis=0, dtype=np.float64)
         for some in _pieces(where, room)
@@ -146,39 +116,20 @@ def _against_one_mean(
         yield some, p, mean, np.zeros(len(p), dtype=np.int64)
 
 
-def context_means(p: FloatArray, contexts: IntArray) -> tuple[FloatArray, IntArray]:
-    """The mean of p (N, V) over each context (N,), float64, and which of them is each token's."""
-    _, number, counts = np.unique(contexts, return_inverse=True, return_counts=True)
+def position_means(p: FloatArray, positions: IntArray) -> tuple[FloatArray, IntArray]:
+    """The mean of p (N, V) over each position (N,), float64, and which of them is each token's."""
+    _, number, counts = np.unique(positions, return_inverse=True, return_counts=True)
     order = np.argsort(number, kind="stable")
     starts = np.cumsum(counts) - counts
     return np.add.reduceat(p[order], starts, axis=0, dtype=np.float64) / counts[:, None], number
 
 
-def _whole_contexts(contexts: IntArray, room: int) -> Iterator[BoolArray]:
-    """Masks of whole contexts that together hold every recurring one, `room` tokens or one context
+def _whole_positions(positions: IntArray, room: int) -> Iterator[BoolArray]:
+    """Masks of whole positions that together hold all of them, `room` tokens or one position
     each."""
-    numbers, counts = np.unique(contexts[contexts >= 0], return_counts=True)
+    numbers, counts = np.unique(positions[positions >= 0], return_counts=True)
     first = 0
     for end in range(1, len(numbers) + 1):
         if end == len(numbers) or counts[first : end + 1].sum() > room:
-            yield np.isin(contexts, numbers[first:end])
+            yield np.isin(positions, numbers[first:end])
             first = end
-
-
-def _after_solutions(
-    logits: Logits, room: int, rollouts: Rollouts, solution: IntArray
-) -> Iterator[Part]:
-    """Tokens with their p after the prompt, the response of the row `solution` (B,) and the prompt
-    again; none of rows where that is -1."""
-    rows = np.flatnonzero(solution >= 0)
-    alone = [rollouts.prompt_of(int(row)) for row in rows]
-    after = [
-        (*prompt, *rollouts.tokens[row, : rollouts.lengths[row]].tolist(), *prompt)
-        for prompt, row in zip(alone, solution[rows], strict=True)
-    ]
-    student, teacher = (rollouts.take(rows, prompts, 1) for prompts in (alone, after))
-    for some in _pieces(student.valid, room):
-        p, q = (_distributions(logits, read, some) for read in (student, teacher))
-        where = np.zeros(rollouts.tokens.shape, dtype=bool)
-        where[rows, : some.shape[1]] = some
-        yield where, p, q, np.arange(len(p))

@@ -4,7 +4,6 @@ import contextlib
 import platform
 from importlib.util import find_spec
 
-from ictcli.algorithm.quantities import kinds
 from ictcli.engine import choose_backend, shape
 from ictcli.engine.dtype import X86
 from ictcli.errors import EngineMissingError, UserError, install
@@ -113,19 +112,16 @@ def preflight(recipe: Recipe) -> list[str]:
 
 
 def check_context(recipe: Recipe) -> None:
-    """UserError for a max_tokens that fills the model's context, alone or as the method reads it
-    (`ictcli.train.sample`)."""
+    """UserError for a max_tokens that fills the model's context."""
     try:
         model = shape.read_shape(recipe.model)
     except UserError:
         return  # `check_memory` says why
     shape.check_context(recipe.engine.context, model.longest)
     context = recipe.engine.context or model.context
-    reads_another = "solution" in kinds(recipe.wanted_stats)
-    if recipe.max_tokens * (1 + reads_another) >= context:
-        twice = f", twice with {recipe.rule.name}," if reads_another else ""
+    if recipe.max_tokens >= context:
         raise UserError(
-            f"max_tokens = {recipe.max_tokens}{twice} leaves a prompt no room in the model's "
+            f"max_tokens = {recipe.max_tokens} leaves a prompt no room in the model's "
             f"context of {context}.",
             f"raise engine.context (to {model.longest} at most), or lower max_tokens"
             if context < model.longest

@@ -5,10 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ictcli.algorithm.quantities import kinds, statistic
 from ictcli.engine import Engine
 from ictcli.engine.sampling import join
-from ictcli.errors import UserError
 from ictcli.recipe import Recipe
 from ictcli.rewards import Verdict, find_verifier
 from ictcli.rewards.shaping import control_reward, shaped
@@ -52,14 +50,7 @@ def sample_batch(
         known |= {problem.id for problem in problems}
         other = _draw(recipe, engine, task, problems, wanted, step, "redraw", number)
         batch = _replaced(batch, silent, other)
-    late = [name for name in wanted if not statistic(name).while_decoding]
-    if not late:
-        return batch
-    rng = generator(recipe.seed, "solution", step)
-    solution = other_correct(taken_as_correct(recipe, batch), recipe.group, rng)
-    rollouts = batch.rollouts
-    stats = {**rollouts.stats, **engine.score(rollouts, late, solution=solution)}
-    return replace(batch, rollouts=replace(rollouts, stats=stats))
+    return batch
 
 
 def _draw(
@@ -70,15 +61,12 @@ def _draw(
     wanted: Sequence[str],
     *purpose: int | str,
 ) -> Batch:
-    """A group for each of the problems, judged, with the statistics taken while decoding. What is
+    """A group for each of the problems, judged, with the statistics. What is
     drawn at random is so by the run's seed and the purpose."""
     ids = prompts.encode(engine, problems, task.domain, task.prompt, recipe.max_tokens)
-    if "solution" in kinds(wanted):
-        require_room(engine, ids, recipe.max_tokens)
-    decoding = [name for name in wanted if statistic(name).while_decoding]
     seed = seed_of(recipe.seed, "sample", *purpose)
     sampling = replace(sampling_of(recipe, engine), sampler=recipe.engine.sampler)
-    rollouts = engine.generate(ids, recipe.group, sampling, seed, decoding)
+    rollouts = engine.generate(ids, recipe.group, sampling, seed, wanted)
     texts = prompts.decode(engine.tokenizer, rollouts)
     verdicts = task.domain.judge(problems, texts)
     parts = dict[str, list[Verdict]]()
@@ -125,32 +113,3 @@ def taken_as_correct(recipe: Recipe, batch: Batch) -> BoolArray:
     """(B,): the responses that a method takes to be correct. Those rewarded, under a control of the
     reward, so that nothing of the verdict is trained on."""
     return batch.correct if recipe.reward.signal == "true" else batch.rewards > 0
-
-
-def require_room(engine: Engine, prompts: Sequence[Sequence[int]], max_tokens: int) -> None:
-    """UserError unless a prompt, a response, the prompt again and a response fit the context."""
-    needed = 2 * (max(map(len, prompts)) + max_tokens)
-    if needed > engine.context:
-        raise UserError(
-            f"The method reads a correct response before the prompt: up to {needed} tokens, and "
-            f"the model's context is {engine.context}.",
-            f"max_tokens={max(max_tokens - -(-(needed - engine.context) // 2), 1)}",
-        )
-
-
-def other_correct(correct: BoolArray, group: int, rng: np.random.Generator) -> IntArray:
-    """(B,) a row drawn from the other correct responses of each row's group, which `solution_kl`
-    has the model read; -1 in groups that have fewer than two, or none that is wrong.
-
-    SC-GRPO (arXiv 2606.18810, Sec. 5.1) conditions the model on another correct response of the
-    group, drawn uniformly, and compares its two distributions at each token. Ours: the model reads
-    the prompt, that response and the prompt again, where the paper has a system prompt, since base
-    models have none; the teacher has the weights that sampled.
-    """
-    found = np.full(len(correct), -1)
-    for first in range(0, len(correct), group):
-        right = first + np.flatnonzero(correct[first : first + group])
-        if 2 <= len(right) < group:
-            for row in range(first, first + group):
-                found[row] = rng.choice(right[right != row])
-    return found

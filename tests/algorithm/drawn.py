@@ -4,6 +4,7 @@ Shapes as in `ictcli.types`: B rows of up to T tokens, in groups of G.
 """
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 from ictcli.algorithm.methods import METHODS, Choice, Options, Scored, ShareOptions
 from ictcli.algorithm.objective import Objective, policy_loss
+from ictcli.files import plugins
 from ictcli.types import BoolArray, FloatArray
 
 BUILT_IN = sorted(
@@ -20,6 +22,10 @@ BUILT_IN = sorted(
     for name, method in METHODS.items()
     if method.rule.__module__.startswith("ictcli.algorithm")
 )
+
+plugins.load(str(Path(__file__).parents[2] / "examples" / "methods" / "methods.py"))
+EVERY = sorted(METHODS)
+"""Those of the plugin too."""
 
 percents = st.integers(1, 100)
 seeds = st.integers(0, 2**32)
@@ -80,7 +86,6 @@ def scored(draw: st.DrawFn) -> Scored:
     }
     likely = rng.random((B, T)) < 0.7
     stats["min_p:0.02"] = np.where(likely, np.minimum(1.25 * stats["prob"], 1), 0)
-    stats["solution_kl"] = field(rng.exponential(0.3, (B, T)))
     correct = rng.random(B) < 0.5
     advantage = rng.integers(-2, 3, B).astype(np.float64)
     logp = field(-rng.exponential(1.5, (B, T)))

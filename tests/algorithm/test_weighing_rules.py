@@ -158,27 +158,6 @@ def test_tempo_adds_what_the_group_s_prefix_tree_says(batch: Scored) -> None:
         assert weight[i, t] * A[i] == pytest.approx(wanted if A[i] else 0, abs=1e-9)
 
 
-@given(scored(), st.sampled_from([0.0, 0.75, 1.0]))
-def test_sc_grpo_halves_the_tokens_at_the_quantile_of_groups_in_part_correct(
-    batch: Scored, quantile: float
-) -> None:
-    weight = choose("sc_grpo", batch, quantile=quantile, floor=1e-9).weight
-    D, places = batch.stats["solution_kl"].astype(float), tokens_of(batch)
-    partial: dict[int, bool] = {}
-    for i, _ in places:
-        first = i // batch.group * batch.group
-        partial[i] = 2 <= batch.correct[first : first + batch.group].sum() < batch.group
-    values = [D[place] for place in places if partial[place[0]]]
-    if not values:
-        assert weight is None
-        return
-    assert weight is not None
-    c = float(np.quantile(values, quantile))
-    for place in places:
-        wanted = D[place] / (D[place] + c) if partial[place[0]] else 1
-        assert weight[place] == pytest.approx(wanted)
-
-
 @given(scored(), st.floats(0, 1), st.floats(0.5, 4))
 def test_eapo_adds_the_clipped_standardised_entropy(
     batch: Scored, alpha: float, phi: float

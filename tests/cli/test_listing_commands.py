@@ -9,7 +9,7 @@ import pytest
 from processes import Processes
 
 from ictcli.algorithm.methods import METHODS
-from ictcli.recipe import recipe_keys, shipped_recipes, shipped_studies
+from ictcli.recipe import recipe_keys, shipped_recipes
 
 needs_gym = pytest.mark.skipif(
     importlib.util.find_spec("reasoning_gym") is None, reason="reasoning-gym is not installed"
@@ -20,7 +20,7 @@ FEW = ("task.size=64", "prompts=2", "group=2", "eval.problems=4", "eval.n=1", "e
 
 def test_recipes_are_listed_with_what_they_are_about(ictcli: Processes) -> None:
     found = ictcli.json("recipes", "ls")
-    assert {row["recipe"] for row in found} == {*shipped_recipes(), *shipped_studies()}
+    assert {row["recipe"] for row in found} == {*shipped_recipes()}
     assert all(len(row["about"]) > 10 and row["about"][0] != "#" for row in found)
     table = ictcli.run("recipes", "ls").out
     lines = table.splitlines()[1:]  # piped, a record is one line, for grep

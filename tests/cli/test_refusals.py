@@ -34,7 +34,6 @@ TYPED = {
     "compare chain --methods ict,random --baseline randm": "'randm' (did you mean random?)",
     "train chain --beside ''": "--beside names no method",
     "train chain --beside 'grpo seed=1'": "--beside cannot vary seed: ",
-    "train chain --beside sc_grpo max_tokens=150": "leaves a prompt no room",
     "train chain --beside grpo --dry-run": "--beside trains",
     "eval builtin:chian --bench chain": "no built-in model 'chian' (did you mean chain?)",
     "eval builtin:chain --bench chian": "no benchmark 'chian' (did you mean chain?)",

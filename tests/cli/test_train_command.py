@@ -8,8 +8,7 @@ import signal
 import tomllib
 from pathlib import Path
 
-import pytest
-from processes import TRAINED, Ended, Processes, Small, refusal, wait_until
+from processes import TRAINED, Ended, Processes, Small, wait_until
 
 from ictcli.recipe import load_recipe
 from ictcli.recipe.metrics import METRICS, known
@@ -112,18 +111,6 @@ def test_methods_beside_train_as_alone(ictcli: Processes, small: Small, tmp_path
     lines = [run / "metrics.jsonl" for run in (runs[1], tmp_path / "alone")]
     assert lines[0].read_bytes() == lines[1].read_bytes()
     assert recipe_of(runs[2]).options().model_dump()["keep"] == 0.5  # the same share
-
-
-@pytest.mark.thorough
-def test_a_later_run_that_fails_is_told_with_the_others(ictcli: Processes, tmp_path: Path) -> None:
-    """sc_grpo needs room for two prompts, too, which is known once they are read."""
-    (folder := tmp_path / "a").mkdir()
-    short = ("steps=1", "prompts=2", "group=2", "eval.problems=2", "eval.n=1", "eval.k=[1]")
-    command = ("train", "chain", *short, "max_tokens=124", "--beside", "sc_grpo,grpo", "--run", ".")
-    ended = ictcli.run(*command, folder=folder)
-    assert "reads a correct response before the prompt" in refusal(ended, 2)
-    assert "\ntrained: ict, .\nnot begun: grpo\n" in ended.err
-    assert {path.name for path in tmp_path.iterdir()} == {"a", "a-sc_grpo"}  # beside, not in it
 
 
 def result(run: Path) -> dict[str, bytes]:

@@ -68,11 +68,11 @@ TRAINED = {
     "mlx": ["adapter.kind=lora"],
     "torch": ["method=kl_cov", "method.ratio=0.1", "entropy=0.01"],
     "sharded": [
-        *("method.reference=context:2", "kl=0.01", "update.minibatch=2", "engine.shard=blocks"),
+        *("kl=0.01", "update.minibatch=2", "engine.shard=blocks"),
     ],
     "adapted in parts": ["adapter.kind=lora", "method=gspo", "update.epochs=2"],
     "blocks below DoRA": ["adapter.kind=dora", "engine.shard=blocks", "method=cispo"],
-    "in 16 bits": ["engine.dtype=bfloat16", "method=lp_reg"],
+    "in 16 bits": ["engine.dtype=bfloat16", "method=kl_cov"],
 }
 """Terms of the loss beside the clipped ratio; weights that are never whole."""
 WEIGHTS = "checkpoints/step-000002/weights.safetensors"

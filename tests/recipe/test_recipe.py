@@ -31,8 +31,11 @@ def read_back(recipe: Recipe, folder: Path) -> Recipe:
     return load_recipe(path)
 
 
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "methods").glob("*.toml"))
+
+
 def test_every_shipped_recipe_says_what_it_is_and_reads_back_equal(tmp_path: Path) -> None:
-    for name, path in SHIPPED.items():
+    for name, path in [*SHIPPED.items(), *((str(path), path) for path in EXAMPLES)]:
         recipe = load_recipe(name)
         assert read_back(recipe, tmp_path) == recipe
         first = path.read_text(encoding="utf-8").splitlines()[0]

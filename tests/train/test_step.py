@@ -9,9 +9,8 @@ import pytest
 from observing import Make
 
 from ictcli.algorithm.methods import METHODS, Choice, Options, Scored, register
-from ictcli.algorithm.selection import top_share
-from ictcli.errors import RunFailedError, UserError
-from ictcli.recipe import Recipe, load_recipe
+from ictcli.errors import RunFailedError
+from ictcli.recipe import Recipe
 from ictcli.rewards import Verdict
 from ictcli.rewards.workers import Limits, isolated
 from ictcli.runs.rollouts import Batch
@@ -170,21 +169,6 @@ def test_a_batch_depends_on_weights_seed_and_step_alone(make: Make) -> None:
     assert late.texts != sample_batch(recipe, engine, task, 6).texts
 
 
-def test_tokens_are_kept_by_uniqueness_in_like_contexts_where_asked(make: Make) -> None:
-    recipe, engine, task = make("max_tokens=24", "method=ict", "method.reference=context:1")
-    batch = sample_batch(recipe, engine, task, 1)
-    stats, valid = batch.rollouts.stats, batch.rollouts.valid
-    kept = select(recipe, batch, 1).kept
-    np.testing.assert_array_equal(kept, top_share(stats["context:1"], valid, recipe.keep))
-    assert (kept != top_share(stats["uniqueness"], valid, recipe.keep)).any()
-
-
-@pytest.mark.parametrize("reference", ["context:0", "context:", "prefix", "position:2"])
-def test_a_reference_that_is_none_is_refused(reference: str) -> None:
-    with pytest.raises(UserError, match=r"method.*reference"):
-        load_recipe("chain", [f"method.reference={reference}"])
-
-
 @pytest.mark.parametrize("control", ["permuted", "position", "mass"])
 def test_a_control_trains_other_tokens_the_same_ones_at_each_go(make: Make, control: str) -> None:
     overrides = ("update.minibatch=2", "warmup=1", "method.keep=0.3")
@@ -209,7 +193,7 @@ def test_no_verdict_is_trained_under_a_control_of_the_reward(make: Make, signal:
     assert metrics.value("correct") == batch.correct.mean() != batch.rewards.mean()
     turned = {"correct": "wrong", "wrong": "correct"}
     verdicts = [Verdict(turned[each.status], each.extracted) for each in batch.verdicts]  # type: ignore[arg-type]
-    for name in ("stapo", "maxrl", "gtpo", "pepo"):  # those that look at it
+    for name in ("stapo", "rft"):  # those that look at it
         each = recipe.model_copy(update={"method": {"name": name}})
         weights = select(each, replace(batch, verdicts=verdicts), 2).weights
         np.testing.assert_array_equal(weights, select(each, batch, 2).weights)

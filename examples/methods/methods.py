@@ -1,17 +1,20 @@
-"""Methods of 2025 and 2026 that choose or weigh tokens by chance, by the sign of A, by surprise, or
-by how the rollouts that share a prefix ended.
+"""Methods of other papers, as a plugin: plugins = ["methods.py"] in a recipe beside it.
 
-Token advantages A_t that a paper sets outright are weights A_t / A; a response with A = 0 has none.
+They choose or weigh tokens by chance, by the sign of A, by surprise, or by how the rollouts that
+share a prefix ended. Token advantages A_t that a paper sets outright are weights A_t / A; a
+response with A = 0 has none.
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from ictcli.algorithm.choosing import FifthOptions
-from ictcli.algorithm.registry import Choice, Options, Scored, register
+from ictcli.algorithm.methods import Choice, Options, Scored, register
+from ictcli.algorithm.objective import TERMS, Term, k3
+from ictcli.algorithm.quantities import STATISTICS, Statistic
 from ictcli.algorithm.selection import share_count, top_share
 from ictcli.types import BoolArray, FloatArray, IntArray
 
@@ -192,30 +195,6 @@ def tempo(batch: Scored, options: Options) -> Choice:
     return Choice(batch.valid, weight=_relative(batch, batch.advantage[:, None] + step))
 
 
-class ScGrpoOptions(Options):
-    quantile: float = Field(default=0.75, ge=0, le=1)
-    """Quantile of the divergences at which a token weighs a half."""
-    floor: float = Field(default=1e-3, gt=0)
-    """c_min: the least divergence, in nats, that weighs a half. Ours: the paper gives no value."""
-
-
-@register("arXiv 2606.18810, Sec. 5.1", options=ScGrpoOptions, wants=("solution_kl",))
-def sc_grpo(batch: Scored, options: ScGrpoOptions) -> Choice:
-    """Every token by D / (D + c), D = KL(p after another correct response of its group || p).
-
-    Groups with one correct response, or only those, are as with grpo. c is a quantile of D, ours:
-    over the batch, not the micro-batch. Not here: the paper's advantage of groups without a correct
-    response, by how much they differ. What the model reads is in `ictcli.train.sample`.
-    """
-    right = batch.correct.reshape(-1, batch.group).sum(axis=1).repeat(batch.group)
-    read = batch.valid & ((right >= 2) & (right < batch.group))[:, None]
-    if not read.any():
-        return Choice(batch.valid)
-    D = batch.stats["solution_kl"].astype(np.float64)
-    c = max(float(np.quantile(D[read], options.quantile)), options.floor)
-    return Choice(batch.valid, weight=np.where(read, D / (D + c), 1.0))
-
-
 class EapoOptions(Options):
     alpha: float = Field(default=0.2, ge=0, le=1)
     """How much entropy counts."""
@@ -307,3 +286,50 @@ def _relative(batch: Scored, A: FloatArray) -> FloatArray:
     """(B, T) factors of a response's advantage that make it A (B, T); 1 where it has none."""
     own = batch.advantage[:, None]
     return np.where(own != 0, A / np.where(own != 0, own, 1), 1.0)
+
+
+def min_p(xp: Any, p: Any, share: float) -> Any:
+    """p (..., V) over the tokens of at least `share` times the highest probability, renormalised; 0
+    at the others (min-p, arXiv 2407.01082)."""
+    likely = xp.where(p >= share * xp.max(p, axis=-1, keepdims=True), p, 0.0)
+    return likely / xp.sum(likely, axis=-1, keepdims=True)
+
+
+def pull_up(xp: Any, logp: Any, old_logp: Any, target: Any) -> Any:
+    """The k3 estimate of KL(pi || target) where the target is above log pi (Lp-Reg, arXiv
+    2510.03222)."""
+    return xp.where(logp < target, k3(xp, logp, target), 0.0)
+
+
+STATISTICS["min_p:"] = Statistic(
+    min_p, "token", "p of the token among those of at least S times max p"
+)
+TERMS["proxy"] = pull_up
+
+
+class LpRegOptions(Options):
+    share: float = Field(default=0.01, gt=0, le=1)
+    """Share of the tokens with A < 0, the least probable, that may be pulled up."""
+    min_p: float = Field(default=0.02, gt=0, le=1)
+    """kappa: a token of less than this times the highest probability is noise."""
+    coefficient: float = Field(default=1.0, ge=0)
+    """beta, the weight of the pull."""
+
+    def wants(self) -> tuple[str, ...]:
+        return (f"min_p:{self.min_p}",)
+
+
+@register("arXiv 2510.03222", options=LpRegOptions, normalisation="tokens")
+def lp_reg(batch: Scored, options: LpRegOptions) -> Choice:
+    """Every token; the least probable with A < 0 are pulled up to p without its noise.
+
+    The proxy is p over the tokens that are not noise, renormalised; noise itself is not pulled up.
+    Ours: the choice is made once a batch by the sampler's log pi, the count is rounded up, the clip
+    of the ratio stays on at pulled tokens, and what renormalising adds is that at temperature 1.
+    """
+    proxy, prob = batch.stats[options.wants()[0]], batch.stats["prob"]
+    blamed = batch.valid & (batch.advantage < 0)[:, None]
+    pulled = top_share(-batch.logp, blamed, options.share, scope="batch", zeros=True) & (proxy > 0)
+    lift = np.log(np.where(pulled, proxy, 1)) - np.log(np.where(pulled, prob, 1))
+    pull = Term(pulled * options.coefficient, target=batch.logp + lift)
+    return Choice(batch.valid, terms={"proxy": pull})
