@@ -40,7 +40,7 @@ def load(
     """The model in memory, without adapters, its tokenizer, its config.json, the folder of both,
     and its lengths. Safetensors only."""
     transformers_logging.disable_progress_bar()
-    with loading(source.path, "torch"):
+    with loading(source, "torch"):
         folder = Path(source.path)
         if not folder.is_dir():
             folder = Path(snapshot_download(source.path, allow_patterns=DEFAULT_ALLOW_PATTERNS))

@@ -67,7 +67,7 @@ class TorchEngine(EngineCore):
             torch.set_num_threads(settings.threads or 1)
         config = text_config(self.model)
         self.lengths = read_lengths(config.to_dict(), settings.context)
-        with loading(self.source.path, "mlx"):
+        with loading(self.source, "mlx"):
             hold_frequencies(self.model, self.lengths.context, self.device)
         self.vocabulary = int(config.vocab_size)
         self.stop_ids = stop_ids(self.tokenizer, self.model.generation_config.eos_token_id)

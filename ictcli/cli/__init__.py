@@ -108,6 +108,9 @@ def cli() -> None:
 
     Start with: ictcli train quickstart
     """
+    from ictcli.files import gate
+
+    gate.ask()
 
 
 STDOUT = "<stdout>"

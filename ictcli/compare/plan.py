@@ -31,10 +31,10 @@ from ictcli.compare.variants import (
 from ictcli.engine.shape import ModelShape, known_shape
 from ictcli.errors import UserError, nearest
 from ictcli.files.reading import parse_toml
-from ictcli.recipe import find_recipe, load_recipe, shipped_studies
+from ictcli.recipe import find_recipe, is_of_run, load_recipe, shipped_studies
 from ictcli.recipe.load import recipe_text, validate
 from ictcli.recipe.tables import Table
-from ictcli.runs.trust import is_of_run, read_typed
+from ictcli.runs.trust import read_typed
 from ictcli.tables.numbers import counted, listed
 from ictcli.tasks.prepare import task_of
 

@@ -10,9 +10,10 @@ from typing import Any, cast
 
 from safetensors import SafetensorError, safe_open
 
+from ictcli.engine import remote
 from ictcli.engine.hub import answers, silence
 from ictcli.errors import UserError, nearest, text_of
-from ictcli.files import check_inside
+from ictcli.files import check_inside, is_below
 from ictcli.files.reading import check_file, parse_json, read_text
 from ictcli.text import shell_word
 
@@ -43,6 +44,8 @@ class Source:
     """A checked folder, or a hub id."""
     adapter: Path | None = None
     """A folder of adapters, in mlx-lm's layout or peft's, that go on top."""
+    named: str = ""
+    """The name that decides whether its code was typed; "" in a run's folder."""
 
 
 def exported(run: Path) -> Path | None:
@@ -69,10 +72,12 @@ def locate(model: str, *, trains: bool = False) -> Source:
     if not folder.is_dir():
         if folder.exists() or model.startswith((".", "/", "~")) or model.count("/") > 1:
             raise UserError(f"There is no model folder {model}.", "give a folder or a hub id")
-        return Source(model)
+        return Source(model, named=model)
     run = folder.parent if folder.name in EXPORTS else folder
+    named = model
     if (run / "recipe.toml").is_file():
         check_inside(run)
+        named = ""
     if (folder / "recipe.toml").is_file():
         if (made := exported(folder)) is None:
             raise UserError(
@@ -88,7 +93,7 @@ def locate(model: str, *, trains: bool = False) -> Source:
                 f"{folder} holds adapters, and training begins with a model.",
                 "ictcli export RUN --merge makes a whole model of a run",
             )
-        return _with_adapter(folder)
+        return _with_adapter(folder, run, named)
     if not (folder / "config.json").is_file():
         raise UserError(
             f"{folder} is not a model: it has no config.json.", "give a Hugging Face model folder"
@@ -101,10 +106,10 @@ def locate(model: str, *, trains: bool = False) -> Source:
             f"{folder} has no tokenizer: none of {', '.join(TOKENIZERS)}.",
             "copy the tokenizer's files there",
         )
-    return Source(str(folder))
+    return Source(str(folder), named=named)
 
 
-def _with_adapter(folder: Path) -> Source:
+def _with_adapter(folder: Path, run: Path, named: str) -> Source:
     about = _read_object(folder / ADAPTER_CONFIG)
     key = "base_model_name_or_path" if "peft_type" in about else "model"
     base = about.get(key)
@@ -119,15 +124,32 @@ def _with_adapter(folder: Path) -> Source:
             f"{folder} holds adapters of a model that is adapters itself, {base}.",
             "ictcli export RUN --merge makes a whole model of a run",
         )
-    return Source(locate(base).path, folder)
+    if not named:
+        check_base(run, base)
+    return Source(locate(base).path, folder, named)
+
+
+def check_base(run: Path, model: str) -> None:
+    """UserError if a run's files name a base model that is a folder in the run: who named it meant
+    another one."""
+    places = (place / Path(model).expanduser() for place in (Path(), run))
+    inside = (place for place in places if place.is_dir() and is_below(run, place))
+    if model and (folder := next(inside, None)):
+        raise UserError(
+            f"{run} names the base model {model}, and {folder} is a folder of that run.",
+            "a run's base model lies elsewhere, or on the hub: move that folder away",
+        )
 
 
 @contextmanager
-def loading(model: str, other: str) -> Generator[None]:
-    """Around what loads a model: whatever it raises becomes a UserError, whose hint names the
-    `other` engine where the model is of an unknown kind."""
+def loading(source: Source, other: str) -> Generator[None]:
+    """Around what loads a model: its own code runs as the gate lets it, and whatever is raised
+    becomes a UserError, whose hint names the `other` engine where the model is of an unknown kind.
+    """
+    model = source.path
     try:
-        yield
+        with remote.asking(model, source.named):
+            yield
     except UserError:
         raise
     except Exception as error:  # whatever a broken folder makes the library raise

@@ -99,7 +99,7 @@ def typed_settings(
             raise UserError(f"{key} is a matter of training.", hint)
     apply_overrides(data, overrides)
     data |= {name: value for name, value in options.items() if value is not None}
-    settings = validate(kind, data, command, hint=hint)
+    settings = validate(kind, data, command, hint=hint, own=data)
     if settings.reward.pattern is not None:
         compiled(settings.reward.pattern)
     return settings

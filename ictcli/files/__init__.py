@@ -60,6 +60,12 @@ def check_inside(folder: Path, *, plain: bool = False) -> None:
                 )
 
 
+def is_below(folder: Path, path: Path) -> bool:
+    """Whether a path leads to the folder, or below it."""
+    root = os.path.realpath(folder)
+    return os.path.commonpath([root, os.path.realpath(path)]) == root
+
+
 def lock_of(path: Path) -> "FileLock":
     """The lock that a file stands for. UnreadableError where a pipe or a device is in its place:
     opening one may wait for ever."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from ictcli.errors import UserError, install, nearest, unknown
-from ictcli.files import LARGEST, encodable, plugins
+from ictcli.files import LARGEST, encodable, gate, plugins
 
 Status = Literal["correct", "wrong", "unparsed", "timeout"]
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -258,12 +258,17 @@ def name_of(verify: Verifier | Judge) -> str:
 
 
 def from_source(place: str, function: str) -> Verifier:
-    """The verifier made of a function in a file or module. UserError if there is none."""
+    """The verifier made of a function in a file or module. UserError if there is none, or it may
+    not run."""
+    source = named = f"{place}:{function}"
     if place.endswith(".py"):
-        path = plugins.load(place)
+        path = plugins.load(place, typed=gate.is_typed(named))
         module, source = plugins.module_of(path), f"{path}:{function}"
+        gate.admit(source, f"function {source}", plugins.source(path), named)
     else:
-        source = f"{place}:{function}"
+        if all(source != extra.place for extra in OPTIONAL.values()):
+            code = gate.module_source(place)
+            gate.admit(f"the module {place}", f"module {source}", code, named)
         try:
             with contextlib.redirect_stdout(sys.stderr):
                 module = importlib.import_module(place)

@@ -69,11 +69,12 @@ def serve(descriptor: int) -> None:
     connection = Connection(descriptor)
     os.register_at_fork(after_in_child=connection.close)  # a call's fork gives no second answer
     with contextlib.suppress(EOFError, OSError):
-        This.limits, parent, sources = connection.recv()
+        This.limits, parent, sources, known = connection.recv()
         sys.stdout = sys.stderr
-        from ictcli.files import plugins
+        from ictcli.files import gate, plugins
 
         plugins.sources.update(sources)
+        gate.adopt(known)
         threading.Thread(target=_watch, args=(parent,), daemon=True).start()
         This.idle = _size()
         connection.send_bytes(STARTED + b"%f" % time.process_time())

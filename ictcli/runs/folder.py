@@ -30,14 +30,14 @@ from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.evaluation.record import Record
 from ictcli.files.reading import parse_toml
-from ictcli.recipe import Recipe, RecipeFile, load_recipe, read_recipe, table_to_toml, to_toml
+from ictcli.recipe import Recipe, RecipeFile, load_recipe, table_to_toml, to_toml
 from ictcli.runs import checkpoints, manifest
 from ictcli.runs.checkpoints import DAMAGE, DamagedError, State
 from ictcli.runs.fingerprint import of_recipe
 from ictcli.runs.read import cut_lines, read_lines, read_record
 from ictcli.runs.records import SftMetrics, StepMetrics, StepTimings
 from ictcli.runs.rollouts import Batch, write_rollouts
-from ictcli.runs.trust import read_run, remember
+from ictcli.runs.trust import read_run
 from ictcli.text import shell_word
 from ictcli.types import BoolArray, FloatArray
 
@@ -91,7 +91,7 @@ class Run:
     @property
     def file(self) -> RecipeFile:
         """recipe.toml as it was written, or read when the run was opened."""
-        self._file = self._file or read_recipe(self.folder / "recipe.toml")
+        self._file = self._file or read_run(self.folder)
         return self._file
 
     @property
@@ -199,9 +199,8 @@ class Run:
             write_rollouts(self.folder / name, step, batch, kept, weights)
 
     def write_recipe(self, recipe: Recipe) -> None:
-        """Write recipe.toml, whose code may run from now on."""
+        """Write recipe.toml."""
         self._write_recipe(to_toml(recipe))
-        remember(self.folder, self.recipe)
 
     def write_steps(self, steps: int) -> None:
         """Change the steps in recipe.toml, and nothing else of it."""

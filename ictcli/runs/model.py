@@ -12,10 +12,10 @@ from pydantic import ValidationError
 
 from ictcli.engine import LIBRARIES, Engine, build_engine, checksums, choose_backend
 from ictcli.engine.models import ASKED, EXPORTS, locate
-from ictcli.errors import UserError
+from ictcli.errors import UnknownCodeError, UserError
 from ictcli.evaluation.settings import EvaluationSettings, ModelSettings
 from ictcli.evaluation.specs import ModelSpec, short_names
-from ictcli.files import plugins
+from ictcli.files import gate, plugins
 from ictcli.files.reading import parse_json, read_bytes, read_text
 from ictcli.recipe import Recipe, RecipeFile, read_recipe
 from ictcli.recipe.data import ColumnSettings, Example, PromptSettings, RewardSettings
@@ -106,6 +106,8 @@ def _model_spec(
     if run and not saved:
         check_finished(run, *EXPORTS)
     engine = _with(trained.engine, typed.engine)
+    if "trust_remote_code" in typed.engine.model_fields_set:
+        gate.note_typed(f"model {model}")
     sampling = _with(trained.sampling, typed.sampling)
     if recipe and run and saved:
         load = partial(engine_at, run, recipe.data, saved, engine)
@@ -211,6 +213,8 @@ def _read(file: RecipeFile) -> Read:
     for name in plugins.listed(data):
         try:
             loaded.append(plugins.load(name))
+        except UnknownCodeError:
+            raise
         except UserError as error:
             missing.append(error.message)
     reward: object = data.get("reward")

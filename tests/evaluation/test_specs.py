@@ -20,11 +20,11 @@ from ictcli.evaluation.provenance import of_benchmark, provenance_of
 from ictcli.evaluation.settings import read_settings
 from ictcli.evaluation.specs import BenchmarkSpec, benchmark_specs
 from ictcli.evaluation.suite import evaluate_suite
+from ictcli.files import plugins
 from ictcli.recipe import load_recipe
 from ictcli.recipe.data import ColumnSettings, PromptSettings
 from ictcli.recipe.load import to_toml
 from ictcli.runs.model import asked_in, bench_of, find_models, settings_of
-from ictcli.runs.trust import remember
 from ictcli.tasks import BENCHMARKS
 from ictcli.tasks.prompts import render
 from ictcli.tasks.split import digest_of, is_heldout, key_of
@@ -70,7 +70,7 @@ def test_the_files_of_verifiers_and_plugins_are_part_of_the_settings(tmp_path: P
     plugin.write_text("loaded = True\n")
     grader.write_text("def grade(response, gold): return True\n")
     (tmp_path / "recipe.toml").write_text(f"temperature = 1.0\nplugins = ['{plugin}']")
-    remember(tmp_path, {"plugins": [str(plugin)]})
+    plugins.load(str(plugin))
     loaded = settings_of(tmp_path)[2]
     assert [path.name for path in loaded] == ["plugin.py"]
     settings = read_settings([f"reward.verifier={grader}:grade"])
