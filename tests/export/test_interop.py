@@ -11,7 +11,6 @@ from ictcli.errors import UserError
 from ictcli.export import gguf
 from ictcli.export.make import export_model, trained_by
 from ictcli.recipe import load_recipe
-from ictcli.recipe.tables import EngineSettings
 from ictcli.runs import Run
 
 
@@ -61,9 +60,9 @@ def test_llama_cpp_s_converter_gets_the_model_s_precision_and_end(
     (tmp_path / gguf.SCRIPT).write_text(CONVERTER)
     monkeypatch.setenv(gguf.FOLDER, str(tmp_path))
     model = shutil.copytree(exported, tmp_path / "hf")
-    gguf.convert(model, tmp_path / "model.gguf", gguf.converter(), EngineSettings())
+    gguf.convert(model, tmp_path / "model.gguf", gguf.converter())
     assert (tmp_path / "model.gguf").read_text() == "f32 float32"
     assert json.loads((model / "tokenizer_config.json").read_text())["eos_token"] == "#"
     (tmp_path / gguf.SCRIPT).write_text("raise SystemExit('of no kind I know.')")
     with pytest.raises(UserError, match="failed: of no kind I know"):
-        gguf.convert(model, tmp_path / "other.gguf", gguf.converter(), EngineSettings())
+        gguf.convert(model, tmp_path / "other.gguf", gguf.converter())
