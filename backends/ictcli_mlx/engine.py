@@ -13,7 +13,8 @@ from mlx.utils import tree_map
 from mlx_lm.utils import get_total_parameters, save_config, save_model
 
 from ictcli.engine.core import EngineCore
-from ictcli.engine.models import name_end_token, stop_ids
+from ictcli.engine.model_files import write_tokenizer
+from ictcli.engine.models import name_end_token, stop_ids, with_dtype
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
@@ -159,9 +160,10 @@ class MlxEngine(EngineCore):
             config.pop("quantization_config", None)
         with adapter.fused(self.model, packed=packed):
             save_model(folder, self.model)
+            written = str(model_dtype(self.model)).removeprefix("mlx.core.")
         restore_layout(folder, like=self.folder)
-        save_config(config, folder / "config.json")
-        self.tokenizer.save_pretrained(folder)
+        save_config(with_dtype(config, written), folder / "config.json")
+        write_tokenizer(self.tokenizer, self.folder, folder)
         name_end_token(folder)
         settings = self.folder / "generation_config.json"
         if settings.is_file():

@@ -11,15 +11,16 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from huggingface_hub import snapshot_download
 from mlx.utils import tree_map_with_path
 from mlx_lm.models.cache import make_prompt_cache
-from mlx_lm.utils import DEFAULT_ALLOW_PATTERNS, load_config, load_model
+from mlx_lm.utils import load_config, load_model
 from transformers import AutoTokenizer
 from transformers import logging as transformers_logging
 
 from ictcli.engine.checksums import stored_tensors
-from ictcli.engine.models import Source, loading, older_names
+from ictcli.engine.model_files import fetch
+from ictcli.engine.models import Source, loading
+from ictcli.engine.older import older_names
 from ictcli.engine.shape import Lengths, read_lengths
 from ictcli.errors import UserError
 from ictcli.recipe.tables import EngineSettings
@@ -43,7 +44,7 @@ def load(
     with loading(source, "torch"):
         folder = Path(source.path)
         if not folder.is_dir():
-            folder = Path(snapshot_download(source.path, allow_patterns=DEFAULT_ALLOW_PATTERNS))
+            folder = fetch(source.path, code=settings.trust_remote_code)
         tokenizer = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=settings.trust_remote_code
         )
@@ -53,7 +54,7 @@ def load(
         model, config = load_model(
             folder,
             lazy=True,
-            model_config=_known_names(stored),
+            model_config=older_names(stored),
             trust_remote_code=settings.trust_remote_code,
             **classes,
         )
@@ -93,13 +94,6 @@ def _computed(model: nn.Module, text: dict[str, Any], folder: Path) -> int:
             "--backend torch reads them",
         )
     return 1 << 30
-
-
-def _known_names(config: dict[str, Any]) -> dict[str, Any]:
-    """What mlx-lm does not find in a config of transformers 5, of a multimodal one too."""
-    text = config.get("text_config")
-    inner = {"text_config": {**text, **older_names(text)}} if isinstance(text, dict) else {}
-    return {**older_names(config), **inner}
 
 
 def _gpt2(config: dict[str, Any]) -> tuple[Any, Any]:

@@ -13,7 +13,9 @@ import transformers
 
 from ictcli.engine.core import EngineCore
 from ictcli.engine.distributed import by_all
-from ictcli.engine.models import loading, name_end_token, older_names, stop_ids
+from ictcli.engine.model_files import write_tokenizer
+from ictcli.engine.models import loading, name_end_token, snapshot, stop_ids
+from ictcli.engine.older import older_names
 from ictcli.engine.sampling import join
 from ictcli.engine.shape import read_lengths
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
@@ -217,7 +219,7 @@ class TorchEngine(EngineCore):
 
     def export(self, folder: Path, *, packed: bool = False) -> None:
         self.write_model(folder)
-        self.tokenizer.save_pretrained(folder)
+        write_tokenizer(self.tokenizer, snapshot(self.source.path), folder)
         name_end_token(folder)
         path = folder / "config.json"
         config = json.loads(path.read_text(encoding="utf-8"))

@@ -88,7 +88,7 @@ def command(
     if adapters is None and layout and not merge:
         narrate(f"note: {run} trained all weights: it has no adapters, and a whole model is made.")
     narrate(f"exporting {run} to {made}")
-    base = make.check_public(run, trained.recipe, repo) if repo and not whole else None
+    base = make.check_public(trained, repo) if repo and not whole else None
     hub = open_repository(repo, public=public) if repo else None
     if whole:
         note = make.export_model(trained, made, layout, repo or made.name, packed=packed)

@@ -1,6 +1,5 @@
 """Where a model's files are: a folder, a hub id, or one that ships with ictcli."""
 
-import json
 import re
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from safetensors import SafetensorError, safe_open
 
 from ictcli.engine import remote
 from ictcli.engine.hub import answers, silence
+from ictcli.engine.model_files import TOKENIZER, change_tokenizer, has_tokenizer, listed
 from ictcli.errors import UserError, nearest, text_of
 from ictcli.files import check_inside, is_below
 from ictcli.files.reading import check_file, parse_json, read_text
@@ -19,11 +19,8 @@ from ictcli.text import shell_word
 
 _TASKS = Path(__file__).parents[1] / "tasks"
 BUILTIN = {name: _TASKS / name / "model" for name in ("chain", "ledger")}
-TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
 EXPORTS = ("model", "adapter")
 """What a finished run's folder keeps its model in."""
-ASKED = "ictcli.json"
-"""Beside a model that was exported: how its run asked and sampled, and what it was evaluated on."""
 ADAPTER_CONFIG = "adapter_config.json"
 ADAPTER_WEIGHTS, PEFT_WEIGHTS = "adapters.safetensors", "adapter_model.safetensors"
 """Adapters in mlx-lm's layout, and in peft's (`ictcli.engine.adapters`)."""
@@ -101,11 +98,14 @@ def locate(model: str, *, trains: bool = False) -> Source:
     for path in folder.glob("*config.json"):
         _read_object(path)
     _check_weights(folder)
-    if not any((folder / name).is_file() for name in TOKENIZERS):
+    if not has_tokenizer(folder):
         raise UserError(
-            f"{folder} has no tokenizer: none of {', '.join(TOKENIZERS)}.",
+            f"{folder} has no tokenizer: no tokenizer.json, tokenizer.model, vocab.json or the "
+            "like.",
             "copy the tokenizer's files there",
         )
+    if trains:
+        listed(folder, TOKENIZER)  # so that they can be exported at the end
     return Source(str(folder), named=named)
 
 
@@ -211,19 +211,34 @@ def weight_files(folder: Path) -> list[Path]:
     model.safetensors, else all there are."""
     index, whole = folder / "model.safetensors.index.json", folder / "model.safetensors"
     if index.is_file():
-        names: dict[str, str] = _read_object(index).get("weight_map", {})
-        return [folder / name for name in sorted(set(names.values()))]
+        names = sorted({str(name) for name in _read_object(index).get("weight_map", {}).values()})
+        for name in names:
+            if not name.endswith(".safetensors") or Path(name).name != name:
+                raise UserError(
+                    f"{index} names {name!r}, which is no safetensors file beside it.",
+                    "fetch or export the model again",
+                )
+        return [folder / name for name in names]
     return [whole] if whole.is_file() else sorted(folder.glob("*.safetensors"))
 
 
 def name_end_token(folder: Path) -> None:
     """In place: give a tokenizer without an end token its padding token as such. lm-eval takes the
     end token as what stands before a text; where a response ends, the model's settings say."""
-    path = folder / "tokenizer_config.json"
-    config = _read_object(path) if path.is_file() else {}
-    if config.get("eos_token") is None and (pad := config.get("pad_token")):
-        config["eos_token"] = pad
-        path.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    files = (folder / name for name in ("special_tokens_map.json", "tokenizer_config.json"))
+    tokens: dict[str, Any] = {}
+    for table in (_read_object(file) for file in files if file.is_file()):
+        tokens |= {name: value for name, value in table.items() if value is not None}
+    if "eos_token" not in tokens and (pad := tokens.get("pad_token")):
+        change_tokenizer(folder, eos_token=pad)
+
+
+def with_dtype(config: dict[str, Any], dtype: str) -> dict[str, Any]:
+    """A config.json that says this type of its weights, wherever it says one."""
+    tables = cast(dict[str, dict[str, Any]], {k: x for k, x in config.items() if type(x) is dict})
+    typed = {key: with_dtype(part, dtype) for key, part in tables.items() if "dtype" in part}
+    older = {"torch_dtype": dtype} if "torch_dtype" in config else {}
+    return config | typed | older | {"dtype": dtype}
 
 
 def snapshot(path: str) -> Path | None:
@@ -234,56 +249,6 @@ def snapshot(path: str) -> Path | None:
 
     file = try_to_load_from_cache(path, "config.json")
     return Path(file).parent if isinstance(file, str) else None
-
-
-OLDER = {
-    "gpt2": ("n_ctx",),
-    "gpt_neox": ("rotary_emb_base", "rotary_pct"),
-    "lfm2": ("block_dim",),
-    **dict.fromkeys(("qwen3_moe", "mellum"), ("num_experts",)),
-    **dict.fromkeys(("falcon_h1", "exaone4", "exaone_moe", "glm4_moe"), ("head_dim",)),
-    **dict.fromkeys(("gemma3_text", "cohere2"), ("sliding_window_pattern",)),
-}
-"""What mlx-lm reads of some kinds of model, and transformers 5 does not write."""
-
-
-def older_names(config: dict[str, Any]) -> dict[str, Any]:
-    """What a config.json of transformers 5 leaves out, under the names that older readers know.
-
-    mlx-lm refuses some models without, and of others takes a default without a word.
-    """
-    settings = _rope_settings(config)
-    full = [kind == "full_attention" for kind in config.get("layer_types") or ()]
-    every = full.index(True) + 1 if True in full else 0
-    periodic = every and all(is_full == (n % every == 0) for n, is_full in enumerate(full, 1))
-    heads = config.get("num_attention_heads")
-    derived = {
-        "n_ctx": config.get("n_positions"),
-        "rotary_emb_base": settings.get("rope_theta"),
-        "rotary_pct": settings.get("partial_rotary_factor"),
-        "block_dim": config.get("hidden_size"),
-        "num_experts": config.get("num_local_experts"),
-        "head_dim": config.get("hidden_size", 0) // heads if heads else None,
-        "sliding_window_pattern": every if periodic else None,
-    }
-    names = OLDER.get(config.get("model_type", ""), ())
-    settings |= {name: derived[name] for name in names if derived[name] is not None}
-    return {name: value for name, value in settings.items() if name not in config}
-
-
-def _rope_settings(config: dict[str, Any]) -> dict[str, Any]:
-    """The rotary settings, for which transformers 5 writes `rope_parameters` alone."""
-    rope = cast(dict[str, Any], config.get("rope_parameters") or {})
-    settings: dict[str, Any] = {}
-    if "full_attention" in rope:  # each kind of layer has its own
-        settings["rope_local_base_freq"] = rope.get("sliding_attention", {}).get("rope_theta", 1e4)
-        rope = rope["full_attention"]
-    if "rope_theta" in config or "rope_theta" not in rope:
-        return {}
-    names = ("rope_theta", "partial_rotary_factor", "original_max_position_embeddings")
-    settings |= {name: rope[name] for name in names if name in rope}
-    scaled = rope.get("rope_type", "default") != "default"
-    return settings | {"rope_scaling": {"type": rope["rope_type"], **rope} if scaled else None}
 
 
 def _read_object(path: Path) -> dict[str, Any]:
@@ -307,6 +272,7 @@ def _check_weights(folder: Path) -> None:
         raise UserError(
             f"{folder} has no weights: no *.safetensors file.", "copy model.safetensors there"
         )
+    weight_files(folder)  # which refuses an index of other files
     for file in folder.glob("*.safetensors"):
         try:
             with cast(Any, safe_open)(file, "np"):

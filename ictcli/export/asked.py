@@ -10,7 +10,6 @@ from ictcli.errors import UnknownCodeError, UserError
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.recipe import load_recipe
 from ictcli.recipe.generator import is_gym
-from ictcli.recipe.tables import EngineSettings
 from ictcli.rewards import find_verifier
 from ictcli.runs.model import bench_of, settings_of
 from ictcli.tasks import BOXED, Domain, builtin_task
@@ -77,10 +76,9 @@ def asked_by(run: Path) -> Asked:
     return Asked(settings, domain, question, bench)
 
 
-def tokenizer_in(folder: Path, settings: EngineSettings) -> Any:
+def tokenizer_in(folder: Path) -> Any:
     """The tokenizer of an exported model. UserError where it cannot be loaded."""
     from transformers import AutoTokenizer
 
-    remote = {"trust_remote_code": True} if settings.trust_remote_code else {}
     with loading(Source(str(folder)), "torch"):
-        return AutoTokenizer.from_pretrained(folder, **remote)
+        return AutoTokenizer.from_pretrained(folder)

@@ -11,7 +11,8 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from ictcli.engine import LIBRARIES, Engine, build_engine, checksums, choose_backend
-from ictcli.engine.models import ASKED, EXPORTS, locate
+from ictcli.engine.model_files import ASKED
+from ictcli.engine.models import EXPORTS, locate
 from ictcli.errors import UnknownCodeError, UserError
 from ictcli.evaluation.settings import EvaluationSettings, ModelSettings
 from ictcli.evaluation.specs import ModelSpec, short_names

@@ -4,7 +4,7 @@ that a base model's run names is not run: what that was trained on is not known 
 from collections.abc import Sequence
 from pathlib import Path
 
-from ictcli.engine.models import ASKED
+from ictcli.engine.model_files import ASKED
 from ictcli.errors import UserError
 from ictcli.evaluation.specs import Trained
 from ictcli.files import gate

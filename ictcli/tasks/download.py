@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+from ictcli.engine import model_files
 from ictcli.engine.models import check_reachable, locate
 from ictcli.errors import UserError, text_of, unknown
 from ictcli.recipe import Recipe, RecipeFile, load_recipe, shipped_recipes
@@ -12,9 +13,6 @@ from ictcli.tasks.custom import HUB, is_custom
 from ictcli.tasks.hub import cache_folder, fetch, quiet
 from ictcli.tasks.prepare import task_of
 from ictcli.tasks.registry import BENCHMARKS, TASKS, find_benchmark
-
-FILES = ("*.json", "*.safetensors", "*.model", "*.txt", "*.jinja", "*.tiktoken")
-"""Of a model; its pickled weights and its code are not among them."""
 
 
 def is_recipe(name: str) -> bool:
@@ -46,12 +44,9 @@ def _model(model: str) -> dict[str, str]:
     path = locate(model).path
     check_reachable(path)
     if not Path(path).is_dir():
-        import huggingface_hub
-
-        download = cast(Any, huggingface_hub).snapshot_download
         try:
             with quiet():
-                path = download(path, allow_patterns=list(FILES), ignore_patterns=["*/*"])
+                path = str(model_files.fetch(path))
         except Exception as error:  # no such model, no access, the network
             raise UserError(
                 f"The model {path} cannot be fetched: {text_of(error)}.",

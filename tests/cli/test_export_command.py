@@ -60,7 +60,7 @@ def test_exports_of_every_kind_compute_the_same(
     merged = shutil.copytree(run, tmp_path / "merged")  # its figures are those of the adapters
     shutil.copytree(tmp_path / "made-0", merged / "model")
     (found,) = (merged / "eval").glob("run-*")
-    ictcli.done("export", merged, "--trust", "--results", found, "--out", "measured")
+    ictcli.done("export", merged, "--trust", "--to", "hf", "--results", found, "--out", "measured")
 
 
 def test_a_card_takes_the_figures_of_an_evaluation_of_these_weights_alone(

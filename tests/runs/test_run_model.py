@@ -9,7 +9,8 @@ import pytest
 import tomli_w
 from written import sums, write
 
-from ictcli.engine.models import ASKED, locate
+from ictcli.engine.model_files import ASKED
+from ictcli.engine.models import locate
 from ictcli.evaluation import suite
 from ictcli.evaluation.settings import ModelSettings, read_settings
 from ictcli.evaluation.specs import Trained
