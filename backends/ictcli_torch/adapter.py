@@ -5,6 +5,7 @@ import json
 import warnings
 from collections.abc import Generator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from ictcli.engine.adapters import check_complete, choose_layers, first_values, reading
+from ictcli.engine.dtype import OVERFLOWING, in_float16
 from ictcli.engine.models import ADAPTER_CONFIG, PEFT_WEIGHTS
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings
@@ -179,23 +181,44 @@ def taken_off(model: nn.Module) -> Generator[None]:
 
 
 @contextlib.contextmanager
-def merged(model: Any) -> Generator[None]:
-    """Within, the model has no adapters, no weights of 4 bits, and computes the same. Its own
-    layers come back untouched: what is merged are copies. UserError for adapters that are not of
-    linear layers, or not low-rank ones: a run has none, a folder from elsewhere may."""
-    exchanged = dict(_outermost(model))
+def merged(model: Any, *, exactly: bool = False) -> Generator[None]:
+    """Within, the model has no adapters, no weights of 4 bits, and computes the same; `exactly`: in
+    a type that rounds away nothing that was trained, for a file. Its own layers come back
+    untouched: what is merged are copies. UserError for adapters that are not of linear layers, or
+    not low-rank ones: a run has none, a folder from elsewhere may."""
+    exchanged, kept = dict(_outermost(model)), model.dtype
     if any(not _can_be_merged(module) for module in exchanged.values()):
         raise UserError(
             "These adapters are of a kind that ictcli samples from and does not merge.",
             "peft's merge_and_unload does",
         )
+    dtype = _exact_type(model, exchanged) if exactly else kept
+    others: list[tuple[nn.Parameter, Tensor]] = []
     try:
         for name, module in exchanged.items():
-            model.set_submodule(name, _plain_linear(module, model.dtype))
+            model.set_submodule(name, _plain_linear(module, dtype))
+        others += [(p, p.data) for p in model.parameters() if p.dtype == kept != dtype]
+        for weight, values in others:
+            weight.data = values.to(dtype)
         yield
     finally:
+        for weight, values in others:
+            weight.data = values
         for name, module in exchanged.items():
             model.set_submodule(name, module)
+
+
+@torch.no_grad()
+def _exact_type(model: Any, exchanged: dict[str, Any]) -> torch.dtype:
+    """Of a merged model of 16 bits: float16 where that holds its weights, else float32."""
+    if model.dtype == torch.float32 or model.config.model_type in OVERFLOWING:
+        return torch.float32
+    done = {id(p) for module in exchanged.values() for p in module.parameters()}
+    done |= {id(p) for p in model.parameters() if p.dtype != model.dtype}  # they keep their own
+    weights = ((p,) for p in model.parameters() if id(p) not in done)
+    every = chain(weights, map(_whole, exchanged.values()))
+    fits = all(in_float16(*weight, half=Tensor.half) for weight in every)
+    return torch.float16 if fits else torch.float32
 
 
 def _outermost(model: nn.Module) -> Generator[tuple[str, Any]]:
@@ -218,11 +241,7 @@ def _can_be_merged(module: Any) -> bool:
 def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
     """A layer with its adapter in it, as a plain one; the sum is made in float32."""
     base: Any = module.get_base_layer() if isinstance(module, LoraLayer) else module
-    weight: Tensor = dequantize_module_weight(base)
-    if isinstance(module, LoraLayer):
-        weight = _sum(module, weight)
-        if module.use_dora[NAME]:
-            weight *= _stretch(module, weight)[:, None]
+    weight = _whole(module)[0]
     out, inputs = weight.shape
     plain: Any = nn.Linear(inputs, out, bias=False, device="meta")
     if isinstance(base, LargeLinear):
@@ -233,6 +252,17 @@ def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
         lifted = base.bias.float() + module.lora_B[NAME].bias.float() * module.scaling[NAME]
         plain.bias = nn.Parameter(lifted.to(dtype), requires_grad=False)
     return plain
+
+
+def _whole(module: Any) -> tuple[Tensor, Tensor | None]:
+    """The weight of a layer with its adapter in it, and what of it is the adapter's."""
+    if not isinstance(module, LoraLayer):
+        return dequantize_module_weight(module), None
+    below: Tensor = dequantize_module_weight(cast(Any, module).get_base_layer())
+    weight = _sum(module, below)
+    if module.use_dora[NAME]:
+        weight *= _stretch(module, weight)[:, None]
+    return weight, weight - below
 
 
 def _sum(layer: Any, weight: Tensor) -> Tensor:

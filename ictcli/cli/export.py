@@ -91,11 +91,16 @@ def command(
     base = make.check_public(run, trained.recipe, repo) if repo and not whole else None
     hub = open_repository(repo, public=public) if repo else None
     if whole:
-        note = make.export_model(trained, made, layout, repo or made.name, packed=packed)
+        note, kept = make.export_model(trained, made, layout, repo or made.name, packed=packed)
         if note:
             narrate(f"note: {note}")
     else:
-        make.export_adapters(trained, made, layout, repo or made.name, base)
+        kept = make.export_adapters(trained, made, layout, repo or made.name, base)
+    narrate(f"{'warning' if kept.low else 'note'}: {kept.sentence} {kept.reason}".rstrip())
+    if kept.low and packed:
+        narrate("hint: leave --packed out, which rounds what was trained")
+    elif kept.low and whole and adapters:
+        narrate(f"hint: ictcli export {shell_word(run)} --to hf has the adapters as they are")
     output(made)
     if not whole:
         narrate(f"a whole model: ictcli export {shell_word(run)} --merge")

@@ -45,9 +45,11 @@ class Source:
     """A folder of adapters, in mlx-lm's layout or peft's, that go on top."""
 
 
-def exported(run: Path) -> Path | None:
-    """The folder of a run's model or adapters; None where it has none yet."""
-    return next((run / name for name in EXPORTS if (run / name).is_dir()), None)
+def exported(run: Path, *, whole: bool = False) -> Path | None:
+    """The folder of what a run trained: of its adapters, since a model made of them may be rounded,
+    or of that where a `whole` one is wanted; None where it has none yet."""
+    names = EXPORTS if whole else reversed(EXPORTS)
+    return next((run / name for name in names if (run / name).is_dir()), None)
 
 
 def locate(model: str, *, trains: bool = False) -> Source:
@@ -74,7 +76,7 @@ def locate(model: str, *, trains: bool = False) -> Source:
     if (run / "recipe.toml").is_file():
         check_inside(run)
     if (folder / "recipe.toml").is_file():
-        if (made := exported(folder)) is None:
+        if (made := exported(folder, whole=trains)) is None:
             raise UserError(
                 f"The run {model} has no finished model yet.", f"ictcli resume {shell_word(model)}"
             )
@@ -202,6 +204,14 @@ def name_end_token(folder: Path) -> None:
     if config.get("eos_token") is None and (pad := config.get("pad_token")):
         config["eos_token"] = pad
         path.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def with_dtype(config: dict[str, Any], dtype: str) -> dict[str, Any]:
+    """A config.json that says this type of its weights, wherever it says one."""
+    named = ((key, cast(Any, part)) for key, part in config.items() if isinstance(part, dict))
+    typed = {key: with_dtype(part, dtype) for key, part in named if "dtype" in part}
+    older = {"torch_dtype": dtype} if "torch_dtype" in config else {}
+    return config | typed | older | {"dtype": dtype}
 
 
 def snapshot(path: str) -> Path | None:
