@@ -274,11 +274,10 @@ def engine_of(run: Path, settings: EngineSettings) -> Engine:
 def engine_at(run: Path, recipe: Mapping[str, Any], path: Path, settings: EngineSettings) -> Engine:
     """An engine with the policy of a run of this recipe as it was evaluated at a checkpoint."""
     adapter = AdapterSettings.model_validate(recipe.get("adapter", {}))
-    trained = None if adapter.kind == "none" else adapter
     began, base = read_environment(run), locate(recipe["model"], trains=True)
-    engine = build_engine(base.path, began.typed(settings), None, trained)
+    engine = build_engine(base.path, began.typed(settings), None, adapter)
     fingerprint.check_same(run, began, fingerprint.of_model(recipe["model"], settings))
-    adapters = trained is not None
+    adapters = adapter.kind != "none"
     fingerprint.check_engine(run, began, engine, adapters=adapters, option="--backend ")
     try:
         engine.restore(path)
