@@ -171,7 +171,9 @@ class TorchEngine(EngineCore):
         with contextlib.ExitStack() as stack:
             stack.enter_context(in_whole(self.model))
             if self.adapted is not None or self.settings.load_in_4bit:
-                stack.enter_context(self.adapters().merged(self.model, exactly=exactly))
+                from . import merge  # and peft
+
+                stack.enter_context(merge.merged(self.model, exactly=exactly))
             yield
 
     def kept_weights(self) -> Any:

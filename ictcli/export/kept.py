@@ -13,7 +13,7 @@ import numpy as np
 from ictcli.engine import Engine
 from ictcli.engine.packing import chunks
 from ictcli.engine.score import COMPARED
-from ictcli.engine.shape import read_shape
+from ictcli.engine.shape import ModelShape, read_shape
 from ictcli.errors import RunFailedError, UserError
 from ictcli.files import numbered
 from ictcli.planning.estimate import MARGIN
@@ -54,10 +54,10 @@ def measure(
     """Compare the model that a run `trained`, up to a step of it, with its base and its export (the
     `others`), which are loaded one at a time."""
     try:
-        rollouts = _recorded(run, step)
+        shape, limit = read_shape(recipe.model), memory_limit(recipe.engine).size
+        rollouts = _recorded(run, step, shape)
         if rollouts is None:
             return Kept(UNMEASURED.format("the run recorded no rollouts"))
-        shape, limit = read_shape(recipe.model), memory_limit(recipe.engine).size
         needed = 4 * (shape.parameters + 3 * HELD)
         if limit and needed > MARGIN * limit:
             sizes = f"{needed / 2**30:.1f} GiB in float32, and {limit / 2**30:.1f} GiB are there"
@@ -87,14 +87,21 @@ def _judged(base: float, exported: float, seen: str) -> Kept:
     return Kept(sentence, low=share < LEAST)
 
 
-def _recorded(run: Path, step: int | None) -> Rollouts | None:
-    """Responses of the last recorded step, at most `step`; None where there are none."""
-    files = numbered(run / "rollouts", r"step-(\d+)\.safetensors")
-    paths = [path for number, path in files if step is None or number <= step]
-    if not paths:
+def _recorded(run: Path, step: int | None, shape: ModelShape) -> Rollouts | None:
+    """Responses of the last recorded step, before or at `step` if there is one; None where there
+    are none that the model can read."""
+    files = [*numbered(run / "rollouts", r"step-(\d+)\.safetensors")]
+    if not files:
         return None
-    rollouts = batch_of(*read_rollouts(paths[-1])).rollouts
-    rows = np.flatnonzero(rollouts.lengths)
+    before = [path for number, path in files if step is None or number <= step]
+    rollouts = batch_of(*read_rollouts(before[-1] if before else files[0][1])).rollouts
+    known = [max(prompt, default=0) < shape.vocabulary for prompt in rollouts.prompts]
+    sizes = np.array([len(prompt) for prompt in rollouts.prompts]).repeat(rollouts.group)
+    fits = (sizes > 0) & (sizes + rollouts.lengths <= shape.longest)
+    fits &= np.array(known).repeat(rollouts.group) & (rollouts.tokens < shape.vocabulary).all(
+        axis=1
+    )
+    rows = np.flatnonzero(fits & (rollouts.lengths > 0))
     if not len(rows):
         return None
     rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), RESPONSES)).astype(int)]
