@@ -58,7 +58,7 @@ def load(
             trust_remote_code=settings.trust_remote_code,
             **classes,
         )
-        _cast(model, _dtype(model, settings.dtype, device))
+        cast(model, _dtype(model, settings.dtype, device))
         if settings.load_in_4bit and not is_quantised(model):
             config = {**config, "quantization": quantise(model)}
         mx.eval(model.parameters())  # weights are read here, not in the first step
@@ -120,21 +120,21 @@ def _dtype(model: nn.Module, wanted: str, device: mx.Device) -> mx.Dtype:
     return mx.bfloat16 if kept == mx.float32 else kept
 
 
-def _cast(model: Any, dtype: mx.Dtype) -> None:
+def cast(model: Any, dtype: mx.Dtype) -> None:
     """Give weights this type, but for those that the model wants left as they are (routing and
     decay in float32)."""
     wants = getattr(model, "cast_predicate", lambda name: True)
-    cast = tree_map_with_path(
-        lambda name, x: x.astype(dtype) if _is_float(x) and wants(name) else x, model.parameters()
+    changed = tree_map_with_path(
+        lambda name, x: x.astype(dtype) if is_float(x) and wants(name) else x, model.parameters()
     )
-    model.update(cast)
+    model.update(changed)
 
 
 def model_dtype(model: nn.Module) -> mx.Dtype:
     """What the model computes in: the type of most of its weights, scales and norms."""
     sizes: Counter[mx.Dtype] = Counter()
     for name, x in flat(model.parameters()).items():
-        if _is_float(x) and name.rsplit(".", 1)[-1] not in ADAPTED:
+        if is_float(x) and name.rsplit(".", 1)[-1] not in ADAPTED:
             sizes[x.dtype] += x.size
     return sizes.most_common(1)[0][0] if sizes else mx.float32
 
@@ -149,7 +149,7 @@ def quantise(model: nn.Module, bits: int = 4) -> dict[str, int]:
     return {"group_size": GROUP, "bits": bits}
 
 
-def _is_float(value: mx.array) -> bool:
+def is_float(value: mx.array) -> bool:
     return mx.issubdtype(value.dtype, mx.floating)
 
 

@@ -213,14 +213,17 @@ class EngineCore(DataParallel, Engine):
 
     def restore(self, folder: Path) -> None:
         weights: dict[str, Any] = self.read_arrays(folder / WEIGHTS)
-        state: dict[str, Any] = self.read_arrays(folder / OPTIMIZER)
+        state: dict[str, Any] = {}
+        if self.optimizer is not None:
+            state = self.read_arrays(folder / OPTIMIZER)
         other = self.adapted and stored_base(folder / WEIGHTS) not in ("", self.base)
         if other or _shapes(weights) != _shapes(self.trained_weights()):
             raise UserError(
                 f"{folder} holds the weights of another model.",
                 "resume with the model it began with",
             )
-        if foreign := {entry.split("/")[0] for entry in state} - {*self.optimizer.kinds}:
+        kinds = {entry.split("/")[0] for entry in state}
+        if self.optimizer and (foreign := kinds - {*self.optimizer.kinds}):
             raise UserError(
                 f"The optimiser's state ({', '.join(sorted(foreign))}) is of another engine, or "
                 "another optimizer.kind.",

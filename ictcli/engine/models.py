@@ -45,9 +45,11 @@ class Source:
     """The name that decides whether its code was typed; "" in a run's folder."""
 
 
-def exported(run: Path) -> Path | None:
-    """The folder of a run's model or adapters; None where it has none yet."""
-    return next((run / name for name in EXPORTS if (run / name).is_dir()), None)
+def exported(run: Path, *, whole: bool = False) -> Path | None:
+    """The folder of what a run trained: of its adapters, since a model made of them may be rounded,
+    or of that where a `whole` one is wanted; None where it has none yet."""
+    names = EXPORTS if whole else reversed(EXPORTS)
+    return next((run / name for name in names if (run / name).is_dir()), None)
 
 
 def locate(model: str, *, trains: bool = False) -> Source:
@@ -76,7 +78,7 @@ def locate(model: str, *, trains: bool = False) -> Source:
         check_inside(run)
         named = ""
     if (folder / "recipe.toml").is_file():
-        if (made := exported(folder)) is None:
+        if (made := exported(folder, whole=trains)) is None:
             raise UserError(
                 f"The run {model} has no finished model yet.", f"ictcli resume {shell_word(model)}"
             )
@@ -235,8 +237,8 @@ def name_end_token(folder: Path) -> None:
 
 def with_dtype(config: dict[str, Any], dtype: str) -> dict[str, Any]:
     """A config.json that says this type of its weights, wherever it says one."""
-    tables = cast(dict[str, dict[str, Any]], {k: x for k, x in config.items() if type(x) is dict})
-    typed = {key: with_dtype(part, dtype) for key, part in tables.items() if "dtype" in part}
+    named = ((key, cast(Any, part)) for key, part in config.items() if isinstance(part, dict))
+    typed = {key: with_dtype(part, dtype) for key, part in named if "dtype" in part}
     older = {"torch_dtype": dtype} if "torch_dtype" in config else {}
     return config | typed | older | {"dtype": dtype}
 

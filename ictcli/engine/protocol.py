@@ -96,7 +96,7 @@ class Engine(Protocol):
         ...
 
     def restore(self, folder: Path) -> None:
-        """Read back what `save` wrote, to the bit."""
+        """Read back what `save` wrote, to the bit; without an optimiser the policy alone."""
         ...
 
     def export(self, folder: Path, *, packed: bool = False) -> None:

@@ -144,8 +144,8 @@ def build_engine(
 
     Raises EngineMissingError where the backend is not installed, UserError for a model that cannot
     be loaded, or samples something else than it evaluates. Without `optimizer` the engine can
-    sample and evaluate only; with `adapter` it trains low-rank adapters and leaves the model's own
-    weights.
+    sample and evaluate only; with `adapter` low-rank adapters are what it trains, saves and
+    restores, and the model's own weights stay.
     """
     name = choose_backend(settings.backend)
     engines = installed_engines()
@@ -172,8 +172,8 @@ def build_engine(
             f"The {name} engine is installed but does not import: {error}.",
             install(name),
         ) from error
-    trained = adapter if optimizer and adapter and adapter.kind != "none" else None
-    engine: Engine = build(model, settings, optimizer, trained)
+    adapted = adapter if adapter and adapter.kind != "none" else None
+    engine: Engine = build(model, settings, optimizer, adapted)
     check_sampling(engine, name, model)
     return engine
 

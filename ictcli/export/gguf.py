@@ -15,6 +15,7 @@ from ictcli.files.reading import parse_json, read_text
 SCRIPT = "convert_hf_to_gguf.py"
 FOLDER = "LLAMA_CPP"
 """The environment variable that names a folder of llama.cpp."""
+UNREAD = "llama.cpp's conversion came after, and its file is not read back."
 TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
 

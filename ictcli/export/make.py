@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from ictcli.errors import EngineMissingError, UserError, install
 from ictcli.export import gguf
 from ictcli.export.base import names_of
 from ictcli.export.card import card
+from ictcli.export.kept import Kept, measure
 from ictcli.export.measured import Measured, by_evaluation
 from ictcli.export.modelfile import write_modelfile
 from ictcli.files import new_folder
@@ -27,7 +29,8 @@ from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import Recipe, RecipeFile, load_recipe
 from ictcli.recipe.tables import EngineSettings
 from ictcli.runs.checkpoints import check_finished, pick, step_of
-from ictcli.runs.model import asked_in, engine_at, weights_of
+from ictcli.runs.fingerprint import check_same, of_model
+from ictcli.runs.model import asked_in, engine_at, engine_of, weights_of
 from ictcli.runs.public import base_of, is_public
 from ictcli.runs.read import read_environment
 from ictcli.runs.trust import read_run
@@ -79,12 +82,28 @@ class Trained:
         which = layout if layout and layout in OTHERS else which
         return self.run / (f"{which}-{self.saved.name}" if self.saved else which)
 
-    def engine(self) -> Engine:
-        """An engine with these weights. RUN/adapter is preferred to a RUN/model that was exported
-        before."""
+    def engine(self, settings: EngineSettings | None = None) -> Engine:
+        """An engine with these weights."""
+        settings = settings or self.settings
         if self.saved:
-            return engine_at(self.run, self.file.data, self.saved, self.settings)
-        return build_engine(str(self.adapter or self.run), self.settings)
+            return engine_at(self.run, self.file.data, self.saved, settings)
+        return engine_of(self.run, settings)
+
+    def kept(self, folder: Path, *, whole: bool, layout: Layout | None) -> Kept:
+        """What an export in a folder keeps of the training."""
+        exact = self.settings.model_copy(update={"dtype": "float32"})
+        more: dict[str, Any] = {"load_in_4bit": False} if whole else {}
+        more |= {"backend": "mlx"} if whole and layout == "mlx" else {}
+
+        def base() -> Engine:
+            began = read_environment(self.run)
+            check_same(self.run, began, of_model(self.recipe.model, exact))
+            return build_engine(locate(self.recipe.model, trains=True).path, exact)
+
+        exported = partial(build_engine, str(folder), exact.model_copy(update=more))
+        return measure(
+            self.run, self.step, self.recipe, partial(self.engine, exact), (base, exported)
+        )
 
     @contextlib.contextmanager
     def adapters(self) -> Generator[Path]:
@@ -135,9 +154,10 @@ def check_public(trained: Trained, repo: str) -> str:
 
 def export_adapters(
     trained: Trained, out: Path, layout: Layout | None, name: str, base: str | None = None
-) -> None:
-    """Write a run's adapters to `out`, in their layout or the other one. `name` is what the card
-    says to load; `base` replaces the base model's path on this machine."""
+) -> Kept:
+    """Write a run's adapters to `out`, in their layout or the other one; returns what they keep of
+    the training. `name` is what the card says to load; `base` replaces the base model's path on
+    this machine."""
     with trained.adapters() as adapter, new_folder(out) as folder:
         present = layout_of(read_config(adapter))
         wanted = present if layout is None else "peft" if layout == "hf" else "mlx"
@@ -150,12 +170,15 @@ def export_adapters(
                 f"The adapters in {adapter} cannot be written for {layout or wanted}: {error}.",
                 f"ictcli export {shell_word(trained.run)} --merge makes a whole model",
             ) from error
+        kept = trained.kept(folder, whole=False, layout=layout)
         if base is not None:
             key = "model" if wanted == "mlx" else "base_model_name_or_path"
             config = json.dumps({**read_config(folder), key: base}, indent=2) + "\n"
             (folder / ADAPTER_CONFIG).write_text(config, encoding="utf-8")
         drop_code(folder)
-        _describe(trained, folder, name, "mlx" if wanted == "mlx" else "hf", adapter=True)
+        there = "mlx" if wanted == "mlx" else "hf"
+        _describe(trained, folder, name, there, adapter=True, kept=kept)
+    return kept
 
 
 def _blocks(adapter: Path, run: Path) -> int:
@@ -185,10 +208,11 @@ def _blocks(adapter: Path, run: Path) -> int:
 
 def export_model(
     trained: Trained, out: Path, layout: Layout | None, name: str, *, packed: bool = False
-) -> str:
+) -> tuple[str, Kept]:
     """Write a whole model to `out`: that of an engine with adapters fused, or, where nothing is to
     be computed, a copy of RUN/model. mlx-lm's layout and GGUF are made by their converters, of a
-    folder that holds no code. Returns sentences on what was not written, or nothing."""
+    folder that holds no code. Returns sentences on what was not written, or nothing, and what it
+    keeps of the training."""
     if layout == "mlx" and not is_installed("mlx"):
         raise EngineMissingError("--to mlx of a whole model needs mlx-lm.", install("mlx"))
     command = gguf.converter() if layout == "gguf" else []
@@ -219,14 +243,20 @@ def export_model(
             take(plain, folder, by=shutil.move)
         if layout == "ollama":
             notes.append(write_modelfile(trained.run, folder))
-        _describe(trained, folder, name, layout or "hf", adapter=False)
-    return " ".join(filter(None, notes))
+        kept = trained.kept(plain if layout == "gguf" else folder, whole=True, layout=layout)
+        if layout == "gguf":
+            kept = replace(kept, sentence=f"{kept.sentence} {gguf.UNREAD}")
+        _describe(trained, folder, name, layout or "hf", adapter=False, kept=kept)
+    return " ".join(filter(None, notes)), kept
 
 
-def _describe(trained: Trained, folder: Path, name: str, layout: Layout, *, adapter: bool) -> None:
+def _describe(
+    trained: Trained, folder: Path, name: str, layout: Layout, *, adapter: bool, kept: Kept
+) -> None:
     """Write the model card, and how the run asked and sampled."""
     title = trained.run.name if folder.parent == trained.run else name.rpartition("/")[2]
     made, step, measured = trained.run, trained.step, trained.measured
-    text = card(made, name, title, adapter=adapter, layout=layout, step=step, measured=measured)
+    how: dict[str, Any] = {"adapter": adapter, "layout": layout, "step": step}
+    text = card(made, name, title, **how, measured=measured, kept=kept.sentence)
     (folder / "README.md").write_text(text, encoding="utf-8")
-    (folder / ASKED).write_text(asked_in(trained.recipe), encoding="utf-8")
+    (folder / ASKED).write_text(asked_in(trained.recipe, folder), encoding="utf-8")

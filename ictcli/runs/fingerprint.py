@@ -138,7 +138,7 @@ def of_model(model: str, settings: EngineSettings) -> dict[str, str]:
     """The part of a model (see `checksums.identity`); none for engines of others, which load models
     in their own ways, and for models without a folder."""
     ours = choose_backend(settings.backend) in LIBRARIES
-    sha256 = identity(locate(model)) if ours else ""
+    sha256 = identity(locate(model, trains=True)) if ours else ""
     return {"model": sha256} if sha256 else {}
 
 

@@ -60,8 +60,7 @@ def launch(
         given = examples_of(task)  # as they are without an engine
         fingerprint.check_same(run.folder, began, fingerprint.of_problems(given))
 
-        if recipe.engine.dtype == "auto" and began.engine.dtype in ("float32", "bfloat16"):
-            recipe = recipe.with_engine(dtype=began.engine.dtype)  # whatever this machine prefers
+        recipe = recipe.with_engine(dtype=began.typed(recipe.engine).dtype)
         if recipe.engine.kernels == "auto":  # for all processes; an older run's are oneDNN's
             new = "onednn" if recorded else choose_kernels("auto")
             recipe = recipe.with_engine(kernels=began.engine.kernels or new)

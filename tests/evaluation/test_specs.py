@@ -209,19 +209,22 @@ def test_an_export_carries_how_its_run_asks_and_nothing_else(tmp_path: Path) -> 
         for name in ("exported", "plain")
     )
     file, said = exported / "ictcli.json", list[str]()
-    file.write_text(asked_in(load_recipe(Path(run, "recipe.toml"))))
+    file.write_text(asked_in(load_recipe(Path(run, "recipe.toml")), exported))
     trained = find_models([run], SETTINGS)[0]
     other, alone = find_models([str(plain), str(exported)], SETTINGS, say=said.append)
     for each in (other, alone):
         assert (each.prompt, each.temperature) == (trained.prompt, trained.temperature)
     assert alone.max_tokens == 77
     assert said == ["note: plain: asked and sampled as exported."]
+    assert json.loads(file.read_text())["engine"] == {"dtype": "float32"}  # its weights'
     hostile = {"engine": {"trust_remote_code": True}, "plugins": ["x.py"], "max_tokens": 5}
     hostile |= {"columns": {"gold": "mine", "gold_pattern": "(a+)+$"}}
     file.write_text(json.dumps(hostile | {"prompt": {"examples": "/etc/passwd"}}))
     found = find_models([str(exported)], SETTINGS)[0]
     assert (found.max_tokens, found.prompt.examples, found.plugins) == (5, (), ())
     assert found.columns == ColumnSettings()
+    load: Any = found.load
+    assert not load.args[1].trust_remote_code
     for bench, hint in {
         "gym:sum;rm": "--bench 'gym:sum;rm'",
         None: "math500",
