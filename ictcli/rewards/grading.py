@@ -7,12 +7,11 @@ from typing import Any, Literal, TypedDict, Unpack, cast, overload
 
 from ictcli.files import plugins
 from ictcli.rewards import answers, choice
-from ictcli.rewards.answers import Located
+from ictcli.rewards.answers import LONGEST_AT_ONCE, Located
 from ictcli.rewards.builtin import math_at_once, rewarded
 from ictcli.rewards.explanations import Explanation, Row, explained
 from ictcli.rewards.maths.compare import listed
 from ictcli.rewards.maths.copies import without_asked
-from ictcli.rewards.statement import shown
 from ictcli.rewards.verifiers import FAILED, Judge, Verdict, Verifier, as_verifier, find_verifier
 from ictcli.rewards.worker import described
 from ictcli.rewards.workers import Fault, Limits, isolated
@@ -97,7 +96,7 @@ def grade(
     rows: list[Row] = []
     for row, (response, gold) in enumerate(zip(responses, golds, strict=True)):
         question = questions[row] if questions else ""
-        seen = shown(response) if of_choice else response  # 10 MB take a second
+        seen = choice.shown(response) if of_choice else response
         text = seen if pattern is None else response
         found = _located(verifier, text, gold, question, pattern, limits)
         its = columns[row] if columns else NO_COLUMNS
@@ -156,9 +155,8 @@ def _at_once(verifier: Verifier, row: Row, required: bool) -> Verdict | None:
         return Verdict("unparsed", "", row.found.missing)
     if verifier.golds is not None:
         return math_at_once(answer, row.gold)
-    if verifier.judge is choice.verdict:
-        decision = choice.decision(row.response, row.found, row.choices)
-        return verifier.judge(decision, row.gold, row.choices)
+    if verifier.named and len(row.response) + len(row.gold) <= LONGEST_AT_ONCE:
+        return verifier.judge(*_texts(verifier, row))
     return None
 
 
@@ -176,17 +174,20 @@ def _calls(
         groups = [list(group) for _, group in groupby(places, problem)]
         return [(_as_arguments([rows[place] for place in group]), group) for group in groups]
 
-    def texts(place: int) -> tuple[str, ...]:
-        row = rows[place]
-        asked = () if verifier.golds is not None else (row.question,)
-        return row.found.answer or "", row.gold, *asked
-
     if verifier.runs_here:
-        return [(texts(place), [place]) for place in places]
-    calls: dict[tuple[str, ...], list[int]] = {}
+        return [(_texts(verifier, rows[place]), [place]) for place in places]
+    calls: dict[tuple[Any, ...], list[int]] = {}
     for place in places:
-        calls.setdefault(texts(place), []).append(place)
+        calls.setdefault(_texts(verifier, rows[place]), []).append(place)
     return list(calls.items())
+
+
+def _texts(verifier: Verifier, row: Row) -> tuple[Any, ...]:
+    """What a verifier is given of a row, where it does not judge in groups."""
+    if verifier.judge is choice.verdict:
+        return row.response, row.gold, tuple(row.choices), row.found
+    asked = () if verifier.golds is not None else (row.question,)
+    return row.found.answer or "", row.gold, *asked
 
 
 def _without(fault: Fault, extracted: str = "") -> Verdict:

@@ -68,7 +68,7 @@ class Verifier:
     judge: Judge
     source: str | None = None
     """Where a worker imports it from: a plugin `file.py` that registers it, `file.py:function` or
-    `module:function`. None: it runs in this process."""
+    `module:function`. None: it is `named`, or it runs in this process."""
     golds: Callable[[str], bool] | None = None
     """Whether mathematical answers, which it judges, can be compared with a gold; None: it judges
     whole responses."""
@@ -78,6 +78,8 @@ class Verifier:
     """The columns without which it cannot be called."""
     boxed: bool = False
     """Whether it judges the answer in the last box or after `####`, not the whole response."""
+    named: bool = False
+    """Whether it comes with ictcli, so that a worker finds it by its name."""
 
     def __call__(self, response: str, gold: str, question: str = "") -> Verdict:
         from ictcli.rewards.grading import grade  # judges by this module
@@ -89,8 +91,8 @@ class Verifier:
 
     @property
     def runs_here(self) -> bool:
-        """Whether it is called in this process, and not by a worker."""
-        return self.source is None and self.golds is None
+        """Whether it is called in this process, without limits: a function that is no file's."""
+        return self.source is None and not self.named
 
     def readable(self, gold: str) -> bool:
         """Whether answers can be compared with a gold."""
@@ -136,8 +138,9 @@ def register_verifier(
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         path = plugins.path_of(function.__module__)
         source = None if path is None else str(path)
-        made = made_of(name, function)
-        VERIFIERS[name] = replace(made, source=source, golds=golds, boxed=boxed)
+        named = function.__module__.startswith("ictcli.")
+        made = replace(made_of(name, function), source=source, golds=golds)
+        VERIFIERS[name] = replace(made, boxed=boxed, named=named)
         return function
 
     return add
