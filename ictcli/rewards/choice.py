@@ -11,7 +11,7 @@ from ictcli.rewards.maths.compare import LONGEST
 from ictcli.rewards.maths.latex import balanced, flat, tidy
 from ictcli.rewards.verifiers import VERIFIERS, Verdict, Verifier
 
-_AROUND = 20_000
+_BEFORE, _AFTER = 600, 20_000
 """Characters around a marked answer that are read. What more follows it takes it back."""
 _HIDING = {"<!--": "-->", "~~": "~~", **{f"<{tag}>": f"</{tag}>" for tag in ("s", "del", "think")}}
 _MARK = re.compile("|".join({*_HIDING, *_HIDING.values()}))
@@ -41,9 +41,9 @@ def verdict(response: str, gold: str, choices: Sequence[str], found: Located) ->
     if answer is None:
         letters = statement.stated(response, naming(choices))
     else:
-        letters, missing = letter_of(answer, choices), "no letter"
-        others = {letter_of(box, choices) for box in boxes(response)} if source == "box" else set()
-        letters = "".join(dict.fromkeys([*letters, *"".join(sorted(others))]))
+        marked = boxes(response) if source == "box" else [answer]
+        letters = "".join(dict.fromkeys("".join(letter_of(each, choices) for each in marked)))
+        missing = "no letter"
         if len(letters) == 1 and source != "pattern" and not _upheld(response, answer, letters):
             letters, missing = "", "the letter is not upheld"
     extracted = (answer or "")[:200]
@@ -62,9 +62,11 @@ def _upheld(response: str, answer: str, letter: str) -> bool:
     before, mark, after = response.rpartition("{" + answer)
     if not mark:
         before, _, after = response.rpartition(answer)
-    before = re.sub(r"(\\(?:boxed|fbox)\s*|####\s*)$", "", before[-_AROUND:])
-    before, after = (statement.plain(text) for text in (before, after[:_AROUND].lstrip("}")))
-    return len(after) < _AROUND and statement.upheld(before, letter, after, naming(()))
+    before = re.sub(r"(\\(?:boxed|fbox)\s*|####\s*)$", "", before[-_BEFORE:])
+    if len(after) > _AFTER:
+        return False
+    before, after = statement.plain(before), statement.plain(after.lstrip("}"))
+    return statement.upheld(before, letter, after, naming(()))
 
 
 def gold_letter(gold: str) -> str:

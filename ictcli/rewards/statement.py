@@ -37,9 +37,9 @@ _OPTION = re.compile(r"(?<![\w'\\^])(?:[B-HJ]|A(?! (?!is)[a-z])|I(?=[).,;/]|$))(
 _STOP = re.compile(r"(?<=[.!?])[\")\]']*(?: |$)|\n")
 _TURN = re.compile(r"(?i)\b(?:but|however|yet|no[,:]|wait|actually|rather)\b")
 _SUPPOSED = re.compile(
-    r"(?i)\b(?:if|unless|suppos\w+|assum\w+|imagine|whether|maybe|perhaps|might|could|says?|said|wr"
-    r"(?:ites?|ote)|claim\w*|th(?:inks|ought)|they all|argue\w*|wants|teacher|e\.g|guess|format|one"
-    r" option|joke|flawed|naive|seems|(?<!I )(?<!we )would(?! be))\b|[?\"]"
+    r"(?i)\b(?:if|unless|suppos\w+|assum\w+|imagine|whether|maybe|perhaps|might|could|sa(?:ys|id)|wr"
+    r"(?:ites?|ote)|claim\w*|th(?:inks|ought)|they all|argue\w*|wants|teacher|example|guess|format"
+    r"|one option|joke|flawed|naive|seems|(?<!I )(?<!we )would(?! be))\b|[?\"]"
 )
 _DOUBT = re.compile(
     r"(?i)\b(?:not|no|nor|n?ever|none|cannot|n?either|but|in?correct|wrong\w*|false|invalid|error"
