@@ -38,8 +38,8 @@ _STOP = re.compile(r"(?<=[.!?])[\")\]']*(?: |$)|\n")
 _TURN = re.compile(r"(?i)\b(?:but|however|yet|no[,:]|wait|actually|rather)\b")
 _SUPPOSED = re.compile(
     r"(?i)\b(?:if|unless|suppos\w+|assum\w+|imagine|whether|maybe|perhaps|might|could|sa(?:ys|id)|wr"
-    r"(?:ites?|ote)|claim\w*|th(?:inks|ought)|they all|argue\w*|wants|teacher|example|guess|format"
-    r"|one option|joke|flawed|naive|seems|(?<!I )(?<!we )would(?! be))\b|[?\"]"
+    r"(?:ites?|ote)|claim\w*|th(?:inks|ought)|(?:some|they|all) (?:say|think)|argue\w*|teacher|guess"
+    r"|wants|example|format|one option|joke|flawed|naive|seems|(?<!I )(?<!we )would(?! be))\b|[?\"]"
 )
 _DOUBT = re.compile(
     r"(?i)\b(?:not|no|nor|n?ever|none|cannot|n?either|but|in?correct|wrong\w*|false|invalid|error"
