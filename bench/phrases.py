@@ -1,9 +1,9 @@
-"""CPU time to judge responses made of one repeated phrase, by every verifier that comes with ictcli.
+"""CPU time to judge responses made of one repeated phrase, by every verifier of ictcli.
 
 `python bench/phrases.py [--size 2000] [--triples 1.0]`: every phrase of two and three of `WORDS`
-(`--triples`: a share of those of three), repeated to the size and cut anywhere, as a response, around a box,
-in a box, and as the question of a right answer. Prints the slowest of each kind, and exits with 1
-if one took a second or more.
+(`--triples`: this share of those of three), repeated to the size and cut anywhere, as a response,
+after and in a box; and at the longest that `math` parses, as an answer and as a gold. Prints the
+slowest of each kind, and exits with 1 if one took a second or more.
 """
 
 import argparse
@@ -15,17 +15,14 @@ from itertools import product
 
 from ictcli.rewards import VERIFIERS
 from ictcli.rewards.answers import located
-from ictcli.rewards.builtin import rewarded
 from ictcli.rewards.choice import shown
 from ictcli.rewards.maths.compare import LONGEST, describe, listed, readable
 from ictcli.rewards.maths.copies import without_asked
-from ictcli.rewards.verifiers import Verdict
 
 WORDS = [
-    *("So ", "A. ", "(B) ", "I ", "the answer ", "is ", "option ", "correct ", "not ", "or ", "it "),
-    *("\n", "most ", "the ", "that ", "but ", ": ", "~~", "<s>", "12 m ", "\\boxed{", "}", "#### "),
-    *("1", "x", "a", "=", "^", "_", "(", ")", "[", "{", ",", "\\frac{", "\\sqrt", "\\text{", "-"),
-    *("\\pm ", "\\approx ", "and ", "!", "|", "/", "\\cup ", "<", "\\\\", "&", "hundred ", "per "),
+    *("So ", "A. ", "(B) ", "the answer ", "is ", "option ", "correct ", "not ", "or ", "most "),
+    *("\n", ": ", "<s>", "12 m ", "\\boxed{", "}", "1", "x", "=", "^", "(", "{", ",", "\\frac{"),
+    *("\\text{", "-", "\\approx ", "!", "|", "per "),
 ]
 CHOICES = ("10 m", "12 m", "15 m", "$x^2$")
 SECONDS = 1.0
@@ -44,12 +41,6 @@ def of_kind(kind: str, gold: str) -> Callable[[str], None]:
     return judge
 
 
-def asked(text: str) -> None:
-    without_asked("x = 7", "7", text)
-    rewarded(Verdict("correct", "7"), "7", "7", text)
-    rewarded(Verdict("correct", "7"), "\\frac{14}{2}", "7", text)
-
-
 def as_gold(text: str) -> None:
     readable(text[:LONGEST])
     describe(text[:LONGEST])
@@ -64,8 +55,7 @@ KINDS: dict[str, tuple[str, Callable[[str], None]]] = {
     "integer in a box": ("\\boxed{*}", of_kind("integer", "7")),
     "math in a box": ("\\boxed{*}", of_kind("math", "x+7")),
     "math, 800 characters": ("", of_kind("math", "x+7")),
-    "a question": ("*", asked),
-    "a gold": ("*", as_gold),
+    "gold": ("", as_gold),
 }
 
 
@@ -90,8 +80,8 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=2000)
     parser.add_argument("--triples", type=float, default=1.0)
     options = parser.parse_args()
-    dice, slowest = random.Random(0), dict.fromkeys(KINDS, (0.0, ""))
-    count = 0
+    dice, count = random.Random(0), 0
+    slowest: dict[str, tuple[float, str]] = dict.fromkeys(KINDS, (0.0, ""))
     for phrase in phrases(options.triples, dice):
         count += 1
         for kind, text in texts(phrase, options.size, dice):
