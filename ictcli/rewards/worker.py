@@ -23,6 +23,8 @@ IMPORT_SECONDS = 60.0
 STARTED = b"s"
 """Before its CPU time, which a worker sends when it is ready and when a call starts. No pickle
 begins so."""
+LARGEST_RESULT = 2**24
+"""Bytes of a call's pickled result, at most."""
 OUT_OF_MEMORY, BLOATED = 86, 87  # exit codes
 
 
@@ -33,6 +35,9 @@ class Fault:
 
     kind: Literal["timeout", "memory", "error", "died"]
     message: str
+
+
+TOO_LARGE = Fault("error", f"its result takes more than {LARGEST_RESULT >> 20} MiB")
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,8 @@ def _answer(call: bytes, connection: Connection) -> bytes:
             This.ceiling = math.inf
     if time.process_time() - before > limits.seconds:  # a call that ignored the signal
         result = limits.exceeded("timeout")
-    return result if isinstance(result, bytes) else pickle.dumps(result)
+    message = result if isinstance(result, bytes) else pickle.dumps(result)
+    return message if len(message) <= LARGEST_RESULT else pickle.dumps(TOO_LARGE)
 
 
 def _prepared(call: bytes) -> None:
@@ -174,4 +180,4 @@ def described(error: BaseException) -> Fault:
         text = " ".join(str(error).split())[:200]
     except BaseException:
         text = ""
-    return Fault("error", f"{type(error).__name__}: {text}".removesuffix(": "))
+    return Fault("error", f"{type(error).__name__[:100]}: {text}".removesuffix(": "))

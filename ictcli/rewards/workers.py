@@ -27,8 +27,10 @@ from ictcli.ranks import processes_here
 from ictcli.rewards.worker import (
     BLOATED,
     IMPORT_SECONDS,
+    LARGEST_RESULT,
     OUT_OF_MEMORY,
     STARTED,
+    TOO_LARGE,
     Fault,
     Limits,
     This,
@@ -137,9 +139,9 @@ class _Worker:
     def result(self) -> Any:
         """The result of the call; _PENDING if the worker only says how far it is."""
         try:
-            message = self.connection.recv_bytes()
-        except (EOFError, OSError):
-            return self._death()
+            message = self.connection.recv_bytes(LARGEST_RESULT)
+        except (EOFError, OSError):  # a longer message is not read, and ends the connection
+            return self._death() if self.connection.readable else TOO_LARGE
         if message.startswith(STARTED):
             self.phase = "ready" if self.phase == "new" else "started"
             self.since, self.cpu_before = time.monotonic(), float(message[1:])

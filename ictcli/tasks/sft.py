@@ -12,7 +12,7 @@ from ictcli.errors import UserError
 from ictcli.recipe.data import ColumnSettings, HubSettings, PromptSettings
 from ictcli.rows import Row
 from ictcli.tasks import custom
-from ictcli.tasks.golds import choices_of
+from ictcli.tasks.golds import ChoiceColumn, choices_of
 from ictcli.tasks.prompts import all_tokens, batched_ids, render, template_of
 from ictcli.tasks.task import Domain, Task
 from ictcli.tasks.unread import lost_of
@@ -38,10 +38,10 @@ def read_examples(
         rows = custom.read_rows(name, hub)
         columns = custom.known_columns(name, rows, columns, usual)
         custom.check_asked(name, rows, columns, "response", (*RESPONSES, *custom.GOLDS))
-        choice = custom.have_choices(rows, columns.choices or "choices")
+        choice = custom.choices_in(rows, columns)
         for row in rows.rows:
             try:
-                examples.append(_example(row, columns, choice=choice))
+                examples.append(_example(row, columns, choice))
             except UserError as error:
                 lost.append(error)
         return examples, (*rows.notes, *custom.lost_notes(lost, len(rows.rows)))
@@ -50,14 +50,14 @@ def read_examples(
         raise UserError(error.message, hint) from error
 
 
-def _example(row: Row, columns: ColumnSettings, *, choice: bool) -> Problem:
-    choices = choices_of(row, columns.choices or "choices") if choice else ()
+def _example(row: Row, columns: ColumnSettings, choice: ChoiceColumn | None) -> Problem:
+    choices = choices_of(row, choice.name) if choice else ()
     prompt, turns, response = custom.question_of(row, columns, choices)
     name = custom.filled(row, RESPONSES) if columns.response is None else columns.response
     if name and (response is None or columns.response):
         response = custom.said_in(row, (name,))
     if response is None:  # the answer, as examples in a prompt have it
-        problem, solved = custom.problem_of(row, columns, (), has_choices=choice)
+        problem, solved = custom.problem_of(row, columns, (), choice)
         response = problem.solution if solved else ""
     if not response.strip():
         raise UserError(
