@@ -12,7 +12,7 @@ from ictcli.rewards.builtin import math_at_once, rewarded
 from ictcli.rewards.explanations import Explanation, Row, explained
 from ictcli.rewards.maths.compare import listed
 from ictcli.rewards.maths.copies import without_asked
-from ictcli.rewards.statement import shown
+from ictcli.rewards.said import said
 from ictcli.rewards.verifiers import FAILED, Judge, Verdict, Verifier, as_verifier, find_verifier
 from ictcli.rewards.worker import described
 from ictcli.rewards.workers import Fault, Limits, isolated
@@ -93,11 +93,11 @@ def grade(
     verifier = as_verifier(kind)
     if pattern is not None:
         answers.compiled(pattern)  # raises for an invalid pattern
-    of_choice = verifier.judge is choice.verdict
+    marked = verifier.judge is choice.verdict or verifier.boxed or verifier.golds is not None
     rows: list[Row] = []
     for row, (response, gold) in enumerate(zip(responses, golds, strict=True)):
         question = questions[row] if questions else ""
-        seen = shown(response) if of_choice else response  # 10 MB take a second
+        seen = said(response) if marked else response
         text = seen if pattern is None else response
         found = _located(verifier, text, gold, question, pattern, limits)
         its = columns[row] if columns else NO_COLUMNS
