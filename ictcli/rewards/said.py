@@ -40,7 +40,7 @@ _MOST = 100
 """Boxes that are looked at, from the last on."""
 
 _WRONG = (
-    "wrong|incorrect|false|mistaken|erroneous|untrue|invalid|inaccurate|impossible|rejected"
+    "wrong|incorrect|false|mistaken|erroneous|untrue|invalid|inaccurate|rejected"
     "|nonsense|falsch|faux|incorrecto|неверно|错误?|不对"
 )
 _NOT = (
@@ -50,17 +50,19 @@ _NOT = (
 _ANSWER = "answer|result|value|number|solution|response|choice|conclusion|total|box|guess"
 _FILLER = (
     f"(?:{_ANSWER}|be|been|being|equals?|equal|to|the|an?|my|your|final|correct|right|ever|simply"
-    "|just|actually|really|as|down|in|with|say|write|put|give|use|choose|pick|submit|take|accept"
-    "|answer|state|report|return|enter|go|have|true|that|it|this|is|of|exactly|even|here)"
+    "|just|actually|really|as|down|in|say|write|put|choose|pick|submit"
+    "|answer|state|report|return|enter|true|that|it|this|of|exactly|even|here)"
 )
 _DROP = (
     "avoid|ignore|disregard|discard|reject|retract|refute|forget|scratch|delete|erase|strike"
     "|cross(?: out)?|rule out|exclude|eliminate|beware"
+    "|(?:do not|don't|never) (?:use|give|take|accept|trust|go with)"
 )
 _DENIED = re.compile(
-    rf"(?:^|[^\w'])(?:{_NOT}|{_DROP})[:,]? (?:\S+,? (?:or|nor) ){{0,3}}(?:{_FILLER}[:,]? ){{0,6}}$"
-    rf"|(?:不|不是|并非|不等于|≠|!=|\\neq?|\\not ?=) ?$"
-    rf"|\b(?:{_WRONG}|mistake|error|nope|deleted|discarded)\)?[:=-]* $"
+    rf"(?:^|[^\w'])(?:{_NOT})[:,]? (?:\S+,? (?:or|nor) ){{0,3}}(?:{_FILLER}[:,]? ){{0,6}}$"
+    rf"|(?:^|[.!?;:,] ?|please |then )(?:{_DROP})[:,]? (?:{_FILLER}[:,]? ){{0,6}}$"
+    rf"|(?:不|不是|并非|不等于|≠|(?<= )!=|\\neq?|\\not ?=) ?$"
+    rf"|(?:^|[.!?;,(] ?)(?:{_WRONG}|mistake|error|nope|deleted|discarded)\)?[:=-]* $"
     rf"|\b(?:{_WRONG})(?: \w+)? (?:{_ANSWER})(?: [\w']+){{0,3}}:? $"
     r"|\b(?:not|never|cannot|\w+n't|nobody|no one)(?: \w+){0,2} "
     r"(?:think|believe|say|said|claim|agree|accept|conclude|true|correct|right|sure|certain|case|mean)"
@@ -75,16 +77,14 @@ _IS = r"(?:is|was|were|are|would be|'s|seems|looks)"
 _FALSE = (
     rf"(?:(?:(?!not\b)\w+ )?(?:{_WRONG}|a mistake|an error|ruled out|crossed out)\b"
     r"|not (?:(?:\w+ )?(?:right|correct|true|possible|valid|so|it)(?= ?[.!?,;:)]|$| because\b)"
-    r"|(?:\w+ ){0,3}answer\b))"
+    r"|(?:\w+ ){0,3}answer\b(?! choices)))"
 )
 _REFUSED = re.compile(
-    r"[^\w?([✗❌✘✕]*+(?:"
-    r"\?|[([]? ?(?:which|that|this|it|answer|,)*,? ?"
-    rf"(?:{_IS}(?: (?!not\b)\w+)? {_FALSE}|(?:is|was|ca|could|must|should)n't\b|can ?not be)"
-    rf"|[([]? ?(?:{_WRONG}|nope|no|not(?! ?$)|deleted|discarded|retracted|crossed out|mistake)"
+    r"[^\w?([✗❌✘✕]*+(?:[?✗❌✘✕]|[([]? ?(?:which|that|this|it|answer|,)*,? ?"
+    rf"(?:{_IS}(?: (?!not\b)\w+)? {_FALSE}|(?:is|was|ca|could|must|should)n't\b|can ?not be))"
+    r"|\W*[([,:;.!\u2013\u2014-] ?"
+    rf"(?:{_WRONG}|nope|no|not(?! ?$)|deleted|discarded|retracted|crossed out|mistake)"
     r" ?(?:[\])?!.,;:]|$|not?\b|wait\b)"
-    r"|[✗❌✘✕]"
-    r")"
 )
 _TAKEN_BACK = re.compile(
     rf"\b(?:that|this|it|i|(?:my|the) (?:\w+ ){{0,2}}(?:{_ANSWER}|above|calculation))"
@@ -107,7 +107,7 @@ _TURN = re.compile(
 )
 _RESTATED = re.compile(
     r"\banswer(?: is| was|'s| should be| must be| =| equals|:){1,3}(?: actually| really| in fact)? "
-    rf"({_NUMBER})(?! ?[\d/^%\\]| (?:percent|times|over|to)\b)"
+    rf"({_NUMBER})(?! ?[\d/^%\\+*=-]| (?:percent|times|over|to)\b)"
 )
 _LEADING = re.compile(rf"\W*?({_NUMBER})(?![\d/^\\])")
 

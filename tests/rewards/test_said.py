@@ -31,7 +31,8 @@ SAID = [
     "The number of wrong answers is @.", "The number of those that are not prime is @.",
     "We don't use it.\n\n@", "It cannot be 41, and it is @.", "Is it 41? No, @", "~~41~~ @",
     "x~~=~~@", "@. Wait, let me check: 20+20=40. That is correct.", "@. The answer is 40 dollars.",
-    "@. No other value works.", "@. That is not a coincidence.", "@. It is not possible to add.",
+    "He got @ wrong.", "She did not use @", "2\\cdot 5!=@", "He must delete @",
+    "@. No other value works.", "@. That is not a coincidence.", "@. It is impossible to add.",
     "<think>41</think> @", "<think>so @.</think>\n", "<think>so $@$", "I can't believe it: @",
     "There are 22 more that float than not\n@", "```\n@\n```",
 ]  # fmt: skip
