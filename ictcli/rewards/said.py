@@ -14,8 +14,18 @@ from ictcli.rewards.maths.numbers import plain
 _THOUGHTS = "think|thinking|thoughts?|reasoning|scratchpad|analysis"
 _THOUGHT = re.compile(rf"(?i)<(/?)(?:{_THOUGHTS})>|\[(/?)THINK\]")
 _COMMENT = re.compile(r"(?m)^[ \t]*+(?:%|\[//\]: #)[^\n]*")
+_BESIDE = re.compile(
+    r"(?:(?:^|[\s(,$:&])-|=\s*-\s*|\S\s*[+/]\s*|\^\s*\{?\s*|\d(?:\s*\*\s*)?"
+    r"|\\(?:cdot|times|pm|mp)\s*|(?:\\(?:[dt]?frac|sqrt)|\})\s*\{\s*)\Z"
+)
+_AFTER_IT = re.compile(
+    r"\d|\s*+(?:\$\s*+)?(?:[+/]\s*[\d\\(a-z$]|-\d|\^\s*\{?\s*[-\d]|\*\s*\d"
+    r"|\\(?:cdot|times|div)\s*[\d\\(]|\\(?:pi|sqrt|[dt]?frac)(?![a-z]))"
+)
+"""What stands beside a box and makes its value another."""
 _HIDING = re.compile(
     r"(?i)<!--|~~(?=\S)|\\iffalse(?![a-z])|\\begin\{comment\}|<(?:del|s|strike)>"
+    r"|<[a-z]+ [^<>]{0,200}(?:hidden|display: ?none)[^<>]{0,100}>"
     r"|\\(?:[hv]?phantom|[bx]?cancel|sout|st|xout)\s*+\{"
 )
 _SIGNS = (
@@ -44,8 +54,13 @@ _WRONG = (
     "|nonsense|falsch|faux|incorrecto|неверно|错误?|不对"
 )
 _NOT = (
-    r"(?<!than )(?<!or )not|never|nor|neither|hardly|no longer|cannot|\w+n't|nicht|pas|não|no es|не"
+    r"(?<!than )(?<!whether or )not|never|nor|neither|hardly|no longer|cannot|\w+n't|nicht|pas|não|no es|не"
     "|anything but|(?:other|rather) than|instead of|unlike|different from|ne|neq"
+)
+_SCALED = (
+    r"twice|thrice|half|double|triple|minus|negative|plus|differs? from"
+    r"|except|excluding|without"
+    r"|(?:more|less|greater|fewer|larger|smaller|higher|lower) than"
 )
 _ANSWER = "answer|result|value|number|solution|response|choice|conclusion|total|box|guess"
 _FILLER = (
@@ -59,7 +74,8 @@ _DROP = (
     "|(?:do not|don't|never) (?:use|give|take|accept|trust|go with)"
 )
 _DENIED = re.compile(
-    rf"(?:^|[^\w'])(?:{_NOT})[:,]? (?:\S+,? (?:or|nor) ){{0,3}}(?:{_FILLER}[:,]? ){{0,6}}$"
+    rf"(?:^|[^\w'])(?:{_NOT}|{_SCALED}|no ?(?:one|body)(?: \w+)?|(?:refuse|fail|decline)s? to)"
+    rf"(?:,[^,.]{{0,50}},|[:,])? (?:\S+,? (?:or|nor) ){{0,3}}(?:{_FILLER}[:,]? ){{0,6}}$"
     rf"|(?:^|[.!?;:,] ?|please |then )(?:{_DROP})[:,]? (?:{_FILLER}[:,]? ){{0,6}}$"
     rf"|(?:不|不是|并非|不等于|≠|(?<= )!=|\\neq?|\\not ?=) ?$"
     rf"|(?:^|[.!?;,(] ?)(?:{_WRONG}|mistake|error|nope|deleted|discarded)\)?[:=-]* $"
@@ -71,11 +87,18 @@ _DENIED = re.compile(
     r"|\b(?:if|suppose|supposing|assume|assuming|imagine|pretend|unless|whether)"
     rf"(?: (?:that|the|it|this|my|your|final|correct|right|only|{_ANSWER}))+"
     r"(?:'s| is| was| were| be| equals| equaled)? $"
-    r"|\b(?:suppose|imagine|pretend):? $"
+    r"|\b(?:suppose|imagine|pretend):? $|\bcontradiction\b[^.!?]{0,30} $"
+    rf"|\b(?:following|below|next)\b[^.!?]{{0,30}}\b(?:{_WRONG}|not)\b[^.!?]{{0,20}} $"
+    r"|(?:^|[.!?;,:] )(?:do not|don't|never)(?: \w+){0,4}: $"
+    r"|\b(?:(?:student|friend|classmate)s? (?:wr[io]tes?|thinks?|claims?|believes?)|(?:someone|somebody"
+    r"|(?:previously|earlier|initially|originally|at first|first),? (?:i|we)|might|may|could)(?: be)?"
+    r"(?: \w+)? (?:sa(?:y|ys|id)|wr[io]tes?|th(?:inks?|ought)|claim(?:s|ed)?|guess(?:ed)?|believed?"
+    r"|assumed?|tempted))(?: [\w']+){0,4} $"
 )
 _IS = r"(?:is|was|were|are|would be|'s|seems|looks)"
 _FALSE = (
-    rf"(?:(?:(?!not\b)\w+ )?(?:{_WRONG}|a mistake|an error|ruled out|crossed out)\b"
+    rf"(?:(?:(?!not\b)\w+ )?(?:{_WRONG}|a mistake|an error|ruled out|crossed out|off by"
+    r"|too (?:small|large|big|high|low|few|many))\b"
     r"|not (?:(?:\w+ )?(?:right|correct|true|possible|valid|so|it)(?= ?[.!?,;:)]|$| because\b)"
     r"|(?:\w+ ){0,3}answer\b(?! choices)))"
 )
@@ -100,10 +123,11 @@ _TAKEN_BACK = re.compile(
 )
 _NUMBER = r"-?\d[\d,]*(?:\.\d+)?"
 _TURN = re.compile(
-    r"(?:^|[.!?;:,] |\b(?:or|no|well|wait),? )(?:wait|no|nope|actually|rather|hold on|hmm+|sorry)\b"
-    r"(?:[ ,.:!-]*(?:no|wait|actually|it|that|this|the|my|correct|right|real|final|answer|result"
-    r"|i get|i got|i think|make|is|'s|was|be|should|must|would|=)\b){0,6}"
-    rf"[ ,.:!=]*({_NUMBER})"
+    r"(?:^|[.!?;:,] |\b(?:or|no|so|well|wait),? )(?:wait|no|nope|actually|rather|hold on|hmm+|sorry"
+    r"|recounting|i now|(?:but|however|instead|in fact|on reflection)[ ,]*(?:it|that|this|the|my))\b"
+    r"(?:[ ,.:!-]*(?:no|wait|actually|it|that|this|the|my|correct|right|real|final|answer|result|value"
+    r"|i|get|got|think|say|gives|make|is|'s|was|be|should|must|would|=)\b){0,6}"
+    rf"[ ,.:!=]*({_NUMBER})(?! ?[\d/^%\\+*=-])(?: \w+)?(?= ?[.!?,;:)]|$)"
 )
 _RESTATED = re.compile(
     r"\banswer(?: is| was|'s| should be| must be| =| equals|:){1,3}(?: actually| really| in fact)? "
@@ -137,8 +161,10 @@ def _upheld(text: str, marks: Iterable[Span]) -> str:
 def _denied(text: str, mark: Span, end: int, follows: bool) -> bool:
     """Whether the words around a marked answer deny it, or take it back before `end`, where
     another one stood if one `follows`."""
-    before = _words(text[max(0, mark.start - _BEFORE) : mark.start])
-    if _DENIED.search(f"{before} "):
+    before = text[max(0, mark.start - _BEFORE) : mark.start]
+    if _DENIED.search(f"{_last_line(before)} ") or _BESIDE.search(before):
+        return True
+    if _AFTER_IT.match(text, mark.end):
         return True
     after = text[mark.end : min(end, mark.end + _AFTER)]
     if follows:  # what begins there is said of the next one
@@ -150,6 +176,15 @@ def _denied(text: str, mark: Span, end: int, follows: bool) -> bool:
     answer = _LEADING.match(text[mark.content][:_BEFORE])
     others = [match[1] for pattern in (_TURN, _RESTATED) for match in pattern.finditer(after)]
     return bool(answer) and any(plain(each) != plain(answer[1]) for each in others)
+
+
+def _last_line(text: str) -> str:
+    """The words of the line that a text ends with; of the one above a formula on its own line, or
+    after a colon."""
+    line = text.rstrip("\\[$ \t\n")
+    between = text[len(line) :]
+    goes_on = line.endswith(":") or "\\[" in between or "$$" in between
+    return _words(line.rpartition("\n")[2]) if goes_on or "\n" not in between else ""
 
 
 def _words(text: str) -> str:
@@ -218,6 +253,8 @@ def _closed(text: str, kind: str, place: int) -> int:
     closing = {"<!--": "-->", "~~": "~~", "\\iffalse": "\\fi"}.get(
         kind, kind.replace("<", "</").replace("begin", "end")
     )
+    if " " in kind:  # a tag with attributes
+        closing = f"</{kind[1:].partition(' ')[0]}>"
     end = text.find(closing, place)
     if kind == "<!--" and end < 0:
         return len(text)

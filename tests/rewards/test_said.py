@@ -34,7 +34,7 @@ SAID = [
     "He got @ wrong.", "She did not use @", "2\\cdot 5!=@", "He must delete @",
     "@. No other value works.", "@. That is not a coincidence.", "@. It is impossible to add.",
     "<think>41</think> @", "<think>so @.</think>\n", "<think>so $@$", "I can't believe it: @",
-    "There are 22 more that float than not\n@", "```\n@\n```",
+    "There are 22 more that float than not\n@", "So she made no less than 3\n\n@", "```\n@\n```",
 ]  # fmt: skip
 
 
@@ -42,7 +42,7 @@ SAID = [
 def test_what_is_denied_taken_back_hidden_or_only_thought_is_no_answer(kind: str) -> None:
     texts = [*DENIED, *TAKEN_BACK, *HIDDEN, *THOUGHT]
     assert _rewarded(texts, kind, "\\boxed{40}") == []
-    lines = [*HIDDEN, *THOUGHT, "@\nWait, that is wrong: it is 41.", "Never write\n@"]
+    lines = [*HIDDEN, *THOUGHT, "@\nWait, that is wrong: it is 41.", "Wrong answer:\n@"]
     assert _rewarded(lines, kind, "#### 40\n") == []
 
 

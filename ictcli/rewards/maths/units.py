@@ -94,6 +94,7 @@ def _says_nothing(word: str) -> bool:
     parts = unicodedata.normalize("NFD", small)
     bare = "".join(part for part in parts if not unicodedata.combining(part))
     scales = bare in AFTER or small.endswith("fold") or any(part in small for part in WITHIN)
+    scales = scales or (small.endswith("ly") and changes_value(small[:-2]))
     return not scales and not changes_value(word)
 
 
