@@ -11,129 +11,132 @@ from collections.abc import Iterable
 from ictcli.rewards.answers import Span, hashes, outer_boxes
 from ictcli.rewards.maths.numbers import plain
 
-_THOUGHTS = "think|thinking|thoughts?|reasoning|scratchpad|analysis"
-_THOUGHT = re.compile(rf"(?i)<(/?)(?:{_THOUGHTS})>|\[(/?)THINK\]")
+_THOUGHT = re.compile(
+    r"(?i)<(/?)(?:think|thinking|thoughts?|reasoning|scratchpad|analysis)>|\[(/?)THINK\]"
+)
 _COMMENT = re.compile(r"(?m)^[ \t]*+(?:%|\[//\]: #)[^\n]*")
-_BESIDE = re.compile(
-    r"(?:(?:^|[\s(,$:&])-|=\s*-\s*|\S\s*[+/]\s*|\^\s*\{?\s*|\d(?:\s*\*\s*)?"
-    r"|\\(?:cdot|times|pm|mp)\s*|(?:\\(?:[dt]?frac|sqrt)|\})\s*\{\s*)\Z"
-)
-_AFTER_IT = re.compile(
-    r"\d|\s*+(?:\$\s*+)?(?:[+/]\s*[\d\\(a-z$]|-\d|\^\s*\{?\s*[-\d]|\*\s*\d"
-    r"|\\(?:cdot|times|div)\s*[\d\\(]|\\(?:pi|sqrt|[dt]?frac)(?![a-z]))"
-)
-"""What stands beside a box and makes its value another."""
 _HIDING = re.compile(
     r"(?i)<!--|~~(?=\S)|\\iffalse(?![a-z])|\\begin\{comment\}|<(?:del|s|strike)>"
     r"|<[a-z]+ [^<>]{0,200}(?:hidden|display: ?none)[^<>]{0,100}>"
     r"|\\(?:[hv]?phantom|[bx]?cancel|sout|st|xout)\s*+\{"
 )
-_SIGNS = (
-    "<",
-    "~~",
-    "\\iffalse",
-    "\\begin{comment}",
-    "phantom",
-    "cancel",
-    "\\sout",
-    "\\st",
-    "\\xout",
-)
+_SIGNS = ("<", "~~", "\\iffalse", "\\begin{comment}", "phantom", "cancel", "out", "\\st")
+"""One of them stands in each text in which something is hidden."""
 _BRACE = re.compile(r"\\[\s\S]|[{}]")
 _LAYOUT = re.compile(
     r"\\(?:text|mathrm|mathbf|textbf|textit|emph)\s?\{|\\(?:[()\[\],;:! ]|q?quad(?![a-z])"
-    r"|displaystyle)|[\s$*_`{}\"“”\u00a0]+"
+    r"|displaystyle)|[\s$*_`{}\"\u201c\u201d\u00a0]+"
 )
-_BEFORE, _AFTER = 100, 20_000
-"""Characters that are read before and after a box."""
-_MOST = 100
-"""Boxes that are looked at, from the last on."""
+_BEFORE, _AFTER, _MOST = 100, 20_000, 100
+"""Characters that are read before and after a marked answer, and the most of these that are."""
 
-_WRONG = (
-    "wrong|incorrect|false|mistaken|erroneous|untrue|invalid|inaccurate|rejected"
-    "|nonsense|falsch|faux|incorrecto|неверно|错误?|不对"
+
+def _pattern(*parts: str) -> re.Pattern[str]:
+    """Any of the parts, in which a name of `_LISTS` stands for its words."""
+    text = "|".join(parts)
+    for name, words in _LISTS.items():
+        text = text.replace(name, f"(?:{words})")
+    return re.compile(text)
+
+
+_LISTS = {
+    "FILLERS": (
+        "(?:(?:ANSWER|been|be|being|equals?|to|the|an?|my|your|final|correct|right|ever|simply|just"
+        "|would|possibly|as|much|many|actually|really|down|in|say|write|put|choose|pick|submit"
+        "|state|report|return|enter|true|that|it|this|of|exactly|even|here)[:,]? ){0,6}$"
+    ),
+    "FALSE": (
+        r"(?:(?!not\b)\w+ ){0,2}(?:WRONG|an? (?:\w+ )?(?:mistake|error|trap|lie|joke)|joking"
+        r"|kidding|off by|(?:ruled|crossed) out|too (?:small|large|big|high|low|few|many))\b"
+        r"|(?:\w+ )?not (?:(?:\w+ )?(?:right|correct|true|possible|valid|so|it)"
+        r"(?= ?[.!?,;:)]|$| because\b)|(?:\w+ ){0,3}answer\b(?! choices))"
+    ),
+    "ANSWER": "answer|result|value|number|solution|response|choice|conclusion|total|box|guess",
+    "NOT": (
+        r"(?<!than )(?<!whether or )not|never|nor|neither|hardly|no longer|cannot|nobody|no one"
+        r"|anything but|(?:other|rather) than|instead of|unlike|different from|refuse to"
+        r"|nicht|pas|não|no es|не"
+    ),
+    "SCALED": (
+        "twice|thrice|half|double|triple|minus|negative|plus|differs? from|except|excluding"
+        "|without|(?:square|cube|root|reciprocal|opposite|inverse) of"
+        "|(?:more|less|greater|fewer|larger|smaller|higher|lower) than"
+    ),
+    "DROP": (
+        "avoid|ignore|disregard|discard|reject|retract|refute|forget|scratch|delete|erase|strike"
+        "|cross(?: out)?|rule out|exclude|eliminate|beware"
+        "|(?:do not|never) (?:use|give|take|accept|trust|go with)"
+    ),
+    "WRONG": (
+        "wrong|incorrect|false|mistaken|erroneous|untrue|invalid|inaccurate|rejected|nonsense"
+        "|falsch|faux|incorrecto|неверно|错误?|不对"
+    ),
+    "NUMBER": r"-?\d[\d,]*(?:\.\d+)?(?! ?[\d/^%\\+*=-])",
+    "IS": "is|was|were|are|would be|'s|seems|looks|am|'m",
+}
+_DENIED = _pattern(
+    r"(?:^|\W)(?:NOT|SCALED)(?:,[^,.]{0,50},|[:,])? (?:\S+,? (?:or|nor) ){0,3}FILLERS",
+    r"(?:^|[.!?;:,] ?|please |then |we |i )DROP[:,]? FILLERS",
+    r"(?:不|不是|并非|不等于|≠|(?<= )!=|\\neq?|\\not ?=) ?$",
+    r"(?:^|[.!?;,(] ?)(?:WRONG|mistake|error|nope|deleted)\)?[:=-]* $",
+    r"\bWRONG(?: \w+)? ANSWER(?: [\w']+){0,3}:? $",
+    r"(?:\b(?:not|never|cannot|nobody|no one)(?: \w+){0,2} (?:think|believe|say|claim|agree|accept"
+    r"|conclude|true|correct|right|sure|certain|case|mean)"
+    r"|\b(?:doubt|deny|disagree|(?:WRONG|mistake|error) (?:to|that)))(?: [\w']+){1,8} $",
+    r"\b(?:if|suppos\w+|assum\w+|imagine|pretend|unless|whether)"
+    r"(?: (?:that|the|it|this|my|your|final|correct|right|only|ANSWER)){1,6}"
+    r"(?:'s| is| was| were| be| equals| equaled)? $",
+    r"\b(?:suppose|imagine|pretend):? $|\bcontradiction\b[^.!?]{0,30} $",
+    r"\b(?:following|below|next)\b[^.!?]{0,30}\b(?:WRONG|not)\b[^.!?]{0,20} $",
+    r"(?:^|[.!?;,:] )(?:do not|never)(?: \w+){0,4}: $",
+    r"\b(?:(?:student|friend|classmate)s? (?:wr[io]te|think|claim|believe)s?"
+    r"|(?:someone|somebody|might|may|could"
+    r"|(?:previously|earlier|initially|originally|at first|first),? (?:i|we))(?: be)?(?: \w+)?"
+    r" (?:say|said|wr[io]te|think|thought|claim|guess|believe|assume|tempt)(?:s|d|ed)?)"
+    r"(?: [\w']+){0,4} $",
 )
-_NOT = (
-    r"(?<!than )(?<!whether or )not|never|nor|neither|hardly|no longer|cannot|\w+n't|nicht|pas|não|no es|не"
-    "|anything but|(?:other|rather) than|instead of|unlike|different from|ne|neq"
+"""What denies a marked answer after it."""
+_BESIDE = re.compile(
+    r"(?:(?:^|[\s(,$:&])-|=\s*-\s*|\S\s*[+/]\s*|\^\s*\{?\s*|\d(?:\s*\*\s*)?"
+    r"|\\(?:cdot|times|pm|mp)\s*|(?:\\(?:[dt]?frac|sqrt)|\})\s*\{\s*)\Z"
 )
-_SCALED = (
-    r"twice|thrice|half|double|triple|minus|negative|plus|differs? from"
-    r"|except|excluding|without"
-    r"|(?:more|less|greater|fewer|larger|smaller|higher|lower) than"
+"""What makes the value of one after it another."""
+_FOLLOWS = re.compile(
+    r"\d|\s*+(?:\$\s*+)?(?:[+/]\s*[\d\\(a-z$]|-\d|\^\s*\{?\s*[-\d]|\*\s*\d"
+    r"|\\(?:cdot|times|div)\s*[\d\\(]|\\(?:pi|sqrt|[dt]?frac)(?![a-z]))|[^.!?\n]{0,200}\?"
 )
-_ANSWER = "answer|result|value|number|solution|response|choice|conclusion|total|box|guess"
-_FILLER = (
-    f"(?:{_ANSWER}|be|been|being|equals?|equal|to|the|an?|my|your|final|correct|right|ever|simply"
-    "|just|actually|really|as|down|in|say|write|put|choose|pick|submit"
-    "|answer|state|report|return|enter|true|that|it|this|of|exactly|even|here)"
+"""What does so behind it, or makes a question of its sentence."""
+_TAKEN_BACK = _pattern(
+    r"^[^\w?✗❌✘✕]*[✗❌✘✕]",
+    r"^[^\w(]*[([]? ?(?:(?:which|that|this|it|answer),? ?){0,3}(?:IS FALSE|can ?not be)",
+    r"^\W*[([,:;.!\u2013\u2014-] ?"
+    r"(?:WRONG|no(?:pe)?|not(?! ?$)|deleted|discarded|retracted|crossed out|mistake)"
+    r" ?(?:[\])?!.,;:]|$|not?\b|wait\b)",
+    r"\b(?:that|this|it|i|(?:my|the|that|this) (?:\w+ ){0,2}(?:ANSWER|above|calculation))"
+    r"(?: IS|'s|'m) FALSE",
+    r"\b(?:scratch|forget|ignore|disregard|discard|strike|delete|retract|withdraw|undo) "
+    r"(?:that|this|it|the above|the (?:last |boxed |previous )?(?:box|answer)|my)\b",
+    r"\b(?:take|took) (?:that|this|it) back|\bnever ?mind|\bkidding\b|\boops\b|\bmy bad\b"
+    r"|\bcorrection\b|\bon second thoughts?\b|\bi mean(?:t|:| \d)"
+    r"|\bi (?:made|have made) an? (?:\w+ )?(?:mistake|error)",
+    r"(?:^|[.!,;] )(?:hmm+,? |wait,? |oh,? )?no(?:pe)?[.!]",
 )
-_DROP = (
-    "avoid|ignore|disregard|discard|reject|retract|refute|forget|scratch|delete|erase|strike"
-    "|cross(?: out)?|rule out|exclude|eliminate|beware"
-    "|(?:do not|don't|never) (?:use|give|take|accept|trust|go with)"
+_ANOTHER = (
+    _pattern(
+        r"(?:^|[.!?;:,] |\b(?:or|no|so|well|wait),? )(?:wait|no|nope|actually|rather|hold on|hmm+"
+        r"|sorry|i now|recounting"
+        r"|(?:but|however|instead|in fact|on reflection)[ ,]*(?:it|that|this|the|my))\b"
+        r"(?:[ ,.:!-]*(?:no|wait|actually|it|that|this|the|my|correct|right|real|final|ANSWER|i"
+        r"|get|got|think|say|gives|make|is|'s|was|be|should|must|would|=)\b){0,6}"
+        r"[ ,.:!=]*(NUMBER)(?: \w+)?(?= ?[.!?,;:)]|$)"
+    ),
+    _pattern(
+        r"\banswer(?: is| was|'s| should be| must be| =| equals|:){1,3}"
+        r"(?: actually| really| in fact)? (NUMBER)(?! (?:percent|times|over|to)\b)"
+    ),
 )
-_DENIED = re.compile(
-    rf"(?:^|[^\w'])(?:{_NOT}|{_SCALED}|no ?(?:one|body)(?: \w+)?|(?:refuse|fail|decline)s? to)"
-    rf"(?:,[^,.]{{0,50}},|[:,])? (?:\S+,? (?:or|nor) ){{0,3}}(?:{_FILLER}[:,]? ){{0,6}}$"
-    rf"|(?:^|[.!?;:,] ?|please |then )(?:{_DROP})[:,]? (?:{_FILLER}[:,]? ){{0,6}}$"
-    rf"|(?:不|不是|并非|不等于|≠|(?<= )!=|\\neq?|\\not ?=) ?$"
-    rf"|(?:^|[.!?;,(] ?)(?:{_WRONG}|mistake|error|nope|deleted|discarded)\)?[:=-]* $"
-    rf"|\b(?:{_WRONG})(?: \w+)? (?:{_ANSWER})(?: [\w']+){{0,3}}:? $"
-    r"|\b(?:not|never|cannot|\w+n't|nobody|no one)(?: \w+){0,2} "
-    r"(?:think|believe|say|said|claim|agree|accept|conclude|true|correct|right|sure|certain|case|mean)"
-    r"(?: [\w']+){1,8} $"
-    rf"|\b(?:doubt|deny|disagree|(?:{_WRONG}|mistake|error) (?:to|that))(?: [\w']+){{1,8}} $"
-    r"|\b(?:if|suppose|supposing|assume|assuming|imagine|pretend|unless|whether)"
-    rf"(?: (?:that|the|it|this|my|your|final|correct|right|only|{_ANSWER}))+"
-    r"(?:'s| is| was| were| be| equals| equaled)? $"
-    r"|\b(?:suppose|imagine|pretend):? $|\bcontradiction\b[^.!?]{0,30} $"
-    rf"|\b(?:following|below|next)\b[^.!?]{{0,30}}\b(?:{_WRONG}|not)\b[^.!?]{{0,20}} $"
-    r"|(?:^|[.!?;,:] )(?:do not|don't|never)(?: \w+){0,4}: $"
-    r"|\b(?:(?:student|friend|classmate)s? (?:wr[io]tes?|thinks?|claims?|believes?)|(?:someone|somebody"
-    r"|(?:previously|earlier|initially|originally|at first|first),? (?:i|we)|might|may|could)(?: be)?"
-    r"(?: \w+)? (?:sa(?:y|ys|id)|wr[io]tes?|th(?:inks?|ought)|claim(?:s|ed)?|guess(?:ed)?|believed?"
-    r"|assumed?|tempted))(?: [\w']+){0,4} $"
-)
-_IS = r"(?:is|was|were|are|would be|'s|seems|looks)"
-_FALSE = (
-    rf"(?:(?:(?!not\b)\w+ )?(?:{_WRONG}|a mistake|an error|ruled out|crossed out|off by"
-    r"|too (?:small|large|big|high|low|few|many))\b"
-    r"|not (?:(?:\w+ )?(?:right|correct|true|possible|valid|so|it)(?= ?[.!?,;:)]|$| because\b)"
-    r"|(?:\w+ ){0,3}answer\b(?! choices)))"
-)
-_REFUSED = re.compile(
-    r"[^\w?([✗❌✘✕]*+(?:[?✗❌✘✕]|[([]? ?(?:which|that|this|it|answer|,)*,? ?"
-    rf"(?:{_IS}(?: (?!not\b)\w+)? {_FALSE}|(?:is|was|ca|could|must|should)n't\b|can ?not be))"
-    r"|\W*[([,:;.!\u2013\u2014-] ?"
-    rf"(?:{_WRONG}|nope|no|not(?! ?$)|deleted|discarded|retracted|crossed out|mistake)"
-    r" ?(?:[\])?!.,;:]|$|not?\b|wait\b)"
-)
-_TAKEN_BACK = re.compile(
-    rf"\b(?:that|this|it|i|(?:my|the) (?:\w+ ){{0,2}}(?:{_ANSWER}|above|calculation))"
-    rf"(?: {_IS}|'s|'m| am)(?: (?!not\b)\w+)? {_FALSE}"
-    rf"|\b(?:that|this|it|answer|box) (?:isn't|wasn't|ain't|cannot be|can't be)"
-    rf" (?:\w+ ){{0,2}}(?:right|correct|true|it|possible|{_ANSWER})\b"
-    r"|\b(?:scratch|forget|ignore|disregard|discard|strike|delete|retract|withdraw|undo) "
-    r"(?:that|this|it|the above|the (?:last |boxed |previous )?(?:box|answer)|my)\b"
-    r"|\b(?:take|took) (?:that|this|it) back|\bnever ?mind|\bkidding\b"
-    r"|\bi(?:'m| am| was) (?:joking|wrong|mistaken)"
-    r"|\bi (?:made|have made) (?:a|an) (?:\w+ )?(?:mistake|error)"
-    r"|\boops\b|\bmy bad\b|\bcorrection\b|\bon second thoughts?\b|\bi mean(?:t|:| \d)"
-)
-_NUMBER = r"-?\d[\d,]*(?:\.\d+)?"
-_TURN = re.compile(
-    r"(?:^|[.!?;:,] |\b(?:or|no|so|well|wait),? )(?:wait|no|nope|actually|rather|hold on|hmm+|sorry"
-    r"|recounting|i now|(?:but|however|instead|in fact|on reflection)[ ,]*(?:it|that|this|the|my))\b"
-    r"(?:[ ,.:!-]*(?:no|wait|actually|it|that|this|the|my|correct|right|real|final|answer|result|value"
-    r"|i|get|got|think|say|gives|make|is|'s|was|be|should|must|would|=)\b){0,6}"
-    rf"[ ,.:!=]*({_NUMBER})(?! ?[\d/^%\\+*=-])(?: \w+)?(?= ?[.!?,;:)]|$)"
-)
-_RESTATED = re.compile(
-    r"\banswer(?: is| was|'s| should be| must be| =| equals|:){1,3}(?: actually| really| in fact)? "
-    rf"({_NUMBER})(?! ?[\d/^%\\+*=-]| (?:percent|times|over|to)\b)"
-)
-_LEADING = re.compile(rf"\W*?({_NUMBER})(?![\d/^\\])")
+"""What gives another number as the answer after all."""
+_LEADING = _pattern(r"\W*?(NUMBER)")
 
 
 def said(response: str) -> str:
@@ -164,17 +167,15 @@ def _denied(text: str, mark: Span, end: int, follows: bool) -> bool:
     before = text[max(0, mark.start - _BEFORE) : mark.start]
     if _DENIED.search(f"{_last_line(before)} ") or _BESIDE.search(before):
         return True
-    if _AFTER_IT.match(text, mark.end):
-        return True
     after = text[mark.end : min(end, mark.end + _AFTER)]
+    if _FOLLOWS.match(after):
+        return True
     if follows:  # what begins there is said of the next one
         after = after[: max(map(after.rfind, ".!?\n")) + 1] or after
-    if not (after := _words(after)):
-        return False
-    if _REFUSED.match(after) or _TAKEN_BACK.search(after):
-        return True
+    if not (after := _words(after)) or _TAKEN_BACK.search(after):
+        return bool(after)
     answer = _LEADING.match(text[mark.content][:_BEFORE])
-    others = [match[1] for pattern in (_TURN, _RESTATED) for match in pattern.finditer(after)]
+    others = [match[1] for pattern in _ANOTHER for match in pattern.finditer(after)]
     return bool(answer) and any(plain(each) != plain(answer[1]) for each in others)
 
 
@@ -189,7 +190,8 @@ def _last_line(text: str) -> str:
 
 def _words(text: str) -> str:
     """A text in small letters, without layout."""
-    return _LAYOUT.sub(" ", text.replace("\u2019", "'")).replace("  ", " ").strip().lower()
+    text = _LAYOUT.sub(" ", text.replace("\u2019", "'")).replace("  ", " ").strip().lower()
+    return text.replace("can't", "cannot").replace("n't", " not") if "n't" in text else text
 
 
 def _spoken(text: str) -> str:

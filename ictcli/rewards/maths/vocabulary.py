@@ -138,9 +138,8 @@ AFTER = {
     *word_list("сто сотня сотни сотен тысяча тысячи тысяч тыс миллион миллиона миллионов млн"),
     *word_list("миллиард миллиарда миллиардов млрд дюжина дюжины дюжин половина пара пары"),
     *word_list("χιλιαδες εκατομμυρια الف الاف مليون مليار אלף מיליון हजार लाख करोड"),
-    *word_list(
-        "supposedly allegedly ausgeschlossen nicht kein keine keinen falsch pas faux fausse sauf incorrecto incorrecta falso"
-    ),
+    *word_list("supposedly allegedly ausgeschlossen nicht kein keine keinen falsch pas faux"),
+    *word_list("fausse sauf incorrecto incorrecta falso"),
     *word_list("falsa nunca excepto nao errado niet fout не нет неверно неправильно кроме"),
     *word_list("menos mas mehr weniger moins"),
 }
