@@ -12,6 +12,7 @@ from ictcli.rewards.builtin import math_at_once, rewarded
 from ictcli.rewards.explanations import Explanation, Row, explained
 from ictcli.rewards.maths.compare import listed
 from ictcli.rewards.maths.copies import without_asked
+from ictcli.rewards.said import said
 from ictcli.rewards.verifiers import FAILED, Judge, Verdict, Verifier, as_verifier, find_verifier
 from ictcli.rewards.worker import described
 from ictcli.rewards.workers import Fault, Limits, isolated
@@ -94,11 +95,12 @@ def grade(
     verifier = as_verifier(kind)
     if pattern is not None:
         answers.compiled(pattern)  # raises for an invalid pattern
-    of_choice = verifier.judge is choice.verdict
+    marked = verifier.judge is choice.verdict or verifier.boxed or verifier.golds is not None
     rows: list[Row] = []
     for row, (response, gold) in enumerate(zip(responses, golds, strict=True)):
         question = questions[row] if questions else ""
-        seen = choice.shown(response) if of_choice else response
+        seen = said(response) if marked else response
+        seen = choice.shown(seen) if of_choice else seen
         text = seen if pattern is None else response
         found = _located(verifier, text, gold, question, pattern, limits)
         its = columns[row] if columns else NO_COLUMNS
