@@ -249,7 +249,7 @@ def _check(
             f"--backend {other} may know it",
         ) from error
     limit = FLOAT32_GAP if engine.describe().get("dtype") == "float32" else ROUNDED_GAP
-    if (gap := float(gaps.max())) > limit:
+    if not (gap := float(gaps.max())) <= limit:  # or NaN
         raise UserError(
             f"The model {model} does not sample what it evaluates{where}: log-probabilities differ "
             f"by {gap:.2g} nats a token.",
