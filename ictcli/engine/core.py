@@ -94,8 +94,8 @@ class EngineCore(DataParallel, Engine):
         highest = max((int(np.max(row)) for row in rows if len(row)), default=0)
         if highest >= self.vocabulary:
             raise UserError(
-                f"The model has no row for token {highest} of its tokenizer, "
-                f"{self.tokenizer.decode([highest])!r}: it has {self.vocabulary:,} rows.",
+                f"The model has no row for token {highest}, {self.tokenizer.decode([highest])!r}: "
+                f"it has {self.vocabulary:,} rows.",
                 "resize_token_embeddings(len(tokenizer)) adds rows; or leave the token out of the "
                 "chat template and the data",
             )

@@ -65,7 +65,7 @@ class NotFiniteError(RunFailedError):
             f"The model gives no probabilities in {rows:,} of {len(rollouts):,} responses: its "
             "logits are infinite or not a number.",
             "engine.dtype=float32 if it overflows in 16 bits; else its weights are damaged: take "
-            "an earlier checkpoint, or the model before training",
+            "an earlier checkpoint, or train with a smaller lr",
         )
 
 
