@@ -135,11 +135,11 @@ class TorchEngine(EngineCore):
                 stack.enter_context(arranged(self.model))
             yield
 
-    def generate(
+    def sample(
         self, prompts: Any, group: int, sampling: Sampling, *arguments: Any, **options: Any
     ) -> Rollouts:
         if sampling.sampler != "vllm":
-            return super().generate(prompts, group, sampling, *arguments, **options)
+            return super().sample(prompts, group, sampling, *arguments, **options)
         from . import vllm
 
         return vllm.sample(self, prompts, group, sampling, *arguments, **options)

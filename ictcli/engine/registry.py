@@ -241,7 +241,7 @@ def _check(
         engine.tokenizer.decode(engine.tokenizer("1 + 1")["input_ids"])  # its settings show here
         rollouts = engine.generate((prompt, (4,)), 2, Sampling(most), 0)
         gaps = np.abs(rollouts.logp - engine.score(rollouts, (LOGP,))[LOGP]).mean(axis=1)
-    except UserError:  # the memory is full
+    except UserError:  # the memory is full, or the weights are damaged
         raise
     except Exception as error:  # whatever a model of another kind raises
         raise UserError(
@@ -249,7 +249,7 @@ def _check(
             f"--backend {other} may know it",
         ) from error
     limit = FLOAT32_GAP if engine.describe().get("dtype") == "float32" else ROUNDED_GAP
-    if (gap := float(gaps.max())) > limit:
+    if not (gap := float(gaps.max())) <= limit:  # or NaN
         raise UserError(
             f"The model {model} does not sample what it evaluates{where}: log-probabilities differ "
             f"by {gap:.2g} nats a token.",

@@ -7,7 +7,7 @@ import numpy as np
 
 from ictcli.algorithm.quantities import kinds, statistic
 from ictcli.engine import Engine
-from ictcli.engine.sampling import join
+from ictcli.engine.sampling import NotFiniteError, join
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe
 from ictcli.rewards import Verdict, find_verifier
@@ -78,7 +78,10 @@ def _draw(
     decoding = [name for name in wanted if statistic(name).while_decoding]
     seed = seed_of(recipe.seed, "sample", *purpose)
     sampling = replace(sampling_of(recipe, engine), sampler=recipe.engine.sampler)
-    rollouts = engine.generate(ids, recipe.group, sampling, seed, decoding)
+    try:
+        rollouts = engine.generate(ids, recipe.group, sampling, seed, decoding)
+    except NotFiniteError as error:  # such a step is skipped: `alarms.nonfinite`
+        rollouts = error.rollouts
     texts = prompts.decode(engine.tokenizer, rollouts)
     verdicts = task.domain.judge(problems, texts)
     parts = dict[str, list[Verdict]]()
