@@ -74,7 +74,7 @@ def load_recipe(source: str | Path | RecipeFile, overrides: Sequence[str] = ()) 
             f"ictcli compare {shell_word(str(source))}",
         )
     data = copy.deepcopy(dict(file.data))
-    apply_overrides(data, overrides)
+    apply_overrides(data, overrides, Recipe)
     return check(data, str(file.path), base=file.path.parent, typed=[*map(typed_key, overrides)])
 
 
