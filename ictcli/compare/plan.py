@@ -31,6 +31,7 @@ from ictcli.compare.variants import (
 from ictcli.engine.shape import ModelShape, known_shape
 from ictcli.errors import UserError, nearest
 from ictcli.files.reading import parse_toml
+from ictcli.planning.preflight import check_trackers
 from ictcli.recipe import find_recipe, is_of_run, load_recipe, shipped_studies
 from ictcli.recipe.load import recipe_text, validate
 from ictcli.recipe.tables import Table
@@ -155,6 +156,8 @@ def plan_of(
     models = options.models_of(source)
     if models and any(each.partition("=")[0] == "model" for each in overrides):
         raise UserError("model is set twice, by --models too.", "leave one of them out")
+    if not folder.exists():
+        check_trackers(recipe)
     design = Design(file, tuple(overrides), variants, options.seeds, folder, models)
     grid = read_grid(options.tune, "--tune") if options.tune else None
     if grid:

@@ -79,12 +79,12 @@ def load_recipe(source: str | Path | RecipeFile, overrides: Sequence[str] = ()) 
             f"ictcli compare {shell_word(str(source))}",
         )
     data = copy.deepcopy(dict(file.data))
-    apply_overrides(data, overrides)
+    apply_overrides(data, overrides, Recipe)
     own, base = data, file.path.parent
     if not file.own:  # nothing is looked for in a run's folder
         gate.ask()
         own, base = dict[str, Any](), None
-        apply_overrides(own, overrides)
+        apply_overrides(own, overrides, Recipe)
     typed = [*map(typed_key, overrides)]
     return check(data, str(file.path), base, typed, own)
 

@@ -9,11 +9,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any, Literal, TypeVar
+
+from ictcli.files.reading import limited_memory, process_size
 
 T = TypeVar("T")
 
@@ -81,7 +82,7 @@ def serve(descriptor: int) -> None:
         plugins.sources.update(sources)
         gate.adopt(known)
         threading.Thread(target=_watch, args=(parent,), daemon=True).start()
-        This.idle = _size()
+        This.idle = process_size()
         connection.send_bytes(STARTED + b"%f" % time.process_time())
         while True:
             connection.send_bytes(_answer(connection.recv_bytes(), connection))
@@ -101,35 +102,13 @@ def _resident_peak() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def _size() -> int:
-    """Size of the address space; 1 if unknown."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    except OSError:
-        return 1
-
-
-@contextlib.contextmanager
-def limited_memory(more: int) -> Generator[None]:
-    """Within, MemoryError where the process grows by more than so many bytes. macOS, where its size
-    is unknown, has no such limit."""
-    size, (soft, hard) = _size(), resource.getrlimit(resource.RLIMIT_AS)
-    if size > 1:
-        most = [size + more, *(limit for limit in (soft, hard) if limit >= 0)]
-        resource.setrlimit(resource.RLIMIT_AS, (min(most), hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-
-
 def _answer(call: bytes, connection: Connection) -> bytes:
     """Perform a pickled call within its limits; the pickled result or Fault."""
     limits = This.limits
     prepared = tried(_prepared, (call,), limits)
     if isinstance(prepared, Fault):
         return pickle.dumps(prepared)
-    size, memory = _size(), int(limits.memory * _GIB)
+    size, memory = process_size(), int(limits.memory * _GIB)
     if size > This.idle + This.imported + memory:  # left by earlier calls
         os._exit(BLOATED)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # it kills: no Python code has to run for it
@@ -154,9 +133,9 @@ def _prepared(call: bytes) -> None:
     """Import what a call needs; from then on that counts as the worker's own size."""
     _, prepare, arguments = pickle.loads(call)
     if prepare is not None:
-        before = _size()
+        before = process_size()
         prepare(*arguments)
-        This.imported += max(_size() - before, 0)
+        This.imported += max(process_size() - before, 0)
 
 
 def _performed(call: bytes) -> bytes:

@@ -17,13 +17,11 @@
 | tracking/, tensorboard/, wandb/ | what trackers keep (`ictcli.tracking`) |
 """
 
-import shutil
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
-
-from filelock import FileLock
 
 from ictcli import files
 from ictcli.engine import Engine
@@ -53,8 +51,7 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._file: RecipeFile | None = None
-        self._lock: FileLock | None = None
-        self._created = False
+        self._closing = contextlib.ExitStack()
 
     @staticmethod
     def create(folder: Path, recipe: Recipe) -> "Run":
@@ -68,11 +65,14 @@ class Run:
             if is_run(folder):  # never advise to delete what is not ours
                 ways = f"ictcli resume {word} continues it; {ways}; rm -r {word} starts over"
             raise UserError(f"The run folder {folder} exists already.", ways)
-        files.make_folder(folder)
-        files.check_inside(folder)
-        run = Run(folder).lock()
-        run._created = True
-        run.write_recipe(recipe)
+        run = Run(folder)
+        with contextlib.ExitStack() as closing:
+            closing.callback(files.remove_empty, files.make_folder(folder))
+            files.check_inside(folder)
+            closing.enter_context(files.locked(folder, "run folder", "--run"))
+            closing.push(run._discard_if_unused)
+            run.write_recipe(recipe)
+            run._closing = closing.pop_all()
         return run
 
     @staticmethod
@@ -84,9 +84,13 @@ class Run:
                 "ictcli train RECIPE --run FOLDER makes one",
             )
         files.check_inside(folder)
-        run = Run(folder).lock()
-        run._file = read_run(folder)
-        return run, load_recipe(run.file)
+        run = Run(folder)
+        with contextlib.ExitStack() as closing:
+            closing.enter_context(files.locked(folder, "run folder", "--run"))
+            run._file = read_run(folder)
+            recipe = load_recipe(run.file)
+            run._closing = closing.pop_all()
+        return run, recipe
 
     @property
     def file(self) -> RecipeFile:
@@ -99,10 +103,6 @@ class Run:
         """The tables of `file`."""
         return self.file.data
 
-    def lock(self) -> Self:
-        self._lock = files.take_lock(self.folder, "run folder", "--run")
-        return self
-
     def __enter__(self) -> Self:
         return self
 
@@ -112,20 +112,26 @@ class Run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        refused = isinstance(error, UserError) and not isinstance(error, InterruptedRunError)
-        if self._created and refused:
-            self._discard_if_unused(started=isinstance(error, RunFailedError))
-        if self._lock:
-            self._lock.release()
+        self._closing.__exit__(kind, error, trace)
 
-    def _discard_if_unused(self, *, started: bool) -> None:
-        """Remove a folder in which nothing was done, so that the corrected command can use its
+    def _discard_if_unused(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Empty a folder in which nothing was done, so that the corrected command can use its
         name. A run that started keeps failure.json."""
-        ours = {"recipe.toml", "environment.json", manifest.MANIFEST, ".lock"}
-        if not started:
+        refused = isinstance(error, UserError | UnicodeError)
+        if not refused or isinstance(error, InterruptedRunError):
+            return
+        ours = {"recipe.toml", "environment.json", manifest.MANIFEST}
+        if not isinstance(error, RunFailedError):
             ours.add("failure.json")
-        if {path.name for path in self.folder.iterdir()} <= ours:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        paths = [path for path in self.folder.iterdir() if path.name != ".lock"]
+        if {path.name for path in paths} <= ours:
+            for path in paths:
+                path.unlink()
 
     # Checkpoints
 
