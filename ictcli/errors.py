@@ -30,6 +30,10 @@ class UserError(Exception):
         self.hint = hint
 
 
+class UnknownCodeError(UserError):
+    """Code that was not run here before, and that the user did not name."""
+
+
 class RunFailedError(UserError):
     """A run that had started and cannot go on; its folder keeps all that was saved."""
 

@@ -6,23 +6,25 @@ import io
 import math
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
 from ictcli.errors import UserError, reason_of
 from ictcli.files import encodable
-from ictcli.files.reading import UnreadableError, parse_json, read_bytes
+from ictcli.files.reading import UnreadableError, limited_memory, parse_json, read_bytes
 
 FILES = (".jsonl", ".json", ".csv", ".parquet")
 """File name suffixes of data files."""
 KINDS = "a .jsonl, .json, .csv or .parquet file"
 SAVED, SPLITS = "state.json", "dataset_dict.json"
 """What a folder of `Dataset.save_to_disk` holds, and one of `DatasetDict.save_to_disk`."""
-LARGEST = 2 << 30
-"""Bytes of a data file: its rows are all in memory."""
+LARGEST, MOST = 2 << 30, 10_000_000
+"""Bytes of a data file, and of what is unfolded from one, and rows: all are in memory."""
+BATCH = 1000
+"""Rows of Parquet that are unfolded at once."""
 PROMPTS = ("prompt", "question", "problem")
 """Usual columns of the question."""
 CHATS = ("messages", "conversations")
@@ -112,7 +114,7 @@ def read_file(name: str) -> Rows:
         raise UserError(f"{name} cannot be read: {error.strerror}.", "check the file") from error
     source = {"file": path.name, "sha256": hashlib.sha256(content).hexdigest()}
     if name.lower().endswith(".parquet"):
-        rows = list(_parquet(name, content))
+        rows = in_memory(name, _parquet(name, content))
     else:
         try:
             text = content.decode("utf-8-sig")
@@ -120,10 +122,47 @@ def read_file(name: str) -> Rows:
         except UnicodeDecodeError as error:
             raise UserError(f"{name} is not UTF-8: {error}.", "save it as UTF-8") from error
         kind = {".csv": _csv, ".json": _json}.get(path.suffix.lower(), _jsonl)
-        rows = list(kind(name, text))
-    if not rows:
-        raise UserError(f"The data set {name} is empty.", "give it one row at least")
+        rows = in_memory(name, kind(name, text))
     return Rows(rows, source)
+
+
+def in_memory(name: str, rows: Iterable[Row]) -> list[Row]:
+    """The rows of a data set. UserError where there are none, or more than `MOST`."""
+    loaded = list(islice(rows, MOST + 1))
+    if not loaded:
+        raise UserError(f"The data set {name} is empty.", "give it one row at least")
+    if len(loaded) > MOST:
+        raise _too_large(name, f"{MOST:,} rows")
+    return loaded
+
+
+def unfolded(name: str, batches: Iterator[Any]) -> Iterator[dict[str, Any]]:
+    """The rows of `pyarrow.RecordBatch`es, which may be packed a millionfold. UserError where they
+    take more than `LARGEST` bytes of memory."""
+    size, rows = 0, [dict[str, Any]()]
+    nothing = list[dict[str, Any]]()
+    while rows:
+        try:
+            with limited_memory(LARGEST):
+                rows = next((batch.to_pylist() for batch in batches if len(batch)), nothing)
+        except MemoryError as error:
+            raise _too_large(name) from error
+        for row in rows:
+            size += _memory(row)
+            if size > LARGEST:
+                raise _too_large(name)
+            yield row
+
+
+def _memory(value: Any) -> int:
+    """Bytes of a value and of those in it."""
+    inner: Any = cast(Any, value).values() if isinstance(value, dict) else value
+    whole = sum(map(_memory, inner)) if isinstance(value, dict | list | tuple) else 0
+    return sys.getsizeof(cast(object, value)) + whole
+
+
+def _too_large(name: str, most: str = f"{LARGEST >> 30} GiB of data") -> UserError:
+    return UserError(f"{name} has more than {most}.", "take a part of it")
 
 
 def _json(name: str, text: str) -> Iterator[Row]:
@@ -199,7 +238,7 @@ def _csv(name: str, text: str) -> Iterator[Row]:
                     'a text with a comma in it stands in quotes: "a, b"',
                 )
             filled = [cell or None for cell in cells]
-            yield Row(f"{name}, line", number, dict(zip_longest(header, filled)))
+            yield Row(f"{name}, line", number, dict(zip(header, filled, strict=False)))
     except csv.Error as error:
         raise UserError(f"{name}, line {first} is not CSV: {error}.", "check its quotes") from error
     finally:
@@ -211,12 +250,19 @@ def _parquet(name: str, content: bytes) -> Iterator[Row]:
     from pyarrow import parquet
 
     try:
-        columns = parquet.read_table(pyarrow.BufferReader(content)).to_pylist()
+        file: Any = parquet.ParquetFile(pyarrow.BufferReader(content))
+        footer = file.metadata
+        if footer.num_rows > MOST:
+            raise _too_large(name, f"{MOST:,} rows")
+        groups = map(footer.row_group, range(footer.num_row_groups))
+        if sum(group.total_byte_size for group in groups) > LARGEST:
+            raise _too_large(name)
+        batches = file.iter_batches(BATCH, use_threads=False)
+        for number, row in enumerate(unfolded(name, batches), 1):
+            yield Row(f"{name}, row", number, row)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = reason_of(error)
         raise UserError(f"{name} is not Parquet: {reason}.", "check the file") from error
-    for number, row in enumerate(columns, 1):
-        yield Row(f"{name}, row", number, row)
 
 
 def text(row: Row, *names: str, key: str = "") -> str:

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
+from ictcli.files import gate
+
 if TYPE_CHECKING:
     from ictcli.engine import Engine
 
@@ -26,7 +28,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 if "MLX_COMPILE" not in os.environ:  # g++ takes a second a kernel; test_mlx has some
     os.environ["MLX_DISABLE_COMPILE"] = "1"
 _STATE = tempfile.TemporaryDirectory(prefix="ictcli-state-")
-os.environ["XDG_STATE_HOME"] = _STATE.name  # code that ran, `runs.trust`
+os.environ["XDG_STATE_HOME"] = _STATE.name  # code that ran, `files.gate`
 
 for number in (signal.SIGINT, signal.SIGHUP):  # tests in the background may begin without them
     if signal.getsignal(number) is signal.SIG_IGN:
@@ -43,6 +45,11 @@ def _what_stays_is_not_gone_through() -> None:
     gc.enable()
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _every_test_is_a_process_of_its_own_at_the_gate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "_now", gate.State())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

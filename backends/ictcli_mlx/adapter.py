@@ -1,8 +1,10 @@
 """Low-rank adapters by mlx-lm's tuner layers: put on, read, taken off, written, fused."""
 
 import contextlib
+import copy
 import json
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,13 @@ from mlx_lm.tuner.utils import linear_to_lora_layers, load_adapters
 from mlx_lm.utils import dequantize_model
 
 from ictcli.engine import adapters
+from ictcli.engine.dtype import OVERFLOWING, in_float16
 from ictcli.engine.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings
 
 from .files import flat, read_arrays, write_arrays
-from .model import ADAPTED, is_quantised, model_dtype
+from .model import ADAPTED, cast, model_dtype
 
 
 def put_on(model: Any, settings: AdapterSettings, path: str) -> dict[str, Any]:
@@ -94,7 +97,7 @@ def write(folder: Path, weights: dict[str, mx.array], config: dict[str, Any]) ->
 def taken_off(model: nn.Module) -> Generator[None]:
     """Within, the model is what it was before its adapters: the reference policy of their run,
     without a second copy of the weights."""
-    on = [(name, module) for name, module in model.named_modules() if hasattr(module, "lora_a")]
+    on = _adapted(model)
     plain = [(n, m.embedding if "embedding" in m else m.linear) for n, m in on]
     model.update_modules(tree_unflatten(plain))
     try:
@@ -104,40 +107,75 @@ def taken_off(model: nn.Module) -> Generator[None]:
 
 
 @contextlib.contextmanager
-def fused(model: Any, *, packed: bool) -> Generator[None]:
-    """Within, the model has no adapters and computes the same. Quantised weights are unpacked, or
-    stay `packed`, which rounds the training to 4 or 8 bits too."""
-    dtype = model_dtype(model)
-    before = _replaced(model)
-    plain = []
-    for name, module in model.named_modules():
-        if hasattr(module, "lora_a"):
-            layer = module.fuse() if packed else _fused_unpacked(module, dtype)
-            layer.set_dtype(dtype)
-            plain.append((name, layer))
+def fused(model: Any) -> Generator[None]:
+    """Within, the model has no adapters and computes the same, but that quantised layers, which
+    stay so, round the training to 4 or 8 bits too, and 16 bits to theirs."""
+    dtype, before = model_dtype(model), _replaced(model)
+    plain = [(name, module.fuse()) for name, module in _adapted(model)]
+    for _, layer in plain:
+        layer.set_dtype(dtype)
     model.update_modules(tree_unflatten(plain))
     try:
-        if not packed:
-            dequantize_model(model)
         yield
     finally:
         model.update_modules(tree_unflatten(before))
 
 
-def _fused_unpacked(module: Any, dtype: mx.Dtype) -> Any:
-    """An adapted layer as a plain one of `dtype`. The layer below is unpacked first: where some
-    packings yield bfloat16, the adapter would be rounded to it."""
-    if not is_quantised(module):
-        return module.fuse()
-    packed = module.linear
-    unpacked: Any = dequantize_model(nn.Sequential(packed))
-    dense = unpacked.layers[0]
-    dense.set_dtype(dtype)
-    module.linear = dense
+@contextlib.contextmanager
+def whole(model: Any, kind: str) -> Generator[None]:
+    """Within, a model of this kind has no adapters and no quantised weights, and computes the same,
+    in a type that rounds away nothing that was trained: in 16 bits float16 where that holds the
+    weights, else float32."""
+    dtype, before, held = model_dtype(model), _replaced(model), model.parameters()
+    if not before:
+        yield
+        return
+    fits = dtype != mx.float32 and kind not in OVERFLOWING
+    half = partial(mx.array.astype, dtype=mx.float16)
+    plain: list[tuple[str, Any]] = []
     try:
-        return module.fuse()
+        for name, module in before:
+            layer, change = _plain(module)
+            weight = layer.weight.astype(dtype) if change is None else layer.weight
+            fits = fits and in_float16(weight, change, half=half)
+            plain.append((name, _plain(module)[0]))  # anew: that one's numbers are computed, and go
+        model.update_modules(tree_unflatten(plain))
+        others = (x for x in flat(model.parameters()).values() if x.dtype == dtype)
+        fits = fits and all(in_float16(x, half=half) for x in others)
+        cast(model, mx.float16 if fits else mx.float32)
+        yield
     finally:
-        module.linear = packed
+        model.update_modules(tree_unflatten(before))
+        model.update(held)
+
+
+def _adapted(model: Any) -> list[tuple[str, Any]]:
+    return [(name, module) for name, module in model.named_modules() if hasattr(module, "lora_a")]
+
+
+def _plain(module: Any) -> tuple[Any, mx.array | None]:
+    """An adapted or quantised layer as a plain one of float32, and what of its weight is the
+    adapter's. What is below that is unpacked first: where some packings yield bfloat16, it would
+    be rounded to it."""
+    if not hasattr(module, "lora_a"):
+        return _unpacked(module), None
+    part = "embedding" if "embedding" in module else "linear"
+    packed, below = module[part], _unpacked(module[part])
+    module[part] = below
+    try:
+        layer = module.fuse()
+    finally:
+        module[part] = packed
+    return layer, layer.weight - below.weight
+
+
+def _unpacked(layer: Any) -> Any:
+    """A copy of a layer without adapters, in float32."""
+    exact = copy.copy(layer)
+    exact.set_dtype(mx.float32)
+    unpacked: Any = dequantize_model(nn.Sequential(exact))
+    unpacked.set_dtype(mx.float32)
+    return unpacked.layers[0]
 
 
 def _replaced(model: Any) -> list[tuple[str, Any]]:

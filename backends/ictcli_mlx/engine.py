@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
-from mlx.utils import tree_map
+from mlx.utils import tree_map, tree_unflatten
 from mlx_lm.utils import get_total_parameters, save_config, save_model
 
 from ictcli.engine.core import EngineCore
-from ictcli.engine.models import name_end_token, stop_ids
+from ictcli.engine.model_files import write_tokenizer
+from ictcli.engine.models import name_end_token, stop_ids, with_dtype
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
@@ -105,7 +106,7 @@ class MlxEngine(EngineCore):
             if rounded:
                 changes.enter_context(self._rounded())
             elif self.adapted is not None and exact:
-                changes.enter_context(adapter.fused(self.model, packed=True))
+                changes.enter_context(adapter.fused(self.model))
             if self.device.type == mx.cpu:
                 changes.enter_context(rotary.shared(self.model))
             yield
@@ -150,18 +151,25 @@ class MlxEngine(EngineCore):
         self.optimizer.gradient = tree_map(self.ranks.sum, gradient)
 
     def load(self, weights: dict[str, mx.array], state: dict[str, mx.array]) -> None:
-        self.optimizer.load(state, weights)
+        if self.optimizer is not None:
+            return self.optimizer.load(state, weights)
+        own = self.trained_weights()
+        values = [(name, w.astype(own[name].dtype)) for name, w in weights.items()]
+        self.model.update(tree_unflatten(values))
+        return None
 
     def export(self, folder: Path, *, packed: bool = False) -> None:
-        config = dict(self.config)
+        config, kind = dict(self.config), self.config.get("model_type", "")
+        packed = packed and is_quantised(self.model)
         if not packed:
             config.pop("quantization", None)
             config.pop("quantization_config", None)
-        with adapter.fused(self.model, packed=packed):
+        with adapter.fused(self.model) if packed else adapter.whole(self.model, kind):
             save_model(folder, self.model)
+            written = str(model_dtype(self.model)).removeprefix("mlx.core.")
         restore_layout(folder, like=self.folder)
-        save_config(config, folder / "config.json")
-        self.tokenizer.save_pretrained(folder)
+        save_config(with_dtype(config, written), folder / "config.json")
+        write_tokenizer(self.tokenizer, self.folder, folder)
         name_end_token(folder)
         settings = self.folder / "generation_config.json"
         if settings.is_file():

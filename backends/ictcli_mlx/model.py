@@ -11,15 +11,16 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from huggingface_hub import snapshot_download
 from mlx.utils import tree_map_with_path
 from mlx_lm.models.cache import make_prompt_cache
-from mlx_lm.utils import DEFAULT_ALLOW_PATTERNS, load_config, load_model
+from mlx_lm.utils import load_config, load_model
 from transformers import AutoTokenizer
 from transformers import logging as transformers_logging
 
 from ictcli.engine.checksums import stored_tensors
-from ictcli.engine.models import Source, loading, older_names
+from ictcli.engine.model_files import fetch
+from ictcli.engine.models import Source, loading
+from ictcli.engine.older import older_names
 from ictcli.engine.shape import Lengths, read_lengths
 from ictcli.errors import UserError
 from ictcli.recipe.tables import EngineSettings
@@ -40,10 +41,10 @@ def load(
     """The model in memory, without adapters, its tokenizer, its config.json, the folder of both,
     and its lengths. Safetensors only."""
     transformers_logging.disable_progress_bar()
-    with loading(source.path, "torch"):
+    with loading(source, "torch"):
         folder = Path(source.path)
         if not folder.is_dir():
-            folder = Path(snapshot_download(source.path, allow_patterns=DEFAULT_ALLOW_PATTERNS))
+            folder = fetch(source.path, code=settings.trust_remote_code)
         tokenizer = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=settings.trust_remote_code
         )
@@ -53,11 +54,11 @@ def load(
         model, config = load_model(
             folder,
             lazy=True,
-            model_config=_known_names(stored),
+            model_config=older_names(stored),
             trust_remote_code=settings.trust_remote_code,
             **classes,
         )
-        _cast(model, _dtype(model, settings.dtype, device))
+        cast(model, _dtype(model, settings.dtype, device))
         if settings.load_in_4bit and not is_quantised(model):
             config = {**config, "quantization": quantise(model)}
         mx.eval(model.parameters())  # weights are read here, not in the first step
@@ -95,13 +96,6 @@ def _computed(model: nn.Module, text: dict[str, Any], folder: Path) -> int:
     return 1 << 30
 
 
-def _known_names(config: dict[str, Any]) -> dict[str, Any]:
-    """What mlx-lm does not find in a config of transformers 5, of a multimodal one too."""
-    text = config.get("text_config")
-    inner = {"text_config": {**text, **older_names(text)}} if isinstance(text, dict) else {}
-    return {**older_names(config), **inner}
-
-
 def _gpt2(config: dict[str, Any]) -> tuple[Any, Any]:
     """GPT-2's classes of mlx-lm, which know the names of its weights on the hub alone: transformers
     saves them below `transformer`."""
@@ -126,21 +120,21 @@ def _dtype(model: nn.Module, wanted: str, device: mx.Device) -> mx.Dtype:
     return mx.bfloat16 if kept == mx.float32 else kept
 
 
-def _cast(model: Any, dtype: mx.Dtype) -> None:
+def cast(model: Any, dtype: mx.Dtype) -> None:
     """Give weights this type, but for those that the model wants left as they are (routing and
     decay in float32)."""
     wants = getattr(model, "cast_predicate", lambda name: True)
-    cast = tree_map_with_path(
-        lambda name, x: x.astype(dtype) if _is_float(x) and wants(name) else x, model.parameters()
+    changed = tree_map_with_path(
+        lambda name, x: x.astype(dtype) if is_float(x) and wants(name) else x, model.parameters()
     )
-    model.update(cast)
+    model.update(changed)
 
 
 def model_dtype(model: nn.Module) -> mx.Dtype:
     """What the model computes in: the type of most of its weights, scales and norms."""
     sizes: Counter[mx.Dtype] = Counter()
     for name, x in flat(model.parameters()).items():
-        if _is_float(x) and name.rsplit(".", 1)[-1] not in ADAPTED:
+        if is_float(x) and name.rsplit(".", 1)[-1] not in ADAPTED:
             sizes[x.dtype] += x.size
     return sizes.most_common(1)[0][0] if sizes else mx.float32
 
@@ -155,7 +149,7 @@ def quantise(model: nn.Module, bits: int = 4) -> dict[str, int]:
     return {"group_size": GROUP, "bits": bits}
 
 
-def _is_float(value: mx.array) -> bool:
+def is_float(value: mx.array) -> bool:
     return mx.issubdtype(value.dtype, mx.floating)
 
 

@@ -1,4 +1,4 @@
-"""Low-rank adapters by peft: put on, read, taken off, written, merged."""
+"""Low-rank adapters by peft: put on, read, taken off, written, sampled with."""
 
 import contextlib
 import json
@@ -12,7 +12,6 @@ import peft
 import torch
 from peft.tuners.lora import Linear as LoraLinear
 from peft.tuners.lora import LoraLayer
-from peft.tuners.tuners_utils import BaseTunerLayer
 from peft.utils.integrations import dequantize_module_weight
 from safetensors import safe_open
 from safetensors.torch import save_file
@@ -20,14 +19,10 @@ from torch import Tensor, nn
 
 from ictcli.engine.adapters import check_complete, choose_layers, first_values, reading
 from ictcli.engine.models import ADAPTER_CONFIG, PEFT_WEIGHTS
-from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings
 
-from .cpu import LargeLinear
+from .merge import NAME, can_be_merged, is_packed, merged, stretch, with_adapter
 from .model import blocks
-
-NAME = "default"
-"""What peft calls an adapter that was given no name."""
 
 
 def put_on(model: Any, settings: AdapterSettings, path: str) -> peft.PeftModel:
@@ -178,77 +173,6 @@ def taken_off(model: nn.Module) -> Generator[None]:
             layer.enable_adapters(True)
 
 
-@contextlib.contextmanager
-def merged(model: Any) -> Generator[None]:
-    """Within, the model has no adapters, no weights of 4 bits, and computes the same. Its own
-    layers come back untouched: what is merged are copies. UserError for adapters that are not of
-    linear layers, or not low-rank ones: a run has none, a folder from elsewhere may."""
-    exchanged = dict(_outermost(model))
-    if any(not _can_be_merged(module) for module in exchanged.values()):
-        raise UserError(
-            "These adapters are of a kind that ictcli samples from and does not merge.",
-            "peft's merge_and_unload does",
-        )
-    try:
-        for name, module in exchanged.items():
-            model.set_submodule(name, _plain_linear(module, model.dtype))
-        yield
-    finally:
-        for name, module in exchanged.items():
-            model.set_submodule(name, module)
-
-
-def _outermost(model: nn.Module) -> Generator[tuple[str, Any]]:
-    below: set[int] = set()
-    for name, module in model.named_modules():  # a layer comes before what it holds
-        if isinstance(module, BaseTunerLayer):
-            below.add(id(module.get_base_layer()))
-            yield name, module
-        elif _is_packed(module) and id(module) not in below:
-            yield name, module
-
-
-def _can_be_merged(module: Any) -> bool:
-    if isinstance(module, LoraLayer):
-        return isinstance(module.get_base_layer(), nn.Linear) and NAME in module.lora_A
-    return not isinstance(module, BaseTunerLayer)
-
-
-@torch.no_grad()
-def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
-    """A layer with its adapter in it, as a plain one; the sum is made in float32."""
-    base: Any = module.get_base_layer() if isinstance(module, LoraLayer) else module
-    weight: Tensor = dequantize_module_weight(base)
-    if isinstance(module, LoraLayer):
-        weight = _sum(module, weight)
-        if module.use_dora[NAME]:
-            weight *= _stretch(module, weight)[:, None]
-    out, inputs = weight.shape
-    plain: Any = nn.Linear(inputs, out, bias=False, device="meta")
-    if isinstance(base, LargeLinear):
-        plain.__class__, plain.kernels = LargeLinear, base.kernels
-    plain.weight = nn.Parameter(weight.detach().to(dtype), requires_grad=False)
-    plain.bias = base.bias
-    if isinstance(module, LoraLayer) and module.lora_bias[NAME]:
-        lifted = base.bias.float() + module.lora_B[NAME].bias.float() * module.scaling[NAME]
-        plain.bias = nn.Parameter(lifted.to(dtype), requires_grad=False)
-    return plain
-
-
-def _sum(layer: Any, weight: Tensor) -> Tensor:
-    A, B = layer.lora_A[NAME].weight, layer.lora_B[NAME].weight
-    return torch.addmm(weight.float(), B.float(), A.float(), alpha=layer.scaling[NAME])
-
-
-def _stretch(layer: Any, whole: Tensor) -> Tensor:
-    magnitude: Tensor = layer.lora_magnitude_vector[NAME].weight
-    return magnitude / torch.linalg.norm(whole, dim=1)
-
-
-def _is_packed(module: nn.Module) -> bool:
-    return type(module).__name__ == "Linear4bit" and isinstance(module, nn.Linear)
-
-
 def sampling(model: Any) -> contextlib.AbstractContextManager[Any]:
     """Within, the model decodes as fast as it can: DoRA's layers, which peft computes anew for
     every token, are merged, or where that would round what was trained, their norms kept. Others'
@@ -256,8 +180,8 @@ def sampling(model: Any) -> contextlib.AbstractContextManager[Any]:
     layers = [module for module in model.modules() if isinstance(module, LoraLayer)]
     if not any(layer.use_dora[NAME] for layer in layers):
         return _typed_once([x for x in layers if isinstance(x, FusedLora)], model.dtype)
-    exact = model.dtype == torch.float32 and not any(_is_packed(m) for m in model.modules())
-    return merged(model) if exact and all(map(_can_be_merged, layers)) else _norms_kept(layers)
+    exact = model.dtype == torch.float32 and not any(is_packed(m) for m in model.modules())
+    return merged(model) if exact and all(map(can_be_merged, layers)) else _norms_kept(layers)
 
 
 @contextlib.contextmanager
@@ -280,8 +204,8 @@ def _norms_kept(layers: list[Any]) -> Generator[None]:
     try:
         for layer in held:
             with torch.no_grad():
-                whole = _sum(layer, dequantize_module_weight(layer.get_base_layer()))
-                layer.forward = partial(_with_norm, layer, _stretch(layer, whole))
+                whole = with_adapter(layer, dequantize_module_weight(layer.get_base_layer()))
+                layer.forward = partial(_with_norm, layer, stretch(layer, whole))
         yield
     finally:
         for layer in held:

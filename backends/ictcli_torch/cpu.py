@@ -21,13 +21,9 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-from ictcli.engine.dtype import PACKING, X86, choose_kernels, multiplies_bfloat16
+from ictcli.engine.dtype import PACKING, X86, choose_kernels, in_float16, multiplies_bfloat16
 
 from .plan import LARGE
-
-FLOAT16_ERROR = 2.0**-25
-"""What float16 may change of a weight: half its smallest number, less than a sum of float32
-rounds. Those of bfloat16 are changed below 2^-17 alone."""
 
 
 class LargeLinear(nn.Linear):
@@ -131,7 +127,7 @@ def packed(weight: Tensor, bias: Tensor | None = None) -> Any:
     if not has_fbgemm():
         return None
     for part in weight.split(4096):  # a copy of a whole LM head would be the peak of memory
-        if part.dtype != torch.float32 or not (part.half() - part).abs().max() <= FLOAT16_ERROR:
+        if part.dtype != torch.float32 or not in_float16(part, half=Tensor.half):
             return None
     return torch.ops.quantized.linear_prepack_fp16(weight, bias)
 

@@ -13,7 +13,9 @@ import transformers
 
 from ictcli.engine.core import EngineCore
 from ictcli.engine.distributed import by_all
-from ictcli.engine.models import loading, name_end_token, older_names, stop_ids
+from ictcli.engine.model_files import write_tokenizer
+from ictcli.engine.models import loading, name_end_token, snapshot, stop_ids, with_dtype
+from ictcli.engine.older import older_names
 from ictcli.engine.sampling import join
 from ictcli.engine.shape import read_lengths
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
@@ -67,7 +69,7 @@ class TorchEngine(EngineCore):
             torch.set_num_threads(settings.threads or 1)
         config = text_config(self.model)
         self.lengths = read_lengths(config.to_dict(), settings.context)
-        with loading(self.source.path, "mlx"):
+        with loading(self.source, "mlx"):
             hold_frequencies(self.model, self.lengths.context, self.device)
         self.vocabulary = int(config.vocab_size)
         self.stop_ids = stop_ids(self.tokenizer, self.model.generation_config.eos_token_id)
@@ -133,11 +135,11 @@ class TorchEngine(EngineCore):
                 stack.enter_context(arranged(self.model))
             yield
 
-    def generate(
+    def sample(
         self, prompts: Any, group: int, sampling: Sampling, *arguments: Any, **options: Any
     ) -> Rollouts:
         if sampling.sampler != "vllm":
-            return super().generate(prompts, group, sampling, *arguments, **options)
+            return super().sample(prompts, group, sampling, *arguments, **options)
         from . import vllm
 
         return vllm.sample(self, prompts, group, sampling, *arguments, **options)
@@ -165,13 +167,15 @@ class TorchEngine(EngineCore):
         return join(self.ranks.gather(drawn), range(len(prompts)))
 
     @contextlib.contextmanager
-    def merged(self) -> Generator[None]:
+    def merged(self, *, exactly: bool = False) -> Generator[None]:
         """Within, the model computes the same with plain weights alone: no adapters, none of 4 bits
-        or packed."""
+        or packed; `exactly`: in a type that holds what was trained."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(in_whole(self.model))
             if self.adapted is not None or self.settings.load_in_4bit:
-                stack.enter_context(self.adapters().merged(self.model))
+                from . import merge  # and peft
+
+                stack.enter_context(merge.merged(self.model, exactly=exactly))
             yield
 
     def kept_weights(self) -> Any:
@@ -200,7 +204,8 @@ class TorchEngine(EngineCore):
 
     def load(self, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> None:
         self.model.load_state_dict(weights, strict=False)  # tied weights are stored once
-        self.optimizer.load(state, weights)
+        if self.optimizer is not None:
+            self.optimizer.load(state, weights)
 
     def write_whole(self, path: Path) -> None:
         """All weights in one file, as vLLM takes them."""
@@ -212,18 +217,21 @@ class TorchEngine(EngineCore):
 
     def write_model(self, folder: Path) -> None:
         """The model and its settings, as transformers writes them."""
-        with self.merged():
+        config, kept = self.model.config, self.model.config.dtype
+        with self.merged(exactly=True):
             self.model.save_pretrained(folder)
+        config.dtype = kept
 
     def export(self, folder: Path, *, packed: bool = False) -> None:
         self.write_model(folder)
-        self.tokenizer.save_pretrained(folder)
+        write_tokenizer(self.tokenizer, snapshot(self.source.path), folder)
         name_end_token(folder)
         path = folder / "config.json"
         config = json.loads(path.read_text(encoding="utf-8"))
         if self.settings.load_in_4bit:
             config.pop("quantization_config", None)  # the weights were unpacked
-        path.write_text(json.dumps(config | older_names(config), indent=2) + "\n", "utf-8")
+        config = with_dtype(config | older_names(config), config["dtype"])
+        path.write_text(json.dumps(config, indent=2) + "\n", "utf-8")
 
     def export_adapter(self, folder: Path) -> None:
         self.adapters().write(folder, self.adapted, self.base)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from huggingface_hub import snapshot_download, split_torch_state_dict_into_shards
+from huggingface_hub import split_torch_state_dict_into_shards
 from safetensors import safe_open
 from safetensors.torch import load_file, save, save_file
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from transformers import AutoModelForCausalLM, GenerationConfig
 from transformers.conversion_mapping import get_model_conversion_mapping
 
 from ictcli.engine.checksums import stored_tensors
+from ictcli.engine.model_files import fetch
 from ictcli.engine.models import weight_files
 from ictcli.files import write_json
 
@@ -116,7 +117,6 @@ def write_files(
 
 Places = dict[str, tuple[Path, str]]
 """Of each weight or buffer of a model, its file and its name there."""
-FILES = ("*.json", "*.safetensors")
 
 
 def on_meta(path: str, config: Any, dtype: torch.dtype, device: torch.device, **remote: Any) -> Any:
@@ -128,8 +128,8 @@ def on_meta(path: str, config: Any, dtype: torch.dtype, device: torch.device, **
         return None
     with torch.device("meta"):
         model: Any = AutoModelForCausalLM.from_config(config, dtype=dtype, **remote)
-    folder = path if Path(path).is_dir() else snapshot_download(path, allow_patterns=[*FILES])
-    model.places = _places(model, Path(folder))
+    folder = Path(path) if Path(path).is_dir() else fetch(path)
+    model.places = _places(model, folder)
     if model.places is None:
         return None
     with contextlib.suppress(OSError):

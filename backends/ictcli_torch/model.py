@@ -44,7 +44,7 @@ def load(
     path = source.path
     remote = {"trust_remote_code": settings.trust_remote_code}
     transformers_logging.disable_progress_bar()
-    with models.loading(path, "mlx"):
+    with models.loading(source, "mlx"):
         tokenizer = AutoTokenizer.from_pretrained(path, **remote)
         config = AutoConfig.from_pretrained(path, **remote)
         text = config.get_text_config()

@@ -133,10 +133,10 @@ class ShardedEngine(TorchEngine):
             return super().logits(rollouts, where)
 
     @contextlib.contextmanager
-    def merged(self) -> Generator[None]:
+    def merged(self, *, exactly: bool = False) -> Generator[None]:
         """With all weights. All have to be here, unless they are `alone`."""
         weights = contextlib.nullcontext() if self.at_hand else self.gathered(every=True)
-        with weights, super().merged():
+        with weights, super().merged(exactly=exactly):
             yield
 
     def write_model(self, folder: Path) -> None:

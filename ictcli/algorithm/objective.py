@@ -32,14 +32,15 @@ LIKELIHOOD = Clip("weight", 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Objective:
-    """Coefficients of Psi. `temperature` is the sampler's: the ratio compares those policies."""
+    """Coefficients of Psi. `temperature` is the sampler's: ratio, KL and entropy are of the policy
+    pi = softmax(logits / temperature)."""
 
     eps_low: float = 0.2
     eps_high: float = 0.2
     kl: float = 0.0
     """beta_kl, of the k3 estimate of KL(pi || reference); 0 needs no reference."""
     entropy: float = 0.0
-    """c, of the entropy bonus c * H1(pi); H1 at temperature 1, like every statistic."""
+    """c, of the entropy bonus c * H(pi)."""
     temperature: float = 1.0
     clip_on: ClipOn = "ratio"
     """What the clip bounds: the ratio's distance from 1; pi - pi_old, the total variation of the
@@ -122,8 +123,13 @@ token's response. exp of it is the ratio of GSPO (arXiv 2507.18071, Eq. 7)."""
 
 def token_logp(xp: Any, logits: Any, targets: Any, temperature: float) -> Any:
     """(N,) log-probability of the targets (N,) under softmax(logits / temperature), (N, V)."""
-    scaled = logits if temperature == 1 else logits / temperature
+    scaled = tempered(logits, temperature)
     return pick(xp, scaled, targets) - xp.logsumexp(scaled, axis=-1)
+
+
+def tempered(logits: Any, temperature: float) -> Any:
+    """Logits of the distribution that the temperature samples."""
+    return logits if temperature == 1 else logits / temperature
 
 
 def policy_loss(
@@ -133,7 +139,8 @@ def policy_loss(
 
     `logits` (N, V) float32; `terms` as `ictcli.engine.update.Update.tokenwise` names them, (N,).
     """
-    logp = token_logp(xp, logits, targets, objective.temperature)
+    scaled = tempered(logits, objective.temperature)
+    logp = token_logp(xp, scaled, targets, 1)
     old = terms["old_logp"] if "old_logp" in terms else xp.stop_gradient(logp)
     now, before = logp, old
     if SEQUENCE in terms:  # a value without gradient, and log pi's own beside it (Eq. 14)
@@ -147,7 +154,7 @@ def policy_loss(
         divergence = k3(xp, logp, terms["reference"])
         psi = psi - objective.kl * divergence
     if objective.entropy != 0:
-        psi = psi + objective.entropy * quantities.entropy(xp, xp.softmax(logits, axis=-1))
+        psi = psi + objective.entropy * quantities.entropy(xp, xp.softmax(scaled, axis=-1))
     for name, term in TERMS.items():
         if name in terms:
             psi = psi - terms[name] * term(xp, logp, old, terms.get(name + TARGET))

@@ -106,9 +106,13 @@ def cli() -> None:
 
     Start with: ictcli train quickstart
     """
+    from ictcli.files import gate
+
+    gate.ask()
 
 
 STDOUT = "<stdout>"
+NOT_UTF8 = "write it in UTF-8; where the locale is another, set PYTHONUTF8=1"
 
 
 class Stdout:
@@ -203,8 +207,7 @@ def _run() -> int:
         return fail(*_explain(error), 1)
     except UnicodeEncodeError as error:  # of a path in which surrogates stand for other bytes
         part = error.object[max(0, error.start - 20) : error.end + 20]
-        message = f"A name cannot be written in {error.encoding}: {part!r}."
-        return fail(message, "name it in UTF-8; where the locale is another, set PYTHONUTF8=1", 2)
+        return fail(f"This is not UTF-8: {part!r}.", NOT_UTF8, 2)
     except Exception as error:
         if "KeyboardInterrupt" not in str(error):  # pydantic wraps one that meets it at a schema
             raise
@@ -216,6 +219,8 @@ def _command() -> Any:
     """Run the command; in a launch of several processes, on one of them. Whatever it did to stderr,
     errors are printed there."""
     stderr = sys.stderr
+    for word in sys.argv[1:]:
+        word.encode()  # some libraries write no file of another name
     command = partial(cli.main, prog_name="ictcli", standalone_mode=False)
     try:
         if find_launch() is None:

@@ -42,12 +42,12 @@ def command(
     """Make a folder of what RUN trained, with a card that says how: its adapters, or its model.
 
     --to writes adapters for peft (hf) or for mlx-lm (mlx). --merge makes a whole model of them and
-    of the model below, which computes what the run trained: weights of 4 or 8 bits are unpacked.
-    With --packed they are rounded again, which makes the file small and may round what was trained
-    away. --to ollama makes a whole model with a Modelfile, --to gguf one file by llama.cpp's own
-    converter: on PATH, in the folder $LLAMA_CPP or beside llama-quantize. The folder is RUN/model
-    for adapters with --merge, RUN/ollama, RUN/gguf or else RUN/export, with -step-N for
-    --checkpoint.
+    of the model below, which computes what the run trained: bfloat16 becomes float16 or, where that
+    does not hold the weights, float32, and weights of 4 or 8 bits are unpacked. With --packed these
+    are rounded again, which makes the file small and may round what was trained away. --to ollama
+    makes a whole model with a Modelfile, --to gguf one file by llama.cpp's own converter: on PATH,
+    in the folder $LLAMA_CPP or beside llama-quantize. The folder is RUN/model for adapters with
+    --merge, RUN/ollama, RUN/gguf or else RUN/export, with -step-N for --checkpoint.
 
     \b
     ictcli export runs/mine --merge
@@ -88,14 +88,19 @@ def command(
     if adapters is None and layout and not merge:
         narrate(f"note: {run} trained all weights: it has no adapters, and a whole model is made.")
     narrate(f"exporting {run} to {made}")
-    base = make.check_public(run, trained.recipe, repo) if repo and not whole else None
+    base = make.check_public(trained, repo) if repo and not whole else None
     hub = open_repository(repo, public=public) if repo else None
     if whole:
-        note = make.export_model(trained, made, layout, repo or made.name, packed=packed)
+        note, kept = make.export_model(trained, made, layout, repo or made.name, packed=packed)
         if note:
             narrate(f"note: {note}")
     else:
-        make.export_adapters(trained, made, layout, repo or made.name, base)
+        kept = make.export_adapters(trained, made, layout, repo or made.name, base)
+    narrate(f"{'warning' if kept.low else 'note'}: {kept.sentence} {kept.reason}".rstrip())
+    if kept.low and packed:
+        narrate("hint: leave --packed out, which rounds what was trained")
+    elif kept.low and whole and adapters:
+        narrate(f"hint: ictcli export {shell_word(run)} --to hf has the adapters as they are")
     output(made)
     if not whole:
         narrate(f"a whole model: ictcli export {shell_word(run)} --merge")

@@ -49,12 +49,13 @@ def command(
 
     from ictcli.console.results import graded
     from ictcli.errors import UserError
-    from ictcli.files import plugins
+    from ictcli.files import gate, plugins
     from ictcli.rewards import Limits, find_verifier, grade
     from ictcli.rewards.files import read_responses, write_verdicts
 
     for name in plugin_files:
-        plugins.load(name)
+        plugins.load(name, typed=True)
+    gate.note_typed(kind, beside or "")
     try:
         limits = Limits(timeout, memory, workers)
     except ValueError as error:

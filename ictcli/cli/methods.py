@@ -15,7 +15,7 @@ def command(plugin_files: tuple[str, ...], as_json: bool) -> None:
     from ictcli.files import plugins
 
     for file in plugin_files:
-        plugins.load(file)
+        plugins.load(file, typed=True)
     print_records(
         [
             {

@@ -33,9 +33,9 @@ def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> f
 
 def _trust(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value:
-        from ictcli.runs import trust
+        from ictcli.files import gate
 
-        trust.trust_all()
+        gate.trust_all()
 
 
 TRUST = click.option(
@@ -45,7 +45,7 @@ TRUST = click.option(
     callback=_trust,
     help="Run code that the run's recipe names: its plugins, verifier, model.",
 )
-"""`ictcli.runs.trust` lets the code of every run of this command run."""
+"""`ictcli.files.gate` lets the code of every run of this command run."""
 
 
 def process_options(command: Command) -> Command:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Generator
 from pathlib import Path
 
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError, is_disk_full
-from ictcli.files import is_leftover, take_lock
+from ictcli.files import locked, make_folder, remove_empty
 from ictcli.runs import is_run
 from ictcli.runs.read import read_record
 from ictcli.runs.records import RunRecord
@@ -64,18 +64,19 @@ def check_report(folder: Path, labels: Collection[str], seeds: Collection[int]) 
 
 @contextlib.contextmanager
 def opened(folder: Path) -> Generator[None]:
-    """The folder, created if missing, and locked; removed again if nothing was done there.
+    """The folder, made if missing, and locked; removed again if nothing was done there.
     UserError if another process compares there, or if it is a file or the folder of a run. Within,
     a full disk and Ctrl-C end with what to do next."""
     if is_run(folder):
         raise UserError(f"{folder} is the folder of a run, not of a comparison.", OTHER)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file.", OTHER)
-    lock = None
+    made, within = list[Path](), False
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = take_lock(folder)
-        yield
+        made = make_folder(folder)
+        with locked(folder):
+            within = True
+            yield
     except KeyboardInterrupt:
         raise InterruptedRunError(
             "Interrupted: what came after the last checkpoint of a run will be done again.", GOES_ON
@@ -83,17 +84,12 @@ def opened(folder: Path) -> Generator[None]:
     except OSError as error:
         if is_disk_full(error):
             raise full(error.filename or folder) from error
-        if lock or isinstance(error, UserError):
+        if within or isinstance(error, UserError):
             raise
         why = error.strerror or error
         raise RunFailedError(f"The folder {folder} cannot be written: {why}.", OTHER) from error
     finally:
-        if lock:
-            if all(path.name == ".lock" or is_leftover(path) for path in folder.iterdir()):
-                (folder / ".lock").unlink(missing_ok=True)
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
-            lock.release()
+        remove_empty(made)
 
 
 def full(where: Path | str) -> RunFailedError:

@@ -13,9 +13,9 @@ from ictcli.compare.design import RunSpec, is_unused
 from ictcli.compare.folder import GOES_ON, OTHER, full
 from ictcli.errors import InterruptedRunError, UserError
 from ictcli.evaluation.record import Evaluation
-from ictcli.files import appended, lock_of, new_file
+from ictcli.files import appended, gate, lock_of, new_file
 from ictcli.files.reading import lines, parse_json, read_bytes
-from ictcli.runs import Run, is_run, manifest, trust
+from ictcli.runs import Run, is_run, manifest
 from ictcli.runs.read import read_record
 from ictcli.runs.records import Failure, Summary
 from ictcli.tables.numbers import counted
@@ -215,7 +215,7 @@ def _start(spec: RunSpec, threads: int | None) -> Process:
             stdout=subprocess.DEVNULL,
             stderr=log,
             start_new_session=True,
-            env=trust.environment(),
+            env=gate.environment(),
         )
 
 

@@ -18,6 +18,7 @@ from ictcli.compare.variants import (
     variants_of,
 )
 from ictcli.errors import UserError, nearest
+from ictcli.planning.preflight import check_trackers
 from ictcli.recipe import load_recipe
 from ictcli.recipe.keys import typed_key
 from ictcli.runs.trust import read_typed
@@ -92,6 +93,8 @@ def plan_of(
     models = read_values(options.models, "model", "--models") if options.models is not None else ()
     if models and any(typed_key(each) == "model" for each in overrides):
         raise UserError("model is set twice, by --models too.", "leave one of them out")
+    if not folder.exists():
+        check_trackers(recipe)
     design = Design(file, tuple(overrides), variants, options.seeds, folder, models)
     grid = read_grid(options.tune, "--tune") if options.tune else None
     if grid:

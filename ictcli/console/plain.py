@@ -84,7 +84,7 @@ class PlainObserver(Observer):
 
     def show(self, step: Step) -> None:
         if not self.explained:
-            self.say("H1, H2: entropy of the next token, Shannon's and Rényi's of order 2, in nats")
+            self.say("H1, H2: Shannon's and Rényi-2 entropy of the next token at T = 1, in nats")
         self.explained, m = True, step.metrics
         parts = [f"{name.removeprefix('reward/')} {figure(m.rewards[name])}" for name in m.rewards]
         each = f" ({visible(', '.join(parts))})" * bool(parts)

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from ictcli.engine.models import ASKED, Source, snapshot, weight_files
+from ictcli.engine.model_files import ASKED
+from ictcli.engine.models import Source, snapshot, weight_files
 from ictcli.files.reading import open_plain, parse_json, read_bytes
 
 

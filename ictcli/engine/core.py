@@ -17,7 +17,7 @@ from ictcli.engine.checksums import weights_fingerprint
 from ictcli.engine.distributed import DataParallel, by_all
 from ictcli.engine.models import locate, snapshot
 from ictcli.engine.protocol import Engine
-from ictcli.engine.sampling import in_passes, join
+from ictcli.engine.sampling import check_finite, in_passes, join
 from ictcli.engine.score import compare, measure
 from ictcli.engine.update import Update, pass_over
 from ictcli.errors import UserError
@@ -90,7 +90,16 @@ class EngineCore(DataParallel, Engine):
         else:
             self.adapted = self.adapters().put_on(self.model, settings, self.source.path)
 
-    @by_all
+    def check_tokens(self, *rows: Sequence[int] | IntArray) -> None:
+        highest = max((int(np.max(row)) for row in rows if len(row)), default=0)
+        if highest >= self.vocabulary:
+            raise UserError(
+                f"The model has no row for token {highest}, {self.tokenizer.decode([highest])!r}: "
+                f"it has {self.vocabulary:,} rows.",
+                "resize_token_embeddings(len(tokenizer)) adds rows; or leave the token out of the "
+                "chat template and the data",
+            )
+
     def generate(
         self,
         prompts: Sequence[Sequence[int]],
@@ -100,6 +109,22 @@ class EngineCore(DataParallel, Engine):
         wanted: Sequence[str] = (),
         on_tokens: OnTokens | None = None,
     ) -> Rollouts:
+        self.check_tokens(*prompts)
+        rollouts = self.sample(prompts, group, sampling, seed, wanted, on_tokens=on_tokens)
+        check_finite(rollouts)
+        return rollouts
+
+    @by_all
+    def sample(
+        self,
+        prompts: Sequence[Sequence[int]],
+        group: int,
+        sampling: Sampling,
+        seed: int,
+        wanted: Sequence[str] = (),
+        on_tokens: OnTokens | None = None,
+    ) -> Rollouts:
+        """`generate`, which may give rollouts that are not finite."""
         numbers = uniforms(seed, len(prompts) * group, sampling.max_tokens)
         first, last = self.prompts_of(len(prompts))
         own, numbers = prompts[first:last], numbers[first * group : last * group]
@@ -134,6 +159,7 @@ class EngineCore(DataParallel, Engine):
         *,
         reference: bool = False,
     ) -> dict[str, FloatArray]:
+        self.check_tokens(*rollouts.prompts, rollouts.tokens.ravel())
         compared = [name for name in wanted if name != LOGP and statistic(name).kind == "group"]
         alone = [name for name in wanted if name not in compared]
         first, last = self.prompts_of(len(rollouts.prompts))
@@ -162,6 +188,7 @@ class EngineCore(DataParallel, Engine):
         return self.swapped(self.reference)
 
     def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
+        self.check_tokens(*rollouts.prompts, rollouts.tokens.ravel())
         order = np.cumsum(where).reshape(where.shape) - 1
 
         def themselves(logits: Any, tokens: Any) -> Any:
@@ -180,6 +207,7 @@ class EngineCore(DataParallel, Engine):
     def update(self, update: Update, lr: float) -> UpdateReport:
         assert self.optimizer is not None, "an engine built without optimizer settings cannot step"
         assert update.objective.kl == 0 or self.reference is not None, "kl > 0 needs keep_reference"
+        self.check_tokens(*update.rollouts.prompts, update.rollouts.tokens.ravel())
         with self._phase():
             report = self.gradient(update)
             report.grad_norm = self.optimizer.clip()
@@ -211,14 +239,17 @@ class EngineCore(DataParallel, Engine):
 
     def restore(self, folder: Path) -> None:
         weights: dict[str, Any] = self.read_arrays(folder / WEIGHTS)
-        state: dict[str, Any] = self.read_arrays(folder / OPTIMIZER)
+        state: dict[str, Any] = {}
+        if self.optimizer is not None:
+            state = self.read_arrays(folder / OPTIMIZER)
         other = self.adapted and stored_base(folder / WEIGHTS) not in ("", self.base)
         if other or _shapes(weights) != _shapes(self.trained_weights()):
             raise UserError(
                 f"{folder} holds the weights of another model.",
                 "resume with the model it began with",
             )
-        if foreign := {entry.split("/")[0] for entry in state} - {*self.optimizer.kinds}:
+        kinds = {entry.split("/")[0] for entry in state}
+        if self.optimizer and (foreign := kinds - {*self.optimizer.kinds}):
             raise UserError(
                 f"The optimiser's state ({', '.join(sorted(foreign))}) is of another engine, or "
                 "another optimizer.kind.",

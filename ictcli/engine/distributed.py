@@ -26,6 +26,7 @@ from ictcli.engine.models import Source, snapshot
 from ictcli.engine.packing import MicroBatch
 from ictcli.engine.update import Update
 from ictcli.errors import RunFailedError, UserError
+from ictcli.files import gate
 from ictcli.types import BoolArray, IntArray, Rollouts, UpdateReport
 
 T = TypeVar("T")
@@ -44,6 +45,8 @@ class Call:
     budget: tuple[int, int, int] = (0, 0, 0)
     """Rank 0's tokens of a pass, rows side by side and longest row: a recipe, a checkpoint or work
     of its own may have changed them."""
+    known: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """To build: the code that may run, as rank 0 knows it."""
 
 
 def by_all(verb: Callable[..., T]) -> Callable[..., T]:
@@ -229,7 +232,7 @@ def start(kind: Build, ranks: Communicator, *arguments: Any) -> Any:
 def lead(ranks: Communicator, build: Build, *arguments: Any) -> Any:
     """Rank 0's engine; the others build theirs."""
     with ranks.together():
-        ranks.broadcast(Call(BUILD, arguments))
+        ranks.broadcast(Call(BUILD, arguments, known=gate.state()))
     return build(ranks, *arguments)
 
 
@@ -238,6 +241,7 @@ def work(ranks: Communicator, build: Build) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; rank 0 finishes its step
     call: Call = ranks.broadcast()
     while call.verb == BUILD:
+        gate.adopt(call.known)
         call = build(ranks, *call.arguments).work()  # bound to no name: one model at a time
 
 

@@ -1,8 +1,10 @@
 """The number format of a model's weights, and the CPU's kernels: one rule for engines and plans."""
 
 import platform
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 CPUINFO = Path("/proc/cpuinfo")
 NATIVE = {"avx512_bf16", "amx_bf16"}
@@ -54,6 +56,25 @@ def saving() -> str:
         saved = f"takes {took} of the time to sample ({kernels} kernels, adapters)"
         return f"engine.sampler=int8 {saved}, and may learn less (docs/your-model.md)"
     return f"what engine.sampler=int8 saves with {kernels} kernels is not measured"
+
+
+FLOAT16_ERROR = 2.0**-25
+"""What float16 may change of a weight: half its smallest number, less than a sum of float32
+rounds. Those of bfloat16 are changed below 2^-17 alone."""
+ROUNDED = 0.25
+"""Root mean square that rounding may have, of what training changed of a matrix."""
+OVERFLOWING = frozenset(("gemma2", "gemma3", "gemma3_text", "glm4", "plamo2"))
+"""Kinds of model whose activations float16 does not hold, whatever their weights (vLLM's list)."""
+
+
+def in_float16(weight: Any, change: Any = None, *, half: Callable[[Any], Any]) -> bool:
+    """Whether float16 holds a weight of bfloat16 or float32, an array of torch or MLX that `half`
+    rounds: to FLOAT16_ERROR or, where training added the `change`, to ROUNDED of that."""
+    error = half(weight) - weight
+    held = bool(abs(error).max() <= FLOAT16_ERROR)
+    if held or change is None:
+        return held
+    return bool((error * error).sum() <= ROUNDED**2 * (change * change).sum())
 
 
 def in_bfloat16(setting: str, stored: str, *, gpu: bool, trains_weights: bool) -> bool:

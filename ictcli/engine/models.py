@@ -1,6 +1,5 @@
 """Where a model's files are: a folder, a hub id, or one that ships with ictcli."""
 
-import json
 import re
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -10,19 +9,18 @@ from typing import Any, cast
 
 from safetensors import SafetensorError, safe_open
 
+from ictcli.engine import remote
 from ictcli.engine.hub import answers, silence
+from ictcli.engine.model_files import TOKENIZER, change_tokenizer, has_tokenizer, listed
 from ictcli.errors import UserError, nearest, text_of
-from ictcli.files import check_inside
+from ictcli.files import check_inside, is_below
 from ictcli.files.reading import check_file, parse_json, read_text
 from ictcli.text import shell_word
 
 _TASKS = Path(__file__).parents[1] / "tasks"
 BUILTIN = {name: _TASKS / name / "model" for name in ("chain", "ledger")}
-TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
 EXPORTS = ("model", "adapter")
 """What a finished run's folder keeps its model in."""
-ASKED = "ictcli.json"
-"""Beside a model that was exported: how its run asked and sampled, and what it was evaluated on."""
 ADAPTER_CONFIG = "adapter_config.json"
 ADAPTER_WEIGHTS, PEFT_WEIGHTS = "adapters.safetensors", "adapter_model.safetensors"
 """Adapters in mlx-lm's layout, and in peft's (`ictcli.engine.adapters`)."""
@@ -43,11 +41,15 @@ class Source:
     """A checked folder, or a hub id."""
     adapter: Path | None = None
     """A folder of adapters, in mlx-lm's layout or peft's, that go on top."""
+    named: str = ""
+    """The name that decides whether its code was typed; "" in a run's folder."""
 
 
-def exported(run: Path) -> Path | None:
-    """The folder of a run's model or adapters; None where it has none yet."""
-    return next((run / name for name in EXPORTS if (run / name).is_dir()), None)
+def exported(run: Path, *, whole: bool = False) -> Path | None:
+    """The folder of what a run trained: of its adapters, since a model made of them may be rounded,
+    or of that where a `whole` one is wanted; None where it has none yet."""
+    names = EXPORTS if whole else reversed(EXPORTS)
+    return next((run / name for name in names if (run / name).is_dir()), None)
 
 
 def locate(model: str, *, trains: bool = False) -> Source:
@@ -69,12 +71,14 @@ def locate(model: str, *, trains: bool = False) -> Source:
     if not folder.is_dir():
         if folder.exists() or model.startswith((".", "/", "~")) or model.count("/") > 1:
             raise UserError(f"There is no model folder {model}.", "give a folder or a hub id")
-        return Source(model)
+        return Source(model, named=model)
     run = folder.parent if folder.name in EXPORTS else folder
+    named = model
     if (run / "recipe.toml").is_file():
         check_inside(run)
+        named = ""
     if (folder / "recipe.toml").is_file():
-        if (made := exported(folder)) is None:
+        if (made := exported(folder, whole=trains)) is None:
             raise UserError(
                 f"The run {model} has no finished model yet.", f"ictcli resume {shell_word(model)}"
             )
@@ -88,7 +92,7 @@ def locate(model: str, *, trains: bool = False) -> Source:
                 f"{folder} holds adapters, and training begins with a model.",
                 "ictcli export RUN --merge makes a whole model of a run",
             )
-        return _with_adapter(folder)
+        return _with_adapter(folder, run, named)
     if not (folder / "config.json").is_file():
         raise UserError(
             f"{folder} is not a model: it has no config.json.", "give a Hugging Face model folder"
@@ -96,15 +100,18 @@ def locate(model: str, *, trains: bool = False) -> Source:
     for path in folder.glob("*config.json"):
         _read_object(path)
     _check_weights(folder)
-    if not any((folder / name).is_file() for name in TOKENIZERS):
+    if not has_tokenizer(folder):
         raise UserError(
-            f"{folder} has no tokenizer: none of {', '.join(TOKENIZERS)}.",
+            f"{folder} has no tokenizer: no tokenizer.json, tokenizer.model, vocab.json or the "
+            "like.",
             "copy the tokenizer's files there",
         )
-    return Source(str(folder))
+    if trains:
+        listed(folder, TOKENIZER)  # so that they can be exported at the end
+    return Source(str(folder), named=named)
 
 
-def _with_adapter(folder: Path) -> Source:
+def _with_adapter(folder: Path, run: Path, named: str) -> Source:
     about = _read_object(folder / ADAPTER_CONFIG)
     key = "base_model_name_or_path" if "peft_type" in about else "model"
     base = about.get(key)
@@ -119,15 +126,32 @@ def _with_adapter(folder: Path) -> Source:
             f"{folder} holds adapters of a model that is adapters itself, {base}.",
             "ictcli export RUN --merge makes a whole model of a run",
         )
-    return Source(locate(base).path, folder)
+    if not named:
+        check_base(run, base)
+    return Source(locate(base).path, folder, named)
+
+
+def check_base(run: Path, model: str) -> None:
+    """UserError if a run's files name a base model that is a folder in the run: who named it meant
+    another one."""
+    places = (place / Path(model).expanduser() for place in (Path(), run))
+    inside = (place for place in places if place.is_dir() and is_below(run, place))
+    if model and (folder := next(inside, None)):
+        raise UserError(
+            f"{run} names the base model {model}, and {folder} is a folder of that run.",
+            "a run's base model lies elsewhere, or on the hub: move that folder away",
+        )
 
 
 @contextmanager
-def loading(model: str, other: str) -> Generator[None]:
-    """Around what loads a model: whatever it raises becomes a UserError, whose hint names the
-    `other` engine where the model is of an unknown kind."""
+def loading(source: Source, other: str) -> Generator[None]:
+    """Around what loads a model: its own code runs as the gate lets it, and whatever is raised
+    becomes a UserError, whose hint names the `other` engine where the model is of an unknown kind.
+    """
+    model = source.path
     try:
-        yield
+        with remote.asking(model, source.named):
+            yield
     except UserError:
         raise
     except Exception as error:  # whatever a broken folder makes the library raise
@@ -189,19 +213,34 @@ def weight_files(folder: Path) -> list[Path]:
     model.safetensors, else all there are."""
     index, whole = folder / "model.safetensors.index.json", folder / "model.safetensors"
     if index.is_file():
-        names: dict[str, str] = _read_object(index).get("weight_map", {})
-        return [folder / name for name in sorted(set(names.values()))]
+        names = sorted({str(name) for name in _read_object(index).get("weight_map", {}).values()})
+        for name in names:
+            if not name.endswith(".safetensors") or Path(name).name != name:
+                raise UserError(
+                    f"{index} names {name!r}, which is no safetensors file beside it.",
+                    "fetch or export the model again",
+                )
+        return [folder / name for name in names]
     return [whole] if whole.is_file() else sorted(folder.glob("*.safetensors"))
 
 
 def name_end_token(folder: Path) -> None:
     """In place: give a tokenizer without an end token its padding token as such. lm-eval takes the
     end token as what stands before a text; where a response ends, the model's settings say."""
-    path = folder / "tokenizer_config.json"
-    config = _read_object(path) if path.is_file() else {}
-    if config.get("eos_token") is None and (pad := config.get("pad_token")):
-        config["eos_token"] = pad
-        path.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    files = (folder / name for name in ("special_tokens_map.json", "tokenizer_config.json"))
+    tokens: dict[str, Any] = {}
+    for table in (_read_object(file) for file in files if file.is_file()):
+        tokens |= {name: value for name, value in table.items() if value is not None}
+    if "eos_token" not in tokens and (pad := tokens.get("pad_token")):
+        change_tokenizer(folder, eos_token=pad)
+
+
+def with_dtype(config: dict[str, Any], dtype: str) -> dict[str, Any]:
+    """A config.json that says this type of its weights, wherever it says one."""
+    named = ((key, cast(Any, part)) for key, part in config.items() if isinstance(part, dict))
+    typed = {key: with_dtype(part, dtype) for key, part in named if "dtype" in part}
+    older = {"torch_dtype": dtype} if "torch_dtype" in config else {}
+    return config | typed | older | {"dtype": dtype}
 
 
 def snapshot(path: str) -> Path | None:
@@ -212,56 +251,6 @@ def snapshot(path: str) -> Path | None:
 
     file = try_to_load_from_cache(path, "config.json")
     return Path(file).parent if isinstance(file, str) else None
-
-
-OLDER = {
-    "gpt2": ("n_ctx",),
-    "gpt_neox": ("rotary_emb_base", "rotary_pct"),
-    "lfm2": ("block_dim",),
-    **dict.fromkeys(("qwen3_moe", "mellum"), ("num_experts",)),
-    **dict.fromkeys(("falcon_h1", "exaone4", "exaone_moe", "glm4_moe"), ("head_dim",)),
-    **dict.fromkeys(("gemma3_text", "cohere2"), ("sliding_window_pattern",)),
-}
-"""What mlx-lm reads of some kinds of model, and transformers 5 does not write."""
-
-
-def older_names(config: dict[str, Any]) -> dict[str, Any]:
-    """What a config.json of transformers 5 leaves out, under the names that older readers know.
-
-    mlx-lm refuses some models without, and of others takes a default without a word.
-    """
-    settings = _rope_settings(config)
-    full = [kind == "full_attention" for kind in config.get("layer_types") or ()]
-    every = full.index(True) + 1 if True in full else 0
-    periodic = every and all(is_full == (n % every == 0) for n, is_full in enumerate(full, 1))
-    heads = config.get("num_attention_heads")
-    derived = {
-        "n_ctx": config.get("n_positions"),
-        "rotary_emb_base": settings.get("rope_theta"),
-        "rotary_pct": settings.get("partial_rotary_factor"),
-        "block_dim": config.get("hidden_size"),
-        "num_experts": config.get("num_local_experts"),
-        "head_dim": config.get("hidden_size", 0) // heads if heads else None,
-        "sliding_window_pattern": every if periodic else None,
-    }
-    names = OLDER.get(config.get("model_type", ""), ())
-    settings |= {name: derived[name] for name in names if derived[name] is not None}
-    return {name: value for name, value in settings.items() if name not in config}
-
-
-def _rope_settings(config: dict[str, Any]) -> dict[str, Any]:
-    """The rotary settings, for which transformers 5 writes `rope_parameters` alone."""
-    rope = cast(dict[str, Any], config.get("rope_parameters") or {})
-    settings: dict[str, Any] = {}
-    if "full_attention" in rope:  # each kind of layer has its own
-        settings["rope_local_base_freq"] = rope.get("sliding_attention", {}).get("rope_theta", 1e4)
-        rope = rope["full_attention"]
-    if "rope_theta" in config or "rope_theta" not in rope:
-        return {}
-    names = ("rope_theta", "partial_rotary_factor", "original_max_position_embeddings")
-    settings |= {name: rope[name] for name in names if name in rope}
-    scaled = rope.get("rope_type", "default") != "default"
-    return settings | {"rope_scaling": {"type": rope["rope_type"], **rope} if scaled else None}
 
 
 def _read_object(path: Path) -> dict[str, Any]:
@@ -285,6 +274,7 @@ def _check_weights(folder: Path) -> None:
         raise UserError(
             f"{folder} has no weights: no *.safetensors file.", "copy model.safetensors there"
         )
+    weight_files(folder)  # which refuses an index of other files
     for file in folder.glob("*.safetensors"):
         try:
             with cast(Any, safe_open)(file, "np"):

@@ -36,6 +36,11 @@ class Engine(Protocol):
         """Engine, device, dtype, parameter count and library versions, for environment.json."""
         ...
 
+    def check_tokens(self, *rows: Sequence[int] | IntArray) -> None:
+        """UserError where a token id is none of the model's. Every verb that reads tokens calls
+        it."""
+        ...
+
     def generate(
         self,
         prompts: Sequence[Sequence[int]],
@@ -52,6 +57,7 @@ class Engine(Protocol):
         how rows are batched, up to the rounding of the logits. `on_tokens` hears of tokens as they
         are drawn, t rising from 0 for each row, and once more from 0 where memory ran out; what it
         raises ends the sampling. An engine of several processes leaves tokens out.
+        NotFiniteError where the model gives no probabilities.
         """
         ...
 
@@ -93,7 +99,7 @@ class Engine(Protocol):
         ...
 
     def restore(self, folder: Path) -> None:
-        """Read back what `save` wrote, to the bit."""
+        """Read back what `save` wrote, to the bit; without an optimiser the policy alone."""
         ...
 
     def export(self, folder: Path, *, packed: bool = False) -> None:

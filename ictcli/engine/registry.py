@@ -144,8 +144,8 @@ def build_engine(
 
     Raises EngineMissingError where the backend is not installed, UserError for a model that cannot
     be loaded, or samples something else than it evaluates. Without `optimizer` the engine can
-    sample and evaluate only; with `adapter` it trains low-rank adapters and leaves the model's own
-    weights.
+    sample and evaluate only; with `adapter` low-rank adapters are what it trains, saves and
+    restores, and the model's own weights stay.
     """
     name = choose_backend(settings.backend)
     engines = installed_engines()
@@ -172,8 +172,8 @@ def build_engine(
             f"The {name} engine is installed but does not import: {error}.",
             install(name),
         ) from error
-    trained = adapter if optimizer and adapter and adapter.kind != "none" else None
-    engine: Engine = build(model, settings, optimizer, trained)
+    adapted = adapter if adapter and adapter.kind != "none" else None
+    engine: Engine = build(model, settings, optimizer, adapted)
     check_sampling(engine, name, model)
     return engine
 
@@ -241,7 +241,7 @@ def _check(
         engine.tokenizer.decode(engine.tokenizer("1 + 1")["input_ids"])  # its settings show here
         rollouts = engine.generate((prompt, (4,)), 2, Sampling(most), 0)
         gaps = np.abs(rollouts.logp - engine.score(rollouts, (LOGP,))[LOGP]).mean(axis=1)
-    except UserError:  # the memory is full
+    except UserError:  # the memory is full, or the weights are damaged
         raise
     except Exception as error:  # whatever a model of another kind raises
         raise UserError(
@@ -249,7 +249,7 @@ def _check(
             f"--backend {other} may know it",
         ) from error
     limit = FLOAT32_GAP if engine.describe().get("dtype") == "float32" else ROUNDED_GAP
-    if (gap := float(gaps.max())) > limit:
+    if not (gap := float(gaps.max())) <= limit:  # or NaN
         raise UserError(
             f"The model {model} does not sample what it evaluates{where}: log-probabilities differ "
             f"by {gap:.2g} nats a token.",

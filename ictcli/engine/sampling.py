@@ -10,6 +10,7 @@ import numpy as np
 
 from ictcli.algorithm.objective import pick, token_logp
 from ictcli.algorithm.quantities import statistic
+from ictcli.errors import RunFailedError
 from ictcli.types import BoolArray, FloatArray, IntArray, OnTokens, Rollouts, Sampling
 
 Prompts = Sequence[Sequence[int]]
@@ -54,6 +55,26 @@ def _nucleus(xp: Any, p: Any, sampling: Sampling) -> Any:
     return xp.put_along_axis(xp.zeros_like(keep), order, keep, -1)
 
 
+class NotFiniteError(RunFailedError):
+    """The model gave no probabilities; `rollouts` end where that began."""
+
+    def __init__(self, rollouts: Rollouts) -> None:
+        self.rollouts = rollouts
+        rows = int((~np.isfinite(rollouts.logp)).any(axis=1).sum())
+        super().__init__(
+            f"The model gives no probabilities in {rows:,} of {len(rollouts):,} responses: its "
+            "logits are infinite or not a number.",
+            "engine.dtype=float32 if it overflows in 16 bits; else its weights are damaged: take "
+            "an earlier checkpoint, or train with a smaller lr",
+        )
+
+
+def check_finite(rollouts: Rollouts) -> None:
+    """NotFiniteError where a token was drawn from no distribution."""
+    if not np.isfinite(rollouts.logp).all():
+        raise NotFiniteError(rollouts)
+
+
 class Written:
     """What B rows that decode in lock-step have written."""
 
@@ -69,13 +90,15 @@ class Written:
         """A hash of each row's tokens so far."""
 
     def add(self, t: int, rows: IntArray, tokens: IntArray, logp: FloatArray) -> BoolArray:
-        """Step t of the rows alive (R,); says which of them end with it."""
+        """Step t of the rows alive (R,); says which of them end with it, by a stop token or by a
+        log p that is not finite. Such a token is no draw, and nobody hears of it."""
         self.tokens[rows, t], self.logp[rows, t] = tokens, logp
         self.prefix[rows] = self.prefix[rows] * MULTIPLIER + (tokens.astype(np.uint64) + INCREMENT)
-        ended = (tokens == self.stops).any(axis=0)
-        self.lengths[rows[ended]], self.finished[rows[ended]] = t + 1, True
+        stopped, drawn = (tokens == self.stops).any(axis=0), np.isfinite(logp)
+        ended = stopped | ~drawn
+        self.lengths[rows[ended]], self.finished[rows] = t + 1, stopped & drawn
         if self.on_tokens:
-            self.on_tokens(t, rows, tokens)
+            self.on_tokens(t, rows[drawn], tokens[drawn])
         return ended
 
     def rollouts(self, prompts: Prompts, group: int, stats: Mapping[str, FloatArray]) -> Rollouts:

@@ -19,7 +19,14 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from ictcli.errors import RunFailedError, UserError, is_disk_full
-from ictcli.files import check_inside, is_leftover, take_lock, write_json
+from ictcli.files import (
+    check_inside,
+    is_leftover,
+    locked,
+    make_folder,
+    remove_empty,
+    write_json,
+)
 from ictcli.files.fingerprint import Fingerprint, difference
 from ictcli.files.reading import UnreadableError, parse_json, read_text
 
@@ -44,12 +51,12 @@ def opened(
     same settings. UserError where the folder holds anything else; it is left as it is."""
     if out is None and resume:
         out = _newest(base, name, settings, say)
-    with _writing(out or base):
-        folder = _new_folder(base, name) if out is None else out
-        _saved_settings(folder)  # checked before anything is written there
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = take_lock(folder)
-    try:
+    with contextlib.ExitStack() as closing:
+        with _writing(out or base):
+            folder = _new_folder(base, name) if out is None else out
+            _saved_settings(folder)  # checked before anything is written there
+            closing.callback(remove_empty, [folder] if out is None else make_folder(folder))
+            closing.enter_context(locked(folder))
         with _writing(folder):
             saved = _saved_settings(folder)
             if saved is None:
@@ -67,8 +74,6 @@ def opened(
             for path in [path for path in folder.iterdir() if _is_leftover(path)]:
                 path.unlink(missing_ok=True)
         yield folder, saved is not None
-    finally:
-        lock.release()
 
 
 def check(out: Path) -> None:

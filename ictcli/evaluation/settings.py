@@ -97,9 +97,9 @@ def typed_settings(
     for key in map(typed_key, overrides):
         if key in OF_TRAINING:
             raise UserError(f"{key} is a matter of training.", hint)
-    apply_overrides(data, overrides)
+    apply_overrides(data, overrides, kind)
     data |= {name: value for name, value in options.items() if value is not None}
-    settings = validate(kind, data, command, hint=hint)
+    settings = validate(kind, data, command, hint=hint, own=data)
     if settings.reward.pattern is not None:
         compiled(settings.reward.pattern)
     return settings

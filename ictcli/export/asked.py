@@ -5,12 +5,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from ictcli.engine.models import loading
-from ictcli.errors import UserError
+from ictcli.engine.models import Source, loading
+from ictcli.errors import UnknownCodeError, UserError
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.recipe import load_recipe
 from ictcli.recipe.generator import is_gym
-from ictcli.recipe.tables import EngineSettings
 from ictcli.rewards import find_verifier
 from ictcli.runs.model import bench_of, settings_of
 from ictcli.tasks import BOXED, Domain, builtin_task
@@ -70,15 +69,16 @@ def asked_by(run: Path) -> Asked:
         shown = task if made else builtin_task(recipe.model)  # which reads little else
         if shown is not None:
             question = shown.heldout(1)[0].prompt
+    except UnknownCodeError:
+        raise
     except UserError:
         domain = domain or Domain(find_verifier("math"), BOXED)
     return Asked(settings, domain, question, bench)
 
 
-def tokenizer_in(folder: Path, settings: EngineSettings) -> Any:
+def tokenizer_in(folder: Path) -> Any:
     """The tokenizer of an exported model. UserError where it cannot be loaded."""
     from transformers import AutoTokenizer
 
-    remote = {"trust_remote_code": True} if settings.trust_remote_code else {}
-    with loading(str(folder), "torch"):
-        return AutoTokenizer.from_pretrained(folder, **remote)
+    with loading(Source(str(folder)), "torch"):
+        return AutoTokenizer.from_pretrained(folder)

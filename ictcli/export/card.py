@@ -58,10 +58,11 @@ def card(
     layout: str,
     step: int | None = None,
     measured: Sequence[Measured] = (),
+    kept: str = "",
 ) -> str:
     """The card of a run's export, with its title. `name` is what others load, `layout` that of its
     files, `step` that of a checkpoint (None = the last weights), `measured` figures besides the
-    run's own.
+    run's own, `kept` a sentence on how much of the training the export keeps.
 
     Raises UserError where the run's recipe cannot be read.
     """
@@ -110,6 +111,7 @@ def card(
         adapter=adapter,
         layout=layout,
         step=step,
+        kept=kept,
         measured=[*([own] if own else []), *measured],
         heldout=data.heldout.sha256 if data.heldout else None,
         recipe=Path(recipe_name(environment)).stem,

@@ -7,14 +7,15 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
+from ictcli.engine.model_files import change_tokenizer
 from ictcli.errors import RunFailedError, UserError
 from ictcli.export.asked import tokenizer_in
 from ictcli.files.reading import parse_json, read_text
-from ictcli.recipe.tables import EngineSettings
 
 SCRIPT = "convert_hf_to_gguf.py"
 FOLDER = "LLAMA_CPP"
 """The environment variable that names a folder of llama.cpp."""
+UNREAD = "llama.cpp's conversion came after, and its file is not read back."
 TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
 
@@ -36,11 +37,11 @@ def converter() -> list[str]:
     )
 
 
-def convert(model: Path, out: Path, command: list[str], settings: EngineSettings) -> None:
+def convert(model: Path, out: Path, command: list[str]) -> None:
     """Write a model folder as one file, in the precision of its weights. RunFailedError with what
     the converter says last."""
     config = parse_json(read_text(model / "config.json"))
-    _name_end(model, config, settings)
+    _name_end(model, config)
     precision = TYPES.get(config.get("dtype") or config.get("torch_dtype"), "auto")
     more = ["--outfile", str(out), "--outtype", precision, str(model)]
     imports = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
@@ -55,12 +56,11 @@ def convert(model: Path, out: Path, command: list[str], settings: EngineSettings
         )
 
 
-def _name_end(model: Path, config: dict[str, Any], settings: EngineSettings) -> None:
+def _name_end(model: Path, config: dict[str, Any]) -> None:
     """In place: the tokenizer's end token is the model's. Where it is another, the converter would
     take it all the same, and no answer would end."""
     named = config.get("eos_token_id")
     ends = cast(list[Any], named if isinstance(named, list) else [named])
-    tokenizer = tokenizer_in(model, settings)
+    tokenizer = tokenizer_in(model)
     if ends and isinstance(ends[0], int) and tokenizer.eos_token_id not in ends:
-        tokenizer.eos_token = tokenizer.convert_ids_to_tokens(ends[0])
-        tokenizer.save_pretrained(model)
+        change_tokenizer(model, eos_token=tokenizer.convert_ids_to_tokens(ends[0]))

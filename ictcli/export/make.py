@@ -8,15 +8,20 @@ import sys
 import tempfile
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from ictcli.engine import Engine, build_engine, checksums, is_installed
 from ictcli.engine.adapters import FILES, in_layout, layout_of, read_config
-from ictcli.engine.models import ADAPTER_CONFIG, ASKED, EXPORTS, locate, name_end_token, snapshot
+from ictcli.engine.model_files import ASKED, MODEL, TOKENIZER, drop_code, take, tokenizer_config
+from ictcli.engine.models import ADAPTER_CONFIG, EXPORTS, locate, name_end_token, snapshot
+from ictcli.engine.older import older_names
 from ictcli.errors import EngineMissingError, UserError, install
 from ictcli.export import gguf
+from ictcli.export.base import names_of
 from ictcli.export.card import card
+from ictcli.export.kept import Kept, measure
 from ictcli.export.measured import Measured, by_evaluation
 from ictcli.export.modelfile import write_modelfile
 from ictcli.files import new_folder
@@ -24,7 +29,8 @@ from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import Recipe, RecipeFile, load_recipe
 from ictcli.recipe.tables import EngineSettings
 from ictcli.runs.checkpoints import check_finished, pick, step_of
-from ictcli.runs.model import asked_in, engine_at, weights_of
+from ictcli.runs.fingerprint import check_same, of_model
+from ictcli.runs.model import asked_in, engine_at, engine_of, weights_of
 from ictcli.runs.public import base_of, is_public
 from ictcli.runs.read import read_environment
 from ictcli.runs.trust import read_run
@@ -33,6 +39,12 @@ from ictcli.text import shell_word
 Layout = Literal["hf", "mlx", "ollama", "gguf"]
 OTHERS = ("ollama", "gguf")
 """Layouts for other programs, of whole models alone."""
+CODED = "The model needs code of its own, which is not exported: it loads with that of {}."
+OF_TRANSFORMERS_5 = "TokenizersBackend"
+UNREAD = (
+    f"transformers 4 does not read the tokenizer, as the base model's names {OF_TRANSFORMERS_5}, a "
+    "class of transformers 5."
+)
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,11 @@ class Trained:
     settings: EngineSettings
     measured: Sequence[Measured] = ()
     """What an evaluation found of these weights."""
+
+    @property
+    def base(self) -> str:
+        """The model that was trained, by what environment.json records, else by the recipe."""
+        return base_of({"model": self.recipe.model}, read_environment(self.run))
 
     @property
     def step(self) -> int | None:
@@ -65,12 +82,28 @@ class Trained:
         which = layout if layout and layout in OTHERS else which
         return self.run / (f"{which}-{self.saved.name}" if self.saved else which)
 
-    def engine(self) -> Engine:
-        """An engine with these weights. RUN/adapter is preferred to a RUN/model that was exported
-        before."""
+    def engine(self, settings: EngineSettings | None = None) -> Engine:
+        """An engine with these weights."""
+        settings = settings or self.settings
         if self.saved:
-            return engine_at(self.run, self.file.data, self.saved, self.settings)
-        return build_engine(str(self.adapter or self.run), self.settings)
+            return engine_at(self.run, self.file.data, self.saved, settings)
+        return engine_of(self.run, settings)
+
+    def kept(self, folder: Path, *, whole: bool, layout: Layout | None) -> Kept:
+        """What an export in a folder keeps of the training."""
+        exact = self.settings.model_copy(update={"dtype": "float32"})
+        more: dict[str, Any] = {"load_in_4bit": False} if whole else {}
+        more |= {"backend": "mlx"} if whole and layout == "mlx" else {}
+
+        def base() -> Engine:
+            began = read_environment(self.run)
+            check_same(self.run, began, of_model(self.recipe.model, exact))
+            return build_engine(locate(self.recipe.model, trains=True).path, exact)
+
+        exported = partial(build_engine, str(folder), exact.model_copy(update=more))
+        return measure(
+            self.run, self.step, self.recipe, partial(self.engine, exact), (base, exported)
+        )
 
     @contextlib.contextmanager
     def adapters(self) -> Generator[Path]:
@@ -106,13 +139,12 @@ def trained_by(
     return replace(trained, measured=by_evaluation(results, known, recipe.model, head))
 
 
-def check_public(run: Path, recipe: Recipe, repo: str) -> str:
+def check_public(trained: Trained, repo: str) -> str:
     """The base model's name on the hub. Raises UserError where others cannot load it: by the
     recipe, or by what environment.json records."""
-    began = read_environment(run)
-    base = base_of({"model": recipe.model}, began)
-    for model in (base, recipe.model):
-        if not is_public(model, run):
+    base = trained.base
+    for model in (base, trained.recipe.model):
+        if not is_public(model, trained.run):
             raise UserError(
                 f"{repo} would hold adapters of {model}, which others cannot load.",
                 "--merge makes a whole model of them",
@@ -122,35 +154,48 @@ def check_public(run: Path, recipe: Recipe, repo: str) -> str:
 
 def export_adapters(
     trained: Trained, out: Path, layout: Layout | None, name: str, base: str | None = None
-) -> None:
-    """Write a run's adapters to `out`, in their layout or the other one. `name` is what the card
-    says to load; `base` replaces the base model's path on this machine."""
+) -> Kept:
+    """Write a run's adapters to `out`, in their layout or the other one; returns what they keep of
+    the training. `name` is what the card says to load; `base` replaces the base model's path on
+    this machine."""
     with trained.adapters() as adapter, new_folder(out) as folder:
         present = layout_of(read_config(adapter))
         wanted = present if layout is None else "peft" if layout == "hf" else "mlx"
-        blocks = 0 if wanted in (present, "peft") else _blocks(adapter)
+        blocks = _blocks(adapter, trained.run) if wanted == "mlx" else 0
         try:
             with in_layout(adapter, wanted, blocks) as source:
-                for file in (ADAPTER_CONFIG, FILES[wanted]):
-                    shutil.copyfile(source / file, folder / file)
+                take(source, folder, (ADAPTER_CONFIG, FILES[wanted]))
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(
                 f"The adapters in {adapter} cannot be written for {layout or wanted}: {error}.",
                 f"ictcli export {shell_word(trained.run)} --merge makes a whole model",
             ) from error
+        kept = trained.kept(folder, whole=False, layout=layout)
         if base is not None:
             key = "model" if wanted == "mlx" else "base_model_name_or_path"
             config = json.dumps({**read_config(folder), key: base}, indent=2) + "\n"
             (folder / ADAPTER_CONFIG).write_text(config, encoding="utf-8")
-        _describe(trained, folder, name, "mlx" if wanted == "mlx" else "hf", adapter=True)
+        drop_code(folder)
+        there = "mlx" if wanted == "mlx" else "hf"
+        _describe(trained, folder, name, there, adapter=True, kept=kept)
+    return kept
 
 
-def _blocks(adapter: Path) -> int:
+def _blocks(adapter: Path, run: Path) -> int:
+    """How many blocks the adapters' model has. UserError where that is not known, or where mlx-lm
+    would read other settings than the model's: it does not know the names of transformers 5."""
     source = locate(str(adapter)).path
     folder = snapshot(source)
     config: dict[str, Any] = {}
     with contextlib.suppress(OSError, ValueError):
         config = parse_json(read_text(folder / "config.json") if folder else "{}")
+    if missing := sorted(name for name, value in older_names(config).items() if value is not None):
+        raise UserError(
+            f"mlx-lm may compute {source} otherwise than its adapters were trained: its "
+            f"config.json, of transformers 5, has no {' and no '.join(missing)}.",
+            f"ictcli export {shell_word(run)} --merge --to mlx makes a whole model; --to hf makes "
+            "adapters for peft",
+        )
     for place in (config, config.get("text_config") or {}):
         for key in ("num_hidden_layers", "n_layer", "num_layers"):
             if isinstance(blocks := place.get(key), int):
@@ -163,43 +208,55 @@ def _blocks(adapter: Path) -> int:
 
 def export_model(
     trained: Trained, out: Path, layout: Layout | None, name: str, *, packed: bool = False
-) -> str:
+) -> tuple[str, Kept]:
     """Write a whole model to `out`: that of an engine with adapters fused, or, where nothing is to
-    be computed, a copy of RUN/model. mlx-lm's layout and GGUF are made by their converters. Returns
-    a sentence on what could not be written, or nothing."""
-    note = ""
+    be computed, a copy of RUN/model. mlx-lm's layout and GGUF are made by their converters, of a
+    folder that holds no code. Returns sentences on what was not written, or nothing, and what it
+    keeps of the training."""
     if layout == "mlx" and not is_installed("mlx"):
         raise EngineMissingError("--to mlx of a whole model needs mlx-lm.", install("mlx"))
     command = gguf.converter() if layout == "gguf" else []
-    beside_it = layout == "gguf" or (layout == "mlx" and not packed)
     with new_folder(out) as folder, tempfile.TemporaryDirectory(dir=folder) as beside:
-        plain = Path(beside) / "hf" if beside_it else folder
-        plain.mkdir(exist_ok=True)
+        made, plain, converted = (Path(beside) / name for name in ("made", "hf", "mlx"))
+        for each in (made, plain):
+            each.mkdir()
         if trained.saved or trained.adapter or packed:
-            trained.engine().export(plain, packed=packed)
+            trained.engine().export(made, packed=packed)
+            take(made, plain, by=shutil.move)
         else:
-            for file in Path(locate(str(trained.run / "model")).path).iterdir():
-                if file.is_file() and file.name != "README.md":
-                    shutil.copyfile(file, plain / file.name)
+            take(Path(locate(str(trained.run / "model")).path), plain)
             name_end_token(plain)
+        notes = list[str]()
+        if drop_code(plain) and trained.settings.trust_remote_code:
+            notes.append(CODED.format(names_of(trained.base, trained.run)[0]))
+        if tokenizer_config(plain).get("tokenizer_class") == OF_TRANSFORMERS_5:
+            notes.append(UNREAD)
         if layout == "gguf":
-            gguf.convert(plain, folder / "model.gguf", command, trained.settings)
-        elif layout == "ollama":
-            note = write_modelfile(trained.run, folder)
-        elif beside_it:
+            gguf.convert(plain, folder / "model.gguf", command)
+        elif layout == "mlx" and not packed:
             convert: Any = importlib.import_module("mlx_lm.convert").convert
             with contextlib.redirect_stdout(sys.stderr):  # it prints
-                convert(str(plain), str(Path(beside) / "mlx"))
-            for file in (Path(beside) / "mlx").iterdir():
-                shutil.move(file, folder / file.name)
-        _describe(trained, folder, name, layout or "hf", adapter=False)
-    return note
+                convert(str(plain), str(converted))
+            take(converted, folder, MODEL, by=shutil.move)
+            take(plain, folder, TOKENIZER, by=shutil.move)
+        else:
+            take(plain, folder, by=shutil.move)
+        if layout == "ollama":
+            notes.append(write_modelfile(trained.run, folder))
+        kept = trained.kept(plain if layout == "gguf" else folder, whole=True, layout=layout)
+        if layout == "gguf":
+            kept = replace(kept, sentence=f"{kept.sentence} {gguf.UNREAD}")
+        _describe(trained, folder, name, layout or "hf", adapter=False, kept=kept)
+    return " ".join(filter(None, notes)), kept
 
 
-def _describe(trained: Trained, folder: Path, name: str, layout: Layout, *, adapter: bool) -> None:
+def _describe(
+    trained: Trained, folder: Path, name: str, layout: Layout, *, adapter: bool, kept: Kept
+) -> None:
     """Write the model card, and how the run asked and sampled."""
     title = trained.run.name if folder.parent == trained.run else name.rpartition("/")[2]
     made, step, measured = trained.run, trained.step, trained.measured
-    text = card(made, name, title, adapter=adapter, layout=layout, step=step, measured=measured)
+    how: dict[str, Any] = {"adapter": adapter, "layout": layout, "step": step}
+    text = card(made, name, title, **how, measured=measured, kept=kept.sentence)
     (folder / "README.md").write_text(text, encoding="utf-8")
-    (folder / ASKED).write_text(asked_in(trained.recipe), encoding="utf-8")
+    (folder / ASKED).write_text(asked_in(trained.recipe, folder), encoding="utf-8")

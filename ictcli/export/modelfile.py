@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ictcli.engine.model_files import change_tokenizer, tokenizer_config
 from ictcli.engine.models import stop_ids
 from ictcli.engine.shape import read_lengths
 from ictcli.errors import UserError
 from ictcli.export.asked import Asked, asked_by, tokenizer_in
 from ictcli.files.reading import parse_json, read_text
 from ictcli.tasks.chats import as_messages, rendered
-from ictcli.tasks.prompts import render, template_of
+from ictcli.tasks.prompts import render, template_of, tokens_of
 from ictcli.types import Problem
 
 LEFT_OUT = (
@@ -34,7 +35,7 @@ def ollama_name(run: str, step: int | None = None) -> str:
 def write_modelfile(run: Path, folder: Path) -> str:
     """Write the Modelfile of a run's model into the folder of that; returns `modelfile`'s note."""
     asked = asked_by(run)
-    tokenizer = tokenizer_in(folder, asked.settings.engine)
+    tokenizer = tokenizer_in(folder)
     ends: list[Any] = []
     config: dict[str, Any] = {}
     for name in ("generation_config.json", "config.json"):
@@ -42,18 +43,34 @@ def write_modelfile(run: Path, folder: Path) -> str:
             config = parse_json(read_text(folder / name))
             ends.append(config.get("eos_token_id"))
     stops = [tokenizer.decode([stop]) for stop in stop_ids(tokenizer, *ends)]
-    text, note = modelfile(tokenizer, asked, stops, read_lengths(config, 0).longest)
+    first = _first(tokenizer, asked)
+    if tokenizer_config(folder).get("add_bos_token") is True:  # Ollama puts it there then alone
+        if not first:
+            change_tokenizer(folder, add_bos_token=False)
+        first = ""
+    text, note = modelfile(tokenizer, asked, stops, read_lengths(config, 0).longest, first)
     (folder / "Modelfile").write_text(text, encoding="utf-8")
     return note
 
 
-def modelfile(tokenizer: Any, asked: Asked, stops: Sequence[str], context: int) -> tuple[str, str]:
+def _first(tokenizer: Any, asked: Asked) -> str:
+    """The beginning-of-text token, where the run's prompts begin with it."""
+    problem = Problem("shown", asked.question, "")
+    ids = tokens_of(tokenizer, problem, asked.domain, asked.settings.prompt)[1]
+    bos = str(tokenizer.bos_token or "")
+    return bos if bos and ids[:1] == [tokenizer.bos_token_id] else ""
+
+
+def modelfile(
+    tokenizer: Any, asked: Asked, stops: Sequence[str], context: int, first: str = ""
+) -> tuple[str, str]:
     """The file's text, and a sentence on what it has not. `stops` are the texts of the tokens that
-    end an answer, `context` the most tokens that the model takes."""
+    end an answer, `context` the most tokens that the model takes, `first` the token that the
+    template puts first."""
     prompt, note = asked.settings.prompt, ""
     chats = template_of(tokenizer, asked.domain, prompt) == "chat"
     lines = ["FROM ."]
-    template = _chat(tokenizer, asked.suffix) if chats else _text(tokenizer, asked)
+    template = _chat(tokenizer, asked.suffix, first) if chats else _text(tokenizer, asked, first)
     blocks: list[tuple[str, str]] = []
     if template is not None and QUOTES not in template:
         blocks.append(("TEMPLATE", template))
@@ -83,7 +100,7 @@ def modelfile(tokenizer: Any, asked: Asked, stops: Sequence[str], context: int) 
     return "\n".join(lines) + "\n", note
 
 
-def _text(tokenizer: Any, asked: Asked) -> str | None:
+def _text(tokenizer: Any, asked: Asked, first: str) -> str | None:
     """The template of a model without a chat template: the prompt as text around the question, None
     where the question does not stand in it once."""
     mark = "zq0z"
@@ -92,10 +109,10 @@ def _text(tokenizer: Any, asked: Asked) -> str | None:
     if len(parts) != 2:
         return None
     before, after = parts
-    return f"{_literal(_begun(tokenizer, before))}{{{{ .Prompt }}}}{_literal(after)}"
+    return f"{_literal(first + _begun(tokenizer, before))}{{{{ .Prompt }}}}{_literal(after)}"
 
 
-def _chat(tokenizer: Any, suffix: str) -> str | None:
+def _chat(tokenizer: Any, suffix: str, bos: str) -> str | None:
     """The tokenizer's chat template in Go's language, None where it is no chain of turns.
 
     It is found by what the template makes of conversations: the texts between their messages are
@@ -111,11 +128,11 @@ def _chat(tokenizer: Any, suffix: str) -> str | None:
     reply, turn = longer[1:3]
     if longer != [first, reply, turn, reply, turn, end]:
         return None
-    opening = _literal(_begun(tokenizer, first))
+    opening = _literal(bos + _begun(tokenizer, first))
     if ordered := _between(tokenizer, "system", "user", "assistant", "user"):
         if ordered[2:] != [reply, turn, end]:
             return None
-        before, below = _literal(_begun(tokenizer, ordered[0])), _literal(ordered[1])
+        before, below = _literal(bos + _begun(tokenizer, ordered[0])), _literal(ordered[1])
         with_system = f"{before}{{{{ .System }}}}{below}"
         opening = f"{{{{ if .System }}}}{with_system}{{{{ else }}}}{opening}{{{{ end }}}}"
     after = _literal(reply)
@@ -143,7 +160,7 @@ def _between(tokenizer: Any, *roles: str) -> list[str] | None:
 
 
 def _begun(tokenizer: Any, text: str) -> str:
-    """Without the beginning-of-text token, which llama.cpp puts there itself."""
+    """Without the beginning-of-text token."""
     return text.removeprefix(getattr(tokenizer, "bos_token", None) or "")
 
 

@@ -6,9 +6,12 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
+from ictcli.engine.model_files import ELSEWHERE, FILES
 from ictcli.errors import RunFailedError, UserError, reason_of
 from ictcli.text import shell_word
 
+MADE = ("Modelfile", "model.gguf")
+"""Files of exports for other programs."""
 LOGIN = "hf auth login, with a token that may write"
 
 
@@ -43,6 +46,8 @@ def push(api: Any, folder: Path, repo: str, *, public: bool) -> str:
             repo_id=repo,
             folder_path=str(folder),
             repo_type="model",
+            allow_patterns=[*FILES, *MADE],
+            ignore_patterns=[*ELSEWHERE],
             commit_message="Upload by ictcli export",
         )
     return f"https://huggingface.co/{repo}"

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -60,6 +60,12 @@ def check_inside(folder: Path, *, plain: bool = False) -> None:
                 )
 
 
+def is_below(folder: Path, path: Path) -> bool:
+    """Whether a path leads to the folder, or below it."""
+    root = os.path.realpath(folder)
+    return os.path.commonpath([root, os.path.realpath(path)]) == root
+
+
 def lock_of(path: Path) -> "FileLock":
     """The lock that a file stands for. UnreadableError where a pipe or a device is in its place:
     opening one may wait for ever."""
@@ -70,11 +76,17 @@ def lock_of(path: Path) -> "FileLock":
     return FileLock(path)
 
 
-def take_lock(folder: Path, kind: str = "folder", option: str = "--out") -> "FileLock":
-    """The lock of a folder, taken. UserError where another process holds it."""
+NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+@contextlib.contextmanager
+def locked(folder: Path, kind: str = "folder", option: str = "--out") -> Generator[None]:
+    """Hold the lock of a folder; an error within removes its file, if it is new. UserError where
+    another process holds it, or where the file system has no locks."""
     from filelock import Timeout
 
-    lock = lock_of(folder / ".lock")
+    path = folder / ".lock"
+    is_new, lock = not path.exists(), lock_of(path)
     try:
         lock.acquire(timeout=0)
     except Timeout:
@@ -82,7 +94,24 @@ def take_lock(folder: Path, kind: str = "folder", option: str = "--out") -> "Fil
             f"The {kind} {folder} is in use by another process.",
             f"wait for it, stop it with Ctrl-C, or choose another folder with {option}",
         ) from None
-    return lock
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        if is_new:
+            path.unlink(missing_ok=True)
+        raise UserError(
+            f"The file system of {folder} has no locks, which keep a second process out.",
+            f"choose a folder on another disk with {option}",
+        ) from error
+    try:
+        yield
+    except BaseException:
+        if is_new:
+            with contextlib.suppress(OSError):
+                path.unlink()
+        raise
+    finally:
+        lock.release()
 
 
 def appended(path: Path) -> BinaryIO:
@@ -156,12 +185,21 @@ def new_folder(path: Path) -> Generator[Path]:
             shutil.rmtree(leftover, ignore_errors=True)
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder and those above it that are missing, so that a power cut leaves them."""
+def make_folder(path: Path) -> list[Path]:
+    """Make a folder and those above it that are missing, so that a power cut leaves them. Returns
+    those that it made, the folder first."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):
         folder.mkdir(exist_ok=True)
         sync(folder.parent)
+    return missing
+
+
+def remove_empty(folders: Iterable[Path]) -> None:
+    """Remove folders, the inner ones first, as far as they are empty."""
+    with contextlib.suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
 
 
 def _beside(path: Path, kind: str) -> Path:

@@ -1,11 +1,13 @@
 """Reading files that somebody else may have written: plain ones alone, no larger and no deeper than
-files of their kind are."""
+files of their kind are, in limited memory."""
 
+import contextlib
 import json
 import os
+import resource
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, cast
@@ -74,6 +76,28 @@ def lines(path: Path) -> Iterator[bytes]:
                     f"{path} has a line of more than {LINE // MIB} MiB.", "put the file back"
                 )
             yield line
+
+
+def process_size() -> int:
+    """Bytes of this process's address space; 1 if unknown."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except OSError:
+        return 1
+
+
+@contextlib.contextmanager
+def limited_memory(more: int) -> Generator[None]:
+    """Within, MemoryError where the process grows by more than so many bytes. macOS, where its size
+    is unknown, has no such limit."""
+    size, (soft, hard) = process_size(), resource.getrlimit(resource.RLIMIT_AS)
+    if size > 1:
+        most = [size + more, *(limit for limit in (soft, hard) if limit >= 0)]
+        resource.setrlimit(resource.RLIMIT_AS, (min(most), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def parse_json(data: str | bytes, **options: Any) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ictcli.engine import Engine
-from ictcli.errors import UserError
+from ictcli.errors import UnknownCodeError, UserError
 from ictcli.evaluation.settings import GenerateSettings
 from ictcli.evaluation.specs import ModelSpec, judged
 from ictcli.files import encodable
@@ -128,6 +128,8 @@ def _task_of(model: ModelSpec, say: Callable[[str], None]) -> Task | None:
         return builtin_task(model.model)
     try:
         return task_alone(load_recipe(model.recipe))
+    except UnknownCodeError:
+        raise
     except UserError as error:
         say(f"note: {error.message} {model.run} is asked as a task of mathematics.")
         return None

@@ -20,6 +20,7 @@ from ictcli.errors import UserError
 from ictcli.inspect.recorded import RecordedStep
 from ictcli.runs import Run
 from ictcli.runs.checkpoints import DAMAGE, check, step_of
+from ictcli.runs.model import engine_at, engine_of
 from ictcli.runs.read import read_record
 from ictcli.runs.records import Summary
 from ictcli.tasks.detokenize import Decode
@@ -113,12 +114,13 @@ class CandidateModel:
         recipe = self.recorded.recipe
         if self.backend:
             recipe = recipe.with_engine(backend=self.backend)
-        if state.kind != "checkpoint":
-            return build_engine(state.path, recipe.engine)
-        check(Path(state.path))
-        engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
-        engine.restore(Path(state.path))
-        return engine
+        run, path = self.recorded.run, Path(state.path)
+        if run is not None and state.kind == "checkpoint":
+            check(path)
+            return engine_at(run, recipe.model_dump(), path, recipe.engine)
+        if state.kind == "final":
+            return engine_of(path, recipe.engine)
+        return build_engine(state.path, recipe.engine)
 
     def at(self, prompt: int, positions: Sequence[int]) -> list[dict[str, Any]]:
         """The candidates at positions of a prompt's group, both counted from 0; see `_position`."""

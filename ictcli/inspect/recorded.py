@@ -10,7 +10,7 @@ import numpy as np
 from safetensors import SafetensorError
 
 from ictcli.engine.models import locate, snapshot
-from ictcli.errors import UserError
+from ictcli.errors import UnknownCodeError, UserError
 from ictcli.files import check_inside, numbered, plugins
 from ictcli.recipe import Recipe, check
 from ictcli.runs import is_run, manifest, read_rollouts
@@ -120,6 +120,8 @@ def _recipe(
         for name in plugins.listed(data):
             try:
                 plugins.load(name)
+            except UnknownCodeError:
+                raise
             except UserError as error:
                 notes.append(error.message)
         try:
@@ -153,7 +155,7 @@ def decoder(recorded: RecordedStep, model: str | None, *, plain: bool = False) -
             return lambda ids: fast.decode(list(ids), skip_special_tokens=plain)
         from transformers import AutoTokenizer
 
-        slow = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        slow = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         return lambda ids: slow.decode(
             list(ids), skip_special_tokens=plain, clean_up_tokenization_spaces=False
         )

@@ -15,6 +15,19 @@ from ictcli.tasks import find_benchmark
 from ictcli.tasks.hub import ElsewhereError, files_alone
 from ictcli.tasks.prepare import heldout, task_of
 
+MODULES = {"tensorboard": "tensorboardX"}
+"""Modules of trackers that have another name."""
+
+
+def check_trackers(recipe: Recipe) -> None:
+    """UserError where the package of a tracker is not installed: for a run that is not begun."""
+    for name in recipe.log:
+        if find_spec(module := MODULES.get(name, name)) is None:
+            raise UserError(
+                f"log={name} needs {module}, which is not installed.",
+                f"{install(name)}; log=[] leaves it out",
+            )
+
 
 def recipe_notes(recipe: Recipe) -> list[str]:
     """Notes on settings that are probably not meant. UserError for those that cannot be."""
@@ -95,6 +108,7 @@ def preflight(recipe: Recipe) -> list[str]:
     Raises UserError for data that `train` would refuse, and for a max_tokens that fills the model's
     context.
     """
+    check_trackers(recipe)
     notes = recipe_notes(recipe)
     with files_alone():
         try:

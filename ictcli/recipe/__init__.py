@@ -1,6 +1,7 @@
 """The recipe: read from TOML, overridden by `key=value`, and checked before any ML import."""
 
 from ictcli.recipe.files import find_recipe as find_recipe
+from ictcli.recipe.files import is_of_run as is_of_run
 from ictcli.recipe.files import shipped_recipes as shipped_recipes
 from ictcli.recipe.keys import apply_overrides as apply_overrides
 from ictcli.recipe.keys import toml_value as toml_value

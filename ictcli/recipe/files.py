@@ -99,6 +99,16 @@ def shipped_recipes() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
+OF_RUNS = ("manifest.json", "environment.json", "metrics.jsonl", "checkpoints")
+"""What stands beside a run's recipe, and beside no other."""
+
+
+def is_of_run(path: Path) -> bool:
+    """Whether a file is the recipe of a run's folder, which may be somebody else's."""
+    beside = (path.parent / name for name in OF_RUNS)
+    return path.name == "recipe.toml" and any(each.exists() for each in beside)
+
+
 def find_recipe(source: str) -> Path:
     """The path of a recipe file, or of a shipped recipe by its name. UserError if there is none."""
     if "=" in source and not Path(source).is_file():

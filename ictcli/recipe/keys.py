@@ -105,18 +105,21 @@ def typed_key(override: str) -> str:
     return override.partition("=")[0].strip()
 
 
-def apply_overrides(data: dict[str, Any], overrides: Sequence[str]) -> None:
-    """Set each `table.key=value` in place; the value is TOML, else a plain string. A name
-    (`method=ict`, `reward=integer`) goes before the other keys of its table, wherever it was typed.
-    A method's name drops the options of the method before it; a verifier's name leaves the other
-    keys of the reward."""
+def apply_overrides(data: dict[str, Any], overrides: Sequence[str], model: type[BaseModel]) -> None:
+    """Set each `table.key=value` in place; the value is TOML, else a plain string, as is what looks
+    like a number or a date where the key of the `model` takes text. A name (`method=ict`,
+    `reward=integer`) goes before the other keys of its table, wherever it was typed. A method's
+    name drops the options of the method before it; a verifier's name leaves the other keys of the
+    reward."""
+
+    def value_of(override: str) -> Any:
+        return toml_value(override.partition("=")[2], takes_text(model, typed_key(override)))
 
     def is_name(override: str) -> bool:
-        value = toml_value(override.partition("=")[2])
-        return typed_key(override) in TABLES and isinstance(value, str)
+        return typed_key(override) in TABLES and isinstance(value_of(override), str)
 
     for override in sorted(overrides, key=is_name, reverse=True):
-        key, equals, text = override.partition("=")
+        key, equals, _ = override.partition("=")
         parts = key.strip().split(".")
         if not equals or not all(parts):
             raise UserError(
@@ -131,18 +134,32 @@ def apply_overrides(data: dict[str, Any], overrides: Sequence[str]) -> None:
             if not isinstance(inner, dict):
                 raise UserError(f"{part} in {override!r} is a value, not a table.", KEYS_HINT)
             table = cast(dict[str, Any], inner)
-        value, reward = toml_value(text), data.get("reward")
+        value, reward = value_of(override), data.get("reward")
         if key.strip() == "reward" and isinstance(value, str) and isinstance(reward, dict):
             value = {**cast(dict[str, Any], reward), NAMES["reward"]: value}
         table[parts[-1]] = value
 
 
-def toml_value(text: str) -> Any:
-    """The value typed after `key=`: TOML, else a plain string."""
+def takes_text(model: type[BaseModel], key: str) -> bool:
+    """Whether a key takes any text, and no number."""
+    if key in TABLES:
+        return True
+    name, _, rest = key.partition(".")
+    kind = info.annotation if (info := model.model_fields.get(name)) else None
+    if rest:
+        return isinstance(kind, type) and issubclass(kind, BaseModel) and takes_text(kind, rest)
+    kinds = {inner for each in get_args(kind) or [kind] for inner in get_args(each) or [each]}
+    return str in kinds and int not in kinds
+
+
+def toml_value(text: str, is_text: bool = False) -> Any:
+    """The value typed after `key=`: TOML, else a plain string. Where it `is_text`, `nan`, `1e5` and
+    `true` are that too."""
     try:
-        return parse_toml(f"value = {text}")["value"]
+        value = parse_toml(f"value = {text}")["value"]
     except ValueError:
         return text
+    return text.strip() if is_text and type(value) not in (str, list, dict) else value
 
 
 def blamed(source: str, typed: Sequence[str], *paths: str) -> str:

@@ -14,10 +14,10 @@ from pydantic_core import ErrorDetails
 
 from ictcli.algorithm.methods import METHODS, ShareOptions, find_method
 from ictcli.errors import UserError, nearest
-from ictcli.files import plugins
+from ictcli.files import gate, plugins
 from ictcli.files.reading import LARGEST, parse_toml, read_bytes
 from ictcli.recipe.data import ColumnSettings, HubSettings
-from ictcli.recipe.files import find_recipe, read_files
+from ictcli.recipe.files import find_recipe, is_of_run, read_files
 from ictcli.recipe.generator import task_name
 from ictcli.recipe.keys import KEYS_HINT, NAMES, all_keys, apply_overrides, blamed, typed_key
 from ictcli.recipe.metrics import unrecorded
@@ -28,6 +28,7 @@ from ictcli.text import compiled, escaped
 T = TypeVar("T", bound=Table)
 
 
+NOTHING: Mapping[str, Any] = {}
 REWARDS = ("correct", "functions", "weights", "format", "overlong", "length")
 """The keys of `reward` that weigh it."""
 _FORM_HINT = "ictcli recipes show quickstart shows the form"
@@ -35,13 +36,15 @@ _FORM_HINT = "ictcli recipes show quickstart shows the form"
 
 @dataclass(frozen=True)
 class RecipeFile:
-    """A recipe as it was read, once: what `ictcli.runs.trust` judges is what is used."""
+    """A recipe as it was read, once."""
 
     source: str
     """Its name or path, as it was given."""
     path: Path
     data: Mapping[str, Any]
     """Its tables, which nobody changes."""
+    own: bool = False
+    """Whether its user named it, so that the code it names may run; a run's may be a stranger's."""
 
     def __str__(self) -> str:
         return self.source
@@ -59,25 +62,37 @@ def read_recipe(source: str | Path) -> RecipeFile:
     """Read a recipe. UserError if it is not there, or not TOML."""
     path = find_recipe(source) if isinstance(source, str) else source
     try:
-        return RecipeFile(str(source), path, parse_toml(recipe_text(path)))
+        data = parse_toml(recipe_text(path))
     except ValueError as error:
         raise UserError(f"{path} is not TOML: {error}.", _FORM_HINT) from error
+    return RecipeFile(str(source), path, data, own=not is_of_run(path))
 
 
 def load_recipe(source: str | Path | RecipeFile, overrides: Sequence[str] = ()) -> Recipe:
-    """Read (see `read_recipe`), override and check a recipe. UserError if anything in it is
-    wrong."""
+    """Read (see `read_recipe`), override and check a recipe. The code that it names may run if the
+    recipe is the user's own, and what the overrides name in any case. UserError if anything in it
+    is wrong."""
     file = source if isinstance(source, RecipeFile) else read_recipe(source)
     data = copy.deepcopy(dict(file.data))
-    apply_overrides(data, overrides)
-    return check(data, str(file.path), base=file.path.parent, typed=[*map(typed_key, overrides)])
+    apply_overrides(data, overrides, Recipe)
+    own, base = data, file.path.parent
+    if not file.own:  # nothing is looked for in a run's folder
+        gate.ask()
+        own, base = dict[str, Any](), None
+        apply_overrides(own, overrides, Recipe)
+    typed = [*map(typed_key, overrides)]
+    return check(data, str(file.path), base, typed, own)
 
 
 def check(
-    data: dict[str, Any], source: str, base: Path | None = None, typed: Sequence[str] = ()
+    data: dict[str, Any],
+    source: str,
+    base: Path | None = None,
+    typed: Sequence[str] = (),
+    own: Mapping[str, Any] = NOTHING,
 ) -> Recipe:
     """The validated recipe of this data (see `validate`), its method and options included."""
-    recipe = validate(Recipe, data, source, base, typed=typed)
+    recipe = validate(Recipe, data, source, base, typed=typed, own=own)
     name = recipe.method.get("name")
     if not isinstance(name, str):
         raise UserError(f"{source}: [method] needs a name.", "ictcli methods lists them")
@@ -107,14 +122,18 @@ def validate(
     base: Path | None = None,
     hint: str = KEYS_HINT,
     typed: Sequence[str] = (),
+    own: Mapping[str, Any] = NOTHING,
 ) -> T:
     """The validated settings of this data. Plugins are loaded; relative paths of plugins, models
     and data, relative to the working directory or else to `base`, become absolute, so that a run
-    resumes from anywhere. UserError with `hint` if anything is wrong; it names `source`, or the
-    command line where the key is one of those `typed` there."""
+    resumes from anywhere. `own`: the part of the data that the user wrote; the code that it names
+    may run. UserError with `hint` if anything is wrong; it names `source`, or the command line
+    where the key is one of those `typed` there."""
     data = dict(data)
     if isinstance(data.get("plugins"), str | list):
-        data["plugins"] = [str(plugins.load(name, base)) for name in plugins.listed(data)]
+        data["plugins"] = [
+            str(plugins.load(name, base, typed="plugins" in own)) for name in plugins.listed(data)
+        ]
     for key, name in NAMES.items():
         if isinstance(data.get(key), str):
             data[key] = {name: data[key]}
@@ -122,7 +141,7 @@ def validate(
         data["task"] = task_name(data["task"])
     read_files(data, base or Path())
     try:
-        return model.model_validate(data)
+        settings = model.model_validate(data)
     except ValidationError as error:
         fault = _worst(error)
         path = ".".join(map(str, fault["loc"]))
@@ -132,6 +151,24 @@ def validate(
             near = nearest(path, known, OTHERS) or nearest(path.split(".")[-1], known)
             raise UserError(f"{source}: there is no key {path!r}{near}.", hint) from error
         raise _explain(fault, source, path, hint) from error
+    _note_typed(settings, own)
+    return settings
+
+
+OF_CODE = (("reward", "verifier"), ("reward", "functions"), ("eval", "verifier"))
+"""Keys that may name code, besides `plugins` and `model`."""
+
+
+def _note_typed(settings: Any, own: Mapping[str, Any]) -> None:
+    """Let the code run that the user's own keys name."""
+    for table, key in OF_CODE:
+        given: object = own.get(table)
+        if key in given if isinstance(given, dict) else given and NAMES.get(table) == key:
+            named: Any = getattr(getattr(settings, table), key) or ()
+            gate.note_typed(*((named,) if isinstance(named, str) else named))
+    engine: Any = own.get("engine")
+    if "model" in own and isinstance(engine, dict) and "trust_remote_code" in engine:
+        gate.note_typed(f"model {settings.model}")
 
 
 def _faults_across(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str, str]]:

@@ -95,12 +95,12 @@ class StepMetrics(RunRecord):
         Figure,
         Metric("nats", views=("live", "show", "compare"), label="H1", title="H1: Shannon entropy"),
     ] = None
-    """Mean Shannon entropy H1 of the tokens."""
+    """Mean Shannon entropy H1 of the tokens, at temperature 1."""
     renyi2: Annotated[
         Figure,
         Metric("nats", views=("live", "show", "compare"), label="H2", title="H2: Rényi-2 entropy"),
     ] = None
-    """Mean Rényi-2 entropy H2 of the tokens."""
+    """Mean Rényi-2 entropy H2 of the tokens, at temperature 1."""
     share_kept: Annotated[
         Figure, Metric("%", views=("live", "show", "compare", "summary"), label="tokens trained")
     ] = None

@@ -66,7 +66,7 @@ class Recipe(Table):
     kl: float = Field(default=0.0, ge=0)
     """Coefficient of the KL divergence from the model before training; 0 = off."""
     entropy: float = Field(default=0.0, ge=0)
-    """Coefficient of the bonus on the entropy H1; 0 = off."""
+    """Coefficient of the bonus on the entropy at the sampling temperature; 0 = off."""
     data: str | None = None
     """Data to use in place of the task's: a file, a folder of `save_to_disk`, or
     `hub:owner/name`."""

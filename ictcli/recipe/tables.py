@@ -6,7 +6,7 @@ from typing import Any, Literal, Self, cast, get_args, get_origin
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from ictcli.algorithm.registry import Settings
-from ictcli.recipe.keys import toml_value
+from ictcli.recipe.keys import takes_text, toml_value
 
 
 class Table(Settings):
@@ -14,11 +14,13 @@ class Table(Settings):
     @classmethod
     def _listed(cls, value: Any, info: ValidationInfo) -> Any:
         """A list may be given as one value alone, or as text with commas between."""
-        kind = cls.model_fields[info.field_name or ""].annotation
+        name = info.field_name or ""
+        kind = cls.model_fields[name].annotation
         is_list = tuple in map(get_origin, (kind, *get_args(kind)))
         if not is_list or value is None or type(value) in (list, tuple):
             return value
-        return [*map(toml_value, value.split(","))] if isinstance(value, str) else [value]
+        is_text, texts = takes_text(cls, name), value.split(",") if isinstance(value, str) else []
+        return [toml_value(text, is_text) for text in texts] or [value]
 
 
 OF_TRL = {"vllm_memory": 0.3, "importance_cap": 3.0}

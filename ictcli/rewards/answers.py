@@ -6,7 +6,7 @@ whatever it holds; only a pattern of the user's own may be slower, and has a tim
 
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ictcli.text import compiled
@@ -46,7 +46,9 @@ class Located(NamedTuple):
     """Why there is no answer, if there is none or it is empty."""
 
 
-class _Box(NamedTuple):
+class Span(NamedTuple):
+    """Where a box or the line of a `####` stands, and its content."""
+
     start: int
     end: int
     content: slice
@@ -62,7 +64,7 @@ def boxes(text: str) -> list[str]:
     """
     if "box" not in text:
         return []
-    closed = _outer_boxes(text)
+    closed = outer_boxes(text)
     full = [box for box in closed if not _EMPTY.fullmatch(text[box.content])]
     if not full:
         bare = deque(_BARE.finditer(text), maxlen=1)
@@ -73,10 +75,10 @@ def boxes(text: str) -> list[str]:
     return [text[box.content].strip() for box in sentence]
 
 
-def _outer_boxes(text: str) -> list[_Box]:
+def outer_boxes(text: str) -> list[Span]:
     """The balanced boxes that stand in no other, in order. A box that holds only another has the
     content of that one."""
-    closed: list[_Box] = []
+    closed: list[Span] = []
     opened: deque[tuple[int, int]] = deque()  # from a box on: starts of command and of content
     place = 0
     while token := (_BRACE if opened else _OPENING).search(text, place):
@@ -89,18 +91,18 @@ def _outer_boxes(text: str) -> list[_Box]:
             opened.append(_PLAIN)
         elif token[0] == "}" and opened and (top := opened.pop()) != _PLAIN:
             start, begin = top
-            inner: list[_Box] = []
+            inner: list[Span] = []
             while closed and closed[-1].start > start:
                 inner.append(closed.pop())
             content = slice(begin, place - 1)
             if len(inner) == 1:
                 around = text[begin : inner[0].start] + text[inner[0].end : place - 1]
                 content = content if around.strip() else inner[0].content
-            closed.append(_Box(start, place, content))
+            closed.append(Span(start, place, content))
     return closed
 
 
-def _joined(text: str, first: _Box, second: _Box) -> bool:
+def _joined(text: str, first: Span, second: Span) -> bool:
     """Whether two boxes are of one sentence. Both may have the same name before them, as in
     `x = \\boxed{1}` or `x = \\boxed{4}`."""
     between = text[first.end : second.start]
@@ -121,14 +123,20 @@ def boxed(text: str) -> str | None:
 
 def hashed(text: str) -> str | None:
     """The text after the last `####` on its line, as in GSM8K's solutions; None without one."""
+    line = next(hashes(text), None)
+    return None if line is None else text[line.content].strip("* \t\r")
+
+
+def hashes(text: str) -> Iterator[Span]:
+    """Each `####` that has a text on its line, up to the line's end, from the last on."""
     stop = len(text)
     while (place := text.rfind("####", 0, stop)) >= 0:
         stop, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
         end = len(text) if end < 0 else end
-        for hashes in _HASHES.finditer(text, stop, end):
-            if hashes.end() < end and text[hashes.end()] != "#":
-                return text[hashes.end() : end].strip("* \t\r")
-    return None
+        for marks in _HASHES.finditer(text, stop, end):
+            if marks.end() < end and text[marks.end()] != "#":
+                yield Span(marks.start(), end, slice(marks.end(), end))
+                break
 
 
 def matched(text: str, pattern: str, seconds: float = PATTERN_SECONDS) -> Located:

@@ -1,68 +1,72 @@
 """Multiple choice: the letter that a response decides on, or the text of a choice."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from ictcli.rewards import statement
-from ictcli.rewards.answers import Located
+from ictcli.rewards.answers import Located, boxes
 from ictcli.rewards.builtin import math_at_once
 from ictcli.rewards.maths.compare import LONGEST
 from ictcli.rewards.maths.latex import balanced, flat, tidy
 from ictcli.rewards.verifiers import VERIFIERS, Verdict, Verifier
 
-_BOX = re.compile(r"\\boxed\s?\{([^{}]{1,30}|\\[a-z]+\{[^{}]{1,30}\})\}")
+_BEFORE, _AFTER = 600, 20_000
+"""Characters around a marked answer that are read. What more follows it takes it back."""
+_HIDING = {"<!--": "-->", "~~": "~~", **{f"<{tag}>": f"</{tag}>" for tag in ("s", "del", "think")}}
+_MARK = re.compile("|".join({*_HIDING, *_HIDING.values()}))
+_QUOTED = re.compile(r"(?m)^[ \t]*(?:[-*+] )?(?:>|\[//\]:).*$")
 _WORD = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*|\S")
 
 
-class Decision(NamedTuple):
-    """What a response decides on."""
+def shown(response: str) -> str:
+    """A response without what Markdown hides, strikes out or quotes, and without its thinking."""
+    kept: list[str] = []
+    end, place = "", 0
+    for mark in _MARK.finditer(response):
+        if mark[0] == end:
+            end, place = "", mark.end()
+        elif not end and (end := _HIDING.get(mark[0], "")):
+            kept.append(response[place : mark.start()])
+            place = mark.start()
+    kept.append(response[place:] if end in ("", "~~") else "")
+    return _QUOTED.sub(" ", " ".join(kept))
 
-    letters: str
-    """Empty without a letter; several if it names several."""
-    answer: str | None
-    """The text in a box, after `####` or of a pattern; None if the letters stand in words."""
-    source: str
-    missing: str
-    """Why there is no letter, if there is none."""
 
-
-def decision(response: str, found: Located, choices: Sequence[str]) -> Decision:
-    """What a response, as `statement.shown` gives it, decides on, given the marked answer in it, if
-    there is one: else the letter of the last statement (`statement`). With `choices`, the texts of
-    A, B, ..., the answer may be such a text."""
+def verdict(response: str, gold: str, choices: Sequence[str], found: Located) -> Verdict:
+    """The verdict on a response, as `shown` gives it, in which `found` is marked, if
+    anything is: else on the letter of its last decision (`statement`). With `choices`, the texts of
+    A, B, ..., the marked answer may be such a text. Two letters are unparsed."""
     answer, source, missing = found
-    if answer is not None:
-        letters = letter_of(answer, choices)
-        boxed = {letter_of(box, ()) for box in set(_BOX.findall(response))} - {""}
-        if source == "box" and len(letters) == 1 and boxed - {letters}:
-            return Decision("".join(sorted(boxed)), answer, source, "no letter")
-        if letters and source != "pattern" and not _upheld(response, answer, letters):
-            return Decision("", answer, source, "the letter is not upheld")
-        return Decision(letters, answer, source, "no letter")
-    letters = statement.stated(response, naming(choices))
-    return Decision(letters, None, "words" if letters else "", missing)
-
-
-def _upheld(response: str, answer: str, letters: str) -> bool:
-    """Whether the words around the last place of an answer leave it the answer."""
-    before, _, after = response.rpartition(answer)
-    before = re.sub(r"(\\(?:boxed|fbox)\s*\{|####)\s*$", "", before)
-    return statement.upheld(before, after.lstrip("}"), letters)
-
-
-def verdict(decision: Decision, gold: str, choices: Sequence[str]) -> Verdict:
-    """The verdict on a decision, given the gold letter. Two letters are unparsed."""
-    letters, extracted = decision.letters, (decision.answer or "")[:200]
+    if answer is None:
+        letters = statement.stated(response, naming(choices))
+    else:
+        marked = boxes(response) if source == "box" else [answer]
+        letters = "".join(dict.fromkeys("".join(letter_of(each, choices) for each in marked)))
+        missing = "no letter"
+        if len(letters) == 1 and source != "pattern" and not _upheld(response, answer, letters):
+            letters, missing = "", "the letter is not upheld"
+    extracted = (answer or "")[:200]
     if len(letters) != 1:
-        return Verdict("unparsed", extracted, "two letters" if letters else decision.missing)
+        return Verdict("unparsed", extracted, "two letters" if letters else missing)
     if choices and ord(letters) - 65 >= len(choices):
         return Verdict("unparsed", extracted, f"no choice {letters}")
     return Verdict("correct" if letters == gold_letter(gold) else "wrong", letters)
 
 
-VERIFIERS["choice"] = Verifier("choice", verdict)
+VERIFIERS["choice"] = Verifier("choice", verdict, named=True)
+
+
+def _upheld(response: str, answer: str, letter: str) -> bool:
+    """Whether the words around the last place of an answer leave it the answer."""
+    before, mark, after = response.rpartition("{" + answer)
+    if not mark:
+        before, _, after = response.rpartition(answer)
+    before = re.sub(r"(\\(?:boxed|fbox)\s*|####\s*)$", "", before[-_BEFORE:])
+    if len(after) > _AFTER:
+        return False
+    before, after = statement.plain(before), statement.plain(after.lstrip("}"))
+    return statement.upheld(before, letter, after, naming(()))
 
 
 def gold_letter(gold: str) -> str:
@@ -78,27 +82,24 @@ def letter_of(answer: str, choices: Sequence[str]) -> str:
     text = statement.plain(answer)
     if re.fullmatch(r"\(?[a-j]\)?\.?", text):
         text = text.upper()
-    letters = statement.letter_of(text, naming(choices))
-    return "".join(dict.fromkeys([*letters, *of_text]))
+    return "".join(dict.fromkeys([*statement.stated(text, naming(choices)), *of_text]))
 
 
-def naming(choices: Sequence[str]) -> statement.Naming | None:
-    """How `statement` finds the choices that are a text; None if they are unknown."""
-    if not choices:
-        return None
+def naming(choices: Sequence[str]) -> Callable[[str], str]:
+    """What gives the letters of the choices that a text is, in the same words."""
     known = [_words(statement.plain(choice)) for choice in choices]
 
     def named(text: str) -> str:
         words = _words(text)
-        return "".join(chr(65 + place) for place, one in enumerate(known) if one == words)
+        return "".join(chr(65 + place) for place, one in enumerate(known) if one == words != "")
 
     return named
 
 
 def _words(text: str) -> str:
     """A plain text for comparison: words and signs in small letters, without a first article."""
-    words = _WORD.findall(text.lower().strip(" .,:;"))
-    return " ".join(words[1:] if words[:1] in (["the"], ["a"], ["an"]) else words)
+    words = _WORD.findall(text.lower().strip(" .,:;()[]\"'!-"))
+    return " ".join(words[1:] if words[0:1] in (["the"], ["a"], ["an"]) and words[1:] else words)
 
 
 def same(answer: str, choice: str) -> bool:

@@ -81,9 +81,9 @@ class Row(NamedTuple):
 
 def explained(verifier: Verifier, verdict: Verdict, row: Row) -> Explanation:
     """The explanation of a verdict of `grade`."""
-    response, gold, choices, found, *_ = row
+    _, gold, _, found, *_ = row
     if verifier.judge is choice.verdict:
-        return _of_choice(verdict, gold, choice.decision(response, found, choices))
+        return _of_choice(verdict, gold, found)
     if verifier.golds is None:
         rule = "limit" if verdict.status == "timeout" else "verifier"
         rule = rule if found.answer is not None else "no answer"
@@ -114,13 +114,13 @@ def _rule(answer: Reading, gold: Reading, verdict: Verdict) -> str:
     return "numbers" if is_number else "parts"
 
 
-def _of_choice(verdict: Verdict, gold: str, decision: choice.Decision) -> Explanation:
-    letters = decision.letters
-    names = ", ".join(letters)
-    meaning = f"the letter{'s' * (len(letters) > 1)} {names}" if letters else ""
-    answer = Reading(names if decision.answer is None else decision.answer, meaning)
+def _of_choice(verdict: Verdict, gold: str, found: Located) -> Explanation:
+    read = verdict.status in ("correct", "wrong")
+    meaning = f"the letter {verdict.extracted}" if read else ""
+    answer = Reading(verdict.extracted if found.answer is None else found.answer, meaning)
     right = Reading(gold, f"the letter {choice.gold_letter(gold)}")
-    if not letters and not decision.answer:
-        return Explanation(verdict, "", answer, right, "no answer")
-    rule = "letters" if len(letters) == 1 else "unreadable"
-    return Explanation(verdict, decision.source, answer, right, rule)
+    if verdict.status == "timeout" or verdict.failed:
+        rule = "limit" if verdict.status == "timeout" else "verifier"
+    else:
+        rule = "letters" if read else "unreadable" if found.answer else "no answer"
+    return Explanation(verdict, found.source or "words" * read, answer, right, rule)

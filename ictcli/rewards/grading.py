@@ -7,17 +7,19 @@ from typing import Any, Literal, TypedDict, Unpack, cast, overload
 
 from ictcli.files import plugins
 from ictcli.rewards import answers, choice
-from ictcli.rewards.answers import Located
+from ictcli.rewards.answers import LONGEST_AT_ONCE, Located
 from ictcli.rewards.builtin import math_at_once, rewarded
 from ictcli.rewards.explanations import Explanation, Row, explained
 from ictcli.rewards.maths.compare import listed
 from ictcli.rewards.maths.copies import without_asked
-from ictcli.rewards.statement import shown
+from ictcli.rewards.said import said
 from ictcli.rewards.verifiers import FAILED, Judge, Verdict, Verifier, as_verifier, find_verifier
 from ictcli.rewards.worker import described
 from ictcli.rewards.workers import Fault, Limits, isolated
 
 LIMITS = Limits()
+TOGETHER = 64
+"""Responses that a worker judges in one call, by a verifier that is cheap."""
 Kind = str | Verifier | Judge
 Texts = Sequence[str]
 Yes = Literal[True]
@@ -93,11 +95,12 @@ def grade(
     verifier = as_verifier(kind)
     if pattern is not None:
         answers.compiled(pattern)  # raises for an invalid pattern
-    of_choice = verifier.judge is choice.verdict
+    marked = verifier.judge is choice.verdict or verifier.boxed or verifier.golds is not None
     rows: list[Row] = []
     for row, (response, gold) in enumerate(zip(responses, golds, strict=True)):
         question = questions[row] if questions else ""
-        seen = shown(response) if of_choice else response  # 10 MB take a second
+        seen = said(response) if marked else response
+        seen = choice.shown(seen) if verifier.judge is choice.verdict else seen
         text = seen if pattern is None else response
         found = _located(verifier, text, gold, question, pattern, limits)
         its = columns[row] if columns else NO_COLUMNS
@@ -135,8 +138,7 @@ def _verdicts(
     if verifier.runs_here:
         results = [_here(verifier.judge, *texts) for texts, _ in calls]
     else:
-        named = [(verifier.name, verifier.source, *texts) for texts, _ in calls]
-        results = isolated(_judged, named, limits, prepare=_load)
+        results = _isolated(verifier, [texts for texts, _ in calls], limits)
     for (texts, places), result in zip(calls, results, strict=True):
         if isinstance(result, Fault):
             result = _without(result, texts[0][:200] if verifier.golds else "")
@@ -150,15 +152,28 @@ def _verdicts(
     ]
 
 
+def _isolated(verifier: Verifier, calls: Sequence[tuple[Any, ...]], limits: Limits) -> list[Any]:
+    """What workers make of the calls. Those of a cheap verifier go together, as a message costs
+    more than a verdict; where one of them fails, each is judged alone."""
+    named = [(verifier.name, verifier.source, *texts) for texts in calls]
+    if not verifier.named or verifier.golds is not None:
+        return isolated(_judged, named, limits, prepare=_load)
+    shares = [named[start : start + TOGETHER] for start in range(0, len(named), TOGETHER)]
+    results: list[Any] = []
+    for share, found in zip(shares, isolated(_judged_all, [*zip(shares)], limits), strict=True):
+        alone = isinstance(found, Fault)
+        results += isolated(_judged, share, limits, prepare=_load) if alone else found
+    return results
+
+
 def _at_once(verifier: Verifier, row: Row, required: bool) -> Verdict | None:
     answer = row.found.answer or ""
     if not answer and (required or verifier.golds is not None or verifier.boxed):
         return Verdict("unparsed", "", row.found.missing)
     if verifier.golds is not None:
         return math_at_once(answer, row.gold)
-    if verifier.judge is choice.verdict:
-        decision = choice.decision(row.response, row.found, row.choices)
-        return verifier.judge(decision, row.gold, row.choices)
+    if verifier.named and len(row.response) + len(row.gold) <= LONGEST_AT_ONCE:
+        return verifier.judge(*_texts(verifier, row))
     return None
 
 
@@ -176,17 +191,20 @@ def _calls(
         groups = [list(group) for _, group in groupby(places, problem)]
         return [(_as_arguments([rows[place] for place in group]), group) for group in groups]
 
-    def texts(place: int) -> tuple[str, ...]:
-        row = rows[place]
-        asked = () if verifier.golds is not None else (row.question,)
-        return row.found.answer or "", row.gold, *asked
-
     if verifier.runs_here:
-        return [(texts(place), [place]) for place in places]
-    calls: dict[tuple[str, ...], list[int]] = {}
+        return [(_texts(verifier, rows[place]), [place]) for place in places]
+    calls: dict[tuple[Any, ...], list[int]] = {}
     for place in places:
-        calls.setdefault(texts(place), []).append(place)
+        calls.setdefault(_texts(verifier, rows[place]), []).append(place)
     return list(calls.items())
+
+
+def _texts(verifier: Verifier, row: Row) -> tuple[Any, ...]:
+    """What a verifier is given of a row, where it does not judge in groups."""
+    if verifier.judge is choice.verdict:
+        return row.response, row.gold, tuple(row.choices), row.found
+    asked = () if verifier.golds is not None else (row.question,)
+    return row.found.answer or "", row.gold, *asked
 
 
 def _without(fault: Fault, extracted: str = "") -> Verdict:
@@ -222,6 +240,11 @@ def _as_arguments(rows: Sequence[Row]) -> tuple[list[Any], list[Any], dict[str, 
 def _judged(name: str, source: str | None, *arguments: Any) -> Any:
     """In a worker: the verdict of a verifier, or those on the responses to a problem."""
     return _load(name, source).judge(*arguments)
+
+
+def _judged_all(calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """In a worker: the verdicts of several calls."""
+    return [_judged(*call) for call in calls]
 
 
 def _load(name: str, source: str | None, *_: Any) -> Verifier:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from ictcli.errors import UserError, install, nearest, unknown
-from ictcli.files import LARGEST, encodable, plugins
+from ictcli.files import LARGEST, encodable, gate, plugins
 
 Status = Literal["correct", "wrong", "unparsed", "timeout"]
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -20,6 +20,8 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 FAILED = "the verifier failed: "
 COPIED = "a formula of the question"
 UNFINISHED = "it leaves to do what the gold has done"
+LONGEST_TEXT = 1000
+"""Characters of a verdict's texts; what is longer is cut."""
 ABSTAINED = "the function gives no reward here"
 ROWS = ("prompts", "completions")
 """What a function in TRL's form takes besides columns of the data."""
@@ -68,7 +70,7 @@ class Verifier:
     judge: Judge
     source: str | None = None
     """Where a worker imports it from: a plugin `file.py` that registers it, `file.py:function` or
-    `module:function`. None: it runs in this process."""
+    `module:function`. None: it is `named`, or it runs in this process."""
     golds: Callable[[str], bool] | None = None
     """Whether mathematical answers, which it judges, can be compared with a gold; None: it judges
     whole responses."""
@@ -78,6 +80,8 @@ class Verifier:
     """The columns without which it cannot be called."""
     boxed: bool = False
     """Whether it judges the answer in the last box or after `####`, not the whole response."""
+    named: bool = False
+    """Whether it comes with ictcli, so that a worker finds it by its name."""
 
     def __call__(self, response: str, gold: str, question: str = "") -> Verdict:
         from ictcli.rewards.grading import grade  # judges by this module
@@ -89,8 +93,8 @@ class Verifier:
 
     @property
     def runs_here(self) -> bool:
-        """Whether it is called in this process, and not by a worker."""
-        return self.source is None and self.golds is None
+        """Whether it is called in this process, without limits: a function that is no file's."""
+        return self.source is None and not self.named
 
     def readable(self, gold: str) -> bool:
         """Whether answers can be compared with a gold."""
@@ -136,8 +140,9 @@ def register_verifier(
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         path = plugins.path_of(function.__module__)
         source = None if path is None else str(path)
-        made = made_of(name, function)
-        VERIFIERS[name] = replace(made, source=source, golds=golds, boxed=boxed)
+        named = function.__module__.startswith("ictcli.")
+        made = replace(made_of(name, function), source=source, golds=golds)
+        VERIFIERS[name] = replace(made, boxed=boxed, named=named)
         return function
 
     return add
@@ -170,7 +175,7 @@ def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | Non
 
     def verdict(reward: Any) -> Verdict:
         if isinstance(reward, Verdict):
-            return reward
+            return as_verdict(name, reward)
         if isinstance(reward, str | bytes | bytearray):
             raise TypeError(f"its reward is a text, {reward[:20]!r}, and no number")
         if reward is None or math.isnan(score := float(reward)):
@@ -205,22 +210,30 @@ async def _awaited(rewards: Awaitable[Any]) -> Any:
 
 
 def checked(name: str, function: Callable[..., Any], *, asks: bool) -> Judge:
-    """The function with its result checked and a bool made a Verdict. It raises TypeError or
-    ValueError for any other result. `asks`: whether it takes the question."""
+    """The function with its result checked by `as_verdict`. `asks`: whether it takes the
+    question."""
 
     def judge(response: str, gold: str, question: str = "") -> Verdict:
-        result: Any = function(response, gold, **({"question": question} if asks else {}))
-        if isinstance(result, bool):
-            return Verdict("correct" if result else "wrong")
-        if not isinstance(result, Verdict) or result.status not in STATUSES:
-            raise TypeError(f"{name} gave {result!r:.80}, not a bool or a Verdict")
-        texts: tuple[Any, ...] = (result.extracted, result.reason)
-        if not all(isinstance(text, str) for text in texts):
-            raise TypeError(f"{name} gave a verdict whose texts are none: {result!r:.80}")
-        score = None if result.score is None else float(result.score)
-        return Verdict(result.status, encodable(result.extracted), encodable(result.reason), score)
+        return as_verdict(
+            name, function(response, gold, **({"question": question} if asks else {}))
+        )
 
     return judge
+
+
+def as_verdict(name: str, result: Any) -> Verdict:
+    """The verdict that a bool or a Verdict is, with texts of at most `LONGEST_TEXT` characters.
+    TypeError or ValueError for any other result."""
+    if isinstance(result, bool):
+        return Verdict("correct" if result else "wrong")
+    if not isinstance(result, Verdict) or result.status not in STATUSES:
+        raise TypeError(f"{name} gave {result!r:.80}, not a bool or a Verdict")
+    texts: tuple[Any, ...] = (result.extracted, result.reason)
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"{name} gave a verdict whose texts are none: {result!r:.80}")
+    extracted, reason = (encodable(text[:LONGEST_TEXT]) for text in texts)
+    score = None if result.score is None else float(result.score)
+    return Verdict(result.status, extracted, reason, score)
 
 
 def find_verifier(name: str) -> Verifier:
@@ -258,12 +271,17 @@ def name_of(verify: Verifier | Judge) -> str:
 
 
 def from_source(place: str, function: str) -> Verifier:
-    """The verifier made of a function in a file or module. UserError if there is none."""
+    """The verifier made of a function in a file or module. UserError if there is none, or it may
+    not run."""
+    source = named = f"{place}:{function}"
     if place.endswith(".py"):
-        path = plugins.load(place)
+        path = plugins.load(place, typed=gate.is_typed(named))
         module, source = plugins.module_of(path), f"{path}:{function}"
+        gate.admit(source, f"function {source}", plugins.source(path), named)
     else:
-        source = f"{place}:{function}"
+        if all(source != extra.place for extra in OPTIONAL.values()):
+            code = gate.module_source(place)
+            gate.admit(f"the module {place}", f"module {source}", code, named)
         try:
             with contextlib.redirect_stdout(sys.stderr):
                 module = importlib.import_module(place)

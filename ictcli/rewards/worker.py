@@ -9,11 +9,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any, Literal, TypeVar
+
+from ictcli.files.reading import limited_memory, process_size
 
 T = TypeVar("T")
 
@@ -23,6 +24,8 @@ IMPORT_SECONDS = 60.0
 STARTED = b"s"
 """Before its CPU time, which a worker sends when it is ready and when a call starts. No pickle
 begins so."""
+LARGEST_RESULT = 2**24
+"""Bytes of a call's pickled result, at most."""
 OUT_OF_MEMORY, BLOATED = 86, 87  # exit codes
 
 
@@ -33,6 +36,9 @@ class Fault:
 
     kind: Literal["timeout", "memory", "error", "died"]
     message: str
+
+
+TOO_LARGE = Fault("error", f"its result takes more than {LARGEST_RESULT >> 20} MiB")
 
 
 @dataclass(frozen=True)
@@ -69,13 +75,14 @@ def serve(descriptor: int) -> None:
     connection = Connection(descriptor)
     os.register_at_fork(after_in_child=connection.close)  # a call's fork gives no second answer
     with contextlib.suppress(EOFError, OSError):
-        This.limits, parent, sources = connection.recv()
+        This.limits, parent, sources, known = connection.recv()
         sys.stdout = sys.stderr
-        from ictcli.files import plugins
+        from ictcli.files import gate, plugins
 
         plugins.sources.update(sources)
+        gate.adopt(known)
         threading.Thread(target=_watch, args=(parent,), daemon=True).start()
-        This.idle = _size()
+        This.idle = process_size()
         connection.send_bytes(STARTED + b"%f" % time.process_time())
         while True:
             connection.send_bytes(_answer(connection.recv_bytes(), connection))
@@ -95,35 +102,13 @@ def _resident_peak() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def _size() -> int:
-    """Size of the address space; 1 if unknown."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    except OSError:
-        return 1
-
-
-@contextlib.contextmanager
-def limited_memory(more: int) -> Generator[None]:
-    """Within, MemoryError where the process grows by more than so many bytes. macOS, where its size
-    is unknown, has no such limit."""
-    size, (soft, hard) = _size(), resource.getrlimit(resource.RLIMIT_AS)
-    if size > 1:
-        most = [size + more, *(limit for limit in (soft, hard) if limit >= 0)]
-        resource.setrlimit(resource.RLIMIT_AS, (min(most), hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-
-
 def _answer(call: bytes, connection: Connection) -> bytes:
     """Perform a pickled call within its limits; the pickled result or Fault."""
     limits = This.limits
     prepared = tried(_prepared, (call,), limits)
     if isinstance(prepared, Fault):
         return pickle.dumps(prepared)
-    size, memory = _size(), int(limits.memory * _GIB)
+    size, memory = process_size(), int(limits.memory * _GIB)
     if size > This.idle + This.imported + memory:  # left by earlier calls
         os._exit(BLOATED)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # it kills: no Python code has to run for it
@@ -140,16 +125,17 @@ def _answer(call: bytes, connection: Connection) -> bytes:
             This.ceiling = math.inf
     if time.process_time() - before > limits.seconds:  # a call that ignored the signal
         result = limits.exceeded("timeout")
-    return result if isinstance(result, bytes) else pickle.dumps(result)
+    message = result if isinstance(result, bytes) else pickle.dumps(result)
+    return message if len(message) <= LARGEST_RESULT else pickle.dumps(TOO_LARGE)
 
 
 def _prepared(call: bytes) -> None:
     """Import what a call needs; from then on that counts as the worker's own size."""
     _, prepare, arguments = pickle.loads(call)
     if prepare is not None:
-        before = _size()
+        before = process_size()
         prepare(*arguments)
-        This.imported += max(_size() - before, 0)
+        This.imported += max(process_size() - before, 0)
 
 
 def _performed(call: bytes) -> bytes:
@@ -173,4 +159,4 @@ def described(error: BaseException) -> Fault:
         text = " ".join(str(error).split())[:200]
     except BaseException:
         text = ""
-    return Fault("error", f"{type(error).__name__}: {text}".removesuffix(": "))
+    return Fault("error", f"{type(error).__name__[:100]}: {text}".removesuffix(": "))

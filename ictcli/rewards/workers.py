@@ -22,13 +22,15 @@ from typing import Any, Literal, TypeVar
 
 import psutil
 
-from ictcli.files import plugins
+from ictcli.files import gate, plugins
 from ictcli.ranks import processes_here
 from ictcli.rewards.worker import (
     BLOATED,
     IMPORT_SECONDS,
+    LARGEST_RESULT,
     OUT_OF_MEMORY,
     STARTED,
+    TOO_LARGE,
     Fault,
     Limits,
     This,
@@ -107,13 +109,12 @@ def _perform(calls: dict[int, bytes], results: dict[int, Any], limits: Limits) -
 
 class _Worker:
     def __init__(self, limits: Limits) -> None:
-        self.limits, self.sources = limits, len(plugins.sources)
+        self.limits, self.known = limits, gate.state()
         self.call, self.busy = -1, False
         self.phase: Literal["new", "ready", "started"] = "new"  # "ready" while it prepares a call
         self.since = self.cpu_before = 0.0  # on the clock and in CPU time, when the phase began
         self.connection, end = Pipe()
-        path = [place for place in sys.path if place not in plugins.folders]  # it adds its own
-        main = f"import sys; sys.path[:] = {path!r}; from ictcli.rewards.worker import serve"
+        main = f"import sys; sys.path[:] = {sys.path!r}; from ictcli.rewards.worker import serve"
         self.process = subprocess.Popen(
             [sys.executable, "-c", f"{main}; serve({end.fileno()})"],
             stdin=subprocess.DEVNULL,
@@ -122,11 +123,11 @@ class _Worker:
             process_group=0,  # Ctrl-C is for the parent alone
         )
         end.close()
-        self.connection.send((limits, os.getpid(), plugins.sources))
+        self.connection.send((limits, os.getpid(), plugins.sources, self.known))
 
     def fits(self, limits: Limits) -> bool:
-        """Whether it lives, has these limits and knows every plugin that was read."""
-        known = self.limits == limits and self.sources == len(plugins.sources)
+        """Whether it lives, has these limits and knows all code that may run."""
+        known = self.limits == limits and self.known == gate.state()
         return known and self.process.poll() is None
 
     def ask(self, index: int, call: bytes) -> None:
@@ -138,9 +139,9 @@ class _Worker:
     def result(self) -> Any:
         """The result of the call; _PENDING if the worker only says how far it is."""
         try:
-            message = self.connection.recv_bytes()
-        except (EOFError, OSError):
-            return self._death()
+            message = self.connection.recv_bytes(LARGEST_RESULT)
+        except (EOFError, OSError):  # a longer message is not read, and ends the connection
+            return self._death() if self.connection.readable else TOO_LARGE
         if message.startswith(STARTED):
             self.phase = "ready" if self.phase == "new" else "started"
             self.since, self.cpu_before = time.monotonic(), float(message[1:])

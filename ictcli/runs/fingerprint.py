@@ -15,7 +15,6 @@ from ictcli.engine import LIBRARIES, Engine, choose_backend
 from ictcli.engine.checksums import identity
 from ictcli.engine.models import locate
 from ictcli.errors import UserError
-from ictcli.files import plugins
 from ictcli.files.fingerprint import Fingerprint, digest
 from ictcli.files.reading import read_bytes
 from ictcli.recipe.tables import EngineSettings
@@ -40,8 +39,8 @@ def check_same(
     if "recipe" in differs:
         file = run / "recipe.toml"
         recipe = read_record(file, RecipeRecord, strict=False) or RecipeRecord()
-        places = [place for place, _ in plugins.verifiers_of(recipe.to_json()).values()]
-        changed = " or ".join([str(file), *(place for place in places if place.endswith(".py"))])
+        files = dict.fromkeys(name.rpartition(":")[0] for name in _verifiers(recipe.to_json()))
+        changed = " or ".join([str(file), *(place for place in files if place.endswith(".py"))])
         raise UserError(
             f"{changed} was changed since {since}.",
             "put it back, or train the changed recipe as a run of its own",
@@ -103,19 +102,31 @@ def _deciding(recipe: Mapping[str, Any]) -> dict[str, Any]:
         sft["data"] = "data" in sft  # which examples has a checksum of its own
     if _is_path(str(evaluation.get("bench"))):
         del evaluation["bench"]
-    by_content: dict[str, str] = {}
-    for name, (place, function) in plugins.verifiers_of(data).items():
-        if place.endswith(".py"):
-            file = Path(place)
-            content = hashlib.sha256(read_bytes(file)).hexdigest() if file.is_file() else ""
-            by_content[name] = f"{content}:{function}"
-            if isinstance(data.get(name), dict):
-                data[name] = {**data[name], "verifier": by_content[name]}
-    reward = data.get("reward")
-    if isinstance(reward, dict) and "functions" in reward:
-        names = cast(list[str], reward["functions"])
-        data["reward"] = {**reward, "functions": [by_content.get(name, name) for name in names]}
+    for table in (data.get("reward"), evaluation):
+        if isinstance(table, dict):
+            judge = cast(dict[str, Any], table)
+            if isinstance(named := judge.get("verifier"), str):
+                judge["verifier"] = _by_content(named)
+            if isinstance(names := judge.get("functions"), list):
+                judge["functions"] = [_by_content(str(name)) for name in cast(list[Any], names)]
     return data
+
+
+def _by_content(verifier: str) -> str:
+    """A verifier of a file, named by what the file holds; any other as it is."""
+    place, _, function = verifier.rpartition(":")
+    if not place.endswith(".py"):
+        return verifier
+    content = hashlib.sha256(read_bytes(Path(place))).hexdigest() if Path(place).is_file() else ""
+    return f"{content}:{function}"
+
+
+def _verifiers(recipe: Mapping[str, Any]) -> list[str]:
+    tables = (recipe.get("reward"), recipe.get("eval"))
+    found = [cast(dict[str, Any], table) for table in tables if isinstance(table, dict)]
+    listed = [table.get("functions") for table in found]
+    names = [name for each in listed if isinstance(each, list) for name in cast(list[Any], each)]
+    return [name for name in (*(t.get("verifier") for t in found), *names) if isinstance(name, str)]
 
 
 def _is_path(name: str) -> bool:
@@ -127,7 +138,7 @@ def of_model(model: str, settings: EngineSettings) -> dict[str, str]:
     """The part of a model (see `checksums.identity`); none for engines of others, which load models
     in their own ways, and for models without a folder."""
     ours = choose_backend(settings.backend) in LIBRARIES
-    sha256 = identity(locate(model)) if ours else ""
+    sha256 = identity(locate(model, trains=True)) if ours else ""
     return {"model": sha256} if sha256 else {}
 
 

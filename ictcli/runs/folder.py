@@ -17,27 +17,25 @@
 | tensorboard/, wandb/ | what trackers keep (`ictcli.tracking`) |
 """
 
-import shutil
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
-
-from filelock import FileLock
 
 from ictcli import files
 from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.evaluation.record import Record
 from ictcli.files.reading import parse_toml
-from ictcli.recipe import Recipe, RecipeFile, load_recipe, read_recipe, table_to_toml, to_toml
+from ictcli.recipe import Recipe, RecipeFile, load_recipe, table_to_toml, to_toml
 from ictcli.runs import checkpoints, manifest
 from ictcli.runs.checkpoints import DAMAGE, DamagedError, State
 from ictcli.runs.fingerprint import of_recipe
 from ictcli.runs.read import cut_lines, read_lines, read_record
 from ictcli.runs.records import SftMetrics, StepMetrics, StepTimings
 from ictcli.runs.rollouts import Batch, write_rollouts
-from ictcli.runs.trust import read_run, remember
+from ictcli.runs.trust import read_run
 from ictcli.text import shell_word
 from ictcli.types import BoolArray, FloatArray
 
@@ -55,8 +53,7 @@ class Run:
         self.listener: Callable[[str, Record], None] | None = None
         """Gets each record that is written from now on, and the name of its file."""
         self._file: RecipeFile | None = None
-        self._lock: FileLock | None = None
-        self._created = False
+        self._closing = contextlib.ExitStack()
 
     @staticmethod
     def create(folder: Path, recipe: Recipe) -> "Run":
@@ -70,11 +67,14 @@ class Run:
             if is_run(folder):  # never advise to delete what is not ours
                 ways = f"ictcli resume {word} continues it; {ways}; rm -r {word} starts over"
             raise UserError(f"The run folder {folder} exists already.", ways)
-        files.make_folder(folder)
-        files.check_inside(folder)
-        run = Run(folder).lock()
-        run._created = True
-        run.write_recipe(recipe)
+        run = Run(folder)
+        with contextlib.ExitStack() as closing:
+            closing.callback(files.remove_empty, files.make_folder(folder))
+            files.check_inside(folder)
+            closing.enter_context(files.locked(folder, "run folder", "--run"))
+            closing.push(run._discard_if_unused)
+            run.write_recipe(recipe)
+            run._closing = closing.pop_all()
         return run
 
     @staticmethod
@@ -86,24 +86,24 @@ class Run:
                 "ictcli train RECIPE --run FOLDER makes one",
             )
         files.check_inside(folder)
-        run = Run(folder).lock()
-        run._file = read_run(folder)
-        return run, load_recipe(run.file)
+        run = Run(folder)
+        with contextlib.ExitStack() as closing:
+            closing.enter_context(files.locked(folder, "run folder", "--run"))
+            run._file = read_run(folder)
+            recipe = load_recipe(run.file)
+            run._closing = closing.pop_all()
+        return run, recipe
 
     @property
     def file(self) -> RecipeFile:
         """recipe.toml as it was written, or read when the run was opened."""
-        self._file = self._file or read_recipe(self.folder / "recipe.toml")
+        self._file = self._file or read_run(self.folder)
         return self._file
 
     @property
     def recipe(self) -> Mapping[str, Any]:
         """The tables of `file`."""
         return self.file.data
-
-    def lock(self) -> Self:
-        self._lock = files.take_lock(self.folder, "run folder", "--run")
-        return self
 
     def __enter__(self) -> Self:
         return self
@@ -114,20 +114,26 @@ class Run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        refused = isinstance(error, UserError) and not isinstance(error, InterruptedRunError)
-        if self._created and refused:
-            self._discard_if_unused(started=isinstance(error, RunFailedError))
-        if self._lock:
-            self._lock.release()
+        self._closing.__exit__(kind, error, trace)
 
-    def _discard_if_unused(self, *, started: bool) -> None:
-        """Remove a folder in which nothing was done, so that the corrected command can use its
+    def _discard_if_unused(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Empty a folder in which nothing was done, so that the corrected command can use its
         name. A run that started keeps failure.json."""
-        ours = {"recipe.toml", "environment.json", manifest.MANIFEST, ".lock"}
-        if not started:
+        refused = isinstance(error, UserError | UnicodeError)
+        if not refused or isinstance(error, InterruptedRunError):
+            return
+        ours = {"recipe.toml", "environment.json", manifest.MANIFEST}
+        if not isinstance(error, RunFailedError):
             ours.add("failure.json")
-        if {path.name for path in self.folder.iterdir()} <= ours:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        paths = [path for path in self.folder.iterdir() if path.name != ".lock"]
+        if {path.name for path in paths} <= ours:
+            for path in paths:
+                path.unlink()
 
     # Checkpoints
 
@@ -202,9 +208,8 @@ class Run:
             write_rollouts(self.folder / name, step, batch, kept, weights)
 
     def write_recipe(self, recipe: Recipe) -> None:
-        """Write recipe.toml, whose code may run from now on."""
+        """Write recipe.toml."""
         self._write_recipe(to_toml(recipe))
-        remember(self.folder, self.recipe)
 
     def write_steps(self, steps: int) -> None:
         """Change the steps in recipe.toml, and nothing else of it."""

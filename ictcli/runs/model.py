@@ -11,11 +11,12 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from ictcli.engine import LIBRARIES, Engine, build_engine, checksums, choose_backend
-from ictcli.engine.models import ASKED, EXPORTS, locate
-from ictcli.errors import UserError
+from ictcli.engine.model_files import ASKED
+from ictcli.engine.models import EXPORTS, locate
+from ictcli.errors import UnknownCodeError, UserError
 from ictcli.evaluation.settings import EvaluationSettings, ModelSettings
 from ictcli.evaluation.specs import ModelSpec, short_names
-from ictcli.files import plugins
+from ictcli.files import gate, plugins
 from ictcli.files.reading import parse_json, read_bytes, read_text
 from ictcli.recipe import Recipe, RecipeFile, read_recipe
 from ictcli.recipe.data import ColumnSettings, Example, PromptSettings, RewardSettings
@@ -23,7 +24,6 @@ from ictcli.recipe.generator import is_gym
 from ictcli.recipe.tables import (
     AdapterSettings,
     EngineSettings,
-    OptimizerSettings,
     RolloutSettings,
     SamplingSettings,
 )
@@ -42,6 +42,7 @@ OF_ASKED: Mapping[str, Any] = {
     "max_tokens": True,
     "sampling": {"top_p", "top_k"},
     "prompt": {"template", "system", "suffix"},
+    "engine": {"dtype"},
 }
 LONGEST = 200
 """Characters of a benchmark's name in `ASKED`."""
@@ -106,12 +107,14 @@ def _model_spec(
     if run and not saved:
         check_finished(run, *EXPORTS)
     engine = _with(trained.engine, typed.engine)
+    if "trust_remote_code" in typed.engine.model_fields_set:
+        gate.note_typed(f"model {model}")
     sampling = _with(trained.sampling, typed.sampling)
     if recipe and run and saved:
         load = partial(engine_at, run, recipe.data, saved, engine)
         checksum = partial(weights_of, saved)
     else:
-        load = partial(build_engine, model, engine)
+        load = partial(engine_of, run, engine) if run else partial(build_engine, model, engine)
         known = choose_backend(engine.backend) in LIBRARIES
         checksum = partial(checksums.fingerprint, locate(model)) if known else lambda: None
     heats = (typed.temperature, trained.temperature, 1.0)
@@ -148,10 +151,16 @@ def bench_of(recipe: Recipe) -> str:
     return name if known and not recipe.plugins else ""
 
 
-def asked_in(recipe: Recipe) -> str:
+def asked_in(recipe: Recipe, folder: Path) -> str:
     """How a run asks and samples, and what it was evaluated on, as JSON to put beside what it
-    trained (`ASKED`); without worked examples, which may be text of a data set."""
-    asked = recipe.model_dump(mode="json", include=OF_ASKED, exclude_none=True)
+    trained, in the `folder` (`ASKED`); without worked examples, which may be text of a data set. A
+    whole model that bfloat16 would round names float32."""
+    included = {key: of for key, of in OF_ASKED.items() if key != "engine"}
+    asked = recipe.model_dump(mode="json", include=included, exclude_none=True)
+    if (folder / "config.json").is_file():
+        config = parse_json(read_text(folder / "config.json"))
+        if config.get("dtype") in ("float16", "float32") and "quantization" not in config:
+            asked["engine"] = {"dtype": "float32"}
     if recipe.eval.temperature is not None:
         asked["temperature"] = recipe.eval.temperature
     if bench := bench_of(recipe):
@@ -165,8 +174,9 @@ def _exported(file: Path) -> tuple[EvaluationSettings, str]:
     try:
         found = parse_json(read_text(file))
         asked = {name: of for name, of in found.items() if name in OF_ASKED}
-        own = OF_ASKED["prompt"]
-        asked["prompt"] = {key: of for key, of in asked.get("prompt", {}).items() if key in own}
+        for table in ("prompt", "engine"):
+            known = OF_ASKED[table]
+            asked[table] = {key: of for key, of in asked.get(table, {}).items() if key in known}
         bench = found.get("bench")
         named = isinstance(bench, str) and bench.strip() and len(bench) <= LONGEST
         return EvaluationSettings.model_validate_json(json.dumps(asked)), bench if named else ""
@@ -211,6 +221,8 @@ def _read(file: RecipeFile) -> Read:
     for name in plugins.listed(data):
         try:
             loaded.append(plugins.load(name))
+        except UnknownCodeError:
+            raise
         except UserError as error:
             missing.append(error.message)
     reward: object = data.get("reward")
@@ -258,16 +270,19 @@ def weights_of(path: Path) -> str:
     return hashlib.sha256(json.dumps(saved, sort_keys=True).encode()).hexdigest()
 
 
+def engine_of(run: Path, settings: EngineSettings) -> Engine:
+    """An engine with the policy that a finished run evaluated: its adapters or its model, in the
+    number format of training."""
+    return build_engine(str(run), read_environment(run).typed(settings))
+
+
 def engine_at(run: Path, recipe: Mapping[str, Any], path: Path, settings: EngineSettings) -> Engine:
-    """An engine with the model of a run of this recipe as it was at a checkpoint; takes the memory
-    of training."""
-    optimizer = OptimizerSettings.model_validate(recipe.get("optimizer", {}))
+    """An engine with the policy of a run of this recipe as it was evaluated at a checkpoint."""
     adapter = AdapterSettings.model_validate(recipe.get("adapter", {}))
-    trained = None if adapter.kind == "none" else adapter
-    engine = build_engine(recipe["model"], settings, optimizer, trained)
-    began = read_environment(run)
+    began, base = read_environment(run), locate(recipe["model"], trains=True)
+    engine = build_engine(base.path, began.typed(settings), None, adapter)
     fingerprint.check_same(run, began, fingerprint.of_model(recipe["model"], settings))
-    adapters = trained is not None
+    adapters = adapter.kind != "none"
     fingerprint.check_engine(run, began, engine, adapters=adapters, option="--backend ")
     try:
         engine.restore(path)

@@ -15,6 +15,7 @@ from ictcli.evaluation.sharpening import Sharpening
 from ictcli.files.record import RunRecord as RunRecord
 from ictcli.recipe import data_name, labelled
 from ictcli.recipe.metrics import StepMetrics as StepMetrics
+from ictcli.recipe.tables import EngineSettings
 
 FORMAT = 1
 """Of recorded rollouts, summary.json and environment.json."""
@@ -285,6 +286,14 @@ class Environment(RunRecord):
     recipe_sha256: str | None = None
     extended_from: list[int] = Field(default_factory=list[int])
     """The recipe's steps before each `ictcli resume RUN steps=N`."""
+
+    def typed(self, settings: EngineSettings) -> EngineSettings:
+        """Engine settings with the number format that the run began in, whatever this machine
+        prefers, unless they name one."""
+        began = self.engine.dtype
+        if settings.dtype != "auto" or began not in ("float32", "bfloat16"):
+            return settings
+        return settings.model_copy(update={"dtype": began})
 
 
 class Failure(RunRecord):

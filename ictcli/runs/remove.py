@@ -5,11 +5,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ictcli.errors import UserError
-from ictcli.files import check_inside, drop
+from ictcli.files import check_inside, drop, locked
 from ictcli.files.fingerprint import flat
 from ictcli.runs import checkpoints
 from ictcli.runs.checkpoints import DAMAGE
-from ictcli.runs.folder import Run
 from ictcli.runs.list import find_runs
 from ictcli.runs.read import in_use, read_record, size
 from ictcli.runs.records import RecipeRecord
@@ -52,7 +51,7 @@ def remove_run(run: Path) -> int:
     lock = run / ".lock"
     if lock.is_symlink() or (lock.exists() and not lock.is_file()):
         lock.rename(run / ".lock.damaged")  # nobody holds it
-    with Run(run).lock():
+    with locked(run, "run folder", "--run"):
         drop(run)
     return taken
 
@@ -79,5 +78,5 @@ def remove_checkpoints(old: Iterable[Path]) -> None:
     """UserError if a run is trained now, or may not be read (see `check_inside`)."""
     for path in old:
         check_inside(path.parents[1])
-        with Run(path.parents[1]).lock():
+        with locked(path.parents[1], "run folder", "--run"):
             drop(path)

@@ -4,14 +4,14 @@ that a base model's run names is not run: what that was trained on is not known 
 from collections.abc import Sequence
 from pathlib import Path
 
-from ictcli.engine.models import ASKED
+from ictcli.engine.model_files import ASKED
 from ictcli.errors import UserError
 from ictcli.evaluation.specs import Trained
-from ictcli.files import check_inside
+from ictcli.files import gate
 from ictcli.files.reading import parse_json, read_text
-from ictcli.recipe import RecipeFile, load_recipe, read_recipe
+from ictcli.recipe import RecipeFile, is_of_run, load_recipe
 from ictcli.recipe.generator import is_gym
-from ictcli.runs.trust import code_of, is_of_run
+from ictcli.runs.trust import read_run
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.hub import files_alone
 from ictcli.tasks.prepare import task_of
@@ -58,14 +58,15 @@ def _of_model(model: str, seen: set[Path]) -> Trained:
     run = run_of(Path(model).expanduser())
     if run is None:
         return Trained(whole=not is_trained(model))
-    try:
-        check_inside(run, plain=True)
-        file = read_recipe(run / "recipe.toml")
-        if file.path in seen or code_of(run, file.data):
+    with gate.shut():
+        try:
+            file = read_run(run)
+        except FAULTS:
             return Trained()
-    except FAULTS:
-        return Trained()
-    own, base = _own(file), _of_model(str(file.data.get("model", "")), {*seen, file.path})
+        if file.path in seen:
+            return Trained()
+        own = _own(file)
+    base = _of_model(str(file.data.get("model", "")), {*seen, file.path})
     return Trained(own.keys | base.keys, own.whole and base.whole)
 
 

@@ -9,13 +9,13 @@ import contextlib
 import re
 import signal
 import threading
+import time
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NoReturn, cast
 
 from ictcli.errors import UserError
 from ictcli.files import encodable
-from ictcli.files.reading import parse_json
-from ictcli.rewards.worker import limited_memory
+from ictcli.files.reading import limited_memory, parse_json
 from ictcli.rows import Row
 from ictcli.text import middle_cut
 from ictcli.types import Turn
@@ -121,8 +121,9 @@ def system_of(turns: Sequence[Turn]) -> str:
     return "\n".join(text for role, text in turns if role == "system")
 
 
-SECONDS = 5.0
-"""Of the processor, for a conversation; templates in use take some 20 microseconds."""
+SECONDS, EACH = 5.0, 0.01
+"""Of the processor, for all conversations of a template, and more for each of them; templates in
+use take some 20 microseconds."""
 MEMORY = 2**30
 """Bytes on top of what the process has. macOS knows no such limit: there time is the only one."""
 CHARACTERS = 10_000_000
@@ -133,6 +134,10 @@ SHOWN = 300
 
 class _OverTimeError(BaseException):
     """None of the exceptions that jinja2 catches."""
+
+
+_spent: dict[str, float] = {}
+"""Seconds of `SECONDS` that each template has taken."""
 
 
 def rendered(
@@ -147,13 +152,14 @@ def rendered(
     the end. UserError where the template raises, does not parse, or exceeds a limit; `system`,
     `of_data`: there is a message that some refuse, of the settings or else of the data."""
     try:
-        with _limited():
+        with _limited(str(tokenizer.chat_template)):
             text = tokenizer.apply_chat_template(
                 messages, tokenize=False, add_generation_prompt=not answered
             )
-        if len(text) <= CHARACTERS:
+        if len(text) <= CHARACTERS and text.strip():
             return text
-        words = f"it makes a text of {len(text):,} characters"
+        size = f"a text of {len(text):,} characters" if text.strip() else "no text"
+        words = f"it makes {size}"
     except _OverTimeError:
         words = f"it takes more than {SECONDS:g} s"
     except MemoryError:
@@ -169,21 +175,23 @@ def rendered(
 
 
 @contextlib.contextmanager
-def _limited() -> Generator[None]:
-    """Within, MemoryError beyond MEMORY, and _OverTimeError beyond SECONDS in the main thread, the
-    only one that receives signals."""
+def _limited(template: str) -> Generator[None]:
+    """Within, MemoryError beyond MEMORY, and _OverTimeError beyond what is left to a template of
+    SECONDS in the main thread, the only one that receives signals."""
 
     def stop(number: int, frame: object) -> NoReturn:
         raise _OverTimeError
 
     timed = threading.current_thread() is threading.main_thread()
     handler = signal.signal(signal.SIGPROF, stop) if timed else None
+    spent, before = _spent.get(template, 0.0), time.process_time()
     try:
         if timed:  # again and again, as an exception in a destructor is lost
-            signal.setitimer(signal.ITIMER_PROF, SECONDS, 1)
+            signal.setitimer(signal.ITIMER_PROF, max(SECONDS - spent, 0) + EACH, 1)
         with limited_memory(MEMORY):
             yield
     finally:
         if timed:
             signal.setitimer(signal.ITIMER_PROF, 0)
             signal.signal(signal.SIGPROF, handler)
+        _spent[template] = max(spent + time.process_time() - before - EACH, 0)

@@ -14,7 +14,16 @@ from ictcli.rewards.answers import boxed, matched
 from ictcli.rewards.builtin import are_words
 from ictcli.rows import CHATS, PROMPTS, Row, Rows, is_file_name, is_saved, read_file, text
 from ictcli.tasks.chats import as_messages, as_text, messages_of, parted
-from ictcli.tasks.golds import behind, choices_of, letter_of, with_choices, worked
+from ictcli.tasks.golds import (
+    ChoiceColumn,
+    are_letters,
+    behind,
+    choice_column,
+    choices_of,
+    letter_of,
+    with_choices,
+    worked,
+)
 from ictcli.tasks.hub import HubSource, load
 from ictcli.tasks.saved import read_saved
 from ictcli.tasks.split import ProblemSet, copy_key
@@ -53,15 +62,16 @@ def read_custom(
     `columns` names the columns, and `usual` those to take where they are there. By default the
     prompt is in prompt, question or problem, as text or as messages, or in messages or
     conversations; the gold in gold or answer, in the box of a solution, or it is the last message
-    of the assistant; choices and ids in columns of these names, if any. The verifier is choice if
-    there are choices, integer if all golds are integers, text if all are words, else math. Rows
-    that cannot be read are left out, with a note. UserError if a named column is missing, or for
+    of the assistant; choices and ids in columns of these names, if any, and the choices of golds
+    that are letters in options. The verifier is choice if there are choices or all golds are
+    letters, integer if all are integers, text if all are words, else math. Rows that cannot be read
+    are left out, with a note. UserError if a named column is missing, or for
     the first such row where they are more than `MOST_LOST`. `whole`: each problem keeps its row,
     for reward functions."""
     rows = rows or read_rows(name, hub, split)
     columns = known_columns(name, rows, columns or ColumnSettings(), usual)
     check_asked(name, rows, columns, "gold", (*GOLDS, "solution"))
-    has_choices = have_choices(rows, columns.choices or "choices")
+    choice = choices_in(rows, columns)
     problems: dict[str, Problem] = {}
     names = rows.columns if whole else ()
     unsolved: set[str] = set()
@@ -71,7 +81,7 @@ def read_custom(
     while rows.rows:
         row = rows.rows.pop()
         try:
-            problem, solved = problem_of(row, columns, names, has_choices=has_choices)
+            problem, solved = problem_of(row, columns, names, choice)
         except UserError as error:
             lost.append(error)
             continue
@@ -101,12 +111,14 @@ def read_custom(
             "columns.gold=solution takes the whole text of that column as the answer",
         )
     golds = [problem.gold for problem in problems.values() if problem.id not in unsolved]
-    kind = "choice" if has_choices else verifier_of(golds)
+    kind = "choice" if choice else verifier_of(golds)
     return ProblemSet(list(problems.values()), rows, kind, unsolved, len(lost))
 
 
 def verifier_of(golds: Sequence[str]) -> str:
     """The name of the verifier that judges answers with these golds."""
+    if are_letters(golds):
+        return "choice"
     if all(map(BARE.fullmatch, golds)):
         return "integer"
     return "text" if are_words(golds) else "math"
@@ -163,33 +175,34 @@ def check_asked(
     )
 
 
-def have_choices(rows: Rows, column: str) -> bool:
-    """Whether the rows have choices. UserError if only some have."""
-    without = [row for row in rows.rows if row.get(column) is None]
-    if 0 < len(without) < len(rows.rows):
-        raise UserError(
-            f"{without[0].where} has no choices, and others have.", "put them in two files"
-        )
-    return not without
+def choices_in(rows: Rows, columns: ColumnSettings) -> ChoiceColumn | None:
+    """The column of choices, if there is one. UserError as `choice_column`."""
+
+    def gold_of(row: Row) -> str:
+        said = None if filled(row, _golds(columns)) else question_of(row, columns, ())[2]
+        return _answer(said or said_in(row, _golds(columns)), columns.gold_pattern)
+
+    return choice_column(rows, columns.choices, gold_of, MOST_LOST)
 
 
 def problem_of(
-    row: Row, columns: ColumnSettings, names: Sequence[str], *, has_choices: bool
+    row: Row, columns: ColumnSettings, names: Sequence[str], choice: ChoiceColumn | None
 ) -> tuple[Problem, bool]:
     """The problem of a row, with the columns of these names, and whether it has an answer."""
     named = columns.id is not None or row.get("id") is not None
     id_ = text(row, columns.id or "id") if named else str(row.number)
-    choices = choices_of(row, columns.choices or "choices") if has_choices else ()
+    choices = choices_of(row, choice.name) if choice else ()
     prompt, turns, said = question_of(row, columns, choices)
     difficulty = _difficulty(row, columns.difficulty) if columns.difficulty else None
-    golds = GOLDS if columns.gold is None else (columns.gold,)
+    golds = _golds(columns)
     golded = filled(row, golds) is not None
     solved_alone = not golded and row.get("solution") is not None
     whole = None if golded else said
-    if whole is None and (has_choices or not solved_alone):
+    if whole is None and (choice or not solved_alone):
         whole = said_in(row, golds, key="" if columns.gold else "gold")
-    if has_choices:
-        gold = letter_of(row, choices, whole or "", texts=True)
+    if choice:
+        named = _answer(whole or "", columns.gold_pattern)
+        gold = letter_of(row, choices, named, by_text=choice.by_text)
     elif whole is None:
         gold = boxed(text(row, "solution")) or ""
     else:
@@ -205,6 +218,10 @@ def problem_of(
         its["prompt"] = as_messages(turns)
     problem = Problem(id_, prompt, gold, choices, solution, difficulty, several(turns), its)
     return problem, bool(gold) or not (solved_alone or columns.gold_pattern)
+
+
+def _golds(columns: ColumnSettings) -> Sequence[str]:
+    return GOLDS if columns.gold is None else (columns.gold,)
 
 
 def filled(row: Row, names: Sequence[str]) -> str | None:

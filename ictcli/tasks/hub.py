@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from ictcli.engine.hub import answers, offline_variable, silence
 from ictcli.errors import UserError, reason_of
-from ictcli.rows import Row, Rows
+from ictcli.rows import Row, Rows, in_memory
 
 COMMIT = re.compile("[0-9a-f]{40}")
 
@@ -85,15 +85,16 @@ def load(source: HubSource) -> Rows:
         )
     elif used != revision and (source.rows is not None or COMMIT.fullmatch(revision)):
         notes.append(f"{source.path} is of revision {used}, not of {revision} as asked for.")
-    rows = [
-        Row(f"{source.path}, {config or source.split}, row", number, columns, config)
-        for config, (data, _) in zip(source.configs, parts, strict=True)
-        for number, columns in enumerate(data)
-    ]
+    rows = in_memory(
+        source.path,
+        (
+            Row(f"{source.path}, {config or source.split}, row", number, columns, config)
+            for config, (data, _) in zip(source.configs, parts, strict=True)
+            for number, columns in enumerate(data)
+        ),
+    )
     if source.rows is not None and len(rows) != source.rows:
         notes.append(f"{source.path} gave {len(rows)} rows, not {source.rows}.")
-    if not rows:
-        raise UserError(f"The data set {source.path} is empty.", f"look at {source.page}")
     config = source.configs[0] or "default" if len(source.configs) == 1 else list(source.configs)
     where = {"path": source.path, "config": config, "split": source.split, "revision": used}
     return Rows(rows, where, tuple(notes))

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from ictcli.errors import UserError, reason_of
 from ictcli.files.reading import check_file, parse_json, read_text
-from ictcli.rows import SAVED, SPLITS, Row, Rows
+from ictcli.rows import SAVED, SPLITS, Row, Rows, in_memory, unfolded
 
 _BLOCK = 1 << 20
 
@@ -37,12 +37,12 @@ def read_saved(name: str, split: str | None, usual: str) -> Rows:
             while block := opened.read(_BLOCK):
                 digest.update(block)
     try:
-        rows = list(_rows(f"{folder}, row", files))
+        rows = in_memory(name, _rows(folder, files))
+    except UserError:
+        raise
     except Exception as error:  # whatever damage makes pyarrow raise
         reason = reason_of(error)
         raise UserError(f"{folder} cannot be read: {reason}.", "save it again") from error
-    if not rows:
-        raise UserError(f"The data set {name} is empty.", "save one with rows")
     return Rows(rows, {**source, "sha256": digest.hexdigest()})
 
 
@@ -69,13 +69,13 @@ def _list(path: Path, key: str) -> list[Any]:
     return cast("list[Any]", found) if isinstance(found, list) else []
 
 
-def _rows(source: str, files: list[Path]) -> Iterator[Row]:
+def _rows(folder: Path, files: list[Path]) -> Iterator[Row]:
     import pyarrow
 
-    number = 0
-    for file in files:
-        with pyarrow.memory_map(str(file)) as mapped, pyarrow.ipc.open_stream(mapped) as batches:
-            for batch in batches:
-                for columns in batch.to_pylist():
-                    number += 1
-                    yield Row(source, number, columns)
+    def batches() -> Iterator[Any]:
+        for file in files:
+            with pyarrow.memory_map(str(file)) as mapped, pyarrow.ipc.open_stream(mapped) as read:
+                yield from read
+
+    for number, columns in enumerate(unfolded(str(folder), batches()), 1):
+        yield Row(f"{folder}, row", number, columns)

@@ -1,8 +1,9 @@
 """Examples to train on before reinforcement learning: prompts with the responses to give."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from ictcli.errors import UserError
 from ictcli.recipe.data import ColumnSettings, HubSettings, PromptSettings
 from ictcli.rows import Row
 from ictcli.tasks import custom
-from ictcli.tasks.golds import choices_of
+from ictcli.tasks.golds import ChoiceColumn, choices_of
 from ictcli.tasks.prompts import all_tokens, batched_ids, render, template_of
 from ictcli.tasks.task import Domain, Task
 from ictcli.tasks.unread import lost_of
@@ -20,6 +21,13 @@ from ictcli.types import Problem, Rollouts
 
 RESPONSES = ("response", "completion", "solution")
 """Usual columns of the response, where a conversation has none."""
+STAND_IN = "\ufffc"
+"""Stands for a response, to find what a chat template writes around one."""
+_NAME = r"[\w:]{0,16}(?:think|thought|reason)\w{0,16}"
+TAG = re.compile(rf"[<\[◁](?P<slash>/?){_NAME}[>\]▷]|<channel\|>", re.IGNORECASE)
+"""Opens or closes a thought: <think>, </think>, [THINK], <seed:think>, ◁think▷."""
+LAST_TAG = re.compile(rf"(?P<tag>{TAG.pattern})(?P<space>\s*)$", re.IGNORECASE)
+"""A tag that ends a prompt."""
 
 
 def read_examples(
@@ -38,10 +46,10 @@ def read_examples(
         rows = custom.read_rows(name, hub)
         columns = custom.known_columns(name, rows, columns, usual)
         custom.check_asked(name, rows, columns, "response", (*RESPONSES, *custom.GOLDS))
-        choice = custom.have_choices(rows, columns.choices or "choices")
+        choice = custom.choices_in(rows, columns)
         for row in rows.rows:
             try:
-                examples.append(_example(row, columns, choice=choice))
+                examples.append(_example(row, columns, choice))
             except UserError as error:
                 lost.append(error)
         return examples, (*rows.notes, *custom.lost_notes(lost, len(rows.rows)))
@@ -50,14 +58,14 @@ def read_examples(
         raise UserError(error.message, hint) from error
 
 
-def _example(row: Row, columns: ColumnSettings, *, choice: bool) -> Problem:
-    choices = choices_of(row, columns.choices or "choices") if choice else ()
+def _example(row: Row, columns: ColumnSettings, choice: ChoiceColumn | None) -> Problem:
+    choices = choices_of(row, choice.name) if choice else ()
     prompt, turns, response = custom.question_of(row, columns, choices)
     name = custom.filled(row, RESPONSES) if columns.response is None else columns.response
     if name and (response is None or columns.response):
         response = custom.said_in(row, (name,))
     if response is None:  # the answer, as examples in a prompt have it
-        problem, solved = custom.problem_of(row, columns, (), has_choices=choice)
+        problem, solved = custom.problem_of(row, columns, (), choice)
         response = problem.solution if solved else ""
     if not response.strip():
         raise UserError(
@@ -69,29 +77,72 @@ def _example(row: Row, columns: ColumnSettings, *, choice: bool) -> Problem:
 def response_ids(
     engine: Engine, examples: Sequence[Problem], domain: Domain, settings: PromptSettings
 ) -> Iterator[list[int]]:
-    """The tokens of each response, up to what ends it: where a chat template closes the
-    assistant's message, else the tokenizer's end of a text."""
+    """The tokens of each response, up to what ends it: the first stop token, which a chat template
+    writes, else the tokenizer's end of a text. They are those of prompt and response as one text,
+    where that begins with the prompt's."""
     tokenizer, stops = engine.tokenizer, engine.stop_ids
     eos: int | None = tokenizer.eos_token_id
     end = [eos if eos in stops else stops[0]] if stops else []
-    texts = [_response(tokenizer, example, domain, settings) for example in examples]
-    chat = template_of(tokenizer, domain, settings) == "chat"
-    for example, ids in zip(examples, batched_ids(tokenizer, texts), strict=True):
+    prompts = [render(tokenizer, example, domain, settings) for example in examples]
+    texts = [
+        _response(tokenizer, example, prompt, domain, settings)
+        for example, prompt in zip(examples, prompts, strict=True)
+    ]
+    known = batched_ids(tokenizer, prompts)
+    wholes = batched_ids(tokenizer, [*map(str.__add__, prompts, texts)])
+    for text, before, whole in zip(texts, known, wholes, strict=True):
+        joined = whole[: len(before)] == before
+        ids = whole[len(before) :] if joined else next(batched_ids(tokenizer, [text]))
         length = next((n for n, token in enumerate(ids, 1) if token in stops), None)
-        if chat and length is None:  # the template closes a message in a way of its own
-            ids = next(batched_ids(tokenizer, [example.solution]))
         yield ids[:length] if length else [*ids, *end]
 
 
-def _response(tokenizer: Any, example: Problem, domain: Domain, settings: PromptSettings) -> str:
+def _response(
+    tokenizer: Any, example: Problem, prompt: str, domain: Domain, settings: PromptSettings
+) -> str:
     """The text behind the prompt. Without a chat template it stands where an example's does."""
     template, response = template_of(tokenizer, domain, settings), example.solution
-    prompt = render(tokenizer, example, domain, settings)
     if template == "chat":
-        whole = render(tokenizer, example, domain, settings, response)
-        return whole.removeprefix(prompt) if whole.startswith(prompt) else response
+        closed = partial(render, tokenizer, example, domain, settings)
+        return closed_by(prompt, response, closed)
     begun = prompt[-1:].isspace() or response[:1].isspace() or not domain.words
     return response if begun else f"{' ' if template == 'own' else chr(10)}{response}"
+
+
+def closed_by(prompt: str, response: str, closed: Callable[[str], str]) -> str:
+    """What a chat template writes behind the prompt where the assistant says the response.
+
+    `closed` renders the conversation with a response to its end. A prompt may hold more than that:
+    a thought that it opens (R1's `<think>`), which the response goes on with, or else closes; or an
+    empty one (Gemma 4's), behind which the response's own is left out. Thoughts that the template
+    drops are trained as they are written."""
+    last = LAST_TAG.search(prompt)
+    opens = last is not None and last["slash"] == ""
+    if last and not opens:
+        response = response.rpartition(last["tag"])[2].lstrip() or response
+    whole = closed(response)
+    text = whole[len(prompt) :] if whole.startswith(prompt) else ""
+    if _words(response) not in _words(text):
+        before, found, after = closed(STAND_IN).rpartition(STAND_IN)
+        if not found:  # the template drops all that the assistant says
+            return response
+        begins = prompt.startswith(before) and whole.startswith(before)
+        text = whole[len(before) :] if begins else ""
+        if _words(response) not in _words(text):
+            text = f"{response}{after}"
+    if not last or not opens:
+        return text
+    tag, closing = last["tag"], f"{last['tag'][0]}/{last['tag'][1:]}"
+    if text.lstrip().startswith(tag):
+        text = text.lstrip().removeprefix(tag)
+        spaces = len(text) - len(text.lstrip())
+        return text[min(spaces, len(last["space"])) :]
+    return text if closing in text else f"\n{closing}\n\n{text.lstrip()}"
+
+
+def _words(text: str) -> str:
+    """A text without white space and the tags of thoughts."""
+    return "".join(TAG.sub("", text).split())
 
 
 def fitted_examples(engine: Engine, task: Task, max_tokens: int) -> Task:
@@ -104,7 +155,11 @@ def fitted_examples(engine: Engine, task: Task, max_tokens: int) -> Task:
         all_tokens(engine.tokenizer, task.sft, task.domain, task.prompt),
         response_ids(engine, task.sft, task.domain, task.prompt),
     )
-    sizes = np.array([(len(p), len(r)) for p, r in zip(*ids, strict=True)])
+    lengths = list[tuple[int, int]]()
+    for prompt, response in zip(*ids, strict=True):
+        engine.check_tokens(prompt, response)
+        lengths.append((len(prompt), len(response)))
+    sizes = np.array(lengths)
     room = np.minimum(engine.context - sizes[:, 0], max_tokens)
     texts = dict.fromkeys(each for e in task.sft for each in (e.prompt, e.solution))
     lossy = lost_of(engine.tokenizer, texts)

@@ -15,7 +15,7 @@ from ictcli.engine.dtype import INT8_TIME
 from ictcli.evaluation.evaluate import check_verdicts
 from ictcli.planning.advice import check_memory
 from ictcli.planning.machine import memory_limit
-from ictcli.planning.preflight import recipe_notes
+from ictcli.planning.preflight import check_trackers, recipe_notes
 from ictcli.planning.time_estimate import TimeEstimate, estimate_time
 from ictcli.recipe import Recipe
 from ictcli.rewards import Verdict
@@ -64,6 +64,7 @@ def check(recipe: Recipe, prompts: int, say: Callable[[str], None]) -> Checked:
     say(f"loading {recipe.data_name}")
     task = task_of(recipe)
     held = heldout(recipe, task)
+    check_trackers(recipe)
     notes = [*recipe_notes(recipe), *task.notes]
     memory, tried = check_memory(recipe), None
     if memory.fits is not False:

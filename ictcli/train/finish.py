@@ -10,7 +10,7 @@ from ictcli.errors import UserError
 from ictcli.evaluation.record import Evaluation, unanswered
 from ictcli.evaluation.results import pass_differences
 from ictcli.evaluation.sharpening import sharpening
-from ictcli.files import drop, new_folder, write_text
+from ictcli.files import drop, gate, new_folder, write_text
 from ictcli.recipe import Recipe
 from ictcli.recipe.metrics import shown_in
 from ictcli.runs import FORMAT, Run, checkpoints, manifest
@@ -27,7 +27,6 @@ from ictcli.runs.records import (
     Summary,
     Unlearned,
 )
-from ictcli.runs.trust import remember
 from ictcli.text import shell_word
 from ictcli.train.evaluations import with_passes
 
@@ -64,7 +63,7 @@ def export(run: Run, recipe: Recipe, engine: Engine) -> Path:
             engine.export_adapter(folder)
         else:
             engine.export(folder)
-    remember(run.folder, run.recipe)  # a model's code lies beside its weights
+    gate.copied(path)
     return path
 
 

@@ -15,7 +15,7 @@ from ictcli.files import encodable, write_json
 from ictcli.planning.advice import check_memory
 from ictcli.planning.estimate import PROMPT_TOKENS, choose_micro_tokens
 from ictcli.planning.machine import MemoryLimit, device_of, memory_limit
-from ictcli.planning.preflight import recipe_notes
+from ictcli.planning.preflight import check_trackers, recipe_notes
 from ictcli.ranks import is_restarted
 from ictcli.recipe import Recipe
 from ictcli.runs import FORMAT, Run, fingerprint, manifest, records
@@ -51,8 +51,10 @@ def launch(
 
     with finish_step_on_interrupt(observer.noted) as interrupted, record_failure(run, recipe):
         task = task_of(recipe)  # before a model is loaded
-        note([*recipe_notes(recipe), *task.notes])
         recorded = run.read("environment.json", records.Environment)
+        if recorded is None:
+            check_trackers(recipe)
+        note([*recipe_notes(recipe), *task.notes])
         began = recorded or records.Environment()
         hashed = fingerprint.of_recipe(run.recipe, began)
         fingerprint.check_same(run.folder, began, {"recipe": hashed})
@@ -60,8 +62,7 @@ def launch(
         given = examples_of(task)  # as they are without an engine
         fingerprint.check_same(run.folder, began, fingerprint.of_problems(given))
 
-        if recipe.engine.dtype == "auto" and began.engine.dtype in ("float32", "bfloat16"):
-            recipe = recipe.with_engine(dtype=began.engine.dtype)  # whatever this machine prefers
+        recipe = recipe.with_engine(dtype=began.typed(recipe.engine).dtype)
         if recipe.engine.kernels == "auto":  # for all processes; an older run's are oneDNN's
             new = "onednn" if recorded else choose_kernels("auto")
             recipe = recipe.with_engine(kernels=began.engine.kernels or new)

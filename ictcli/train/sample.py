@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from ictcli.engine import Engine
-from ictcli.engine.sampling import join
+from ictcli.engine.sampling import NotFiniteError, join
 from ictcli.recipe import Recipe
 from ictcli.rewards import Verdict, find_verifier
 from ictcli.rewards.shaping import control_reward, shaped
@@ -66,7 +66,10 @@ def _draw(
     ids = prompts.encode(engine, problems, task.domain, task.prompt, recipe.max_tokens)
     seed = seed_of(recipe.seed, "sample", *purpose)
     sampling = replace(sampling_of(recipe, engine), sampler=recipe.engine.sampler)
-    rollouts = engine.generate(ids, recipe.group, sampling, seed, wanted)
+    try:
+        rollouts = engine.generate(ids, recipe.group, sampling, seed, wanted)
+    except NotFiniteError as error:  # such a step is skipped: `alarms.nonfinite`
+        rollouts = error.rollouts
     texts = prompts.decode(engine.tokenizer, rollouts)
     verdicts = task.domain.judge(problems, texts)
     parts = dict[str, list[Verdict]]()

@@ -54,13 +54,16 @@ def test_exports_of_every_kind_compute_the_same(
         ended = ictcli.run("export", run, *args, "--out", made)
         assert (ended.code, ended.out) == (0, f"{made}\n"), ended.err
         assert f" {made} --bench chain" in ended.err
-        assert (tmp_path / made / "README.md").read_text().startswith("---\nlibrary_name: ")
+        card = (tmp_path / made / "README.md").read_text()
+        assert card.startswith("---\nlibrary_name: ")
+        (kept,) = re.findall("note: (This export keeps .*)", ended.err)
+        assert kept.startswith("This export keeps more than 99.9 % of what") and kept in card
         assert pass_at_1(ictcli, Path(made), "--backend", engine) == before, args
     assert f"{made} exists already" in ictcli.refused("export", run, "--out", made)
     merged = shutil.copytree(run, tmp_path / "merged")  # its figures are those of the adapters
     shutil.copytree(tmp_path / "made-0", merged / "model")
     (found,) = (merged / "eval").glob("run-*")
-    ictcli.done("export", merged, "--trust", "--results", found, "--out", "measured")
+    ictcli.done("export", merged, "--trust", "--to", "hf", "--results", found, "--out", "measured")
 
 
 def test_a_card_takes_the_figures_of_an_evaluation_of_these_weights_alone(

@@ -76,7 +76,7 @@ def test_a_disk_full_at_the_start_is_named(ictcli: Processes, small: Small, tmp_
         ):
             assert "No space is left on the disk" in ictcli.refused(*args, code=1)
         left = {path.name for path in full.rglob("*") if path.is_file()}
-        assert left == {"filling", ".lock"}
+        assert left == {"filling"}
         mount("-o", "remount,size=2m", full)
         args = ("train", "chain", *small, "steps=1", "--run", "disk/run")
         ictcli.done(*args)

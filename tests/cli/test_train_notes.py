@@ -172,7 +172,7 @@ def test_its_groups_are_the_first_step_s(ictcli: Processes, small: Small, tmp_pa
     assert " rows.jsonl " in shown.out and "rows.jsonl, " not in ended.out
 
 
-def test_it_refuses_what_train_would_and_a_model_without_a_gradient(
+def test_it_refuses_what_train_would_and_a_model_without_probabilities(
     ictcli: Processes, small: Small, tiny_model: Path, tmp_path: Path
 ) -> None:
     write(tmp_path, numbered([*QUESTIONS, "1+" * 80]))
@@ -182,8 +182,8 @@ def test_it_refuses_what_train_would_and_a_model_without_a_gradient(
     weights = load_file(file)
     next(each for name, each in weights.items() if "q_proj.weight" in name)[0, 0] = np.nan
     save_file(weights, file, {"format": "pt"})
-    found = ictcli.run("check", "chain", *small, "model=bad", "--json")
-    assert found.code == 4 and "are not finite" in json.loads(found.out)["verdict"]
+    for words in (["check", "chain", *small, "model=bad"], ["generate", "bad", "1+2="]):
+        assert "gives no probabilities" in ictcli.refused(*words, code=1)
 
 
 def test_it_advises_against_a_training_that_would_learn_nothing(

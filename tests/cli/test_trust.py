@@ -2,7 +2,10 @@
 
 import contextlib
 import importlib.util
+import io
+import json
 import py_compile
+import re
 import shutil
 import subprocess
 import sys
@@ -10,11 +13,18 @@ from pathlib import Path
 
 import pytest
 from processes import Ended, Processes, Small, refusal
+from refusing import refused
+from safetensors.numpy import save_file
 from strangers import COMMANDS
 
-from ictcli.errors import UserError
-from ictcli.recipe import load_recipe, read_recipe
-from ictcli.runs import trust
+from ictcli.cli import cli
+from ictcli.engine.models import locate
+from ictcli.errors import UnknownCodeError, UserError
+from ictcli.files import gate, is_below, plugins
+from ictcli.recipe import load_recipe
+from ictcli.rewards import Verdict, find_verifier, grade
+from ictcli.runs.trained import base_notes
+from ictcli.runs.trust import read_run
 
 PLUGIN = """
 import pathlib
@@ -22,8 +32,12 @@ pathlib.Path({marker!r}).touch()
 
 def grade(response, gold):
     return response.endswith(gold + "#")
+
+def other(response, gold):
+    return False
 """
-RECIPE = 'model = "builtin:chain"\ntask = "chain"\nmethod = "ict"\nsteps = 2\n'
+RIGHT = Verdict("correct")
+RECIPE = 'model = "builtin:chain"\ntask = "chain"\nmethod = "ict"\nsteps = 2\ntemperature = 1.0\n'
 
 
 class Stranger:
@@ -92,73 +106,192 @@ def test_code_that_changed_is_not_what_was_trusted(made: Stranger) -> None:
     [
         ('[reward]\nverifier = "os:system"', "the module os"),
         ('[eval]\nverifier = "os:system"', "the module os"),
-        ("[engine]\ntrust_remote_code = true", "the code of the model builtin:chain"),
-        ('plugins = "inside.py"', "run/inside.py"),
+        ('[reward]\nfunctions = "os:system,os:remove"', "the module os"),
+        ('[reward]\nverifier = "run/inside.py:grade"', "run/inside.py"),
+        ('plugins = "run/inside.py"', "run/inside.py"),
     ],
 )
 def test_whatever_names_code_is_refused(
     made: Stranger, tmp_path: Path, line: str, named: str
 ) -> None:
-    """A module, a model's own code, and a file that came along in the run folder."""
+    """A module, and a file that came along in the run folder."""
     shutil.copytree(made.folder / "run", tmp_path / "run")
     (tmp_path / "run" / "recipe.toml").write_text(f"{RECIPE}{line}\n")
     (tmp_path / "run" / "inside.py").write_text(made.plugin.read_text())
-    assert named in made.ictcli.refused(*COMMANDS["resume"], folder=tmp_path)
+    command = ("eval", "run", "--limit", "1", "--n", "1", "-k", "1")
+    assert named in made.ictcli.refused(*command, folder=tmp_path)
     assert not made.ran()
 
 
-def test_no_hidden_line_names_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+FORMS = {
+    "text": '"FILE"',
+    "list": '["FILE"]',
+    "commas": '"FILE,FILE"',
+    "list of commas": '["FILE,FILE"]',
+    "spaced": '" FILE , FILE "',
+    "quoted": "'\"FILE\"'",
+    "dotted": '"./FILE"',
+    "carriage return": '"FILE\\rFILE"',
+    "twice named": '"FILE::"',
+}
+TABLES = {
+    "plugins": "plugins = {plugin}",
+    "reward": "reward = {verifier}",
+    "reward.verifier": "[reward]\nverifier = {verifier}",
+    "reward.functions": "[reward]\nfunctions = {verifier}",
+    "eval.verifier": "[eval]\nverifier = {verifier}",
+}
+RUNS = {"plugins": {"text", "list", "dotted"}, "reward.functions": {"list", "text", "commas"}}
+"""The forms that name code, so that it runs where it may."""
+OF_ALL = (
+    COMMANDS["train"],
+    ("eval", "run", "--limit", "1", "--n", "1", "-k", "1"),
+    ("check", "run/recipe.toml", "--prompts", "1"),
+    ("compare", "run/recipe.toml", "--methods", "ict,random", "--seeds", "1", "--dry-run"),
+)
+"""Commands that are given every form; the others are given one."""
+OF_ONE = (
+    *COMMANDS.values(),
+    ("train", "chain", "model=run", "engine.backend=none", "eval.problems=1", "--dry-run"),
+    ("runs", "show", "run"),
+    ("runs", "ls", "."),
+    ("runs", "diff", "run", "run"),
+)
+
+
+@pytest.mark.parametrize("key", TABLES)
+def test_no_form_of_a_value_runs_code(
+    made: Stranger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """In any command, nor where the run is a base model; and with `--trust` it runs."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(made.folder / "run", "run")
+    monkeypatch.setattr(gate, "_file", lambda: tmp_path / "state")
+    ran = set[str]()
+    for number, (form, value) in enumerate(FORMS.items()):
+        file = Path(f"evil{number}.py")
+        file.write_text(made.plugin.read_text())
+        verifier = value.replace(",FILE", ",FILE:other").replace(", FILE", ", FILE:other")
+        verifier = re.sub("FILE(?!:)", "FILE:grade", verifier)
+        line = TABLES[key].format(plugin=value, verifier=verifier).replace("FILE", file.name)
+        tables = (line, RECIPE) if key == "reward" else (RECIPE, line)
+        Path("run", "recipe.toml").write_text("\n".join((*tables, '[engine]\nbackend = "none"')))
+        for command in (*OF_ALL, *(OF_ONE if form == "commas" else ())):
+            here(*command)
+            assert not made.ran(), (form, command)
+        base_notes("run/model", ())
+        assert not made.ran(), form
+        for command in OF_ALL[:2]:
+            here(*command, "--trust")
+        ran |= {form} if made.ran() else set()
+        monkeypatch.setattr(gate, "_now", gate.State())
+        (tmp_path / "state").unlink(missing_ok=True)
+    assert ran >= RUNS.get(key, {"text", "dotted"})
+
+
+def here(*args: str) -> None:
+    """A command in this process."""
+    with (
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+        contextlib.suppress(UserError, SystemExit),
+    ):
+        cli.main(list(args), prog_name="ictcli", standalone_mode=False)
+
+
+def test_no_hidden_line_names_code(tmp_path: Path) -> None:
     """Behind what some readers take for the end of a comment's line."""
-    monkeypatch.setattr(trust, "_file", lambda: tmp_path / "state")
     (tmp_path / "inside.py").write_text("raise AssertionError\n")
     for end in "\r\x85\u2028\x0c":
-        hidden = f"# x{end}plugins = ['inside.py']\n{RECIPE}"
+        hidden = f"# x{end}plugins = ['{tmp_path / 'inside.py'}']\n{RECIPE}"
         (tmp_path / "recipe.toml").write_bytes(hidden.encode())
         with contextlib.suppress(UserError):
-            assert not load_recipe(trust.read_run(tmp_path)).plugins
+            assert not load_recipe(read_run(tmp_path)).plugins
 
 
 def test_what_was_judged_is_what_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recipe, a plugin, and what that imports, though all are other files by then, and though
     compiled files of other code lie beside them."""
-    monkeypatch.setattr(trust, "_session", set[str]())
-    monkeypatch.setattr(trust, "_file", lambda: tmp_path / "state")
-    run = tmp_path / "run"
+    run, evil = tmp_path / "run", tmp_path / "evil.py"
     run.mkdir()
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    (run / "recipe.toml").write_text(f"{RECIPE}plugins = ['judged_plugin.py']\n")
-    (run / "judged_plugin.py").write_text("import judged_neighbour\n")
-    (run / "judged_neighbour.py").write_text("said = 'judged'\n")
-    with pytest.raises(UserError, match=r"judged_plugin\.py, .*/judged_neighbour\.py"):
-        trust.read_run(run)
-    trust.remember(run, read_recipe(run / "recipe.toml").data)
-    file = trust.read_run(run)
-    evil = tmp_path / "evil.py"
+    plugin, neighbour = tmp_path / "judged_plugin.py", tmp_path / "judged_neighbour.py"
+    (run / "recipe.toml").write_text(f"{RECIPE}plugins = ['{plugin}']\n")
+    plugin.write_text("import judged_neighbour\nsaid = judged_neighbour.said\n")
+    neighbour.write_text("said = 'judged'\n")
     evil.write_text("raise AssertionError\n")
-    for name in ("judged_plugin", "judged_neighbour"):
-        compiled = importlib.util.cache_from_source(run / f"{name}.py")
+    for path in (plugin, neighbour):
+        compiled = importlib.util.cache_from_source(path)
         mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
         py_compile.compile(str(evil), compiled, invalidation_mode=mode)
-    for path in (run / "recipe.toml", run / "judged_plugin.py", run / "judged_neighbour.py"):
+    file = read_run(run)
+    with refused(f"not run here as it is now: {plugin}."):
+        load_recipe(file)
+    gate.trust_all()
+    plugins.source(plugin)
+    with monkeypatch.context() as patch:
+        patch.setattr(gate, "_now", gate.State(asks=True))
+        with refused(f"not run here as it is now: {neighbour}."):
+            load_recipe(file)
+    plugins.source(neighbour)
+    monkeypatch.setattr(gate, "_now", gate.State(asks=True))
+    for path in (run / "recipe.toml", plugin, neighbour):
         path.write_bytes(evil.read_bytes())
-    assert load_recipe(file).plugins == (str(run / "judged_plugin.py"),)
-    assert sys.modules["judged_neighbour"].said == "judged"
+    assert load_recipe(file).plugins == (str(plugin),)
+    assert vars(plugins.module_of(plugin))["said"] == "judged"
 
 
-def test_modules_go_by_place_and_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def digests(place: str, content: str) -> set[str]:
+def test_modules_go_by_place_content_and_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def runs(place: str, content: str, name: str = "theirs.grading:str") -> bool:
         folder = tmp_path / place / "theirs"
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "grading.py").write_text(content)
+        (folder / "grading.py").write_text(f"{content}\nfrom builtins import repr, str\n")
         with monkeypatch.context() as patch:
             patch.syspath_prepend(tmp_path / place)
-            return set(trust.code_of(tmp_path, {"reward": "theirs.grading:grade"}).values())
+            with contextlib.suppress(UnknownCodeError):
+                return bool(find_verifier(name))
+        return False
 
-    own = digests("a", "pass")
-    assert digests("a", "pass") == own
-    assert digests("a", "pass # not") != own
-    assert digests("b", "pass") != own
-    assert "theirs" not in sys.modules
+    assert runs("a", "pass")
+    gate.ask()
+    assert runs("a", "pass")
+    assert not runs("a", "pass # not")
+    assert not runs("b", "pass")
+    assert not runs("a", "pass", "theirs.grading:repr")
+
+
+def test_the_files_beside_a_plugin_are_for_plugins_alone(tmp_path: Path) -> None:
+    """At any time, and in workers; a library does not find them."""
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        (folder / "package" / "inner").mkdir(parents=True)
+        (folder / "package" / "inner" / "deep.py").write_text(f"said = {folder.name!r}\n")
+        (folder / "gmpy2.py").write_text("raise AssertionError\n")
+        (folder / "xtheirs.py").write_text("from package.inner import deep\n")
+        (folder / "own.py").write_text(
+            "def grade(response, gold):\n"
+            "    import xtheirs, package.inner.deep as again\n"
+            "    from package.inner.deep import said\n"
+            "    assert xtheirs.deep is again\n"
+            "    return said == response\n"
+        )
+    for folder in folders:
+        assert grade(folder.name, "", find_verifier(f"{folder / 'own.py'}:grade")) == RIGHT
+        judge = vars(plugins.module_of(folder / "own.py"))["grade"]
+        assert judge(folder.name, "")
+    for name in ("gmpy2", "xtheirs", "package"):
+        assert name not in sys.modules and importlib.util.find_spec(name) is None
+    assert not any(str(tmp_path) in place for place in sys.path)
+
+
+def test_what_a_plugin_imports_later_is_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "lazy.py"
+    file.write_text("def grade(response, gold):\n    import later\n    return True\n")
+    (tmp_path / "later.py").write_text("pass\n")
+    verifier = find_verifier(f"{file}:grade")
+    gate.ask()
+    assert "later.py" in grade("", "", verifier).reason
 
 
 def test_nothing_is_imported_from_the_working_directory(tmp_path: Path) -> None:
@@ -173,34 +306,25 @@ def test_nothing_is_imported_from_the_working_directory(tmp_path: Path) -> None:
         assert ended.returncode == (2 if more else 0), ended.stderr
 
 
-def test_a_trusted_name_trusts_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run may name a model whose code its reader runs, and bring code of its own; and a folder of
-    the same name may hold other code elsewhere."""
-    monkeypatch.setattr(trust, "_session", set[str]())
-    monkeypatch.setattr(trust, "_file", lambda: tmp_path / "state")
-    folders = [tmp_path / name for name in ("mine", "theirs")]
-    recipe = 'model = "base"\n[engine]\ntrust_remote_code = true\n'
-    for folder in folders:
-        (folder / "base").mkdir(parents=True)
-        (folder / "run" / "model").mkdir(parents=True)
-        (folder / "run" / "recipe.toml").write_text(recipe)
-        (folder / "base" / "modeling.py").write_text("pass")
-        (folder / "run" / "model" / "config.json").write_text("{}")
-    monkeypatch.chdir(folders[0])
-    trust.remember(Path("run"), read_recipe(Path("run/recipe.toml")).data)
-    trust.read_run(Path("run"))
-    shutil.copytree("run", "copy")
-    trust.read_run(Path("copy"))
-    (folders[0] / "copy" / "model" / "modeling.py").write_text("print()")
-    with pytest.raises(UserError, match=r"copy/model/modeling\.py"):
-        trust.read_run(Path("copy"))
-    (folders[0] / "copy" / "model" / "modeling.py").unlink()
-    (folders[0] / "copy" / "model" / "config.json").write_text('{"auto_map": "other--code"}')
-    with pytest.raises(UserError, match=r"copy/model/config\.json"):
-        trust.read_run(Path("copy"))
-    (folders[0] / "base" / "modeling.py").write_text("print()")
-    with pytest.raises(UserError, match="the code of the model base"):
-        trust.read_run(Path("run"))
-    monkeypatch.chdir(folders[1])
-    with pytest.raises(UserError, match="the code of the model base"):
-        trust.read_run(Path("run"))
+def test_a_run_names_no_folder_of_its_own_as_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By whatever name, wherever the command is given."""
+    run = tmp_path / "run"
+    (run / "acme" / "custom").mkdir(parents=True)
+    for name in ("acme/custom", "run/acme", "./acme", str(run / "acme" / "custom"), "."):
+        (run / "recipe.toml").write_text(RECIPE.replace("builtin:chain", name))
+        (run / "adapter").mkdir(exist_ok=True)
+        about = {"peft_type": "LORA", "base_model_name_or_path": name}
+        (run / "adapter" / "adapter_config.json").write_text(json.dumps(about))
+        save_file({}, run / "adapter" / "adapter_model.safetensors")
+        for place in (tmp_path, run, run / "acme"):
+            monkeypatch.chdir(place)
+            if (Path(name).is_dir() and is_below(run, Path(name))) or (run / name).is_dir():
+                for read in (read_run, locate):
+                    with refused("is a folder of that run"):
+                        read(run if read is read_run else str(run))  # type: ignore[operator]
+    monkeypatch.chdir(tmp_path)
+    (run / "recipe.toml").write_text(RECIPE)
+    typed = load_recipe(read_run(run), ["model=acme/custom"])
+    assert typed.model == "acme/custom"

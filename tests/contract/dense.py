@@ -83,7 +83,7 @@ class DenseTrainer:
                 psi = psi - objective.kl * (d.exp() - d - 1)
                 k3[row, :length] = (d.exp() - d - 1).detach().numpy()
             if objective.entropy:
-                log_p = torch.log_softmax(logits, dim=-1)
+                log_p = torch.log_softmax(logits / objective.temperature, dim=-1)
                 psi = psi - objective.entropy * (log_p.exp() * log_p).sum(-1)
             for name, term in update.terms.items():
                 assert term.target is not None

@@ -93,9 +93,9 @@ def test_the_reference_is_the_model_without_adapters(
 def test_an_export_has_the_adapters_fused_into_it(
     make_engine: Make, tiny_model: Path, tmp_path: Path, adapter: AdapterSettings
 ) -> None:
-    """In as many bits; and the engine trains on as if nothing had been written."""
+    """And the engine trains on as if nothing had been written."""
     rollouts = made_up()
-    for dtype, close in (("float32", 1e-4), ("bfloat16", 1.0)):
+    for dtype, close, there in (("float32", 1e-4, "float32"), ("bfloat16", 1.0, "float16")):
         engine, again = (make_engine(tiny_model, SMOOTH, adapter, dtype=dtype) for _ in range(2))
         train(engine, rollouts, 2)
         before, wanted = state(engine), engine.logits(rollouts, rollouts.valid)
@@ -106,7 +106,8 @@ def test_an_export_has_the_adapters_fused_into_it(
             np.testing.assert_allclose(found, wanted, atol=close, rtol=1e-5)
         written, given = (load_torch(path / "model.safetensors") for path in (folder, tiny_model))
         assert written.keys() == given.keys()
-        assert {str(weight.dtype) for weight in written.values()} == {f"torch.{dtype}"}
+        assert {str(weight.dtype) for weight in written.values()} == {f"torch.{there}"}
+        assert json.loads((folder / "config.json").read_text("utf-8"))["dtype"] == there
         train(engine, rollouts, 1, 2)
         train(again, rollouts, 3)
         assert state(engine) == state(again)

@@ -1,16 +1,24 @@
 """Laws of `generate`: shapes, what the numbers mean, and what results depend on."""
 
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from refusing import refused
+from safetensors.numpy import load_file, save_file
 from scipy import stats as scipy_stats
 
+from ictcli.algorithm.objective import Objective
 from ictcli.engine import Engine
+from ictcli.engine.sampling import NotFiniteError
+from ictcli.engine.update import Update
 from ictcli.types import IntArray, Rollouts, Sampling
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, Make
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, Make, made_up
 from .oracle import Oracle, log_softmax, nucleus
 
 
@@ -159,6 +167,58 @@ def test_first_tokens_follow_the_models_distribution(
     expected = np.concatenate([p[common] * draws, rare[1]])
     keep = expected > 0
     assert scipy_stats.chisquare(counts[keep], expected[keep]).pvalue > 1e-3
+
+
+def test_what_the_model_gives_no_probabilities_of_is_no_sample(
+    make_engine: Make, untied_model: Path, tmp_path: Path
+) -> None:
+    """Its rows end there and are not heard of, the others are as ever; who can go on gets them."""
+    folder = shutil.copytree(untied_model, tmp_path / "broken")
+    weights = load_file(folder / "model.safetensors")
+    weights["model.embed_tokens.weight"][15] = np.nan
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    heard: set[int] = set()
+    engine, whole = (make_engine(each, threads=1) for each in (folder, untied_model))
+    for sampling in (SAMPLING, replace(SAMPLING, temperature=0.0)):
+        heard.clear()
+        with refused("no probabilities in", hint="engine.dtype", kind=NotFiniteError) as caught:
+            engine.generate(
+                PROMPTS, 2, sampling, 7, on_tokens=lambda t, rows, tokens: heard.update(rows)
+            )
+        assert isinstance(caught.value, NotFiniteError)
+        found = caught.value.rollouts
+        reads = np.repeat([15 in prompt for prompt in PROMPTS], 2)
+        assert reads.any() and not heard & set(np.flatnonzero(reads))
+        assert (found.lengths[reads] == 1).all() and not found.finished[reads].any()
+        ended = np.isfinite(found.logp).all(axis=1)
+        assert ended.any()
+        expected = whole.generate(PROMPTS, 2, sampling, 7)
+        for row in np.flatnonzero(ended):
+            T = found.lengths[row]
+            np.testing.assert_array_equal(found.tokens[row, :T], expected.tokens[row, :T])
+
+
+def test_a_token_without_a_row_is_refused_by_every_verb_that_reads_tokens(
+    make_engine: Make, tiny_model: Path
+) -> None:
+    """One past the embedding, which MLX would read from the memory behind it."""
+    engine, rollouts = make_engine(tiny_model), made_up()
+    weights = np.where(rollouts.valid, 1.0, 0.0)
+    for other in (
+        replace(rollouts, prompts=(*PROMPTS[:-1], (*PROMPTS[-1], 18))),
+        replace(rollouts, tokens=np.where(rollouts.tokens == rollouts.tokens[0, 0], 18, 0)),
+    ):
+        update = Update(other, weights, np.ones(len(other)), Objective())
+        verbs: list[Callable[[], Any]] = [
+            lambda other=other: engine.score(other, ("logp",)),
+            lambda other=other: engine.logits(other, other.valid),
+            lambda update=update: engine.update(update, 1e-3),
+        ]
+        if other.prompts != rollouts.prompts:
+            verbs.append(lambda other=other: engine.generate(other.prompts, 2, SAMPLING, 0))
+        for verb in verbs:
+            with refused("no row for token 18", "18 rows", hint="resize_token_embeddings"):
+                verb()
 
 
 def same(found: Rollouts, wanted: Rollouts, atol: float = 2e-5) -> None:

@@ -9,8 +9,11 @@ import pytest
 from refusing import refused
 from safetensors.numpy import load_file
 
+from ictcli.engine.checksums import stored_tensors
+from ictcli.engine.model_files import TOKENIZER, listed
 from ictcli.recipe.tables import AdapterSettings
 from ictcli.types import Rollouts
+from tests.strange import strange
 
 from .conftest import GROUP, PROMPTS, SAMPLING, Make, made_up
 from .lowrank import DORA, LORA
@@ -101,6 +104,30 @@ def test_what_another_engine_saved_is_refused_and_changes_nothing(
             with refused():
                 engine.restore(tmp_path)
             assert state(engine) == before
+
+
+def test_an_export_has_the_tokenizer_s_bytes_and_says_what_it_holds(
+    make_engine: Make, tiny_model: Path, tmp_path: Path
+) -> None:
+    """Of a model whose config says another type than it is loaded in, by the names of transformers
+    5 alone, and beside which a stranger's files lie."""
+    base = strange(tiny_model, tmp_path / "base")
+    config = json.loads((base / "config.json").read_text())
+    (base / "config.json").write_text(json.dumps(config | {"dtype": "bfloat16"}))
+    about = json.loads((base / "tokenizer_config.json").read_text()) | {"eos_token": "#"}
+    del about["auto_map"]
+    (base / "tokenizer_config.json").write_text(json.dumps(about, indent=7))
+    folder = exported(make_engine(base, dtype="float32"), tmp_path / "out")
+    made = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    tokens = {str(path.relative_to(base)) for path in listed(base, TOKENIZER)}
+    assert tokens < made == {str(path.relative_to(folder)) for path in listed(folder)}
+    assert {*tokens} >= {"tokenizer.json", "merges.txt", "additional_chat_templates/tools.jinja"}
+    for name in tokens:
+        assert (folder / name).read_bytes() == (base / name).read_bytes(), name
+    config = json.loads((folder / "config.json").read_text())
+    kinds = {tensor.kind for tensor in stored_tensors(folder / "model.safetensors")}
+    assert (config["dtype"], kinds) == ("float32", {"F32"})
+    assert config["rope_theta"] == config["rope_parameters"]["rope_theta"]
 
 
 def test_an_export_loads_with_transformers_and_as_an_engine(

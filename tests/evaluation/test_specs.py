@@ -20,11 +20,11 @@ from ictcli.evaluation.provenance import of_benchmark, provenance_of
 from ictcli.evaluation.settings import read_settings
 from ictcli.evaluation.specs import BenchmarkSpec, benchmark_specs
 from ictcli.evaluation.suite import evaluate_suite
+from ictcli.files import plugins
 from ictcli.recipe import load_recipe
 from ictcli.recipe.data import ColumnSettings, PromptSettings
 from ictcli.recipe.load import to_toml
 from ictcli.runs.model import asked_in, bench_of, find_models, settings_of
-from ictcli.runs.trust import remember
 from ictcli.tasks import BENCHMARKS
 from ictcli.tasks.prompts import render
 from ictcli.tasks.split import digest_of, is_heldout, key_of
@@ -70,7 +70,7 @@ def test_the_files_of_verifiers_and_plugins_are_part_of_the_settings(tmp_path: P
     plugin.write_text("loaded = True\n")
     grader.write_text("def grade(response, gold): return True\n")
     (tmp_path / "recipe.toml").write_text(f"temperature = 1.0\nplugins = ['{plugin}']")
-    remember(tmp_path, {"plugins": [str(plugin)]})
+    plugins.load(str(plugin))
     loaded = settings_of(tmp_path)[2]
     assert [path.name for path in loaded] == ["plugin.py"]
     settings = read_settings([f"reward.verifier={grader}:grade"])
@@ -209,19 +209,22 @@ def test_an_export_carries_how_its_run_asks_and_nothing_else(tmp_path: Path) -> 
         for name in ("exported", "plain")
     )
     file, said = exported / "ictcli.json", list[str]()
-    file.write_text(asked_in(load_recipe(Path(run, "recipe.toml"))))
+    file.write_text(asked_in(load_recipe(Path(run, "recipe.toml")), exported))
     trained = find_models([run], SETTINGS)[0]
     other, alone = find_models([str(plain), str(exported)], SETTINGS, say=said.append)
     for each in (other, alone):
         assert (each.prompt, each.temperature) == (trained.prompt, trained.temperature)
     assert alone.max_tokens == 77
     assert said == ["note: plain: asked and sampled as exported."]
+    assert json.loads(file.read_text())["engine"] == {"dtype": "float32"}  # its weights'
     hostile = {"engine": {"trust_remote_code": True}, "plugins": ["x.py"], "max_tokens": 5}
     hostile |= {"columns": {"gold": "mine", "gold_pattern": "(a+)+$"}}
     file.write_text(json.dumps(hostile | {"prompt": {"examples": "/etc/passwd"}}))
     found = find_models([str(exported)], SETTINGS)[0]
     assert (found.max_tokens, found.prompt.examples, found.plugins) == (5, (), ())
     assert found.columns == ColumnSettings()
+    load: Any = found.load
+    assert not load.args[1].trust_remote_code
     for bench, hint in {
         "gym:sum;rm": "--bench 'gym:sum;rm'",
         None: "math500",

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from chain_texts import EOS_ID
 
 from ictcli.errors import UserError
 from ictcli.export import gguf
-from ictcli.export.make import export_model, trained_by
+from ictcli.export.make import CODED, UNREAD, export_model, trained_by
 from ictcli.recipe import load_recipe
 from ictcli.recipe.tables import EngineSettings
 from ictcli.runs import Run
@@ -43,6 +44,27 @@ def test_the_card_s_code_runs_and_prints_an_answer_up_to_its_end(
     assert names["model"].generation_config.eos_token_id == EOS_ID
 
 
+def test_what_others_cannot_read_is_said(exported: Path, tmp_path: Path) -> None:
+    """A model with code of its own goes without it; one whose tokenizer is of a class that only
+    transformers 5 has goes as it is."""
+    run = shutil.copytree(exported.parent / "run", tmp_path / "run")
+    settings = run / "model" / "tokenizer_config.json"
+    about = json.loads(settings.read_text()) | {"tokenizer_class": "TokenizersBackend"}
+    settings.write_text(json.dumps(about | {"eos_token": "#"}))
+    plain, trusting = trained_by(run, None, None), EngineSettings(trust_remote_code=True)
+    assert export_model(plain, tmp_path / "a", "hf", "a") == UNREAD
+    assert (tmp_path / "a" / settings.name).read_bytes() == settings.read_bytes()
+    config = run / "model" / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"auto_map": {"A": "own.B"}}))
+    (run / "model" / "own.py").write_text("raise SystemExit")
+    note = export_model(replace(plain, settings=trusting), tmp_path / "b", "hf", "b")
+    assert note == f"{CODED.format('builtin:chain')} {UNREAD}"
+    assert (
+        not [*(tmp_path / "b").glob("*.py")]
+        and "auto_map" not in (tmp_path / "b" / config.name).read_text()
+    )
+
+
 CONVERTER = """
 import json, pathlib, sys
 _, _, out, _, precision, model = sys.argv
@@ -61,9 +83,9 @@ def test_llama_cpp_s_converter_gets_the_model_s_precision_and_end(
     (tmp_path / gguf.SCRIPT).write_text(CONVERTER)
     monkeypatch.setenv(gguf.FOLDER, str(tmp_path))
     model = shutil.copytree(exported, tmp_path / "hf")
-    gguf.convert(model, tmp_path / "model.gguf", gguf.converter(), EngineSettings())
+    gguf.convert(model, tmp_path / "model.gguf", gguf.converter())
     assert (tmp_path / "model.gguf").read_text() == "f32 float32"
     assert json.loads((model / "tokenizer_config.json").read_text())["eos_token"] == "#"
     (tmp_path / gguf.SCRIPT).write_text("raise SystemExit('of no kind I know.')")
     with pytest.raises(UserError, match="failed: of no kind I know"):
-        gguf.convert(model, tmp_path / "other.gguf", gguf.converter(), EngineSettings())
+        gguf.convert(model, tmp_path / "other.gguf", gguf.converter())

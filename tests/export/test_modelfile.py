@@ -1,18 +1,25 @@
 """Ollama's Modelfile: its template writes what the tokenizer's does, as far as that can be said."""
 
+import json
 import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from jinja2 import Environment
+from tokenizers import Tokenizer as Tokenizers
+from tokenizers import models, pre_tokenizers, processors
+from transformers import AutoTokenizer
 
 from ictcli.evaluation.settings import EvaluationSettings
-from ictcli.export.asked import Asked
-from ictcli.export.modelfile import LEFT_OUT, modelfile
+from ictcli.export.asked import Asked, asked_by
+from ictcli.export.modelfile import LEFT_OUT, modelfile, write_modelfile
 from ictcli.recipe.data import Example, PromptSettings
 from ictcli.rewards import find_verifier
 from ictcli.tasks import Domain
+from ictcli.tasks.prompts import tokens_of
+from ictcli.types import Problem
 
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
@@ -132,3 +139,40 @@ def test_without_a_chat_template_the_prompt_is_text_around_the_question() -> Non
     text, _ = written(None, system="Be {{brief}}.", examples=(Example(prompt="2", response="4"),))
     said = go(template_in(text), [{"role": "user", "content": "3"}])
     assert said == "Be {{brief}}.\n2\nIn a box.\n4\n\n3\nIn a box." and "SYSTEM" not in text
+
+
+BOS = "<bos>"
+
+
+@pytest.mark.parametrize("template", [None, "plain", "with"])
+@pytest.mark.parametrize("named", [None, True, False])
+@pytest.mark.parametrize("adds", [True, False])
+def test_ollama_s_prompt_has_the_tokens_of_the_run_s(
+    tmp_path: Path, template: str | None, named: bool | None, adds: bool
+) -> None:
+    """It puts the beginning-of-text token before a text where tokenizer_config.json says
+    `add_bos_token`, and nowhere else (convert/tokenizer.go); the tokenizer itself by its
+    post-processor, and a chat template by its text."""
+    vocabulary = {BOS: 0, "?": 1} | {chr(code): code for code in range(2, 127)}
+    made = Tokenizers(models.WordLevel(vocabulary, unk_token="?"))
+    made.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    made.add_special_tokens([BOS])
+    if adds:
+        made.post_processor = processors.TemplateProcessing(f"{BOS} $A", None, [(BOS, 0)])
+    made.save(str(tmp_path / "tokenizer.json"))
+    about = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": BOS}
+    about |= {} if named is None else {"add_bos_token": named}
+    chat = {"plain": CHATML, "with": BOS + CHATML}
+    about |= {"chat_template": chat[template]} if template else {}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(about))
+    (tmp_path / "recipe.toml").write_text("=")  # so it is asked as in mathematics
+    assert not write_modelfile(tmp_path, tmp_path)
+    asked = asked_by(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    text = template_in((tmp_path / "Modelfile").read_text())
+    said = go(text, [{"role": "user", "content": "1+1"}])
+    says = json.loads((tmp_path / "tokenizer_config.json").read_text()).get("add_bos_token")
+    ids = tokenizer(BOS + said if says else said, add_special_tokens=False)["input_ids"]
+    problem = Problem("shown", "1+1", "")
+    assert ids == tokens_of(tokenizer, problem, asked.domain, asked.settings.prompt)[1]
+    assert ids.count(0) <= 1

@@ -7,14 +7,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
+from huggingface_hub.utils import filter_repo_objects
 from refusing import refused
+from safetensors.numpy import save_file
 
 from ictcli.cli import cli
 from ictcli.errors import UserError
+from ictcli.export import gguf
 from ictcli.files import write_text
 from ictcli.recipe import load_recipe, to_toml
+from tests.strange import STRANGE, strange
 
 
 def answered(code: int) -> HfHubHTTPError:
@@ -51,9 +56,14 @@ class Hub:
         self._ask("create_repo")
         self.repositories.setdefault(repo, private)
 
-    def upload_folder(self, *, repo_id: str, folder_path: str, **more: Any) -> None:
+    def upload_folder(
+        self, *, folder_path: str, allow_patterns: Any, ignore_patterns: Any, **more: Any
+    ) -> None:
         self._ask("upload_folder")
-        self.held = {path.name for path in Path(folder_path).iterdir()}
+        folder = Path(folder_path)
+        names = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
+        patterns = {"allow_patterns": allow_patterns, "ignore_patterns": ignore_patterns}
+        self.held = {*filter_repo_objects(names, **patterns)}
 
 
 @pytest.fixture
@@ -85,6 +95,44 @@ def test_a_whole_folder_is_pushed_private(
     assert hub.asked == ["whoami", "repo_exists", "create_repo", "upload_folder"]
     assert hub.held == {path.name for path in (tmp_path / "out").iterdir()}
     assert {"README.md", "config.json", "model.safetensors", "tokenizer.json"} <= hub.held
+
+
+CONVERTER = """
+import json, pathlib, sys
+_, _, out, _, _, model = sys.argv
+names = {str(path.relative_to(model)) for path in pathlib.Path(model).rglob("*")}
+config = json.load(open(model + "/config.json"))
+pathlib.Path(out).write_text(" ".join(sorted(names | {*config})))
+"""
+
+
+@pytest.mark.parametrize("layout", ["hf", "ollama", "gguf"])
+def test_of_a_stranger_s_run_no_file_leaves_that_is_not_on_the_list(
+    hub: Hub,
+    export: Callable[..., None],
+    tiny_model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    layout: str,
+) -> None:
+    """Neither to the folder, nor to the hub, nor to llama.cpp's converter, which would run it."""
+    (tmp_path / gguf.SCRIPT).write_text(CONVERTER)
+    monkeypatch.setenv(gguf.FOLDER, str(tmp_path))
+    model, out = tmp_path / "run" / "model", tmp_path / "out"
+    strange(tiny_model, tmp_path / "strange")
+    shutil.rmtree(model)
+    (tmp_path / "strange").rename(model)
+    export("--to", layout, "--push", "me/it")
+    made = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
+    assert made == hub.held and {"README.md", "ictcli.json"} <= made
+    if layout == "gguf":
+        made = {*(out / "model.gguf").read_text().split()}
+    else:
+        assert "SECRET" not in "".join(path.read_text() for path in out.glob("*.json"))
+        made |= {*json.loads((out / "config.json").read_text())}
+        made |= {*json.loads((out / "tokenizer_config.json").read_text())}
+    assert not made & ({*STRANGE, "auto_map"} - {"Modelfile"})
+    assert {"model.safetensors", "merges.txt", "additional_chat_templates/tools.jinja"} <= made
 
 
 def test_public_is_asked_for_and_a_public_repository_takes_nothing_else(
@@ -132,6 +180,34 @@ def test_a_name_that_is_none_is_refused_at_once(hub: Hub, export: Callable[..., 
         with refused("is no repository"):
             export("--push", name)
     assert hub.asked == []
+
+
+def test_adapters_for_mlx_lm_need_a_base_whose_settings_it_finds(
+    tiny_model: Path, tmp_path: Path
+) -> None:
+    """transformers 5 writes `rope_parameters` alone, and mlx-lm would take a theta of its own."""
+    run, base = tmp_path / "run", shutil.copytree(tiny_model, tmp_path / "base")
+    recipe = load_recipe("chain", [f"model={base}", "adapter.kind=lora"])
+    write_text(run / "recipe.toml", to_toml(recipe))
+    there = {"peft_type": "LORA", "base_model_name_or_path": str(base), "r": 2, "lora_alpha": 4}
+    there |= {"target_modules": ["q_proj"], "auto_mapping": {"parent_library": "evil"}}
+    write_text(run / "adapter" / "adapter_config.json", json.dumps(there))
+    name = "base_model.model.model.layers.0.self_attn.q_proj.lora_{}.weight"
+    weights = {name.format("A"): np.ones((2, 4)), name.format("B"): np.ones((4, 2))}
+    save_file(weights, run / "adapter" / "adapter_model.safetensors")
+
+    def export(layout: str) -> dict[str, Any]:
+        out = tmp_path / f"out-{layout}"
+        args = ["export", str(run), "--to", layout, "--out", str(out)]
+        cli.main(args, standalone_mode=False)
+        return json.loads((out / "adapter_config.json").read_text())
+
+    with refused("has no rope_theta", hint="--merge --to mlx"):
+        export("mlx")
+    assert "auto_mapping" not in export("hf")
+    config = json.loads((base / "config.json").read_text())
+    write_text(base / "config.json", json.dumps(config | {"rope_theta": 1e4}))
+    assert export("mlx")["lora_parameters"]["scale"] == 2
 
 
 def test_pushed_adapters_name_the_model_that_was_trained(

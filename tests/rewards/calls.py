@@ -1,9 +1,12 @@
 """What workers are asked to do; a module of its own, because each of them imports it."""
 
 import contextlib
+import gc
 import os
 import signal
+import struct
 import time
+from multiprocessing.connection import Connection
 from typing import Any
 
 from ictcli.rewards.workers import Limits, isolated
@@ -37,6 +40,13 @@ def grow() -> None:
 def keep(size: int) -> int:
     kept.append(bytes(size))
     return size
+
+
+def flood(size: int) -> None:
+    """Announce a message of a size to the parent, in place of the result."""
+    connections = [each for each in gc.get_objects() if isinstance(each, Connection)]
+    os.write(connections[0].fileno(), struct.pack("!iQ", -1, size) + bytes(1000))
+    time.sleep(1000)
 
 
 def deep() -> None:

@@ -72,12 +72,14 @@ def test_a_question_or_a_supposition_decides_nothing(
 
 @FEW
 @given(PAIR, st.sampled_from(DECISIONS), st.lists(WORD, min_size=1, max_size=6), st.booleans())
-def test_nothing_may_follow_the_statement(
+def test_what_follows_a_decision_may_explain_it_and_not_take_it_back(
     letters: list[str], decision: str, words: list[str], known: bool
 ) -> None:
-    said = decision.format(letters[0])
-    for mark in (".\n", ". ", "; ", ", ", " - "):
-        assert letter(f"{said}{mark}{' '.join(words).capitalize()}.", known) == "-"
+    said, more = decision.format(letters[0]), " ".join(words).capitalize()
+    for mark in (".\n", ". "):
+        assert letter(f"{said}{mark}{more}.", known) == letters[0]
+        for back in ("That is wrong", "It is not", f"{letters[1]} is too long", "I made an error"):
+            assert letter(f"{said}{mark}{more}. {back}.", known) == "-"
 
 
 @given(PAIR, st.sampled_from(["not", "wrong", "maybe", "or {}", "also {}", "?", "wait", "but"]))
@@ -90,11 +92,11 @@ def test_a_box_is_upheld_by_its_sentence_and_what_follows(letters: list[str], wo
 
 
 @given(PAIR, st.sampled_from(DECISIONS), st.sampled_from(DECISIONS), st.sampled_from(TURNS))
-def test_of_two_decisions_the_last_counts_if_it_turns(
+def test_of_two_decisions_the_last_counts(
     letters: list[str], first: str, last: str, turn: str
 ) -> None:
     one, two = first.format(letters[0]), f"So {last.format(letters[1])}"
-    assert letter(f"{one}.\n{two}.") == "-"
+    assert letter(f"{one}.\n{two}.") == letters[1]
     assert letter(f"{one}.\n{turn.format(two)}.") == letters[1]
 
 

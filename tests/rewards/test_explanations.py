@@ -23,7 +23,8 @@ CASES = [
     ("I add.\n**C**", "C", "choice", "words", "letters"),
     (r"\boxed{15+8^2-3}", "76", "math", "box", "form"),
     (r"\boxed{15+8^2-3}", "76", "integer", "box", "form"),
-    ("The answer is B. The answer is C.", "C", "choice", "words", "unreadable"),
+    ("The answer is B. The answer is C.", "C", "choice", "words", "letters"),
+    (r"\boxed{B} or \boxed{C}", "C", "choice", "box", "unreadable"),
     ("none", "C", "choice", "", "no answer"),
     ("1-5;6#", "6", "chain", "response", "verifier"),
 ]

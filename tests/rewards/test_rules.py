@@ -74,6 +74,8 @@ def test_every_rule_is_described_and_has_a_row() -> None:
         ("Negations and doubts", vocabulary.NEGATIONS),
         ("Comparisons and conditions", vocabulary.COMPARISONS),
         ("Operations", vocabulary.OPERATIONS),
+        ("After a value", vocabulary.AFTER),
+        ("Within words without spaces", vocabulary.WITHIN),
     ],
 )
 def test_the_page_prints_the_list(title: str, words: list[str]) -> None:
@@ -90,8 +92,9 @@ def test_an_unknown_noun_after_a_number_says_nothing(noun: str, value: int) -> N
         f"\\text{{The {noun} is }}{value}",
     ):
         assert grade(f"\\boxed{{{answer}}}", f"{value}").status == "correct"
-        assert grade(f"\\boxed{{{answer}}}", f"{value}\\text{{ cm}}").status == "correct"
         assert grade(f"\\boxed{{{answer}}}", f"{value + 1}").status == "wrong"
+        verdict = grade(f"\\boxed{{{answer}}}", f"{value}\\text{{ cm}}")
+        assert verdict.status == ("correct" if "The" in answer else "wrong")
 
 
 def test_no_word_that_changes_a_value_is_left_out() -> None:
@@ -99,4 +102,6 @@ def test_no_word_that_changes_a_value_is_left_out() -> None:
     words = [word for words in (*listed, vocabulary.OPERATIONS) for word in words]
     answers = [f"\\boxed{{7\\text{{ {word}}}}}" for word in words]
     answers += [f"\\boxed{{\\text{{The {word} elves are }} 7}}" for word in words]
+    answers += [f"\\boxed{{7\\text{{ {word}}}}}" for word in vocabulary.AFTER]
+    answers += [f"\\boxed{{7{word}}}" for word in vocabulary.WITHIN]
     assert not any(one.status == "correct" for one in grade(answers, ["7"] * len(answers)))

@@ -11,11 +11,12 @@ from refusing import refused
 
 from ictcli.rewards import Limits, Verdict, find_verifier, grade
 from ictcli.rewards.builtin import as_integer
-from ictcli.rewards.verifiers import as_verifier
+from ictcli.rewards.verifiers import LONGEST_TEXT, as_verifier
 from ictcli.tasks import Domain
 from ictcli.types import Problem
 
 math = find_verifier("math")
+LONG = "\\boxed{" + "x+" * 300 + "1}"
 INTEGERS = [
     (r"\$18", 18),
     ("12.", 12),
@@ -229,3 +230,31 @@ def test_one_with_a_parameter_question_is_given_it_and_others_are_not(
     for judge in (kind, kind.judge):  # in a worker, in this process
         found = Domain(judge, limits=LIMITS).judge([Problem("p", "a", "b")], ["ab", "bb"])
         assert [one.status for one in found] == ["correct", "wrong"]
+
+
+@pytest.mark.parametrize("name", ["math", "integer", "text", "choice", "chain"])
+def test_a_long_response_is_judged_within_the_limits_of_a_worker(name: str) -> None:
+    short = Limits(seconds=1e-5, workers=1)
+    assert (
+        grade([LONG] * 2, ["7"] * 2, name, limits=short)
+        == [
+            Verdict(
+                "timeout", LONG[7:207] * (name in ("math", "integer")), "took more than 1e-05 s"
+            )
+        ]
+        * 2
+    )
+
+
+def test_what_a_batch_loses_is_judged_alone() -> None:
+    rope = "The rope is light. " * 20
+    texts = [f"{rope}So {n}, the answer is ({'AB'[n % 2]})." for n in range(40)]
+    found = grade(texts, ["A"] * 40, "choice", limits=Limits(seconds=0.01, workers=1))
+    assert [one.extracted for one in found] == ["A", "B"] * 20
+
+
+def test_the_texts_of_a_verdict_have_a_length() -> None:
+    verdicts = [Verdict("correct", "x" * 10**6, "y" * 10**6), Verdict("wrong")]
+    for function in (lambda r, g: verdicts[r == "b"], lambda completions: verdicts):
+        found = grade(["a", "b"], ["1", "1"], function)
+        assert found == [Verdict("correct", "x" * LONGEST_TEXT, "y" * LONGEST_TEXT), verdicts[1]]

@@ -14,6 +14,7 @@ import pytest
 from calls import LIMITS, ONE, POWER, act, add, busy, keep, pid, pids
 
 from ictcli.rewards import worker, workers
+from ictcli.rewards.worker import LARGEST_RESULT, TOO_LARGE
 from ictcli.rewards.workers import Fault, Limits, isolated
 from tests.cases import first
 
@@ -68,6 +69,13 @@ def test_errors_of_a_call_leave_its_worker_alive() -> None:
     assert faults[0].message == "ValueError: no such thing"
     assert faults[1].message.startswith("RecursionError: maximum recursion depth")
     assert "pickle" in faults[3].message and faults[4].message == "StubbornError"
+
+
+def test_a_result_has_a_limit_of_size() -> None:
+    """A worker sends none that is longer, and the parent reads none."""
+    asked = [f"bytes({LARGEST_RESULT})", "1 + 1", f"flood({100 * LARGEST_RESULT})", "1 + 2"]
+    found = isolated(act, [(each,) for each in asked], Limits(workers=1))
+    assert found == [TOO_LARGE, 2, TOO_LARGE, 3]
 
 
 def test_arguments_and_functions_that_cannot_be_pickled_are_faults() -> None:

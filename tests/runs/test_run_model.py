@@ -9,11 +9,12 @@ import pytest
 import tomli_w
 from written import sums, write
 
-from ictcli.engine.models import ASKED, locate
+from ictcli.engine.model_files import ASKED
+from ictcli.engine.models import locate
 from ictcli.evaluation import suite
 from ictcli.evaluation.settings import ModelSettings, read_settings
 from ictcli.evaluation.specs import Trained
-from ictcli.files import write_json
+from ictcli.files import gate, write_json
 from ictcli.recipe import load_recipe
 from ictcli.runs import Run
 from ictcli.runs.model import find_models
@@ -98,9 +99,7 @@ def test_supervised_steps_and_the_runs_that_made_the_base_count(
     assert not found.whole and keys["sft"] <= found.keys
 
 
-def test_what_the_base_was_trained_on_is_unknown_where_it_cannot_be_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_base_was_trained_on_is_unknown_where_it_cannot_be_told(tmp_path: Path) -> None:
     """And code that its run names does not run."""
     first, second = (write(tmp_path, sums(range(n, n + 20)), name=f"{n}") for n in (0, 20))
     plugin = tmp_path / "plugin.py"
@@ -119,6 +118,6 @@ def test_what_the_base_was_trained_on_is_unknown_where_it_cannot_be_told(
             (tmp_path / base).rmdir()
         assert trained_on(read_run(run)).whole == whole, base
         assert is_trained(str(tmp_path / base)) != whole
-    monkeypatch.setattr("ictcli.runs.trust._all", True)  # of `--trust`
+    gate.trust_all()
     assert base_notes(str(coded), find_benchmark(first).problems(None)) == []
     assert not (tmp_path / "ran").exists()

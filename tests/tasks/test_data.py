@@ -5,6 +5,7 @@ import math
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -156,6 +157,32 @@ def test_a_gold_may_be_the_text_of_a_choice_unless_it_says_two_things(
             find_benchmark(name)
 
 
+def test_golds_that_are_letters_are_choices_and_their_options_are_shown(tmp_path: Path) -> None:
+    asked = [{"prompt": f"{n}?", "gold": "(A)" if n else "D"} for n in range(5)]
+    own = read_custom(write(tmp_path, asked))
+    assert own.verifier == "choice" and own.problems[0].prompt == "0?"
+    for options in (["w", "x", "y", 1], {"D": 1, "C": "y", "B": "x", "A": "w", "E": None}):
+        rows = [{**row, "options": options} for row in asked]
+        own = read_custom(write(tmp_path, rows))
+        assert own.verifier == "choice" and own.problems[0].choices == ("w", "x", "y", "1")
+        assert own.problems[0].prompt == "0?\n(A) w\n(B) x\n(C) y\n(D) 1"
+        assert [p.gold for p in own.problems] == ["D", "A", "A", "A", "A"]
+    numbers = read_custom(write(tmp_path, [{**row, "gold": 5, "options": [5, 6]} for row in asked]))
+    assert numbers.verifier == "integer" and numbers.problems[0].prompt == "0?"
+
+
+@pytest.mark.parametrize("by_text", [False, True])
+def test_numeric_golds_are_indices_or_texts_in_a_whole_file(tmp_path: Path, by_text: bool) -> None:
+    dice = Random(0)
+    orders, places = [dice.sample(range(6), 4) for _ in range(50)], dice.choices(range(4), k=50)
+    rows = [
+        {"prompt": f"{n}?", "choices": order, "gold": order[place] if by_text else place}
+        for n, (order, place) in enumerate(zip(orders, places, strict=True))
+    ]
+    found = read_custom(write(tmp_path, rows)).problems
+    assert [problem.gold for problem in found] == ["ABCD"[place] for place in places]
+
+
 # What is refused, and what is left out
 
 
@@ -192,7 +219,7 @@ def test_a_faulty_row_is_named(tmp_path: Path, row: dict[str, Any], words: str, 
         ("d.csv", "prompt;gold\n1+1;2\n", "line 1 parts its cells by semicolons"),
         ("d.csv", "prompt\tgold\n1+1\t2\n", "line 1 parts its cells by tabs"),
         ("d.csv", "prompt,gold\na,1\n\nb,2,3\n", r"line 4 has 3 cells, and the header 2"),
-        ("d.csv", "prompt,gold\na,1\nb\n", "line 3 has an empty gold"),
+        ("d.csv", "prompt,gold\na,1\nb\n", "line 3 has no gold"),
         ("d.csv", "prompt,prompt\n", "line 1 names a column twice"),
         ("d.csv", 'prompt,gold\n"a"b,1\n', "line 2 is not CSV"),
         ("d.csv", "prompt,gold\n", "is empty"),

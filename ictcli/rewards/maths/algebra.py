@@ -13,7 +13,7 @@ from ictcli.rewards.maths.reader import tree_of
 from ictcli.rewards.maths.trees import Tree
 
 LARGEST_COUNT = 2000
-"""Largest argument of a factorial or binomial, and longest finite sum."""
+"""Largest argument of a factorial or binomial."""
 LARGEST_POWER = 20_000
 """Most digits of a power of a number, and largest exponent of anything else."""
 
@@ -34,8 +34,6 @@ def _without_positive_factors(value: Any) -> Any:
 
 class _Reading:
     def __init__(self) -> None:
-        self.bound: dict[str, Any] = {}
-        """Letters of sums and integrals, with the symbol that each is in every text."""
         self.conditions: list[Any] = []
 
     def value(self, tree: Tree) -> Any:
@@ -44,11 +42,6 @@ class _Reading:
             return self.leaf(head)
         if head == "^":
             return self.power(*parts)
-        if head == "\\int" and len(parts) == 4:
-            return self.bounded(head, *parts)
-        if head in ("\\sum", "\\prod") and len(parts) == 3 and len(parts[0].parts) == 2:
-            letter, start = parts[0].parts
-            return self.bounded(head, start, *parts[1:], letter)
         if head in SEVERAL:
             arguments = parts[0].parts if parts[0].head == "()" else parts
             return SEVERAL[head](*map(self.value, arguments))
@@ -86,8 +79,6 @@ class _Reading:
             if (value := number(text)) is None:
                 raise UnreadableError("no number, or too long a one")
             return sympy.Rational(value)
-        if name in self.bound:
-            return self.bound[name]
         if text in CONSTANTS:
             return CONSTANTS[text]
         if not name[:1].isalpha() or name == "infty":
@@ -111,28 +102,11 @@ class _Reading:
             self.conditions.append(inside)
         return inside
 
-    def bounded(self, head: str, start: Tree, end: Tree, inside: Tree, letter: Tree) -> Any:
-        """\\sum_{k=1}^{n} or \\prod of the term that follows, or \\int_a^b."""
-        if not letter.head.isalpha():
-            raise UnreadableError(letter.head)
-        first, last = (INFINITE.get(each.form) or self.value(each) for each in (start, end))
-        kind = {"real" if head == "\\int" else "integer": True}
-        counter = sympy.Symbol(f"#{len(self.bound)}", **kind)
-        outer, self.bound = self.bound, self.bound | {letter.head: counter}
-        term = self.value(inside)
-        self.bound = outer
-        if head == "\\int":
-            return INTEGRAL(first, last, term)
-        if last.is_finite and (last - first).is_number and last - first > LARGEST_COUNT:
-            raise UnreadableError("too long a sum")
-        self.conditions = [each for each in self.conditions if counter not in each.free_symbols]
-        return (sympy.Sum if head == "\\sum" else sympy.Product)(term, (counter, first, last))
-
 
 def countable(value: Any) -> Any:
     """The value. Raises UnreadableError for a number above LARGEST_COUNT."""
     if value.is_number and abs(value) > LARGEST_COUNT:
-        raise UnreadableError("too large a factorial, binomial or sum")
+        raise UnreadableError("too large a factorial or binomial")
     return value
 
 
@@ -182,6 +156,3 @@ SEVERAL = {
     "\\max": sympy.Max, "\\min": sympy.Min, "\\gcd": divisors("gcd"), "\\lcm": divisors("lcm"),
 }  # fmt: skip
 CONSTANTS = {"e": sympy.E, "i": sympy.I, "\\pi": sympy.pi}
-INFINITE = {"\\infty": sympy.oo, "-(\\infty)": -sympy.oo}
-INTEGRAL = sympy.Function("integral")
-"""Of both ends and what is integrated; nothing computes it."""

@@ -108,7 +108,7 @@ class Comparison:
 
     def _rounds(self, exact: Scalar, rounding: Node) -> bool:
         """Whether a decimal of at least three digits is a value rounded to its last digit."""
-        if not isinstance(rounding, Scalar) or not units.agree(exact.unit, rounding.unit):
+        if not isinstance(rounding, Scalar) or not units.agree(exact, rounding):
             return False
         if (exact.unit == "%") != (rounding.unit == "%"):
             return False
@@ -255,7 +255,7 @@ class Comparison:
 
     def scalars(self, gold: Scalar, answer: Scalar) -> bool:
         gold, answer = views.with_letter(gold, answer), views.with_letter(answer, gold)
-        if not units.agree(gold.unit, answer.unit):
+        if not units.agree(gold, answer):
             return False
         if (gold.unit == "%") != (answer.unit == "%"):
             return self._percent(*((gold, answer) if gold.unit == "%" else (answer, gold)))

@@ -4,6 +4,7 @@ Text within `\\text{}` is put between the marks OPEN and CLOSE, and `\\\\` becom
 """
 
 import re
+import unicodedata
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -81,6 +82,7 @@ OPAQUE = word_list(
 """Commands that turn what they decorate into one symbol."""
 
 _FULL_WIDTH = {chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)}
+_GREEK_WORD = re.compile("([Α-ώ]*[άέήίόύώ][Α-ώ]*)")
 _UNICODE_TABLE = str.maketrans(_FULL_WIDTH | {"\u3000": " ", "、": ","} | UNICODE)
 _BARE = re.compile(
     r"(?<![\\a-zA-Z])(arcsin|arccos|arctan|sinh|cosh|tanh|sqrt|frac|dfrac|infty|infinity|sin|cos|"
@@ -206,9 +208,12 @@ def tidy(text: str) -> str:
         text = text.replace("\\\\", "\\")  # escaped twice
     text = re.sub(r"√\s*(\d+(?:\.\d+)?|[a-zA-Z])", r"\\sqrt{\1}", text)
     if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
         text = re.sub(f"[{_RAISED}]+", lambda digits: f"^{{{digits[0].translate(_DIGITS)}}}", text)
         text = re.sub(f"[{_LOWERED}]+", lambda digits: f"_{{{digits[0].translate(_DIGITS)}}}", text)
-    text = text.translate(_UNICODE_TABLE).replace("**", "^" if "**" in text.strip("* ") else "")
+    parts = enumerate(_GREEK_WORD.split(text))
+    text = "".join(part if place % 2 else part.translate(_UNICODE_TABLE) for place, part in parts)
+    text = text.replace("**", "^" if "**" in text.strip("* ") else "")
     text = re.sub(r"\\\\(?:\[[\d.]+[a-z]{2}\])?", ROW, text)
     text = _CASES.sub(_system, _ALIGNED.sub(_rows, text))
     text = re.sub(r"(?<!\\)\\\s*$", "", text)

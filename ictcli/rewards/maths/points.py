@@ -21,7 +21,7 @@ from ictcli.rewards.maths.algebra import LARGEST_COUNT
 
 ENOUGH = 3
 """Number of points at which both must be defined and agree."""
-COUNTS = (sympy.factorial, sympy.binomial, sympy.Sum, sympy.Product)
+COUNTS = (sympy.factorial, sympy.binomial)
 """What counts something: its symbols are whole numbers."""
 
 _POINTS = 6
@@ -121,8 +121,7 @@ def _drawn(symbols: list[Any], left: Any, right: Any, random: Random, *, positiv
     """A random point. Among the positive ones, counts are the larger the later their symbol, so
     that binom(k, n) has its range."""
     counted = _counted(left, right)
-    summed = (left - right).has(sympy.Sum, sympy.Product)
-    low, high = _WHOLE[not summed and random.random() < 0.75]
+    low, high = _WHOLE[random.random() < 0.75]
     point: Point = {
         symbol: Fraction(random.randint(low, high))
         if symbol in counted

@@ -33,7 +33,7 @@ _HIGHEST = 100
 """Levels of the highest tree; `a/b/c/...` has one more for each slash."""
 SEVERAL = {"\\max", "\\min", "\\gcd", "\\lcm"}
 """Functions of several values in parentheses."""
-_KNOWN = {"\\frac", "\\binom", "\\sqrt", "\\infty", "\\sum", "\\prod", "\\int"} | {
+_KNOWN = {"\\frac", "\\binom", "\\sqrt"} | {
     f"\\{name}" for name in (*FUNCTIONS, *OPAQUE) if name != "det"
 }
 """The commands of an expression that has a value."""
@@ -63,9 +63,7 @@ class _Reader:
 
     def __init__(self, tokens: list[str], strict: bool) -> None:
         self.tokens, self.place, self.depth, self.bars = tokens, 0, 0, False
-        self.strict, self.integrals = strict, 0
-        self.bound: set[str] = set()
-        """Letters of sums, which are no functions."""
+        self.strict = strict
 
     def fail(self) -> NoReturn:
         raise UnreadableError(f"{self.peek() or 'the end'} is not expected")
@@ -170,8 +168,7 @@ class _Reader:
 
     def starts_factor(self) -> bool:
         token = self.peek()
-        differential = token == "d" and self.integrals > 0
-        ends = differential or token[:4] == "\\end" or token in _ENDS
+        ends = token[:4] == "\\end" or token in _ENDS
         return bool(token) and not (self.bars if token == "|" else ends)
 
     def power(self) -> Tree:
@@ -220,7 +217,7 @@ class _Reader:
         inside = "".join(self.tokens[self.place : self.place + 3])
         one = inside[-1:] == ")" and inside[1:-1].isalnum()
         called = inside[:1] == "(" and (name in ("f", "g", "h") or one)
-        if not (self.strict and called) or name in self.bound | CONSTANTS:
+        if not (self.strict and called) or name in CONSTANTS:
             return Tree(name)
         self.take()
         arguments = self.listed()
@@ -263,10 +260,7 @@ class _Reader:
         marks: dict[str, Tree] = {}
         while mark := self.accept({"_", "^"}):
             marks[mark] = self.raised()
-        if name == "\\int" and self.strict:
-            return self.integral(marks)
         if name in OPERATORS:
-            self.bound |= {mark.parts[0].head for mark in marks.values() if mark.head == "="}
             sign = self.accept({"-"})
             operand = self.term() if sign or self.starts_factor() else Tree("")
             operand = negative(operand) if sign else operand
@@ -281,15 +275,6 @@ class _Reader:
                 self.refuse(f"{name}^-1")
         value = Tree(name, (self.argument(name), *([base] if base else [])))
         return Tree("^", (value, exponent)) if exponent else value
-
-    def integral(self, ends: dict[str, Tree]) -> Tree:
-        """A definite integral: its ends, what is integrated, and the letter after its d."""
-        self.integrals += 1
-        inside = self.sum()
-        self.integrals -= 1
-        if len(ends) != 2 or self.take() != "d":
-            raise UnreadableError("\\int")
-        return Tree("\\int", (ends["_"], ends["^"], inside, Tree(self.take())))
 
     def argument(self, name: str) -> Tree:
         """A bracket, or the factors up to the next sign, function, or bracket after a symbol:

@@ -28,11 +28,6 @@ def _equal(one: _Read, other: _Read, seed: str) -> bool:
     (left, known), (right, known_right) = one, other
     if one == other:
         return True
-    if left.func == right.func == algebra.INTEGRAL:
-        pairs = zip(left.args, right.args, strict=True)
-        if all(_equal((a, known), (b, known_right), seed) for a, b in pairs):
-            return True
-    _closed(left, right)
     try:
         if not left.free_symbols | right.free_symbols | known | known_right:
             return computed(lambda values: _alike(values, left, right, {})) is True
@@ -47,12 +42,6 @@ def _equal(one: _Read, other: _Read, seed: str) -> bool:
         hold = all(sympy.simplify(each).is_nonnegative for each in known ^ known_right)
         return hold and _reduce_to_the_same(left, right)
     return agreed >= ENOUGH
-
-
-def _closed(*expressions: Any) -> None:
-    """Raises UnreadableError for an integral, and for a sum that has no closed form or diverges."""
-    if any(each.has(algebra.INTEGRAL, sympy.oo) for each in expressions):
-        raise UnreadableError("no value")
 
 
 def _reduce_to_the_same(left: Any, right: Any) -> bool:
@@ -103,7 +92,6 @@ def rounds(text: str, decimal: Fraction, places: int) -> bool:
     """Whether a constant, rounded to `places` digits after the point, is `decimal`. Raises
     UnreadableError."""
     expression, _ = _read(text)
-    _closed(expression)
 
     def near(values: Evaluation) -> bool:
         beside = values.subtract(values.of(expression, {}), decimal)
@@ -116,7 +104,6 @@ def rounds(text: str, decimal: Fraction, places: int) -> bool:
 def proportional(left_text: str, right_text: str) -> int:
     """The sign of the constant c in left = c * right, or 0. Raises UnreadableError."""
     (left, known), (right, known_right) = one, other = _read(left_text), _read(right_text)
-    _closed(left, right)
     if not left.free_symbols | right.free_symbols:
         return 0
 

@@ -1,11 +1,16 @@
 """Units of measurement in one spelling, and answers split into value and unit."""
 
 import re
+import unicodedata
 from functools import lru_cache
 
+import regex  # knows the letters of all scripts
+
 from ictcli.rewards.maths.latex import CLOSE, OPEN
+from ictcli.rewards.maths.nodes import Scalar
 from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.vocabulary import (
+    AFTER,
     COMPARISONS,
     CURRENCIES,
     HEDGES,
@@ -19,6 +24,7 @@ from ictcli.rewards.maths.vocabulary import (
     SCALES,
     SPELLED,
     SYMBOLS,
+    WITHIN,
     WORD_PREFIXES,
 )
 
@@ -36,8 +42,13 @@ _TEXT_TAIL = re.compile(
     rf"^(.*?[^\s+\-*/^_=<>{{(\[,])\s*(?:\\cdot)?\s*"
     rf"((?:/\s*)?{_MARKED}(?:\s*(?:{_POWER_SIGN}|/|\\cdot|{_MARKED}))*)$"
 )
-_PLAIN_TAIL = re.compile(
-    rf"^(.*?[\d}})\]])(\s*)([A-Za-z][A-Za-z.]*(?:(?:[\s/·-]|{_POWER_SIGN})+[A-Za-z.]+)*(?:{_POWER_SIGN})?)$"
+_LETTER = r"[\p{L}\p{M}]"
+_PLAIN_TAIL = regex.compile(
+    rf"^(.*?[\d}})\]])(\s*)({_LETTER}[\p{{L}}\p{{M}}.]*"
+    rf"(?:(?:[\s/·-]|{_POWER_SIGN})+[\p{{L}}\p{{M}}.]+)*(?:{_POWER_SIGN})?)$"
+)
+_ABROAD = regex.compile(
+    rf"(?:{_LETTER}{{3,}}|[\p{{Han}}\p{{Hangul}}\p{{Hiragana}}\p{{Katakana}}]{{1,12}})"
 )
 _HEAD = re.compile(rf"^(-?\s*){OPEN}([^{OPEN}{CLOSE}]*){CLOSE}\s*(?=[-\d.(\\])(.*)$")
 _WORDS_HEAD = re.compile(
@@ -77,8 +88,20 @@ def changes_value(word: str) -> bool:
 
 def _says_nothing(word: str) -> bool:
     """Whether a word after a number is a noun or goes with one; short ones may be symbols."""
-    noun = _NOUN.fullmatch(word) or word.lower() in _SMALL
-    return bool(noun) and not changes_value(word)
+    small = word.lower()
+    if not (_NOUN.fullmatch(word) or small in _SMALL or _is_of_another_script(word)):
+        return False
+    parts = unicodedata.normalize("NFD", small)
+    bare = "".join(part for part in parts if not unicodedata.combining(part))
+    scales = bare in AFTER or small.endswith("fold") or any(part in small for part in WITHIN)
+    scales = scales or (small.endswith("ly") and changes_value(small[:-2]))
+    return not scales and not changes_value(word)
+
+
+def _is_of_another_script(word: str) -> bool:
+    """Whether a word holds letters beside those of English that are no signs in another style."""
+    styled = any(unicodedata.decomposition(letter)[:1] == "<" for letter in word)
+    return not word.isascii() and not styled and bool(_ABROAD.fullmatch(word))
 
 
 @lru_cache(maxsize=4096)
@@ -167,6 +190,7 @@ def split_unit(text: str) -> tuple[str, str | None, str]:
     words = words.replace(OPEN, " ").replace(CLOSE, " ").strip()
     scale = 1
     while first := words.split(" ", 1)[0].lower():
+        first = first if first.isascii() else first[0]
         factor = next((SCALES[name] for name in singulars(first) if name in SCALES), None)
         if factor is None:
             break
@@ -184,8 +208,13 @@ def split_unit(text: str) -> tuple[str, str | None, str]:
 def _in_plain_letters(space: str, tail: str) -> bool:
     """Whether letters after a number are a unit or words rather than a product of unknowns: symbols
     in PLAIN, or words after a space. The letters of a product stand in order, mostly."""
-    runs = re.findall(r"[A-Za-z]+", tail)
-    return all(run in PLAIN or (space and (run in _SMALL or _is_spelled(run))) for run in runs)
+    runs: list[str] = regex.findall(rf"{_LETTER}+", tail)
+    return all(
+        run in PLAIN
+        or (space and run.isascii() and (run in _SMALL or _is_spelled(run)))
+        or (_is_of_another_script(run) and (space or not run[0].islower()))
+        for run in runs
+    )
 
 
 def _is_spelled(run: str) -> bool:
@@ -209,14 +238,15 @@ def _joined(first: str | None, second: str) -> str:
     return " ".join(sorted([first, *second.split()]))
 
 
-def agree(gold: str | None, answer: str | None) -> bool:
+def agree(gold: Scalar, answer: Scalar) -> bool:
     """Whether two units are the same, or a known one is left out on one side. `unit` stands for any
-    length of its power; what starts with `?` holds words that change a value."""
-    if gold == answer:
+    length of its power; what starts with `?` holds words that change a value. A noun is no unit."""
+    first, second = gold.unit or "", answer.unit or ""
+    if first == second:
         return True
-    if "?" in (gold or "")[:1] + (answer or "")[:1]:
+    if "?" in first[:1] + second[:1]:
         return False
-    if not gold or not answer:
-        return True
-    (name, _, power), (other, _, power_of_other) = gold.partition("^"), answer.partition("^")
+    if not first or not second:
+        return not (answer.noun if first else gold.noun)
+    (name, _, power), (other, _, power_of_other) = first.partition("^"), second.partition("^")
     return power == power_of_other and "unit" in (name, other) and {name, other} <= LENGTHS

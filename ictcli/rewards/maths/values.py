@@ -124,8 +124,6 @@ class Evaluation:
             return point[node]
         if node in (sympy.pi, sympy.E, sympy.I):
             return self._inexact({sympy.pi: +_MP.pi, sympy.E: +_MP.e, sympy.I: _MP.mpc(0, 1)}[node])
-        if isinstance(node, sympy.Sum | sympy.Product):
-            return self._series(node, value, point)
         if node.func in _OPERATIONS:
             return _OPERATIONS[node.func](self, *map(value, node.args))
         if node.func in _FUNCTIONS:
@@ -212,17 +210,6 @@ class Evaluation:
         if all(isinstance(v, Fraction) and v.denominator == 1 and v >= 0 for v in (above, below)):
             return Fraction(math.comb(_countable(above), _countable(below)))
         return self._simple(_MP.binomial(self._inexact(above), self._inexact(below)))
-
-    def _series(self, node: Any, value: Callable[[Any], Value], point: Point) -> Value:
-        counter, first, last = node.limits[0]
-        first, last = value(first), value(last)
-        if first.denominator != 1 or last.denominator != 1 or len(node.limits) > 1:
-            raise ValueError("not counted")
-        if last - first > LARGEST_COUNT:
-            raise TooLargeError("too long a sum")
-        places = map(Fraction, range(int(first), int(last) + 1))
-        terms = [self.of(node.function, {**point, counter: place}) for place in places]
-        return self.add(*terms) if isinstance(node, sympy.Sum) else self.multiply(*terms)
 
     def _other(self, node: Any, point: Point) -> Value:
         rational = {symbol: sympy.Rational(point[symbol]) for symbol in node.free_symbols}

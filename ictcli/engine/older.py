@@ -1,0 +1,55 @@
+"""The settings of a config.json that transformers 5 leaves out, by the names that others read."""
+
+from typing import Any, cast
+
+OLDER = {
+    "gpt2": ("n_ctx",),
+    "gpt_neox": ("rotary_emb_base", "rotary_pct"),
+    "lfm2": ("block_dim",),
+    **dict.fromkeys(("qwen3_moe", "mellum"), ("num_experts",)),
+    **dict.fromkeys(("falcon_h1", "exaone4", "exaone_moe", "glm4_moe"), ("head_dim",)),
+    **dict.fromkeys(("gemma3_text", "cohere2"), ("sliding_window_pattern",)),
+}
+"""What mlx-lm reads of some kinds of model, and transformers 5 does not write."""
+
+
+def older_names(config: dict[str, Any]) -> dict[str, Any]:
+    """What a config.json of transformers 5 leaves out, under the names that older readers know.
+
+    mlx-lm refuses some models without, and of others takes a default without a word.
+    """
+    settings = _rope_settings(config)
+    full = [kind == "full_attention" for kind in config.get("layer_types") or ()]
+    every = full.index(True) + 1 if True in full else 0
+    periodic = every and all(is_full == (n % every == 0) for n, is_full in enumerate(full, 1))
+    heads = config.get("num_attention_heads")
+    derived = {
+        "n_ctx": config.get("n_positions"),
+        "rotary_emb_base": settings.get("rope_theta"),
+        "rotary_pct": settings.get("partial_rotary_factor"),
+        "block_dim": config.get("hidden_size"),
+        "num_experts": config.get("num_local_experts"),
+        "head_dim": config.get("hidden_size", 0) // heads if heads else None,
+        "sliding_window_pattern": every if periodic else None,
+    }
+    names = OLDER.get(config.get("model_type", ""), ())
+    settings |= {name: derived[name] for name in names if derived[name] is not None}
+    settings = {name: value for name, value in settings.items() if name not in config}
+    text: dict[str, Any] = config.get("text_config") or {}  # of a model that takes images too
+    inner = older_names(text) if text else {}
+    return settings | ({"text_config": text | inner} if inner else {})
+
+
+def _rope_settings(config: dict[str, Any]) -> dict[str, Any]:
+    """The rotary settings, for which transformers 5 writes `rope_parameters` alone."""
+    rope = cast(dict[str, Any], config.get("rope_parameters") or {})
+    settings: dict[str, Any] = {}
+    if "full_attention" in rope:  # each kind of layer has its own
+        settings["rope_local_base_freq"] = rope.get("sliding_attention", {}).get("rope_theta", 1e4)
+        rope = rope["full_attention"]
+    if "rope_theta" in config or "rope_theta" not in rope:
+        return {}
+    names = ("rope_theta", "partial_rotary_factor", "original_max_position_embeddings")
+    settings |= {name: rope[name] for name in names if name in rope}
+    scaled = rope.get("rope_type", "default") != "default"
+    return settings | {"rope_scaling": {"type": rope["rope_type"], **rope} if scaled else None}

@@ -1,0 +1,76 @@
+"""Code that a model brings along, asked for at the gate (`ictcli.files.gate`) as it is loaded.
+
+transformers runs copies from a cache of its own, vLLM asks transformers, and mlx-lm runs a file of
+the model's folder.
+"""
+
+import contextlib
+import importlib.util
+import sys
+import sysconfig
+from collections.abc import Generator, Sequence
+from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+from ictcli.files import gate
+from ictcli.files.reading import read_bytes
+
+CACHED = "transformers_modules."
+"""How the names begin of the modules that transformers copied."""
+PLACES = ("stdlib", "platstdlib", "purelib", "platlib")
+INSTALLED = {str(sysconfig.get_path(name)) for name in PLACES}
+_models: dict[Path, tuple[str, str]] = {}
+"""By folder of modules, the model that they are of and the name by which it was typed."""
+
+
+def _read(path: Path) -> bytes:
+    """A module that is about to run. UnknownCodeError if it may not."""
+    content = read_bytes(path)
+    if content.strip():  # transformers makes packages of nothing
+        known = (_models[folder] for folder in path.parents if folder in _models)
+        source, name = next(known, (str(path.parent), ""))
+        gate.admit_model(source, path, content, name)
+    return content
+
+
+def _loader(name: str, path: str) -> gate.Loader:
+    return gate.Loader(name, path, _read)
+
+
+class _Cached:
+    """Finds what the modules of a model import from beside them, at once or later."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not path or not name.startswith(CACHED):
+            return None
+        finders = (FileFinder(place, (cast(Any, _loader), SOURCE_SUFFIXES)) for place in path)
+        return next((spec for each in finders if (spec := each.find_spec(name))), None)
+
+
+sys.meta_path.insert(0, cast(Any, _Cached))
+
+
+@contextlib.contextmanager
+def asking(model: str, named: str) -> Generator[None]:
+    """Around what loads a model, a folder or hub id: a file that is not installed with Python runs
+    as the gate lets it. `named`: how a user would have typed it."""
+    plain: Any = importlib.util.spec_from_file_location
+
+    def spec_of(name: str, location: Any = None, *, loader: Any = None, **more: Any) -> Any:
+        if loader is None and location is not None:
+            path = Path(str(location))
+            if not any(map(path.is_relative_to, INSTALLED)):
+                _models[path.parent] = model, named and f"model {named}"
+                loader = _loader(name, str(path))
+        return plain(name, location, loader=loader, **more)
+
+    importlib.util.spec_from_file_location = spec_of
+    try:
+        yield
+    finally:
+        importlib.util.spec_from_file_location = plain

@@ -1,0 +1,145 @@
+"""How much of what training changed an export keeps, on responses that the run recorded.
+
+1 - KL(trained || exported) / KL(trained || base): per token, exact over the vocabulary, all three
+in float32. The export is read back from its files. Ours.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ictcli.engine import Engine
+from ictcli.engine.packing import chunks
+from ictcli.engine.score import COMPARED
+from ictcli.engine.shape import ModelShape, read_shape
+from ictcli.errors import RunFailedError, UserError
+from ictcli.files import numbered
+from ictcli.planning.estimate import MARGIN
+from ictcli.planning.machine import memory_limit
+from ictcli.recipe import Recipe
+from ictcli.runs.checkpoints import DAMAGE
+from ictcli.runs.rollouts import batch_of, read_rollouts
+from ictcli.types import BoolArray, FloatArray, Rollouts
+
+RESPONSES, ROWS = 64, 8
+"""Responses that are read, and how many of them at once."""
+HELD = 1 << 27
+"""Logits of the trained model that are held (512 MB): 883 tokens of a vocabulary of 152,000."""
+LEAST = 0.99
+MOVED = 1e-8
+"""KL per token below which float32 does not tell two models apart."""
+UNMEASURED = "What this export keeps of training was not measured: {}."
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What was found, as a sentence."""
+
+    sentence: str
+    low: bool = False
+    """Whether it is too little."""
+    reason: str = ""
+    """Why a model could not be read; it may name places on this machine."""
+
+
+def measure(
+    run: Path,
+    step: int | None,
+    recipe: Recipe,
+    trained: Callable[[], Engine],
+    others: Sequence[Callable[[], Engine]],
+) -> Kept:
+    """Compare the model that a run `trained`, up to a step of it, with its base and its export (the
+    `others`), which are loaded one at a time."""
+    try:
+        shape, limit = read_shape(recipe.model), memory_limit(recipe.engine).size
+        rollouts = _recorded(run, step, shape)
+        if rollouts is None:
+            return Kept(UNMEASURED.format("the run recorded no rollouts"))
+        needed = 4 * (shape.parameters + 3 * HELD)
+        if limit and needed > MARGIN * limit:
+            sizes = f"{needed / 2**30:.1f} GiB in float32, and {limit / 2**30:.1f} GiB are there"
+            return Kept(UNMEASURED.format(f"it takes {sizes}"))
+        where = _chosen(rollouts, HELD // shape.vocabulary)
+        held = [*_logits(trained, rollouts, where)]
+        base, exported = (_divergence(held, other, rollouts, where) for other in others)
+    except (UserError, RunFailedError, *DAMAGE, OSError, MemoryError) as error:
+        return Kept(
+            UNMEASURED.format("a model or the rollouts could not be read"), reason=str(error)
+        )
+    seen = f"{len(rollouts)} recorded responses, {int(where.sum()):,} tokens"
+    return _judged(base, exported, seen)
+
+
+def _judged(base: float, exported: float, seen: str) -> Kept:
+    measured = f"KL per token is {exported:.1e} to this export and {base:.1e} to the base ({seen})"
+    if not np.isfinite([base, exported]).all():
+        return Kept(f"A model gives numbers that are not finite: {measured}.", low=True)
+    if base < MOVED:
+        return Kept(f"Training hardly moved the model: {measured}.", low=exported >= MOVED)
+    share = 1 - exported / base
+    percent = "more than 99.9 %" if share >= 0.9995 else f"{100 * share:.1f} %"
+    if share <= 0:
+        percent = "nothing"
+    sentence = f"This export keeps {percent} of what training changed: {measured}."
+    return Kept(sentence, low=share < LEAST)
+
+
+def _recorded(run: Path, step: int | None, shape: ModelShape) -> Rollouts | None:
+    """Responses of the last recorded step, before or at `step` if there is one; None where there
+    are none that the model can read."""
+    files = [*numbered(run / "rollouts", r"step-(\d+)\.safetensors")]
+    if not files:
+        return None
+    before = [path for number, path in files if step is None or number <= step]
+    rollouts = batch_of(*read_rollouts(before[-1] if before else files[0][1])).rollouts
+    known = [max(prompt, default=0) < shape.vocabulary for prompt in rollouts.prompts]
+    sizes = np.array([len(prompt) for prompt in rollouts.prompts]).repeat(rollouts.group)
+    fits = (sizes > 0) & (sizes + rollouts.lengths <= shape.longest)
+    fits &= np.array(known).repeat(rollouts.group) & (rollouts.tokens < shape.vocabulary).all(
+        axis=1
+    )
+    rows = np.flatnonzero(fits & (rollouts.lengths > 0))
+    if not len(rows):
+        return None
+    rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), RESPONSES)).astype(int)]
+    return rollouts.take(rows, [rollouts.prompt_of(int(row)) for row in rows], 1)
+
+
+def _chosen(rollouts: Rollouts, most: int) -> BoolArray:
+    """(B, T): so many tokens at most, at even distances."""
+    tokens = np.flatnonzero(rollouts.valid)
+    where = np.zeros(rollouts.valid.shape, dtype=bool)
+    places = np.linspace(0, len(tokens) - 1, min(len(tokens), max(most, 1))).astype(int)
+    where.flat[tokens[places]] = True
+    return where
+
+
+def _logits(
+    build: Callable[[], Engine], rollouts: Rollouts, where: BoolArray
+) -> Iterator[FloatArray]:
+    """(n, V) float32, some rows at a time."""
+    engine = build()
+    for first in range(0, len(rollouts), ROWS):
+        rows = rollouts.groups(first, first + ROWS)
+        yield engine.logits(rows, where[first : first + ROWS, : rows.tokens.shape[1]])
+
+
+def _divergence(
+    held: Sequence[FloatArray], build: Callable[[], Engine], rollouts: Rollouts, where: BoolArray
+) -> float:
+    """Mean KL(p || q) in nats of the logits `held` and the engine's."""
+    total = 0.0
+    for p, q in zip(held, _logits(build, rollouts, where), strict=True):
+        for some in chunks(len(p), max(COMPARED // p.shape[1], 1)):
+            logp, logq = _log_softmax(p[some]), _log_softmax(q[some])
+            total += float((np.exp(logp) * (logp - logq)).sum())
+    return max(total / int(where.sum()), 0.0)
+
+
+def _log_softmax(logits: FloatArray) -> FloatArray:
+    x = logits.astype(np.float64)
+    x -= x.max(axis=-1, keepdims=True)
+    return x - np.log(np.exp(x).sum(axis=-1, keepdims=True))

@@ -1,0 +1,198 @@
+"""The gate that every loader of code asks at the moment it loads, with the bytes that will run.
+
+Code runs if its user typed its name, or if it ran here before: a file of that user remembers place
+and content. In a command, and in a process that has read a run, all other code is refused, since a
+run's folder may be somebody else's. Nothing is predicted from a recipe's text.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from typing import Any
+
+from platformdirs import user_state_path
+
+from ictcli.errors import UnknownCodeError
+from ictcli.files.reading import read_bytes
+
+PASSED_ON = "ICTCLI_CODE_RUN_HERE"
+"""The variable of the environment by which a command tells those that it starts what it knows."""
+
+
+@dataclass
+class State:
+    """What this process knows of the code that may run."""
+
+    asks: bool = False
+    """Whether code must be known."""
+    trusts: bool = False
+    """Whether unknown code runs too, and is remembered (`--trust`)."""
+    shut: bool = False
+    """Whether no code runs at all."""
+    typed: set[str] = field(default_factory=set[str])
+    """Names of code that the user typed."""
+    known: set[str] = field(default_factory=set[str])
+    """Digests of the code that ran in this process, or in the one that started it."""
+    contents: set[bytes] = field(default_factory=set[bytes])
+    """Digests of its contents alone."""
+
+
+_now = State()
+
+
+def ask() -> None:
+    """From now on, refuse code that is not known."""
+    _now.asks = True
+
+
+def trust_all() -> None:
+    """From now on, run and remember code that would be refused."""
+    _now.trusts = True
+
+
+def note_typed(*names: str) -> None:
+    """Let code of these names run, and remember it."""
+    _now.typed.update(names)
+
+
+def is_typed(name: str) -> bool:
+    return name in _now.typed
+
+
+@contextlib.contextmanager
+def shut() -> Generator[None]:
+    """Within, no code is loaded, known or not."""
+    before = _now.shut, _now.asks
+    _now.shut = True
+    try:
+        yield
+    finally:
+        _now.shut, _now.asks = before
+
+
+def admit(what: str, place: str, content: bytes, name: str = "") -> None:
+    """Let code run and remember it. UnknownCodeError if it is not known; `what` it is for the user,
+    and `name` may have been typed."""
+    if _now.shut:
+        raise UnknownCodeError(f"{what} is code, and none is run here.", "")
+    digest = _digest(place, content)
+    if digest not in _known():
+        if _now.asks and not _now.trusts and name not in _now.typed:
+            raise UnknownCodeError(
+                f"A run names code that you have not run here as it is now: {what}.",
+                "read it; --trust runs it, now and later",
+            )
+        _remember(digest)
+    _now.contents.add(hashlib.sha256(content).digest())
+
+
+def admit_model(source: str, file: Path, content: bytes, name: str = "") -> None:
+    """`admit` a module of a model: of a folder or hub id."""
+    admit(str(file), _of_model(source, file), content, name)
+
+
+def copied(folder: Path) -> None:
+    """Remember the modules in a model's folder that are copies of what ran in this process."""
+    for file in folder.rglob("*.py"):
+        content = read_bytes(file)
+        if hashlib.sha256(content).digest() in _now.contents:
+            _remember(_digest(_of_model(str(folder), file), content))
+
+
+def _of_model(source: str, file: Path) -> str:
+    """The place of a model's module, which transformers runs from a cache."""
+    return f"model {Path(source).resolve() if Path(source).is_dir() else source} {file.name}"
+
+
+def _digest(place: str, content: bytes) -> str:
+    return hashlib.sha256(os.fsencode(place) + b" " + content).hexdigest()
+
+
+def _remember(digest: str) -> None:
+    if digest in _known():
+        return
+    _now.known.add(digest)
+    path = _file()
+    with contextlib.suppress(OSError):  # it is asked for again then
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="ascii") as file:
+            file.write(f"{digest}\n")
+
+
+def _known() -> set[str]:
+    try:
+        return _now.known | set(_file().read_text(encoding="ascii").split())
+    except (OSError, ValueError):
+        return _now.known
+
+
+def _file() -> Path:
+    return user_state_path("ictcli") / "code-run-here"
+
+
+# Other processes
+
+
+def state() -> dict[str, Any]:
+    """What a process that works for this one has to `adopt`."""
+    known = {"typed": sorted(_now.typed), "known": sorted(_known())}
+    return {"asks": _now.asks, "trusts": _now.trusts, **known}
+
+
+def adopt(given: Mapping[str, Any]) -> None:
+    """Know what another process knows."""
+    _now.asks |= given.get("asks", False)
+    _now.trusts |= given.get("trusts", False)
+    _now.typed.update(given.get("typed", ()))
+    _now.known.update(given.get("known", ()))
+
+
+def environment() -> dict[str, str]:
+    """The environment of a command that this one starts on a run of its own."""
+    return {**os.environ, PASSED_ON: json.dumps({**state(), "known": sorted(_now.known)})}
+
+
+adopt(json.loads(os.environ.get(PASSED_ON) or "{}"))
+
+
+# What is about to run
+
+
+class Loader(SourceFileLoader):
+    """Runs the source of a file as `read` returns it, which asks the gate; no compiled file beside
+    it is read or written, since that may be of another source."""
+
+    def __init__(self, name: str, path: str, read: Callable[[Path], bytes]) -> None:
+        super().__init__(name, path)
+        self.read = read
+
+    def get_data(self, path: str) -> bytes:
+        return self.read(Path(path))
+
+    def path_stats(self, path: str) -> Mapping[str, Any]:
+        raise OSError
+
+
+def module_source(name: str) -> bytes:
+    """Places and contents of the files that importing a module runs, without running them."""
+    parts, code = name.split("."), b""
+    places: list[str] | None = None
+    for end in range(len(parts)):
+        spec = _find(".".join(parts[: end + 1]), places)
+        if spec is not None and spec.origin and (file := Path(spec.origin)).is_file():
+            code += os.fsencode(f"{file.resolve()} ") + read_bytes(file)
+        places = spec and spec.submodule_search_locations
+        if places is None:
+            break
+    return code
+
+
+def _find(name: str, places: list[str] | None) -> ModuleSpec | None:
+    found = (finder.find_spec(name, places) for finder in sys.meta_path)
+    return next((spec for spec in found if spec is not None), None)
