@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from ictcli.engine.budget import Budget
 from ictcli.engine.shape import Lengths
 from ictcli.engine.update import Update
-from ictcli.types import BoolArray, FloatArray, OnTokens, Rollouts, Sampling, UpdateReport
+from ictcli.types import BoolArray, FloatArray, IntArray, OnTokens, Rollouts, Sampling, UpdateReport
 
 
 class Engine(Protocol):
