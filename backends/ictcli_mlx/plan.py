@@ -35,18 +35,13 @@ PASS_LOGITS, ENTROPY_LOGITS = 3.5, 6.0
 KEPT, RECOMPUTED = 1.05, 1.6
 """Of the activations that gradients need: in a block that keeps them, and in one that computes them
 again."""
-DORA_BLOCKS = 1.7
-"""Of a block's adapted matrices, in float32: DoRA makes its own at every step."""
 STEP_EMBEDDINGS = 1.5
 """Of embeddings that are their own float32 masters, while AdamW steps."""
 
 
 def held(work: Workload) -> Parts:
     """Held in every phase."""
-    parts = work.held() | {"weights": _shape(work).weights(work.width)}
-    if work.recipe.engine.sampler == "int8":
-        parts["rounded weights"] = work.shape.packed(8).weights(work.width)
-    return parts
+    return work.held() | {"weights": _shape(work).weights(work.width)}
 
 
 def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -> Iterator[Parts]:
@@ -74,8 +69,6 @@ def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -
     if any(statistic(name).kind == "group" for name in stats):
         each = COMPILED_GROUP_STATS if _compiles(work) else GROUP_STATS_COPIES
     cache = caches(rows, work.length - 1)
-    if recipe.adapter.kind == "dora" and not fused:
-        yield {"KV cache": cache, "activations": DORA_BLOCKS * adapted}
     yield {
         "fused adapters": fused,
         "KV cache": cache * (1 + 1 / s.layers),  # a layer grows by copying
@@ -93,7 +86,7 @@ def updating(work: Workload) -> Iterator[Parts]:
     head = s.embedding * work.width if full else 0
     for one in _passes(work):
         tokens = one.tokens
-        block = _kept(work, tokens, one.length) + _adapters(work, s, tokens)
+        block = _kept(work, tokens, one.length) + _adapters(work, tokens)
         block += 2 * work.width * one.repeated * s.keys
         numbers = 8 * s.hidden + 4 * s.intermediate + 1.5 * s.heads * one.length
         passing = 4 * tokens * numbers  # the backward pass, much of it in float32
@@ -146,12 +139,6 @@ def _kept(work: Workload, tokens: int, length: int) -> float:
     return KEPT * tokens * numbers * width
 
 
-def _adapters(work: Workload, s: ModelShape, tokens: int) -> float:
-    """Bytes that adapters add to `_kept`: float32 copies of their inputs in a model of 16 bits, and
-    DoRA's unscaled outputs and unpacked weights."""
-    sizes = work.adapted.values()
-    casts = 4 * tokens * sum(a for a, _ in sizes) if work.width < 4 else 0
-    if work.recipe.adapter.kind != "dora":
-        return casts
-    unpacked = sum(a * b for a, b in sizes) if s.bits else 0
-    return casts + work.width * (tokens * sum(b for _, b in sizes) + unpacked)
+def _adapters(work: Workload, tokens: int) -> float:
+    """Bytes that adapters add to `_kept`: float32 copies of their inputs in a model of 16 bits."""
+    return 4 * tokens * sum(a for a, _ in work.adapted.values()) if work.width < 4 else 0

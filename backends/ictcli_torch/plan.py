@@ -69,12 +69,9 @@ def held(work: Workload) -> Parts:
     if work.recipe.engine.load_in_4bit:
         s = work.shape
         parts["weights"] = NF4 * s.layers * s.block + work.width * (s.embeddings + s.vectors)
-    if work.recipe.engine.sampler == "vllm" and not work.recipe.engine.vllm_server:
+    if work.recipe.engine.sampler == "vllm":
         rows = work.groups_at_once(work.recipe.prompts, work.recipe.group) * work.recipe.group
         parts["vLLM"] = VLLM + work.shape.weights(work.width) + work.cache(rows, work.length)
-    if work.recipe.engine.sampler == "int8":
-        s = work.shape
-        parts["rounded weights"] = s.layers * s.block + s.embedding
     shards, spread = work.layout.shards, ["weights"]
     if shards > 1 and not work.recipe.adapters:  # the parts are float32, and their own masters
         parts |= {"weights": work.shape.weights(4), "float32 masters": 0}
@@ -86,8 +83,7 @@ def held(work: Workload) -> Parts:
 def _gathered(work: Workload) -> Parts:
     if work.layout.shards == 1:
         return {}
-    by_blocks = work.recipe.engine.shard == "blocks"
-    return {"gathered weights": _some_blocks(work) if by_blocks else work.shape.weights(work.width)}
+    return {"gathered weights": work.shape.weights(work.width)}
 
 
 def _some_blocks(work: Workload) -> float:
@@ -105,13 +101,10 @@ def _sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) 
     s, recipe, width = work.shape, work.recipe, work.width
     at_once = work.groups_at_once(prompts, group)
     rows = at_once * group
-    adapted = work.blocks * sum(a * b for a, b in work.adapted.values())
-    merged = width * adapted if recipe.adapter.kind == "dora" and width == 4 else 0
 
     read = at_once * work.prompt
     numbers = 3 * s.intermediate + 6 * s.hidden + 2 * s.queries
     yield {
-        "merged adapters": merged,
         "arranged weights": _arranged(work),
         "KV cache": work.cache(at_once, work.prompt),
         "activations": read * numbers * width,
@@ -130,7 +123,7 @@ def _sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) 
     each = ROW_STATS if stats else 0
     each = GROUP_STATS_COPIES if any(statistic(name).kind == "group" for name in stats) else each
     cut = CUT_LOGITS if recipe.sampling.top_k or recipe.sampling.top_p < 1 else 0
-    step = {"merged adapters": merged, "arranged weights": _arranged(work), "KV cache": cache}
+    step = {"arranged weights": _arranged(work), "KV cache": cache}
     if fixed:
         step["CUDA graph"] = (4 + width) * probabilities
     yield step | {"LM head": 4 * (STEP_LOGITS + cut) * probabilities}
@@ -141,9 +134,8 @@ def _sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) 
 
 def _arranged(work: Workload) -> int:
     recipe = work.recipe
-    sampled = recipe.adapter.kind != "dora" and _packed(work)[0]  # DoRA samples merged weights
-    by_need = recipe.engine.gradient_checkpointing or recipe.engine.shard == "blocks"
-    if recipe.max_tokens < WORTH_ARRANGING or sampled or by_need:
+    spared = recipe.engine.gradient_checkpointing or _packed(work)[0]
+    if recipe.max_tokens < WORTH_ARRANGING or spared:
         return 0
     return work.width * _large(work)
 
@@ -157,7 +149,7 @@ def _packed(work: Workload) -> tuple[float, float]:
     if not (fits and recipe.adapters):
         return 0, 0
     large, head = _large(work), shape.embedding if shape.embedding >= LARGE else 0
-    read = large if recipe.adapter.kind == "dora" else head if shape.tied else 0
+    read = head if shape.tied else 0
     return PACKED * large, 2 * (large - read)
 
 
@@ -223,18 +215,17 @@ def choose_joined(
     """Tokens up to which a pass of an update joins rows; 0: `micro_tokens` alone limits it.
 
     On a CPU a larger pass below LoRA takes memory and, of a large model, saves next to no time. All
-    weights' gradients and DoRA's norms cost the same in every pass, however small. A number of rows
-    is the user's choice, and processes that share weights take their passes together.
+    weights' gradients cost the same in every pass, however small. A number of rows is the user's
+    choice, and processes that share weights take their passes together.
     """
     if device != "cpu" or engine.shard or isinstance(engine.micro_batch, int):
         return 0
-    lora = adapters is not None and adapters.kind == "lora"
-    return JOINED if lora and parameters >= JOINED_FROM else 0
+    return JOINED if adapters is not None and parameters >= JOINED_FROM else 0
 
 
 def _made_again(work: Workload, tokens: int) -> float:
     """Bytes of a block's MLP that autograd does not save, but of the last block (`model.frugal`).
-    peft's own layers, of DoRA and of 4 bits, read it in float32, a copy that is saved."""
+    peft's own layers, of 4 bits, read it in float32, a copy that is saved."""
     s = work.shape
     if s.kind not in GATED or s.parameters < SMALL:
         return 0
@@ -245,13 +236,13 @@ def _made_again(work: Workload, tokens: int) -> float:
 def _by_peft(work: Workload) -> bool:
     """Whether adapters compute in peft's own layers: in float32, of copies that are saved."""
     recipe = work.recipe
-    return bool(recipe.adapters) and (recipe.adapter.kind == "dora" or recipe.engine.load_in_4bit)
+    return bool(recipe.adapters) and recipe.engine.load_in_4bit
 
 
 def _kept(work: Workload, tokens: int, length: int) -> float:
     """Bytes that autograd saves for the gradient of one block like Qwen2's, for rows of `length`.
     Norms compute in float32."""
-    s, dora = work.shape, work.recipe.adapter.kind == "dora"
+    s = work.shape
     sizes = list(work.adapted.values())
     if work.width == 4:
         wide, square, keys = 16, (14 if sizes else 18), 8
@@ -259,8 +250,6 @@ def _kept(work: Workload, tokens: int, length: int) -> float:
         wide, square, keys = (10, 19, 4) if _by_peft(work) else (8, 11, 4)
     numbers = wide * s.intermediate + square * (s.hidden + s.queries) + keys * s.keys
     numbers += 4 * len(sizes) * work.recipe.adapter.rank
-    if dora:
-        numbers += 2 * work.width * sum(b for _, b in sizes)
     if work.device == "mps" or s.capped:  # no kernel with a gradient: scores are kept
         numbers += 2 * work.width * s.heads * length
     return tokens * numbers

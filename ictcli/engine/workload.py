@@ -92,20 +92,18 @@ class Workload:
         """Trained numbers."""
         if not self.recipe.adapters:
             return self.shape.parameters
-        rank, dora = self.recipe.adapter.rank, self.recipe.adapter.kind == "dora"
-        return self.blocks * sum(rank * (a + b) + dora * b for a, b in self.adapted.values())
+        rank = self.recipe.adapter.rank
+        return self.blocks * sum(rank * (a + b) for a, b in self.adapted.values())
 
     def held(self) -> Parts:
         """Bytes that are held in every phase."""
         full = not self.recipe.adapters
-        adamw = self.recipe.optimizer.kind == "adamw"
-        moment = 8.0 if adamw else 2 + 8 / 256  # of 8 bits, blocks of 256 share a scale
         return {
             "weights": self.shape.weights(self.width),
             "adapters": 0 if full else 4 * self.trained,
             "reference policy": self.width * self.trained if full and self.recipe.kl > 0 else 0,
             "float32 masters": 4 * self.trained if full and self.width < 4 else 0,
-            "AdamW's moments": moment * self.trained,
+            "AdamW's moments": 8.0 * self.trained,
         }
 
     def passes(self, *, joined: int = 0, share: bool = True) -> Iterator["Pass"]:

@@ -2,7 +2,7 @@
 launch of the torch engine on several GPUs."""
 
 from bisect import bisect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,19 +56,17 @@ class MemoryEstimate:
 
 
 def estimate_memory(
-    recipe: Recipe, shape: ModelShape, prompt: int = PROMPT_TOKENS, layout: Layout | None = None
+    recipe: Recipe, shape: ModelShape, prompt: int = PROMPT_TOKENS
 ) -> MemoryEstimate:
-    """The peaks of a run, by default in the launch of this process, whose responses all run to
+    """The peaks of a run in the launch of this process, whose responses all run to
     max_tokens. Prompts have `prompt` tokens, or fewer where prompt.max_tokens or the context say
     so.
 
     Raises UserError where the engine has no memory model.
     """
     model = memory_model(choose_backend(recipe.engine.backend))
-    if layout is None:
-        launch = find_launch()
-        sharded = bool(recipe.engine.shard)
-        layout = Layout(launch.size, sharded) if launch and launch.size else Layout()
+    launch = find_launch()
+    layout = Layout(launch.size, recipe.engine.shard) if launch else Layout()
     prompt = min(prompt, recipe.prompt.max_tokens or prompt)
     space = (recipe.engine.context or shape.context) - recipe.max_tokens
     prompt = prompt if space < 1 else min(prompt, space)
@@ -138,62 +136,3 @@ def choose_micro_tokens(
             reason = f"the limit is {limit.size / 2**30:.1f} GiB ({limit.name})."
     say(f"engine.micro_batch=auto sets engine.micro_tokens to {tokens:,}: {reason}")
     return {"micro_tokens": tokens}
-
-
-LAYOUTS = {"replicated": False, "sharded": True}
-"""Whether each spreads weights, gradients and moments."""
-SIZES = (24, 40, 80, 140)
-"""GiB of a GPU: of an RTX 4090, an A100, an H100 and an H200, say."""
-COUNTS = (2, 4, 8, 16, 32, 64)
-
-
-@dataclass(frozen=True)
-class GpuPlan:
-    """A GPU's memory by layout, on as many GPUs as asked for."""
-
-    count: int
-    limit: float
-    """Bytes a GPU may take; 0 where it was not said."""
-    estimates: dict[str, MemoryEstimate]
-    fewest: dict[str, dict[int, int | None]]
-    """By layout and GiB of a GPU, the fewest GPUs of `COUNTS` on which it fits into `MARGIN` of
-    that; None = on none of them."""
-
-    @property
-    def chosen(self) -> str:
-        """All weights on every GPU where one is said to hold them, else spread."""
-        fits = self.estimates["replicated"].peak() <= MARGIN * self.limit
-        return "replicated" if fits else "sharded"
-
-    def json(self) -> dict[str, Any]:
-        """As `--dry-run --gpus --json` prints it."""
-        return {
-            "gpus": self.count,
-            "chosen": self.chosen,
-            "limit_bytes": round(self.limit) or None,
-            "plans": {name: estimate.json() for name, estimate in self.estimates.items()},
-            "fewest_gpus": self.fewest,
-        }
-
-
-def plan_gpus(recipe: Recipe, count: int, gib: float = 0.0) -> GpuPlan:
-    """Plan a run of the torch engine on `count` CUDA GPUs, each of `gib` where that is known.
-
-    Raises UserError for another engine, and where the model's size cannot be read.
-    """
-    if choose_backend(recipe.engine.backend) != "torch":
-        raise UserError("Several GPUs take the torch engine.", "--backend torch")
-    recipe, shape = recipe.with_engine(device="cuda"), read_shape(recipe.model)
-    estimates = {
-        name: estimate_memory(recipe, shape, layout=Layout(count, sharded))
-        for name, sharded in LAYOUTS.items()
-    }
-
-    def fewest(sharded: bool) -> Iterator[tuple[int, int | None]]:
-        peaks = {n: estimate_memory(recipe, shape, layout=Layout(n, sharded)) for n in COUNTS}
-        for size in SIZES:
-            fits = (n for n, each in peaks.items() if each.peak() <= MARGIN * size * 2**30)
-            yield size, next(fits, None)
-
-    least = {name: dict(fewest(sharded)) for name, sharded in LAYOUTS.items()}
-    return GpuPlan(count, gib * 2**30, estimates, least)

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from ictcli.engine import Engine, build_engine
-from ictcli.engine.dtype import INT8_TIME
 from ictcli.evaluation.evaluate import check_verdicts
 from ictcli.planning.advice import check_memory
 from ictcli.planning.machine import memory_limit
@@ -176,10 +175,7 @@ def _time(
     scale = recipe.prompts / part.prompts
     step = scale * (sample_s + update_s)
     samples = (samples_of(recipe, "before") + samples_of(recipe, "after")) / 2
-    answer = sample_s / sampled
-    if recipe.engine.sampler == "int8" and recipe.adapters:  # evaluations are exact
-        answer /= INT8_TIME.get(engine.describe().get("kernels", ""), 1.0)
-    evaluation = samples * answer
+    evaluation = samples * sample_s / sampled
     return estimate_time(recipe, step=step, dense_step=step, evaluation=evaluation)
 
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+from ictcli.engine.communicator import packed, unpacked
 from ictcli_torch.ranks import TorchCommunicator
 from refusing import refused
 
 from ictcli.engine.budget import Budget
-from ictcli.engine.communicator import packed, unpacked
 from ictcli.engine.distributed import Call, DataParallel
 from ictcli.engine.models import locate
 from ictcli.engine.shape import QWEN2
