@@ -53,7 +53,7 @@ Responses = list[tuple[Sequence[int], Sequence[float]]]
 
 
 def whole_weights(model: Any) -> dict[str, Tensor]:
-    """Name a model's weights by the names of a Hugging Face folder, a tied head beside its embedding."""
+    """Name a model's weights as a Hugging Face folder does, a tied head beside its embedding."""
     return revert_weight_conversion(model, model.state_dict())
 
 
@@ -66,7 +66,7 @@ def sample(
     wanted: Sequence[str] = (),
     on_tokens: Any = None,
 ) -> Rollouts:
-    """Do what `Engine.generate` does, of which nobody hears. vLLM gives no distributions: statistics
+    """Do what `Engine.generate` does, but for `on_tokens`. vLLM gives no distributions: statistics
     are taken by a pass of the model itself."""
     numbers = uniforms(seed, len(prompts) * group, sampling.max_tokens)
     drawn = numbers[::group, [0, min(1, numbers.shape[1] - 1)]].tolist()

@@ -3,8 +3,6 @@ counts, and what was measured."""
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,7 +14,6 @@ from ictcli.engine.shape import QWEN2, ModelShape, known_shape, read_shape
 from ictcli.errors import UserError
 from ictcli.planning.time_estimate import Pace, estimate_time, step_operations
 from ictcli.recipe import load_recipe
-from ictcli.train.check import _time
 
 DENSE, STEP, EVALUATION = 5.0, 2.0, 30.0
 
@@ -97,19 +94,6 @@ def test_no_time_is_told_before_the_first_step_and_it_falls_during_the_last_eval
     clock.pace.evaluating(0, 4)
     clock.pace.evaluating(3, 4)
     assert clock.pace.left() == "8s"
-
-
-def test_what_8_bits_save_is_of_the_torch_engines_kernels_below_adapters() -> None:
-    """And MLX has none: its exact evaluations are not known to take longer."""
-
-    def evaluation(*settings: str, **about: str) -> float:
-        recipe, engine = load_recipe("chain", settings), SimpleNamespace(describe=lambda: about)
-        return _time(recipe, recipe, cast(Any, engine), 10, 10.0, 0.0).evaluation
-
-    plain = evaluation()
-    settings = ("engine.sampler=int8", "adapter.kind=lora")
-    assert evaluation(*settings, kernels="avx2") == pytest.approx(plain / 0.62)
-    assert evaluation(*settings) == evaluation(settings[0], kernels="avx2") == plain
 
 
 def test_the_estimate_follows_steps_that_get_longer() -> None:

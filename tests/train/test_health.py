@@ -82,7 +82,7 @@ def test_steps_left_out_untold_are_told_at_the_end(tmp_path: Path, skipped: int,
 def test_what_is_wrong_is_told_once_until_it_is_right_again(
     figure: str, values: tuple[float, ...], told: str, tmp_path: Path
 ) -> None:
-    recipe = load_recipe("chain", ["engine.sampler=int8", "max_tokens=64"])
+    recipe = load_recipe("chain", ["engine.sampler=vllm", "max_tokens=64"])
     said: list[str] = []
     with Run.create(tmp_path / "run", recipe) as run:
         health = Health(run, recipe, task_of(recipe).domain, said.append)
