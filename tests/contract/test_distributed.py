@@ -12,7 +12,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from ictcli_torch.files import read_arrays
-from processes import QUIET, Running, complete, ending, finish, launch
+from processes import QUIET, Running, complete, ending, finish, free_port, launch
 from safetensors.torch import save_file
 
 from ictcli.cli import cli
