@@ -74,8 +74,8 @@ def test_a_launcher_starts_what_trains_as_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", first(KINDS))
 def test_two_processes_train_as_one(tmp_path: Path, kind: str) -> None:
-    """And a run of two that is broken off goes on to the same bits; with any number of processes, to
-    rounding."""
+    """And a run of two that is broken off goes on to the same bits; with another number of
+    processes, to rounding."""
     command = ["train", "chain", "--run", "run", *SMALL, *settings(kind), *TRAINED[kind]]
     run_alone(tmp_path / "alone", command)
     complete(launch(tmp_path, command))
