@@ -160,7 +160,7 @@ def test_the_others_end_where_no_engine_is_built(
     assert heard == ""
 
 
-def test_arrays_of_version_0_1_in_parts_are_read(tmp_path: Path) -> None:
+def test_checkpoints_in_parts_are_still_read(tmp_path: Path) -> None:
     for rank, rows in enumerate((2, 1, 0)):
         arrays = {"weight": torch.full((rows, 3), rank), "step": torch.tensor(5.0)}
         save_file(arrays, tmp_path / f"x-{rank + 1}-of-3.safetensors")
