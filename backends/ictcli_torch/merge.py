@@ -95,14 +95,15 @@ def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
 
 
 def _whole(module: Any) -> tuple[Tensor, Tensor | None]:
-    """The weight of a layer with its adapter in it, and what of it is the adapter's."""
+    """Return the weight of a layer with its adapter in it, and what of it is the adapter's."""
     if not isinstance(module, LoraLayer):
         return dequantize_module_weight(module), None
-    below: Tensor = dequantize_module_weight(cast(Any, module).get_base_layer())
-    A, B = module.lora_A[NAME].weight, module.lora_B[NAME].weight
-    weight = torch.addmm(below.float(), B.float(), A.float(), alpha=module.scaling[NAME])
-    if module.use_dora[NAME]:  # of adapters from elsewhere
-        magnitude: Tensor = module.lora_magnitude_vector[NAME].weight
+    layer: Any = module
+    below: Tensor = dequantize_module_weight(layer.get_base_layer())
+    A, B = layer.lora_A[NAME].weight, layer.lora_B[NAME].weight
+    weight = torch.addmm(below.float(), B.float(), A.float(), alpha=layer.scaling[NAME])
+    if layer.use_dora[NAME]:  # of adapters from elsewhere
+        magnitude = layer.lora_magnitude_vector[NAME].weight
         weight *= (magnitude / torch.linalg.norm(weight, dim=1))[:, None]
     return weight, weight - below
 
