@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Generator
 from itertools import chain
-from typing import Any, cast
+from typing import Any
 
 import torch
 from peft.tuners.lora import LoraLayer
