@@ -15,7 +15,6 @@ from typing import Any
 
 from harness import record
 
-from ictcli.errors import UserError
 from ictcli.evaluation.passk import Interval
 from ictcli.runs.records import Summary
 
@@ -31,13 +30,8 @@ def measured(recipe: str, method: str, folder: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "ictcli", "train", recipe, f"method={method}", *evaluation]
     subprocess.run([*command, "--run", str(run), "-q"], check=True)
     summary = Summary.model_validate_json((run / "summary.json").read_text(encoding="utf-8"))
-    if summary.sharpening is None:
-        raise UserError(
-            f"{recipe} was not asked about sharpening.", "leave eval.temperatures as it is"
-        )
     times = {"before": summary.before, "after": summary.after}
-    figures = {time: {name: percent(of[name]) for name in METRICS} for time, of in times.items()}
-    return {**figures, "best before": percent(summary.sharpening.best)}
+    return {time: {name: percent(of[name]) for name in METRICS} for time, of in times.items()}
 
 
 def percent(figure: Interval) -> list[float]:

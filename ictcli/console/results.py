@@ -118,8 +118,6 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
             narrate_paragraph(verdict)
         if summary.unanswered and summary.unanswered.sentence:
             narrate_paragraph(summary.unanswered.sentence)
-        if summary.sharpening and summary.sharpening.gain.differs:
-            narrate_paragraph(f"{summary.sharpening.sentence} ({summary.sharpening.explained})")
         if summary.kept_tokens:
             narrate_paragraph(kept_line(summary.kept_tokens, recipe.dense_steps, summary.steps))
     earlier = _declined(summary, folder, recipe)

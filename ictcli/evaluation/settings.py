@@ -1,7 +1,7 @@
 """The settings of an evaluation, named as in a recipe."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
@@ -13,11 +13,15 @@ from ictcli.recipe.data import (
     Ks,
     PromptSettings,
     RewardSettings,
-    Temperatures,
+    distinct,
 )
 from ictcli.recipe.tables import EngineSettings, SamplingSettings, Table
 from ictcli.text import compiled
 
+Temperatures = Annotated[
+    tuple[Annotated[float, Field(ge=0)], ...], Field(strict=False), distinct("temperature")
+]
+"""Other temperatures to evaluate at."""
 T = TypeVar("T", bound="ModelSettings")
 MOST_K = 256
 """Of pass@k, where no k is asked for."""

@@ -176,7 +176,7 @@ class RewardSettings(Table):
         return "true" if value is True else value  # TOML's true, as `reward.signal=true` is
 
 
-def _distinct(what: str) -> AfterValidator:
+def distinct(what: str) -> AfterValidator:
     def check(values: tuple[float, ...]) -> tuple[float, ...]:
         if len(set(values)) < len(values):
             raise ValueError(f"no {what} may stand there twice")
@@ -185,12 +185,8 @@ def _distinct(what: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-Ks = Annotated[tuple[int, ...], Field(strict=False), _distinct("k")]
+Ks = Annotated[tuple[int, ...], Field(strict=False), distinct("k")]
 """Values of k for pass@k."""
-Temperatures = Annotated[
-    tuple[Annotated[float, Field(ge=0)], ...], Field(strict=False), _distinct("temperature")
-]
-"""Other temperatures to evaluate at."""
 
 
 class EvalSettings(Table):
@@ -206,10 +202,6 @@ class EvalSettings(Table):
     """Steps between evaluations during training; 0 = none."""
     temperature: float | None = Field(default=None, ge=0)
     """Sampling temperature; 0 = greedy. Default: the recipe's `temperature`."""
-    temperatures: Temperatures = (0.0, 0.3, 0.7)
-    """Other temperatures to evaluate at before training, which tell sharpening from learning: with
-    one response per problem at 0, and an eighth of `n`, at least one, at others. After training
-    only 0 is, if it is among them."""
     verifier: str | None = None
     """What judges the responses of evaluations, named as `reward.verifier` is; default: what judges
     those of training, or the benchmark's own."""

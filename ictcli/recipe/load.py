@@ -16,6 +16,7 @@ from ictcli.algorithm.methods import METHODS, ShareOptions, find_method
 from ictcli.errors import UserError, nearest
 from ictcli.files import gate, plugins
 from ictcli.files.reading import LARGEST, parse_toml, read_bytes
+from ictcli.recipe import gone
 from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.recipe.files import find_recipe, is_of_run, read_files
 from ictcli.recipe.generator import task_name
@@ -74,7 +75,10 @@ def load_recipe(source: str | Path | RecipeFile, overrides: Sequence[str] = ()) 
     is wrong."""
     file = source if isinstance(source, RecipeFile) else read_recipe(source)
     data = copy.deepcopy(dict(file.data))
+    if not file.own:
+        gone.dropped(data)
     apply_overrides(data, overrides, Recipe)
+    gone.refuse(data, str(file.path))
     own, base = data, file.path.parent
     if not file.own:  # nothing is looked for in a run's folder
         gate.ask()

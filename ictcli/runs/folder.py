@@ -18,6 +18,7 @@
 """
 
 import contextlib
+import copy
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +29,7 @@ from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.evaluation.record import Record
 from ictcli.files.reading import parse_toml
-from ictcli.recipe import Recipe, RecipeFile, load_recipe, table_to_toml, to_toml
+from ictcli.recipe import Recipe, RecipeFile, gone, load_recipe, table_to_toml, to_toml
 from ictcli.runs import checkpoints, manifest
 from ictcli.runs.checkpoints import DAMAGE, DamagedError, State
 from ictcli.runs.fingerprint import of_recipe
@@ -36,6 +37,7 @@ from ictcli.runs.read import cut_lines, read_lines, read_record
 from ictcli.runs.records import SftMetrics, StepMetrics, StepTimings
 from ictcli.runs.rollouts import Batch, write_rollouts
 from ictcli.runs.trust import read_run
+from ictcli.tables.numbers import listed
 from ictcli.text import shell_word
 from ictcli.types import BoolArray, FloatArray
 
@@ -90,6 +92,12 @@ class Run:
         with contextlib.ExitStack() as closing:
             closing.enter_context(files.locked(folder, "run folder", "--run"))
             run._file = read_run(folder)
+            if used := gone.dropped(copy.deepcopy(dict(run.file.data))):
+                raise UserError(
+                    f"{folder} cannot be resumed: it was trained with {listed(used)}, which this "
+                    "version does not have.",
+                    "it can be evaluated and exported; ictcli train RECIPE begins another run",
+                )
             recipe = load_recipe(run.file)
             run._closing = closing.pop_all()
         return run, recipe

@@ -11,7 +11,6 @@ from pydantic import Field, JsonValue, model_validator
 
 from ictcli.evaluation.passk import Difference, Interval
 from ictcli.evaluation.record import Unanswered
-from ictcli.evaluation.sharpening import Sharpening
 from ictcli.files.record import RunRecord as RunRecord
 from ictcli.recipe import data_name, labelled
 from ictcli.recipe.metrics import StepMetrics as StepMetrics
@@ -184,8 +183,6 @@ class Summary(RunRecord):
     after: dict[str, Interval]
     change: dict[str, Difference] = Field(default_factory=dict[str, Difference])
     """after - before, paired by problem."""
-    sharpening: Sharpening | None = None
-    """How much of the change in pass@1 the model before training has at a better temperature."""
     unanswered: Unanswered | None = None
     problems: int
     samples_per_problem: int

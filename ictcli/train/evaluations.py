@@ -42,16 +42,10 @@ def known_evaluation(
 
 
 def other_temperatures(recipe: Recipe, label: str) -> dict[float, int]:
-    """Where an evaluation samples besides its own temperature, and how often each problem: before
-    training at all of `eval.temperatures`, after it greedily alone. Few samples do: what they are
-    for is a mean over problems, and one sample of each says most of that."""
-    at = recipe.eval.temperatures if label in ("before", "after") else ()
+    """How often an evaluation asks each problem at other temperatures than its own: before and
+    after training once greedily."""
     own = recipe.temperature if recipe.eval.temperature is None else recipe.eval.temperature
-    return {
-        each: max(1, recipe.eval.n // 8) if each else 1
-        for each in at
-        if each != own and (label == "before" or each == 0)
-    }
+    return {0.0: 1} if label in ("before", "after") and own != 0 else {}
 
 
 def samples_of(recipe: Recipe, label: str) -> int:

@@ -9,7 +9,6 @@ from ictcli.engine import Engine
 from ictcli.errors import UserError
 from ictcli.evaluation.record import Evaluation, unanswered
 from ictcli.evaluation.results import pass_differences
-from ictcli.evaluation.sharpening import sharpening
 from ictcli.files import drop, gate, new_folder, write_text
 from ictcli.recipe import Recipe
 from ictcli.recipe.metrics import shown_in
@@ -107,7 +106,6 @@ def finish(
         before={name: before.figures[name] for name in figures},
         after={name: after.figures[name] for name in figures},
         change=pass_differences(after, before),
-        sharpening=sharpening(before.solved, after.solved),
         unanswered=unanswered(before, after),
         problems=after.problems,
         samples_per_problem=after.n,

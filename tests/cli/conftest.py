@@ -38,7 +38,6 @@ def small(tiny_model: Path) -> tuple[str, ...]:
         "warmup=2",
         "lr=0.003",
         "eval.problems=8",
-        "eval.temperatures=[0]",
     )
 
 

@@ -18,7 +18,7 @@ EXAMPLES = {
     for name, text in re.findall(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```", page, re.S)
 }
 SHORT = ("steps=2", "prompts=2", "group=4", "warmup=0", "max_tokens=32", "eval.problems=4")
-SHORT += ("eval.n=1", "eval.k=[1]", "eval.temperatures=[]", "--run", "r")
+SHORT += ("eval.n=1", "eval.k=[1]", "--run", "r")
 
 
 def write(folder: Path, name: str) -> None:

@@ -82,7 +82,7 @@ def test_a_run_trains_and_goes_on_with_another_version_of_the_library(
     spec.loader.exec_module(module)
     module.STEPS, module.DRAWN = 1, 100
     module.main(tmp_path / "base")
-    more = ("eval.temperatures=[]", "model=base", "steps=1", "--run", "run")
+    more = ("model=base", "steps=1", "--run", "run")
     ended = ictcli.done("train", str(EXAMPLE / "gym.toml"), *FEW, *more)
     assert "loses characters" not in ended.err
     file = tmp_path / "run" / "environment.json"

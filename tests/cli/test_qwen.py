@@ -33,7 +33,7 @@ def command(backend: str, run: str) -> tuple[str | Path, ...]:
         *("train", PAPER, "model=model", "task=sums.jsonl", f"plugins=['{PARITY}']"),
         *("reward=parity", "prompts=2", "group=4", "max_tokens=12", f"steps={STEPS}", "warmup=1"),
         *("lr=0.01", "update.minibatch=2", "eval.problems=4"),
-        *("eval.n=1", "eval.k=[1]", "eval.temperatures=[]"),
+        *("eval.n=1", "eval.k=[1]"),
         *("adapter.kind=lora", "adapter.rank=4", "prompt.system=Be brief."),
         *("--backend", backend, "--run", run),
     )

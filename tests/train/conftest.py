@@ -12,7 +12,7 @@ from ictcli.tasks.prepare import task_of
 
 SMALL = (
     *("prompts=4", "group=4", "max_tokens=16", "warmup=0", "reward=even"),
-    *("eval.problems=2", "eval.temperatures=[]"),
+    *("eval.problems=2"),
 )
 
 

@@ -22,7 +22,7 @@ from ictcli.train.launch import longest_prompt
 from ictcli.types import Problem
 from tests.cases import first
 
-TWO = ("steps=2", "eval.temperatures=[0, 0.3]")
+TWO = ("steps=2",)
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +39,11 @@ def test_a_run_stopped_between_temperatures_ends_alike(
     with pytest.raises(InterruptedRunError, match="the evaluation before training"):
         go(make(*TWO), run, Notes("before", after=8 + 2))
     assert {path.name for path in (run / "eval").iterdir()} == {"before.jsonl", "before@0.jsonl"}
-    parts = go(make(*TWO), run).sharpening
-    for name in ("metrics.jsonl", *(f"eval/before{at}.jsonl" for at in ("", "@0", "@0.3"))):
+    reached = go(make(*TWO), run).before
+    for name in ("metrics.jsonl", "eval/before.jsonl", "eval/before@0.jsonl"):
         assert (run / name).read_bytes() == (whole / name).read_bytes(), name
     expected = Run(whole).read("summary.json", Summary)
-    assert expected and expected.sharpening == parts
-    assert parts and parts.tried == (1.0, 0.0, 0.3)
+    assert expected and expected.before == reached and "greedy" in reached
 
 
 def test_an_interrupted_last_evaluation_loses_nothing(
@@ -67,7 +66,7 @@ def test_an_older_run_without_temperatures_goes_on(make: Make, whole: Path, tmp_
         del kept[name]
     path.write_text(json.dumps(kept))
     summary = go(make(*TWO), folder)
-    assert summary.sharpening is None and list(summary.before) == ["pass@1", "pass@4"]
+    assert list(summary.before) == ["pass@1", "pass@4"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,98 @@
+"""Keys and values that recipes had before: what to write instead.
+
+A recipe that names one is refused with a sentence. A run's own recipe holds every key, so those
+with which nothing was done are dropped when it is read; a run that used one is listed, shown,
+evaluated and exported, and is not resumed.
+"""
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ictcli.errors import UserError
+
+ANY = object()
+"""Among values: every value."""
+
+
+@dataclass(frozen=True)
+class Gone:
+    key: str
+    instead: str
+    """What to write in its place."""
+    values: tuple[Any, ...] = (ANY,)
+    """The values that are gone."""
+    idle: tuple[Any, ...] = ()
+    """Those of them with which a run did nothing that it does not do now."""
+    now: Any = None
+    """What is read in their place in a run's recipe; None: the key's default."""
+
+    def names(self, value: object) -> bool:
+        return ANY in self.values or value in self.values
+
+
+PLUGIN = 'plugins = ["examples/methods/methods.py"] brings it'
+MOVED = (
+    *("gmts", "rsi", "quadrants", "lp_reg", "wapo", "nat", "stare", "tempo", "gtpo", "eapo"),
+    *("pepo", "taco", "maxrl"),
+)
+GONE = (
+    Gone("eval.temperatures", "ictcli eval --temperatures asks at other temperatures", idle=(ANY,)),
+    Gone("method.reference", "u compares with the group at the same position", idle=("position",)),
+    Gone("method.name", PLUGIN, MOVED, now="grpo"),
+    Gone(
+        "method.name", "--methods of ictcli compare lists what there is", ("sc_grpo",), now="grpo"
+    ),
+    Gone("engine.shard", "engine.shard = true", ("blocks",), now=False),
+    Gone("engine.sampler", 'engine.sampler = "own" or "vllm"', ("int8",), now="own"),
+    Gone("engine.vllm_server", 'engine.sampler = "vllm" runs it in the process', idle=("",)),
+    Gone("engine.micro_batch", "engine.micro_tokens", idle=(ANY,)),
+    Gone("adapter.kind", 'adapter.kind = "lora"', ("dora",), now="lora"),
+    Gone("optimizer.kind", 'optimizer.kind = "adamw"', ("adamw8bit",), now="adamw"),
+    Gone("log", 'log = ["tensorboard"] or ["wandb"]', ("trackio",), idle=("trackio",)),
+)
+
+
+def refuse(data: Mapping[str, Any], source: str) -> None:
+    """UserError if a recipe's tables name a key or a value that is gone."""
+    for gone, _, _, value in _found(data):
+        shown = f" = {value!r}" if ANY not in gone.values else ""
+        raise UserError(f"{source}: {gone.key}{shown} is gone.", gone.instead)
+
+
+def dropped(data: MutableMapping[str, Any]) -> list[str]:
+    """Take what is gone out of a run's recipe, in place; the keys that the run had used."""
+    used: list[str] = []
+    for gone, table, key, value in [*_found(data)]:
+        if ANY not in gone.idle and value not in gone.idle:
+            used.append(f"{gone.key} = {value!r}")
+        if isinstance(table[key], list):
+            table[key] = [each for each in cast(list[object], table[key]) if each != value]
+        elif gone.now is None:
+            del table[key]
+        else:
+            table[key] = gone.now
+            if gone.key == "method.name":
+                table.clear()
+                table["name"] = gone.now
+    return used
+
+
+def _found(
+    data: Mapping[str, Any],
+) -> Iterator[tuple[Gone, MutableMapping[str, Any], str, object]]:
+    """What is gone in a recipe: where it stands, and its value, of a list each item."""
+    for gone in GONE:
+        head, _, key = gone.key.rpartition(".")
+        table: Any = data.get(head) if head else data
+        if head and isinstance(table, str):  # `method = "ict"`
+            table = {"name": table}
+        if not isinstance(table, dict) or key not in table:
+            continue
+        if gone.key == "method.name" and data.get("plugins"):
+            continue  # they may bring it
+        table = cast(dict[str, Any], table)
+        values = table[key] if isinstance(table[key], list) else [table[key]]
+        for value in cast(list[object], values):
+            if gone.names(value):
+                yield gone, table, key, value
