@@ -46,9 +46,8 @@ GONE = (
     Gone("engine.shard", "engine.shard = true", ("blocks",), now=False),
     Gone("engine.sampler", 'engine.sampler = "own" or "vllm"', ("int8",), now="own"),
     Gone("engine.vllm_server", 'engine.sampler = "vllm" runs it in the process', idle=("",)),
-    Gone("engine.micro_batch", "engine.micro_tokens", idle=(ANY,)),
     Gone("adapter.kind", 'adapter.kind = "lora"', ("dora",), now="lora"),
-    Gone("optimizer.kind", 'optimizer.kind = "adamw"', ("adamw8bit",), now="adamw"),
+    Gone("optimizer.kind", "leave it out: the optimiser is AdamW", idle=("adamw",)),
     Gone("log", 'log = ["tensorboard"] or ["wandb"]', ("trackio",), idle=("trackio",)),
 )
 
