@@ -43,13 +43,14 @@ _LISTS = {
     "FILLERS": (
         "(?:(?:ANSWER|been|be|being|equals?|to|the|an?|my|your|final|correct|right|ever|simply|just"
         "|would|possibly|as|much|many|actually|really|down|in|say|write|put|choose|pick|submit"
-        "|state|report|return|enter|true|that|it|this|of|exactly|even|here)[:,]? ){0,6}$"
+        "|state|report|return|enter|going|writing|saying|putting|true|that|it|this|of|exactly|even"
+        "|here)[:,]? ){0,6}$"
     ),
     "FALSE": (
         r"(?:(?!not\b)\w+ ){0,2}(?:WRONG|an? (?:\w+ )?(?:mistake|error|trap|lie|joke)|joking"
         r"|kidding|off by|(?:ruled|crossed) out|too (?:small|large|big|high|low|few|many))\b"
         r"|(?:\w+ )?not (?:(?:\w+ )?(?:right|correct|true|possible|valid|so|it)"
-        r"(?= ?[.!?,;:)]|$| because\b)|(?:\w+ ){0,3}answer\b(?! choices))"
+        r"(?= ?[.!?,;:)]|$| because\b)|what\b|(?:\w+ ){0,3}answer\b(?! choices))"
     ),
     "ANSWER": "answer|result|value|number|solution|response|choice|conclusion|total|box|guess",
     "NOT": (
@@ -75,8 +76,8 @@ _LISTS = {
     "IS": "is|was|were|are|would be|'s|seems|looks|am|'m",
 }
 _DENIED = _pattern(
-    r"(?:^|\W)(?:NOT|SCALED)(?:,[^,.]{0,50},|[:,])? (?:\S+,? (?:or|nor) ){0,3}FILLERS",
-    r"(?:^|[.!?;:,] ?|please |then |we |i )DROP[:,]? FILLERS",
+    r"(?:^|\W)(?:NOT(?:,[^,.]{0,50},|[:,])?|SCALED) (?:\S+,? (?:or|nor) ){0,3}FILLERS",
+    r"(?:^|[.!?;:,] ?|please |then |(?:we|i|you)(?:'d| would| should| must)? )DROP[:,]? FILLERS",
     r"(?:不|不是|并非|不等于|≠|(?<= )!=|\\neq?|\\not ?=) ?$",
     r"(?:^|[.!?;,(] ?)(?:WRONG|mistake|error|nope|deleted)\)?[:=-]* $",
     r"\bWRONG(?: \w+)? ANSWER(?: [\w']+){0,3}:? $",
@@ -86,7 +87,8 @@ _DENIED = _pattern(
     r"\b(?:if|suppos\w+|assum\w+|imagine|pretend|unless|whether)"
     r"(?: (?:that|the|it|this|my|your|final|correct|right|only|ANSWER)){1,6}"
     r"(?:'s| is| was| were| be| equals| equaled)? $",
-    r"\b(?:suppose|imagine|pretend):? $|\bcontradiction\b[^.!?]{0,30} $",
+    r"\b(?:ANSWER|it) (?:were|had been) $|\b(?:suppose|imagine|pretend):? $",
+    r"\bcontradiction\b[^.!?]{0,30} $",
     r"\b(?:following|below|next)\b[^.!?]{0,30}\b(?:WRONG|not)\b[^.!?]{0,20} $",
     r"(?:^|[.!?;,:] )(?:do not|never)(?: \w+){0,4}: $",
     r"\b(?:(?:student|friend|classmate)s? (?:wr[io]te|think|claim|believe)s?"
@@ -123,8 +125,8 @@ _TAKEN_BACK = _pattern(
 )
 _ANOTHER = (
     _pattern(
-        r"(?:^|[.!?;:,] |\b(?:or|no|so|well|wait),? )(?:wait|no|nope|actually|rather|hold on|hmm+"
-        r"|sorry|i now|recounting"
+        r"(?:^|[.!?;:,] |\b(?:or|no|so|well|wait),? )(?:wait|no|nope|actually|really|rather|hold on"
+        r"|hmm+|sorry|i now|recounting"
         r"|(?:but|however|instead|in fact|on reflection)[ ,]*(?:it|that|this|the|my))\b"
         r"(?:[ ,.:!-]*(?:no|wait|actually|it|that|this|the|my|correct|right|real|final|ANSWER|i"
         r"|get|got|think|say|gives|make|is|'s|was|be|should|must|would|=)\b){0,6}"
