@@ -16,8 +16,8 @@ _THOUGHT = re.compile(
 )
 _COMMENT = re.compile(r"(?m)^[ \t]*+(?:%|\[//\]: #)[^\n]*")
 _HIDING = re.compile(
-    r"(?i)<!--|~~(?=\S)|\\iffalse(?![a-z])|\\begin\{comment\}|<(?:del|s|strike)>"
-    r"|<[a-z]+ [^<>]{0,200}(?:hidden|display: ?none)[^<>]{0,100}>"
+    r"<!--|(?<!~)~~(?=[^\s~])|\\iffalse(?![a-z])|\\begin\{comment\}|<(?i:del|s|strike)>"
+    r"|<(?i:[a-z]+ [^<>]{0,200}(?:hidden|display: ?none))[^<>]{0,100}>"
     r"|\\(?:[hv]?phantom|[bx]?cancel|sout|st|xout)\s*+\{"
 )
 _SIGNS = ("<", "~~", "\\iffalse", "\\begin{comment}", "phantom", "cancel", "out", "\\st")
@@ -29,6 +29,8 @@ _LAYOUT = re.compile(
 )
 _BEFORE, _AFTER, _MOST = 100, 20_000, 100
 """Characters that are read before and after a marked answer, and the most of these that are."""
+_MOST_HIDDEN = 10_000
+"""Places that may hide something; what follows that many is not said."""
 
 
 def _pattern(*parts: str) -> re.Pattern[str]:
@@ -233,7 +235,11 @@ def _shown(text: str) -> str:
     shown: list[str] = []
     unclosed: set[str] = set()
     start = place = 0
-    while opening := _HIDING.search(text, place):
+    for count, opening in enumerate(_HIDING.finditer(text)):
+        if count == _MOST_HIDDEN:
+            return " ".join(shown)
+        if opening.start() < place:
+            continue
         kind, place = opening[0].lower(), opening.end()
         kind = "{" if kind[-1] == "{" else kind
         end = -1 if kind in unclosed else _closed(text, kind, place)
