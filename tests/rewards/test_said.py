@@ -36,7 +36,8 @@ SAID = [
     "@^\\circ", "The other half, @", "x \\ge @",
     "@. No other value works.", "@. That is not a coincidence.", "@. It is impossible to add.",
     "<think>41</think> @", "<think>so @.</think>\n", "<think>so $@$", "I can't believe it: @",
-    "There are 22 more that float than not\n@", "So she made no less than 3\n\n@", "```\n@\n```", "~~~\n@\n~~~",
+    "There are 22 more that float than not\n@", "So she made no less than 3\n\n@", "```\n@\n```",
+    "~~~\n@\n~~~",
 ]  # fmt: skip
 
 
