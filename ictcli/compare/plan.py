@@ -37,7 +37,7 @@ from ictcli.recipe.load import recipe_text, validate
 from ictcli.recipe.tables import Table
 from ictcli.runs.trust import read_typed
 from ictcli.tables.numbers import counted, listed
-from ictcli.tasks.prepare import task_of
+from ictcli.tasks.prepare import named_verifiers, task_of
 
 BASELINE = "grpo"
 """Without `--baseline`; among no methods it is no error."""
@@ -142,6 +142,7 @@ def plan_of(
     folder holds other runs or a larger report, or if no problems are left to tune on."""
     file = read_typed(source)
     recipe = load_recipe(file, overrides)  # plugins add methods
+    named_verifiers(recipe)
     if recipe.label != recipe.rule.name:
         raise UserError(
             f"The recipe trains a control, {recipe.label}: every method would be one.",

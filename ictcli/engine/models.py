@@ -15,6 +15,7 @@ from ictcli.engine.model_files import TOKENIZER, change_tokenizer, has_tokenizer
 from ictcli.errors import UserError, nearest, text_of
 from ictcli.files import check_inside, is_below
 from ictcli.files.reading import check_file, parse_json, read_text
+from ictcli.recipe.files import is_of_run
 from ictcli.text import shell_word
 
 _TASKS = Path(__file__).parents[1] / "tasks"
@@ -73,7 +74,8 @@ def locate(model: str, *, trains: bool = False) -> Source:
             raise UserError(f"There is no model folder {model}.", "give a folder or a hub id")
         return Source(model, named=model)
     run = folder.parent if folder.name in EXPORTS else folder
-    named = model
+    above = (folder.resolve(), *folder.resolve().parents)
+    named = "" if any(is_of_run(place / "recipe.toml") for place in above) else model
     if (run / "recipe.toml").is_file():
         check_inside(run)
         named = ""

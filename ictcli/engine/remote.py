@@ -60,17 +60,31 @@ def asking(model: str, named: str) -> Generator[None]:
     """Around what loads a model, a folder or hub id: a file that is not installed with Python runs
     as the gate lets it. `named`: how a user would have typed it."""
     plain: Any = importlib.util.spec_from_file_location
+    copier: Any = sys.modules.get("transformers.dynamic_module_utils")
+    checked = copier and copier.check_imports
+
+    def known(file: Any) -> Path:
+        path = Path(str(file))
+        _models[path.parent] = model, named and f"model {named}"
+        return path
+
+    def check(file: Any) -> Any:
+        """Before transformers imports what the file names, and copies it."""
+        _read(known(file))
+        return checked(file)
 
     def spec_of(name: str, location: Any = None, *, loader: Any = None, **more: Any) -> Any:
-        if loader is None and location is not None:
-            path = Path(str(location))
-            if not any(map(path.is_relative_to, INSTALLED)):
-                _models[path.parent] = model, named and f"model {named}"
-                loader = _loader(name, str(path))
+        foreign = location and not any(map(Path(str(location)).is_relative_to, INSTALLED))
+        if loader is None and foreign:
+            loader = _loader(name, str(known(location)))
         return plain(name, location, loader=loader, **more)
 
     importlib.util.spec_from_file_location = spec_of
+    if copier:
+        copier.check_imports = check
     try:
         yield
     finally:
         importlib.util.spec_from_file_location = plain
+        if copier:
+            copier.check_imports = checked

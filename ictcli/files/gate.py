@@ -58,7 +58,7 @@ def trust_all() -> None:
 
 def note_typed(*names: str) -> None:
     """Let code of these names run, and remember it."""
-    _now.typed.update(names)
+    _now.typed.update(filter(None, names))
 
 
 def is_typed(name: str) -> bool:
