@@ -1,7 +1,6 @@
 """The MLX engine behind the protocol of `ictcli.engine`."""
 
 import contextlib
-import shutil
 from collections.abc import Generator
 from functools import partial
 from importlib.metadata import version
@@ -13,7 +12,7 @@ from mlx.utils import tree_map, tree_unflatten
 from mlx_lm.utils import get_total_parameters, save_config, save_model
 
 from ictcli.engine.core import EngineCore
-from ictcli.engine.model_files import write_tokenizer
+from ictcli.engine.model_files import GENERATION, take, write_tokenizer
 from ictcli.engine.models import name_end_token, stop_ids, with_dtype
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
@@ -171,9 +170,7 @@ class MlxEngine(EngineCore):
         save_config(with_dtype(config, written), folder / "config.json")
         write_tokenizer(self.tokenizer, self.folder, folder)
         name_end_token(folder)
-        settings = self.folder / "generation_config.json"
-        if settings.is_file():
-            shutil.copy(settings, folder)
+        take(self.folder, folder, [GENERATION])
 
     def export_adapter(self, folder: Path) -> None:
         adapter.write(folder, self.trained_weights(), self.adapted | {"base": self.base})

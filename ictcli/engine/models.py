@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 
 from ictcli.engine import remote
 from ictcli.engine.hub import answers, silence
-from ictcli.engine.model_files import TOKENIZER, change_tokenizer, has_tokenizer, listed
+from ictcli.engine.model_files import CONFIGS, TOKENIZER, change_tokenizer, has_tokenizer, listed
 from ictcli.errors import UserError, nearest, text_of
 from ictcli.files import check_inside, is_below
 from ictcli.files.reading import check_file, parse_json, read_text
@@ -109,7 +109,7 @@ def locate(model: str, *, trains: bool = False) -> Source:
             "copy the tokenizer's files there",
         )
     if trains:
-        listed(folder, TOKENIZER)  # so that they can be exported at the end
+        listed(folder, (*CONFIGS, *TOKENIZER))  # so that they can be exported at the end
     return Source(str(folder), named=named)
 
 

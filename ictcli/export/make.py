@@ -14,7 +14,15 @@ from typing import Any, Literal
 
 from ictcli.engine import Engine, build_engine, checksums, is_installed
 from ictcli.engine.adapters import FILES, in_layout, layout_of, read_config
-from ictcli.engine.model_files import ASKED, MODEL, TOKENIZER, drop_code, take, tokenizer_config
+from ictcli.engine.model_files import (
+    ASKED,
+    CONFIGS,
+    TOKENIZER,
+    WEIGHTS,
+    drop_code,
+    take,
+    tokenizer_config,
+)
 from ictcli.engine.models import ADAPTER_CONFIG, EXPORTS, locate, name_end_token, snapshot
 from ictcli.engine.older import older_names
 from ictcli.errors import EngineMissingError, UserError, install
@@ -237,7 +245,7 @@ def export_model(
             convert: Any = importlib.import_module("mlx_lm.convert").convert
             with contextlib.redirect_stdout(sys.stderr):  # it prints
                 convert(str(plain), str(converted))
-            take(converted, folder, MODEL, by=shutil.move)
+            take(converted, folder, (WEIGHTS, *CONFIGS), by=shutil.move)
             take(plain, folder, TOKENIZER, by=shutil.move)
         else:
             take(plain, folder, by=shutil.move)
