@@ -110,8 +110,8 @@ class FixedLayer(StaticLayer):
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        self.keys.index_copy_(2, self._place, key_states)
-        self.values.index_copy_(2, self._place, value_states)
+        for kept, new in ((self.keys, key_states), (self.values, value_states)):
+            kept.index_copy_(2, self._place, new.to(kept.dtype))
         return self.keys, self.values
 
     def get_seq_length(self) -> int:
