@@ -59,7 +59,6 @@ class TorchEngine(EngineCore):
             self.source,
             settings,
             self.device,
-            trains_weights=optimizer is not None and adapters is None,
             meta=self.in_parts,
         )
         self.small = sum(p.numel() for p in self.model.parameters()) < SMALL

@@ -32,12 +32,7 @@ UNREPEATED = "TRANSFORMERS_SDPA_FORCE_GQA"
 
 
 def load(
-    source: Source,
-    settings: EngineSettings,
-    device: torch.device,
-    *,
-    trains_weights: bool,
-    meta: bool = False,
+    source: Source, settings: EngineSettings, device: torch.device, *, meta: bool = False
 ) -> tuple[Any, Any]:
     """The model on its device, without adapters, and its tokenizer. Safetensors only. `meta`: where
     `files.on_meta` can, the model's weights have no numbers yet."""
@@ -47,15 +42,8 @@ def load(
     with models.loading(source, "mlx"):
         tokenizer = AutoTokenizer.from_pretrained(path, **remote)
         config = AutoConfig.from_pretrained(path, **remote)
-        text = config.get_text_config()
-        stored = text.dtype or config.dtype
-        capped = getattr(text, "attn_logit_softcapping", None)  # sdpa leaves it out, 5.7 takes sdpa
-        bfloat16 = in_bfloat16(
-            settings.dtype,
-            str(stored).removeprefix("torch."),
-            gpu=device.type != "cpu",
-            trains_weights=trains_weights,
-        )
+        capped = getattr(config.get_text_config(), "attn_logit_softcapping", None)  # not by sdpa
+        bfloat16 = in_bfloat16(settings.dtype, gpu=device.type != "cpu")
         dtype = torch.bfloat16 if bfloat16 else torch.float32
         how = remote | ({"attn_implementation": "eager"} if capped else {})
         loaded: Any = on_meta(path, config, dtype, device, **how) if meta else None

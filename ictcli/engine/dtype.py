@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 CPUINFO = Path("/proc/cpuinfo")
-NATIVE = {"avx512_bf16", "amx_bf16"}
 INT8_TIME = {"avx2": 0.62, "avx512": 0.68}
 """Share of the time to sample that `engine.sampler=int8` takes below adapters, by kernels: at
 Qwen2.5-0.5B's shape, bench/results/trl-lora-avx2.json and -avx512.json; 0.67 in bfloat16."""
@@ -28,14 +27,8 @@ def cpu_flags() -> frozenset[str]:
     return frozenset(next((line for line in lines if line.startswith("flags")), "").split())
 
 
-def multiplies_bfloat16() -> bool:
-    """Whether the CPU multiplies matrices of bfloat16 natively: by AVX512-BF16 or AMX. A rule and
-    no measurement: a run resumes with the arithmetic it began with."""
-    return bool(NATIVE & cpu_flags())
-
-
 def choose_kernels(setting: str) -> str:
-    """What `engine.kernels` stands for on this machine: a rule too."""
+    """What `engine.kernels` stands for on this machine."""
     if setting != "auto":
         return setting
     if platform.machine() not in X86:
@@ -77,10 +70,6 @@ def in_float16(weight: Any, change: Any = None, *, half: Callable[[Any], Any]) -
     return bool((error * error).sum() <= ROUNDED**2 * (change * change).sum())
 
 
-def in_bfloat16(setting: str, stored: str, *, gpu: bool, trains_weights: bool) -> bool:
-    """Whether `engine.dtype` makes a model of the type `stored` one of bfloat16. `auto` does on a
-    GPU, and on a CPU that multiplies it where the model is stored so and its weights do not change:
-    a step of all weights is below what 16 bits resolve."""
-    if setting != "auto":
-        return setting == "bfloat16"
-    return gpu or (stored == "bfloat16" and not trains_weights and multiplies_bfloat16())
+def in_bfloat16(setting: str, *, gpu: bool) -> bool:
+    """Whether `engine.dtype` makes a model one of bfloat16; `auto` does on a GPU alone."""
+    return gpu if setting == "auto" else setting == "bfloat16"

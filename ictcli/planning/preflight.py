@@ -35,6 +35,11 @@ def recipe_notes(recipe: Recipe) -> list[str]:
     notes, settings = list[str](), recipe.engine
     if settings.sampler == "int8":
         notes += _rounded_notes(settings)
+    if settings.dtype == "bfloat16" and device_of(settings) == "cpu":
+        notes.append(
+            "On a CPU bfloat16 is for models that do not fit in float32: it moves the gradient by "
+            "some 7 % (docs/your-model.md)."
+        )
     if settings.sampler == "vllm":
         _check_vllm(recipe)
     elif settings.vllm_server:
