@@ -1,6 +1,7 @@
 """Where a model's files are: a folder, a hub id, or one that ships with ictcli."""
 
 import json
+import os
 import re
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from ictcli.text import shell_word
 _TASKS = Path(__file__).parents[1] / "tasks"
 BUILTIN = {name: _TASKS / name / "model" for name in ("chain", "ledger")}
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
+HUB_ID = re.compile(r"(?!.*(--|\.\.|\.git$))(\b[\w.-]{1,96}\b/)?\b[\w.-]{1,96}\b", re.ASCII)
 EXPORTS = ("model", "adapter")
 """What a finished run's folder keeps its model in."""
 ASKED = "ictcli.json"
@@ -45,6 +47,11 @@ class Source:
     """A folder of adapters, in mlx-lm's layout or peft's, that go on top."""
 
 
+def typed_path(name: str) -> Path:
+    """A path as a shell reads it: `~` is a home, where there is such a user."""
+    return Path(os.path.expanduser(name))  # noqa: PTH111 (pathlib's raises)
+
+
 def exported(run: Path) -> Path | None:
     """The folder of a run's model or adapters; None where it has none yet."""
     return next((run / name for name in EXPORTS if (run / name).is_dir()), None)
@@ -65,9 +72,9 @@ def locate(model: str, *, trains: bool = False) -> Source:
                 "the built-in models are: " + ", ".join(f"builtin:{n}" for n in BUILTIN),
             )
         return Source(str(BUILTIN[name]))
-    folder = Path(model).expanduser()
+    folder = typed_path(model)
     if not folder.is_dir():
-        if folder.exists() or model.startswith((".", "/", "~")) or model.count("/") > 1:
+        if folder.exists() or not HUB_ID.fullmatch(model):
             raise UserError(f"There is no model folder {model}.", "give a folder or a hub id")
         return Source(model)
     run = folder.parent if folder.name in EXPORTS else folder
