@@ -1,5 +1,6 @@
 """Where a model's files are: a folder, a hub id, or one that ships with ictcli."""
 
+import os
 import re
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from ictcli.text import shell_word
 
 _TASKS = Path(__file__).parents[1] / "tasks"
 BUILTIN = {name: _TASKS / name / "model" for name in ("chain", "ledger")}
+HUB_ID = re.compile(r"(?!.*(--|\.\.|\.git$))(\b[\w.-]{1,96}\b/)?\b[\w.-]{1,96}\b", re.ASCII)
 EXPORTS = ("model", "adapter")
 """What a finished run's folder keeps its model in."""
 ADAPTER_CONFIG = "adapter_config.json"
@@ -46,6 +48,11 @@ class Source:
     """The name that decides whether its code was typed; "" in a run's folder."""
 
 
+def typed_path(name: str) -> Path:
+    """A path as a shell reads it: `~` is a home, where there is such a user."""
+    return Path(os.path.expanduser(name))  # noqa: PTH111 (pathlib's raises)
+
+
 def exported(run: Path, *, whole: bool = False) -> Path | None:
     """The folder of what a run trained: of its adapters, since a model made of them may be rounded,
     or of that where a `whole` one is wanted; None where it has none yet."""
@@ -68,9 +75,9 @@ def locate(model: str, *, trains: bool = False) -> Source:
                 "the built-in models are: " + ", ".join(f"builtin:{n}" for n in BUILTIN),
             )
         return Source(str(BUILTIN[name]))
-    folder = Path(model).expanduser()
+    folder = typed_path(model)
     if not folder.is_dir():
-        if folder.exists() or model.startswith((".", "/", "~")) or model.count("/") > 1:
+        if folder.exists() or not HUB_ID.fullmatch(model):
             raise UserError(f"There is no model folder {model}.", "give a folder or a hub id")
         return Source(model, named=model)
     run = folder.parent if folder.name in EXPORTS else folder
