@@ -9,7 +9,7 @@ _LAYOUT = (
     (r"</?(?:answer|b|i|strong|em|p|br) ?/?>|\\(?:begin|end)\{\w+\*?\}|\\[\[\]]|\$\$", "\n"),
     (r"[\u2018\u2019\u201c\u201d]", "'"),
     (r"['\"]([A-J])['\"]|\\[(),;:! ]|[*`$]|(?<!\w)_+|(?<!_)_+(?!\w)|(?m:^ *#+)|[^\S\n]", r" \1"),
-    (r"(?m:^ *(?:[-•+]|\d+[.)]) )|(?<=\n) +| +(?=[ \n:,.])", ""),
+    (r"(?m:^ *(?:[-+] )?>.*$)|(?m:^ *(?:[-•+]|\d+[.)]) )|(?<=\n) +| +(?=[ \n:,.])", ""),
     (r",? (?:not|rather than)(?:(?:,| or|, or)? (?:option )?\(?[A-J]\)?)+(?=[.,;]|$)", ""),
     (r"(?<=[:,])\n+|(?<!\n)\n+(?=[a-z])", " "),
     (r"(?i)(?:(?:i )?hope|(?:please )?let me know|feel free)(?-i:[^.!,;:?A-J]{0,99})[.!]?$", ""),
@@ -51,7 +51,7 @@ _SPOKEN = re.compile(r"(?i)\b(?:I|my|me|answers?|options?|choices?|correct|final
 
 
 def plain(text: str) -> str:
-    """A text without emphasis and styles."""
+    """A text without emphasis, styles and quoted lines."""
     for pattern, replacement in _LAYOUT:
         text = re.sub(pattern, replacement, text)
     return text.strip()
