@@ -15,12 +15,11 @@ _BEFORE, _AFTER = 600, 20_000
 """Characters around a marked answer that are read. What more follows it takes it back."""
 _HIDING = {"<!--": "-->", "~~": "~~", **{f"<{tag}>": f"</{tag}>" for tag in ("s", "del", "think")}}
 _MARK = re.compile("|".join({*_HIDING, *_HIDING.values()}))
-_QUOTED = re.compile(r"(?m)^[ \t]*(?:[-*+] )?(?:>|\[//\]:).*$")
 _WORD = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*|\S")
 
 
 def shown(response: str) -> str:
-    """A response without what Markdown hides, strikes out or quotes, and without its thinking."""
+    """A response without what Markdown hides or strikes out, and without its thinking."""
     kept: list[str] = []
     end, place = "", 0
     for mark in _MARK.finditer(response):
@@ -30,7 +29,7 @@ def shown(response: str) -> str:
             kept.append(response[place : mark.start()])
             place = mark.start()
     kept.append(response[place:] if end in ("", "~~") else "")
-    return _QUOTED.sub(" ", " ".join(kept))
+    return " ".join(kept)
 
 
 def verdict(response: str, gold: str, choices: Sequence[str], found: Located) -> Verdict:
