@@ -54,8 +54,9 @@ def saving() -> str:
 FLOAT16_ERROR = 2.0**-25
 """What float16 may change of a weight: half its smallest number, less than a sum of float32
 rounds. Those of bfloat16 are changed below 2^-17 alone."""
-ROUNDED = 0.25
-"""Root mean square that rounding may have, of what training changed of a matrix."""
+ROUNDED = 0.5
+"""Root mean square that rounding may have, of what training changed of a matrix. Rounding has no
+direction: at 0.57 an export of SmolLM2-135M keeps 99.9 % of what training changed, by KL."""
 OVERFLOWING = frozenset(("gemma2", "gemma3", "gemma3_text", "glm4", "plamo2"))
 """Kinds of model whose activations float16 does not hold, whatever their weights (vLLM's list)."""
 

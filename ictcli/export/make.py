@@ -90,28 +90,26 @@ class Trained:
         which = layout if layout and layout in OTHERS else which
         return self.run / (f"{which}-{self.saved.name}" if self.saved else which)
 
-    def engine(self, settings: EngineSettings | None = None) -> Engine:
+    def engine(self) -> Engine:
         """An engine with these weights."""
-        settings = settings or self.settings
         if self.saved:
-            return engine_at(self.run, self.file.data, self.saved, settings)
-        return engine_of(self.run, settings)
+            return engine_at(self.run, self.file.data, self.saved, self.settings)
+        return engine_of(self.run, self.settings)
 
     def kept(self, folder: Path, *, whole: bool, layout: Layout | None) -> Kept:
         """What an export in a folder keeps of the training."""
-        exact = self.settings.model_copy(update={"dtype": "float32"})
-        more: dict[str, Any] = {"load_in_4bit": False} if whole else {}
-        more |= {"backend": "mlx"} if whole and layout == "mlx" else {}
+        began = read_environment(self.run)
+        typed = began.typed(self.settings)  # training may have rounded the base
+        plain: dict[str, Any] = {"dtype": "float32", "load_in_4bit": False}
+        plain |= {"backend": "mlx"} if layout == "mlx" else {}
+        read = typed.model_copy(update=plain if whole else {})
 
         def base() -> Engine:
-            began = read_environment(self.run)
-            check_same(self.run, began, of_model(self.recipe.model, exact))
-            return build_engine(locate(self.recipe.model, trains=True).path, exact)
+            check_same(self.run, began, of_model(self.recipe.model, typed))
+            return build_engine(locate(self.recipe.model, trains=True).path, typed)
 
-        exported = partial(build_engine, str(folder), exact.model_copy(update=more))
-        return measure(
-            self.run, self.step, self.recipe, partial(self.engine, exact), (base, exported)
-        )
+        others = base, partial(build_engine, str(folder), read)
+        return measure(self.run, self.step, self.recipe, self.engine, others)
 
     @contextlib.contextmanager
     def adapters(self) -> Generator[Path]:
