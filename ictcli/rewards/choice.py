@@ -13,8 +13,6 @@ from ictcli.rewards.verifiers import VERIFIERS, Verdict, Verifier
 
 _READ, _BEFORE = 20_000, 600
 """Characters of a response, or after a marked answer, and before one, that are read."""
-_HIDING = {"<!--": "-->", "~~": "~~", **{f"<{tag}>": f"</{tag}>" for tag in ("s", "del", "think")}}
-_MARK = re.compile("|".join({*_HIDING, *_HIDING.values()}))
 _LAYOUT = (
     (r"\\(?:text(?:bf|rm|it|sf)?|math(?:bf|rm|sf)|bf)(?![a-z]) ?\{([^{}]*)\}", r"\1"),
     (r"</?(?:answer|b|i|strong|em|p|br) ?/?>|\\(?:begin|end)\{\w+\*?\}|\\[\[\]]", "\n"),
@@ -29,24 +27,10 @@ _LAYOUT = (
 _WORD = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*|\S")
 
 
-def shown(response: str) -> str:
-    """A response without what Markdown hides or strikes out, and without its thinking."""
-    kept: list[str] = []
-    end, place = "", 0
-    for mark in _MARK.finditer(response):
-        if mark[0] == end:
-            end, place = "", mark.end()
-        elif not end and (end := _HIDING.get(mark[0], "")):
-            kept.append(response[place : mark.start()])
-            place = mark.start()
-    kept.append(response[place:] if end in ("", "~~") else "")
-    return " ".join(kept)
-
-
 def verdict(response: str, gold: str, choices: Sequence[str], found: Located) -> Verdict:
-    """The verdict on a response, as `shown` gives it: on the answer that is marked in it, if one is
-    `found`, else on the letter of its last decision. With `choices`, the texts of A, B, ..., the
-    marked answer may be such a text. Two letters are unparsed."""
+    """The verdict on a response, as `said.said` gives it: on the answer that is marked in it, if
+    one is `found`, else on the letter of its last decision. With `choices`, the texts of A, B, ...,
+    the marked answer may be such a text. Two letters are unparsed."""
     answer, source, missing = found
     if answer is None:
         letters = statement.stated(plain(response[-_READ:]), naming(choices))
