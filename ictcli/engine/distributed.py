@@ -232,7 +232,7 @@ def start(kind: Build, ranks: Communicator, *arguments: Any) -> Any:
 def lead(ranks: Communicator, build: Build, *arguments: Any) -> Any:
     """Rank 0's engine; the others build theirs."""
     with ranks.together():
-        ranks.broadcast(Call(BUILD, arguments, known=gate.state()))
+        ranks.broadcast(Call(BUILD, arguments, known=gate.state(elsewhere=True)))
     return build(ranks, *arguments)
 
 

@@ -8,17 +8,13 @@ import contextlib
 import importlib.util
 import sys
 import sysconfig
-from collections.abc import Generator, Sequence
-from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec
+from collections.abc import Generator
 from pathlib import Path
-from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 from ictcli.files import gate
 from ictcli.files.reading import read_bytes
 
-CACHED = "transformers_modules."
-"""How the names begin of the modules that transformers copied."""
 PLACES = ("stdlib", "platstdlib", "purelib", "platlib")
 INSTALLED = {str(sysconfig.get_path(name)) for name in PLACES}
 _models: dict[Path, tuple[str, str]] = {}
@@ -39,20 +35,7 @@ def _loader(name: str, path: str) -> gate.Loader:
     return gate.Loader(name, path, _read)
 
 
-class _Cached:
-    """Finds what the modules of a model import from beside them, at once or later."""
-
-    @staticmethod
-    def find_spec(
-        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if not path or not name.startswith(CACHED):
-            return None
-        finders = (FileFinder(place, (cast(Any, _loader), SOURCE_SUFFIXES)) for place in path)
-        return next((spec for each in finders if (spec := each.find_spec(name))), None)
-
-
-sys.meta_path.insert(0, cast(Any, _Cached))
+sys.meta_path.insert(0, gate.Finder("transformers_modules.", _loader))
 
 
 @contextlib.contextmanager
