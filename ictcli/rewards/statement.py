@@ -6,28 +6,36 @@ from collections.abc import Callable
 
 _NOUN = r"(?:answer|ans\.?|option|choice|letter|statement|response|selection|alternative|solution)"
 _MORE = r"(?:the|my|our|number|given by|therefore|then|clearly|indeed|certainly|definitely|simply)"
-_GOOD = r"(?:correct|right|best|better|only|closest|nearest|remaining|final|proper|chosen|most \w+)"
+_GOOD = (
+    r"(?:correct|right|best|better|only|closest|remaining|final|proper|chosen|selected|most \w+)"
+)
 _IS = r"(?:'s|,? (?:then, )?(?:is|(?:must|should|would|will|has to|can only) be))"
 _GAP = r"(?:(?!(?-i:\b[A-J]\b))[^.?!:;=\n]){0,60}?"
 _SO = r"(?:so|thus|hence|therefore|ergo|actually|rather|no|=>|[→∴]|\\therefore)"
 _OPEN = (
-    rf"(?:^|[.!?;,:\n] ?|\b(?:so|and|but|yet) )(?:(?:{_SO}|then|that|and|now|finally|overall|here"
-    r"|clearly|obviously|okay|yes|wait|in \w+\b(?: \w+\b)?|(?:we|i)(?: can)? (?:conclude|see|find"
-    r"|know|think|believe|say)|(?:this|it|which) (?:means|implies|shows|follows|tells us|is clear)"
-    r"|i(?:'m| am) (?:\w+ )?(?:sure|certain|confident)),? ?){0,6}"
+    rf"(?:^|[.!?;,\n] ?|\b(?:so|and|but|yet) )(?:(?:{_SO}|then|that|and|now|finally|overall|here"
+    r"|clearly|obviously|okay|yes|wait|in \w+\b(?: \w+\b)?|step \d+|conclusion|correction|update"
+    r"|(?:we|i)(?: can)? (?:conclude|see|find|know|think|believe|say)|(?:this|it|which) (?:means"
+    r"|implies|shows|follows|tells us|is clear)|i(?:'m| am) (?:\w+ )?(?:sure|certain|confident))"
+    r"[,:]? ?){0,6}"
 )
 _letter = r"[(\[]?(?P<{}>(?-i:[A-J]))(?![\w'^&~\\\[-]| ?[=+*/<>]|[.:(]\w{})".format
-_END = r"| (?!because|since|as|for|due|with|and|or|by|if|not|but|the|unless|when|which)[a-z]"
+_END = r"| (?!because|since|as|for|due|given|with|and the|not|but)[a-z]"
+_ENDS = (
+    rf"(?: {_NOUN}| one| that fits| best| this| all| here){{0,2}}(?=\W*$|[.,;:!)\n]| because| since"
+    r"| as| due| given| (?:of|among) (?:all|the|these|them)| (?:to|for) (?:the|this))"
+)
 _SAID = re.compile(
     rf"(?i)(?:{_OPEN}(?:(?:{_MORE} )?(?:{_GOOD} ){{0,4}}{_NOUN}\b(?:{_GAP}{_IS}|{_IS}? ?[:=]| -)"
     rf"|{_SO}|only|(?:it|this|that|which){_IS}|(?:i|we)(?:'d| would| will)? (?:choose|pick|select"
-    r"|have|get|say|think|answer|conclude))|\b(?:leav(?:es|ing)|gives|points to|mak(?:es|ing)|match"
-    r"(?:es|ing)|(?:go|going|left|us|agrees|consistent) with|correspond(?:s|ing) (?:to|with)))"
-    rf"[,:]? ?(?:(?:{_MORE}|{_GOOD}|{_NOUN}),?:? ){{0,6}}{_letter('led', _END)}"
+    r"|have|get|say|think|answer|conclude)|(?:result|verdict|conclusion):)|\b(?:leav(?:es|ing)|gives"
+    r"|points to|mak(?:es|ing)|match(?:es|ing)|(?:go|going|left|us|agrees|consistent) with"
+    r"|correspond(?:s|ing) (?:to|with)))[,:]? ?"
+    rf"(?:(?:{_MORE}|{_GOOD}|{_NOUN}),?:? ){{0,6}}{_letter('led', _END)}"
     rf"|(?:{_OPEN}|mak(?:es|ing) |only )(?:{_NOUN} )?{_letter('judged', '')}{_GAP}(?:{_IS}"
-    rf"(?:,? {_MORE}){{0,4}} (?:{_GOOD}|answer)| the {_GOOD}| fits| works| matches| remains)\b"
-    rf"|(?:^|\n)(?:(?:\w+ ){{0,2}}\w+: |{_NOUN} )?{_letter('alone', _END)}[).\]:]*(?! [a-z])(?=.*$)"
-    r"|\((?P<named>(?-i:[A-J]))\)"
+    rf"(?:,? (?:{_MORE}|{_GOOD})){{0,4}} (?:{_GOOD}|answer)| the {_GOOD}| fits| works| matches"
+    rf"| remains){_ENDS}|(?:^|\n)(?:{_NOUN} )?{_letter('alone', _END)}[).\]:]*+(?! [a-z])(?=.*$)"
+    rf"|(?:^|[.,:;\n] ?|\b(?:is|that|of|in|to|with|{_NOUN}) )\((?P<named>(?-i:[A-J]))\)"
 )
 _OPTION = re.compile(r"(?<![\w'\\^])(?:[B-HJ]|A(?! (?!is)[a-z])|I(?=[).,;/]|$))(?![\w'^/[])")
 _STOP = re.compile(r"(?<=[.!?])[\")\]']*(?: |$)|\n")
