@@ -14,7 +14,7 @@ from ictcli.engine import remote
 from ictcli.engine.hub import answers, silence
 from ictcli.engine.model_files import CONFIGS, TOKENIZER, change_tokenizer, has_tokenizer, listed
 from ictcli.errors import UserError, nearest, text_of
-from ictcli.files import check_inside, is_below
+from ictcli.files import check_base, check_inside
 from ictcli.files.reading import check_file, parse_json, read_text
 from ictcli.recipe.files import is_of_run
 from ictcli.text import shell_word
@@ -138,18 +138,6 @@ def _with_adapter(folder: Path, run: Path, named: str) -> Source:
     if not named:
         check_base(run, base)
     return Source(locate(base).path, folder, named)
-
-
-def check_base(run: Path, model: str) -> None:
-    """UserError if a run's files name a base model that is a folder in the run: who named it meant
-    another one."""
-    places = (place / Path(model).expanduser() for place in (Path(), run))
-    inside = (place for place in places if place.is_dir() and is_below(run, place))
-    if model and (folder := next(inside, None)):
-        raise UserError(
-            f"{run} names the base model {model}, and {folder} is a folder of that run.",
-            "a run's base model lies elsewhere, or on the hub: move that folder away",
-        )
 
 
 @contextmanager
