@@ -56,8 +56,9 @@ def listed(folder: Path, names: Sequence[str] = FILES) -> list[Path]:
     out of the folder, but for the hub's cache, no plain file, or larger than its kind may be."""
     root = folder.resolve()
     cache = root.parents[1] / "blobs" if root.parent.name == "snapshots" else root
-    found = {path for name in names for path in folder.glob(name)}
-    files = sorted(path for path in found if path.exists() and not path.is_dir())
+    found = {path.relative_to(folder) for name in names for path in folder.glob(name)}
+    plain = [folder / path for path in found if not any(p[0] == "." for p in path.parts)]
+    files = sorted(path for path in plain if path.exists() and not path.is_dir())
     for path in files:
         target = path.resolve()
         if not (target.is_relative_to(root) or target.is_relative_to(cache)):

@@ -198,7 +198,9 @@ class Finder:
         if not path or not name.startswith(self.prefix):
             return None
         found = (FileFinder(place, self.loaders).find_spec(name) for place in path)
-        return next(filter(None, found), None)
+        if spec := next(filter(None, found), None):
+            return spec
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)  # Python's finds .pyc
 
 
 def module_source(name: str) -> bytes:
