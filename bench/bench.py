@@ -10,10 +10,7 @@ one thread, medians of CPU seconds are shown; compare ratios, never the seconds 
 """
 
 import argparse
-import statistics
 import tempfile
-import time
-from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -24,8 +21,8 @@ from harness import (
     Sizes,
     in_fresh_process,
     make_model,
+    medians,
     random_weights,
-    take_turns,
 )
 from ictcli_torch.engine import TorchEngine
 
@@ -44,21 +41,6 @@ LORA = AdapterSettings(kind="lora", rank=16, alpha=32)
 def load(folder: Path, adapters: AdapterSettings | None = None) -> TorchEngine:
     settings = EngineSettings(backend="torch", device="cpu", dtype="float32", threads=1)
     return TorchEngine(str(folder), settings, OptimizerSettings(), adapters)
-
-
-def medians(variants: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median CPU seconds of each variant."""
-
-    def timed(work: Callable[[], object]) -> Callable[[], float]:
-        def seconds() -> float:
-            started = time.process_time()
-            work()
-            return time.process_time() - started
-
-        return seconds
-
-    turns = take_turns({name: timed(work) for name, work in variants.items()}, rounds)
-    return {name: statistics.median(seconds) for name, seconds in turns.items()}
 
 
 def bench_statistics(sizes: Sizes, prompts: int, group: int, rounds: int) -> None:

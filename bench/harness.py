@@ -4,7 +4,9 @@ import json
 import multiprocessing
 import platform
 import re
+import statistics
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import version
@@ -109,6 +111,21 @@ def take_turns(programs: Mapping[str, Callable[[], T]], rounds: int) -> dict[str
             if turn:
                 results[name].append(result)
     return results
+
+
+def medians(variants: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Median CPU seconds of each variant."""
+
+    def timed(work: Callable[[], object]) -> Callable[[], float]:
+        def seconds() -> float:
+            started = time.process_time()
+            work()
+            return time.process_time() - started
+
+        return seconds
+
+    turns = take_turns({name: timed(work) for name, work in variants.items()}, rounds)
+    return {name: statistics.median(seconds) for name, seconds in turns.items()}
 
 
 def in_fresh_process(work: Callable[..., T], *arguments: object) -> T:

@@ -15,9 +15,9 @@ from itertools import product
 
 from ictcli.rewards import VERIFIERS
 from ictcli.rewards.answers import located
-from ictcli.rewards.choice import shown
 from ictcli.rewards.maths.compare import LONGEST, describe, listed, readable
 from ictcli.rewards.maths.copies import without_asked
+from ictcli.rewards.said import said
 
 WORDS = [
     *("So ", "A. ", "(B) ", "the answer ", "is ", "option ", "correct ", "not ", "or ", "most "),
@@ -29,7 +29,7 @@ SECONDS = 1.0
 
 
 def of_choice(text: str) -> None:
-    seen = shown(text)
+    seen = said(text)
     VERIFIERS["choice"].judge(seen, "A", CHOICES, located(seen))
 
 

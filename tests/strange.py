@@ -13,6 +13,7 @@ EXTRA = {
     "nested/model.safetensors": "", "custom_generate/generate.py": PYTHON, "id_rsa": "SECRET",
     "additional_chat_templates/x.py": PYTHON, "LICENSE.py": PYTHON, "README.md.sh": "x",
     "config.json.bak": "{}", "tokenizer.json.pkl": "x", "optimizer.pt": "x", "notes.txt": "SECRET",
+    ".env.tiktoken": "SECRET", "additional_chat_templates/.x.jinja": "SECRET",
     "sitecustomize.py": PYTHON, "requirements.txt": "evil", "training_args.bin": "x",
 }  # fmt: skip
 STRANGE = {*EXTRA}

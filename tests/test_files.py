@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusing import refused
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
@@ -18,6 +19,7 @@ from ictcli.files import (
     appended,
     is_leftover,
     lock_of,
+    locked,
     new_file,
     new_folder,
     sweep,
@@ -56,6 +58,34 @@ def test_what_is_written_has_the_permissions_that_the_umask_gives(
         os.umask(before)
     for path in (tmp_path / "deep").rglob("*"):
         assert path.stat().st_mode & 0o777 == (0o777 if path.is_dir() else 0o666) & ~mask, path
+
+
+def test_the_file_of_a_lock_goes_with_the_error_of_whoever_made_it(tmp_path: Path) -> None:
+    with pytest.raises(FailureError), locked(tmp_path):
+        with refused("is in use by another process"), locked(tmp_path):
+            pass
+        assert names(tmp_path) == {".lock"}
+        raise FailureError
+    assert names(tmp_path) == set()
+    with locked(tmp_path):
+        pass
+    with pytest.raises(FailureError), locked(tmp_path):
+        raise FailureError
+    assert names(tmp_path) == {".lock"}
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def flock(descriptor: int, operation: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    words = f"file system of {tmp_path} has no locks"
+    with refused(words, hint="--run"), locked(tmp_path, "run folder", "--run"):
+        pytest.fail("it is not locked")
+    assert names(tmp_path) == set()
 
 
 @pytest.mark.parametrize(

@@ -115,13 +115,13 @@ def fused(model: Any) -> Generator[None]:
 @contextlib.contextmanager
 def whole(model: Any, kind: str) -> Generator[None]:
     """Within, a model of this kind has no adapters and no quantised weights, and computes the same,
-    in a type that rounds away nothing that was trained: in 16 bits float16 where that holds the
-    weights, else float32."""
+    in a type that rounds away nothing that was trained: float16 where that holds the weights, else
+    float32."""
     dtype, before, held = model_dtype(model), _replaced(model), model.parameters()
     if not before:
         yield
         return
-    fits = dtype != mx.float32 and kind not in OVERFLOWING
+    fits = kind not in OVERFLOWING
     half = partial(mx.array.astype, dtype=mx.float16)
     plain: list[tuple[str, Any]] = []
     try:
@@ -131,8 +131,9 @@ def whole(model: Any, kind: str) -> Generator[None]:
             fits = fits and in_float16(weight, change, half=half)
             plain.append((name, _plain(module)[0]))  # anew: that one's numbers are computed, and go
         model.update_modules(tree_unflatten(plain))
-        others = (x for x in flat(model.parameters()).values() if x.dtype == dtype)
-        fits = fits and all(in_float16(x, half=half) for x in others)
+        done = {f"{name}.weight" for name, _ in plain}
+        others = (x for name, x in flat(model.parameters()).items() if name not in done)
+        fits = fits and all(in_float16(x, half=half) for x in others if x.dtype == dtype)
         cast(model, mx.float16 if fits else mx.float32)
         yield
     finally:

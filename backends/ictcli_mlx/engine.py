@@ -1,7 +1,6 @@
 """The MLX engine behind the protocol of `ictcli.engine`."""
 
 import contextlib
-import shutil
 from collections.abc import Generator
 from functools import partial
 from importlib.metadata import version
@@ -13,7 +12,7 @@ from mlx.utils import tree_unflatten
 from mlx_lm.utils import get_total_parameters, save_config, save_model
 
 from ictcli.engine.core import EngineCore
-from ictcli.engine.model_files import write_tokenizer
+from ictcli.engine.model_files import GENERATION, take, write_tokenizer
 from ictcli.engine.models import name_end_token, stop_ids, with_dtype
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
@@ -21,7 +20,7 @@ from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSetti
 from . import adapter, rotary, sample
 from .device import Memory, choose_device, ran_out
 from .files import flat, read_arrays, write_arrays
-from .model import is_quantised, load, model_dtype, restore_layout, vocabulary_of
+from .model import cast, is_quantised, load, model_dtype, restore_layout, vocabulary_of
 from .optimizer import Optimizer
 from .passes import Passes
 
@@ -95,6 +94,9 @@ class MlxEngine(EngineCore):
                 changes.enter_context(rotary.shared(self.model))
             yield
 
+    def compute_in_float32(self) -> None:
+        cast(self.model, mx.float32)
+
     def kept_weights(self) -> Any:
         """Arrays never change: an update makes new ones, and these stay."""
         return self.model.trainable_parameters()
@@ -132,9 +134,7 @@ class MlxEngine(EngineCore):
         save_config(with_dtype(config, written), folder / "config.json")
         write_tokenizer(self.tokenizer, self.folder, folder)
         name_end_token(folder)
-        settings = self.folder / "generation_config.json"
-        if settings.is_file():
-            shutil.copy(settings, folder)
+        take(self.folder, folder, [GENERATION])
 
     def export_adapter(self, folder: Path) -> None:
         adapter.write(folder, self.trained_weights(), self.adapted | {"base": self.base})

@@ -123,6 +123,8 @@ def _check_kind(config: peft.PeftConfig) -> None:
     if config.is_prompt_learning:
         kind = peft.PeftType(config.peft_type).value
         raise ValueError(f"ictcli does not know adapters of peft's kind {kind}")
+    if getattr(config, "megatron_config", None):  # of which peft imports a module by its name
+        raise ValueError("ictcli does not know adapters of Megatron's layers")
     if getattr(config, "alora_invocation_tokens", None):
         raise ValueError("ictcli does not know adapters that begin after certain tokens (aLoRA)")
 

@@ -7,6 +7,7 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer, StaticLayer
 
+from .cpu import ATTENTION
 from .plan import CHUNK
 
 
@@ -22,8 +23,10 @@ class GrowingLayer(DynamicLayer):
     _filled = 0
     _storage: tuple[Tensor, Tensor] | None = None
 
-    def __init__(self, spare: list[Tensor]) -> None:
+    def __init__(self, spare: list[Tensor], dtype: torch.dtype | None) -> None:
         super().__init__()
+        self._dtype = dtype
+        """Of the storage; None: that of the keys."""
         self._spare = spare
         """Storage that a layer of the cache has left, at most one: room for the next one's."""
 
@@ -47,7 +50,8 @@ class GrowingLayer(DynamicLayer):
         grown = []
         for old, entry in zip((self.keys, self.values), like, strict=True):
             rows, heads, _, width = entry.shape
-            new = torch.empty((rows, heads, length, width), dtype=entry.dtype, device=entry.device)
+            sizes, dtype = (rows, heads, length, width), self._dtype or entry.dtype
+            new = torch.empty(sizes, dtype=dtype, device=entry.device)
             if self._filled:
                 new[:, :, : self._filled] = old
             grown.append(new)
@@ -76,8 +80,10 @@ def new_cache(config: Any) -> DynamicCache:
     """The model's own kind of cache, its full-attention layers growing in place."""
     cache = DynamicCache(config=config)
     spare: list[Tensor] = []
+    dtype = torch.float32 if config._attn_implementation == ATTENTION else None
     cache.layers = [
-        GrowingLayer(spare) if type(layer) is DynamicLayer else layer for layer in cache.layers
+        GrowingLayer(spare, dtype) if type(layer) is DynamicLayer else layer
+        for layer in cache.layers
     ]
     return cache
 
@@ -104,8 +110,8 @@ class FixedLayer(StaticLayer):
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        self.keys.index_copy_(2, self._place, key_states)
-        self.values.index_copy_(2, self._place, value_states)
+        for kept, new in ((self.keys, key_states), (self.values, value_states)):
+            kept.index_copy_(2, self._place, new.to(kept.dtype))
         return self.keys, self.values
 
     def get_seq_length(self) -> int:

@@ -2,9 +2,9 @@
 
 PyTorch gives float32 products to MKL, which is slow at the few rows of a decoding step. FBGEMM,
 which PyTorch brings too, is the fastest there: it reads weights of float16 and computes in float32.
-oneDNN comes between, and with AVX-512 is the fastest at many rows. In 16 bits PyTorch copies the
-whole weight where a layer's input is a slice, as the LM head's is. Its kernel of attention for
-bfloat16 takes several times that of float32.
+oneDNN comes between, and with AVX-512 is the fastest at many rows. In bfloat16, which is there to
+spare memory, PyTorch copies the whole weight where a layer's input is a slice, as the LM head's is,
+and its kernel of attention takes several times that of float32.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-from ictcli.engine.dtype import PACKING, X86, choose_kernels, in_float16, multiplies_bfloat16
+from ictcli.engine.dtype import PACKING, X86, choose_kernels, in_float16
 
 from .plan import LARGE
 
@@ -65,10 +65,11 @@ class LargeLinear(nn.Linear):
 
 def exchange(model: nn.Module, device: torch.device, kernels: str) -> None:
     """Give the model's large layers the kernels of this name: those of float32, and of bfloat16
-    where the CPU multiplies it."""
+    where oneDNN multiplies it."""
     if device.type != "cpu" or kernels == "plain":
         return
-    kinds = {torch.float32} | ({torch.bfloat16} if multiplies_bfloat16() else set())
+    multiplies = torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    kinds = {torch.float32, *([torch.bfloat16] if multiplies else [])}
     for module in model.modules():
         large = type(module) is nn.Linear and module.weight.numel() >= LARGE
         if large and module.weight.dtype in kinds:
@@ -137,10 +138,11 @@ def has_fbgemm() -> bool:
 
 @contextlib.contextmanager
 def arranged(model: nn.Module) -> Generator[None]:
-    """Within, a product of few rows takes some 0.6 of its time, and each large layer that is not
-    packed holds its weight once more, in the order that oneDNN reads it. No gradient passes."""
+    """Within, a product of few rows takes some 0.6 of its time, and large layers of float32 that
+    are not packed hold their weight once more, in the order that oneDNN reads. No gradient passes.
+    """
     large = [module for module in model.modules() if isinstance(module, LargeLinear)]
-    layers = [layer for layer in large if layer.packed is None]
+    layers = [x for x in large if x.packed is None and x.held().dtype == torch.float32]
     try:
         with torch.no_grad():
             for layer in layers:

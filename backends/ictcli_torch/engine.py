@@ -56,7 +56,6 @@ class TorchEngine(EngineCore):
             self.source,
             settings,
             self.device,
-            trains_weights=optimizer is not None and adapters is None,
         )
         self.small = sum(p.numel() for p in self.model.parameters()) < SMALL
         if settings.gradient_checkpointing and not self.small:
@@ -164,6 +163,9 @@ class TorchEngine(EngineCore):
 
                 stack.enter_context(merge.merged(self.model, exactly=exactly))
             yield
+
+    def compute_in_float32(self) -> None:
+        self.model.float()
 
     def kept_weights(self) -> Any:
         return copy.deepcopy(self.model).requires_grad_(False)

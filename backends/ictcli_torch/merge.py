@@ -50,8 +50,8 @@ def merged(model: Any, *, exactly: bool = False) -> Generator[None]:
 
 @torch.no_grad()
 def _exact_type(model: Any, exchanged: dict[str, Any]) -> torch.dtype:
-    """Of a merged model of 16 bits: float16 where that holds its weights, else float32."""
-    if model.dtype == torch.float32 or model.config.model_type in OVERFLOWING:
+    """Of a merged model: float16 where that holds its weights, else float32."""
+    if model.config.model_type in OVERFLOWING:
         return torch.float32
     done = {id(p) for module in exchanged.values() for p in module.parameters()}
     done |= {id(p) for p in model.parameters() if p.dtype != model.dtype}  # they keep their own

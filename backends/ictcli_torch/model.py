@@ -30,13 +30,7 @@ UNREPEATED = "TRANSFORMERS_SDPA_FORCE_GQA"
 """The environment variable that asks transformers not to repeat keys and values."""
 
 
-def load(
-    source: Source,
-    settings: EngineSettings,
-    device: torch.device,
-    *,
-    trains_weights: bool,
-) -> tuple[Any, Any]:
+def load(source: Source, settings: EngineSettings, device: torch.device) -> tuple[Any, Any]:
     """Load the model on its device, without adapters, and its tokenizer. Safetensors only."""
     path = source.path
     remote = {"trust_remote_code": settings.trust_remote_code}
@@ -44,15 +38,8 @@ def load(
     with models.loading(source, "mlx"):
         tokenizer = AutoTokenizer.from_pretrained(path, **remote)
         config = AutoConfig.from_pretrained(path, **remote)
-        text = config.get_text_config()
-        stored = text.dtype or config.dtype
-        capped = getattr(text, "attn_logit_softcapping", None)  # sdpa leaves it out, 5.7 takes sdpa
-        bfloat16 = in_bfloat16(
-            settings.dtype,
-            str(stored).removeprefix("torch."),
-            gpu=device.type != "cpu",
-            trains_weights=trains_weights,
-        )
+        capped = getattr(config.get_text_config(), "attn_logit_softcapping", None)  # not by sdpa
+        bfloat16 = in_bfloat16(settings.dtype, gpu=device.type != "cpu")
         dtype = torch.bfloat16 if bfloat16 else torch.float32
         how = remote | ({"attn_implementation": "eager"} if capped else {})
         packed = in_4_bits(device) if settings.load_in_4bit else {}

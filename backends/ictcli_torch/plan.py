@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ictcli.algorithm.quantities import statistic
-from ictcli.engine.dtype import PACKING, X86, choose_kernels, multiplies_bfloat16
+from ictcli.engine.dtype import PACKING, X86, choose_kernels
 from ictcli.engine.workload import Parts, Workload
 from ictcli.recipe.tables import AdapterSettings, EngineSettings
 
@@ -38,8 +38,8 @@ GATED = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text",
 """Families of which `model.is_gated` holds. Of others the estimate is too high, where it does."""
 LARGE = 1 << 18
 """Weights of a layer from which another library is worth a call that costs more (`cpu`)."""
-PACKED = 2.2
-"""Bytes of a weight that FBGEMM has packed (`cpu.pack`), measured."""
+PACKED_INPUTS = 512
+"""FBGEMM packs a layer's weights in float16, its inputs filled up to a multiple of so many."""
 WORTH_ARRANGING = 64
 """Decoding steps from which `cpu.arranged` is worth what some 20 steps save."""
 PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 18, 1 << 26
@@ -102,11 +102,12 @@ def _sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) 
     at_once = work.groups_at_once(prompts, group)
     rows = at_once * group
 
+    number = 4 if work.device == "cpu" else width  # there attention is float32 (`cache`)
     read = at_once * work.prompt
     numbers = 3 * s.intermediate + 6 * s.hidden + 2 * s.queries
     yield {
         "arranged weights": _arranged(work),
-        "KV cache": work.cache(at_once, work.prompt),
+        "KV cache": work.cache(at_once, work.prompt, number),
         "activations": read * numbers * width,
     }
     fixed = work.device == "cuda" and recipe.engine.compile != "off" and not s.windowed
@@ -115,8 +116,8 @@ def _sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) 
         capacity *= 2
     if work.device == "cpu" or fixed:  # unwritten storage is not resident, or there is none
         filled = capacity = work.length
-    growth = work.cache(rows, filled) / s.layers  # a layer grows by copying
-    cache = work.cache(rows, capacity) + growth
+    growth = work.cache(rows, filled, number) / s.layers  # a layer grows by copying
+    cache = work.cache(rows, capacity, number) + growth
     probabilities = rows * s.vocabulary
     pooled = GPU_ELEMENTS if work.gpu else PENDING_ELEMENTS
     taken = min(probabilities, max(pooled, group * s.vocabulary))
@@ -137,7 +138,7 @@ def _arranged(work: Workload) -> int:
     spared = recipe.engine.gradient_checkpointing or _packed(work)[0]
     if recipe.max_tokens < WORTH_ARRANGING or spared:
         return 0
-    return work.width * _large(work)
+    return work.width * sum(inputs * outputs for inputs, outputs in _large(work))
 
 
 def _packed(work: Workload) -> tuple[float, float]:
@@ -148,19 +149,21 @@ def _packed(work: Workload) -> tuple[float, float]:
     fits = packs and work.width == 4 and shape.dtype in ("bfloat16", "float16")
     if not (fits and recipe.adapters):
         return 0, 0
-    large, head = _large(work), shape.embedding if shape.embedding >= LARGE else 0
-    read = head if shape.tied else 0
-    return PACKED * large, 2 * (large - read)
+    layers, step = _large(work), PACKED_INPUTS
+    numbers = sum(inputs * outputs for inputs, outputs in layers)
+    filled = sum(-(-inputs // step) * step * outputs for inputs, outputs in layers)
+    head = shape.embedding if shape.embedding >= LARGE else 0
+    return 2 * filled, 2 * (numbers - (head if shape.tied else 0))
 
 
-def _large(work: Workload) -> int:
-    s, recipe = work.shape, work.recipe
-    kernels = choose_kernels(recipe.engine.kernels)
-    exchanged = work.device == "cpu" and platform.machine() in X86 and kernels != "plain"
-    if not exchanged or (work.width < 4 and not multiplies_bfloat16()):
-        return 0
-    block = sum(a * b for a, b in s.linears.values() if a * b >= LARGE)
-    return s.layers * block + (s.embedding if s.embedding >= LARGE else 0)
+def _large(work: Workload) -> list[tuple[int, int]]:
+    """(in, out) of the layers that are packed or arranged."""
+    s = work.shape
+    exchanged = platform.machine() in X86 and choose_kernels(work.recipe.engine.kernels) != "plain"
+    if work.device != "cpu" or not exchanged or work.width < 4:
+        return []
+    layers = [*s.linears.values()] * s.layers + [(s.hidden, s.vocabulary)]
+    return [(inputs, outputs) for inputs, outputs in layers if inputs * outputs >= LARGE]
 
 
 def updating(work: Workload) -> Iterator[Parts]:

@@ -22,18 +22,11 @@ from torch import Tensor
 from transformers.core_model_loading import revert_weight_conversion
 
 from ictcli.engine import remote
-from ictcli.engine.models import snapshot
+from ictcli.engine.models import Source, snapshot
 from ictcli.engine.registry import FLOAT32_GAP, ROUNDED_GAP
 from ictcli.engine.sampling import Written
 from ictcli.engine.shape import read_shape
-from ictcli.errors import (
-    EngineMissingError,
-    RunFailedError,
-    UnknownCodeError,
-    UserError,
-    install,
-    reason_of,
-)
+from ictcli.errors import EngineMissingError, RunFailedError, UserError, install, reason_of
 from ictcli.ranks import find_launch
 from ictcli.seeds import uniforms
 from ictcli.types import LOGP, FloatArray, Rollouts, Sampling
@@ -152,18 +145,17 @@ class InProcess:
             from vllm import SamplingParams  # pyright: ignore[reportMissingImports]
 
             self.params: Any = SamplingParams
-            with remote.asking(engine.source.path, engine.source.named):
-                self.llm = _build(
-                    str(snapshot(engine.source.path)),
-                    dtype=str(engine.model.dtype).removeprefix("torch."),
-                    trust_remote_code=settings.trust_remote_code,
-                    max_model_len=engine.context,
-                    max_num_seqs=rows,
-                    kv_cache_memory_bytes=2 * positions * shape.layers * shape.keys * width,
-                    logprobs_mode=logprobs_mode(sampling),
-                    enforce_eager=eager,
-                    distributed_executor_backend="external_launcher" if find_launch() else "uni",
-                )
+            self.llm = _build(
+                engine.source,
+                dtype=str(engine.model.dtype).removeprefix("torch."),
+                trust_remote_code=settings.trust_remote_code,
+                max_model_len=engine.context,
+                max_num_seqs=rows,
+                kv_cache_memory_bytes=2 * positions * shape.layers * shape.keys * width,
+                logprobs_mode=logprobs_mode(sampling),
+                enforce_eager=eager,
+                distributed_executor_backend="external_launcher" if find_launch() else "uni",
+            )
             if find_launch():
                 from vllm.distributed import (  # pyright: ignore[reportMissingImports]
                     cleanup_dist_env_and_memory,
@@ -175,8 +167,6 @@ class InProcess:
                 f"engine.sampler=vllm needs vLLM, which does not import here: {reason_of(error)}.",
                 install("vllm"),
             ) from error
-        except UnknownCodeError:
-            raise
         except Exception as error:  # whatever it refuses a model or a machine with
             raise UserError(
                 f"vLLM does not load {engine.source.path}: {reason_of(error)}.",
@@ -206,15 +196,11 @@ class InProcess:
 
 
 @lru_cache(maxsize=1)
-def _build(model: str, **options: Any) -> Any:
+def _build(source: Source, **options: Any) -> Any:
     """vLLM's `LLM`, one for all engines of a process: it has no weights but those that it is sent,
     and it leaves much behind."""
     from vllm import LLM  # pyright: ignore[reportMissingImports]
 
-    return LLM(
-        model,
-        hf_overrides=OWN_HEAD,
-        load_format="dummy",
-        skip_tokenizer_init=True,
-        **options,
-    )
+    options |= {"load_format": "dummy", "skip_tokenizer_init": True}
+    with remote.asking(source.path, source.named):
+        return LLM(str(snapshot(source.path)), hf_overrides=OWN_HEAD, **options)

@@ -112,6 +112,8 @@ def cli() -> None:
 
 
 STDOUT = "<stdout>"
+OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
+"""Errors of a path that was typed: no disk failed."""
 NOT_UTF8 = "write it in UTF-8; where the locale is another, set PYTHONUTF8=1"
 
 
@@ -204,7 +206,7 @@ def _run() -> int:
     except OSError as error:
         if error.filename == STDOUT:
             raise
-        return fail(*_explain(error), 1)
+        return fail(*_explain(error), 2 if error.errno in OF_NAMES else 1)
     except UnicodeEncodeError as error:  # of a path in which surrogates stand for other bytes
         part = error.object[max(0, error.start - 20) : error.end + 20]
         return fail(f"This is not UTF-8: {part!r}.", NOT_UTF8, 2)
@@ -260,6 +262,8 @@ def _explain(error: OSError) -> tuple[str, str]:
         return f"This cannot be written or read: {error.strerror}{where}.", (
             "choose a folder of your own (--run, --out), or check its permissions"
         )
+    if error.errno in OF_NAMES:
+        return f"{error.strerror}{where}.", "check the path"
     return f"{error.strerror or error}{where}.", (
         f"check the path and the disk, then: {_again(error)}; what was saved stands"
     )

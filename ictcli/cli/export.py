@@ -42,12 +42,12 @@ def command(
     """Make a folder of what RUN trained, with a card that says how: its adapters, or its model.
 
     --to writes adapters for peft (hf) or for mlx-lm (mlx). --merge makes a whole model of them and
-    of the model below, which computes what the run trained: bfloat16 becomes float16 or, where that
-    does not hold the weights, float32, and weights of 4 or 8 bits are unpacked. With --packed these
-    are rounded again, which makes the file small and may round what was trained away. --to ollama
-    makes a whole model with a Modelfile, --to gguf one file by llama.cpp's own converter: on PATH,
-    in the folder $LLAMA_CPP or beside llama-quantize. The folder is RUN/model for adapters with
-    --merge, RUN/ollama, RUN/gguf or else RUN/export, with -step-N for --checkpoint.
+    of the model below, which computes what the run trained: in float16 or, where that does not hold
+    the weights, float32; weights of 4 or 8 bits are unpacked. With --packed these are rounded
+    again, which makes the file small and may round what was trained away. --to ollama makes a whole
+    model with a Modelfile, --to gguf one file by llama.cpp's own converter: on PATH, in the folder
+    $LLAMA_CPP or beside llama-quantize. The folder is RUN/model for adapters with --merge,
+    RUN/ollama, RUN/gguf or else RUN/export, with -step-N for --checkpoint.
 
     \b
     ictcli export runs/mine --merge

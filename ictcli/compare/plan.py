@@ -23,7 +23,7 @@ from ictcli.recipe import load_recipe
 from ictcli.recipe.keys import typed_key
 from ictcli.runs.trust import read_typed
 from ictcli.tables.numbers import counted, listed
-from ictcli.tasks.prepare import task_of
+from ictcli.tasks.prepare import named_verifiers, task_of
 
 BASELINE = "grpo"
 """Without `--baseline`."""
@@ -83,6 +83,7 @@ def plan_of(
     if "method" not in file.data:
         file = replace(file, data={**file.data, "method": options.methods[0].split()[0]})
     recipe = load_recipe(file, overrides)  # plugins add methods
+    named_verifiers(recipe)
     if recipe.label != recipe.rule.name:
         raise UserError(
             f"The recipe trains a control, {recipe.label}: every method would be one.",

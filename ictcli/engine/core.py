@@ -17,7 +17,7 @@ from ictcli.engine.checksums import weights_fingerprint
 from ictcli.engine.distributed import DataParallel, by_all
 from ictcli.engine.models import locate, snapshot
 from ictcli.engine.protocol import Engine
-from ictcli.engine.sampling import check_finite, in_passes, join
+from ictcli.engine.sampling import NotFiniteError, in_passes, join
 from ictcli.engine.score import compare, measure
 from ictcli.engine.update import Update, pass_over
 from ictcli.errors import UserError
@@ -111,7 +111,8 @@ class EngineCore(DataParallel, Engine):
     ) -> Rollouts:
         self.check_tokens(*prompts)
         rollouts = self.sample(prompts, group, sampling, seed, wanted, on_tokens=on_tokens)
-        check_finite(rollouts)
+        if not np.isfinite(rollouts.logp).all():
+            raise NotFiniteError(rollouts)
         return rollouts
 
     @by_all

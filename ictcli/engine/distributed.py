@@ -221,7 +221,7 @@ Build = Callable[..., Any]
 def lead(ranks: Any, build: Build, *arguments: Any) -> Any:
     """Build rank 0's engine, and have the others build theirs."""
     with ranks.together():
-        ranks.broadcast(Call(BUILD, arguments, trusted=gate.state()))
+        ranks.broadcast(Call(BUILD, arguments, trusted=gate.state(elsewhere=True)))
     return build(ranks, *arguments)
 
 

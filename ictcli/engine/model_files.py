@@ -8,7 +8,6 @@ from typing import Any, cast
 
 from ictcli.errors import UserError
 from ictcli.files.reading import MIB, check_file, parse_json, read_text
-from ictcli.text import shell_word
 
 ASKED = "ictcli.json"
 """Beside a model that was exported: how its run asked and sampled, and what it was evaluated on."""
@@ -22,16 +21,18 @@ TOKENIZER = (
     "special_tokens_map.json", "chat_template.jinja", "chat_template.json",
     "additional_chat_templates/*.jinja",
 )  # fmt: skip
-MODEL = (
-    "*.safetensors", "*.safetensors.index.json", "config.json", "generation_config.json",
-    "adapter_config.json", "processor_config.json", "preprocessor_config.json",
+WEIGHTS = "*.safetensors"
+GENERATION = "generation_config.json"
+CONFIGS = (
+    "*.safetensors.index.json", "config.json", GENERATION, "adapter_config.json",
+    "processor_config.json", "preprocessor_config.json",
 )  # fmt: skip
 TEXTS = tuple(
     name + ending
     for name in ("README", "LICENSE", "LICENCE", "NOTICE", "USE_POLICY")
     for ending in ("", ".md", ".txt")
 )
-FILES = (*MODEL, *TOKENIZER, *TEXTS, ASKED)
+FILES = (WEIGHTS, *CONFIGS, *TOKENIZER, *TEXTS, ASKED)
 """Names and patterns. Nothing else enters a folder that ictcli downloads or exports: no code, no
 pickled weights, nothing hidden."""
 ELSEWHERE = tuple(f"*/{name}" for name in FILES)
@@ -55,17 +56,18 @@ def listed(folder: Path, names: Sequence[str] = FILES) -> list[Path]:
     out of the folder, but for the hub's cache, no plain file, or larger than its kind may be."""
     root = folder.resolve()
     cache = root.parents[1] / "blobs" if root.parent.name == "snapshots" else root
-    files = {path for name in names for path in folder.glob(name) if not path.is_dir()}
-    for path in sorted(each for each in files if each.exists()):
+    found = {path.relative_to(folder) for name in names for path in folder.glob(name)}
+    plain = [folder / path for path in found if not any(p[0] == "." for p in path.parts)]
+    files = sorted(path for path in plain if path.exists() and not path.is_dir())
+    for path in files:
         target = path.resolve()
         if not (target.is_relative_to(root) or target.is_relative_to(cache)):
             raise UserError(
                 f"{path} is a link that leaves {folder}: what it leads to is not exported.",
-                f"put the file itself there: cp --remove-destination {shell_word(target)} "
-                f"{shell_word(path)}",
+                "put the file itself in its place",
             )
         check_file(path, 256 * MIB if path.name in TEXTS else None)
-    return sorted(files)
+    return files
 
 
 def take(

@@ -1,5 +1,6 @@
 """Where a model's files are: a folder, a hub id, or one that ships with ictcli."""
 
+import os
 import re
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -11,14 +12,16 @@ from safetensors import SafetensorError, safe_open
 
 from ictcli.engine import remote
 from ictcli.engine.hub import answers, silence
-from ictcli.engine.model_files import TOKENIZER, change_tokenizer, has_tokenizer, listed
+from ictcli.engine.model_files import CONFIGS, TOKENIZER, change_tokenizer, has_tokenizer, listed
 from ictcli.errors import UserError, nearest, text_of
-from ictcli.files import check_inside, is_below
+from ictcli.files import check_base, check_inside
 from ictcli.files.reading import check_file, parse_json, read_text
+from ictcli.recipe.files import is_of_run
 from ictcli.text import shell_word
 
 _TASKS = Path(__file__).parents[1] / "tasks"
 BUILTIN = {name: _TASKS / name / "model" for name in ("chain", "ledger")}
+HUB_ID = re.compile(r"(?!.*(--|\.\.|\.git$))(\b[\w.-]{1,96}\b/)?\b[\w.-]{1,96}\b", re.ASCII)
 EXPORTS = ("model", "adapter")
 """What a finished run's folder keeps its model in."""
 ADAPTER_CONFIG = "adapter_config.json"
@@ -45,6 +48,11 @@ class Source:
     """The name that decides whether its code was typed; "" in a run's folder."""
 
 
+def typed_path(name: str) -> Path:
+    """A path as a shell reads it: `~` is a home, where there is such a user."""
+    return Path(os.path.expanduser(name))  # noqa: PTH111 (pathlib's raises)
+
+
 def exported(run: Path, *, whole: bool = False) -> Path | None:
     """The folder of what a run trained: of its adapters, since a model made of them may be rounded,
     or of that where a `whole` one is wanted; None where it has none yet."""
@@ -67,13 +75,14 @@ def locate(model: str, *, trains: bool = False) -> Source:
                 "the built-in models are: " + ", ".join(f"builtin:{n}" for n in BUILTIN),
             )
         return Source(str(BUILTIN[name]))
-    folder = Path(model).expanduser()
+    folder = typed_path(model)
     if not folder.is_dir():
-        if folder.exists() or model.startswith((".", "/", "~")) or model.count("/") > 1:
+        if folder.exists() or not HUB_ID.fullmatch(model):
             raise UserError(f"There is no model folder {model}.", "give a folder or a hub id")
         return Source(model, named=model)
     run = folder.parent if folder.name in EXPORTS else folder
-    named = model
+    above = (folder.resolve(), *folder.resolve().parents)
+    named = "" if any(is_of_run(place / "recipe.toml") for place in above) else model
     if (run / "recipe.toml").is_file():
         check_inside(run)
         named = ""
@@ -107,7 +116,7 @@ def locate(model: str, *, trains: bool = False) -> Source:
             "copy the tokenizer's files there",
         )
     if trains:
-        listed(folder, TOKENIZER)  # so that they can be exported at the end
+        listed(folder, (*CONFIGS, *TOKENIZER))  # so that they can be exported at the end
     return Source(str(folder), named=named)
 
 
@@ -129,18 +138,6 @@ def _with_adapter(folder: Path, run: Path, named: str) -> Source:
     if not named:
         check_base(run, base)
     return Source(locate(base).path, folder, named)
-
-
-def check_base(run: Path, model: str) -> None:
-    """UserError if a run's files name a base model that is a folder in the run: who named it meant
-    another one."""
-    places = (place / Path(model).expanduser() for place in (Path(), run))
-    inside = (place for place in places if place.is_dir() and is_below(run, place))
-    if model and (folder := next(inside, None)):
-        raise UserError(
-            f"{run} names the base model {model}, and {folder} is a folder of that run.",
-            "a run's base model lies elsewhere, or on the hub: move that folder away",
-        )
 
 
 @contextmanager

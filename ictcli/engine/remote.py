@@ -8,17 +8,13 @@ import contextlib
 import importlib.util
 import sys
 import sysconfig
-from collections.abc import Generator, Sequence
-from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec
+from collections.abc import Generator
 from pathlib import Path
-from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 from ictcli.files import gate
 from ictcli.files.reading import read_bytes
 
-CACHED = "transformers_modules."
-"""How the names begin of the modules that transformers copied."""
 PLACES = ("stdlib", "platstdlib", "purelib", "platlib")
 INSTALLED = {str(sysconfig.get_path(name)) for name in PLACES}
 _models: dict[Path, tuple[str, str]] = {}
@@ -39,20 +35,7 @@ def _loader(name: str, path: str) -> gate.Loader:
     return gate.Loader(name, path, _read)
 
 
-class _Cached:
-    """Finds what the modules of a model import from beside them, at once or later."""
-
-    @staticmethod
-    def find_spec(
-        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if not path or not name.startswith(CACHED):
-            return None
-        finders = (FileFinder(place, (cast(Any, _loader), SOURCE_SUFFIXES)) for place in path)
-        return next((spec for each in finders if (spec := each.find_spec(name))), None)
-
-
-sys.meta_path.insert(0, cast(Any, _Cached))
+sys.meta_path.insert(0, gate.Finder("transformers_modules.", _loader))
 
 
 @contextlib.contextmanager
@@ -60,17 +43,31 @@ def asking(model: str, named: str) -> Generator[None]:
     """Around what loads a model, a folder or hub id: a file that is not installed with Python runs
     as the gate lets it. `named`: how a user would have typed it."""
     plain: Any = importlib.util.spec_from_file_location
+    copier: Any = sys.modules.get("transformers.dynamic_module_utils")
+    checked = copier and copier.check_imports
+
+    def known(file: Any) -> Path:
+        path = Path(str(file))
+        _models[path.parent] = model, named and f"model {named}"
+        return path
+
+    def check(file: Any) -> Any:
+        """Before transformers imports what the file names, and copies it."""
+        _read(known(file))
+        return checked(file)
 
     def spec_of(name: str, location: Any = None, *, loader: Any = None, **more: Any) -> Any:
-        if loader is None and location is not None:
-            path = Path(str(location))
-            if not any(map(path.is_relative_to, INSTALLED)):
-                _models[path.parent] = model, named and f"model {named}"
-                loader = _loader(name, str(path))
+        foreign = location and not any(map(Path(str(location)).is_relative_to, INSTALLED))
+        if loader is None and foreign:
+            loader = _loader(name, str(known(location)))
         return plain(name, location, loader=loader, **more)
 
     importlib.util.spec_from_file_location = spec_of
+    if copier:
+        copier.check_imports = check
     try:
         yield
     finally:
         importlib.util.spec_from_file_location = plain
+        if copier:
+            copier.check_imports = checked

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ictcli.algorithm.objective import pick, token_logp
+from ictcli.algorithm.objective import pick, tempered, token_logp
 from ictcli.algorithm.quantities import statistic
 from ictcli.errors import RunFailedError
 from ictcli.types import BoolArray, FloatArray, IntArray, OnTokens, Rollouts, Sampling
@@ -30,7 +30,7 @@ def draw(
     if sampling.temperature == 0:
         token = xp.argmax(logits, axis=-1)
         return token, token_logp(xp, logits, token, 1)
-    scaled = logits if sampling.temperature == 1 else logits / sampling.temperature
+    scaled = tempered(logits, sampling.temperature)
     scaled = scaled - xp.max(scaled, axis=-1, keepdims=True)
     weight = xp.exp(scaled)  # softmax before its division
     total = xp.sum(weight, axis=-1)
@@ -67,12 +67,6 @@ class NotFiniteError(RunFailedError):
             "engine.dtype=float32 if it overflows in 16 bits; else its weights are damaged: take "
             "an earlier checkpoint, or train with a smaller lr",
         )
-
-
-def check_finite(rollouts: Rollouts) -> None:
-    """NotFiniteError where a token was drawn from no distribution."""
-    if not np.isfinite(rollouts.logp).all():
-        raise NotFiniteError(rollouts)
 
 
 class Written:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ictcli.engine.checksums import stored_tensors
-from ictcli.engine.models import check_reachable, locate, snapshot, weight_files
+from ictcli.engine.models import check_reachable, locate, snapshot, typed_path, weight_files
 from ictcli.errors import UserError, text_of
 from ictcli.files.reading import parse_json, read_text
 
@@ -135,7 +135,7 @@ OF_RECIPES = r"(?:qwen|mlx-community)/(?P<name>qwen2\.5-[\d.]+b)(?:-instruct)?(?
 def known_shape(model: str) -> ModelShape:
     """As `read_shape`, of a model that need not be here: a folder may hold a config.json alone, and
     the sizes of QWEN2 ship. Raises UserError as it does."""
-    folder = Path(model).expanduser()
+    folder = typed_path(model)
     if (folder / "config.json").is_file():
         return _read(folder)
     named = (shape for name, shape in QWEN2.items() if name in model.lower())

@@ -11,7 +11,7 @@ from typing import Protocol
 from ictcli.algorithm.selection import share_count
 from ictcli.engine.dtype import in_bfloat16
 from ictcli.engine.packing import CHUNK_LOGITS, is_worth_sharing
-from ictcli.engine.registry import brought_by, choose_backend
+from ictcli.engine.registry import brought_by
 from ictcli.engine.shape import ModelShape
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe
@@ -56,9 +56,7 @@ class Workload:
     @property
     def width(self) -> int:
         """Bytes of a number of the model; engines choose the type by the same rule."""
-        dtype, full = self.recipe.engine.dtype, not self.recipe.adapters
-        stored = self.shape.dtype if choose_backend(self.recipe.engine.backend) != "mlx" else ""
-        return 2 if in_bfloat16(dtype, stored, gpu=self.gpu, trains_weights=full) else 4
+        return 2 if in_bfloat16(self.recipe.engine.dtype, gpu=self.gpu) else 4
 
     @property
     def length(self) -> int:
@@ -69,9 +67,10 @@ class Workload:
         """Prompts whose rows are decoded side by side."""
         return min(prompts, max(1, self.recipe.engine.rows // group))
 
-    def cache(self, rows: int, positions: int) -> float:
-        """Bytes of the keys and values of `rows`."""
-        return 2.0 * rows * positions * self.shape.layers * self.shape.keys * self.width
+    def cache(self, rows: int, positions: int, width: int = 0) -> float:
+        """Bytes of the keys and values of `rows`, of `width` bytes a number, or the model's."""
+        numbers = 2.0 * rows * positions * self.shape.layers * self.shape.keys
+        return numbers * (width or self.width)
 
     @property
     def adapted(self) -> dict[str, tuple[int, int]]:

@@ -95,17 +95,18 @@ def _recorded(run: Path, step: int | None, shape: ModelShape) -> Rollouts | None
         return None
     before = [path for number, path in files if step is None or number <= step]
     rollouts = batch_of(*read_rollouts(before[-1] if before else files[0][1])).rollouts
-    known = [max(prompt, default=0) < shape.vocabulary for prompt in rollouts.prompts]
-    sizes = np.array([len(prompt) for prompt in rollouts.prompts]).repeat(rollouts.group)
-    fits = (sizes > 0) & (sizes + rollouts.lengths <= shape.longest)
-    fits &= np.array(known).repeat(rollouts.group) & (rollouts.tokens < shape.vocabulary).all(
-        axis=1
-    )
-    rows = np.flatnonzero(fits & (rollouts.lengths > 0))
+    rows = np.array([row for row in range(len(rollouts)) if _is_readable(rollouts, row, shape)])
     if not len(rows):
         return None
     rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), RESPONSES)).astype(int)]
     return rollouts.take(rows, [rollouts.prompt_of(int(row)) for row in rows], 1)
+
+
+def _is_readable(rollouts: Rollouts, row: int, shape: ModelShape) -> bool:
+    """Whether a response is there, and the model knows its tokens and has room for them."""
+    prompt, length = rollouts.prompt_of(row), int(rollouts.lengths[row])
+    known = max((*prompt, *rollouts.tokens[row])) < shape.vocabulary
+    return known and bool(prompt) and 0 < length <= shape.longest - len(prompt)
 
 
 def _chosen(rollouts: Rollouts, most: int) -> BoolArray:
@@ -122,6 +123,7 @@ def _logits(
 ) -> Iterator[FloatArray]:
     """(n, V) float32, some rows at a time."""
     engine = build()
+    engine.compute_in_float32()
     for first in range(0, len(rollouts), ROWS):
         rows = rollouts.groups(first, first + ROWS)
         yield engine.logits(rows, where[first : first + ROWS, : rows.tokens.shape[1]])

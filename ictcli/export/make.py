@@ -14,7 +14,15 @@ from typing import Any, Literal
 
 from ictcli.engine import Engine, build_engine, checksums, is_installed
 from ictcli.engine.adapters import FILES, in_layout, layout_of, read_config
-from ictcli.engine.model_files import ASKED, MODEL, TOKENIZER, drop_code, take, tokenizer_config
+from ictcli.engine.model_files import (
+    ASKED,
+    CONFIGS,
+    TOKENIZER,
+    WEIGHTS,
+    drop_code,
+    take,
+    tokenizer_config,
+)
 from ictcli.engine.models import ADAPTER_CONFIG, EXPORTS, locate, name_end_token, snapshot
 from ictcli.engine.older import older_names
 from ictcli.errors import EngineMissingError, UserError, install
@@ -82,28 +90,26 @@ class Trained:
         which = layout if layout and layout in OTHERS else which
         return self.run / (f"{which}-{self.saved.name}" if self.saved else which)
 
-    def engine(self, settings: EngineSettings | None = None) -> Engine:
+    def engine(self) -> Engine:
         """An engine with these weights."""
-        settings = settings or self.settings
         if self.saved:
-            return engine_at(self.run, self.file.data, self.saved, settings)
-        return engine_of(self.run, settings)
+            return engine_at(self.run, self.file.data, self.saved, self.settings)
+        return engine_of(self.run, self.settings)
 
     def kept(self, folder: Path, *, whole: bool, layout: Layout | None) -> Kept:
         """What an export in a folder keeps of the training."""
-        exact = self.settings.model_copy(update={"dtype": "float32"})
-        more: dict[str, Any] = {"load_in_4bit": False} if whole else {}
-        more |= {"backend": "mlx"} if whole and layout == "mlx" else {}
+        began = read_environment(self.run)
+        typed = began.typed(self.settings)  # training may have rounded the base
+        plain: dict[str, Any] = {"dtype": "float32", "load_in_4bit": False}
+        plain |= {"backend": "mlx"} if layout == "mlx" else {}
+        read = typed.model_copy(update=plain if whole else {})
 
         def base() -> Engine:
-            began = read_environment(self.run)
-            check_same(self.run, began, of_model(self.recipe.model, exact))
-            return build_engine(locate(self.recipe.model, trains=True).path, exact)
+            check_same(self.run, began, of_model(self.recipe.model, typed))
+            return build_engine(locate(self.recipe.model, trains=True).path, typed)
 
-        exported = partial(build_engine, str(folder), exact.model_copy(update=more))
-        return measure(
-            self.run, self.step, self.recipe, partial(self.engine, exact), (base, exported)
-        )
+        others = base, partial(build_engine, str(folder), read)
+        return measure(self.run, self.step, self.recipe, self.engine, others)
 
     @contextlib.contextmanager
     def adapters(self) -> Generator[Path]:
@@ -237,7 +243,7 @@ def export_model(
             convert: Any = importlib.import_module("mlx_lm.convert").convert
             with contextlib.redirect_stdout(sys.stderr):  # it prints
                 convert(str(plain), str(converted))
-            take(converted, folder, MODEL, by=shutil.move)
+            take(converted, folder, (WEIGHTS, *CONFIGS), by=shutil.move)
             take(plain, folder, TOKENIZER, by=shutil.move)
         else:
             take(plain, folder, by=shutil.move)

@@ -66,6 +66,18 @@ def is_below(folder: Path, path: Path) -> bool:
     return os.path.commonpath([root, os.path.realpath(path)]) == root
 
 
+def check_base(run: Path, model: str) -> None:
+    """UserError if a run's files name a base model that is a folder in the run: who named it meant
+    another one."""
+    places = (place / Path(model).expanduser() for place in (Path(), run))
+    inside = (place for place in places if place.is_dir() and is_below(run, place))
+    if model and (folder := next(inside, None)):
+        raise UserError(
+            f"{run} names the base model {model}, and {folder} is a folder of that run.",
+            "a run's base model lies elsewhere, or on the hub: move that folder away",
+        )
+
+
 def lock_of(path: Path) -> "FileLock":
     """The lock that a file stands for. UnreadableError where a pipe or a device is in its place:
     opening one may wait for ever."""

@@ -10,11 +10,12 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, cast
 
 from platformdirs import user_state_path
 
@@ -58,7 +59,7 @@ def trust_all() -> None:
 
 def note_typed(*names: str) -> None:
     """Let code of these names run, and remember it."""
-    _now.typed.update(names)
+    _now.typed.update(filter(None, names))
 
 
 def is_typed(name: str) -> bool:
@@ -139,10 +140,16 @@ def _file() -> Path:
 # Other processes
 
 
-def state() -> dict[str, Any]:
-    """What a process that works for this one has to `adopt`."""
-    known = {"typed": sorted(_now.typed), "known": sorted(_known())}
-    return {"asks": _now.asks, "trusts": _now.trusts, **known}
+def state(*, elsewhere: bool = False) -> dict[str, Any]:
+    """What a process that works for this one has to `adopt`; `elsewhere`: perhaps on a machine
+    where the user's file is another."""
+    known = sorted(_known() if elsewhere else _now.known)
+    return {
+        "asks": _now.asks,
+        "trusts": _now.trusts,
+        "typed": sorted(_now.typed),
+        "known": known,
+    }
 
 
 def adopt(given: Mapping[str, Any]) -> None:
@@ -155,7 +162,7 @@ def adopt(given: Mapping[str, Any]) -> None:
 
 def environment() -> dict[str, str]:
     """The environment of a command that this one starts on a run of its own."""
-    return {**os.environ, PASSED_ON: json.dumps({**state(), "known": sorted(_now.known)})}
+    return {**os.environ, PASSED_ON: json.dumps(state())}
 
 
 adopt(json.loads(os.environ.get(PASSED_ON) or "{}"))
@@ -179,20 +186,34 @@ class Loader(SourceFileLoader):
         raise OSError
 
 
+class Finder:
+    """Finds the modules in packages of this prefix, at once or later, for a loader of ours."""
+
+    def __init__(self, prefix: str, loader: Callable[[str, str], Loader]) -> None:
+        self.prefix, self.loaders = prefix, (cast(Any, loader), SOURCE_SUFFIXES)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not path or not name.startswith(self.prefix):
+            return None
+        found = (FileFinder(place, self.loaders).find_spec(name) for place in path)
+        if spec := next(filter(None, found), None):
+            return spec
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)  # Python's finds .pyc
+
+
 def module_source(name: str) -> bytes:
     """Places and contents of the files that importing a module runs, without running them."""
     parts, code = name.split("."), b""
     places: list[str] | None = None
     for end in range(len(parts)):
-        spec = _find(".".join(parts[: end + 1]), places)
+        whole, within = ".".join(parts[: end + 1]), places
+        found = (finder.find_spec(whole, within) for finder in sys.meta_path)
+        spec = next(filter(None, found), None)
         if spec is not None and spec.origin and (file := Path(spec.origin)).is_file():
             code += os.fsencode(f"{file.resolve()} ") + read_bytes(file)
         places = spec and spec.submodule_search_locations
         if places is None:
             break
     return code
-
-
-def _find(name: str, places: list[str] | None) -> ModuleSpec | None:
-    found = (finder.find_spec(name, places) for finder in sys.meta_path)
-    return next((spec for spec in found if spec is not None), None)

@@ -12,8 +12,8 @@ import hashlib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec
+from collections.abc import Callable, Mapping
+from importlib.machinery import SOURCE_SUFFIXES
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -52,20 +52,7 @@ class _Loader(gate.Loader):
         super().exec_module(module)
 
 
-class _Neighbours:
-    """Finds the modules beside plugins, by the names that `_importing` gives them."""
-
-    @staticmethod
-    def find_spec(
-        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if not path or not name.startswith(_PREFIX):
-            return None
-        finders = (FileFinder(place, (_Loader, SOURCE_SUFFIXES)) for place in path)
-        return next((spec for each in finders if (spec := each.find_spec(name))), None)
-
-
-sys.meta_path.insert(0, cast(Any, _Neighbours))
+sys.meta_path.insert(0, gate.Finder(_PREFIX, _Loader))
 
 
 def _importing(package: str) -> Callable[..., ModuleType]:

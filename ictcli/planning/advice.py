@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ictcli.engine import choose_backend
+from ictcli.engine.dtype import in_bfloat16
 from ictcli.engine.shape import read_shape
 from ictcli.engine.workload import memory_model
 from ictcli.errors import UserError
@@ -139,7 +140,9 @@ def _ladders(recipe: Recipe, estimate: MemoryEstimate) -> list[list[Change | Non
     """The settings in the order they are tried, each as it is (None), then ever smaller."""
     engine, lora = recipe.engine, recipe.adapters is not None
     packed = estimate.shape.bits > 0 or engine.load_in_4bit
-    packs = device_of(engine) in memory_model(choose_backend(engine.backend)).PACKS_ON
+    device = device_of(engine)
+    packs = device in memory_model(choose_backend(engine.backend)).PACKS_ON
+    rounds = in_bfloat16(engine.dtype, gpu=device != "cpu")
     rows = min(engine.rows, max(recipe.prompts * recipe.group, CHUNK * recipe.eval.n))
     row = estimate.prompt + recipe.max_tokens
     return [
@@ -147,6 +150,7 @@ def _ladders(recipe: Recipe, estimate: MemoryEstimate) -> list[list[Change | Non
         [None, *_halves("micro_tokens", engine.micro_tokens, row)],
         [None, *_halves("rows", rows, recipe.group)],
         [None, *([] if lora else [("adapter", "kind", "lora")])],
+        [None, *([] if packed or rounds else [("engine", "dtype", "bfloat16")])],
         [None, *([("engine", "load_in_4bit", True)] if packs and not packed else [])],
     ]
 

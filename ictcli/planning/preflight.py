@@ -29,6 +29,11 @@ def check_trackers(recipe: Recipe) -> None:
 def recipe_notes(recipe: Recipe) -> list[str]:
     """Notes on settings that are probably not meant. UserError for those that cannot be."""
     notes, settings = list[str](), recipe.engine
+    if settings.dtype == "bfloat16" and device_of(settings) == "cpu":
+        notes.append(
+            "On a CPU bfloat16 is for models that do not fit in float32: it moves the gradient by "
+            "some 7 % (docs/your-model.md)."
+        )
     if settings.sampler == "vllm":
         _check_vllm(recipe)
     if settings.shard:

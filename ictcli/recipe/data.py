@@ -25,7 +25,8 @@ class ColumnSettings(Table):
     gold_pattern: str | None = None
     """Regular expression whose last match in the gold's text is the answer, by its first group."""
     choices: str | None = None
-    """Choices of a multiple-choice question: a list of texts, in CSV as JSON. Default: choices."""
+    """Choices of a multiple-choice question: a list of texts, in CSV as JSON. Default: choices,
+    or options where all golds are letters."""
     id: str | None = None
     """A unique id; default: id, or else the number of the line or row."""
     response: str | None = None

@@ -35,9 +35,8 @@ class EngineSettings(Table):
     device: str = "auto"
     """Device: auto, cpu; of the torch engine cuda, cuda:1 or mps; of MLX gpu."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Number format of the weights; auto = 16 bits on a GPU; on a CPU with AVX512-BF16 or AMX the
-    torch engine keeps a model of bfloat16 as it is below adapters; else float32. Adapters and
-    statistics are always float32."""
+    """Number format of the weights; auto = 16 bits on a GPU, float32 on a CPU, where bfloat16
+    spares memory and rounds. Adapters and statistics are always float32."""
     kernels: Literal["auto", "avx2", "avx512", "onednn", "plain"] = "auto"
     """What computes the products of large layers on a CPU (torch engine); auto = avx512 or avx2 on
     an x86 CPU of which Linux says so, onednn on another x86, else plain = PyTorch's choice.

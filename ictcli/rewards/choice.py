@@ -11,35 +11,29 @@ from ictcli.rewards.maths.compare import LONGEST
 from ictcli.rewards.maths.latex import balanced, flat, tidy
 from ictcli.rewards.verifiers import VERIFIERS, Verdict, Verifier
 
-_BEFORE, _AFTER = 600, 20_000
-"""Characters around a marked answer that are read. What more follows it takes it back."""
-_HIDING = {"<!--": "-->", "~~": "~~", **{f"<{tag}>": f"</{tag}>" for tag in ("s", "del", "think")}}
-_MARK = re.compile("|".join({*_HIDING, *_HIDING.values()}))
-_QUOTED = re.compile(r"(?m)^[ \t]*(?:[-*+] )?(?:>|\[//\]:).*$")
+_READ, _BEFORE = 20_000, 600
+"""Characters of a response, or after a marked answer, and before one, that are read."""
+_LAYOUT = (
+    (r"\\(?:text(?:bf|rm|it|sf)?|math(?:bf|rm|sf)|bf)(?![a-z]) ?\{([^{}]*)\}", r"\1"),
+    (r"</?(?:answer|b|i|strong|em|p|br) ?/?>|\\(?:begin|end)\{\w+\*?\}|\\[\[\]]", "\n"),
+    (r"\$\$|\$(?= The )", "\n"),
+    (r"[\u2018\u2019\u201c\u201d]", "'"),
+    (r"['\"]([A-J])['\"]|\\[(),;:! ]|[*`$]|(?<!\w)_+|(?<!_)_+(?!\w)|(?m:^ *#+)|[^\S\n]", r" \1"),
+    (r"(?m:^ *(?:[-+] )?>.*$)|(?m:^ *(?:[-•+]|\d+[.)]) )|(?<=\n) +| +(?=[ \n:,.])", ""),
+    (r",? (?:not|rather than)(?:(?:,| or|, or)? (?:option )?\(?[A-J]\)?)+(?=[.,;]|$)", ""),
+    (r"(?<=[:,])\n+|(?<!\n)\n+(?=[a-z])", " "),
+    (r"(?i)(?:(?:i )?hope|(?:please )?let me know|feel free)(?-i:[^.!,;:?A-J]{0,99})[.!]?$", ""),
+)
 _WORD = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*|\S")
 
 
-def shown(response: str) -> str:
-    """A response without what Markdown hides, strikes out or quotes, and without its thinking."""
-    kept: list[str] = []
-    end, place = "", 0
-    for mark in _MARK.finditer(response):
-        if mark[0] == end:
-            end, place = "", mark.end()
-        elif not end and (end := _HIDING.get(mark[0], "")):
-            kept.append(response[place : mark.start()])
-            place = mark.start()
-    kept.append(response[place:] if end in ("", "~~") else "")
-    return _QUOTED.sub(" ", " ".join(kept))
-
-
 def verdict(response: str, gold: str, choices: Sequence[str], found: Located) -> Verdict:
-    """The verdict on a response, as `shown` gives it, in which `found` is marked, if
-    anything is: else on the letter of its last decision (`statement`). With `choices`, the texts of
-    A, B, ..., the marked answer may be such a text. Two letters are unparsed."""
+    """The verdict on a response, as `said.said` gives it: on the answer that is marked in it, if
+    one is `found`, else on the letter of its last decision. With `choices`, the texts of A, B, ...,
+    the marked answer may be such a text. Two letters are unparsed."""
     answer, source, missing = found
     if answer is None:
-        letters = statement.stated(response, naming(choices))
+        letters = statement.stated(plain(response[-_READ:]), naming(choices))
     else:
         marked = boxes(response) if source == "box" else [answer]
         letters = "".join(dict.fromkeys("".join(letter_of(each, choices) for each in marked)))
@@ -63,9 +57,9 @@ def _upheld(response: str, answer: str, letter: str) -> bool:
     if not mark:
         before, _, after = response.rpartition(answer)
     before = re.sub(r"(\\(?:boxed|fbox)\s*|####\s*)$", "", before[-_BEFORE:])
-    if len(after) > _AFTER:
+    if len(after) > _READ:
         return False
-    before, after = statement.plain(before), statement.plain(after.lstrip("}"))
+    before, after = plain(before), plain(after.lstrip("}"))
     return statement.upheld(before, letter, after, naming(()))
 
 
@@ -79,15 +73,22 @@ def letter_of(answer: str, choices: Sequence[str]) -> str:
     if len(answer) > LONGEST or not balanced(answer):
         return ""
     of_text = [chr(65 + place) for place, choice in enumerate(choices) if same(answer, choice)]
-    text = statement.plain(answer)
+    text = plain(answer)
     if re.fullmatch(r"\(?[a-j]\)?\.?", text):
         text = text.upper()
     return "".join(dict.fromkeys([*statement.stated(text, naming(choices)), *of_text]))
 
 
+def plain(text: str) -> str:
+    """A text without emphasis, styles and quoted lines."""
+    for pattern, replacement in _LAYOUT:
+        text = re.sub(pattern, replacement, text)
+    return text.strip()
+
+
 def naming(choices: Sequence[str]) -> Callable[[str], str]:
     """What gives the letters of the choices that a text is, in the same words."""
-    known = [_words(statement.plain(choice)) for choice in choices]
+    known = [_words(plain(choice)) for choice in choices]
 
     def named(text: str) -> str:
         words = _words(text)

@@ -100,7 +100,6 @@ def grade(
     for row, (response, gold) in enumerate(zip(responses, golds, strict=True)):
         question = questions[row] if questions else ""
         seen = said(response) if marked else response
-        seen = choice.shown(seen) if verifier.judge is choice.verdict else seen
         text = seen if pattern is None else response
         found = _located(verifier, text, gold, question, pattern, limits)
         its = columns[row] if columns else NO_COLUMNS

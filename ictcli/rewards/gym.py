@@ -91,17 +91,15 @@ def about(kind: str) -> str:
 
 def scores(
     completions: Sequence[str],
-    question: Sequence[str],
-    answer: Sequence[str],
-    metadata: Sequence[Any],
     gym: Sequence[str],
+    seed: Sequence[int],
+    size: Sequence[int],
+    index: Sequence[int],
 ) -> list[Verdict]:
-    """The verdicts on answers to problems, whose columns are those of an entry of the generator
-    `gym`."""
-    entries = (
-        {"question": asked, "answer": gold, "metadata": more}
-        for asked, gold, more in zip(question, answer, metadata, strict=True)
-    )
+    """The verdicts on answers to problem `index` of a generator's seed and size. It is made again
+    here: a score may evaluate parts of a problem as Python, and data may be anybody's."""
+    places = zip(gym, seed, size, index, strict=True)
+    entries = (generator(name, start, many)[at] for name, start, many, at in places)
     return [_verdict(*row) for row in zip(completions, entries, gym, strict=True)]
 
 

@@ -6,7 +6,7 @@ response.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ictcli.rewards.answers import Span, hashes, outer_boxes
 from ictcli.rewards.maths.numbers import plain
@@ -16,12 +16,14 @@ _THOUGHT = re.compile(
 )
 _COMMENT = re.compile(r"(?m)^[ \t]*+(?:%|\[//\]: #)[^\n]*")
 _HIDING = re.compile(
-    r"(?i)<!--|~~(?=\S)|\\iffalse(?![a-z])|\\begin\{comment\}|<(?:del|s|strike)>"
-    r"|<[a-z]+ [^<>]{0,200}(?:hidden|display: ?none)[^<>]{0,100}>"
+    r"<!--|(?<!~)~~(?=[^\s~])|\\iffalse(?![a-z])|\\begin\{comment\}|<(?i:del|s|strike)>"
+    r"|<(?i:[a-z]+ [^<>]{0,200}(?:hidden|display: ?none))[^<>]{0,100}>"
     r"|\\(?:[hv]?phantom|[bx]?cancel|sout|st|xout)\s*+\{"
 )
 _SIGNS = ("<", "~~", "\\iffalse", "\\begin{comment}", "phantom", "cancel", "out", "\\st")
 """One of them stands in each text in which something is hidden."""
+_OR = re.compile(r"[\s$,;]*+(?:or[\s$]*+)?")
+"""Between two marked answers: what leaves the choice to the reader."""
 _BRACE = re.compile(r"\\[\s\S]|[{}]")
 _LAYOUT = re.compile(
     r"\\(?:text|mathrm|mathbf|textbf|textit|emph)\s?\{|\\(?:[()\[\],;:! ]|q?quad(?![a-z])"
@@ -29,6 +31,8 @@ _LAYOUT = re.compile(
 )
 _BEFORE, _AFTER, _MOST = 100, 20_000, 100
 """Characters that are read before and after a marked answer, and the most of these that are."""
+_MOST_HIDDEN = 10_000
+"""Places that may hide something; what follows that many is not said."""
 
 
 def _pattern(*parts: str) -> re.Pattern[str]:
@@ -43,13 +47,14 @@ _LISTS = {
     "FILLERS": (
         "(?:(?:ANSWER|been|be|being|equals?|to|the|an?|my|your|final|correct|right|ever|simply|just"
         "|would|possibly|as|much|many|actually|really|down|in|say|write|put|choose|pick|submit"
-        "|state|report|return|enter|true|that|it|this|of|exactly|even|here)[:,]? ){0,6}$"
+        "|state|report|return|enter|going|writing|saying|putting|true|that|it|this|of|exactly|even"
+        "|here)[:,]? ){0,6}$"
     ),
     "FALSE": (
         r"(?:(?!not\b)\w+ ){0,2}(?:WRONG|an? (?:\w+ )?(?:mistake|error|trap|lie|joke)|joking"
         r"|kidding|off by|(?:ruled|crossed) out|too (?:small|large|big|high|low|few|many))\b"
         r"|(?:\w+ )?not (?:(?:\w+ )?(?:right|correct|true|possible|valid|so|it)"
-        r"(?= ?[.!?,;:)]|$| because\b)|(?:\w+ ){0,3}answer\b(?! choices))"
+        r"(?= ?[.!?,;:)]|$| because\b)|what\b|(?:\w+ ){0,3}answer\b(?! choices))"
     ),
     "ANSWER": "answer|result|value|number|solution|response|choice|conclusion|total|box|guess",
     "NOT": (
@@ -75,8 +80,8 @@ _LISTS = {
     "IS": "is|was|were|are|would be|'s|seems|looks|am|'m",
 }
 _DENIED = _pattern(
-    r"(?:^|\W)(?:NOT|SCALED)(?:,[^,.]{0,50},|[:,])? (?:\S+,? (?:or|nor) ){0,3}FILLERS",
-    r"(?:^|[.!?;:,] ?|please |then |we |i )DROP[:,]? FILLERS",
+    r"(?:^|\W)(?:NOT(?:,[^,.]{0,50},|[:,])?|SCALED) (?:\S+,? (?:or|nor) ){0,3}FILLERS",
+    r"(?:^|[.!?;:,] ?|please |then |(?:we|i|you)(?:'d| would| should| must)? )DROP[:,]? FILLERS",
     r"(?:不|不是|并非|不等于|≠|(?<= )!=|\\neq?|\\not ?=) ?$",
     r"(?:^|[.!?;,(] ?)(?:WRONG|mistake|error|nope|deleted)\)?[:=-]* $",
     r"\bWRONG(?: \w+)? ANSWER(?: [\w']+){0,3}:? $",
@@ -86,7 +91,8 @@ _DENIED = _pattern(
     r"\b(?:if|suppos\w+|assum\w+|imagine|pretend|unless|whether)"
     r"(?: (?:that|the|it|this|my|your|final|correct|right|only|ANSWER)){1,6}"
     r"(?:'s| is| was| were| be| equals| equaled)? $",
-    r"\b(?:suppose|imagine|pretend):? $|\bcontradiction\b[^.!?]{0,30} $",
+    r"\b(?:ANSWER|it) (?:were|had been) $|\b(?:suppose|imagine|pretend):? $",
+    r"\bcontradiction\b[^.!?]{0,30} $",
     r"\b(?:following|below|next)\b[^.!?]{0,30}\b(?:WRONG|not)\b[^.!?]{0,20} $",
     r"(?:^|[.!?;,:] )(?:do not|never)(?: \w+){0,4}: $",
     r"\b(?:(?:student|friend|classmate)s? (?:wr[io]te|think|claim|believe)s?"
@@ -102,7 +108,7 @@ _BESIDE = re.compile(
 )
 """What makes the value of one after it another."""
 _FOLLOWS = re.compile(
-    r"\d|\s*+(?:\$\s*+)?(?:[+/]\s*[\d\\(a-z$]|-\d|\^\s*\{?\s*[-\d]|\*\s*\d"
+    r"\.?\d|\s*+(?:\$\s*+)?(?:hundred|thousand|million|billion|trillion|lakh|crore|dozen)\b|\s*+(?:\$\s*+)?(?:[+/]\s*[\d\\(a-z$]|-\d|\^\s*\{?\s*[-\d]|\*\s*\d"
     r"|\\(?:cdot|times|div)\s*[\d\\(]|\\(?:pi|sqrt|[dt]?frac)(?![a-z]))|[^.!?\n]{0,200}\?"
 )
 """What does so behind it, or makes a question of its sentence."""
@@ -123,8 +129,8 @@ _TAKEN_BACK = _pattern(
 )
 _ANOTHER = (
     _pattern(
-        r"(?:^|[.!?;:,] |\b(?:or|no|so|well|wait),? )(?:wait|no|nope|actually|rather|hold on|hmm+"
-        r"|sorry|i now|recounting"
+        r"(?:^|[.!?;:,] |\b(?:or|no|so|well|wait),? )(?:wait|no|nope|actually|really|rather|hold on"
+        r"|hmm+|sorry|i now|recounting"
         r"|(?:but|however|instead|in fact|on reflection)[ ,]*(?:it|that|this|the|my))\b"
         r"(?:[ ,.:!-]*(?:no|wait|actually|it|that|this|the|my|correct|right|real|final|ANSWER|i"
         r"|get|got|think|say|gives|make|is|'s|was|be|should|must|would|=)\b){0,6}"
@@ -145,8 +151,21 @@ def said(response: str) -> str:
     if "box" not in text and "####" not in text:
         return text
     boxes = outer_boxes(text)
+    if _is_choice(text, boxes):
+        return text[: boxes[-2].start]
     kept = _upheld(text, reversed(boxes))
-    return _upheld(kept, hashes(kept)) if len(kept) < len(text) or not boxes else kept
+    if boxes and len(kept) == len(text):
+        return kept
+    marks = [*hashes(kept)][::-1]
+    return kept[: marks[-2].start] if _is_choice(kept, marks) else _upheld(kept, reversed(marks))
+
+
+def _is_choice(text: str, marks: Sequence[Span]) -> bool:
+    """Whether the last two marked answers differ, with nothing or an `or` between them."""
+    if len(marks) < 2:
+        return False
+    one, other = (text[mark.content].strip() for mark in marks[-2:])
+    return one != other and bool(_OR.fullmatch(text[marks[-2].end : marks[-1].start]))
 
 
 def _upheld(text: str, marks: Iterable[Span]) -> str:
@@ -231,7 +250,11 @@ def _shown(text: str) -> str:
     shown: list[str] = []
     unclosed: set[str] = set()
     start = place = 0
-    while opening := _HIDING.search(text, place):
+    for count, opening in enumerate(_HIDING.finditer(text)):
+        if count == _MOST_HIDDEN:
+            return " ".join(shown)
+        if opening.start() < place:
+            continue
         kind, place = opening[0].lower(), opening.end()
         kind = "{" if kind[-1] == "{" else kind
         end = -1 if kind in unclosed else _closed(text, kind, place)

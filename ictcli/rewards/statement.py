@@ -4,62 +4,61 @@ asked, supposed, denied or taken back decides nothing. docs/verifier.md has the 
 import re
 from collections.abc import Callable
 
-_LAYOUT = (
-    (r"\\(?:text(?:bf|rm|it|sf)?|math(?:bf|rm|sf)|bf)(?![a-z]) ?\{([^{}]*)\}", r"\1"),
-    (r"</?(?:answer|b|i|strong|em|p|br) ?/?>|\\(?:begin|end)\{\w+\*?\}|\\[\[\]]|\$\$", "\n"),
-    (r"[\u2018\u2019\u201c\u201d]", "'"),
-    (r"['\"]([A-J])['\"]|\\[(),;:! ]|[*`$]|(?<!\w)_+|(?<!_)_+(?!\w)|(?m:^ *#+)|[^\S\n]", r" \1"),
-    (r"(?m:^ *(?:[-•+]|\d+[.)]) )|(?<=\n) +| +(?=[ \n:,.])", ""),
-    (r",? (?:not|rather than)(?:(?:,| or|, or)? (?:option )?\(?[A-J]\)?)+(?=[.,;]|$)", ""),
-    (r"(?<=[:,])\n+|(?<!\n)\n+(?=[a-z])", " "),
-)
 _NOUN = r"(?:answer|ans\.?|option|choice|letter|statement|response|selection|alternative|solution)"
-_MORE = r"(?:the|my|number|given by|therefore|then|clearly|indeed|certainly|definitely|simply)"
-_GOOD = r"(?:correct|right|best|better|only|closest|nearest|remaining|final|most \w+)"
+_MORE = r"(?:the|my|our|number|given by|therefore|then|clearly|indeed|certainly|definitely|simply)"
+_GOOD = (
+    r"(?:correct|right|best|better|only|closest|remaining|final|proper|chosen|selected|most \w+)"
+)
 _IS = r"(?:'s|,? (?:then, )?(?:is|(?:must|should|would|will|has to|can only) be))"
 _GAP = r"(?:(?!(?-i:\b[A-J]\b))[^.?!:;=\n]){0,60}?"
-_LETTER = (
-    r"[(\[]?(?P<{0}>(?-i:[A-J]))(?![\w'^&~\\\[-]| ?[=+*/<>]|[.:(]\w| (?!because|since|as|for|due|is"
-    r"|with|and|or|must|should|would|has|can|by|if|not|but|the|fits|works|matches|remains)[a-z])"
+_SO = r"(?:so|thus|hence|therefore|ergo|actually|rather|no|=>|[→∴]|\\therefore)"
+_OPEN = (
+    rf"(?:^|[.!?;,\n] ?|\b(?:so|and|but|yet) )(?:(?:{_SO}|then|that|and|now|finally|overall|here"
+    r"|clearly|obviously|okay|yes|wait|in \w+\b(?: \w+\b)?|step \d+|conclusion|correction|update"
+    r"|(?:we|i)(?: can)? (?:conclude|see|find|know|think|believe|say)|(?:this|it|which) (?:means"
+    r"|implies|shows|follows|tells us|is clear)|i(?:'m| am) (?:\w+ )?(?:sure|certain|confident))"
+    r"[,:]? ?){0,6}"
+)
+_letter = r"[(\[]?(?P<{}>(?-i:[A-J]))(?![\w'^&~\\\[-]| ?[=+*/<>]|[.:(]\w{})".format
+_END = r"| (?!because|since|as|for|due|given|with|and the|not|but)[a-z]"
+_ENDS = (
+    rf"(?: {_NOUN}| one| that fits| best| this| all| here){{0,2}}(?=\W*$|[.,;:!)\n]| because| since"
+    r"| as| due| given| (?:of|among) (?:all|the|these|them)| (?:to|for) (?:the|this))"
 )
 _SAID = re.compile(
-    rf"(?i)(?:\b{_NOUN}\b{_GAP}(?:{_IS}| ?[:=]| -)|\b(?:it|this|that|which){_IS}|\b(?:choose|pick"
-    r"|select|have|get|say|conclude|think|answer|leav(?:es|ing)|gives|points to|mak(?:es|ing)|match"
-    r"(?:es|ing)|(?:go|going|left|us|agrees|consistent) with|correspond(?:s|ing) (?:to|with))|(?:^"
-    r"|[.!?;,:\n] ?)(?:so|thus|hence|therefore|actually|only|rather|no|=>|[→∴]|\\therefore))[,:]? ?"
-    rf"(?:(?:{_MORE}|{_GOOD}|{_NOUN}),?:? ){{0,6}}{_LETTER.format('led')}|(?:^|(?<![A-J])"
-    rf"(?<![A-J]\))[,;:.!?\n] ?|\b(?:{_NOUN}|so|that|only|then|thus|hence|therefore|but|think|find"
-    rf"|mak(?:es|ing)) ){_LETTER.format('judged')}{_GAP}(?:{_IS}(?:,? {_MORE})* (?:{_GOOD}|answer)"
-    rf"| the {_GOOD}| fits| works| matches| satisfies| remains)\b|(?:^|\n)(?:[a-z ]{{2,30}}: "
-    rf"|{_NOUN} )?{_LETTER.format('alone')}[).\]:]*(?! [a-z])(?=.*$)|\((?P<named>(?-i:[A-J]))\)"
+    rf"(?i)(?:{_OPEN}(?:(?:{_MORE} )?(?:{_GOOD} ){{0,4}}{_NOUN}\b(?:{_GAP}{_IS}|{_IS}? ?[:=]| -)"
+    rf"|{_SO}|only|(?:it|this|that|which){_IS}|(?:i|we)(?:'d| would| will)? (?:choose|pick|select"
+    r"|have|get|say|think|answer|conclude)|(?:result|verdict|conclusion):)|\b(?:leav(?:es|ing)|gives"
+    r"|points to|mak(?:es|ing)|match(?:es|ing)|(?:go|going|left|us|agrees|consistent) with"
+    r"|correspond(?:s|ing) (?:to|with)))[,:]? ?"
+    rf"(?:(?:{_MORE}|{_GOOD}|{_NOUN}),?:? ){{0,6}}{_letter('led', _END)}"
+    rf"|(?:{_OPEN}|mak(?:es|ing) |only )(?:{_NOUN} )?{_letter('judged', '')}{_GAP}(?:{_IS}"
+    rf"(?:,? (?:{_MORE}|{_GOOD})){{0,4}} (?:{_GOOD}|answer)| the {_GOOD}| fits| works| matches"
+    rf"| remains){_ENDS}|(?:^|\n)(?:{_NOUN} )?{_letter('alone', _END)}[).\]:]*+(?! [a-z])(?=.*$)"
+    rf"|(?:^|[.,:;\n] ?|\b(?:is|that|of|in|to|with|{_NOUN}) )\((?P<named>(?-i:[A-J]))\)"
 )
 _OPTION = re.compile(r"(?<![\w'\\^])(?:[B-HJ]|A(?! (?!is)[a-z])|I(?=[).,;/]|$))(?![\w'^/[])")
 _STOP = re.compile(r"(?<=[.!?])[\")\]']*(?: |$)|\n")
 _TURN = re.compile(r"(?i)\b(?:but|however|yet|no[,:]|wait|actually|rather)\b")
 _SUPPOSED = re.compile(
     r"(?i)\b(?:if|unless|suppos\w+|assum\w+|imagine|whether|maybe|perhaps|might|could|sa(?:ys|id)|wr"
-    r"(?:ites?|ote)|claim\w*|th(?:inks|ought)|(?:some|they|all) (?:say|think)|argue\w*|teacher|guess"
-    r"|wants|example|format|one option|joke|flawed|naive|seems|(?<!I )(?<!we )would(?! be))\b|[?\"]"
+    r"(?:ites?|ote)|claim\w*|th(?:inks|ought)|some say|guess|format|example|joke|flawed|naive|seems"
+    r"|according to (?!the|this|our)|(?<!I )(?<!we )would(?! be))\b|[?\"]|\\f?box|^ ?(?:were|had)\b"
 )
 _DOUBT = re.compile(
     r"(?i)\b(?:not|no|nor|n?ever|none|cannot|n?either|but|in?correct|wrong\w*|false|invalid|error"
-    r"|mistake\w*|however|actually|wait|except|doubt\w*|un(?:likely|certain|sure)|contra\w+|ignore"
-    r"|disregard|forget|reject\w*|oops|hmm+|hardly|barely|also|all|both|each|others?|correction|lies?"
-    r"|again|(?:dis)?agree|opposite|reverse|im?possible|instead|book|joke|redo|delete|meant|trap|fool"
-    r"|\w*example|second best|far from|hang on)\b|n't\b|\\ne|[?¬✗❌]"
+    r"|mistake\w*|however|actually|wait|except|doubt\w*|un(?:likely|certain|sure)|contra\w+|lies?"
+    r"|ignore|disregard|forget|reject\w*|refuse|excluded|oops|hmm+|hardly|barely|also|all|both|each"
+    r"|others?|correction|again|opposite|reverse|im?possible|instead|book|joke|redo|delete|trap"
+    r"|nothing|as well|far from|hang on|\w*example|second best)\b|n't\b|\\ne|[?¬✗❌]"
 )
+_SPOKEN = re.compile(r"(?i)\b(?:I|my|me|answers?|options?|choices?|correct|final|that)\b")
 
 
-def plain(text: str) -> str:
-    """A text without emphasis and styles."""
-    for pattern, replacement in _LAYOUT:
-        text = re.sub(pattern, replacement, text)
-    return text.strip()
-
-
-def stated(response: str, naming: Callable[[str], str]) -> str:
-    """The letter of the last decision, if it stands. `naming`: the letters of choices by a text."""
-    found = [*_SAID.finditer(text := plain(response[-20_000:]))]
+def stated(text: str, naming: Callable[[str], str]) -> str:
+    """The letter of the last decision of a plain text; empty if there is none, or it does not
+    stand. `naming` gives the letters of the choices that a text is."""
+    found = [*_SAID.finditer(text)]
     own = [each for each in found[-1:] if (each["named"] or "-") in naming(text[each.end() :])]
     for match in own or [each for each in found if not each["named"]][-1:]:
         start, end = match.span(match.lastgroup or 0)
@@ -73,8 +72,9 @@ def stated(response: str, naming: Callable[[str], str]) -> str:
 def upheld(before: str, letter: str, after: str, naming: Callable[[str], str]) -> bool:
     """Whether no word around a letter supposes, denies or doubts it, or names another letter."""
     said, rest = _TURN.split(_STOP.split(before)[-1])[-1], _STOP.split(after)[0]
-    if named := naming(words := _STOP.split(after.lstrip(" .:)]"))[0]):
+    named = {each for part in _STOP.split(after) for each in naming(part.rpartition(":")[2])}
+    if letter in naming(words := _STOP.split(after.lstrip(" .:)]"))[0]):
         rest, after = "", after.partition(words)[2]
-    other = {*_OPTION.findall(after)} - {letter} or letter not in (named or letter)
-    doubt = _DOUBT.search(said.rpartition(",")[2]) or _DOUBT.search(after)
-    return not (other or doubt or _SUPPOSED.search(said) or _SUPPOSED.search(rest))
+    doubt = _DOUBT.search(f"{said.rpartition(',')[2]}\n{after}") or _SPOKEN.search(after, len(rest))
+    other = named.union(_OPTION.findall(after)) - {letter}
+    return not (other or doubt or _SUPPOSED.search(f"{said}\n{rest}"))

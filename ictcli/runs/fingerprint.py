@@ -7,7 +7,8 @@ where it can be had.
 
 import copy
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, cast
 
@@ -39,7 +40,8 @@ def check_same(
     if "recipe" in differs:
         file = run / "recipe.toml"
         recipe = read_record(file, RecipeRecord, strict=False) or RecipeRecord()
-        files = dict.fromkeys(name.rpartition(":")[0] for name in _verifiers(recipe.to_json()))
+        names = chain.from_iterable(names for _, _, names in _verifiers(recipe.to_json()))
+        files = dict.fromkeys(name.rpartition(":")[0] for name in names)
         changed = " or ".join([str(file), *(place for place in files if place.endswith(".py"))])
         raise UserError(
             f"{changed} was changed since {since}.",
@@ -101,13 +103,9 @@ def _deciding(recipe: Mapping[str, Any]) -> dict[str, Any]:
         sft["data"] = "data" in sft  # which examples has a checksum of its own
     if _is_path(str(evaluation.get("bench"))):
         del evaluation["bench"]
-    for table in (data.get("reward"), evaluation):
-        if isinstance(table, dict):
-            judge = cast(dict[str, Any], table)
-            if isinstance(named := judge.get("verifier"), str):
-                judge["verifier"] = _by_content(named)
-            if isinstance(names := judge.get("functions"), list):
-                judge["functions"] = [_by_content(str(name)) for name in cast(list[Any], names)]
+    for table, key, names in _verifiers(data):
+        files = [_by_content(name) for name in names]
+        table[key] = files if isinstance(table[key], list) else files[0]
     return data
 
 
@@ -120,12 +118,14 @@ def _by_content(verifier: str) -> str:
     return f"{content}:{function}"
 
 
-def _verifiers(recipe: Mapping[str, Any]) -> list[str]:
-    tables = (recipe.get("reward"), recipe.get("eval"))
-    found = [cast(dict[str, Any], table) for table in tables if isinstance(table, dict)]
-    listed = [table.get("functions") for table in found]
-    names = [name for each in listed if isinstance(each, list) for name in cast(list[Any], each)]
-    return [name for name in (*(t.get("verifier") for t in found), *names) if isinstance(name, str)]
+def _verifiers(recipe: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str, list[str]]]:
+    """The tables and keys that name verifiers, and the names."""
+    tables: list[Any] = [recipe.get("reward"), recipe.get("eval")]
+    for table, key in product(tables, ("verifier", "functions")):
+        if isinstance(table, dict) and key in table:
+            value = cast(dict[str, Any], table)[key]
+            values = cast(list[Any], value) if isinstance(value, list) else [value]
+            yield table, key, [*map(str, values)]
 
 
 def _is_path(name: str) -> bool:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import Literal
 
+from ictcli.engine.models import typed_path
 from ictcli.errors import UserError, nearest
 from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.record import Evaluation
@@ -102,7 +103,7 @@ def find_folder(name: Path) -> Path:
 def find_model(name: str) -> str:
     """The same for a model: hub ids and `builtin:NAME` pass. UserError for a name that is like a
     run's and is none."""
-    if ":" in name or Path(name).expanduser().exists():
+    if ":" in name or typed_path(name).exists():
         _checked(Path(name))
         return name
     if path := existing(Path(name)):

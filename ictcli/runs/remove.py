@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from ictcli.engine.models import typed_path
 from ictcli.errors import UserError
 from ictcli.files import check_inside, drop, locked
 from ictcli.files.fingerprint import flat
@@ -36,7 +37,7 @@ def based_on(runs: Sequence[Path]) -> dict[Path, str]:
     found: dict[Path, str] = {}
     for each in beside:
         recipe = read_record(each / "recipe.toml", RecipeRecord, strict=False)
-        base = run_of(Path(recipe.model).expanduser()) if recipe and recipe.model else None
+        base = run_of(typed_path(recipe.model)) if recipe and recipe.model else None
         if recipe and base and base.resolve() in theirs and each.resolve() not in theirs:
             adapters = flat(recipe.to_json()).get("adapter.kind", "none") != "none"
             found[each] = "cannot be loaded" if adapters else "cannot be resumed"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ictcli.engine.model_files import ASKED
+from ictcli.engine.models import typed_path
 from ictcli.errors import UserError
 from ictcli.evaluation.specs import Trained
 from ictcli.files import gate
@@ -32,7 +33,7 @@ def run_of(folder: Path) -> Path | None:
 
 def is_trained(model: str) -> bool:
     """Whether ictcli made a base model by training, or its folder is not there to tell."""
-    path = Path(model).expanduser()
+    path = typed_path(model)
     gone = path.is_absolute() and not path.is_dir()
     return gone or run_of(path) is not None or (path / ASKED).is_file()
 
@@ -48,14 +49,14 @@ def trained_on(file: RecipeFile, *, reinforced: bool = True) -> Trained:
 def of_model(model: str) -> Trained:
     """By the run that a model's folder is of, and by those before it, as far as that is known
     without the hub. Of a model that is of no run nothing is known."""
-    if run_of(Path(model).expanduser()) is None:
+    if run_of(typed_path(model)) is None:
         return Trained()
     with files_alone():
         return _of_model(model, set())
 
 
 def _of_model(model: str, seen: set[Path]) -> Trained:
-    run = run_of(Path(model).expanduser())
+    run = run_of(typed_path(model))
     if run is None:
         return Trained(whole=not is_trained(model))
     with gate.shut():

@@ -4,9 +4,8 @@ its user did not name and that did not run here before (`ictcli.files.gate`)."""
 from dataclasses import replace
 from pathlib import Path
 
-from ictcli.engine.models import check_base
 from ictcli.errors import UserError
-from ictcli.files import check_inside, gate
+from ictcli.files import check_base, check_inside, gate
 from ictcli.recipe import Recipe, RecipeFile, find_recipe, is_of_run, load_recipe, read_recipe
 
 

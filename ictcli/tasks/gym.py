@@ -110,5 +110,5 @@ def _different(name: str, part: str, seed: int, size: int) -> Iterator[tuple[str
         key = key_of(question)
         if key not in seen:
             seen.add(key)
-            columns = {"answer": answer, "metadata": entry["metadata"], "gym": name}
+            columns = {"gym": name, "seed": seed, "size": size, "index": i}
             yield key, Problem(f"{part}-{i}", question, answer, columns=columns)

@@ -145,8 +145,13 @@ def holds_out(recipe: Recipe) -> bool:
 
 def _asks_for_rows(recipe: Recipe) -> bool:
     """Whether a reward function takes columns of the data; without one, rows are not kept."""
+    return any(verifier.in_groups for verifier in named_verifiers(recipe))
+
+
+def named_verifiers(recipe: Recipe) -> list[Verifier]:
+    """The verifiers that a recipe names. UserError if one is not there, or may not run."""
     named = (recipe.reward.verifier, recipe.eval.verifier, *recipe.reward.functions)
-    return any(find_verifier(name).in_groups for name in named if name)
+    return [find_verifier(name) for name in named if name]
 
 
 def _judged(domain: Domain, recipe: Recipe) -> Domain:

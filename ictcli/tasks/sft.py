@@ -121,14 +121,13 @@ def closed_by(prompt: str, response: str, closed: Callable[[str], str]) -> str:
     if last and not opens:
         response = response.rpartition(last["tag"])[2].lstrip() or response
     whole = closed(response)
-    text = whole[len(prompt) :] if whole.startswith(prompt) else ""
-    if _words(response) not in _words(text):
+    text = whole.removeprefix(prompt)
+    if text == whole or _words(response) not in _words(text):
         before, found, after = closed(STAND_IN).rpartition(STAND_IN)
         if not found:  # the template drops all that the assistant says
             return response
-        begins = prompt.startswith(before) and whole.startswith(before)
-        text = whole[len(before) :] if begins else ""
-        if _words(response) not in _words(text):
+        text = whole.removeprefix(before)
+        if not prompt.startswith(before) or text == whole or _words(response) not in _words(text):
             text = f"{response}{after}"
     if not last or not opens:
         return text

@@ -49,6 +49,33 @@ def test_a_folder_that_exists_is_left_alone(ictcli: Processes, trained: Path) ->
     assert {path: path.stat().st_mtime_ns for path in trained.rglob("*")} == before
 
 
+def test_a_refusal_leaves_every_folder_as_it_was(
+    ictcli: Processes, small: Small, trained: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    run = shutil.copytree(trained, tmp_path / "copy")
+    (run / ".lock").unlink()
+    stranger = shutil.copytree(run, tmp_path / "stranger")
+    recipe = (stranger / "recipe.toml").read_text()
+    (tmp_path / "evil.py").write_text("raise SystemExit")
+    new = recipe.replace("parity.py", "evil.py").replace("steps = ", "steps = 9")
+    (stranger / "recipe.toml").write_text(new)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    folders = {path for path in tmp_path.rglob("*") if path.is_dir()}
+    for command in (
+        ["train", "chain", *small, "max_tokens=127", "--run", "new/deep/run"],
+        ["train", "chain", *small, "max_tokens=127", "--run", "empty"],
+        ["train", "chain", *small, "--run", "copy"],
+        ["resume", "copy", "steps=1"],
+        ["resume", "copy", "seed=3"],
+        ["resume", "stranger"],
+    ):
+        ictcli.refused(*command)
+        files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+        assert files == before, command
+        assert {path for path in tmp_path.rglob("*") if path.is_dir()} == folders, command
+
+
 def test_a_disk_that_fills_up_costs_no_more_than_the_steps_since_the_checkpoint(
     ictcli: Processes, small: Small, trained: Path, tmp_path: Path
 ) -> None:

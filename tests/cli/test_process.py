@@ -155,8 +155,8 @@ def test_a_name_that_is_no_text_ends_in_a_sentence(
     (tmp_path / name).write_text('{"prompt": "1+1=", "gold": "2"}\n' * 20)
     command = ("train", "chain", *SMALL, typed.format(name))
     ended = fresh(*command, folder=tmp_path, **locale) if locale else ictcli.run(*command)
-    assert "Traceback" not in ended.err
-    assert ended.code == 0 or "\n\nhint: " in ended.err, ended.err
+    assert "This is not UTF-8" in refusal(ended, 2)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 @given(

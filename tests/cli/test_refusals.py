@@ -3,6 +3,7 @@ anything is made."""
 
 import json
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,14 +48,28 @@ TYPED = {
     "generate builtin:chain 3 + 4=": "put the prompt in quotes",
     f"generate builtin:chain {'1+' * 200}1=": "no room in the model's context of 256",
     "generate builtin:chain \udcff": "not UTF-8",
+    "train chain model={} --run \udcff": "not UTF-8",
+    f"train chain model={{}} --run {'n' * 300}": f"File name too long ({'n' * 300}). check",
+    "train chain model=~nobody": "There is no model folder ~nobody",
+    "eval -- -- --bench chain": "There is no model folder --",
+    "generate 'no\nfolder' x": "There is no model folder no",
+    "train chain model={} log=wandb --run deep/run": "log=wandb needs wandb, which is not",
+    "check chain model={} log=tensorboard,trackio": "log=trackio needs trackio",
+    "compare chain model={} log=wandb --out out": "log=wandb needs wandb",
     "recipes cp quickstart mine": "does not end in .toml. ictcli recipes cp",
 }
 
 
 @pytest.mark.parametrize("typed", TYPED)
 def test_what_cannot_be_done_is_refused_and_leaves_nothing(
-    ictcli: Processes, tiny_model: Path, tmp_path: Path, typed: str
+    ictcli: Processes,
+    tiny_model: Path,
+    tmp_path: Path,
+    typed: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for name in ("wandb", "trackio"):
+        monkeypatch.setitem(sys.modules, name, None)
     assert TYPED[typed] in ictcli.refused(*shlex.split(typed.format(tiny_model)))
     assert not [path for path in tmp_path.rglob("*") if path.name != "runs"]
 

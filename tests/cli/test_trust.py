@@ -285,6 +285,24 @@ def test_the_files_beside_a_plugin_are_for_plugins_alone(tmp_path: Path) -> None
     assert not any(str(tmp_path) in place for place in sys.path)
 
 
+def test_a_compiled_neighbour_is_no_module(tmp_path: Path) -> None:
+    evil, plugin = tmp_path / "evil.py", tmp_path / "hopeful.py"
+    evil.write_text("raise AssertionError\n")
+    for name in ("compiled.pyc", "folded/__init__.pyc"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        py_compile.compile(str(evil), str(tmp_path / name))
+    evil.unlink()
+    plugin.write_text(
+        "found = []\n"
+        "for name in ('compiled', 'folded.inner'):\n"
+        "    try: __import__(name); found.append(name)\n"
+        "    except ImportError: pass\n"
+        "try:\n    import compiled\n    found.append(compiled)\n"
+        "except ImportError: pass\n"
+    )
+    assert vars(plugins.module_of(plugins.load(str(plugin), typed=True)))["found"] == []
+
+
 def test_what_a_plugin_imports_later_is_asked_for(tmp_path: Path) -> None:
     file = tmp_path / "lazy.py"
     file.write_text("def grade(response, gold):\n    import later\n    return True\n")

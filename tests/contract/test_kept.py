@@ -91,7 +91,7 @@ def test_a_merge_keeps_what_was_trained_of_a_bfloat16_model(
         tmp_path / "rounded",
         lambda _, weight: weight.bfloat16(),
     )
-    assert types(whole) == {written}
+    assert types(whole) == types(tmp_path / "float32") == {written}  # whatever computes
     trained = adapted.logits(rollouts, rollouts.valid)
     base, kept, lost = (
         kl(trained, Oracle(folder).logits(rollouts, rollouts.valid))
@@ -166,6 +166,23 @@ def test_what_an_export_keeps_is_the_share_of_the_divergence(
     assert kept(half_model, rough).low
     broken = kept(adapter, copied(whole, tmp_path / "broken", lambda _, weight: weight * torch.inf))
     assert "not finite" in broken.sentence and broken.low
+
+
+def test_weights_are_compared_as_training_had_them_and_not_its_arithmetic(
+    make_engine: Make, engine_name: str, tiny_model: Path, tmp_path: Path
+) -> None:
+    """A base of float32 that training rounded to bfloat16 counts rounded, and bfloat16's products,
+    which would be most of so small a divergence, do not count."""
+    engine, rollouts = make_engine(tiny_model, SMOOTH, LORA, dtype="bfloat16"), made_up()
+    train(engine, rollouts, 2)
+    adapter = exported_adapters(engine, tmp_path / "adapter")
+    whole = exported(engine, tmp_path / "whole")
+    record(tmp_path, rollouts)
+    rounded = partial(reader, engine_name, dtype="bfloat16")
+    one, base = partial(rounded, adapter), partial(rounded, tiny_model)
+    recipe = load_recipe("chain", [f"model={tiny_model}"])
+    found = measure(tmp_path, None, recipe, one, (base, partial(reader, engine_name, whole)))
+    assert "keeps more than 99.9 % of" in found.sentence
 
 
 def test_what_cannot_be_measured_is_said_in_a_sentence(

@@ -32,7 +32,9 @@ class Coded:
         mark = MARK.format(mark=str(self.mark))
         self.own, self.beside = folder / "own.py", folder / "beside.py"
         self.own.write_text(CLASSES[engine_name] + mark)
-        self.beside.write_text("from transformers import Qwen2ForCausalLM as Own\n")
+        self.beside.write_text(
+            "from transformers import Qwen2ForCausalLM\n\nclass Own(Qwen2ForCausalLM): ..."
+        )
         self.set("config.json", KEYS[engine_name])
 
     def set(self, name: str, keys: dict[str, Any]) -> None:

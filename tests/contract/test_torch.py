@@ -2,19 +2,21 @@
 
 import json
 import shutil
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from ictcli_torch import cpu as linear
 from ictcli_torch import device
-from ictcli_torch.decode import FixedDecoder
+from ictcli_torch.decode import FixedDecoder, read
 from ictcli_torch.model import blocks, is_gated
 from ictcli_torch.optimizer import Optimizer
-from ictcli_torch.plan import GATED
+from ictcli_torch.plan import GATED, PACKED_INPUTS
 from refusing import refused
 from safetensors.numpy import load_file, save_file
 from torch.overrides import TorchFunctionMode
@@ -120,24 +122,48 @@ def test_packed_weights_compute_model_and_gradient(tiny_model: Path, tmp_path: P
 
 
 @pytest.mark.usefixtures("by_onednn")
-def test_16_bits_below_adapters_are_the_model(
+def test_16_bits_below_adapters_are_the_model(tiny_model: Path) -> None:
+    """By oneDNN where it multiplies them, with attention in float32 and no weight held twice;
+    adapters and their gradients stay float32."""
+    can = torch.ops.mkldnn._is_mkldnn_bf16_supported()  # not without AVX-512
+    engine, rollouts = make_torch(tiny_model, SMOOTH, LORA, dtype="bfloat16"), made_up()
+    assert ("LargeLinear" in {type(m).__name__ for m in engine.model.modules()}) == can
+    assert engine.model.config._attn_implementation == "ictcli_float32"
+    with linear.arranged(engine.model):
+        assert all(vars(m).get("arranged") is None for m in engine.model.modules())
+    before = logp_of(engine, rollouts)
+    expected = Oracle(tiny_model).logp(rollouts, 1.0)
+    np.testing.assert_allclose(before, expected, atol=0.2)  # of weights with 8 bits
+    train(engine, rollouts, 2)
+    assert np.abs(logp_of(engine, rollouts) - before).max() > 0.2
+    assert {tensor.dtype for tensor in engine.trained_weights().values()} == {torch.float32}
+
+
+def test_a_float32_cache_of_16_bits_samples_the_same(
     tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By oneDNN where the CPU multiplies them, with attention in float32; adapters and their
-    gradients stay float32."""
-    can = torch.ops.mkldnn._is_mkldnn_bf16_supported()  # not without AVX-512
-    for native in (True, False) if can else (False,):
-        monkeypatch.setattr("ictcli_torch.cpu.multiplies_bfloat16", lambda native=native: native)
-        engine, rollouts = make_torch(tiny_model, SMOOTH, LORA, dtype="bfloat16"), made_up()
-        assert ("LargeLinear" in {type(m).__name__ for m in engine.model.modules()}) == native
-        assert engine.model.config._attn_implementation == "ictcli_float32"
-        before = logp_of(engine, rollouts)
-        expected = Oracle(tiny_model).logp(rollouts, 1.0)
-        np.testing.assert_allclose(before, expected, atol=0.2)  # of weights with 8 bits
-        train(engine, rollouts, 2)
-        assert np.abs(logp_of(engine, rollouts) - before).max() > 0.2
-        trained = engine.trained_weights().values()
-        assert {tensor.dtype for tensor in trained} == {torch.float32}
+    """To the bit: keys and values are converted once, and not in every step."""
+    engine = make_torch(tiny_model, SMOOTH, LORA, dtype="bfloat16")
+    train(engine, made_up(), 2)
+    sampled = list[Rollouts]()
+    for attention, kept in ((linear.ATTENTION, torch.float32), ("another", torch.bfloat16)):
+        monkeypatch.setattr("ictcli_torch.cache.ATTENTION", attention)
+        assert read(engine.model, PROMPTS).cache.layers[0].keys.dtype == kept
+        sampled.append(engine.generate(PROMPTS, GROUP, SAMPLING, 7))
+    np.testing.assert_array_equal(sampled[0].tokens, sampled[1].tokens)
+    np.testing.assert_array_equal(sampled[0].logp, sampled[1].logp)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="resident bytes that the kernel counts")
+def test_a_packed_weight_takes_what_is_planned() -> None:
+    if not linear.has_fbgemm():
+        pytest.skip("PyTorch has no FBGEMM here")
+    inputs, outputs = PACKED_INPUTS + 1, 20_480  # large enough to be mapped, not of the heap
+    weight, before = torch.zeros(outputs, inputs), psutil.Process().memory_info().rss
+    packed = linear.packed(weight)
+    grown = psutil.Process().memory_info().rss - before
+    assert packed is not None
+    assert grown == pytest.approx(2 * 2 * PACKED_INPUTS * outputs, rel=0.05)
 
 
 def test_gradient_checkpointing_computes_blocks_again(tiny_model: Path) -> None:
@@ -233,11 +259,10 @@ def test_a_device_is_waited_for_where_its_numbers_are_needed(tiny_model: Path) -
             assert len(waits) <= 4
 
 
-def test_auto_finds_what_a_multimodal_model_is_stored_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_auto_is_float32_and_the_plan_finds_what_a_multimodal_model_is_stored_in(
+    tmp_path: Path,
 ) -> None:
-    """Some say it of the language model, and some of the whole. The plan goes by the same."""
-    monkeypatch.setattr("ictcli.engine.dtype.multiplies_bfloat16", lambda: True)
+    """Some say it of the language model, and some of the whole."""
     path = make_multimodal(tmp_path) / "config.json"
     config = json.loads(path.read_text())
     text = config["text_config"]
@@ -246,7 +271,7 @@ def test_auto_finds_what_a_multimodal_model_is_stored_in(
             each.pop("dtype", None)
         place["dtype"] = "bfloat16"
         path.write_text(json.dumps(config))
-        assert reader("torch", tmp_path, dtype="auto").describe()["dtype"] == "bfloat16"
+        assert reader("torch", tmp_path, dtype="auto").describe()["dtype"] == "float32"
         assert read_shape(str(tmp_path)).dtype == "bfloat16"
 
 

@@ -53,8 +53,7 @@ def test_the_hub_s_client_reads_the_list_as_a_folder_does(
 ) -> None:
     """Its * matches slashes."""
     name = f"{folder}{stem}{ending}"
-    patterns = {"allow_patterns": [*FILES], "ignore_patterns": [*ELSEWHERE]}
-    fetched = [*filter_repo_objects([name], **patterns)]
+    fetched = [*filter_repo_objects([name], allow_patterns=[*FILES], ignore_patterns=[*ELSEWHERE])]
     assert bool(fetched) == any(Path("/", name).match(f"/{pattern}") for pattern in FILES)
     assert not fetched or ending not in (".py", ".bin", ".so")
 
@@ -63,16 +62,21 @@ def test_a_link_out_of_the_folder_is_refused_and_the_hub_s_cache_is_not(
     tiny_model: Path, tmp_path: Path
 ) -> None:
     secret = tmp_path / "id_rsa"
-    secret.write_text("SECRET")
+    secret.write_text('{"auths": "SECRET"}')
     folder = strange(tiny_model, tmp_path / "model")
     (folder / "vocab.txt").symlink_to(secret)
-    with refused("vocab.txt is a link that leaves", hint="cp "):
-        listed(folder)
     with refused("vocab.txt is a link that leaves"):
-        locate(str(folder), trains=True)
+        listed(folder)
+    for name in ("vocab.txt", "generation_config.json"):  # whatever these say is written again
+        (folder / name).unlink()
+        (folder / name).symlink_to(secret)
+        with refused(f"{name} is a link that leaves"):
+            locate(str(folder), trains=True)
+        (folder / name).unlink()
     assert locate(str(folder)).path == str(folder)
-    (folder / "vocab.txt").unlink()
     (folder / "vocab.txt").symlink_to("merges.txt")
+    (folder / "NOTICE.md").symlink_to("gone")
+    assert folder / "NOTICE.md" not in listed(folder)
     assert folder / "vocab.txt" in listed(folder, TOKENIZER)
     cache = tmp_path / "models--me--it"
     (cache / "snapshots").mkdir(parents=True)

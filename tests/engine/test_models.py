@@ -1,7 +1,6 @@
 """What is known of a model before it is loaded: its size, its type, its checksums; and of an engine
 that does not load."""
 
-import itertools
 import json
 import shutil
 from dataclasses import replace
@@ -34,26 +33,6 @@ def untied(folder: Path) -> Path:
     return made
 
 
-FLAGS = "processor\t: 0\nflags\t\t: fpu sse2 {}\nbugs\t\t:\n"
-
-
-@pytest.mark.parametrize("flag", ["avx512_bf16", "amx_bf16"])
-def test_a_cpu_that_multiplies_bfloat16_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str
-) -> None:
-    monkeypatch.setattr("platform.machine", lambda: "x86_64")
-    monkeypatch.setattr(dtype, "CPUINFO", tmp_path / "cpuinfo")
-    answers = list[bool]()
-    for text in (FLAGS.format(flag), FLAGS.format("avx512f"), None):
-        (tmp_path / "cpuinfo").unlink(missing_ok=True)
-        if text is not None:
-            (tmp_path / "cpuinfo").write_text(text)
-        dtype.cpu_flags.cache_clear()
-        answers.append(dtype.multiplies_bfloat16())
-    dtype.cpu_flags.cache_clear()
-    assert answers == [True, False, False]
-
-
 def test_kernels_follow_the_kind_of_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     for machine, flags, kernels in (
         ("x86_64", "avx2", "avx2"),
@@ -67,18 +46,11 @@ def test_kernels_follow_the_kind_of_cpu(monkeypatch: pytest.MonkeyPatch) -> None
         assert dtype.choose_kernels("plain") == "plain"
 
 
-@pytest.mark.parametrize("native", [True, False])
-def test_auto_leaves_16_bits_below_adapters_alone(
-    monkeypatch: pytest.MonkeyPatch, native: bool
-) -> None:
-    monkeypatch.setattr(dtype, "multiplies_bfloat16", lambda: native)
-    stored = ("bfloat16", "float16", "float32", "")
-    for kind, gpu, full in itertools.product(stored, (False, True), (False, True)):
-        chosen = dtype.in_bfloat16("auto", kind, gpu=gpu, trains_weights=full)
-        assert chosen == (gpu or (native and kind == "bfloat16" and not full))
-        for setting in ("float32", "bfloat16"):
-            chosen = dtype.in_bfloat16(setting, kind, gpu=gpu, trains_weights=full)
-            assert chosen == (setting == "bfloat16")
+def test_auto_is_float32_on_every_cpu() -> None:
+    assert [dtype.in_bfloat16("auto", gpu=gpu) for gpu in (False, True)] == [False, True]
+    for gpu in (False, True):
+        assert dtype.in_bfloat16("bfloat16", gpu=gpu)
+        assert not dtype.in_bfloat16("float32", gpu=gpu)
 
 
 def test_a_models_identity_is_of_its_weights_wherever_they_lie(tmp_path: Path) -> None:

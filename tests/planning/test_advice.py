@@ -28,18 +28,17 @@ def test_what_suffices_first_is_advised_alone() -> None:
     assert better.peak() < estimate.peak()
 
 
-@given(st.floats(0.02, 1.2))
-def test_advice_is_no_more_than_it_takes(share: float) -> None:
-    recipe = recipe_of(engine={"device": "gpu"}, max_tokens=1024, prompts=16, group=8)
+@given(st.floats(0.02, 1.2), st.sampled_from(["cpu", "gpu"]))
+def test_advice_is_no_more_than_it_takes(share: float, device: str) -> None:
+    recipe = recipe_of(engine={"device": device}, max_tokens=1024, prompts=16, group=8)
     estimate = estimate_memory(recipe, QWEN)
     limit = share * estimate.peak()
     changes, better = remedies(recipe, estimate, limit)
     assert better.peak() <= max(limit, estimate.peak())
-    assert [key for _, key, _ in changes] == [
-        key
-        for key in ("gradient_checkpointing", "micro_tokens", "rows", "kind", "load_in_4bit")
-        if key in {key for _, key, _ in changes}
-    ]
+    order = ("gradient_checkpointing", "micro_tokens", "rows", "kind", "dtype", "load_in_4bit")
+    keys = [key for _, key, _ in changes]
+    assert keys == [key for key in order if key in keys]
+    assert device == "cpu" or ("engine", "dtype", "bfloat16") not in changes
     if better.peak() <= limit:
         for i in range(len(changes)):
             assert changed(recipe, changes[:i] + changes[i + 1 :]).peak() > limit

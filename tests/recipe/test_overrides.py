@@ -2,12 +2,17 @@
 
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from refusing import refused
 
 from ictcli.errors import UserError
-from ictcli.recipe import check, load_recipe
+from ictcli.recipe import Recipe, apply_overrides, check, load_recipe
+from ictcli.recipe.data import HubSettings
+from ictcli.recipe.tables import AdapterSettings
 
 RECIPE = """
 model = "builtin:chain"
@@ -73,6 +78,22 @@ def test_a_typed_name_keeps_typed_keys_and_drops_of_the_file_s_a_method_s_alone(
 def test_a_fault_that_was_typed_is_not_the_file_s(recipe: Path, typed: str, path: str) -> None:
     with refused("command line: ", path):
         load_recipe(recipe, ["method=ict", typed])
+
+
+@given(st.sampled_from(["nan", "inf", "1e5", "true", "-0", "1979-05-27", " 07:32:00", '"1e5"']))
+def test_text_is_taken_as_typed_and_a_number_as_a_number(typed: str) -> None:
+    """By the kind of a key, whatever TOML takes the value for."""
+    keys = ("model", "task", "reward", "prompt.system", "columns.gold", "eval.bench", "plugins")
+    data = dict[str, Any]()
+    apply_overrides(data, [f"{key}={typed}" for key in keys], Recipe)
+    table = data["columns"] | data["eval"] | data["prompt"]
+    texts = [data["model"], data["task"], data["reward"], data["plugins"], *table.values()]
+    assert texts == [typed.strip().strip('"')] * len(keys)
+    apply_overrides(data, ["seed=12", "lr=1e5", "prompt.shots=2", "engine.micro_batch=4"], Recipe)
+    assert (data["seed"], data["lr"], data["prompt"]["shots"]) == (12, 1e5, 2)
+    assert data["engine"] == {"micro_batch": 4}
+    assert HubSettings.model_validate({"split": "nan"}).split == "nan"
+    assert AdapterSettings.model_validate({"targets": "q,1e5"}).targets == ("q", "1e5")
 
 
 def test_a_fault_of_the_file_is_the_file_s(recipe: Path) -> None:

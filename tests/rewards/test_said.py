@@ -8,6 +8,7 @@ from ictcli.rewards import grade
 from ictcli.rewards.said import said
 
 DENIED = [
+    "-@", "2\\cdot @", "@+1", "@^2", "twice @", "1 less than @", "One might think @, but no.",
     "The answer is not $@$.", "The answer isn't @.", "Never write @", "It cannot be @.",
     "I do not think the answer is @.", "It is wrong to say that it is @.", "The wrong answer is @.",
     "Wrong: @", "x \\ne @", "If the answer is @, pigs fly.", "It is not:\n\n\\[@\\]", "Not 39 or @",
@@ -32,9 +33,11 @@ SAID = [
     "We don't use it.\n\n@", "It cannot be 41, and it is @.", "Is it 41? No, @", "~~41~~ @",
     "x~~=~~@", "@. Wait, let me check: 20+20=40. That is correct.", "@. The answer is 40 dollars.",
     "He got @ wrong.", "She did not use @", "2\\cdot 5!=@", "He must delete @",
+    "@^\\circ", "The other half, @", "x \\ge @",
     "@. No other value works.", "@. That is not a coincidence.", "@. It is impossible to add.",
     "<think>41</think> @", "<think>so @.</think>\n", "<think>so $@$", "I can't believe it: @",
     "There are 22 more that float than not\n@", "So she made no less than 3\n\n@", "```\n@\n```",
+    "~~~\n@\n~~~",
 ]  # fmt: skip
 
 

@@ -8,9 +8,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 from refusing import refused
 from written import Rows, write
 
@@ -18,11 +20,68 @@ from ictcli.errors import UserError
 from ictcli.recipe import load_recipe
 from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.rewards import find_verifier
+from ictcli.rows import read_file
 from ictcli.tasks import find_benchmark, find_task
 from ictcli.tasks.custom import read_custom, verifier_of
 from ictcli.tasks.prepare import task_of
+from ictcli.tasks.saved import read_saved
 
 KINDS = ("jsonl", "csv", "parquet")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "saved"])
+@pytest.mark.parametrize("packed", ["copies", "dictionary", "list"])
+def test_data_is_refused_by_what_it_unfolds_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, packed: str
+) -> None:
+    """Much in kilobytes: by compression, by a dictionary, or as a list of nothing."""
+    monkeypatch.setattr("ictcli.rows.LARGEST", 1 << 25)
+    text = pa.array(["x" * (1 << 20)])
+    column = {
+        "copies": lambda: pa.chunked_array([text] * 64),
+        "dictionary": lambda: pa.DictionaryArray.from_arrays(pa.array([0] * 64), text),
+        "list": lambda: pa.ListArray.from_arrays(pa.array([0, 1 << 22]), pa.nulls(1 << 22)),
+    }[packed]()
+    path = save(tmp_path, kind, pa.table({"prompt": column}))
+    assert sum(file.stat().st_size for file in (path, *path.glob("*")) if file.is_file()) < 1 << 20
+    with refused(f"{path} has more than 2 GiB of data", hint="a part"):
+        read(path)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "saved", "csv", "jsonl"])
+def test_rows_have_a_limit_whatever_their_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr("ictcli.rows.MOST", 5)
+    for number in (5, 6):
+        if kind in ("csv", "jsonl"):
+            path = tmp_path / f"rows.{kind}"
+            path.write_text("a\n" * (kind == "csv") + '{"a": 1}\n' * number)
+        else:
+            path = save(tmp_path, kind, pa.table({"a": ["1"] * number}))
+        if number == 5:
+            assert len(read(path)) == 5
+            continue
+        with refused(f"{path} has more than 5 rows"):
+            read(path)
+
+
+def read(path: Path) -> list[Any]:
+    return (read_saved(str(path), None, "") if path.is_dir() else read_file(str(path))).rows
+
+
+def save(folder: Path, kind: str, table: pa.Table) -> Path:
+    """Packed as small as it gets."""
+    if kind == "parquet":
+        parquet.write_table(table, folder / "rows.parquet", compression="zstd")
+        return folder / "rows.parquet"
+    path = folder / "saved"
+    path.mkdir(exist_ok=True)
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(path / "data.arrow", table.schema, options=options) as file:
+        file.write_table(table)
+    (path / "state.json").write_text('{"_data_files": [{"filename": "data.arrow"}]}')
+    return path
 
 
 # What is read of a file

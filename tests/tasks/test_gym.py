@@ -54,6 +54,24 @@ def test_problems_are_the_library_s_own_for_the_recorded_seeds(name: str) -> Non
     assert digest_of(find_task(name).train) == digest_of(task.train)
 
 
+def entry_of(problem: Problem) -> Any:
+    from ictcli.rewards.gym import generator
+
+    at = problem.columns
+    return generator(at["gym"], at["seed"], at["size"])[at["index"]]
+
+
+def test_a_score_sees_nothing_of_the_data_but_which_problem_it_is(tmp_path: Path) -> None:
+    """reasoning-gym evaluates a part of these problems as Python; the data may be a stranger's."""
+    task, mark = find_task("gym:bitwise_arithmetic:size=8"), tmp_path / "mark"
+    problem = task.train[0]
+    assert entry_of(problem)["question"] == problem.prompt
+    code = {"problem": f"__import__('pathlib').Path({str(mark)!r}).touch() or 1"}
+    hostile = replace(problem, columns={**problem.columns, "answer": "1", "metadata": code})
+    verdicts = judged(task, [hostile, hostile], [f"\\boxed{{{problem.gold}}}", "\\boxed{1}"])
+    assert [each.status for each in verdicts] == ["correct", "wrong"] and not mark.exists()
+
+
 def judged(task: Task, problems: Sequence[Problem], texts: Sequence[str]) -> list[Verdict]:
     """By one worker: the library takes a second of each."""
     return replace(task.domain, limits=Limits(workers=1)).judge(problems, texts)
@@ -70,7 +88,7 @@ def test_the_library_s_golds_get_1_in_a_worker_and_other_answers_its_own_score()
         (problems[2], "countdown", [f"({problems[2].gold}) + 0 * 1", "1 + 1"]),  # computed
     ):
         score = library().get_score_answer_fn(kind)
-        entry = {"question": problem.prompt, "answer": problem.gold, **problem.columns}
+        entry = entry_of(problem)
         found = judged(task, [problem], [f"\\boxed{{{answer}}}" for answer in answers])
         assert [one.score for one in found] == [score(answer, entry) for answer in answers]
     verdict, none = judged(task, [problems[1]], [f"\\boxed{{{half}}}", problems[1].gold])

@@ -85,6 +85,8 @@ HOSTILE = {
     "0.1 GiB of": "{{ 'a' * 10 ** 11 }}",
     "0.1 GiB of memory": "{{ '%99999999999d' % 1 }}",
     "20,000,000 characters": "{{ 'a' * 20000000 }}",
+    "it makes no text": "{# a comment #}",
+    "it makes no text.": "{% if messages[0].role == 'x' %}x{% endif %} \n",
 }
 
 
@@ -103,6 +105,21 @@ def test_a_chat_template_that_fails_hangs_or_grows_is_one_sentence(
     assert "prompt.system=" in caught.value.hint
     assert before == (resource.getrlimit(resource.RLIMIT_AS), signal.getsignal(signal.SIGPROF))
     assert signal.getitimer(signal.ITIMER_PROF)[0] == 0
+
+
+def test_all_conversations_of_a_template_share_its_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So that one which takes a bit less than the limit each time is refused, too."""
+    monkeypatch.setattr("ictcli.tasks.chats.SECONDS", 0.3)
+    tokenizer = tokenizer_of("", writes_bos=False)
+    problems, settings = [Problem("1", "b?", "B")] * 1000, PromptSettings(template="chat")
+    assert len(list(all_tokens(tokenizer, problems, WORDS, settings))) == 1000
+    tokenizer.chat_template = "{% for i in range(9) %}{% for j in range(99999) %}" + (
+        "{% endfor %}{% endfor %}{{ messages[0].content }}"
+    )
+    with refused("more than 0.3 s"):
+        list(all_tokens(tokenizer, problems[:30], WORDS, settings))
 
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,?'"
