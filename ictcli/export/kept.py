@@ -12,6 +12,7 @@ import numpy as np
 
 from ictcli.engine import Engine
 from ictcli.engine.packing import chunks
+from ictcli.engine.sampling import NotFiniteError
 from ictcli.engine.score import COMPARED
 from ictcli.engine.shape import ModelShape, read_shape
 from ictcli.errors import RunFailedError, UserError
@@ -65,6 +66,8 @@ def measure(
         where = _chosen(rollouts, HELD // shape.vocabulary)
         held = [*_logits(trained, rollouts, where)]
         base, exported = (_divergence(held, other, rollouts, where) for other in others)
+    except NotFiniteError:  # what is said is of the run's responses, not of its own
+        return Kept("A model gives numbers that are not finite.", low=True)
     except (UserError, RunFailedError, *DAMAGE, OSError, MemoryError) as error:
         return Kept(
             UNMEASURED.format("a model or the rollouts could not be read"), reason=str(error)

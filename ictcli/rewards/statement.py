@@ -13,14 +13,14 @@ _IS = r"(?:'s|,? (?:then, )?(?:is|(?:must|should|would|will|has to|can only) be)
 _GAP = r"(?:(?!(?-i:\b[A-J]\b))[^.?!:;=\n]){0,60}?"
 _SO = r"(?:so|thus|hence|therefore|ergo|actually|rather|no|=>|[→∴]|\\therefore)"
 _OPEN = (
-    rf"(?:^|[.!?;,\n] ?|\b(?:so|and|but|yet) )(?:(?:{_SO}|then|that|and|now|finally|overall|here"
-    r"|clearly|obviously|okay|yes|wait|in \w+\b(?: \w+\b)?|step \d+|conclusion|correction|update"
-    r"|(?:we|i)(?: can)? (?:conclude|see|find|know|think|believe|say)|(?:this|it|which) (?:means"
-    r"|implies|shows|follows|tells us|is clear)|i(?:'m| am) (?:\w+ )?(?:sure|certain|confident))"
+    rf"(?:^|[.!?;,\n] ?| (?:so|and|but|yet) )(?:(?:{_SO}|then|that|and|now|finally|overall|here|yes"
+    r"|clearly|obviously|okay|wait|in \w+\b(?: \w+\b)?|step \d+|correction|update|conclusion"
+    r"|(?:we|i)(?: can)? (?:conclude|see|find|know|think|believe|say)|i(?:'m| am) (?:\w+ )?(?:sure"
+    r"|certain|confident)|(?:this|it|which) (?:means|implies|shows|follows|tells us|is clear))"
     r"[,:]? ?){0,6}"
 )
 _letter = r"[(\[]?(?P<{}>(?-i:[A-J]))(?![\w'^&~\\\[-]| ?[=+*/<>]|[.:(]\w{})".format
-_END = r"| (?!because|since|as|for|due|given|with|and the|not|but)[a-z]"
+_END = r"| (?!because|since|for|due|given|with|and the|not|but)[a-z]"
 _ENDS = (
     rf"(?: {_NOUN}| one| that fits| best| this| all| here){{0,2}}(?=\W*$|[.,;:!)\n]| because| since"
     r"| as| due| given| (?:of|among) (?:all|the|these|them)| (?:to|for) (?:the|this))"
@@ -29,12 +29,12 @@ _SAID = re.compile(
     rf"(?i)(?:{_OPEN}(?:(?:{_MORE} )?(?:{_GOOD} ){{0,4}}{_NOUN}\b(?:{_GAP}{_IS}|{_IS}? ?[:=]| -)"
     rf"|{_SO}|only|(?:it|this|that|which){_IS}|(?:i|we)(?:'d| would| will)? (?:choose|pick|select"
     r"|have|get|say|think|answer|conclude)|(?:result|verdict|conclusion):)|\b(?:leav(?:es|ing)|gives"
-    r"|points to|mak(?:es|ing)|match(?:es|ing)|(?:go|going|left|us|agrees|consistent) with"
-    r"|correspond(?:s|ing) (?:to|with)))[,:]? ?"
-    rf"(?:(?:{_MORE}|{_GOOD}|{_NOUN}),?:? ){{0,6}}{_letter('led', _END)}"
-    rf"|(?:{_OPEN}|mak(?:es|ing) |only )(?:{_NOUN} )?{_letter('judged', '')}{_GAP}(?:{_IS}"
-    rf"(?:,? (?:{_MORE}|{_GOOD})){{0,4}} (?:{_GOOD}|answer)| the {_GOOD}| fits| works| matches"
-    rf"| remains){_ENDS}|(?:^|\n)(?:{_NOUN} )?{_letter('alone', _END)}[).\]:]*+(?! [a-z])(?=.*$)"
+    r"|points to|mak(?:es|ing)|match(?:es|ing)|(?:go|going|left|us|agrees) with|correspond(?:s|ing)"
+    rf" (?:to|with)))[,:]? ?(?:(?:{_MORE}|{_GOOD}|{_NOUN}),?:? ){{0,6}}{_letter('led', _END)}"
+    rf"|(?<!(?-i:[A-J]))(?<!(?-i:[A-J]\)))(?:{_OPEN}|mak(?:es|ing) |only )(?:{_NOUN} )?"
+    rf"{_letter('judged', '')}{_GAP}(?:{_IS}(?:,? (?:{_MORE}|{_GOOD})){{0,4}} (?:{_GOOD}|answer)"
+    rf"| the {_GOOD}| fits| works| matches| remains){_ENDS}"
+    rf"|(?:^|\n)(?:{_NOUN} )?{_letter('alone', _END)}(?=.*$)"
     rf"|(?:^|[.,:;\n] ?|\b(?:is|that|of|in|to|with|{_NOUN}) )\((?P<named>(?-i:[A-J]))\)"
 )
 _OPTION = re.compile(r"(?<![\w'\\^])(?:[B-HJ]|A(?! (?!is)[a-z])|I(?=[).,;/]|$))(?![\w'^/[])")
@@ -47,34 +47,34 @@ _SUPPOSED = re.compile(
 )
 _DOUBT = re.compile(
     r"(?i)\b(?:not|no|nor|n?ever|none|cannot|n?either|but|in?correct|wrong\w*|false|invalid|error"
-    r"|mistake\w*|however|actually|wait|except|doubt\w*|un(?:likely|certain|sure)|contra\w+|lies?"
-    r"|ignore|disregard|forget|reject\w*|refuse|excluded|oops|hmm+|hardly|barely|also|all|both|each"
-    r"|others?|correction|again|opposite|reverse|im?possible|instead|book|joke|redo|delete|trap"
-    r"|nothing|as well|far from|hang on|\w*example|second best)\b|n't\b|\\ne|[?¬✗❌]"
+    r"|mistake\w*|however|actually|wait|except|doubt\w*|un(?:likely|certain|sure)|contra\w+|ignore"
+    r"|disregard|forget|reject\w*|refuse|excluded|oops|hmm+|hardly|barely|also|all|both|each|others?"
+    r"|again|opposite|reverse|im?possible|instead|nothing|as well|hang|far)\b|n't\b|\\ne|[?¬✗❌]"
 )
-_SPOKEN = re.compile(r"(?i)\b(?:I|my|me|answers?|options?|choices?|correct|final|that)\b")
+_SPOKEN = re.compile(r"(?i)\b(?:I|my|me|answers?|options?|choices?|correct|final|that|trap|lie)\b")
 
 
 def stated(text: str, naming: Callable[[str], str]) -> str:
-    """The letter of the last decision of a plain text; empty if there is none, or it does not
-    stand. `naming` gives the letters of the choices that a text is."""
+    """The letter of the last decision, if it stands. `naming`: the letters of choices by a text."""
     found = [*_SAID.finditer(text)]
     own = [each for each in found[-1:] if (each["named"] or "-") in naming(text[each.end() :])]
     for match in own or [each for each in found if not each["named"]][-1:]:
         start, end = match.span(match.lastgroup or 0)
+        letter, after = text[start], text[end:]
         *_, above, line = ["", *text[:start].split("\n")]
-        listed = _OPTION.search(line) or re.match(r"\(?[A-J][.:)]", above)
+        goes_on = re.match(r"\W+[a-z]", after) and letter not in naming(after)
+        listed = goes_on or _OPTION.search(line) or re.match(r"\(?[A-J][.:)]", above)
         if not (listed and (own or match["alone"])):
-            return text[start] * upheld(line[-300:], text[start], text[end:], naming)
+            return letter * upheld(line[-300:], letter, after, naming)
     return ""
 
 
 def upheld(before: str, letter: str, after: str, naming: Callable[[str], str]) -> bool:
     """Whether no word around a letter supposes, denies or doubts it, or names another letter."""
     said, rest = _TURN.split(_STOP.split(before)[-1])[-1], _STOP.split(after)[0]
-    named = {each for part in _STOP.split(after) for each in naming(part.rpartition(":")[2])}
+    named = [naming(part.rpartition(":")[2]) for part in _STOP.split(after)]
     if letter in naming(words := _STOP.split(after.lstrip(" .:)]"))[0]):
         rest, after = "", after.partition(words)[2]
     doubt = _DOUBT.search(f"{said.rpartition(',')[2]}\n{after}") or _SPOKEN.search(after, len(rest))
-    other = named.union(_OPTION.findall(after)) - {letter}
-    return not (other or doubt or _SUPPOSED.search(f"{said}\n{rest}"))
+    other = {*_OPTION.findall(after), *"".join(each for each in named if letter not in each)}
+    return not (other - {letter} or doubt or _SUPPOSED.search(f"{said}\n{rest}"))

@@ -53,7 +53,7 @@ def test_notes_tell_of_prompts_that_are_lost_dense_steps_and_few_held_out_proble
 
 
 def test_a_dry_run_times_steps_if_asked(ictcli: Processes, small: Small, tmp_path: Path) -> None:
-    dry = ("train", "chain", *small, "steps=40", "eval.every=10", "log=['wandb']", "--dry-run")
+    dry = ("train", "chain", *small, "steps=40", "eval.every=10", "--dry-run")
     assert "time: not known without a timed step; --dry-run --time" in ictcli.run(*dry).err
     time = ictcli.json(*dry, "--time")["time"]
     assert (time["dense_steps"], time["steps"], time["evaluations"]) == (2, 38, 5)
