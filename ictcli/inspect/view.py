@@ -8,7 +8,6 @@ import numpy as np
 
 from ictcli.algorithm.attribution import KINDS, attribute
 from ictcli.algorithm.methods import beside, find_method
-from ictcli.algorithm.quantities import statistic
 from ictcli.errors import UserError, unknown
 from ictcli.inspect.group import (
     FORMAT,
@@ -54,8 +53,6 @@ def missing_statistics(name: str, *statistics: str) -> MissingStatistics:
     setting = f"method={name}"
     if statistics == ("uniqueness",):
         setting = "record.uniqueness=true"
-    elif statistic(statistics[0]).kind == "context":
-        setting = f"method.reference={statistics[0]}"
     needed = " and ".join(statistics)
     sentence = f"without {name}: it needs {needed}, which the run did not record ({setting} does)"
     return MissingStatistics(name, statistics, sentence)
