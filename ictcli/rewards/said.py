@@ -6,7 +6,7 @@ response.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from ictcli.rewards.answers import Span, hashes, outer_boxes
 from ictcli.rewards.maths.numbers import plain
@@ -22,8 +22,6 @@ _HIDING = re.compile(
 )
 _SIGNS = ("<", "~~", "\\iffalse", "\\begin{comment}", "phantom", "cancel", "out", "\\st")
 """One of them stands in each text in which something is hidden."""
-_OR = re.compile(r"[\s$,;]*+(?:or[\s$]*+)?")
-"""Between two marked answers: what leaves the choice to the reader."""
 _BRACE = re.compile(r"\\[\s\S]|[{}]")
 _LAYOUT = re.compile(
     r"\\(?:text|mathrm|mathbf|textbf|textit|emph)\s?\{|\\(?:[()\[\],;:! ]|q?quad(?![a-z])"
@@ -151,21 +149,8 @@ def said(response: str) -> str:
     if "box" not in text and "####" not in text:
         return text
     boxes = outer_boxes(text)
-    if _is_choice(text, boxes):
-        return text[: boxes[-2].start]
     kept = _upheld(text, reversed(boxes))
-    if boxes and len(kept) == len(text):
-        return kept
-    marks = [*hashes(kept)][::-1]
-    return kept[: marks[-2].start] if _is_choice(kept, marks) else _upheld(kept, reversed(marks))
-
-
-def _is_choice(text: str, marks: Sequence[Span]) -> bool:
-    """Whether the last two marked answers differ, with nothing or an `or` between them."""
-    if len(marks) < 2:
-        return False
-    one, other = (text[mark.content].strip() for mark in marks[-2:])
-    return one != other and bool(_OR.fullmatch(text[marks[-2].end : marks[-1].start]))
+    return _upheld(kept, hashes(kept)) if len(kept) < len(text) or not boxes else kept
 
 
 def _upheld(text: str, marks: Iterable[Span]) -> str:
