@@ -158,7 +158,7 @@ def test_a_float32_cache_of_16_bits_samples_the_same(
 def test_a_packed_weight_takes_what_is_planned() -> None:
     if not linear.has_fbgemm():
         pytest.skip("PyTorch has no FBGEMM here")
-    inputs, outputs = PACKED_INPUTS + 1, 20_480  # large enough to be mapped, not of the heap
+    inputs, outputs = PACKED_INPUTS + 1, 40_960  # all larger than what glibc keeps on the heap
     weight, before = torch.zeros(outputs, inputs), psutil.Process().memory_info().rss
     packed = linear.packed(weight)
     grown = psutil.Process().memory_info().rss - before
