@@ -131,7 +131,7 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
         reached = f"step {best.step} by {best.metric} ({figure(best.value)})"
         narrate(f"best:  {reached}: ictcli export {shell_word(folder)} --checkpoint best")
     for name in recipe.log:
-        if (folder / "tracking" / f"{name}.json").exists():  # it was opened
+        if (folder / name).exists():  # it was opened
             narrate(f"log:   {where_to_look(name, folder)}")
     narrate(*(f"next:  {command}" for command in next_commands(folder, "finished", earlier)))
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from ictcli.algorithm.methods import METHODS
 from ictcli.errors import UserError
 
 ANY = object()
@@ -47,7 +48,7 @@ GONE = (
     Gone("engine.sampler", 'engine.sampler = "own" or "vllm"', ("int8",), now="own"),
     Gone("engine.vllm_server", 'engine.sampler = "vllm" runs it in the process', idle=("",)),
     Gone("adapter.kind", 'adapter.kind = "lora"', ("dora",), now="lora"),
-    Gone("optimizer.kind", "leave it out: the optimiser is AdamW", idle=("adamw",)),
+    Gone("optimizer.kind", "leave it out: AdamW is the optimiser", idle=("adamw",)),
     Gone("log", 'log = ["tensorboard"] or ["wandb"]', ("trackio",), idle=("trackio",)),
 )
 
@@ -62,18 +63,19 @@ def refuse(data: Mapping[str, Any], source: str) -> None:
 def dropped(data: MutableMapping[str, Any]) -> list[str]:
     """Take what is gone out of a run's recipe, in place; the keys that the run had used."""
     used: list[str] = []
+    if isinstance(data.get("method"), str):
+        data["method"] = {"name": data["method"]}
     for gone, table, key, value in [*_found(data)]:
         if ANY not in gone.idle and value not in gone.idle:
             used.append(f"{gone.key} = {value!r}")
-        if isinstance(table[key], list):
+        if isinstance(table[key], list) and table[key] != value:
             table[key] = [each for each in cast(list[object], table[key]) if each != value]
         elif gone.now is None:
             del table[key]
         else:
-            table[key] = gone.now
             if gone.key == "method.name":
-                table.clear()
-                table["name"] = gone.now
+                table.clear()  # its options
+            table[key] = gone.now
     return used
 
 
@@ -88,10 +90,11 @@ def _found(
             table = {"name": table}
         if not isinstance(table, dict) or key not in table:
             continue
-        if gone.key == "method.name" and data.get("plugins"):
-            continue  # they may bring it
         table = cast(dict[str, Any], table)
-        values = table[key] if isinstance(table[key], list) else [table[key]]
-        for value in cast(list[object], values):
-            if gone.names(value):
-                yield gone, table, key, value
+        value: Any = table[key]
+        if gone.key == "method.name" and (data.get("plugins") or value in METHODS):
+            continue  # a plugin brings it
+        parts = value if isinstance(value, list) and ANY not in gone.values else [value]
+        for part in cast(list[object], parts):
+            if gone.names(part):
+                yield gone, table, key, part

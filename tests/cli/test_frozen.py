@@ -34,6 +34,12 @@ def options(command: click.Command, path: str) -> Iterator[str]:
             yield from options(found, f"{path} {name}")
 
 
+def own_options() -> set[str]:
+    """The options of methods that no plugin brings."""
+    own = [each for each in METHODS.values() if each.rule.__module__.startswith("ictcli.")]
+    return {key for each in own for key in each.options.model_fields}
+
+
 def keys() -> Iterator[str]:
     """A line for each key that a recipe, an evaluation or a prompt takes."""
     for kind, model in (
@@ -41,7 +47,9 @@ def keys() -> Iterator[str]:
         ("eval", EvaluationSettings),
         ("generate", GenerateSettings),
     ):
-        yield from sorted(f"{kind}: {key}" for key in recipe_keys(model))
+        options = {key for each in METHODS.values() for key in each.options.model_fields}
+        names = set(recipe_keys(model)) - {f"method.{key}" for key in options - own_options()}
+        yield from sorted(f"{kind}: {key}" for key in names)
     for method in METHODS.values():
         if not method.rule.__module__.startswith("ictcli."):
             continue  # a plugin's

@@ -45,7 +45,8 @@ def test_a_copied_recipe_trains_alike_and_replaces_none(ictcli: Processes, tmp_p
 
 def test_every_method_is_listed_with_its_source(ictcli: Processes) -> None:
     found = ictcli.json("methods")
-    assert [row["method"] for row in found] == list(METHODS)
+    own = [name for name, each in METHODS.items() if each.rule.__module__.startswith("ictcli.")]
+    assert [row["method"] for row in found] == own
     assert all(row["trains"] and row["source"] for row in found)
     assert {row["method"]: row["options"] for row in found}["grpo"] == "-"
 

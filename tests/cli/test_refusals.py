@@ -54,7 +54,7 @@ TYPED = {
     "eval -- -- --bench chain": "There is no model folder --",
     "generate 'no\nfolder' x": "There is no model folder no",
     "train chain model={} log=wandb --run deep/run": "log=wandb needs wandb, which is not",
-    "check chain model={} log=tensorboard,trackio": "log=trackio needs trackio",
+    "check chain model={} log=tensorboard,wandb": "log=wandb needs wandb",
     "compare chain model={} log=wandb --out out": "log=wandb needs wandb",
     "recipes cp quickstart mine": "does not end in .toml. ictcli recipes cp",
 }
@@ -68,7 +68,7 @@ def test_what_cannot_be_done_is_refused_and_leaves_nothing(
     typed: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("wandb", "trackio"):
+    for name in ("wandb",):
         monkeypatch.setitem(sys.modules, name, None)
     assert TYPED[typed] in ictcli.refused(*shlex.split(typed.format(tiny_model)))
     assert not [path for path in tmp_path.rglob("*") if path.name != "runs"]

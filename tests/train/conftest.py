@@ -10,10 +10,7 @@ from ictcli.recipe import Recipe, load_recipe
 from ictcli.tasks import Task
 from ictcli.tasks.prepare import task_of
 
-SMALL = (
-    *("prompts=4", "group=4", "max_tokens=16", "warmup=0", "reward=even"),
-    *("eval.problems=2"),
-)
+SMALL = ("prompts=4", "group=4", "max_tokens=16", "warmup=0", "reward=even", "eval.problems=2")
 
 
 @pytest.fixture(scope="module")
