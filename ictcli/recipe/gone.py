@@ -94,7 +94,9 @@ def _found(
         value: Any = table[key]
         if gone.key == "method.name" and (data.get("plugins") or value in METHODS):
             continue  # a plugin brings it
-        parts = value if isinstance(value, list) and ANY not in gone.values else [value]
-        for part in cast(list[object], parts):
+        parts: list[object] = [value]
+        if isinstance(value, list) and ANY not in gone.values:
+            parts = cast(list[object], value)
+        for part in parts:
             if gone.names(part):
                 yield gone, table, key, part

@@ -50,6 +50,6 @@ def test_a_run_of_before_is_read_and_says_what_it_used(
     path.write_text(tomli_w.dumps(data))
     file = RecipeFile(str(path), path, data, own=False)
     assert load_recipe(file).steps == load_recipe("chain").steps
-    with refused("cannot be resumed") if used else contextlib.nullcontext():
-        with Run.open(tmp_path)[0]:
-            pass
+    refusal = refused("cannot be resumed") if used else contextlib.nullcontext()
+    with refusal, Run.open(tmp_path)[0]:
+        pass
