@@ -185,3 +185,10 @@ def test_no_term_but_0_may_be_added(expression: str, term: str) -> None:
     (found,) = isolated(equal, [(expression, f"{expression}+{term}")], Limits(workers=1))
     assert found is False or (isinstance(found, Fault) and found.kind == "timeout")
     assert equal(f"{expression}+{term}", f"{term}+({expression})")
+
+
+def test_more_factorials_than_sympy_can_simplify_are_not_read() -> None:
+    few, many = ("+".join(["n!"] * times) for times in (6, 7))
+    assert algebra.read(tidy(few))
+    with pytest.raises(UnreadableError, match="too many factorials"):
+        algebra.read(tidy(many))

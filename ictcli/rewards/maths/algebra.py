@@ -14,6 +14,8 @@ from ictcli.rewards.maths.trees import Tree
 
 LARGEST_COUNT = 2000
 """Largest argument of a factorial or binomial."""
+MOST_FACTORIALS = 6
+"""Of one expression: sympy simplifies each with each."""
 LARGEST_POWER = 20_000
 """Most digits of a power of a number, and largest exponent of anything else."""
 
@@ -35,6 +37,7 @@ def _without_positive_factors(value: Any) -> Any:
 class _Reading:
     def __init__(self) -> None:
         self.conditions: list[Any] = []
+        self.factorials = 0
 
     def value(self, tree: Tree) -> Any:
         head, parts = tree.head, tree.parts
@@ -58,6 +61,9 @@ class _Reading:
                     raise UnreadableError("divided by zero")
                 return values[0] / values[1]
             case "!":
+                self.factorials += 1
+                if self.factorials > MOST_FACTORIALS:
+                    raise UnreadableError("too many factorials")
                 return sympy.factorial(countable(values[0]))
             case "\\binom":
                 return sympy.binomial(countable(values[0]), values[1])
