@@ -35,8 +35,8 @@ TEXTS = tuple(
 FILES = (WEIGHTS, *CONFIGS, *TOKENIZER, *TEXTS, ASKED)
 """Names and patterns. Nothing else enters a folder that ictcli downloads or exports: no code, no
 pickled weights, nothing hidden."""
-ELSEWHERE = tuple(f"*/{name}" for name in FILES)
-"""The same in folders within, for the hub's client, whose * matches slashes."""
+ELSEWHERE = tuple(f"*/{name}" for name in FILES if "*" in name)
+"""What the patterns would take of folders within, for the hub's client, whose * matches slashes."""
 CODE = ("auto_map", "auto_mapping", "model_file", "custom_generate", "custom_pipelines")
 """Settings that name Python to run."""
 
