@@ -9,16 +9,10 @@ Format = Callable[[float], str]
 
 whole = "{:,}".format
 setting = "{:g}".format
-hundredths = "{:.2f}".format
 
 
 def thousandths(value: float) -> str:
     return f"{value:.3f}".replace("-", MINUS)
-
-
-def factor(value: float) -> str:
-    """How many times: beyond a thousand no number is told."""
-    return hundredths(value) if value < 1000 else "> 1,000"
 
 
 def signed(value: float) -> str:
@@ -75,13 +69,6 @@ def interval(low: float | None, high: float | None, form: Format) -> str:
 
 def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
-def count_range(counts: Sequence[int], noun: str = "") -> str:
-    """`5`, or `3 to 5` where they differ, of a noun if one is named."""
-    low, high = min(counts, default=0), max(counts, default=0)
-    shown = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-    return f"{shown} {noun}{'' if high == 1 else 's'}" if noun else shown
 
 
 def listed(words: Sequence[str]) -> str:
