@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from ictcli.engine.models import locate, snapshot
 from ictcli.errors import UnknownCodeError, UserError
 from ictcli.files import check_inside, numbered, plugins
-from ictcli.recipe import Recipe, check
+from ictcli.recipe import Recipe, check, gone
 from ictcli.runs import is_run, manifest, read_rollouts
 from ictcli.runs.rollouts import Batch, batch_of
 from ictcli.runs.trust import read_run
@@ -116,7 +116,8 @@ def _recipe(
         file = read_run(run)
         wrong = manifest.altered(run, *READ, f"rollouts/step-{step:06d}.safetensors")
         notes += [f"{name} {why}." for name, why in wrong.items()]
-        data, model = {**file.data}, str(file.data.get("model", ""))
+        data, model = copy.deepcopy(dict(file.data)), str(file.data.get("model", ""))
+        gone.dropped(data)
         for name in plugins.listed(data):
             try:
                 plugins.load(name)
@@ -126,7 +127,7 @@ def _recipe(
                 notes.append(error.message)
         try:
             data.pop("plugins", None)
-            recipe = check(copy.deepcopy(data), str(file.path)).model_copy(update=sizes)
+            recipe = check(data, str(file.path)).model_copy(update=sizes)
             return recipe, recipe.rule.name, tuple(notes)
         except UserError as error:
             notes.append(f"The recipe cannot be read: {error.message}")
