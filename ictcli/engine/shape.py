@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ictcli.engine.checksums import stored_tensors
-from ictcli.engine.models import check_reachable, locate, snapshot, typed_path, weight_files
+from ictcli.engine.models import check_reachable, locate, snapshot, weight_files
 from ictcli.errors import UserError, text_of
 from ictcli.files.reading import parse_json, read_text
 
@@ -130,16 +130,6 @@ QWEN2 = {
 }
 """The models of the recipes, by what their names hold."""
 OF_RECIPES = r"(?:qwen|mlx-community)/(?P<name>qwen2\.5-[\d.]+b)(?:-instruct)?(?P<packed>-4bit)?"
-
-
-def known_shape(model: str) -> ModelShape:
-    """As `read_shape`, of a model that need not be here: a folder may hold a config.json alone, and
-    the sizes of QWEN2 ship. Raises UserError as it does."""
-    folder = typed_path(model)
-    if (folder / "config.json").is_file():
-        return _read(folder)
-    named = (shape for name, shape in QWEN2.items() if name in model.lower())
-    return next(named, None) or read_shape(model)
 
 
 def read_shape(model: str) -> ModelShape:

@@ -106,8 +106,11 @@ _BESIDE = re.compile(
 )
 """What makes the value of one after it another."""
 _FOLLOWS = re.compile(
-    r"\.?\d|\s*+(?:\$\s*+)?(?:hundred|thousand|million|billion|trillion|lakh|crore|dozen)\b|\s*+(?:\$\s*+)?(?:[+/]\s*[\d\\(a-z$]|-\d|\^\s*\{?\s*[-\d]|\*\s*\d"
-    r"|\\(?:cdot|times|div)\s*[\d\\(]|\\(?:pi|sqrt|[dt]?frac)(?![a-z]))|[^.!?\n]{0,200}\?"
+    r"\.?\d"
+    r"|\s*+(?:\$\s*+)?(?:hundred|thousand|million|billion|trillion|lakh|crore|dozen)\b"
+    r"|\s*+(?:\$\s*+)?(?:[+/]\s*[\d\\(a-z$]|-\d|\^\s*\{?\s*[-\d]|\*\s*\d"
+    r"|\\(?:cdot|times|div)\s*[\d\\(]|\\(?:pi|sqrt|[dt]?frac)(?![a-z]))"
+    r"|[^.!?\n]{0,200}\?"
 )
 """What does so behind it, or makes a question of its sentence."""
 _TAKEN_BACK = _pattern(

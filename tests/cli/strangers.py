@@ -16,6 +16,7 @@ COMMANDS = {
     "train": ("train", "run/recipe.toml", "--dry-run"),
 }
 """Each begins to read the run in `run`."""
+RECIPE = 'model = "builtin:chain"\ntask = "chain"\nmethod = "ict"\nsteps = 2\ntemperature = 1.0\n'
 
 ESCAPES = "\x1b[95;105m\x1b]0;pwned\x07\x9b2J\x9d\x08\x7f\r\x0b\x85\u202e\u2066\u200b\u2028\ue000"
 FORGED = "\nerror: forged\n\nhint: forged\n# forged\n---\n| forged |\n"

@@ -189,6 +189,6 @@ def test_no_term_but_0_may_be_added(expression: str, term: str) -> None:
 
 def test_more_factorials_than_sympy_can_simplify_are_not_read() -> None:
     few, many = ("+".join(["n!"] * times) for times in (6, 7))
-    assert algebra.read(tidy(few))
+    assert str(algebra.read(tidy(few))[0]) == "6*factorial(n)"
     with pytest.raises(UnreadableError, match="too many factorials"):
         algebra.read(tidy(many))
