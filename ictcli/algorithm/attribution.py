@@ -10,8 +10,6 @@ model's distribution, not of the sampler's. Lengths are of single tokens: those 
 the weights and those that cancel each other count alike. Ours.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ictcli.types import BoolArray, FloatArray, Rollouts
@@ -20,22 +18,6 @@ KINDS: tuple[str, str, str, str] = ("right forks", "wrong forks", "sure", "rest"
 """Of tokens: true forks where the right choice was taken, and the wrong one; other tokens to which
 the model gave more than SURE; all others."""
 SURE = 0.99
-
-
-@dataclass(frozen=True)
-class Attributed:
-    """Shares of the gradient."""
-
-    shares: FloatArray
-    """(4, 2, 2), which add up to 1, or all 0 without a gradient: by KINDS; raised, w A > 0, or
-    lowered; while the right answer is within reach, or after it is lost."""
-
-    @property
-    def towards_right(self) -> float:
-        """The share that makes right choices likelier and wrong ones less likely, less the share
-        that does the opposite, in [-1, 1]."""
-        right, wrong = self.shares[0].sum(axis=1), self.shares[1].sum(axis=1)
-        return float(right[0] - right[1] + wrong[1] - wrong[0])
 
 
 def logit_gradient(prob: FloatArray, purity: FloatArray) -> FloatArray:
@@ -54,10 +36,13 @@ def attribute(
     right: BoolArray | None = None,
     wrong: BoolArray | None = None,
     lost: BoolArray | None = None,
-) -> Attributed:
-    """Of rollouts with prob and purity, weights (B, T) and advantage (B,). `right` and `wrong` are
-    the forks by the choice taken, `lost` the tokens after the answer is lost, (B, T); without them
-    no token is a fork, and no answer lost."""
+) -> FloatArray:
+    """Shares of the gradient, (4, 2, 2), which add up to 1, or all 0 without a gradient: by KINDS;
+    raised, w A > 0, or lowered; while the right answer is within reach, or after it is lost.
+
+    Of rollouts with prob and purity, weights (B, T) and advantage (B,). `right` and `wrong` are the
+    forks by the choice taken, `lost` the tokens after the answer is lost, (B, T); without them no
+    token is a fork, and no answer lost."""
     nowhere = np.zeros(weights.shape, dtype=bool)
     right, wrong, lost = (nowhere if mask is None else mask for mask in (right, wrong, lost))
     prob = rollouts.stats["prob"]
@@ -66,4 +51,4 @@ def attribute(
     kind = np.select([right, wrong, prob > SURE], [0, 1, 2], 3)
     place = (2 * kind + (push < 0)) * 2 + lost
     total = np.bincount(place.ravel(), size.ravel(), minlength=4 * len(KINDS))
-    return Attributed((total / (total.sum() or 1.0)).reshape(len(KINDS), 2, 2))
+    return (total / (total.sum() or 1.0)).reshape(len(KINDS), 2, 2)

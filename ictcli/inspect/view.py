@@ -254,7 +254,7 @@ class StepView:
                 method, group = find_method(selection.name), batch.rollouts.group
                 advantage = method.advantage(batch.rewards, batch.correct, group)
             masks = known.masks if known else ()
-            shares = attribute(batch.rollouts, selection.weights, advantage, *masks).shares
+            shares = attribute(batch.rollouts, selection.weights, advantage, *masks)
             kinds = zip(KINDS, shares.sum(axis=2).tolist(), strict=True)
             if shares.any():
                 found[selection.name] = {
