@@ -84,7 +84,7 @@ def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> U
     weights = normalise(kept, valid, method.normalisation, recipe.max_tokens)
     if choice.weight is not None:
         weights = (weights * np.where(kept, choice.weight, 0)).astype(np.float32)
-    terms = {name: term for name, term in choice.terms.items() if term.coefficient.any()}
+    terms = tuple(term for term in choice.terms if term.coefficient.any())
     if not dense:
         rng = generator(recipe.seed, "control", step, first)
         weights, terms = controlled(
