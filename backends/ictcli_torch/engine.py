@@ -26,7 +26,7 @@ from .device import Memory, check_device, choose_device, limit_memory, ran_out
 from .files import read_arrays, write_arrays
 from .model import hold_frequencies, load, text_config
 from .optimizer import Optimizer
-from .passes import Passes, takes_positions
+from .passes import Passes
 from .plan import SMALL, WORTH_ARRANGING, choose_joined
 from .sample import lockstep
 
@@ -51,11 +51,7 @@ class TorchEngine(EngineCore):
         check_device(self.device, settings, optimizer, adapted=adapters is not None)
         limit_memory(self.device, settings.memory_limit)
         super().__init__(model, settings, optimizer, Memory(self.device), ran_out)
-        self.model, self.tokenizer = load(
-            self.source,
-            settings,
-            self.device,
-        )
+        self.model, self.tokenizer = load(self.source, settings, self.device)
         self.small = sum(p.numel() for p in self.model.parameters()) < SMALL
         if settings.gradient_checkpointing and not self.small:
             self.memory.return_blocks()
@@ -67,7 +63,6 @@ class TorchEngine(EngineCore):
             hold_frequencies(self.model, self.lengths.context, self.device)
         self.vocabulary = int(config.vocab_size)
         self.stop_ids = stop_ids(self.tokenizer, self.model.generation_config.eos_token_id)
-        self.mixes_lengths = takes_positions(self.model)
         self.adapt(adapters)
         added = sum(p.numel() for name, p in self.model.named_parameters() if "lora_" in name)
         trained = (p.numel() for p in self.model.parameters() if p.requires_grad)

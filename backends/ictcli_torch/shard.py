@@ -83,7 +83,7 @@ class ShardedEngine(TorchEngine):
         """As of any launch, but that where memory runs out the run ends: all ranks do as many
         passes, of the same form, since all put each block together at once."""
         try:
-            share = self.of_rank(update, pass_over(self, update))
+            share = pass_over(self, update)
         except Exception as error:
             if not ran_out(error):
                 raise

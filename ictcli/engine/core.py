@@ -220,7 +220,7 @@ class EngineCore(DataParallel, Engine):
         over its rows."""
 
         def work() -> UpdateReport:
-            return self.of_rank(update, self.budget.passing(lambda: pass_over(self, update)))
+            return self.budget.passing(lambda: pass_over(self, update))
 
         report = self.summed(self.agreed(work))
         if report.evaluated and self.ranks.size > 1:

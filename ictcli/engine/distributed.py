@@ -99,16 +99,15 @@ class DataParallel(ABC):
         with self.gathered(reference=reference), changed:
             yield
 
-    def of_rank(self, update: Update, report: UpdateReport) -> UpdateReport:
-        """Figures with the log-probabilities of this rank's rows alone."""
-        return replace(report, logp=report.logp[self.rank_of(update) == self.ranks.rank])
-
     @staticmethod
     def summed(parts: Sequence[UpdateReport]) -> UpdateReport:
-        """Sum every rank's figures (`of_rank`)."""
+        """Sum every rank's figures; each has the log-probabilities of its own rows."""
         total = {name: sum(getattr(part, name) for part in parts) for name in SUMMED}
-        logp = np.concatenate([part.logp for part in parts])
-        return UpdateReport(logp, ratio_gap=max(part.ratio_gap for part in parts), **total)
+        return UpdateReport(
+            np.sum([part.logp for part in parts], axis=0),
+            ratio_gap=max(part.ratio_gap for part in parts),
+            **total,
+        )
 
     def share_of(self, update: Update, rank: int | None = None) -> Update:
         """A rank's rows of an update, by default this one's: as many tokens a rank, and neighbours

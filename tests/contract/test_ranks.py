@@ -90,17 +90,6 @@ def test_a_launch_is_known_by_its_environment() -> None:
         assert launch_of(none) is None
 
 
-def test_a_launch_that_ictcli_does_not_carry_is_refused() -> None:
-    """accelerate launch --cpu --num_processes 2 sets the last, and no rank."""
-    for name, about in (("FSDP", "accelerate's FSDP"), ("DEEPSPEED", "DeepSpeed")):
-        with refused(about, hint="engine.shard=true"):
-            launch_of(RANKED | {f"ACCELERATE_USE_{name}": "true"})
-    with refused("runs in one process", hint="torchrun"):
-        launch_of({"MLX_RANK": "0", "MASTER_ADDR": "here"})
-    with refused("was told of several processes", hint="torchrun --n"):
-        launch_of({"MASTER_ADDR": "127.0.0.1", "ACCELERATE_MIXED_PRECISION": "no"})
-
-
 def recipe(**engine: Any) -> Any:
     table: dict[str, Any] = {"model": "builtin:chain", "task": "chain", "steps": 1}
     return check(table | {"method": "grpo", "kl": 0.1, "engine": engine}, "test")
@@ -140,10 +129,6 @@ VLLM = {"sampler": "vllm", "device": "cpu"}
 def test_settings_an_engine_cannot_follow_are_refused(engine: dict[str, Any], about: str) -> None:
     with refused(about):
         recipe_notes(recipe(**{"backend": "torch", **engine}))
-
-
-def test_settings_that_spread_nothing_are_noted() -> None:
-    assert "in one process" in recipe_notes(recipe(backend="torch", shard=True))[0]
 
 
 def test_recipes_of_version_0_1_are_read() -> None:
