@@ -65,6 +65,9 @@ class Term:
     """(B, T) finite log-probabilities, for a term that compares log pi with some."""
 
 
+NO_ARRAYS = ("formula", "others")
+
+
 @dataclass(frozen=True)
 class TokenTerms:
     """What the loss takes of each token: arrays of one shape, (B, T) or (N,), or None."""
@@ -90,9 +93,9 @@ class TokenTerms:
         """Return the terms with each array changed, always in the same order."""
 
         def changed(terms: Any) -> Any:
-            arrays: dict[str, Any] = {k: x for k, x in vars(terms).items() if x is not None}
-            del arrays["others" if terms is self else "formula"]
-            return replace(terms, **{name: change(array) for name, array in arrays.items()})
+            names = [name for name in terms.__dataclass_fields__ if name not in NO_ARRAYS]
+            arrays = {name: getattr(terms, name) for name in names}
+            return replace(terms, **{k: change(x) for k, x in arrays.items() if x is not None})
 
         return replace(changed(self), others=tuple(map(changed, self.others)))
 
