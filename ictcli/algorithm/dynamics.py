@@ -15,16 +15,34 @@ def mean_or_none(values: FloatArray | BoolArray | list[float]) -> float | None:
     return float(np.mean(values, dtype=np.float64)) if len(values) else None
 
 
+def spearman(x: FloatArray, y: FloatArray) -> float | None:
+    """Spearman's rank correlation, or None where it is undefined."""
+    if x.size < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return None
+    both = np.column_stack([ranks(x), ranks(y)])
+    return float(np.asarray(np.corrcoef(both, rowvar=False))[0, 1])
+
+
+def ranks(values: FloatArray) -> FloatArray:
+    """From 1 up; equal values share the mean of theirs."""
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[places]
+
+
 def diagnose(rollouts: Rollouts, advantage: FloatArray, kept: BoolArray) -> dict[str, float | None]:
     """One step's diagnostics, by the names of metrics.jsonl; None where there is nothing to mean.
 
     The means over all tokens of the statistics that say so (`Statistic.mean`); renyi2: that of H2,
     nats. share_kept, kept_prob, regime_high, regime_low: of the kept tokens, against all, their
     mean pi, and their shares in R_H and R_L.
-    share_kept_positive and _negative: share kept in responses with A > 0 and with A < 0.
+    high_low_ratio: kept tokens above against not above the batch's median H1 (threshold ours; the
+    paper names none). uniqueness_entropy_spearman where u was recorded. share_kept_positive and
+    _negative: share kept in responses with A > 0 and with A < 0.
     """
     valid, stats = rollouts.valid, rollouts.stats
-    beta, prob = stats["purity"], stats["prob"]
+    H1, beta, prob = stats["entropy"], stats["purity"], stats["prob"]
+    high = np.median(H1[valid]) < H1
+    low_kept = int((kept & ~high).sum())
     sign = advantage[:, None]
     report = {name: mean_or_none(x[valid]) for name, x in stats.items() if statistic(name).mean}
     report |= {
@@ -33,9 +51,12 @@ def diagnose(rollouts: Rollouts, advantage: FloatArray, kept: BoolArray) -> dict
         "kept_prob": mean_or_none(prob[kept]),
         "regime_high": mean_or_none((prob > beta)[kept]),
         "regime_low": mean_or_none((prob < beta)[kept]),
+        "high_low_ratio": int((kept & high).sum()) / low_kept if low_kept else None,
         "share_kept_positive": mean_or_none(kept[valid & (sign > 0)]),
         "share_kept_negative": mean_or_none(kept[valid & (sign < 0)]),
     }
+    if "uniqueness" in stats:
+        report["uniqueness_entropy_spearman"] = spearman(stats["uniqueness"][valid], H1[valid])
     return report
 
 

@@ -108,12 +108,16 @@ class StepMetrics(RunRecord):
     """Trained tokens of which raising the probability lowers H2: pi > beta."""
     regime_low: KeptShare = None
     """Trained tokens of which raising the probability raises H2: pi < beta."""
+    high_low_ratio: Annotated[Figure, Metric(views=("summary",))] = None
+    """Trained tokens above the batch's median H1 for each one not above it."""
     share_kept_positive: Share = None
     """Tokens trained of responses with a positive advantage."""
     share_kept_negative: Share = None
     """Tokens trained of responses with a negative advantage."""
     uniqueness: Annotated[Figure, Metric("nats", "uniqueness")] = None
     """Mean uniqueness u of the tokens."""
+    uniqueness_entropy_spearman: Annotated[Figure, Metric(when="uniqueness")] = None
+    """Spearman's rank correlation of u and H1 over the tokens."""
     fork_share: Annotated[Figure, Metric("%", "forks", ("summary",))] = None
     """Tokens that hold a true fork."""
     fork_recall: Annotated[Figure, Metric("%", "forks", ("show", "summary"))] = None

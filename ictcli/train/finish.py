@@ -31,8 +31,8 @@ from ictcli.train.evaluations import with_passes
 
 
 def kept_tokens(metrics: Sequence[StepMetrics], recipe: Recipe) -> dict[str, float]:
-    """Return which tokens were trained: means over the steps after the dense warm-up, or over all
-    if there are none after it (see `dynamics`)."""
+    """Which tokens were trained: means over the steps after the dense warm-up (see `dynamics`), or
+    over all if there are none after it; of `high_low_ratio` that of all their kept tokens."""
     dense = recipe.dense_steps if recipe.dense_steps < recipe.steps else 0
     steps = [each for each in metrics if each.step > dense]
     means: dict[str, float] = {}
@@ -40,6 +40,12 @@ def kept_tokens(metrics: Sequence[StepMetrics], recipe: Recipe) -> dict[str, flo
         values = [value for each in steps if (value := each.value(name)) is not None]
         if values:
             means[name] = float(np.mean(values))
+    if "high_low_ratio" in means:
+        ratios = [each.high_low_ratio for each in steps]  # None: of high entropy alone
+        kept = [(each.share_kept or 0.0) * (each.length or 0.0) for each in steps]
+        low = sum(n / (1 + r) for n, r in zip(kept, ratios, strict=True) if r is not None)
+        if low:
+            means["high_low_ratio"] = (sum(kept) - low) / low
     return means
 
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import rankdata
 
 from ictcli.algorithm.dynamics import diagnose
 from ictcli.train.health import entropy_alarm
@@ -39,6 +40,7 @@ def test_diagnose_of_a_batch_worked_out_by_hand() -> None:
     beta = [0.9, 0.5, 0.25, 0.8, 0.4, 0.7, 0.6, 0.2, 0.3]
     H1 = [0.1, 0.5, 0.9, 0.2, 0.6, 0.3, 0.4, 0.8, 0.7]
     u = [0, 0.3, 0.2, 0, 0.1, 0, 0, 0.05, 0.4]
+    ranks = np.corrcoef(rankdata(u), rankdata(H1))
     expected = {
         "entropy": sum(H1) / 9,
         "renyi2": sum(-math.log(b) for b in beta) / 9,
@@ -46,9 +48,11 @@ def test_diagnose_of_a_batch_worked_out_by_hand() -> None:
         "kept_prob": (0.95 + 0.5 + 0.1 + 0.6 + 0.3 + 0.3) / 6,
         "regime_high": 3 / 6,  # 0.95 > 0.9, 0.6 > 0.4, 0.3 > 0.2
         "regime_low": 1 / 6,  # 0.1 < 0.25; 0.5 and 0.3 are on the edge
+        "high_low_ratio": 4 / 2,  # the median H1 is 0.5: 0.9 0.6 0.8 0.7 over 0.1 0.5
         "share_kept_positive": 3 / 3,
         "share_kept_negative": 3 / 5,
         "uniqueness": sum(u) / 9,
+        "uniqueness_entropy_spearman": float(ranks[0, 1]),
     }
     assert report == pytest.approx(expected, rel=1e-6)
 
@@ -61,8 +65,10 @@ def test_diagnose_says_none_where_there_is_nothing_to_mean() -> None:
         "kept_prob",
         "regime_high",
         "regime_low",
+        "high_low_ratio",
         "share_kept_positive",
         "share_kept_negative",
+        "uniqueness_entropy_spearman",
     }
     assert report["share_kept"] == 0
     assert "uniqueness" not in diagnose(rollouts(**stats), np.zeros(4), none)
