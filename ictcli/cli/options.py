@@ -1,7 +1,6 @@
 """Options that several commands have: the engine, trust in a run's code, and --threads."""
 
 import functools
-import math
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -22,13 +21,6 @@ THREAD_VARIABLES = (
     "VECLIB_MAXIMUM_THREADS",
 )
 """Read by array and tokenizer libraries when they are loaded."""
-
-
-def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
-    """A click callback that refuses nan and inf."""
-    if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is not a finite number.")
-    return value
 
 
 def _trust(ctx: click.Context, param: click.Parameter, value: bool) -> None:

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli import JSON, Group, completion
+from ictcli.cli import JSON, completion
 from ictcli.errors import UserError
 from ictcli.text import shell_word
 
 
-@click.group("recipes", cls=Group)
+@click.group("recipes")
 def command() -> None:
     """List, show and copy the recipes that ship with ictcli, and explain their keys."""
 

@@ -2,10 +2,10 @@
 
 import click
 
-from ictcli.cli import JSON, Group
+from ictcli.cli import JSON
 
 
-@click.group("tasks", cls=Group)
+@click.group("tasks")
 def command() -> None:
     """List the tasks and benchmarks that have names, and show a problem of one."""
 

@@ -12,9 +12,8 @@ from ictcli.console.live import LEAST_SPAN, sparkline
 from ictcli.console.table import print_json, print_table, stdout_width
 from ictcli.evaluation.passk import Difference, Interval
 from ictcli.files.fingerprint import flat
-from ictcli.runs.diff import TOTALS, Paired, Result, RunDiff
+from ictcli.runs.diff import TOTALS, Result, RunDiff
 from ictcli.runs.list import Entry, shown
-from ictcli.runs.read import size
 from ictcli.runs.records import Environment
 from ictcli.runs.show import Curve, Detail, EvaluationFile, RunCheck
 from ictcli.tables import Cell, Column, Table, score_columns, text_table
@@ -256,14 +255,9 @@ def print_diff(diff: RunDiff, *, as_json: bool) -> None:
             "paired by problem, 95 % intervals over problems; * where 0 is outside. "
             "They say nothing of other seeds: ictcli compare does."
         )
-    narrate_unpaired(paired, heads[0])
-
-
-def narrate_unpaired(paired: Mapping[str, Paired], first: str) -> None:
-    """A line for each that has no differences from the first."""
-    for name, pair in paired.items():
+    for head, pair in paired.items():
         if pair.why_not:
-            narrate(f"{name} and {first}: {pair.why_not}.")
+            narrate(f"{head} and {heads[0]}: {pair.why_not}.")
 
 
 def print_check(check: RunCheck, *, as_json: bool) -> None:
@@ -275,14 +269,6 @@ def print_check(check: RunCheck, *, as_json: bool) -> None:
         output(f"{name} {why}")
     faults = counted(len(check.faults), "fault")
     narrate(f"{check.run}: {counted(check.files, 'file')} with a checksum, {faults}")
-
-
-def print_removal(runs: Sequence[Entry]) -> None:
-    """A line for each run that goes, and how much they take."""
-    sizes = [size(Path(run.run)) for run in runs]
-    for run, taken in zip(runs, sizes, strict=True):
-        narrate(f"{glance(run)}, {size_text(taken)}")
-    narrate(f"{counted(len(runs), 'run')}, {size_text(sum(sizes))}")
 
 
 def print_old(
