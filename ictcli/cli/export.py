@@ -11,7 +11,7 @@ from ictcli.cli.options import BACKEND, TRUST
 TO = ("hf", "mlx", "ollama", "gguf")
 
 
-@click.command("export")
+@click.command("export", short_help="Make a folder of what RUN trained, with a card.")
 @click.argument("run", **completion.RUN)
 @click.option("--merge", is_flag=True, help="Fuse adapters into a whole model.")
 @click.option("--to", "layout", type=click.Choice(TO), help="For which library or program.")

@@ -44,9 +44,10 @@ def command(
     threads: int | None,
     **typed: Any,
 ) -> int:
-    """Ask a run's model, a model folder, a hub id or a built-in model (builtin:chain,
-    builtin:ledger). Without PROMPT it is read from stdin, as with -; on a terminal a small chat
-    begins.
+    """Ask a model, or chat with it on a terminal.
+
+    The model is a run's, a folder, a hub id or built in (builtin:chain, builtin:ledger). Without
+    PROMPT it is read from stdin, as with -; on a terminal a small chat begins.
 
     A run asks, samples and judges as its evaluations do. KEY=VALUE changes that, as in ictcli eval:
     temperature, max_tokens, seed, plugins, prompt.*, sampling.*, reward.verifier, .pattern,

@@ -44,8 +44,9 @@ def command(
     as_json: bool,
     html: Path | None,
 ) -> int:
-    """Look at recorded rollouts: RUN is a run folder, ROLLOUTS a file in its rollouts/.
+    """Look at the tokens of recorded rollouts.
 
+    RUN is a run folder, ROLLOUTS a file in its rollouts/.
     Tokens are shaded by uniqueness and marked if the method kept them; other methods show what they
     would have kept of the same rollouts. On a terminal keys move; elsewhere a group is printed.
 

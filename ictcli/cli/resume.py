@@ -30,9 +30,10 @@ def command(
     end_with_stdin: bool,
     threads: int | None,
 ) -> None:
-    """Continue RUN from its last checkpoint, exactly as if it had never stopped.
+    """Continue RUN from its last checkpoint.
 
-    steps=N trains it on to step N, also when it is finished.
+    It ends exactly as a run that never stopped. steps=N trains it on to step N, also when it is
+    finished.
 
     \b
     ictcli resume quickstart-ict-s0

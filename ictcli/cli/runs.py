@@ -11,7 +11,7 @@ from ictcli.files import check_inside
 
 @click.group("runs")
 def command() -> None:
-    """List runs, show one in full, compare several, remove old checkpoints."""
+    """List, show, compare and check runs; remove old checkpoints."""
 
 
 @command.command("ls")
@@ -42,7 +42,7 @@ def ls(folder: Path | None, as_json: bool) -> None:
 @click.argument("run", **completion.RUN)
 @JSON
 def show(run: Path, as_json: bool) -> None:
-    """Show RUN: its recipe, data, environment, progress, results and size."""
+    """Show a run in full: recipe, progress, results, size."""
     from ictcli.console.runs import print_run
     from ictcli.runs.show import detail
 
@@ -72,9 +72,10 @@ def diff(runs: tuple[Path, ...], as_json: bool) -> None:
 @click.argument("run", **completion.RUN)
 @JSON
 def check(run: Path, as_json: bool) -> int:
-    """Hold every file that RUN wrote once, and its checkpoints, against their checksums.
+    """Compare a run's files with their checksums.
 
-    Ends with 1 where one is damaged, altered or missing.
+    These are the files that RUN wrote once, and its checkpoints. Ends with 1 where one is damaged,
+    altered or missing.
     """
     from ictcli.console.runs import print_check
     from ictcli.runs.show import check_run

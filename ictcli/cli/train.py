@@ -45,7 +45,9 @@ def command(
     as_json: bool,
     threads: int | None,
 ) -> None:
-    """Train a model as RECIPE says: a shipped recipe's name, or a .toml file.
+    """Train a model as RECIPE says.
+
+    RECIPE is a shipped recipe's name, or a .toml file.
 
     \b
     ictcli train quickstart

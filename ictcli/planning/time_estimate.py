@@ -109,16 +109,24 @@ class Pace:
                 self._steps[number <= self.recipe.dense_steps].append(took)
         self._started, self._done = now, number
 
-    def estimate(self) -> TimeEstimate | None:
-        """Return what is left after the last step; None before the first step of this process.
-        Steps of a kind not yet seen are taken to be as long as the others."""
+    @property
+    def timed(self) -> bool:
+        """Whether a step was timed in which no library warmed up."""
+        return any(self._steps.values())
+
+    def estimate(self, *, whole: bool = False) -> TimeEstimate | None:
+        """What is left after the last step, or with `whole` a run like this one from its beginning;
+        None before the first step of this process. Steps of a kind not yet seen are taken to be as
+        long as the others."""
         if self._first is None:
             return None
         seen = {dense: fmean(steps) for dense, steps in self._steps.items() if steps}
         step = seen.get(False, seen.get(True, self._first))
         dense = seen.get(True, seen.get(False, self._first))
-        times = {"step": step, "dense_step": dense, "evaluation": self._evaluation}
-        return estimate_time(self.recipe, **times, done=self._done)
+        done = 0 if whole else self._done
+        return estimate_time(
+            self.recipe, step=step, dense_step=dense, evaluation=self._evaluation, done=done
+        )
 
     def left(self) -> str:
         """The time left, with the evaluations; `-` before the first step."""
