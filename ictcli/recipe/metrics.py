@@ -26,7 +26,7 @@ WHEN: dict[When, str] = {
     "uniqueness": "methods that need u, or `record.uniqueness`",
     "probes": "steps of a probe (`record.probe_every`)",
     "kl": "`kl` > 0",
-    "gap": "mini-batches, or `engine.sampler=vllm`",
+    "gap": "`update.minibatch`, or `engine.sampler=vllm`",
     "redraw": "`sampling.redraw` > 0",
 }
 View = Literal["live", "show", "compare", "summary"]
@@ -211,19 +211,17 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
     if name not in known():
         near = nearest(name, [*known(), *measured])
         return f"is no number of metrics.jsonl{near}", "for example eval/pass@1"
-    when = METRICS[name].when if name in METRICS else "every step"
-    if when == "kl" and recipe.kl == 0:
-        return "is recorded where kl > 0 only", "kl=0.001"
-    if when == "redraw" and not recipe.sampling.redraw:
-        return "is recorded where sampling.redraw > 0 only", "sampling.redraw=3"
-    if when == "gap" and not recipe.has_sampler_gap:
-        return "is recorded with mini-batches, or engine.sampler=vllm", "update.minibatch=4"
-    if when == "uniqueness" and "uniqueness" not in recipe.wanted_stats:
-        return "is not recorded", "record.uniqueness=true"
+    every, saved = recipe.record.probe_every, recipe.checkpoint.every
+    probed = every and (math.lcm(every, saved) <= recipe.steps or recipe.steps % every == 0)
+    recorded = {
+        "kl": recipe.kl > 0,
+        "redraw": recipe.sampling.redraw > 0,
+        "gap": recipe.has_sampler_gap,
+        "uniqueness": "uniqueness" in recipe.wanted_stats,
+        "probes": probed,
+    }
+    if name in METRICS and not recorded.get(when := METRICS[name].when, True):
+        return "is measured at no checkpoint", f"recorded at or with: {WHEN[when]}".replace("`", "")
     if name in STATISTICS and name not in recipe.wanted_stats:
         return "is not recorded", "a method that wants it"
-    if when == "probes":
-        every, saved = recipe.record.probe_every, recipe.checkpoint.every
-        if not every or (math.lcm(every, saved) > recipe.steps and recipe.steps % every):
-            return "is not measured at any checkpoint", f"record.probe_every={saved}"
     return None

@@ -1,7 +1,7 @@
 """The tables of a recipe, like `[clip]`: one frozen model each, with defaults and bounds."""
 
 import math
-from typing import Any, Literal, Self, cast, get_args, get_origin
+from typing import Any, Literal, Self, get_args, get_origin
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -21,10 +21,6 @@ class Table(Settings):
             return value
         is_text, texts = takes_text(cls, name), value.split(",") if isinstance(value, str) else []
         return [toml_value(text, is_text) for text in texts] or [value]
-
-
-OF_TRL = {"vllm_server": "", "vllm_memory": 0.3, "importance_cap": 3.0}
-"""Keys of version 0.1 that its recipes hold with these defaults, and that are no more."""
 
 
 class EngineSettings(Table):
@@ -88,21 +84,6 @@ class EngineSettings(Table):
     def off_policy(self) -> bool:
         """Whether another policy samples than is trained."""
         return self.sampler != "own"
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_version_0_1(cls, table: Any) -> Any:
-        """Recipes of version 0.1 name samplers that only its TRL engine had, and that engine, whose
-        runs the torch engine continues."""
-        if not isinstance(table, dict):
-            return table
-        given = cast("dict[str, Any]", table)
-        kept = {key: value for key, value in given.items() if OF_TRL.get(key) != value}
-        if kept.get("backend") == "trl":
-            kept["backend"] = "torch"
-            if kept.get("sampler") == "transformers":  # to the same draws
-                del kept["sampler"]
-        return kept
 
 
 class AdapterSettings(Table):

@@ -28,7 +28,7 @@ TYPED = {
     "train chain model=builtin:chian": "no built-in model 'chian' (did you mean chain?)",
     "train chain model=/no/such": "There is no model folder /no/such",
     "train chain model=no/such": "no/such is not in the cache, and HF_",
-    "train chain model=": "model is empty",
+    "train chain model=": "model = '': string should have at least 1 character",
     "train chain model=.": "is not a model: it has no config.json",
     "train chain model={} max_tokens=128": "exceeds the model's context of 128. max_tokens=1",
     "train chain model={} prompt.template=chat": "has no chat template. prompt.template=none",

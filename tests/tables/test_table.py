@@ -68,7 +68,7 @@ def test_csv_has_the_values_unrounded_and_runs_nothing() -> None:
     ("width", "head", "row"),
     [
         (80, "name gain share, %", "b 0.0 \u2013"),
-        (30, "name gain share,", "[\u22126.2, +30.0]"),
+        (30, "share,", "[\u22126.2, +30.0]"),
         (10, "share, %", "12.5"),
     ],
 )
