@@ -14,7 +14,6 @@ from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options
 @click.option(
     "--prompts", default=8, show_default=True, type=click.IntRange(1), help="Problems to answer."
 )
-@click.option("--run", type=click.Path(), help="The run folder, for the command to type next.")
 @BACKEND
 @json_option(help="Print what was found as JSON.")
 @TRUST
@@ -23,7 +22,6 @@ def command(
     recipe: str,
     overrides: tuple[str, ...],
     prompts: int,
-    run: str | None,
     backend: str | None,
     as_json: bool,
     threads: int | None,
@@ -50,9 +48,7 @@ def command(
     checked = check(resolved, prompts, narrate)
     changed = {*map(typed_key, checked.changes)}
     kept = [each for each in overrides if typed_key(each) not in changed]
-    named = {"--backend": backend, "--run": run}
-    options = [word for name, value in named.items() if value for word in (name, value)]
-    verb = "train" if checked.ready else "check"
-    words = ["ictcli", verb, recipe, *kept, *checked.changes, *options]
+    verb, engine = "train" if checked.ready else "check", [f"--backend={backend}"] * bool(backend)
+    words = ["ictcli", verb, recipe, *kept, *checked.changes, *engine]
     print_check(checked, shlex.join(words), as_json=as_json)
     return 0 if checked.ready else NothingLearnedError.exit_code

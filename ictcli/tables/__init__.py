@@ -43,8 +43,6 @@ class Cell:
     """A star stands after it: the difference is significant."""
     colour: str = ""
     """CSS colour of a dot before the text."""
-    shade: float | None = None
-    """Depth of the cell's colour, 0 to 1."""
 
     @property
     def line(self) -> str:

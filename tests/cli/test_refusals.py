@@ -99,9 +99,8 @@ def test_a_faulty_plugin_is_named(ictcli: Processes, tmp_path: Path) -> None:
         ("1 / 0\n", "fails: ZeroDivisionError: division by zero"),
     ):
         (tmp_path / "plugin.py").write_text(content)
-        told = ictcli.refused("methods", "--plugin", "plugin.py")
+        told = ictcli.refused("train", "quickstart", "plugins=['plugin.py']")
         assert f"{tmp_path}/plugin.py" in told and words in told
-    assert words in ictcli.refused("train", "quickstart", "plugins=['plugin.py']")
     evaluation = ("eval", "builtin:chain", "--bench", "chain", "plugins=plugin.py")
     assert words in ictcli.refused(*evaluation)
 
