@@ -137,7 +137,7 @@ def print_run(run: Detail, *, as_json: bool) -> None:
 
 def _defaults() -> dict[str, Any]:
     """Return the default of every key that has one, by its dotted name."""
-    required: dict[str, Any] = {"model": "", "task": "", "method": {}, "steps": 0}
+    required: dict[str, Any] = {"model": "-", "task": "-", "method": {}, "steps": 0}
     data = Recipe.model_validate(required).model_dump(mode="json")
     return {name: value for name, value in flat(data).items() if name not in (*required, "seed")}
 
