@@ -32,6 +32,8 @@ COMMANDS = (
     *("train", "check", "resume", "eval", "generate", "grade", "compare", "inspect"),
     *("export", "runs", "recipes", "tasks", "methods", "doctor"),
 )
+RUN: Any = {"type": click.Path(path_type=Path)}
+"""Of an argument that is a run folder, or several."""
 json_option = partial(click.option, "--json", "as_json", is_flag=True)
 JSON = json_option(help="Print as JSON.")
 CHECKPOINT = click.option(
@@ -216,14 +218,8 @@ def _explain(error: OSError) -> tuple[str, str]:
     where = f" ({place})" if place else ""
     if is_disk_full(error):
         return f"No space is left on the disk{where}.", f"free some, then: {_again(error)}"
-    if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
-        return f"This cannot be written or read: {error.strerror}{where}.", (
-            "choose a folder of your own (--run, --out), or check its permissions"
-        )
-    if error.errno in OF_NAMES:
-        return f"{error.strerror}{where}.", "check the path"
-    return f"{error.strerror or error}{where}.", (
-        f"check the path and the disk, then: {_again(error)}; what was saved stands"
+    return f"This cannot be written or read: {error.strerror or error}{where}.", (
+        f"check the path and its permissions, or take another (--run, --out), then: {_again(error)}"
     )
 
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli import completion, json_option
+from ictcli.cli import RUN, json_option
 from ictcli.cli.options import BACKEND, TRUST
 from ictcli.errors import UserError
 
 
 @click.command("inspect")
-@click.argument("source", metavar="RUN|ROLLOUTS", **completion.RUN)
+@click.argument("source", metavar="RUN|ROLLOUTS", **RUN)
 @click.option("--step", type=click.IntRange(0), help="A recorded step.  [default: the last]")
 @click.option(
     "--prompt", type=int, help="A prompt, from 1.  [default: the first with unequal rewards]"

@@ -11,11 +11,6 @@ from typing import Any
 import click
 
 Command = Callable[..., Any]
-THREADS = click.option(
-    "--threads",
-    type=click.IntRange(1, 1024),
-    help="Most CPU threads; may change the last bits of figures.",
-)
 THREAD_VARIABLES = (
     *(f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "RAYON")),
     "VECLIB_MAXIMUM_THREADS",
@@ -44,7 +39,11 @@ def process_options(command: Command) -> Command:
     """Give a command `--threads`, which is in force before array libraries are imported and for
     processes that are started later."""
 
-    @THREADS
+    @click.option(
+        "--threads",
+        type=click.IntRange(1, 1024),
+        help="Most CPU threads; may change the last bits of figures.",
+    )
     @functools.wraps(command)
     def called(*, threads: int | None, **options: Any) -> Any:
         if threads:
@@ -66,13 +65,8 @@ def engine_names() -> tuple[str, ...]:
     return tuple(dict.fromkeys(("auto", *OURS, *added)))
 
 
-def _check(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    return None if value is None else click.Choice(engine_names()).convert(value, param, ctx)
-
-
 BACKEND = click.option(
     "--backend",
-    callback=_check,
     metavar="[auto|torch|mlx|...]",
     help="Which engine runs the model.",
 )

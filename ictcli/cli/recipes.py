@@ -71,12 +71,8 @@ def cp(name: str, target: Path) -> None:
     from ictcli.recipe import find_recipe, recipe_text
 
     source = find_recipe(name)
-    path = target / source.name if target.is_dir() else target
-    if path.suffix != ".toml":
-        raise UserError(
-            f"{path} would not be read as a recipe: its name does not end in .toml.",
-            f"ictcli recipes cp {shell_word(name)} {shell_word(f'{path}.toml')}",
-        )
+    path = target if target.suffix == ".toml" else Path(f"{target}.toml")
+    path = target / source.name if target.is_dir() else path
     if path.exists():
         raise UserError(f"{path} exists already.", "choose another name")
     write_text(path, recipe_text(source))

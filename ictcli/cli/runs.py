@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli import JSON, completion
+from ictcli.cli import JSON, RUN
 from ictcli.errors import UserError
 from ictcli.files import check_inside
 
@@ -39,7 +39,7 @@ def ls(folder: Path | None, as_json: bool) -> None:
 
 
 @command.command("show")
-@click.argument("run", **completion.RUN)
+@click.argument("run", **RUN)
 @JSON
 def show(run: Path, as_json: bool) -> None:
     """Show a run in full: recipe, progress, results, size."""
@@ -50,7 +50,7 @@ def show(run: Path, as_json: bool) -> None:
 
 
 @command.command("diff")
-@click.argument("runs", metavar="A B [C]...", nargs=-1, **completion.RUN)
+@click.argument("runs", metavar="A B [C]...", nargs=-1, **RUN)
 @JSON
 def diff(runs: tuple[Path, ...], as_json: bool) -> None:
     """Compare the recipes, environments and results of runs.
@@ -69,7 +69,7 @@ def diff(runs: tuple[Path, ...], as_json: bool) -> None:
 
 
 @command.command("check")
-@click.argument("run", **completion.RUN)
+@click.argument("run", **RUN)
 @JSON
 def check(run: Path, as_json: bool) -> int:
     """Compare a run's files with their checksums.
@@ -86,7 +86,7 @@ def check(run: Path, as_json: bool) -> int:
 
 
 @command.command("gc")
-@click.argument("runs", metavar="[RUN]...", nargs=-1, **completion.RUN)
+@click.argument("runs", metavar="[RUN]...", nargs=-1, **RUN)
 @click.option("--finished", is_flag=True, help="Of finished runs remove all but the best.")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed; stop.")
 @JSON

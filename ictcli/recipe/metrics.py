@@ -43,17 +43,11 @@ class Metric:
     views: tuple[View, ...] = ()
     label: str = ""
     """A few words for the heads of curves and columns."""
-    title: str = ""
-    """More of them, where the label is a symbol."""
 
     @property
     def heading(self) -> str:
         """The label and the unit."""
         return f"{self.label}, {self.unit}" if self.unit else self.label
-
-    @property
-    def long_heading(self) -> str:
-        return f"{self.title}, {self.unit}" if self.title else self.heading
 
 
 Figure = float | None
@@ -93,12 +87,12 @@ class StepMetrics(RunRecord):
     """Responses sampled for prompts drawn again."""
     entropy: Annotated[
         Figure,
-        Metric("nats", views=("live", "show", "compare"), label="H1", title="H1: Shannon entropy"),
+        Metric("nats", views=("live", "show", "compare"), label="Shannon entropy H1"),
     ] = None
     """Mean Shannon entropy H1 of the tokens, at temperature 1."""
     renyi2: Annotated[
         Figure,
-        Metric("nats", views=("live", "show", "compare"), label="H2", title="H2: Rényi-2 entropy"),
+        Metric("nats", views=("live", "show", "compare"), label="Rényi-2 entropy H2"),
     ] = None
     """Mean Rényi-2 entropy H2 of the tokens, at temperature 1."""
     share_kept: Annotated[

@@ -21,8 +21,7 @@ TYPED = {
     "eval builtin:chain --bench chain --pattern x": "reward.pattern=VALUE",
     "train quickstrt": "no recipe 'quickstrt' (did you mean quickstart?)",
     "train nosuch.toml": "There is no recipe file nosuch.toml",
-    "train 'my data/mine.csv'": "ictcli train RECIPE task='my data/mine.csv'",
-    "train task=mine.csv steps=3": "ictcli train RECIPE task=mine.csv",
+    "train mine.csv": "data goes in task=FILE",
     "train chain task=chian": "no task 'chian' (did you mean chain?)",
     "train chain engine.backend=trch": "no backend 'trch' (did you mean torch?)",
     "train chain model=builtin:chian": "no built-in model 'chian' (did you mean chain?)",
@@ -53,7 +52,6 @@ TYPED = {
     "train chain model={} log=wandb --run deep/run": "log=wandb needs wandb, which is not",
     "check chain model={} log=tensorboard,wandb": "log=wandb needs wandb",
     "compare chain model={} log=wandb --out out": "log=wandb needs wandb",
-    "recipes cp quickstart mine": "does not end in .toml. ictcli recipes cp",
 }
 
 
