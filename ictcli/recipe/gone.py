@@ -52,6 +52,7 @@ GONE = (
     Gone("engine.vllm_server", 'engine.sampler = "vllm" runs it in the process', idle=("",)),
     Gone("adapter.kind", 'adapter.kind = "lora"', ("dora",), now="lora"),
     Gone("optimizer.kind", "leave it out: AdamW is the optimiser", idle=("adamw",)),
+    Gone("optimizer.decay_steps", "linear and cosine reach 0 at the last step", idle=(0,)),
     Gone("log", 'log = ["tensorboard"] or ["wandb"]', ("trackio",), idle=("trackio",)),
 )
 

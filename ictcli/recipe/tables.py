@@ -123,8 +123,6 @@ class OptimizerSettings(Table):
     decay: Literal["none", "linear", "cosine", "inverse"] = "none"
     """Decay after that. linear and cosine reach 0 at the last step; inverse is lr_hold / t, with t
     counted from the end of the warmup; none = constant."""
-    decay_steps: int = Field(default=0, ge=0)
-    """Step at which linear and cosine reach 0; 0 = the last step."""
 
     @model_validator(mode="after")
     def _inverse_needs_hold(self) -> Self:
@@ -141,8 +139,8 @@ class OptimizerSettings(Table):
             return 1.0
         if self.decay == "inverse":
             return self.lr_hold / t
-        end = self.decay_steps or steps
-        done = min((t - 1 - self.lr_hold) / max(end - self.lr_warmup - self.lr_hold, 1), 1.0)
+        falling = max(steps - self.lr_warmup - self.lr_hold, 1)
+        done = min((t - 1 - self.lr_hold) / falling, 1.0)
         return 1.0 - done if self.decay == "linear" else (1.0 + math.cos(math.pi * done)) / 2
 
 
