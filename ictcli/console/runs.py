@@ -125,12 +125,11 @@ def print_run(run: Detail, *, as_json: bool) -> None:
         _curves(run.metrics)
     if run.evaluations:
         _evaluations(run.evaluations)
-    _section("disk", {name: size_text(taken) for name, taken in run.bytes.items()})
-    checkpoints = {
-        Path(folder.path).name: size_text(folder.bytes) + ("" if folder.whole else "  not whole")
-        for folder in run.checkpoints
-    }
-    _section("checkpoints", checkpoints)
+    sizes = {name: size_text(taken) for name, taken in run.bytes.items()}
+    for folder in run.checkpoints:
+        damage = "" if folder.whole else "  not whole"
+        sizes[Path(folder.path).name] = f"{size_text(folder.bytes)}{damage}"
+    _section("disk", sizes)
     if run.next:
         narrate("", *(f"next:  {command}" for command in run.next))
 
