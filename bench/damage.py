@@ -7,9 +7,9 @@ evaluation, or data), damages one of its files or puts a pipe, a link, a folder 
 its place, and runs one command in a process of its own, forked from one that has everything loaded.
 A case is bad where the command ends in a traceback, by a signal or with an undocumented exit code,
 where it hangs or takes more than `MEMORY`, prints JSON that is none, or another result than that of
-the whole folder without naming the file, where it reads or changes what lies outside, where a bad
-run hides another from `runs ls`, or is not removed by `runs rm`. Prints each bad case and a table;
-exits with 1 where there is one.
+the whole folder without naming the file, where it reads or changes what lies outside, or where a
+bad run hides another from `runs ls`. Prints each bad case and a table; exits with 1 where there is
+one.
 """
 
 import argparse
@@ -136,8 +136,6 @@ def verdict(case: Case, whole: Any, code: int | None, out: str, err: str, folder
         return "took all memory"
     if SECRET in out + err or any(SECRET.encode() in data for data in made(folder)):
         return "read what lies outside"
-    if name == "rm" and (code or (folder / "run").exists()):
-        return "is not removed"
     if name == "ls" and (code or not all(run in out for run in ("run", "other"))):
         return "hides a run"
     try:

@@ -22,7 +22,6 @@ PLAN = ("train", "chain", "--dry-run", "--json")
 COMMANDS = (
     Command("ls", ("runs", "ls", ".", "--json"), share=6),
     Command("ls", ("runs", "ls", "."), share=2),
-    Command("rm", ("runs", "rm", "run", "--yes"), share=6),
     Command("check", ("runs", "check", "run", "--json")),
     Command("gc", ("runs", "gc", "run", "--finished", "--json"), share=2),
     Command("show", ("runs", "show", "run", "--json")),

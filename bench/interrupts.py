@@ -39,7 +39,6 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "eval": ("finished", ("eval", "run", "--bench", "chain", "--limit", "64", "--n", "4")),
     "check": ("finished", ("runs", "check", "run")),
     "gc": ("finished", ("runs", "gc", "run", "--finished")),
-    "rm": ("finished", ("runs", "rm", "run", "--yes")),
     "generate": ("finished", ("generate", "run", "7*9-8+2*2+3*7=", "--n", "64", "--gold", "80")),
     "completion": ("finished", ("completion", "bash")),
     "export": ("finished", ("export", "run", "--checkpoint", "4", "--out", "out")),

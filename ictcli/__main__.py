@@ -22,7 +22,6 @@ def main() -> None:
     os.environ["PYTHONSAFEPATH"] = "1"  # no process started here imports from the working directory
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not ignored, as by nohup
         signal.signal(signal.SIGINT, interrupt)
-        sys.unraisablehook = come_again
     try:
         from ictcli.cli import run
 
@@ -41,16 +40,6 @@ def interrupt(number: int, frame: object) -> None:
     meanwhile ends the process."""
     signal.signal(signal.SIGINT, leave)
     raise KeyboardInterrupt
-
-
-def come_again(found: "sys.UnraisableHookArgs") -> None:
-    """A Ctrl-C amid the callback of a weak reference, of which every import has some, cannot be
-    raised there: it comes again a moment later."""
-    if found.exc_type is not KeyboardInterrupt:
-        sys.__unraisablehook__(found)
-        return
-    signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.01)
 
 
 def leave(number: int, frame: object) -> None:

@@ -161,11 +161,6 @@ def duration(seconds: float) -> str:
     return f"{minutes}m{rest:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
 
 
-def cut(text: str, most: int) -> str:
-    """The first `most` characters of a text, and dots where it is longer."""
-    return text if len(text) <= most else text[:most] + "..."
-
-
 def middle_cut(text: str, most: int) -> str:
     """At most `most` characters of a text: of a longer one its beginning and its end."""
     half = (most - 3) // 2

@@ -7,7 +7,6 @@ import errno
 import importlib
 import io
 import os
-import shlex
 import sys
 from collections.abc import Generator
 from functools import partial
@@ -23,8 +22,8 @@ from ictcli.errors import (
     RunFailedError,
     UserError,
     is_disk_full,
-    nearest,
     text_of,
+    unknown,
 )
 from ictcli.ranks import find_launch
 from ictcli.text import VisibleStream, one_line, wrapped
@@ -33,11 +32,8 @@ COMMANDS = (
     *("train", "check", "resume", "eval", "generate", "grade", "compare", "inspect"),
     *("export", "runs", "recipes", "tasks", "methods", "doctor"),
 )
-OTHERS = {
-    "list": "runs ls", "ls": "runs ls", "config": "recipes", "chat": "generate", "run": "train",
-    "sample": "generate", "evaluate": "eval", "test": "eval", "info": "doctor",
-}  # fmt: skip
-"""What other programs call a command."""
+RUN: Any = {"type": click.Path(path_type=Path)}
+"""Of an argument that is a run folder, or several."""
 json_option = partial(click.option, "--json", "as_json", is_flag=True)
 JSON = json_option(help="Print as JSON.")
 CHECKPOINT = click.option(
@@ -48,33 +44,7 @@ CHECKPOINT = click.option(
 )
 
 
-def _quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    if value:
-        nothing = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (to the end)
-        sys.stderr = VisibleStream(nothing)
-
-
-QUIET = click.option(
-    *("-q", "--quiet"),
-    is_flag=True,
-    expose_value=False,
-    callback=_quiet,
-    help="Print nothing but the result and errors.",
-)
-"""Of every command. Narration is all that goes to stderr besides errors (see `_command`)."""
-
-
-class Group(click.Group):
-    """Its help has the whole first sentence of each command's; click's own cuts it."""
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
-        rows = [(name, each.get_short_help_str(limit=200)) for name, each in commands if each]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
-
-
-class LazyGroup(Group):
+class LazyGroup(click.Group):
     """Imports the command NAME from ictcli.cli.NAME when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -83,23 +53,17 @@ class LazyGroup(Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(f"ictcli.cli.{cmd_name}").command
-        for each in command.commands.values() if isinstance(command, click.Group) else [command]:
-            if not any(param.name == "quiet" for param in each.params):
-                QUIET(each)
-        return command
+        return importlib.import_module(f"ictcli.cli.{cmd_name}").command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            near = nearest(args[0], [*COMMANDS, *OTHERS.values()], OTHERS)
-            raise UserError(f"There is no command {args[0]!r}{near}.", "ictcli --help lists them")
+            raise unknown("command", args[0], COMMANDS, "ictcli --help lists them")
         return super().resolve_command(ctx, args)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@QUIET
 @click.version_option(__version__, prog_name="ictcli")
 def cli() -> None:
     """Train small reasoning models by reinforcement learning with verifiable rewards.
@@ -180,7 +144,7 @@ def _run() -> int:
     except UserError as error:
         return fail(error.message, error.hint, error.exit_code)
     except click.NoSuchOption as error:
-        return fail(*_meant(error, sys.argv[1:]), 2)
+        return fail(*_meant(error), 2)
     except click.exceptions.NoArgsIsHelpError as error:  # a group without one of its commands
         error.show()
         return 2
@@ -218,9 +182,7 @@ def _run() -> int:
 
 
 def _command() -> Any:
-    """Run the command; in a launch of several processes, on rank 0. Whatever it did to stderr,
-    errors are printed there."""
-    stderr = sys.stderr
+    """Run the command; in a launch of several processes, on rank 0."""
     for word in sys.argv[1:]:
         word.encode()  # some libraries write no file of another name
     command = partial(cli.main, prog_name="ictcli", standalone_mode=False)
@@ -240,8 +202,6 @@ def _command() -> Any:
             said = f"The plugin {place} fails: {type(error).__name__}: {text_of(error)}."
             raise RunFailedError(said, f"mend it, then: {_again(error)}") from error
         raise
-    finally:
-        sys.stderr = stderr
 
 
 def fail(message: str, hint: str, code: int) -> int:
@@ -259,14 +219,8 @@ def _explain(error: OSError) -> tuple[str, str]:
     where = f" ({place})" if place else ""
     if is_disk_full(error):
         return f"No space is left on the disk{where}.", f"free some, then: {_again(error)}"
-    if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
-        return f"This cannot be written or read: {error.strerror}{where}.", (
-            "choose a folder of your own (--run, --out), or check its permissions"
-        )
-    if error.errno in OF_NAMES:
-        return f"{error.strerror}{where}.", "check the path"
-    return f"{error.strerror or error}{where}.", (
-        f"check the path and the disk, then: {_again(error)}; what was saved stands"
+    return f"This cannot be written or read: {error.strerror or error}{where}.", (
+        f"check the path and its permissions, or take another (--run, --out), then: {_again(error)}"
     )
 
 
@@ -276,30 +230,22 @@ def _again(error: BaseException) -> str:
     return next((note for note in notes if note.startswith(RESUME)), "the same command")
 
 
-def _meant(error: click.NoSuchOption, args: list[str]) -> tuple[str, str]:
-    """The sentence and the hint for an option that is none. Where the command takes KEY=VALUE, and
-    what was typed is the end of one of its keys, the hint is the command of `args` as it was
-    meant."""
+def _meant(error: click.NoSuchOption) -> tuple[str, str]:
+    """Return the sentence and the hint for an unknown option, which may be the end of a key."""
     command = error.ctx.command_path if error.ctx else "ictcli"
     params = error.ctx.command.params if error.ctx else []
     name = error.option_name.lstrip("-").replace("-", "_")
-    keys: list[str] = []
     if any("KEY=VALUE" in (param.metavar or "") for param in params):
         from ictcli.evaluation.settings import EvaluationSettings, GenerateSettings
         from ictcli.recipe import Recipe, recipe_keys
 
         models = {"eval": EvaluationSettings, "generate": GenerateSettings}
-        keys = [*recipe_keys(models.get(command.split()[-1], Recipe))]
-    ends = (f".{name}", f".{name}s")
-    fitting = [key for key in keys if key == name] or [k for k in keys if f".{k}".endswith(ends)]
-    if not fitting:
-        return error.format_message(), f"{command} --help"
-    place = next(i for i, arg in enumerate(args) if arg.partition("=")[0] == error.option_name)
-    _, equals, value = args[place].partition("=")
-    rest = args[place + 1 :]
-    if not equals and rest and not rest[0].startswith("-"):
-        value = rest.pop(0)
-    settings = [f"{key}={value or 'VALUE'}" for key in sorted(fitting, key=len)]
-    typed = f"settings are {' or '.join(settings)}, without dashes"
-    meant = shlex.join(["ictcli", *args[:place], settings[0], *rest])
-    return f"There is no option {error.option_name}: {typed}.", meant
+        keys = recipe_keys(models.get(command.split()[-1], Recipe))
+        fitting = sorted((key for key in keys if f".{key}".endswith(f".{name}")), key=len)
+        if fitting:
+            settings = " or ".join(f"{key}=VALUE" for key in fitting)
+            return (
+                f"There is no option {error.option_name}.",
+                f"settings have no dashes: {settings}",
+            )
+    return error.format_message(), f"{command} --help"

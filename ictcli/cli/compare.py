@@ -53,9 +53,10 @@ def command(
     threads: int | None,
     **options: Any,
 ) -> None:
-    """Train each method on the same problems, seeds and budget, and print them side by side.
+    """Train methods on the same problems and compare them.
 
-    Stop it whenever you like: the same command continues where it was.
+    Each has the same seeds and budget. Stop it whenever you like: the same command continues where
+    it was.
 
     \b
     ictcli compare chain-compare --seeds 3

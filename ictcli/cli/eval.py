@@ -65,7 +65,7 @@ def command(
     threads: int | None,
     **sizes: Any,
 ) -> None:
-    """Measure pass@k, maj@n and greedy accuracy of models and runs, side by side.
+    """Measure pass@k, maj@n and greedy accuracy, side by side.
 
     MODEL is a folder, a hub id or a built-in model (builtin:chain, builtin:ledger).
 

@@ -5,14 +5,14 @@ from typing import Literal
 
 import click
 
-from ictcli.cli import CHECKPOINT, completion
+from ictcli.cli import CHECKPOINT, RUN
 from ictcli.cli.options import BACKEND, TRUST
 
 TO = ("hf", "mlx", "ollama", "gguf")
 
 
-@click.command("export")
-@click.argument("run", **completion.RUN)
+@click.command("export", short_help="Make a folder of what RUN trained, with a card.")
+@click.argument("run", **RUN)
 @click.option("--merge", is_flag=True, help="Fuse adapters into a whole model.")
 @click.option("--to", "layout", type=click.Choice(TO), help="For which library or program.")
 @click.option("--out", type=click.Path(path_type=Path), help="The folder to make.")

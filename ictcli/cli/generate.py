@@ -10,7 +10,6 @@ from ictcli.cli.options import (
     BACKEND,
     TRUST,
     engine_settings,
-    finite,
     process_options,
     split_settings,
 )
@@ -28,7 +27,7 @@ _EQUALS = "; a prompt that looks like KEY=VALUE is read from stdin: -"
     required=True,
 )
 @click.option("--n", type=click.IntRange(1), help="Answers to the prompt.  [default: 1]")
-@click.option("--temperature", type=click.FloatRange(0), callback=finite, help="0 is greedy.")
+@click.option("--temperature", type=click.FloatRange(0), help="0 is greedy.")
 @click.option("--seed", type=click.IntRange(0), help="Of the sampling.  [default: 0]")
 @click.option("--gold", help="The right answer: judge the model's by it.")
 @BACKEND
@@ -45,9 +44,10 @@ def command(
     threads: int | None,
     **typed: Any,
 ) -> int:
-    """Ask a run's model, a model folder, a hub id or a built-in model (builtin:chain,
-    builtin:ledger). Without PROMPT it is read from stdin, as with -; on a terminal a small chat
-    begins.
+    """Ask a model, or chat with it on a terminal.
+
+    The model is a run's, a folder, a hub id or built in (builtin:chain, builtin:ledger). Without
+    PROMPT it is read from stdin, as with -; on a terminal a small chat begins.
 
     A run asks, samples and judges as its evaluations do. KEY=VALUE changes that, as in ictcli eval:
     temperature, max_tokens, seed, plugins, prompt.*, sampling.*, reward.verifier, .pattern,

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli import completion, json_option
+from ictcli.cli import RUN, json_option
 from ictcli.cli.options import BACKEND, TRUST
 from ictcli.errors import UserError
 
 
 @click.command("inspect")
-@click.argument("source", metavar="RUN|ROLLOUTS", **completion.RUN)
+@click.argument("source", metavar="RUN|ROLLOUTS", **RUN)
 @click.option("--step", type=click.IntRange(0), help="A recorded step.  [default: the last]")
 @click.option(
     "--prompt", type=int, help="A prompt, from 1.  [default: the first with unequal rewards]"
@@ -44,8 +44,9 @@ def command(
     as_json: bool,
     html: Path | None,
 ) -> int:
-    """Look at recorded rollouts: RUN is a run folder, ROLLOUTS a file in its rollouts/.
+    """Look at the tokens of recorded rollouts.
 
+    RUN is a run folder, ROLLOUTS a file in its rollouts/.
     Tokens are shaded by uniqueness and marked if the method kept them; other methods show what they
     would have kept of the same rollouts. On a terminal keys move; elsewhere a group is printed.
 

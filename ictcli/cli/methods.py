@@ -6,16 +6,12 @@ from ictcli.cli import JSON
 
 
 @click.command("methods")
-@click.option("--plugin", "plugin_files", multiple=True, help="A .py file that adds methods.")
 @JSON
-def command(plugin_files: tuple[str, ...], as_json: bool) -> None:
+def command(as_json: bool) -> None:
     """List the methods: what each trains, its options and its source."""
     from ictcli.algorithm.methods import METHODS
     from ictcli.console.table import print_records
-    from ictcli.files import plugins
 
-    for file in plugin_files:
-        plugins.load(file, typed=True)
     print_records(
         [
             {

@@ -1,7 +1,6 @@
 """Options that several commands have: the engine, trust in a run's code, and --threads."""
 
 import functools
-import math
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -12,23 +11,11 @@ from typing import Any
 import click
 
 Command = Callable[..., Any]
-THREADS = click.option(
-    "--threads",
-    type=click.IntRange(1, 1024),
-    help="Most CPU threads; may change the last bits of figures.",
-)
 THREAD_VARIABLES = (
     *(f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "RAYON")),
     "VECLIB_MAXIMUM_THREADS",
 )
 """Read by array and tokenizer libraries when they are loaded."""
-
-
-def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
-    """A click callback that refuses nan and inf."""
-    if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is not a finite number.")
-    return value
 
 
 def _trust(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -52,7 +39,11 @@ def process_options(command: Command) -> Command:
     """Give a command `--threads`, which is in force before array libraries are imported and for
     processes that are started later."""
 
-    @THREADS
+    @click.option(
+        "--threads",
+        type=click.IntRange(1, 1024),
+        help="Most CPU threads; may change the last bits of figures.",
+    )
     @functools.wraps(command)
     def called(*, threads: int | None, **options: Any) -> Any:
         if threads:
@@ -74,13 +65,8 @@ def engine_names() -> tuple[str, ...]:
     return tuple(dict.fromkeys(("auto", *OURS, *added)))
 
 
-def _check(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    return None if value is None else click.Choice(engine_names()).convert(value, param, ctx)
-
-
 BACKEND = click.option(
     "--backend",
-    callback=_check,
     metavar="[auto|torch|mlx|...]",
     help="Which engine runs the model.",
 )

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli import JSON, Group, completion
+from ictcli.cli import JSON, completion
 from ictcli.errors import UserError
 from ictcli.text import shell_word
 
 
-@click.group("recipes", cls=Group)
+@click.group("recipes")
 def command() -> None:
-    """List, show and copy the recipes that ship with ictcli, and explain their keys."""
+    """List, show and copy recipes, and explain their keys."""
 
 
 @command.command("ls")
@@ -42,7 +42,7 @@ def show(name: str) -> None:
 @click.argument("parts", metavar="[PART]...", nargs=-1)
 @JSON
 def keys(parts: tuple[str, ...], as_json: bool) -> None:
-    """Explain the keys whose names hold one of PARTs, or all: values, default, meaning.
+    """Explain the keys whose names hold one of PARTs, or all.
 
     \b
     ictcli recipes keys prompt eval.columns
@@ -65,18 +65,14 @@ def keys(parts: tuple[str, ...], as_json: bool) -> None:
 @click.argument("name", shell_complete=completion.recipes)
 @click.argument("target", type=click.Path(path_type=Path))
 def cp(name: str, target: Path) -> None:
-    """Copy a recipe to TARGET, a folder or a .toml file, to change it there."""
+    """Copy a recipe to TARGET, a folder or a .toml file."""
     from ictcli.console.lines import narrate
     from ictcli.files import write_text
     from ictcli.recipe import find_recipe, recipe_text
 
     source = find_recipe(name)
-    path = target / source.name if target.is_dir() else target
-    if path.suffix != ".toml":
-        raise UserError(
-            f"{path} would not be read as a recipe: its name does not end in .toml.",
-            f"ictcli recipes cp {shell_word(name)} {shell_word(f'{path}.toml')}",
-        )
+    path = target if target.suffix == ".toml" else Path(f"{target}.toml")
+    path = target / source.name if target.is_dir() else path
     if path.exists():
         raise UserError(f"{path} exists already.", "choose another name")
     write_text(path, recipe_text(source))

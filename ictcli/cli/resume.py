@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from ictcli.cli import completion, json_option
+from ictcli.cli import RUN, json_option
 from ictcli.cli.options import TRUST, process_options
 
 GRACE_S = 4.0
@@ -17,7 +17,7 @@ GRACE_S = 4.0
 
 
 @click.command("resume")
-@click.argument("folder", metavar="RUN", **completion.RUN)
+@click.argument("folder", metavar="RUN", **RUN)
 @click.argument("overrides", nargs=-1, metavar="[steps=N]")
 @json_option(help="Print the summary as JSON.")
 @click.option("--end-with-stdin", is_flag=True, hidden=True)  # for the processes of compare --jobs
@@ -30,9 +30,10 @@ def command(
     end_with_stdin: bool,
     threads: int | None,
 ) -> None:
-    """Continue RUN from its last checkpoint, exactly as if it had never stopped.
+    """Continue RUN from its last checkpoint.
 
-    steps=N trains it on to step N, also when it is finished.
+    It ends exactly as a run that never stopped. steps=N trains it on to step N, also when it is
+    finished.
 
     \b
     ictcli resume quickstart-ict-s0

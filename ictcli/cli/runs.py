@@ -1,26 +1,26 @@
-"""ictcli runs: list runs, show one, compare several, remove what is not needed."""
+"""ictcli runs: list runs, show one, compare several, remove old checkpoints."""
 
-import sys
 from pathlib import Path
 
 import click
 
-from ictcli.cli import JSON, Group, completion
+from ictcli.cli import JSON, RUN
 from ictcli.errors import UserError
 from ictcli.files import check_inside
 
 
-@click.group("runs", cls=Group)
+@click.group("runs")
 def command() -> None:
-    """List runs, show one in full, compare several, remove what is not needed."""
+    """List, show, compare and check runs; remove old checkpoints."""
 
 
 @command.command("ls")
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 @JSON
 def ls(folder: Path | None, as_json: bool) -> None:
-    """List the runs in FOLDER, by default runs/ or, without it, those here, in the order of their
-    last change.
+    """List the runs in FOLDER, the one that changed last at the end.
+
+    FOLDER is by default runs/ or, without it, the working directory.
 
     \b
     ictcli runs ls
@@ -39,10 +39,10 @@ def ls(folder: Path | None, as_json: bool) -> None:
 
 
 @command.command("show")
-@click.argument("run", **completion.RUN)
+@click.argument("run", **RUN)
 @JSON
 def show(run: Path, as_json: bool) -> None:
-    """Show RUN: its recipe, data, environment, progress, results and size."""
+    """Show a run in full: recipe, progress, results, size."""
     from ictcli.console.runs import print_run
     from ictcli.runs.show import detail
 
@@ -50,7 +50,7 @@ def show(run: Path, as_json: bool) -> None:
 
 
 @command.command("diff")
-@click.argument("runs", metavar="A B [C]...", nargs=-1, **completion.RUN)
+@click.argument("runs", metavar="A B [C]...", nargs=-1, **RUN)
 @JSON
 def diff(runs: tuple[Path, ...], as_json: bool) -> None:
     """Compare the recipes, environments and results of runs.
@@ -69,12 +69,13 @@ def diff(runs: tuple[Path, ...], as_json: bool) -> None:
 
 
 @command.command("check")
-@click.argument("run", **completion.RUN)
+@click.argument("run", **RUN)
 @JSON
 def check(run: Path, as_json: bool) -> int:
-    """Hold every file that RUN wrote once, and its checkpoints, against their checksums.
+    """Compare a run's files with their checksums.
 
-    Ends with 1 where one is damaged, altered or missing.
+    These are the files that RUN wrote once, and its checkpoints. Ends with 1 where one is damaged,
+    altered or missing.
     """
     from ictcli.console.runs import print_check
     from ictcli.runs.show import check_run
@@ -84,39 +85,8 @@ def check(run: Path, as_json: bool) -> int:
     return 1 if result.faults else 0
 
 
-@command.command("rm")
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True, **completion.RUN)
-@click.option("--yes", is_flag=True, help="Do not ask.")
-def rm(runs: tuple[Path, ...], yes: bool) -> None:
-    """Remove RUNs with all that lies in their folders, after a question.
-
-    \b
-    ictcli runs rm quickstart-ict-s0 quickstart-grpo-s0
-    """
-    from ictcli.console.lines import narrate
-    from ictcli.console.runs import print_removal
-    from ictcli.runs.list import entry, find_folder
-    from ictcli.runs.remove import based_on, check_removable, remove_run
-    from ictcli.tables.numbers import counted, size_text
-
-    folders = list(dict.fromkeys(find_folder(name) for name in runs))
-    for run in folders:
-        check_removable(run)
-    print_removal([entry(run) for run in folders])
-    for run, lost in based_on(folders).items():
-        narrate(f"note: {run} began with a model that this removes, and {lost} then")
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UserError("Removing runs takes a yes.", "--yes says it")
-        if not click.confirm("Remove?"):
-            narrate("Nothing is removed.")
-            return
-    freed = sum(remove_run(run) for run in folders)
-    narrate(f"removed {counted(len(folders), 'run')}, {size_text(freed)} freed")
-
-
 @command.command("gc")
-@click.argument("runs", metavar="[RUN]...", nargs=-1, **completion.RUN)
+@click.argument("runs", metavar="[RUN]...", nargs=-1, **RUN)
 @click.option("--finished", is_flag=True, help="Of finished runs remove all but the best.")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed; stop.")
 @JSON
@@ -132,27 +102,23 @@ def gc(runs: tuple[Path, ...], finished: bool, dry_run: bool, as_json: bool) -> 
     """
     from ictcli.console.lines import narrate
     from ictcli.console.runs import print_old
-    from ictcli.runs.list import RUNS, find_folder, find_runs
+    from ictcli.runs.list import RUNS, find_run, find_runs
     from ictcli.runs.read import in_use, size
     from ictcli.runs.remove import old_checkpoints, remove_checkpoints
 
-    places = [find_folder(name) for name in runs] or [RUNS]
-    folders: dict[Path, None] = {}
+    places = [find_run(name) for name in runs] or [RUNS]
+    idle, busy = dict[Path, None](), dict[Path, None]()
     for run in (run for place in places for run in find_runs(place)):
         try:
             check_inside(run)
         except UserError as error:
-            if run in places:
-                raise
             narrate(f"note: {error.message}")
         else:
-            folders[run] = None
-    busy = [run for run in folders if in_use(run)]
-    idle = [run for run in folders if run not in busy]
+            (busy if in_use(run) else idle)[run] = None
     old = {path: size(path) for run in idle for path in old_checkpoints(run, finished=finished)}
     if not dry_run:
         remove_checkpoints(old)
-    print_old(old, busy, removed=not dry_run, as_json=as_json)
+    print_old(old, list(busy), removed=not dry_run, as_json=as_json)
 
 
 def _run_folder(name: Path) -> Path:

@@ -2,18 +2,18 @@
 
 import click
 
-from ictcli.cli import JSON, Group
+from ictcli.cli import JSON
 
 
-@click.group("tasks", cls=Group)
+@click.group("tasks")
 def command() -> None:
-    """List the tasks and benchmarks that have names, and show a problem of one."""
+    """List the tasks and benchmarks, and show a problem of one."""
 
 
 @command.command("ls")
 @JSON
 def ls(as_json: bool) -> None:
-    """List the built-in tasks, the data sets known by name, and the generators of reasoning-gym.
+    """List the built-in tasks, data sets and generators.
 
     The problems of a file, a folder or any data set of the hub are a task too.
     """
@@ -33,7 +33,7 @@ def ls(as_json: bool) -> None:
 @click.argument("options", nargs=-1, metavar="[KEY=VALUE]...")
 @JSON
 def show(name: str, options: tuple[str, ...], as_json: bool) -> None:
-    """Show a task's options, if it has any, their defaults, and its first held-out problem.
+    """Show a task's options and its first held-out problem.
 
     \b
     ictcli tasks show gym:chain_sum

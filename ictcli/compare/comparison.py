@@ -11,8 +11,8 @@ from ictcli.evaluation.record import Record
 from ictcli.recipe.metrics import METRICS, shown_in
 
 FORMAT = 5
-CURVES = {name: (METRICS[name].long_heading, METRICS[name].heading) for name in shown_in("compare")}
-"""Metrics recorded over training: the title of the curve, and a short heading."""
+CURVES = {name: METRICS[name].heading for name in shown_in("compare")}
+"""Metrics recorded over training: the heading of each."""
 
 
 class VariantRecord(Record):

@@ -79,18 +79,6 @@ class Design:
             changes.append(f"model={quoted(model)}")
         return load_recipe(self.source, changes)
 
-    def beside(self, own: Recipe) -> dict[str, Recipe]:
-        """The recipes of its variants with the seed of `own`, by label. UserError if two, or one
-        and `own`, are the same."""
-        recipes = {each.label: self.recipe(each, own.seed) for each in self.variants}
-        if named := [label for label, it in recipes.items() if _identity(it) == _identity(own)]:
-            raise UserError(
-                f"--beside names {named[0]}, the recipe's own method.",
-                "ictcli methods lists others",
-            )
-        _check_twins(recipes)
-        return recipes
-
     @property
     def swept(self) -> list[str]:
         """Keys that differ between variants by --sweep."""

@@ -13,17 +13,15 @@ LONGEST = 1200
 """Characters of a prompt that are shown, and of an answer a quarter of them."""
 
 
-def print_check(checked: Checked, command: str, price: float | None, *, as_json: bool) -> None:
-    """Print what was found, the verdict, and the command to type; `price` is that of an hour."""
+def print_check(checked: Checked, command: str, *, as_json: bool) -> None:
+    """Print what was found, the verdict, and the command to type."""
     tried, overlap = checked.tried, checked.overlap
     seconds = tried.load_s + tried.time.seconds if tried else 0.0
-    cost = seconds / 3600 * (price or 0.0)
     if as_json:
         record = asdict(checked)
         record |= {"memory": checked.memory.json(), "command": command}
         if tried:
-            costs = {"seconds": seconds} | ({"cost": cost} if price is not None else {})
-            record["tried"] |= costs
+            record["tried"]["seconds"] = seconds
         print_json(record)
         return
     train = (
@@ -48,8 +46,6 @@ def print_check(checked: Checked, command: str, price: float | None, *, as_json:
             f"time: about {duration(seconds)}: {duration(tried.load_s)} to load, "
             f"{tried.time.parts()}, by a part of the first step."
         )
-        if price is not None:
-            output(f"cost: about {cost:.2f}, at {price:g} an hour.")
     output("", f"verdict: {checked.verdict}", f"next: {command}")
 
 

@@ -10,23 +10,20 @@ from ictcli.recipe import Recipe
 from ictcli.runs.observer import Observer, Step
 from ictcli.runs.records import SftMetrics
 from ictcli.tables.numbers import counted
-from ictcli.text import duration, figure, visible
+from ictcli.text import figure, visible
 from ictcli.tracking import where_to_look
-from ictcli.train.evaluations import other_temperatures, samples_of
+from ictcli.train.evaluations import samples_of
 
 
 class PlainObserver(Observer):
-    """Writes to stderr. Knows how long its run will still take, and `later` runs like it after
-    it. `told`: notes that runs before it gave, which are not said again."""
+    """Writes to stderr, and knows how long its run will still take."""
 
     engine: Engine | None = None
-    explained = False
-    """Whether the words of a step's line are."""
 
-    def __init__(self, recipe: Recipe, folder: Path, later: int, told: set[str] | None) -> None:
-        self.recipe, self.folder = recipe, folder
-        self.told = set[str]() if told is None else told
-        self.pace, self.later = Pace(recipe), later
+    def __init__(self, recipe: Recipe, folder: Path) -> None:
+        self.recipe, self.folder, self.pace = recipe, folder, Pace(recipe)
+        self.notes = set[str]()
+        self.explained = False  # the words of a step's line
 
     def loading(self, model: str) -> None:
         self.say(f"loading {model}")
@@ -44,14 +41,7 @@ class PlainObserver(Observer):
     def evaluating(self, label: str, done: int, total: int) -> None:
         self.pace.evaluating(done, total)
         if not done:
-            self.began(label, total)
-
-    def began(self, label: str, total: int) -> None:
-        """An evaluation of so many samples begins."""
-        others = other_temperatures(self.recipe, label).items()
-        each = "".join(f", {n} at temperature {t:g}" for t, n in others)
-        own = f"{self.recipe.eval.n} a problem"
-        self.say(f"evaluating ({label}): {counted(total, 'sample')}, {own}{each}")
+            self.say(f"evaluating ({label}): {counted(total, 'sample')}")
 
     def evaluated(self, label: str, evaluation: Evaluation) -> None:
         later = samples_of(self.recipe, "after") / samples_of(self.recipe, label)
@@ -72,14 +62,7 @@ class PlainObserver(Observer):
         )
 
     def stepped(self, step: Step) -> None:
-        timed = self.pace.timed
         self.pace.stepped(step.number)
-        estimate = self.pace.estimate()
-        if estimate and self.pace.timed > timed:
-            self.say(
-                f"time left: about {self.left()}, by the second step of this process "
-                f"({estimate.parts()}); later ones make it surer"
-            )
         self.show(step)
 
     def show(self, step: Step) -> None:
@@ -98,20 +81,12 @@ class PlainObserver(Observer):
         )
 
     def noted(self, message: str) -> None:
-        if message not in self.told:
+        if message not in self.notes:
             self.say(f"note: {message}")
-        self.told.add(message)
+        self.notes.add(message)
 
     def warned(self, message: str) -> None:
         self.say(f"warning: {message}")
-
-    def left(self) -> str:
-        """The time left of the run, and what later ones will take."""
-        run = self.pace.estimate(whole=True)
-        if not self.later or run is None:
-            return self.pace.left()
-        others = duration(run.seconds * self.later)
-        return f"{self.pace.left()}, then {others} for {counted(self.later, 'run')}"
 
     def say(self, line: str) -> None:
         narrate(line)

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from ictcli.console.lines import narrate, narrate_paragraph, output
-from ictcli.console.table import Screen, print_either_way, print_json, print_table
+from ictcli.console.table import Screen, print_json, print_table
 from ictcli.evaluation.passk import Difference, Interval
 from ictcli.evaluation.report import by_temperature, caption, differences, reached, results_page
 from ictcli.evaluation.results import Result
@@ -24,7 +24,7 @@ from ictcli.runs.records import StepMetrics, Summary
 from ictcli.runs.show import next_commands
 from ictcli.tables import Column, Span, Table, text_table
 from ictcli.tables.numbers import counted, signed, thousandths
-from ictcli.text import cut, duration, figure, one_line, shell_word
+from ictcli.text import duration, figure, middle_cut, one_line, shell_word
 from ictcli.tracking import where_to_look
 from ictcli.train.health import decline
 from ictcli.train.without_signal import TRIAL
@@ -89,7 +89,7 @@ def evaluations(
     for number, shown in enumerate(filter(None, tables)):
         if number:
             output("")
-        print_either_way(shown)
+        print_table(shown, shown.turned())
     narrate_paragraph(caption(results))
     narrate(f"samples: {folder}")
 
@@ -263,8 +263,8 @@ def _differing(
         if correct[0] != correct[1]:
             output(
                 f"line {response.number}: {first.status} by {one}, {second.status} by {other}",
-                f"  answer  {cut(first.extracted or second.extracted or 'none', LONGEST)}",
-                f"  gold    {cut(response.gold, LONGEST)}",
+                f"  answer  {middle_cut(first.extracted or second.extracted or 'none', LONGEST)}",
+                f"  gold    {middle_cut(response.gold, LONGEST)}",
             )
     print_table(text_table([_count(kind, counts) for kind in kinds.values()]))
 
@@ -284,4 +284,4 @@ def explain(subject: str, explanation: Explanation) -> None:
 
 def _side(reading: Reading) -> str:
     meaning = f", read as {reading.meaning}" if reading.meaning else ""
-    return cut(reading.text, LONGEST) + meaning if reading.text else "none"
+    return middle_cut(reading.text, LONGEST) + meaning if reading.text else "none"

@@ -2,42 +2,30 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from ictcli.algorithm.methods import unread_keys
 from ictcli.console.lines import narrate, narrate_paragraph, output
 from ictcli.console.live import LEAST_SPAN, sparkline
 from ictcli.console.table import print_json, print_table, stdout_width
 from ictcli.evaluation.passk import Difference, Interval
 from ictcli.files.fingerprint import flat
-from ictcli.runs.diff import TOTALS, Paired, Result, RunDiff
+from ictcli.recipe import Recipe
+from ictcli.runs.diff import TOTALS, Result, RunDiff
 from ictcli.runs.list import Entry, shown
-from ictcli.runs.read import size
 from ictcli.runs.records import Environment
 from ictcli.runs.show import Curve, Detail, EvaluationFile, RunCheck
-from ictcli.tables import Cell, Column, Table, score_columns, text_table
-from ictcli.tables.numbers import counted, signed, size_text, thousandths
-from ictcli.text import duration, figure, visible
+from ictcli.tables import Column, Table, score_columns, text_table
+from ictcli.tables.numbers import ABSENT, counted, interval, signed, size_text, thousandths
+from ictcli.text import duration, figure, middle_cut, visible
 
 STYLES = {"finished": "green", "running": "cyan", "stopped": "yellow", "failed": "red"}
-LISTS = (
-    ("run", "state", "step", "recipe", "model", "task", "method", "seed", "pass@1", "took", "when"),
-    ("run", "state", "step", "model", "method", "seed", "pass@1", "took", "when"),
-    ("run", "state", "step", "method", "seed", "pass@1", "took", "when"),
-    ("run", "state", "step", "method", "pass@1", "when"),
-    ("run", "state", "step", "pass@1"),
-)
-"""Columns of the list, from those of a wide terminal to those of a narrow one."""
-MAIN = ("lr", "prompts", "group", "temperature", "max_tokens", "keep", "warmup", "kl", "entropy")
+DROPPED = ("task", "model", "recipe", "took", "seed", "method", "when")
+"""Columns of the list that a narrow terminal does without, the first of them first."""
+MAIN = ("lr", "prompts", "group", "temperature", "max_tokens")
+"""Settings that are shown though they have their default."""
 FORMATS = {"peak_bytes": size_text, "tokens_kept_share": "{:.1%}".format}
 """Of figures that were reached; others have six digits."""
-UNLESS_OFF = (
-    *("update.epochs", "update.minibatch", "adapter.kind", "reward.verifier"),
-    *("reward.functions", "reward.weights", "sft.data"),
-)
-"""Settings that are shown unless they are 0, "none" or empty."""
 
 
 def ago(when: str) -> str:
@@ -47,12 +35,6 @@ def ago(when: str) -> str:
         if seconds >= length:
             return f"{seconds / length:.0f}{unit} ago"
     return "now"
-
-
-def short(text: str, width: int) -> str:
-    """One line of at most `width` characters; of a longer one its end, where names differ."""
-    text = visible(text) or "-"
-    return text if len(text) <= width else "…" + text[-(width - 1) :]
 
 
 def value_text(value: Any) -> str:
@@ -77,8 +59,10 @@ def print_list(runs: Sequence[Entry], folder: Path, *, as_json: bool) -> None:
     if not runs:
         narrate(f"No runs in {folder}; ictcli train quickstart makes one.")
         return
-    every = text_table([_cells(run) for run in runs])
-    print_table(*(every.only(*way) for way in LISTS), style=lambda cell: STYLES.get(cell, ""))
+    rows = [_cells(run) for run in runs]
+    kept = [[head for head in rows[0] if head not in DROPPED[:n]] for n in range(len(DROPPED) + 1)]
+    tables = [text_table(rows).only(*heads) for heads in kept]
+    print_table(*tables, style=lambda cell: STYLES.get(cell, ""))
     for run in runs:
         if run.note:
             narrate(f"{run.run}: {run.note}")
@@ -96,10 +80,10 @@ def _cells(run: Entry) -> dict[str, str]:
         "run": visible(shown(Path(run.run))),
         "state": run.state,
         "step": f"{run.step}/{'?' if run.steps is None else run.steps}",
-        "recipe": short(run.recipe, 24),
-        "model": short(model, 28),
-        "task": short(run.data_name, 24),
-        "method": short(run.method, 32),
+        "recipe": middle_cut(visible(run.recipe) or "-", 24),
+        "model": middle_cut(visible(model) or "-", 28),
+        "task": middle_cut(visible(run.data_name) or "-", 24),
+        "method": middle_cut(visible(run.method) or "-", 32),
         "seed": figure(run.seed, ""),
         "pass@1": "-" if run.before is run.after is None else gain,
         "took": "-" if run.seconds is None else duration(run.seconds),
@@ -115,22 +99,23 @@ def print_run(run: Detail, *, as_json: bool) -> None:
     output(glance(run))
     if run.note:
         output(f"  {run.note}")
-    keys = flat(run.keys.to_json())
-    options = [
+    keys, defaults = flat(run.keys.to_json()), _defaults()
+    method = [
         f"{name.removeprefix('method.')}={value_text(value)}"
         for name, value in keys.items()
         if name.startswith("method.") and name != "method.name"
     ]
-    unread = unread_keys(run.method)
-    names = [name for name in MAIN if name in keys and name not in unread]
-    names += [name for name in UNLESS_OFF if keys.get(name) not in (None, "none", 0, [])]
-    names += ["adapter.rank"] * ("adapter.kind" in names and "adapter.rank" in keys)
+    settings = [
+        f"{name}={value_text(value)}"
+        for name, value in keys.items()
+        if name in MAIN or (name in defaults and value != defaults[name])
+    ]
     recipe = {
         "model": run.model,
         "task": run.task if run.data_name == run.task else f"{run.data_name} ({run.task})",
-        "method": " ".join([value_text(run.method), *options]),
+        "method": " ".join([value_text(run.method), *method]),
         "seed": value_text(run.seed),
-        "settings": "  ".join(f"{name}={value_text(keys[name])}" for name in names),
+        "settings": "  ".join(settings),
     }
     _section("recipe", recipe)
     _section("data", {name: value_text(value) for name, value in flat(run.data.to_json()).items()})
@@ -140,14 +125,20 @@ def print_run(run: Detail, *, as_json: bool) -> None:
         _curves(run.metrics)
     if run.evaluations:
         _evaluations(run.evaluations)
-    _section("disk", {name: size_text(taken) for name, taken in run.bytes.items()})
-    checkpoints = {
-        Path(folder.path).name: size_text(folder.bytes) + ("" if folder.whole else "  not whole")
-        for folder in run.checkpoints
-    }
-    _section("checkpoints", checkpoints)
+    sizes = {name: size_text(taken) for name, taken in run.bytes.items()}
+    for folder in run.checkpoints:
+        damage = "" if folder.whole else "  not whole"
+        sizes[Path(folder.path).name] = f"{size_text(folder.bytes)}{damage}"
+    _section("disk", sizes)
     if run.next:
         narrate("", *(f"next:  {command}" for command in run.next))
+
+
+def _defaults() -> dict[str, Any]:
+    """Return the default of every key that has one, by its dotted name."""
+    required: dict[str, Any] = {"model": "-", "task": "-", "method": {}, "steps": 0}
+    data = Recipe.model_validate(required).model_dump(mode="json")
+    return {name: value for name, value in flat(data).items() if name not in (*required, "seed")}
 
 
 def _section(title: str, values: Mapping[str, str]) -> None:
@@ -226,23 +217,13 @@ def print_diff(diff: RunDiff, *, as_json: bool) -> None:
     for part, differing in parts.items():
         output("", *[f"{part}: the same"] * (not differing))
         if differing:
-            cells = {key: [short(value_text(v), 60) for v in row] for key, row in differing.items()}
-            rows = [{part: key, **dict(zip(heads, row, strict=True))} for key, row in cells.items()]
-            print_table(text_table(rows))
+            print_table(_by_run(part, heads, differing))
     names = ["problems", *dict.fromkeys(n for r in diff.results for n in r.scores), *TOTALS]
     names = [name for name in names if any(r.value(name) is not None for r in diff.results)]
     if names:
-
-        def reached(result: Result, name: str) -> Cell:
-            value = result.value(name)
-            bounded = isinstance(value, Interval)
-            form = thousandths if bounded else FORMATS.get(name, "{:,.6g}".format)
-            return Column[None](name, lambda _: value, form, bounded=bounded).cell(None)
-
-        results = zip(heads, diff.results, strict=True)
-        columns = [Column[str](head, partial(reached, result)) for head, result in results]
+        reached = {name: [_reached(name, result) for result in diff.results] for name in names}
         output("")
-        print_table(Table([Column("after training", lambda name: name, str), *columns], names))
+        print_table(_by_run("after training", heads, reached))
     paired = dict(zip(heads[1:], diff.paired, strict=True))
     rows = [(head, *score) for head, pair in paired.items() for score in pair.scores.items()]
     if rows:
@@ -256,14 +237,28 @@ def print_diff(diff: RunDiff, *, as_json: bool) -> None:
             "paired by problem, 95 % intervals over problems; * where 0 is outside. "
             "They say nothing of other seeds: ictcli compare does."
         )
-    narrate_unpaired(paired, heads[0])
-
-
-def narrate_unpaired(paired: Mapping[str, Paired], first: str) -> None:
-    """A line for each that has no differences from the first."""
-    for name, pair in paired.items():
+    for head, pair in paired.items():
         if pair.why_not:
-            narrate(f"{name} and {first}: {pair.why_not}.")
+            narrate(f"{head} and {heads[0]}: {pair.why_not}.")
+
+
+def _by_run(head: str, runs: Sequence[str], values: Mapping[str, Sequence[Any]]) -> Table:
+    """Return a table with a row for each name and a column for each run."""
+
+    def texts(row: Sequence[Any]) -> dict[str, str]:
+        return dict(zip(runs, (middle_cut(value_text(value), 60) for value in row), strict=True))
+
+    return text_table([{head: name, **texts(row)} for name, row in values.items()])
+
+
+def _reached(name: str, result: Result) -> str:
+    """Return a figure that a run reached as text."""
+    value = result.value(name)
+    if value is None:
+        return ABSENT
+    if isinstance(value, Interval):
+        return f"{thousandths(value.value)} {interval(value.low, value.high, thousandths)}"
+    return FORMATS.get(name, "{:,.6g}".format)(value)
 
 
 def print_check(check: RunCheck, *, as_json: bool) -> None:
@@ -275,14 +270,6 @@ def print_check(check: RunCheck, *, as_json: bool) -> None:
         output(f"{name} {why}")
     faults = counted(len(check.faults), "fault")
     narrate(f"{check.run}: {counted(check.files, 'file')} with a checksum, {faults}")
-
-
-def print_removal(runs: Sequence[Entry]) -> None:
-    """A line for each run that goes, and how much they take."""
-    sizes = [size(Path(run.run)) for run in runs]
-    for run, taken in zip(runs, sizes, strict=True):
-        narrate(f"{glance(run)}, {size_text(taken)}")
-    narrate(f"{counted(len(runs), 'run')}, {size_text(sum(sizes))}")
 
 
 def print_old(

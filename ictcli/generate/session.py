@@ -21,7 +21,7 @@ from ictcli.tasks import BOXED, Domain, Task, builtin_task, prompts
 from ictcli.tasks.detokenize import Detokenizer
 from ictcli.tasks.prepare import task_alone
 from ictcli.tasks.unread import read_back
-from ictcli.text import cut, one_line
+from ictcli.text import middle_cut, one_line
 from ictcli.types import IntArray, Problem, Rollouts, Sampling
 
 MAX_TOKENS = 2048
@@ -73,7 +73,7 @@ class Form:
         """What a prompt looks like; empty if that is not known."""
         if not self.examples:
             return ""
-        return f"prompts look like {cut(one_line(min(self.examples, key=len)), 200)}"
+        return f"prompts look like {middle_cut(one_line(min(self.examples, key=len)), 200)}"
 
     def doubt(self, question: str) -> str:
         """A sentence on a question that does not end as all of a task without words do; else
@@ -192,8 +192,8 @@ class Session:
             raise UserError("The prompt is not UTF-8.", "type it again")
         if (left := next(read_back(tokenizer, [question]))) is not None:
             raise UserError(
-                f"The model's tokenizer cannot hold the prompt: {cut(question, SHOWN)!r} "
-                f"becomes {cut(left, SHOWN)!r}.",
+                f"The model's tokenizer cannot hold the prompt: {middle_cut(question, SHOWN)!r} "
+                f"becomes {middle_cut(left, SHOWN)!r}.",
                 self.form.hint or "take a model that knows these characters",
             )
         text, ids = prompts.tokens_of(tokenizer, problem, self.form.domain, self._prompt)

@@ -8,8 +8,7 @@ from typing import Any, cast
 from ictcli.errors import UserError, unknown
 from ictcli.files.reading import MIB, read_bytes
 from ictcli.recipe.data import QUESTION, TEMPLATES, Example
-from ictcli.rows import PROMPTS, is_file_name, is_saved, read_file, text
-from ictcli.text import shell_word
+from ictcli.rows import PROMPTS, is_saved, read_file, text
 
 
 def read_files(data: dict[str, Any], base: Path) -> None:
@@ -111,15 +110,6 @@ def is_of_run(path: Path) -> bool:
 
 def find_recipe(source: str) -> Path:
     """The path of a recipe file, or of a shipped recipe by its name. UserError if there is none."""
-    if "=" in source and not Path(source).is_file():
-        raise UserError(
-            f"{source} is a setting, and no recipe stands before it.",
-            f"ictcli train RECIPE {shell_word(source)}; ictcli recipes ls lists them",
-        )
-    if is_file_name(source):
-        raise UserError(
-            f"{source} is data, and no recipe.", f"ictcli train RECIPE task={shell_word(source)}"
-        )
     if source.endswith(".toml") or "/" in source:
         path = Path(source)
         if not path.is_file():
@@ -127,6 +117,6 @@ def find_recipe(source: str) -> Path:
         return path
     shipped = shipped_recipes()
     if source not in shipped:
-        hint = "ictcli recipes ls, or give the path of a .toml file"
+        hint = "ictcli recipes ls, or the path of a .toml file; data goes in task=FILE"
         raise unknown("recipe", source, shipped, hint)
     return shipped[source]

@@ -44,13 +44,17 @@ GONE = (
     Gone(
         "method.name", "--methods of ictcli compare lists what there is", ("sc_grpo",), now="grpo"
     ),
+    Gone("engine.backend", 'engine.backend = "torch"', ("trl",), idle=("trl",), now="torch"),
+    Gone("engine.vllm_memory", "leave it out", idle=(0.3,)),
+    Gone("engine.importance_cap", "leave it out", idle=(3.0,)),
     Gone("engine.shard", "engine.shard = true", ("blocks",), now=False),
-    Gone("engine.sampler", 'engine.sampler = "own" or "vllm"', ("int8",), now="own"),
+    Gone("engine.sampler", 'engine.sampler = "own" or "vllm"', ("int8", "transformers"), now="own"),
     Gone("engine.vllm_server", 'engine.sampler = "vllm" runs it in the process', idle=("",)),
     Gone("adapter.kind", 'adapter.kind = "lora"', ("dora",), now="lora"),
     Gone("optimizer.kind", "leave it out: AdamW is the optimiser", idle=("adamw",)),
     Gone("record.probe_every", "leave it out: probes of H2 are no more", idle=(ANY,)),
     Gone("record.probe_positions", "leave it out: probes of H2 are no more", idle=(ANY,)),
+    Gone("optimizer.decay_steps", "linear and cosine reach 0 at the last step", idle=(0,)),
     Gone("log", 'log = ["tensorboard"] or ["wandb"]', ("trackio",), idle=("trackio",)),
 )
 

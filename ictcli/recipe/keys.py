@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 
 from ictcli.errors import UserError
 from ictcli.files.reading import parse_toml
+from ictcli.text import quoted
 
 SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 KINDS = {int: "integer", float: "number", bool: "true, false", str: "text", dict: "table"}
@@ -83,14 +84,7 @@ def default(info: FieldInfo) -> str:
     """A field's default as TOML writes it."""
     if info.is_required():
         return "required"
-    value = info.default
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float):
-        return f"{value:g}".replace("e-0", "e-")
-    return str(list(cast(tuple[object, ...], value)) if isinstance(value, tuple) else value)
+    return "" if info.default is None else quoted(info.default)
 
 
 NAMES = {"method": "name", "reward": "verifier"}

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from ictcli.algorithm.methods import METHODS, ShareOptions, find_method
+from ictcli.algorithm.registry import Settings
 from ictcli.errors import UserError, nearest
 from ictcli.files import gate, plugins
 from ictcli.files.reading import LARGEST, parse_toml, read_bytes
@@ -23,15 +24,10 @@ from ictcli.recipe.generator import task_name
 from ictcli.recipe.keys import KEYS_HINT, NAMES, all_keys, apply_overrides, blamed, typed_key
 from ictcli.recipe.metrics import unrecorded
 from ictcli.recipe.recipe import Recipe
-from ictcli.recipe.tables import Table
 from ictcli.text import compiled, escaped
 
-T = TypeVar("T", bound=Table)
-
-
+T = TypeVar("T", bound=Settings)
 NOTHING: Mapping[str, Any] = {}
-REWARDS = ("correct", "functions", "weights", "format", "overlong", "length")
-"""The keys of `reward` that weigh it."""
 _FORM_HINT = "ictcli recipes show quickstart shows the form"
 
 
@@ -100,20 +96,9 @@ def check(
     name = recipe.method.get("name")
     if not isinstance(name, str):
         raise UserError(f"{source}: [method] needs a name.", "ictcli methods lists them")
-    method = find_method(name)
-    try:
-        recipe.options()
-    except ValidationError as error:
-        fault = _worst(error)
-        key = ".".join(map(str, fault["loc"]))
-        source = blamed(source, typed, f"method.{key}")
-        if fault["type"] != "extra_forbidden":
-            raise _explain(fault, source, f"method.{key}", KEYS_HINT) from error
-        raise UserError(
-            f"{source}: method {name} has no option {key!r}"
-            f"{nearest(key, list(method.options.model_fields))}.",
-            "ictcli methods lists each method's options",
-        ) from error
+    options, hint = find_method(name).options, "ictcli methods lists each method's options"
+    values = {key: value for key, value in recipe.method.items() if key != "name"}
+    _validated(options, values, source, typed, hint, "method.")
     for keys, message, hint in _faults_across(recipe):
         raise UserError(f"{blamed(source, typed, *keys)}: {message}", hint)
     return recipe
@@ -144,19 +129,33 @@ def validate(
     if "task" in data:
         data["task"] = task_name(data["task"])
     read_files(data, base or Path())
-    try:
-        settings = model.model_validate(data)
-    except ValidationError as error:
-        fault = _worst(error)
-        path = ".".join(map(str, fault["loc"]))
-        source = blamed(source, typed, path)
-        if fault["type"] == "extra_forbidden":
-            known = [*recipe_keys(model), *model.model_fields]
-            near = nearest(path, known, OTHERS) or nearest(path.split(".")[-1], known)
-            raise UserError(f"{source}: there is no key {path!r}{near}.", hint) from error
-        raise _explain(fault, source, path, hint) from error
+    settings = _validated(model, data, source, typed, hint)
     _note_typed(settings, own)
     return settings
+
+
+def _validated(
+    model: type[T],
+    data: Mapping[str, Any],
+    source: str,
+    typed: Sequence[str],
+    hint: str,
+    prefix: str = "",
+) -> T:
+    """Return the settings of this data, whose keys have `prefix` in a recipe."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        faults = error.errors()
+        unknown = (fault for fault in faults if fault["type"] == "extra_forbidden")
+        fault = next(unknown, faults[0])  # a missing key may be the unknown one, mistyped
+        path = prefix + ".".join(map(str, fault["loc"]))
+        source = blamed(source, typed, path)
+        if fault["type"] != "extra_forbidden":
+            raise _explain(fault, source, path, hint) from error
+        known = [f"{prefix}{key}" for key in (*recipe_keys(model), *model.model_fields)]
+        near = nearest(path, known, OTHERS) or nearest(path.split(".")[-1], known)
+        raise UserError(f"{source}: there is no key {path!r}{near}.", hint) from error
 
 
 OF_CODE = (("reward", "verifier"), ("reward", "functions"), ("eval", "verifier"))
@@ -178,9 +177,6 @@ def _note_typed(settings: Any, own: Mapping[str, Any]) -> None:
 def _faults_across(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """Keys of several tables that do not go together, with a sentence and a hint."""
     reward, test, most = recipe.reward, recipe.eval, recipe.max_tokens
-    for key in ("model", "task"):
-        if not getattr(recipe, key).strip():
-            yield (key,), f"{key} is empty.", KEYS_HINT
     if recipe.steps == 0 and not (recipe.sft.data and recipe.sft.steps):
         hint = "sft.data=FILE trains on its responses alone"
         yield ("steps",), "steps = 0 trains nothing.", hint
@@ -239,12 +235,6 @@ _PLAINLY = {
 }
 
 
-def _worst(error: ValidationError) -> ErrorDetails:
-    """The first unknown key, as it may be a missing key mistyped; else the first fault."""
-    faults = error.errors()
-    return next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
-
-
 def _explain(fault: ErrorDetails, source: str, path: str, hint: str) -> UserError:
     if fault["type"] == "missing":
         return UserError(f"{source}: the key {path!r} is missing.", f"add {path} = ...")
@@ -270,24 +260,19 @@ def table_to_toml(data: Mapping[str, Any]) -> str:
 
 
 def unused_keys(recipe: Recipe, overrides: Sequence[str]) -> dict[str, str]:
-    """The typed keys that have no effect, each with the setting that makes it so: keys the method
-    does not read, and keys of adapters (also in the recipe file) without adapter.kind."""
-    method = recipe.rule
-    reads = {"keep": issubclass(method.options, ShareOptions), "warmup": method.dense_warmup}
-    reads |= dict.fromkeys(("clip.low", "clip.high", "clip.on"), not method.clips)
-    typed = set(map(typed_key, overrides))
-    unread = [key for key, read in reads.items() if key in typed and not read]
-    unused = dict.fromkeys(unread, f"method={method.name}")
-    if recipe.reward.signal != "true":
-        weights = {f"reward.{name}" for name in REWARDS}
-        unused |= dict.fromkeys(sorted(weights & typed), f"reward.signal={recipe.reward.signal}")
-    if not recipe.sft.data:
-        keys = sorted(key for key in typed if key.startswith("sft.") and key != "sft.data")
-        unused |= dict.fromkeys(keys, "no sft.data")
-    if recipe.adapter.kind == "none":
-        keys = recipe.adapter.model_fields_set - {"kind"}
-        names = [f"adapter.{name}" for name in type(recipe.adapter).model_fields if name in keys]
-        if "kind" in recipe.adapter.model_fields_set:  # the file says `none` on purpose
-            names = [name for name in names if name in typed]
-        unused |= dict.fromkeys(names, "adapter.kind=none")
-    return unused
+    """Return the typed keys that have no effect, each with the setting that makes it so."""
+    method, no_adapter = recipe.rule, recipe.adapter.kind == "none"
+    idle = (
+        ("keep", not issubclass(method.options, ShareOptions), f"method={method.name}"),
+        ("warmup", not method.dense_warmup, f"method={method.name}"),
+        ("clip.", bool(method.clips), f"method={method.name}"),
+        ("sft.", not recipe.sft.data, "no sft.data"),
+        ("adapter.", no_adapter, "adapter.kind=none"),
+    )
+    return {
+        key: why
+        for key in map(typed_key, overrides)
+        for name, is_idle, why in idle
+        if is_idle and (key == name or (name.endswith(".") and key.startswith(name)))
+        if key not in ("sft.data", "adapter.kind")
+    }

@@ -24,7 +24,7 @@ WHEN: dict[When, str] = {
     "forks": "tasks that know their forks: chain, ledger",
     "uniqueness": "methods that need u, or `record.uniqueness`",
     "kl": "`kl` > 0",
-    "gap": "mini-batches, or `engine.sampler=vllm`",
+    "gap": "`update.minibatch`, or `engine.sampler=vllm`",
     "redraw": "`sampling.redraw` > 0",
 }
 View = Literal["live", "show", "compare", "summary"]
@@ -41,17 +41,11 @@ class Metric:
     views: tuple[View, ...] = ()
     label: str = ""
     """A few words for the heads of curves and columns."""
-    title: str = ""
-    """More of them, where the label is a symbol."""
 
     @property
     def heading(self) -> str:
         """The label and the unit."""
         return f"{self.label}, {self.unit}" if self.unit else self.label
-
-    @property
-    def long_heading(self) -> str:
-        return f"{self.title}, {self.unit}" if self.title else self.heading
 
 
 Figure = float | None
@@ -90,12 +84,12 @@ class StepMetrics(RunRecord):
     """Responses sampled for prompts drawn again."""
     entropy: Annotated[
         Figure,
-        Metric("nats", views=("live", "show", "compare"), label="H1", title="H1: Shannon entropy"),
+        Metric("nats", views=("live", "show", "compare"), label="Shannon entropy H1"),
     ] = None
     """Mean Shannon entropy H1 of the tokens, at temperature 1."""
     renyi2: Annotated[
         Figure,
-        Metric("nats", views=("live", "show", "compare"), label="H2", title="H2: Rényi-2 entropy"),
+        Metric("nats", views=("live", "show", "compare"), label="Rényi-2 entropy H2"),
     ] = None
     """Mean Rényi-2 entropy H2 of the tokens, at temperature 1."""
     share_kept: Annotated[
@@ -200,15 +194,17 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
     if name not in known():
         near = nearest(name, [*known(), *measured])
         return f"is no number of metrics.jsonl{near}", "for example eval/pass@1"
-    when = METRICS[name].when if name in METRICS else "every step"
-    if when == "kl" and recipe.kl == 0:
-        return "is recorded where kl > 0 only", "kl=0.001"
-    if when == "redraw" and not recipe.sampling.redraw:
-        return "is recorded where sampling.redraw > 0 only", "sampling.redraw=3"
-    if when == "gap" and not recipe.has_sampler_gap:
-        return "is recorded with mini-batches, or engine.sampler=vllm", "update.minibatch=4"
-    if when == "uniqueness" and "uniqueness" not in recipe.wanted_stats:
-        return "is not recorded", "record.uniqueness=true"
+    every, saved = recipe.record.probe_every, recipe.checkpoint.every
+    probed = every and (math.lcm(every, saved) <= recipe.steps or recipe.steps % every == 0)
+    recorded = {
+        "kl": recipe.kl > 0,
+        "redraw": recipe.sampling.redraw > 0,
+        "gap": recipe.has_sampler_gap,
+        "uniqueness": "uniqueness" in recipe.wanted_stats,
+        "probes": probed,
+    }
+    if name in METRICS and not recorded.get(when := METRICS[name].when, True):
+        return "is measured at no checkpoint", f"recorded at or with: {WHEN[when]}".replace("`", "")
     if name in STATISTICS and name not in recipe.wanted_stats:
         return "is not recorded", "a method that wants it"
     return None

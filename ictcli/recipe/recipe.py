@@ -34,9 +34,9 @@ from ictcli.types import ROW_STATS
 class Recipe(Table):
     """All settings of a run. The keys people type most are at the top level, the rest in tables."""
 
-    model: str
+    model: str = Field(min_length=1)
     """Folder, hub id, `builtin:chain` or `builtin:ledger`, or run folder of the model to train."""
-    task: str
+    task: str = Field(min_length=1)
     """Task: chain, ledger (-easy, -echo, -drift), gsm8k, math, one of a plugin, a .jsonl, .json,
     .csv or .parquet file, a folder of `save_to_disk` of datasets, `hub:owner/name`, or `gym:NAME`,
     whose options are `task.KEY` (ictcli tasks show gym:NAME)."""

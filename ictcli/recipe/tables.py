@@ -1,7 +1,7 @@
 """The tables of a recipe, like `[clip]`: one frozen model each, with defaults and bounds."""
 
 import math
-from typing import Any, Literal, Self, cast, get_args, get_origin
+from typing import Any, Literal, Self, get_args, get_origin
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -21,10 +21,6 @@ class Table(Settings):
             return value
         is_text, texts = takes_text(cls, name), value.split(",") if isinstance(value, str) else []
         return [toml_value(text, is_text) for text in texts] or [value]
-
-
-OF_TRL = {"vllm_server": "", "vllm_memory": 0.3, "importance_cap": 3.0}
-"""Keys of version 0.1 that its recipes hold with these defaults, and that are no more."""
 
 
 class EngineSettings(Table):
@@ -89,21 +85,6 @@ class EngineSettings(Table):
         """Whether another policy samples than is trained."""
         return self.sampler != "own"
 
-    @model_validator(mode="before")
-    @classmethod
-    def _of_version_0_1(cls, table: Any) -> Any:
-        """Recipes of version 0.1 name samplers that only its TRL engine had, and that engine, whose
-        runs the torch engine continues."""
-        if not isinstance(table, dict):
-            return table
-        given = cast("dict[str, Any]", table)
-        kept = {key: value for key, value in given.items() if OF_TRL.get(key) != value}
-        if kept.get("backend") == "trl":
-            kept["backend"] = "torch"
-            if kept.get("sampler") == "transformers":  # to the same draws
-                del kept["sampler"]
-        return kept
-
 
 class AdapterSettings(Table):
     """Low-rank adapters (arXiv 2106.09685), trained in place of the model's own weights."""
@@ -142,8 +123,6 @@ class OptimizerSettings(Table):
     decay: Literal["none", "linear", "cosine", "inverse"] = "none"
     """Decay after that. linear and cosine reach 0 at the last step; inverse is lr_hold / t, with t
     counted from the end of the warmup; none = constant."""
-    decay_steps: int = Field(default=0, ge=0)
-    """Step at which linear and cosine reach 0; 0 = the last step."""
 
     @model_validator(mode="after")
     def _inverse_needs_hold(self) -> Self:
@@ -160,8 +139,8 @@ class OptimizerSettings(Table):
             return 1.0
         if self.decay == "inverse":
             return self.lr_hold / t
-        end = self.decay_steps or steps
-        done = min((t - 1 - self.lr_hold) / max(end - self.lr_warmup - self.lr_hold, 1), 1.0)
+        falling = max(steps - self.lr_warmup - self.lr_hold, 1)
+        done = min((t - 1 - self.lr_hold) / falling, 1.0)
         return 1.0 - done if self.decay == "linear" else (1.0 + math.cos(math.pi * done)) / 2
 
 

@@ -150,7 +150,7 @@ def entry(run: Path, *more: str) -> Entry:
         return _entry(run, *more)
     except UserError as error:
         return _unread(run, error.message)
-    except Exception as error:  # the other runs of a list, and `runs rm`, do not depend on it
+    except Exception as error:  # the other runs of a list do not depend on it
         return _unread(run, f"cannot be read: {error!r}")
 
 
@@ -219,8 +219,8 @@ def _state(run: Path, recipe: RecipeRecord | None, summary: Summary | None) -> t
 
 
 FLAGS = {
-    "train": ("--dry-run", "--json", "--time", "--trust", "-q", "--quiet"),
-    "compare": ("--details", "--dry-run", "--json", "--trust", "-q", "--quiet"),
+    "train": ("--dry-run", "--json", "--trust"),
+    "compare": ("--details", "--dry-run", "--json", "--trust"),
 }
 """The options of a command that take no value."""
 

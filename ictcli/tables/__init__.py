@@ -43,18 +43,17 @@ class Cell:
     """A star stands after it: the difference is significant."""
     colour: str = ""
     """CSS colour of a dot before the text."""
-    shade: float | None = None
-    """Depth of the cell's colour, 0 to 1."""
 
     @property
     def line(self) -> str:
         """`0.312 [0.280, 0.344] *`."""
-        return " ".join(filter(None, (self.text, self.interval, "*" * self.star)))
+        parts = (self.text, self.interval, "*" * self.star)
+        return one_line(" ".join(filter(None, parts)))
 
     @property
     def lines(self) -> str:
         """The same with the interval below the figure."""
-        value = f"{self.text} *" if self.star else self.text
+        value = one_line(self.text) + " *" * self.star
         return f"{value}\n{self.interval}" if self.interval else value
 
 

@@ -49,11 +49,6 @@ def rounded(value: float) -> str:
     return text.replace("-", MINUS)
 
 
-def change(value: float) -> str:
-    """Rounded, with its sign."""
-    return "+" * (value > 0) + rounded(value)
-
-
 def size_text(count: float) -> str:
     """Bytes in binary units: `3.20 MiB`, `48.1 GiB`."""
     power = min((max(int(count), 1).bit_length() - 1) // 10, len(UNITS) - 1)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ictcli.errors import install
+from ictcli.errors import install, text_of
 from ictcli.evaluation.record import Evaluation, Record
 from ictcli.recipe import Recipe
 from ictcli.runs import Run
@@ -63,19 +63,18 @@ def tracked(
     supervised = recipe.sft.steps if recipe.sft.data else 0
     ends = {"before": 0, "after": supervised + recipe.steps}
 
-    def attempt(name: str, act: Callable[[], None]) -> None:
-        reason = ""
+    @contextlib.contextmanager
+    def attempt(name: str) -> Generator[None]:
         try:
-            act()
-        except ImportError as error:
-            reason = f"{error}; {install(name)}"
+            yield
         except Exception as error:  # a library's, a server's
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        if reason:
+            reason = f"{type(error).__name__}: {text_of(error)}"
+            if isinstance(error, ImportError):
+                reason = f"{error}; {install(name)}"
             trackers.pop(name, None)
             warn(
-                f"{name} does not log this run ({reason.rstrip('.')}); training goes on, and "
-                "metrics.jsonl has all figures."
+                f"{name} does not log this run ({reason}); training goes on, and metrics.jsonl has "
+                "all figures."
             )
 
     def start(step: int) -> None:
@@ -86,7 +85,9 @@ def tracked(
             public_environment(read_environment(run.folder)),
         )
         for name in dict.fromkeys(recipe.log):
-            attempt(name, lambda name=name: trackers.update({name: _open(name, about)}))
+            with attempt(name):
+                module = importlib.import_module(f"ictcli.tracking.{name}")
+                trackers[name] = module.open_tracker(about)
         before = run.read("eval/before.json", Evaluation)
         if before and not step:
             listen("eval/before.json", before)
@@ -102,19 +103,17 @@ def tracked(
             values = figures(PREFIXES[type(record)], record)
         else:
             return
-        for each, tracker in list(trackers.items()):
-            attempt(each, lambda tracker=tracker: tracker.log(step, values))
+        for library, tracker in list(trackers.items()):
+            with attempt(library):
+                tracker.log(step, values)
 
     try:
         yield start
     finally:
         run.listener = None
         for name, tracker in list(trackers.items()):
-            attempt(name, tracker.close)
-
-
-def _open(name: str, about: About) -> Tracker:
-    return importlib.import_module(f"ictcli.tracking.{name}").open_tracker(about)
+            with attempt(name):
+                tracker.close()
 
 
 def where_to_look(name: str, run: Path) -> str:
@@ -123,9 +122,8 @@ def where_to_look(name: str, run: Path) -> str:
         return f"tensorboard --logdir {shell_word(run / 'tensorboard')}"
     from ictcli.tracking.wandb import mode
 
-    project = os.environ.get("WANDB_PROJECT", PROJECT)
-    if mode() == "online" and not any((run / "wandb").glob("offline-run-*")):
-        return f"the project {project} of your wandb account"
+    if mode() == "online":
+        return f"the project {os.environ.get('WANDB_PROJECT', PROJECT)} of your wandb account"
     return f"wandb sync {shell_word(run / 'wandb')}/offline-run-* uploads it"
 
 

@@ -4,12 +4,10 @@ broken it says so, and the rest goes on."""
 import json
 import random
 import shutil
-import time
 from pathlib import Path
 
 import pytest
 from comparing import METHODS, SEEDS, Comparison
-from filelock import FileLock
 from processes import refusal
 
 from ictcli.tables.numbers import interval, percent, points
@@ -61,13 +59,6 @@ def test_a_smaller_comparison_does_not_replace_the_report(whole: Comparison) -> 
     told = whole.refused("whole", "--seeds", "1")
     assert "without 1 seed." in told and "gives the report up" not in told
     assert (whole.folder / "whole" / "comparison.json").read_bytes() == before
-
-
-def test_runs_in_processes_of_their_own_are_the_same(whole: Comparison) -> None:
-    whole.run("jobs", "--methods", "grpo", "--seeds", "1", "--jobs", "2")
-    for name in ("metrics.jsonl", "eval/before.jsonl", "eval/after.jsonl"):
-        one, other = (whole.folder / each / "grpo-s0" / name for each in ("whole", "jobs"))
-        assert one.read_bytes() == other.read_bytes()
 
 
 def test_a_run_that_fails_is_told_and_the_others_go_on(whole: Comparison) -> None:
@@ -128,20 +119,6 @@ def test_runs_that_began_otherwise_are_not_set_beside_others(whole: Comparison) 
     found = whole.numbers("other")
     assert len(found["failed"]) == 1
     assert "ict-s0/environment.json is not what the run wrote" in found["failed"][0]
-
-
-@pytest.mark.thorough
-def test_a_killed_comparison_takes_its_processes_along(whole: Comparison) -> None:
-    """They end after the step in flight, which they save, and the folder is free again."""
-    named = ("steps=5000", "checkpoint.every=5000", "--methods", "grpo", "--seeds", "1")
-    whole.kill_at(whole.start("orphans", *named, "--jobs", "2"), "orphans", 2)
-    run = whole.folder / "orphans" / "grpo-s0"
-    with FileLock(run / ".lock", timeout=5):
-        done = whole.steps("orphans")
-        saved = [path.name for path in (run / "checkpoints").iterdir()]
-        assert saved == [f"step-{done:06d}"] and done < 5000
-        time.sleep(0.2)
-        assert whole.steps("orphans") == done
 
 
 BROKEN = """

@@ -82,4 +82,4 @@ def test_an_engine_is_installed_takes_its_name_and_trains(tmp_path: Path) -> Non
     ended = fresh(*command, "loud", folder=tmp_path, PYTHONPATH=str(place))
     assert ended.code == 0 and re.search(r"sampled \d+ tokens", ended.err), ended.err
     told = refusal(fresh(*command, "lout", folder=tmp_path, PYTHONPATH=str(place)), 2)
-    assert "'lout' is not one of 'auto', 'torch', 'mlx', 'loud'" in told
+    assert "There is no backend 'lout' (did you mean loud?)" in told

@@ -34,26 +34,21 @@ def options(command: click.Command, path: str) -> Iterator[str]:
             yield from options(found, f"{path} {name}")
 
 
-def own_options() -> set[str]:
-    """The options of methods that no plugin brings."""
-    own = [each for each in METHODS.values() if each.rule.__module__.startswith("ictcli.")]
-    return {key for each in own for key in each.options.model_fields}
-
-
 def keys() -> Iterator[str]:
-    """A line for each key that a recipe, an evaluation or a prompt takes."""
+    """A line for each key that a recipe, an evaluation or a prompt takes, but those of plugins."""
+    own = {n: m for n, m in METHODS.items() if m.rule.__module__.startswith("ictcli.")}
+    options = {name: [*method.options.model_fields] for name, method in own.items()}
+    of_methods = {"name", *(key for names in options.values() for key in names)}
     for kind, model in (
         ("recipe", Recipe),
         ("eval", EvaluationSettings),
         ("generate", GenerateSettings),
     ):
-        options = {key for each in METHODS.values() for key in each.options.model_fields}
-        names = set(recipe_keys(model)) - {f"method.{key}" for key in options - own_options()}
-        yield from sorted(f"{kind}: {key}" for key in names)
-    for method in METHODS.values():
-        if not method.rule.__module__.startswith("ictcli."):
-            continue  # a plugin's
-        yield from sorted(f"method {method.name}: {key}" for key in method.options.model_fields)
+        names = (key.removeprefix("method.") for key in recipe_keys(model) if "method." in key)
+        foreign = {f"method.{name}" for name in names if name not in of_methods}
+        yield from sorted(f"{kind}: {key}" for key in {*recipe_keys(model)} - foreign)
+    for name, names in options.items():
+        yield from sorted(f"method {name}: {key}" for key in names)
 
 
 def lines() -> list[str]:

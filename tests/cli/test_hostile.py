@@ -96,7 +96,6 @@ def test_what_reads_a_run_shows_no_control_character(ictcli: Processes, world: W
     show(ictcli, world, "resume", run)
     show(ictcli, world, "inspect", run, "--at", "1:1")
     show(ictcli, world, "recipes", "show", run / "recipe.toml")
-    show(ictcli, world, "methods", "--plugin", world.plugin)
     show(ictcli, world, "grade", world.data)
     show(ictcli, world, "grade", world.data, "--explain")
     plan = show(ictcli, world, "train", "chain", *world.keys, "--dry-run")

@@ -29,7 +29,7 @@ def test_recipes_are_listed_with_what_they_are_about(ictcli: Processes) -> None:
 
 def test_a_copied_recipe_trains_alike_and_replaces_none(ictcli: Processes, tmp_path: Path) -> None:
     shown = ictcli.run("recipes", "show", "quickstart").out
-    for target, path in (("mine.toml", "mine.toml"), (".", "quickstart.toml")):
+    for target, path in (("mine", "mine.toml"), (".", "quickstart.toml")):
         ended = ictcli.done("recipes", "cp", "quickstart", target)
         assert ended.err.endswith(f"ictcli train {path}\n")
         assert (tmp_path / path).read_text(encoding="utf-8") == shown

@@ -1,20 +1,15 @@
-"""`ictcli runs` of trained runs: `ls`, `show`, `diff`, `rm`, `gc`; and hints that can be typed."""
+"""`ictcli runs` of trained runs: `ls`, `show`, `diff`, `gc`; and hints that can be typed."""
 
 import json
-import re
 import shlex
 import shutil
 from pathlib import Path
 
 import pytest
-import tomli_w
 from filelock import FileLock
-from processes import Ended, Processes, refusal
-from terminal import Terminal
+from processes import Ended, Processes
 
 from ictcli.runs import Run
-from ictcli.runs.remove import based_on
-from ictcli.runs.trust import read_run
 
 
 def test_the_list_has_a_run_s_line(ictcli: Processes, training: tuple[Path, Ended]) -> None:
@@ -95,13 +90,6 @@ def test_a_run_is_one_word_of_every_hint_and_no_option(ictcli: Processes, dashed
     ictcli.done(*hints["inspect"], "--plain", "--trust")
 
 
-def test_quiet_leaves_results_and_errors(ictcli: Processes, dashed: str) -> None:
-    loud, quiet = (ictcli.run("resume", dashed, *more) for more in ((), ("-q",)))
-    assert (quiet.code, quiet.out, quiet.err) == (0, loud.out, "") and loud.err
-    for args in (["resume", "no", "-q"], ["-q", "resume", "no"], ["runs", "show", "no", "--quiet"]):
-        ictcli.refused(*args)
-
-
 def test_a_path_wins_and_the_nearest_name_is_told(ictcli: Processes, here: Path) -> None:
     for command in (("runs", "show", "mien"), ("eval", "mien", "--bench", "chain")):
         told = ictcli.refused(*command)
@@ -129,61 +117,8 @@ def two(trained: Path, tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
-
 def saved(run: Path) -> list[str]:
     return [path.name for path in Run(run).checkpoints()]
-
-
-def test_runs_are_removed_with_a_yes(ictcli: Processes, two: Path) -> None:
-    ended = ictcli.run("runs", "rm", "one")
-    assert "Removing runs takes a yes. --yes says it" in refusal(
-        Ended(ended.code, "", ended.err[ended.err.index("error:") :]), 2
-    )
-    assert names(two) == ["one", "two"]
-    ended = ictcli.done("runs", "rm", "one", "runs/one", "--yes")
-    assert "runs/one: finished, step 6 of 6" in ended.err
-    assert "removed 1 run, " in ended.err and names(two) == ["two"]
-
-
-def test_a_terminal_is_asked(ictcli: Processes, two: Path) -> None:
-    for answer, left in (("n\n", ["one", "two"]), ("y\n", ["two"])):
-        with Terminal(ictcli, two.parent, "runs", "rm", "one") as terminal:
-            terminal.see(re.escape("Remove? [y/N]"))
-            terminal.press(answer)
-            assert terminal.end() == 0
-        assert names(two) == left
-
-
-def test_runs_that_began_with_the_model_of_another_are_found(two: Path) -> None:
-    one, other = two / "one", two / "two"
-    assert based_on([one]) == {}
-    table = {**read_run(other).data, "model": str(one / "model")}
-    (other / "recipe.toml").write_text(tomli_w.dumps(table))
-    assert based_on([one]) == {other: "cannot be resumed"}
-    assert based_on([one, other]) == based_on([other]) == {}
-
-
-def test_what_is_no_run_or_is_trained_now_is_not_removed(ictcli: Processes, two: Path) -> None:
-    (two / "mine").mkdir()
-    (two / "mine" / "thesis.md").write_text("years of work")
-    (two / "link").symlink_to(two / "two")
-    before = {path for path in two.rglob("*") if path.name != ".lock"}
-    with FileLock(two / "two" / ".lock"):
-        for name, words in (
-            ("mine", "runs/mine is not a run folder: it has no recipe.toml."),
-            ("runs", "runs is not a run folder"),
-            ("link", "runs/link is not a run folder: it is a link."),
-            ("two", "runs/two is being trained now. stop it with Ctrl-C"),
-            ("tow", "There is no run tow, here or in runs/ (did you mean two?)."),
-        ):
-            assert words in ictcli.refused("runs", "rm", "one", name, "--yes")
-    with FileLock(two / ".lock"):
-        told = ictcli.refused("runs", "rm", "one", "--yes")
-        assert "runs/one belongs to a comparison that runs now." in told
-    assert {path for path in two.rglob("*") if path.name != ".lock"} == before
 
 
 def test_old_checkpoints_go_and_what_a_resume_needs_stays(ictcli: Processes, two: Path) -> None:

@@ -1,5 +1,5 @@
-"""`ictcli train` from the outside: its streams, the folder it leaves, other methods beside it, and
-that a run trained on (`ictcli resume RUN steps=N`) ends as one that was as long at once."""
+"""`ictcli train` from the outside: its streams, the folder it leaves, and that
+a run trained on (`ictcli resume RUN steps=N`) ends as one that was as long at once."""
 
 import json
 import shutil
@@ -14,7 +14,6 @@ from ictcli.recipe.metrics import METRICS, known
 from ictcli.runs import Run
 from ictcli.runs.read import read_lines
 from ictcli.runs.records import StepTimings
-from ictcli.runs.trust import recipe_of
 
 
 def test_every_number_of_the_metrics_is_known_by_its_name(trained: Path) -> None:
@@ -87,24 +86,6 @@ def test_the_first_steps_of_the_quickstart_make_the_model_better(
     found = [json.loads((evaluated / f"{when}.json").read_text()) for when in ("before", "after")]
     for share, pair in summary["unanswered"].items():
         assert share == "sentence" or pair == [each[share] for each in found]
-
-
-def test_methods_beside_train_as_alone(ictcli: Processes, small: Small, tmp_path: Path) -> None:
-    recipe = ("train", "chain", *small, "steps=2", "warmup=1", "seed=3")
-    others = ("method.keep=0.5", "--beside", "grpo,random")
-    ended = ictcli.done(*recipe, *others)
-    runs = [tmp_path / "runs" / f"chain-{name}-s3" for name in ("ict", "grpo", "random")]
-    rows = ended.out.splitlines()
-    assert rows[0].split()[:2] == ["method", "pass@1"]
-    assert [row.split("  ")[0] for row in rows[1:5]] == ["(before)", "ict", "grpo", "random"]
-    scores = json.loads((runs[1] / "summary.json").read_text())["after"]["pass@1"]
-    assert f"{scores['value']:.3f} [{scores['low']:.3f}, {scores['high']:.3f}]" in rows[3]
-    names = " ".join(str(run.relative_to(tmp_path)) for run in runs)
-    assert f"next:  ictcli runs diff {names}" in ended.err
-    ictcli.done(*recipe, "method=grpo", "--run", "alone")
-    lines = [run / "metrics.jsonl" for run in (runs[1], tmp_path / "alone")]
-    assert lines[0].read_bytes() == lines[1].read_bytes()
-    assert recipe_of(runs[2]).options().model_dump()["keep"] == 0.5  # the same share
 
 
 def result(run: Path) -> dict[str, bytes]:

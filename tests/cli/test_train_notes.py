@@ -52,18 +52,6 @@ def test_notes_tell_of_prompts_that_are_lost_dense_steps_and_few_held_out_proble
     assert "note: tied: The model's tokenizer loses characters of 2 of 32 prompts" in evaluated.err
 
 
-def test_a_dry_run_times_steps_if_asked(ictcli: Processes, small: Small, tmp_path: Path) -> None:
-    dry = ("train", "chain", *small, "steps=40", "eval.every=10", "--dry-run")
-    assert "time: not known without a timed step; --dry-run --time" in ictcli.run(*dry).err
-    time = ictcli.json(*dry, "--time")["time"]
-    assert (time["dense_steps"], time["steps"], time["evaluations"]) == (2, 38, 5)
-    parts = 2 * time["dense_step"] + 38 * time["step"] + 5 * time["evaluation"] + time["load"]
-    assert time["seconds"] == pytest.approx(parts, abs=0.1) and min(time.values()) > 0
-    assert list(tmp_path.iterdir()) == []
-    told = ictcli.refused(*dry, "--time", "--memory", "16")
-    assert "--time is of this machine, --memory of another" in told
-
-
 def test_lost_questions_are_left_out(ictcli: Processes, own: Small, tmp_path: Path) -> None:
     for lost in (1, 9):
         lines = ["two plus three" + "!" * n for n in range(lost)]
@@ -84,18 +72,16 @@ def test_a_sparkline_draws_noise_flat_and_change_high() -> None:
     assert sparkline([0.1, 0.9], 10, 0.1) == "▁█"
 
 
-@pytest.mark.parametrize("width", [20, 40])
-def test_sentences_wrap_at_words_on_a_terminal_alone(width: int, tmp_path: Path) -> None:
+def test_sentences_wrap_at_words_on_a_terminal_alone(tmp_path: Path) -> None:
     line = "warning: a sentence of a good many words, to be broken: engine.micro_tokens=1024"
     main, side = os.openpty()
-    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 20, 0, 0))
     with os.fdopen(side, "w") as terminal, (tmp_path / "log").open("w") as log:
         broken = wrapped(line, terminal)
         assert wrapped(line, log) == line
     os.close(main)
     assert broken.split() == line.split()
-    assert all(len(part) <= width or " " not in part for part in broken.split("\n"))
-    assert broken.count("\n") >= 1 + (width < 40)
+    assert all(len(part) <= 20 or " " not in part for part in broken.split("\n"))
 
 
 @pytest.fixture
@@ -152,7 +138,7 @@ def test_its_groups_are_the_first_step_s(ictcli: Processes, small: Small, tmp_pa
     write(tmp_path, numbered(QUESTIONS))
     write(tmp_path, numbered([*QUESTIONS[:3], "7+ 1 0=", "1-1="]), name="test")
     own = ("task=rows.jsonl", "eval.bench=test.jsonl", "prompt.suffix=", *small)
-    ended = ictcli.done("check", "chain", *own, "--json", "--price", "36")
+    ended = ictcli.done("check", "chain", *own, "--json")
     found = json.loads(ended.out)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.jsonl", "test.jsonl"]
     tried = found["tried"]
@@ -160,7 +146,7 @@ def test_its_groups_are_the_first_step_s(ictcli: Processes, small: Small, tmp_pa
     verdicts = ("correct", "wrong", "unparsed", "timed_out")
     assert sum(tried["sampled"][each] for each in verdicts) == 4 * 4
     assert sum(tried["greedy"][each] for each in verdicts) == 4
-    assert tried["cost"] == pytest.approx(tried["seconds"] / 100)
+    assert tried["seconds"] > 0
     assert found["overlap"]["heldout"] == 5 and found["overlap"]["copies"] == 3
     assert found["overlap"]["near"] == 3  # not "7+ 1 0=" nor "1-1="
     assert found["command"].startswith("ictcli train chain task=rows.jsonl")

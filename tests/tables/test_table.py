@@ -3,14 +3,12 @@
 import csv
 import io
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ictcli.console.table import fitting, lines_of, print_table, width_of
+from ictcli.console.table import print_table
 from ictcli.tables import Column, Table, markdown
 from ictcli.tables.numbers import counted, interval, percent, points, rounded, size_text
 
@@ -49,7 +47,6 @@ def cells(text: str) -> list[list[str]]:
 
 def test_terminal_and_markdown_have_the_same_cells(capsys: pytest.CaptureFixture[str]) -> None:
     shown = cells(markdown(TABLE))
-    assert shown == lines_of(TABLE)
     assert shown[1][1:] == ["+12.5 [\u22126.2, +30.0] *", "12.5"] and shown[2][1:] == [
         "0.0",
         "\u2013",
@@ -67,20 +64,41 @@ def test_csv_has_the_values_unrounded_and_runs_nothing() -> None:
     assert second == ["b", "0.0", "", "", ""]
 
 
-def test_intervals_go_below_their_figures_where_a_table_is_too_wide() -> None:
-    wide = width_of(lines_of(TABLE))
-    assert fitting([TABLE], wide) == lines_of(TABLE)
-    folded = fitting([TABLE], wide - 1)
-    assert folded[1][1] == "+12.5 *\n[\u22126.2, +30.0]" and width_of(folded) < wide
-    assert fitting([TABLE, TABLE.only("share, %")], 10) == [["share, %"], ["12.5"], ["\u2013"]]
+@pytest.mark.parametrize(
+    ("width", "head", "row"),
+    [
+        (80, "name gain share, %", "b 0.0 \u2013"),
+        (30, "share,", "[\u22126.2, +30.0]"),
+        (10, "share, %", "12.5"),
+    ],
+)
+def test_the_first_form_that_fits_the_terminal_is_drawn(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    width: int,
+    head: str,
+    row: str,
+) -> None:
+    """As it is, with intervals below their figures, or another table."""
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("NO_COLOR", "1")
+    short = Table(COLUMNS, [replace(ROWS[0], name="a"), ROWS[1]])
+    print_table(short, short.only("share, %"))
+    text = re.sub("\x1b\\[[0-9;]*m", "", capsys.readouterr().out)
+    lines = [line.split() for line in text.splitlines()]
+    assert lines[0] == head.split() and row.split() in lines, text
+    assert max(map(len, text.splitlines())) <= width
 
 
-@given(st.lists(st.floats(-1, 1), min_size=1, max_size=4))
-def test_turned_twice_a_table_is_as_it_was(values: list[float]) -> None:
-    rows = [Figure(f"row {n}", value, -1, 1) for n, value in enumerate(values)]
-    table = Table(COLUMNS, rows)
-    assert lines_of(table.turned()) == [*map(list, zip(*lines_of(table), strict=True))]
-    assert lines_of(table.turned().turned()) == lines_of(table)
+def test_turned_twice_a_table_is_as_it_was() -> None:
+    def lines(table: Table) -> list[list[str]]:
+        heads = [column.head for column in table.columns]
+        return [heads, *([cell.line for cell in row] for row in table.cells)]
+
+    turned = TABLE.turned()
+    assert lines(turned) == [*map(list, zip(*lines(TABLE), strict=True))]
+    assert lines(turned.turned()) == lines(TABLE)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def curves(drawn: Mapping[str, Mapping[str, Curve]], styles: Styles) -> list[Cha
     for name, rows in drawn.items():
         scale, low = 100 if name == "share_kept" else 1, name in ("share_kept", "length")
         series = {label: thinned(each, scale) for label, each in rows.items()}
-        charts.append(_banded(CURVES[name][0], series, styles, 0.0 if low else None))
+        charts.append(_banded(CURVES[name], series, styles, 0.0 if low else None))
     return charts
 
 

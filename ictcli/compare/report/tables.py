@@ -135,7 +135,7 @@ def last_step(drawn: Mapping[str, Mapping[str, Curve]], styles: Styles, *, sever
     columns: list[Column[str]] = []
     for name, rows in drawn.items():
         form = percent if name == "share_kept" else rounded
-        columns += of(rows, Column(CURVES[name][1], last, form, name=name, bounded=several))
+        columns += of(rows, Column(CURVES[name], last, form, name=name, bounded=several))
     return Table([*by_method(styles, labels, []).columns, *columns], list(labels), "last-step")
 
 
