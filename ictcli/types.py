@@ -48,7 +48,7 @@ class Problem:
     """The messages of a conversation, the last one the user's; empty for a question alone."""
     columns: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
     """Its row of the data, for reward functions that take columns, with a conversation's messages
-    as `prompt`; empty where no function asks."""
+    as `prompt`."""
 
     def to_json(self) -> dict[str, Any]:
         """What a run and an evaluation record of it: the fields that tell one from another."""

@@ -1,17 +1,21 @@
-"""What of a question the model's tokenizer cannot hold: problems left out for it, and notes."""
+"""What of a task the model can use: problems left out as its tokenizer cannot hold them or they are
+too long, and notes."""
 
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from ictcli.engine import Engine
 from ictcli.errors import UserError
+from ictcli.recipe import Recipe
 from ictcli.recipe.data import PromptSettings
 from ictcli.tasks.custom import MOST_LOST
-from ictcli.tasks.prompts import batched_ids, fitted, render
-from ictcli.tasks.task import Domain, Task, filtered
+from ictcli.tasks.prompts import all_tokens, batched_ids, render
+from ictcli.tasks.sft import response_ids
+from ictcli.tasks.task import Domain, Task
 from ictcli.text import folded, middle_cut
 from ictcli.types import Problem
 
@@ -43,45 +47,98 @@ def _characters(text: str) -> Counter[str]:
     same = folded(text)
     if same.isascii():
         return Counter(filter(str.isprintable, "".join(same.split())))
-    shown = (each for each in same if not each.isspace() and each != METASPACE)
-    return Counter(each for each in shown if unicodedata.category(each) not in ("Cc", "Cf"))
+    shown = (c for c in same if not c.isspace() and c != METASPACE)
+    return Counter(c for c in shown if unicodedata.category(c) not in ("Cc", "Cf"))
 
 
-def usable(engine: Engine, task: Task, heldout: int) -> Task:
-    """The task without problems that the model cannot read (`without_unread`) or that are too long
-    (`fitted`)."""
-    return fitted(engine, without_unread(engine, task, heldout), heldout)
+def usable(engine: Engine, task: Task, recipe: Recipe) -> Task:
+    """The task without problems of which the tokenizer loses characters, or whose whole prompts are
+    longer than `prompt.max_tokens`, and with notes of their number; of `sft.data` without examples
+    that do not fit (`fitted_examples`). UserError where more than `MOST_LOST` cannot be read, or
+    none is left to train on."""
+    drawn = tuple(task.heldout(recipe.eval.skip + recipe.eval.problems))
+    _, exam = task.exam
+    train, out, notes = _fitting(engine, task, task.train, task.domain)
+    held, held_out, held_notes = _fitting(engine, task, task.held or drawn, exam, "held-out ")
+    if task.train and not train:
+        raise UserError(
+            f"Every prompt of {task.name} is longer than prompt.max_tokens = "
+            f"{task.prompt.max_tokens}.",
+            "raise it, or show fewer examples",
+        )
+    left_out = {**task.left_out, **out, **{f"heldout_{why}": n for why, n in held_out.items()}}
+    notes = (*task.notes, *notes, *held_notes)
+    held = held if held_out else task.held
+    task = replace(task, train=train, held=held, notes=notes, left_out=left_out)
+    task = fitted_examples(engine, task, recipe.max_tokens)
+    notes = unread_notes(engine, task.train, task.domain, task.prompt)
+    if task.examined or not task.train:
+        notes += unread_notes(engine, held or drawn, exam, task.prompt)
+    return replace(task, notes=(*task.notes, *notes))
 
 
-def without_unread(engine: Engine, task: Task, heldout: int) -> Task:
-    """The task without questions of which the tokenizer loses characters, and with notes of their
-    number among the training problems and the first `heldout` held-out ones. UserError where more
-    than `MOST_LOST` of either are lost."""
-    tokenizer, (_, examined) = engine.tokenizer, task.exam
-    lost: set[str] = set()
+def _fitting(
+    engine: Engine, task: Task, problems: Sequence[Problem], domain: Domain, kind: str = ""
+) -> tuple[tuple[Problem, ...], dict[str, int], list[str]]:
+    """The problems that can be read and are not too long, how many are not by reason, and notes."""
+    lost = lost_of(engine.tokenizer, dict.fromkeys(problem.prompt for problem in problems))
+    kept = [problem for problem in problems if problem.prompt not in lost]
     left_out, notes = dict[str, int](), list[str]()
-    parts = (
-        ("unread", task.train or task.finite, task.domain, ""),
-        ("heldout_unread", task.heldout(heldout), examined, "held-out "),
-    )
-    for name, problems, domain, kind in parts:
-        found = lost_of(tokenizer, dict.fromkeys(problem.prompt for problem in problems))
-        out = sum(problem.prompt in found for problem in problems)
-        if not out:
-            continue
-        words = _words(found.items(), domain)
-        sentence = f"The model's tokenizer loses characters of {out:,} of {len(problems):,} {kind}"
-        if out > MOST_LOST * len(problems):
+    if unread := len(problems) - len(kept):
+        sentence = (
+            f"The model's tokenizer loses characters of {unread:,} of {len(problems):,} {kind}"
+            f"questions{_words(lost.items(), domain)}."
+        )
+        if unread > MOST_LOST * len(problems):
             raise UserError(
-                f"{sentence}questions{words}. Nothing is learned from what the model cannot read.",
+                f"{sentence} Nothing is learned from what the model cannot read.",
                 "take a model that reads such text, or other data; a tenth may be left out",
             )
-        lost.update(found)
-        left_out[name] = out
-        notes.append(f"{sentence}questions{words}. They are left out.")
-    if not lost:
+        left_out["unread"] = unread
+        notes.append(f"{sentence} They are left out.")
+    if most := task.prompt.max_tokens:
+        prompts = all_tokens(engine.tokenizer, kept, domain, task.prompt)
+        short = [p for p, ids in zip(kept, prompts, strict=True) if len(ids) <= most]
+        if long := len(kept) - len(short):
+            left_out["too_long"] = long
+            notes.append(
+                f"{long:,} of {len(kept):,} {kind}problems left out: prompts longer than {most} "
+                "tokens."
+            )
+        kept = short
+    return tuple(kept), left_out, notes
+
+
+def fitted_examples(engine: Engine, task: Task, max_tokens: int) -> Task:
+    """The task without examples of which the tokenizer loses characters, or whose response is
+    longer than `max_tokens` or than the context leaves room for, and with a note of their number.
+    UserError where they are more than `MOST_LOST`."""
+    prompts = all_tokens(engine.tokenizer, task.sft, task.domain, task.prompt)
+    responses = response_ids(engine, task.sft, task.domain, task.prompt)
+    texts = dict.fromkeys(text for e in task.sft for text in (e.prompt, e.solution))
+    lost = lost_of(engine.tokenizer, texts)
+    kept: list[Problem] = []
+    longest = 0
+    for example, prompt, response in zip(task.sft, prompts, responses, strict=True):
+        engine.check_tokens(prompt, response)
+        longest = max(longest, len(response))
+        fits = len(response) <= min(max_tokens, engine.context - len(prompt))
+        if fits and prompt and not {example.prompt, example.solution} & lost.keys():
+            kept.append(example)
+    out = len(task.sft) - len(kept)
+    if not out:
         return task
-    return filtered(task, lambda problem, _: problem.prompt not in lost, notes, left_out)
+    words = (
+        f"{out:,} of {len(task.sft):,} examples of sft.data do not fit: the tokenizer loses "
+        f"characters of theirs, or they have more tokens than max_tokens = {max_tokens} or the "
+        "context allow."
+    )
+    if out > MOST_LOST * len(task.sft):
+        raise UserError(
+            f"{words} At most a tenth may be left out.",
+            f"max_tokens={longest}, shorter responses, or a model that reads such text",
+        )
+    return replace(task, sft=tuple(kept), notes=(*task.notes, f"{words} They are left out."))
 
 
 def lost_of(tokenizer: Any, questions: Collection[str]) -> dict[str, str]:
@@ -117,12 +174,8 @@ def unread_notes(
     lost = [(text, back) for text, back in read if back is not None]
     if not lost:
         return []
-    words = {word for text, back in lost for word in Counter(text.split()) - Counter(back.split())}
-    suffix = set((domain.suffix if settings.suffix is None else settings.suffix).split())
-    advice = "Take a model that reads such text, or leave these problems out."
-    if 2 * len(words & suffix) > len(suffix):
-        advice = "Most are of the line after each question: prompt.suffix= leaves it out."
     return [
         f"The model's tokenizer loses characters of {len(lost):,} of {len(checked):,} "
-        f"prompts{_words(lost, domain)}. {advice}"
+        f"prompts{_words(lost, domain)}. Take a model that reads such text, or leave these "
+        "problems out; prompt.suffix= leaves out the line after each question."
     ]

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ictcli.tasks.saved import read_saved
 from pyarrow import parquet
 from refusing import refused
 from written import Rows, write
@@ -22,7 +23,6 @@ from ictcli.rows import read_file
 from ictcli.tasks import find_benchmark, find_task
 from ictcli.tasks.custom import read_custom
 from ictcli.tasks.prepare import task_of
-from ictcli.tasks.saved import read_saved
 
 KINDS = ("jsonl", "csv", "parquet")
 

@@ -21,7 +21,7 @@ from operator import add, mul, sub
 
 from ictcli.rewards import find_verifier
 from ictcli.tasks.registry import register_benchmark, register_task
-from ictcli.tasks.task import Benchmark, Decisions, Domain, Task, generated, is_set_aside
+from ictcli.tasks.task import Benchmark, Decisions, Domain, Task, is_set_aside
 from ictcli.types import Problem
 
 CHAIN = (4, 8)
@@ -161,8 +161,8 @@ def heldout(operands: tuple[int, int], n: int) -> list[Problem]:
 @register_task("chain")
 def chain_task() -> Task:
     """Built in: arithmetic modulo 10, rewritten one operator at a time."""
-    own = partial(draw, operands=CHAIN, heldout=False)
-    return generated("chain", DOMAIN, own, partial(heldout, CHAIN))
+    drawn = partial(draw, operands=CHAIN, heldout=False)
+    return Task("chain", DOMAIN, draw=drawn, draw_heldout=partial(heldout, CHAIN))
 
 
 @register_benchmark("chain")
