@@ -126,9 +126,14 @@ def read_file(name: str) -> Rows:
     return Rows(rows, source)
 
 
-def in_memory(name: str, rows: Iterable[Row]) -> list[Row]:
-    """The rows of a data set. UserError where there are none, or more than `MOST`."""
-    loaded = list(islice(rows, MOST + 1))
+def in_memory(name: str, rows: Iterable[Row], most: int = LARGEST) -> list[Row]:
+    """The rows of a data set. UserError where there are none, or more than `MOST`, or where they
+    take more than `most` bytes: a small file may be packed a millionfold."""
+    try:
+        with limited_memory(most):
+            loaded = list(islice(rows, MOST + 1))
+    except MemoryError as error:
+        raise too_large(name) from error
     if not loaded:
         raise UserError(f"The data set {name} is empty.", "give it one row at least")
     if len(loaded) > MOST:
@@ -136,29 +141,10 @@ def in_memory(name: str, rows: Iterable[Row]) -> list[Row]:
     return loaded
 
 
-def unfolded(name: str, batches: Iterator[Any]) -> Iterator[dict[str, Any]]:
-    """The rows of `pyarrow.RecordBatch`es, which may be packed a millionfold. UserError where they
-    take more than `LARGEST` bytes of memory."""
-    size, rows = 0, [dict[str, Any]()]
-    nothing = list[dict[str, Any]]()
-    while rows:
-        try:
-            with limited_memory(LARGEST):
-                rows = next((batch.to_pylist() for batch in batches if len(batch)), nothing)
-        except MemoryError as error:
-            raise too_large(name) from error
-        for row in rows:
-            size += _memory(row)
-            if size > LARGEST:
-                raise too_large(name)
-            yield row
-
-
-def _memory(value: Any) -> int:
-    """Bytes of a value and of those in it."""
-    inner: Any = cast(Any, value).values() if isinstance(value, dict) else value
-    whole = sum(map(_memory, inner)) if isinstance(value, dict | list | tuple) else 0
-    return sys.getsizeof(cast(object, value)) + whole
+def unfolded(name: str, batches: Iterable[Any]) -> Iterator[Row]:
+    """The rows of `pyarrow.RecordBatch`es or tables."""
+    rows = (row for batch in batches for row in batch.to_pylist())
+    return (Row(f"{name}, row", number, row) for number, row in enumerate(rows, 1))
 
 
 def too_large(name: str, most: str = f"{LARGEST >> 30} GiB of data") -> UserError:
@@ -252,9 +238,7 @@ def _parquet(name: str, content: bytes) -> Iterator[Row]:
         groups = map(footer.row_group, range(footer.num_row_groups))
         if sum(group.total_byte_size for group in groups) > LARGEST:
             raise too_large(name)
-        batches = file.iter_batches(BATCH, use_threads=False)
-        for number, row in enumerate(unfolded(name, batches), 1):
-            yield Row(f"{name}, row", number, row)
+        yield from unfolded(name, file.iter_batches(BATCH, use_threads=False))
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = reason_of(error)
         raise UserError(f"{name} is not Parquet: {reason}.", "check the file") from error

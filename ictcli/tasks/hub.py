@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 import sys
-import warnings
 from collections.abc import Generator, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -60,13 +59,12 @@ def files_alone() -> Generator[None]:
 
 
 def load(source: HubSource) -> Rows:
-    """Rows of a hub data set through `datasets`: from its cache if it has the pinned commit, else
-    from the network. UserError if the data cannot be loaded."""
+    """Rows of a hub data set through `datasets`, which keeps them in its cache; a note says of
+    which commit they are, if it is not the pinned one. UserError if they cannot be loaded."""
     if _stay.get():
         raise ElsewhereError(f"The data set {source.path} is on the hub, and is not opened.")
     try:
-        with quiet():
-            parts = [_config(source, config) for config in source.configs]
+        parts = [_config(source, config) for config in source.configs]
     except Exception as error:
         raise _refusal(source, error) from error
     used = ", ".join(sorted({commit or "unknown" for _, commit in parts}))
@@ -85,6 +83,7 @@ def load(source: HubSource) -> Rows:
             for config, (data, _) in zip(source.configs, parts, strict=True)
             for number, columns in enumerate(data)
         ),
+        sys.maxsize >> 1,
     )
     config = source.configs[0] or "default" if len(source.configs) == 1 else list(source.configs)
     where = {"path": source.path, "config": config, "split": source.split, "revision": used}
@@ -100,7 +99,7 @@ def read_saved(name: str, split: str | None, usual: str) -> Rows:
         for file in folder.rglob("*"):
             if not file.is_dir():
                 check_file(file)
-        with quiet(), limited_memory(LARGEST):
+        with limited_memory(LARGEST):
             data = library.load_from_disk(str(folder), keep_in_memory=False)
         if isinstance(data, dict):
             splits = cast("dict[str, Any]", data)
@@ -120,8 +119,7 @@ def read_saved(name: str, split: str | None, usual: str) -> Rows:
             with file.open("rb") as opened:
                 hashlib.file_digest(opened, lambda: digest)
         batches = data.with_format("arrow").iter(BATCH)
-        numbered = enumerate(unfolded(name, batches), 1)
-        rows = in_memory(name, (Row(f"{name}, row", number, row) for number, row in numbered))
+        rows = in_memory(name, unfolded(name, batches))
     except UserError:
         raise
     except MemoryError as error:
@@ -133,35 +131,12 @@ def read_saved(name: str, split: str | None, usual: str) -> Rows:
 
 def _config(source: HubSource, config: str) -> tuple[Iterable[dict[str, Any]], str | None]:
     """The rows of one config, and their commit (None if unknown)."""
-    revision = source.revision
-    cached = None if revision is None else _cached(source, config, revision)
-    if cached is not None:
-        return cached, revision
-    load_dataset = _datasets().load_dataset
-    answers()
-    data = load_dataset(source.path, config or None, split=source.split, revision=revision)
-    return data, _commit(data)
-
-
-def _cached(source: HubSource, config: str, revision: str) -> Iterable[dict[str, Any]] | None:
-    """A commit from the cache of `datasets`, or None. (Its own loader asks the network first and,
-    offline, uses whatever commit was cached last.)"""
-    from datasets.naming import camelcase_to_snakecase  # pyright: ignore
-
     library = _datasets()
-    owner, _, name = source.path.partition("/")
-    cache = Path(library.config.HF_DATASETS_CACHE).expanduser()
-    folder = cache / f"{owner}___{camelcase_to_snakecase(name)}"
-    folder = folder / (config or "default") / "0.0.0" / revision
-    if not (folder / "dataset_info.json").is_file():
-        return None
-    ending = re.compile(rf"-{source.split}(-\d+-of-\d+)?\.arrow")
-    files = sorted(file for file in folder.glob("*.arrow") if ending.search(file.name))
-    try:
-        parts = [library.Dataset.from_file(str(file)) for file in files]
-    except Exception:
-        return None
-    return library.concatenate_datasets(parts) if parts else None
+    answers()  # where the hub does not, the cache is used
+    data = library.load_dataset(
+        source.path, config or None, split=source.split, revision=source.revision
+    )
+    return data, _commit(data)
 
 
 def _commit(data: Any) -> str | None:
@@ -173,9 +148,16 @@ def _commit(data: Any) -> str | None:
 
 
 def _datasets() -> Any:
+    """The library; without a terminal it shows no progress bars and no warnings."""
     import datasets  # pyright: ignore[reportMissingTypeStubs]
+    import huggingface_hub.utils as hub
 
-    return cast(Any, datasets)
+    library = cast(Any, datasets)
+    if not sys.stderr.isatty():
+        for part in (library.utils, hub):
+            part.logging.set_verbosity_error()
+            part.disable_progress_bars()
+    return library
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -213,24 +195,3 @@ def _refusal(source: HubSource, error: Exception) -> UserError:
         message = f"The data set {path} cannot be loaded: {reason}."
         hint = f"check that {source.page} is open to you, or {instead}"
     return UserError(message, hint)
-
-
-@contextlib.contextmanager
-def quiet() -> Generator[None]:
-    """Without a terminal: no progress bars or warnings of the libraries."""
-    if sys.stderr.isatty():
-        yield
-        return
-    import huggingface_hub.utils as hub
-
-    data = _datasets().utils
-    with warnings.catch_warnings(), contextlib.ExitStack() as restored:
-        warnings.simplefilter("ignore")
-        for log in (data.logging, hub.logging):
-            restored.callback(log.set_verbosity, log.get_verbosity())
-            log.set_verbosity_error()
-        for bars in (data, hub):
-            if not bars.are_progress_bars_disabled():
-                restored.callback(bars.enable_progress_bars)
-                bars.disable_progress_bars()
-        yield

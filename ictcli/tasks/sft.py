@@ -110,30 +110,21 @@ def _response(
 def closed_by(prompt: str, response: str, closed: Callable[[str], str]) -> str:
     """What a chat template writes behind the prompt where the assistant says the response.
 
-    `closed` renders the conversation with a response to its end. A prompt may hold more than that:
-    a thought that it opens (R1's `<think>`), which the response goes on with, or else closes; or an
-    empty one (Gemma 4's), behind which the response's own is left out. Thoughts that the template
-    drops are trained as they are written."""
-    last = LAST_TAG.search(prompt)
-    opens = last is not None and last["slash"] == ""
-    if last and not opens:
-        response = response.rpartition(last["tag"])[2].lstrip() or response
-    whole = closed(response)
-    text = whole.removeprefix(prompt)
-    if text == whole or _words(response) not in _words(text):
-        before, found, after = closed(STAND_IN).rpartition(STAND_IN)
+    `closed` renders the conversation with a response to its end. A prompt may end with a thought
+    that it opens (R1's `<think>`): the response goes on with it, or else closes it first. Where the
+    template drops thoughts, they are trained as they are written."""
+    text = closed(response).removeprefix(prompt)
+    if text == closed(response) or _words(response) not in _words(text):
+        _, found, after = closed(STAND_IN).rpartition(STAND_IN)
         if not found:  # the template drops all that the assistant says
             return response
-        text = whole.removeprefix(before)
-        if not prompt.startswith(before) or text == whole or _words(response) not in _words(text):
-            text = f"{response}{after}"
-    if not last or not opens:
+        text = f"{response}{after}"
+    last = LAST_TAG.search(prompt)
+    if not last or last["slash"]:
         return text
     tag, closing = last["tag"], f"{last['tag'][0]}/{last['tag'][1:]}"
     if text.lstrip().startswith(tag):
-        text = text.lstrip().removeprefix(tag)
-        spaces = len(text) - len(text.lstrip())
-        return text[min(spaces, len(last["space"])) :]
+        return text.lstrip().removeprefix(tag).lstrip()
     return text if closing in text else f"\n{closing}\n\n{text.lstrip()}"
 
 

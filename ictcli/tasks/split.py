@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from ictcli.errors import UserError
@@ -14,9 +13,6 @@ from ictcli.rows import Rows
 from ictcli.tasks.task import BOXED, Benchmark, Domain, Task
 from ictcli.text import folded, middle_cut
 from ictcli.types import Problem
-
-SHOWN = 5
-"""Number of ids that a note lists."""
 
 
 @dataclass(frozen=True)
@@ -124,10 +120,9 @@ def _readable(
             "columns.gold=NAME takes another column, columns.gold_pattern='answer is (.+?)[.]?$' "
             "a part of it, reward=NAME another verifier",
         )
-    shown = [f"{id_} ({middle_cut(gold, 20)!r})" for id_, gold in islice(out.items(), SHOWN)]
-    more = f" and {len(out) - SHOWN} more" if len(out) > SHOWN else ""
+    id_, gold = next(iter(out.items()))
     note = (
         f"{len(out)} of the {len(problems)} problems of {name} left out, their golds being "
-        f"unreadable to the verifier {verify.name}. By id: {', '.join(shown)}{more}."
+        f"unreadable to the verifier {verify.name}. The first: {id_} ({middle_cut(gold, 20)!r})."
     )
     return [p for p in problems if p.id not in out], (*data.rows.notes, note)

@@ -20,6 +20,8 @@ BOXED = "Please reason step by step, and put your final answer within \\boxed{}.
 class Decisions:
     """What the choices of a response came to."""
 
+    forks: list[int]
+    """Positions, in characters of the response, at which a choice is made; ascending."""
     right: tuple[bool, ...]
     """Of each fork, whether the choice taken is right for the text before it."""
     lost: int | None
@@ -36,10 +38,8 @@ class Domain:
     """Added after the question, on a line of its own."""
     words: bool = True
     """False: the prompt is raw text, without a chat template."""
-    forks: Callable[[str, str], list[int]] | None = None
-    """(prompt, response) to the response positions, in characters, at which a choice is made."""
     decisions: Callable[[str, str], Decisions] | None = None
-    """(prompt, response) to what those choices came to."""
+    """(prompt, response) to what the choices of the response came to, where they are known."""
     pattern: str | None = None
     """A regular expression whose first group is the answer; None: the last box is."""
     limits: Limits = LIMITS

@@ -3,7 +3,7 @@ too long, and notes."""
 
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -52,61 +52,56 @@ def _characters(text: str) -> Counter[str]:
 
 
 def usable(engine: Engine, task: Task, recipe: Recipe) -> Task:
-    """The task without problems of which the tokenizer loses characters, or whose whole prompts are
-    longer than `prompt.max_tokens`, and with notes of their number; of `sft.data` without examples
-    that do not fit (`fitted_examples`). UserError where more than `MOST_LOST` cannot be read, or
-    none is left to train on."""
-    drawn = tuple(task.heldout(recipe.eval.skip + recipe.eval.problems))
-    _, exam = task.exam
-    train, out, notes = _fitting(engine, task, task.train, task.domain)
-    held, held_out, held_notes = _fitting(engine, task, task.held or drawn, exam, "held-out ")
+    """The task without problems whose whole prompts are longer than `prompt.max_tokens`, without
+    examples of `sft.data` that do not fit (`fitted_examples`), and with notes of their number and
+    of characters that the tokenizer loses. UserError where more than `MOST_LOST` of the questions
+    cannot be read, or none is left to train on."""
+    drawn = task.held or tuple(task.heldout(recipe.eval.skip + recipe.eval.problems))
+    left_out, notes = dict(task.left_out), list(task.notes)
+    kept: list[tuple[Problem, ...]] = []
+    for problems, domain, kind in (
+        (task.train, task.domain, ""),
+        (drawn, task.exam[1], "held-out "),
+    ):
+        check_read(engine.tokenizer, problems, domain, kind)
+        short = problems
+        if most := task.prompt.max_tokens:
+            prompts = all_tokens(engine.tokenizer, problems, domain, task.prompt)
+            sizes = zip(problems, map(len, prompts), strict=True)
+            short = tuple(problem for problem, size in sizes if size <= most)
+        if out := len(problems) - len(short):
+            left_out["heldout_too_long" if kind else "too_long"] = out
+            notes.append(
+                f"{out:,} of {len(problems):,} {kind}problems left out: prompts longer than "
+                f"{most} tokens."
+            )
+        kept.append(short)
+    train, held = kept[0], kept[1] if len(kept[1]) < len(drawn) else task.held
     if task.train and not train:
         raise UserError(
             f"Every prompt of {task.name} is longer than prompt.max_tokens = "
             f"{task.prompt.max_tokens}.",
             "raise it, or show fewer examples",
         )
-    left_out = {**task.left_out, **out, **{f"heldout_{why}": n for why, n in held_out.items()}}
-    notes = (*task.notes, *notes, *held_notes)
-    held = held if held_out else task.held
-    task = replace(task, train=train, held=held, notes=notes, left_out=left_out)
-    task = fitted_examples(engine, task, recipe.max_tokens)
-    notes = unread_notes(engine, task.train, task.domain, task.prompt)
-    if task.examined or not task.train:
-        notes += unread_notes(engine, held or drawn, exam, task.prompt)
-    return replace(task, notes=(*task.notes, *notes))
+    notes += unread_notes(engine, train, task.domain, task.prompt)
+    if task.examined or not train:
+        notes += unread_notes(engine, held or drawn, task.exam[1], task.prompt)
+    task = replace(task, train=train, held=held, notes=tuple(notes), left_out=left_out)
+    return fitted_examples(engine, task, recipe.max_tokens)
 
 
-def _fitting(
-    engine: Engine, task: Task, problems: Sequence[Problem], domain: Domain, kind: str = ""
-) -> tuple[tuple[Problem, ...], dict[str, int], list[str]]:
-    """The problems that can be read and are not too long, how many are not by reason, and notes."""
-    lost = lost_of(engine.tokenizer, dict.fromkeys(problem.prompt for problem in problems))
-    kept = [problem for problem in problems if problem.prompt not in lost]
-    left_out, notes = dict[str, int](), list[str]()
-    if unread := len(problems) - len(kept):
-        sentence = (
-            f"The model's tokenizer loses characters of {unread:,} of {len(problems):,} {kind}"
-            f"questions{_words(lost.items(), domain)}."
+def check_read(tokenizer: Any, problems: Sequence[Problem], domain: Domain, kind: str) -> None:
+    """UserError where the tokenizer loses characters of more than `MOST_LOST` of the questions, of
+    which the first `CHECKED` are looked at."""
+    questions = [problem.prompt for problem in problems[:CHECKED]]
+    lost = lost_of(tokenizer, questions)
+    if len(lost) > MOST_LOST * len(questions):
+        raise UserError(
+            f"The model's tokenizer loses characters of {len(lost):,} of {len(questions):,} "
+            f"{kind}questions{_words(lost, domain)}. Nothing is learned from what the model cannot "
+            "read.",
+            "take a model that reads such text, or other data",
         )
-        if unread > MOST_LOST * len(problems):
-            raise UserError(
-                f"{sentence} Nothing is learned from what the model cannot read.",
-                "take a model that reads such text, or other data; a tenth may be left out",
-            )
-        left_out["unread"] = unread
-        notes.append(f"{sentence} They are left out.")
-    if most := task.prompt.max_tokens:
-        prompts = all_tokens(engine.tokenizer, kept, domain, task.prompt)
-        short = [p for p, ids in zip(kept, prompts, strict=True) if len(ids) <= most]
-        if long := len(kept) - len(short):
-            left_out["too_long"] = long
-            notes.append(
-                f"{long:,} of {len(kept):,} {kind}problems left out: prompts longer than {most} "
-                "tokens."
-            )
-        kept = short
-    return tuple(kept), left_out, notes
 
 
 def fitted_examples(engine: Engine, task: Task, max_tokens: int) -> Task:
@@ -115,8 +110,7 @@ def fitted_examples(engine: Engine, task: Task, max_tokens: int) -> Task:
     UserError where they are more than `MOST_LOST`."""
     prompts = all_tokens(engine.tokenizer, task.sft, task.domain, task.prompt)
     responses = response_ids(engine, task.sft, task.domain, task.prompt)
-    texts = dict.fromkeys(text for e in task.sft for text in (e.prompt, e.solution))
-    lost = lost_of(engine.tokenizer, texts)
+    lost = dict(lost_of(engine.tokenizer, [x for e in task.sft for x in (e.prompt, e.solution)]))
     kept: list[Problem] = []
     longest = 0
     for example, prompt, response in zip(task.sft, prompts, responses, strict=True):
@@ -141,15 +135,10 @@ def fitted_examples(engine: Engine, task: Task, max_tokens: int) -> Task:
     return replace(task, sft=tuple(kept), notes=(*task.notes, f"{words} They are left out."))
 
 
-def lost_of(tokenizer: Any, questions: Collection[str]) -> dict[str, str]:
-    """What is read of those questions of which characters are lost. A word that is read alone is
-    taken to be read in each question, so that most need not be looked at."""
-    words = list({word for question in questions for word in question.split()})
-    read = read_back(tokenizer, [f" {word}" for word in words])
-    doubtful = {word for word, text in zip(words, read, strict=True) if text is not None}
-    suspects = [q for q in questions if doubtful and not doubtful.isdisjoint(q.split())]
-    found = zip(suspects, read_back(tokenizer, suspects), strict=True)
-    return {question: text for question, text in found if text is not None}
+def lost_of(tokenizer: Any, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Those texts of which the tokenizer loses characters, each with what is read of it."""
+    read = zip(texts, read_back(tokenizer, texts), strict=True)
+    return [(text, back) for text, back in read if back is not None]
 
 
 def _words(lost: Iterable[tuple[str, str]], domain: Domain) -> str:
@@ -170,8 +159,7 @@ def unread_notes(
     are looked at."""
     tokenizer, checked = engine.tokenizer, problems[:CHECKED]
     texts = [render(tokenizer, problem, domain, settings) for problem in checked]
-    read = zip(texts, read_back(tokenizer, texts), strict=True)
-    lost = [(text, back) for text, back in read if back is not None]
+    lost = lost_of(tokenizer, texts)
     if not lost:
         return []
     return [

@@ -150,7 +150,7 @@ def decisions(prompt: str, response: str) -> Decisions:
         (_ANSWER.search(response), str(past)),
     ):
         slips += [match.start(1)] if match and match[1] != expected else []
-    return Decisions(tuple(right), min(slips, default=None))
+    return Decisions(forks(prompt, response), tuple(right), min(slips, default=None))
 
 
 def ledgers(rng: random.Random, setting: Setting, *, heldout: bool) -> Iterator[tuple[str, Ledger]]:
@@ -165,7 +165,7 @@ def ledgers(rng: random.Random, setting: Setting, *, heldout: bool) -> Iterator[
 
 
 ABOUT = "Built in: how many days past full weeks a ledger in words comes to."
-DOMAIN = Domain(find_verifier("integer"), forks=forks, decisions=decisions)
+DOMAIN = Domain(find_verifier("integer"), decisions=decisions)
 """The answer stands after the last `####`."""
 
 
