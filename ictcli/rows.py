@@ -126,14 +126,9 @@ def read_file(name: str) -> Rows:
     return Rows(rows, source)
 
 
-def in_memory(name: str, rows: Iterable[Row], most: int = LARGEST) -> list[Row]:
-    """The rows of a data set. UserError where there are none, or more than `MOST`, or where they
-    take more than `most` bytes: a small file may be packed a millionfold."""
-    try:
-        with limited_memory(most):
-            loaded = list(islice(rows, MOST + 1))
-    except MemoryError as error:
-        raise too_large(name) from error
+def in_memory(name: str, rows: Iterable[Row]) -> list[Row]:
+    """The rows of a data set. UserError where there are none, or more than `MOST`."""
+    loaded = list(islice(rows, MOST + 1))
     if not loaded:
         raise UserError(f"The data set {name} is empty.", "give it one row at least")
     if len(loaded) > MOST:
@@ -141,10 +136,31 @@ def in_memory(name: str, rows: Iterable[Row], most: int = LARGEST) -> list[Row]:
     return loaded
 
 
-def unfolded(name: str, batches: Iterable[Any]) -> Iterator[Row]:
-    """The rows of `pyarrow.RecordBatch`es or tables."""
-    rows = (row for batch in batches for row in batch.to_pylist())
-    return (Row(f"{name}, row", number, row) for number, row in enumerate(rows, 1))
+def unfolded(name: str, batches: Iterator[Any]) -> Iterator[Row]:
+    """The rows of `pyarrow.RecordBatch`es or tables, which may be packed a millionfold. UserError
+    where they take more than `LARGEST` bytes of memory."""
+    size = number = 0
+    while True:
+        try:
+            with limited_memory(LARGEST):
+                batch = next(batches, None)
+                rows = [] if batch is None else batch.to_pylist()
+        except MemoryError as error:
+            raise too_large(name) from error
+        if batch is None:
+            return
+        for row in rows:
+            size, number = size + _memory(row), number + 1
+            if size > LARGEST:
+                raise too_large(name)
+            yield Row(f"{name}, row", number, row)
+
+
+def _memory(value: Any) -> int:
+    """Bytes of a value and of those in it."""
+    inner: Any = cast(Any, value).values() if isinstance(value, dict) else value
+    whole = sum(map(_memory, inner)) if isinstance(value, dict | list | tuple) else 0
+    return sys.getsizeof(cast(object, value)) + whole
 
 
 def too_large(name: str, most: str = f"{LARGEST >> 30} GiB of data") -> UserError:
@@ -259,7 +275,8 @@ def text(row: Row, *names: str, key: str = "") -> str:
         )
     if empty := [name for name in names if name in row.columns]:
         raise UserError(
-            f"{row.where} has an empty or infinite {empty[0]}.", "fill it in, or leave the row out"
+            f"{row.where} has an empty {empty[0]}.",
+            "fill it in with text or a finite number, or leave the row out",
         )
     other = f"; columns.{key}=NAME names another" if key else ""
     raise UserError(

@@ -83,7 +83,6 @@ def load(source: HubSource) -> Rows:
             for config, (data, _) in zip(source.configs, parts, strict=True)
             for number, columns in enumerate(data)
         ),
-        sys.maxsize >> 1,
     )
     config = source.configs[0] or "default" if len(source.configs) == 1 else list(source.configs)
     where = {"path": source.path, "config": config, "split": source.split, "revision": used}
@@ -118,7 +117,7 @@ def read_saved(name: str, split: str | None, usual: str) -> Rows:
                 raise UserError(f"{name} names {file}, outside of it.", "save it again")
             with file.open("rb") as opened:
                 hashlib.file_digest(opened, lambda: digest)
-        batches = data.with_format("arrow").iter(BATCH)
+        batches = iter(data.with_format("arrow").iter(BATCH))
         rows = in_memory(name, unfolded(name, batches))
     except UserError:
         raise

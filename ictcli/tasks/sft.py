@@ -113,14 +113,17 @@ def closed_by(prompt: str, response: str, closed: Callable[[str], str]) -> str:
     `closed` renders the conversation with a response to its end. A prompt may end with a thought
     that it opens (R1's `<think>`): the response goes on with it, or else closes it first. Where the
     template drops thoughts, they are trained as they are written."""
+    last = LAST_TAG.search(prompt)
+    opens = last is not None and last["slash"] == ""
+    if last and not opens:  # an empty thought: the response's own is left out
+        response = response.rpartition(last["tag"])[2].lstrip() or response
     text = closed(response).removeprefix(prompt)
     if text == closed(response) or _words(response) not in _words(text):
         _, found, after = closed(STAND_IN).rpartition(STAND_IN)
         if not found:  # the template drops all that the assistant says
             return response
         text = f"{response}{after}"
-    last = LAST_TAG.search(prompt)
-    if not last or last["slash"]:
+    if not last or not opens:
         return text
     tag, closing = last["tag"], f"{last['tag'][0]}/{last['tag'][1:]}"
     if text.lstrip().startswith(tag):

@@ -108,6 +108,8 @@ def fitted_examples(engine: Engine, task: Task, max_tokens: int) -> Task:
     """The task without examples of which the tokenizer loses characters, or whose response is
     longer than `max_tokens` or than the context leaves room for, and with a note of their number.
     UserError where they are more than `MOST_LOST`."""
+    if not task.sft:
+        return task
     prompts = all_tokens(engine.tokenizer, task.sft, task.domain, task.prompt)
     responses = response_ids(engine, task.sft, task.domain, task.prompt)
     lost = dict(lost_of(engine.tokenizer, [x for e in task.sft for x in (e.prompt, e.solution)]))

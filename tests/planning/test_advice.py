@@ -157,7 +157,7 @@ def test_a_small_held_out_part_is_noted(tmp_path: Path, asked: int, skip: int) -
     data = write(tmp_path, sums(range(100)))
     over = [f"task={data}", f"eval.problems={asked}", f"eval.skip={skip}"]
     task = task_of(load_recipe("chain", over))
-    found = len(task.finite) - len(task.train) - skip
+    found = len(task.held) - skip
     told = [note for note in task.notes if f"has {found} held-out problem" in note]
     assert len(told) == (found < max(asked, 8))
     assert all(("asks for" in note) == (found < asked) for note in told)

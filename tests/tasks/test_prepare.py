@@ -20,9 +20,9 @@ from ictcli.recipe.data import PromptSettings
 from ictcli.tasks import Task, find_benchmark, find_task, shuffled_batch
 from ictcli.tasks.ledger.problem import SETTINGS
 from ictcli.tasks.prepare import advised_holdout, described, task_of
-from ictcli.tasks.prompts import fitted
 from ictcli.tasks.split import digest_of, is_heldout, key_of
 from ictcli.tasks.task import is_set_aside
+from ictcli.tasks.unread import usable
 from ictcli.types import Problem
 from tests.cases import first
 
@@ -245,23 +245,23 @@ def test_problems_with_a_longer_prompt_are_left_out_and_counted(
     write_questions(tmp_path, [p.replace("+", "*") for p in prompts if "+" in p], "bench")
     overrides = ["eval.bench=bench.jsonl"] * bench
     prompt = ["prompt.max_tokens=20", 'prompt.suffix="1+1"']
-    task = task_of(recipe_of(tmp_path, f"curriculum={by}", *overrides, *prompt))
-    found = fitted(ENGINE, task, 1000)
-    for name, whole, left in (
-        ("problems", task.train, found.train),
-        ("held-out problems", task.heldout(1000), found.heldout(1000)),
+    recipe = recipe_of(tmp_path, f"curriculum={by}", *overrides, *prompt)
+    task = task_of(recipe)
+    fitting = usable(ENGINE, task, recipe)
+    for kind, before, after in (
+        ("", task.train, fitting.train),
+        ("heldout_", task.held, fitting.held),
     ):
-        assert list(left) == [p for p in whole if len(p.prompt) + 3 <= 20]
-        out = len(whole) - len(left)
-        note = f"{out} of {len(whole)} {name} left out: prompts longer than 20 tokens."
-        assert 0 < out < len(whole) and note in found.notes[-2:]
-        assert found.left_out["too_long" if name == "problems" else "heldout_too_long"] == out
-    assert list(found.heldout(2)) == list(found.heldout(1000))[:2]
-    drawn = [len(p.prompt) for p in epoch(found)]
-    assert sorted(drawn) == sorted(len(p.prompt) for p in found.train)
+        assert list(after) == [p for p in before if len(p.prompt) + 3 <= 20]
+        out = len(before) - len(after)
+        note = f"{out} of {len(before)} {'held-out ' * bool(kind)}problems left out: prompts longer"
+        assert 0 < out < len(before) and note in " ".join(fitting.notes)
+        assert fitting.left_out[f"{kind}too_long"] == out
+    drawn = [len(p.prompt) for p in epoch(fitting)]
+    assert sorted(drawn) == sorted(len(p.prompt) for p in fitting.train)
     assert (by == "none") != (drawn == sorted(drawn))
     with refused("Every prompt of ", " is longer than"):
-        fitted(ENGINE, replace(task, prompt=PromptSettings(max_tokens=2)), 1000)
+        usable(ENGINE, replace(task, prompt=PromptSettings(max_tokens=2)), recipe)
 
 
 def test_problems_are_recorded_by_number_and_checksum(tmp_path: Path) -> None:
