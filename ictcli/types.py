@@ -43,7 +43,6 @@ class Problem:
     choices: tuple[str, ...] = ()
     solution: str = field(default="", compare=False, repr=False)
     """A worked response, if the data has one."""
-    difficulty: float | None = field(default=None, compare=False, repr=False)
     turns: tuple[Turn, ...] = ()
     """The messages of a conversation, the last one the user's; empty for a question alone."""
     columns: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)

@@ -110,16 +110,10 @@ _spent: dict[str, float] = {}
 
 
 def rendered(
-    tokenizer: Any,
-    messages: Sequence[Mapping[str, str]],
-    *,
-    system: bool,
-    of_data: bool = False,
-    answered: bool = False,
+    tokenizer: Any, messages: Sequence[Mapping[str, str]], *, answered: bool = False
 ) -> str:
     """The text of the messages, up to where the model's answer begins, or where it is `answered` to
-    the end. UserError where the template raises, does not parse, or exceeds a limit; `system`,
-    `of_data`: there is a message that some refuse, of the settings or else of the data."""
+    the end. UserError where the template raises, does not parse, or exceeds a limit."""
     try:
         with _limited(str(tokenizer.chat_template)):
             text = tokenizer.apply_chat_template(
@@ -137,9 +131,8 @@ def rendered(
         words = middle_cut(" ".join(str(error)[:10_000].split()), SHOWN) or type(error).__name__
     raise UserError(
         f"The model's chat template cannot be used: {words.rstrip('.')}.",
-        "prompt.system= leaves the system message out; " * system
-        + "leave the system messages out of the data; " * (of_data and not system)
-        + "prompt.template=none, or a text with {question} in it, takes the template's place",
+        "prompt.system= leaves the system message out, which some refuse; prompt.template=none, or "
+        "a text with {question} in it, takes the template's place",
     )
 
 

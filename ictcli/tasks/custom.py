@@ -2,7 +2,6 @@
 columns that the user names."""
 
 import contextlib
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -111,9 +110,8 @@ class Reader:
         kept: dict[str, Any] = {name: row.get(name) for name in self.names}
         if turns:
             kept["prompt"] = as_messages(turns)
-        difficulty = _number(row, columns.difficulty) if columns.difficulty else None
         several = turns if len(turns) > 1 else ()
-        problem = Problem(id_, prompt, gold, choices, solution, difficulty, several, kept)
+        problem = Problem(id_, prompt, gold, choices, solution, several, kept)
         return problem, bool(gold) or not (boxed_alone or columns.gold_pattern)
 
     def question(
@@ -292,14 +290,3 @@ def said_in(row: Row, names: Sequence[str], key: str = "") -> str:
     name = filled(row, names)
     messages = messages_of(row, name) if name else None
     return messages[-1][1] if messages else text(row, *names, key=key)
-
-
-def _number(row: Row, name: str) -> float:
-    number = text(row, name).strip()
-    try:
-        value = float(number)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise UserError(f"{row.where} has a {name} that is no number: {number!r}.", "numbers only")
-    return value

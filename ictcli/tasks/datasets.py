@@ -120,10 +120,8 @@ def _gsm8k(name: str, rows: Rows) -> ProblemSet:
 def _math(name: str, rows: Rows) -> ProblemSet:
     def problem(i: int, row: Row) -> Problem:
         solution, question = text(row, "solution"), text(row, "problem")
-        level = str(row.columns.get("level")).removeprefix("Level ")
-        difficulty = float(level) if level.isdigit() else None  # some rows have `Level ?`
         gold = boxed(solution) or ""
-        return Problem(f"{name}-{i}", question, gold, solution=solution, difficulty=difficulty)
+        return Problem(f"{name}-{i}", question, gold, solution=solution)
 
     return _problems(rows, "math", problem)
 

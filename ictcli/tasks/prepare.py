@@ -1,7 +1,6 @@
 """The problems of a recipe: which are trained on, held out, or left out, and the examples."""
 
-import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -49,9 +48,7 @@ def task_of(recipe: Recipe) -> Task:
     task = replace(task, prompt=recipe.prompt.model_copy(update={"examples": examples}))
     shown = {key_of(example.prompt) for example in examples}
     task = _without(task, shown, "examples", "examples of the prompt")
-    task = replace(
-        task, rank=_rank(recipe, task), notes=(*task.notes, *_heldout_notes(recipe, task))
-    )
+    task = replace(task, notes=(*task.notes, *_heldout_notes(recipe, task)))
     task = _with_sft(recipe, task, held)
     verifiers = [find_verifier(name) for name, _ in recipe.reward.added.values()]
     check_columns(task.name, [task.domain.verify, *verifiers], task.train[:1])
@@ -252,26 +249,6 @@ def _draw_examples(task: Task, n: int, seed: int) -> tuple[Example, ...]:
     order = generator(seed, "shots").permutation(len(solved))[:n]
     drawn = [solved[int(place)] for place in order]
     return tuple(Example(prompt=p.prompt, response=p.solution) for p in drawn)
-
-
-def _rank(recipe: Recipe, task: Task) -> Callable[[Problem], float] | None:
-    """What the first epoch is sorted by. UserError where the task has no such order."""
-    if recipe.curriculum == "none":
-        return None
-    if not task.train:
-        raise UserError(
-            f"The task {task.name} makes its problems as they are drawn, and has no order for "
-            f"curriculum = {recipe.curriculum!r}.",
-            "curriculum=none",
-        )
-    if recipe.curriculum == "length":
-        return lambda problem: len(problem.prompt)
-    if all(problem.difficulty is None for problem in task.train):
-        raise UserError(
-            f"The problems of {task.name} have no difficulty to go by.",
-            "columns.difficulty names a column of numbers; or curriculum=length",
-        )
-    return lambda problem: math.inf if problem.difficulty is None else problem.difficulty
 
 
 def heldout(recipe: Recipe, task: Task) -> list[Problem]:

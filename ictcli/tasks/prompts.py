@@ -66,13 +66,7 @@ def render(
     turns += [turn for turn in problem.turns[:-1] if turn[0] != "system"]
     turns.append(("user", questions[-1]))
     turns += [("assistant", response)] if response is not None else []
-    return rendered(
-        tokenizer,
-        as_messages(turns),
-        system=bool(settings.system),
-        of_data=bool(system),
-        answered=response is not None,
-    )
+    return rendered(tokenizer, as_messages(turns), answered=response is not None)
 
 
 def _as_text(questions: Sequence[str], answers: Sequence[str], template: str) -> str:

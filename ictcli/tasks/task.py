@@ -91,8 +91,6 @@ class Task:
     """Number of problems left out, by reason."""
     sft: tuple[Problem, ...] = ()
     """Examples to train on first: prompts with a `solution`, which is the response."""
-    rank: Callable[[Problem], float] | None = None
-    """Rank in the curriculum, if there is one."""
     prompt: PromptSettings = field(default_factory=PromptSettings)
     """How the problems are asked, with the examples that are shown."""
 
@@ -105,7 +103,7 @@ class Task:
         """Return the n problems of step 1, 2, ..."""
         if self.draw:
             return self.draw(Random(seed_of(seed, "problems", step)), n)
-        return shuffled_batch(self.train, seed, step, n, self.rank)
+        return shuffled_batch(self.train, seed, step, n)
 
     def heldout(self, n: int) -> list[Problem]:
         """Return the first n held-out problems; fewer if there are no more."""
@@ -152,16 +150,8 @@ def is_set_aside(text: str) -> bool:
     return zlib.crc32(text.encode()) % 16 == 0
 
 
-def shuffled_batch(
-    problems: Sequence[Problem],
-    seed: int,
-    step: int,
-    n: int,
-    rank: Callable[[Problem], float] | None = None,
-) -> list[Problem]:
-    """The n problems of step 1, 2, ... over a list of problems, permuted anew in each epoch. With
-    `rank` the first epoch is sorted by it, ties in the order of the permutation (ours: a
-    curriculum of one epoch)."""
+def shuffled_batch(problems: Sequence[Problem], seed: int, step: int, n: int) -> list[Problem]:
+    """The n problems of step 1, 2, ... over a list of problems, permuted anew in each epoch."""
     N, first = len(problems), (step - 1) * n
     orders: dict[int, list[int]] = {}
     chosen: list[Problem] = []
@@ -169,7 +159,5 @@ def shuffled_batch(
         epoch = place // N
         if epoch not in orders:
             orders[epoch] = generator(seed, "order", epoch).permutation(N).tolist()
-            if rank is not None and epoch == 0:
-                orders[epoch].sort(key=lambda at: rank(problems[at]))
         chosen.append(problems[orders[epoch][place % N]])
     return chosen

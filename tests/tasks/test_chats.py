@@ -93,7 +93,7 @@ def test_roles_and_the_system_message_go_through_the_models_own_template(tmp_pat
     assert text.startswith("<system>Be long.</><user>") and "brief" not in text
     shown = PromptSettings(examples=(Example(prompt="1+1?", response="2"),))
     assert asked(shown, CHATML).startswith("<system>Be brief.</><user>1+1?\nBox it.</><assistant>2")
-    with refused("System role", hint="leave the system messages out of the data"):
+    with refused("System role", hint="prompt.template=none"):
         asked(PromptSettings(), "{{ raise_exception('System role not supported') }}")
 
 

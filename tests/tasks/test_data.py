@@ -139,7 +139,7 @@ def test_what_a_row_may_look_like(tmp_path: Path, form: str) -> None:
     assert [note.startswith(left_out) for note in bench.notes] == [True] * bool(out)
 
 
-NAMED = ColumnSettings(prompt="frage", gold="antwort", id="nr", difficulty="stufe", choices="wahl")
+NAMED = ColumnSettings(prompt="frage", gold="antwort", id="nr", choices="wahl")
 
 
 @given(
@@ -154,11 +154,11 @@ def test_every_kind_of_file_gives_the_same_problems(
 ) -> None:
     """Whatever ends a line elsewhere (U+2028) too."""
     more = {"antwort": "B", "wahl": ["x, y", "z"]}
-    rows = [{"frage": p, "nr": f"0{i}", "stufe": i, **more} for i, p in enumerate(prompts)]
+    rows = [{"frage": p, "nr": f"0{i}", **more} for i, p in enumerate(prompts)]
     for kind in KINDS:
         own = read_custom(write(tmp_path_factory.getbasetemp(), rows, kind), NAMED)
-        assert [(p.id, p.prompt, p.gold, p.difficulty) for p in own.problems] == [
-            (row["nr"], f"{row['frage']}\n(A) x, y\n(B) z", "B", row["stufe"]) for row in rows
+        assert [(p.id, p.prompt, p.gold) for p in own.problems] == [
+            (row["nr"], f"{row['frage']}\n(A) x, y\n(B) z", "B") for row in rows
         ]
         assert own.verifier == "choice" and own.problems[0].choices == ("x, y", "z")
 

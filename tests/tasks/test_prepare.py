@@ -204,8 +204,6 @@ def test_examples_of_a_file_stand_in_the_recipe_and_are_not_trained_on(tmp_path:
         (["prompt.shots=2", "reward.pattern=A: (.*)"], "answer in a box"),
         (["prompt.shots=80"], "would take them all"),
         (["prompt.shots=1", "task=chain"], "no worked responses"),
-        (["curriculum=length", "task=chain"], "has no order for"),
-        (["curriculum=difficulty"], "have no difficulty"),
         (["eval.bench=rows.jsonl"], "none is left to train on"),
         (["eval.columns.gold=x"], "eval.bench, which is not there"),
         (["hub.split=x"], "rows.jsonl is a file"),
@@ -219,33 +217,19 @@ def test_what_cannot_be_prepared_is_refused(
         task_of(recipe_of(tmp_path, *overrides))
 
 
-@pytest.mark.parametrize("by", ["length", "difficulty"])
-def test_a_curriculum_orders_the_first_epoch_alone(tmp_path: Path, by: str) -> None:
-    prompts, seed = numbered(), 1
-    write_questions(tmp_path, prompts, level=[int(p[:3]) % 7 for p in prompts])
-    columns = ["columns.difficulty=level"] * (by == "difficulty")
-    plain = task_of(recipe_of(tmp_path))
-    task = task_of(recipe_of(tmp_path, f"curriculum={by}", *columns))
-    first = epoch(task, seed)
-    rank = [len(p.prompt) if by == "length" else int(p.prompt[:3]) % 7 for p in first]
-    assert rank == sorted(rank) and first != epoch(task, seed + 1)
-    assert {p.prompt for p in first} == {p.prompt for p in epoch(plain, seed)}
-    assert epoch(task, seed, 1) == epoch(plain, seed, 1)
-
-
 ENGINE: Any = SimpleNamespace(tokenizer=make_tokenizer(), context=10_000)
 """One token a character; a line feed is none."""
 
 
-@pytest.mark.parametrize(("by", "bench"), [("none", True), ("length", False)])
+@pytest.mark.parametrize("bench", [True, False])
 def test_problems_with_a_longer_prompt_are_left_out_and_counted(
-    tmp_path: Path, by: str, bench: bool
+    tmp_path: Path, bench: bool
 ) -> None:
     write_questions(tmp_path, prompts := numbered())
     write_questions(tmp_path, [p.replace("+", "*") for p in prompts if "+" in p], "bench")
     overrides = ["eval.bench=bench.jsonl"] * bench
     prompt = ["prompt.max_tokens=20", 'prompt.suffix="1+1"']
-    recipe = recipe_of(tmp_path, f"curriculum={by}", *overrides, *prompt)
+    recipe = recipe_of(tmp_path, *overrides, *prompt)
     task = task_of(recipe)
     fitting = usable(ENGINE, task, recipe)
     for kind, before, after in (
@@ -259,7 +243,6 @@ def test_problems_with_a_longer_prompt_are_left_out_and_counted(
         assert fitting.left_out[f"{kind}too_long"] == out
     drawn = [len(p.prompt) for p in epoch(fitting)]
     assert sorted(drawn) == sorted(len(p.prompt) for p in fitting.train)
-    assert (by == "none") != (drawn == sorted(drawn))
     with refused("Every prompt of ", " is longer than"):
         usable(ENGINE, replace(task, prompt=PromptSettings(max_tokens=2)), recipe)
 
