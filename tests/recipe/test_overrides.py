@@ -63,10 +63,8 @@ def test_a_typed_name_keeps_typed_keys_and_drops_of_the_file_s_a_method_s_alone(
     [
         ("lr=0", "lr"),
         ("eval.k=[9]", "eval"),
-        ("eval={k=[9]}", "eval"),
         ("method.scope=word", "method.scope"),
         ("method.nosuch=1", "nosuch"),
-        ("max_tokens=4", "reward.overlong_buffer"),
         ("checkpoint.best=nosuch", "checkpoint.best"),
         ("epochs=2", "(did you mean update.epochs?)"),
         ("method.scop=group", "no option 'scop' (did you mean scope?)"),
