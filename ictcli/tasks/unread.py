@@ -52,10 +52,10 @@ def _characters(text: str) -> Counter[str]:
 
 
 def usable(engine: Engine, task: Task, recipe: Recipe) -> Task:
-    """The task without problems whose whole prompts are longer than `prompt.max_tokens`, without
-    examples of `sft.data` that do not fit (`fitted_examples`), and with notes of their number and
-    of characters that the tokenizer loses. UserError where more than `MOST_LOST` of the questions
-    cannot be read, or none is left to train on."""
+    """The task without questions of which the tokenizer loses characters, without problems whose
+    whole prompts are longer than `prompt.max_tokens`, without examples of `sft.data` that do not
+    fit (`fitted_examples`), and with notes of their number. UserError where more than `MOST_LOST`
+    of the questions cannot be read, or none is left to train on."""
     drawn = task.held or tuple(task.heldout(recipe.eval.skip + recipe.eval.problems))
     left_out, notes = dict(task.left_out), list(task.notes)
     kept: list[tuple[Problem, ...]] = []
@@ -63,17 +63,19 @@ def usable(engine: Engine, task: Task, recipe: Recipe) -> Task:
         (task.train, task.domain, ""),
         (drawn, task.exam[1], "held-out "),
     ):
-        check_read(engine.tokenizer, problems, domain, kind)
-        short = problems
+        short, note = readable(engine.tokenizer, problems, domain, kind)
+        notes += note
+        if note:
+            left_out["heldout_unread" if kind else "unread"] = len(problems) - len(short)
+        read = len(short)
         if most := task.prompt.max_tokens:
-            prompts = all_tokens(engine.tokenizer, problems, domain, task.prompt)
-            sizes = zip(problems, map(len, prompts), strict=True)
+            prompts = all_tokens(engine.tokenizer, short, domain, task.prompt)
+            sizes = zip(short, map(len, prompts), strict=True)
             short = tuple(problem for problem, size in sizes if size <= most)
-        if out := len(problems) - len(short):
+        if out := read - len(short):
             left_out["heldout_too_long" if kind else "too_long"] = out
             notes.append(
-                f"{out:,} of {len(problems):,} {kind}problems left out: prompts longer than "
-                f"{most} tokens."
+                f"{out:,} of {read:,} {kind}problems left out: prompts longer than {most} tokens."
             )
         kept.append(short)
     train, held = kept[0], kept[1] if len(kept[1]) < len(drawn) else task.held
@@ -90,18 +92,29 @@ def usable(engine: Engine, task: Task, recipe: Recipe) -> Task:
     return fitted_examples(engine, task, recipe.max_tokens)
 
 
-def check_read(tokenizer: Any, problems: Sequence[Problem], domain: Domain, kind: str) -> None:
-    """UserError where the tokenizer loses characters of more than `MOST_LOST` of the questions, of
-    which the first `CHECKED` are looked at."""
-    questions = [problem.prompt for problem in problems[:CHECKED]]
-    lost = lost_of(tokenizer, questions)
-    if len(lost) > MOST_LOST * len(questions):
+def readable(
+    tokenizer: Any, problems: tuple[Problem, ...], domain: Domain, kind: str
+) -> tuple[tuple[Problem, ...], list[str]]:
+    """The problems whose questions the tokenizer holds, and a note on the others: on all, if it
+    loses characters of one of the first `CHECKED`. UserError where more than `MOST_LOST` are
+    lost."""
+    questions = [problem.prompt for problem in problems]
+    lost = lost_of(tokenizer, questions[:CHECKED])
+    lost += lost_of(tokenizer, questions[CHECKED:]) if lost else []
+    if not lost:
+        return problems, []
+    note = (
+        f"The model's tokenizer loses characters of {len(lost):,} of {len(problems):,} {kind}"
+        f"questions{_words(lost, domain)}."
+    )
+    if len(lost) > MOST_LOST * len(problems):
         raise UserError(
-            f"The model's tokenizer loses characters of {len(lost):,} of {len(questions):,} "
-            f"{kind}questions{_words(lost, domain)}. Nothing is learned from what the model cannot "
-            "read.",
-            "take a model that reads such text, or other data",
+            f"{note} Nothing is learned from what the model cannot read.",
+            "take a model that reads such text, or other data; a tenth may be left out",
         )
+    texts = dict(lost)
+    kept = tuple(problem for problem in problems if problem.prompt not in texts)
+    return kept, [f"{note} They are left out."]
 
 
 def fitted_examples(engine: Engine, task: Task, max_tokens: int) -> Task:

@@ -2,7 +2,6 @@
 of file."""
 
 import math
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,12 @@ from refusing import refused
 from written import Rows, write
 
 from ictcli.errors import UserError
-from ictcli.recipe import load_recipe
 from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.rewards import find_verifier
 from ictcli.rows import read_file
 from ictcli.tasks import find_benchmark, find_task
 from ictcli.tasks.custom import read_custom
 from ictcli.tasks.hub import read_saved
-from ictcli.tasks.prepare import task_of
 
 KINDS = ("jsonl", "csv", "parquet")
 
@@ -243,18 +240,6 @@ def test_a_column_that_is_not_there_is_told_with_those_that_are(tmp_path: Path, 
     told = "each row needs one, as text; it has frage, antwort; columns.gold=NAME names another"
     with refused(f"rows.{kind}, ", " has no gold", hint=told):
         find_benchmark(name, columns=ColumnSettings(prompt="frage"))
-
-
-def test_a_faulty_pattern_is_no_fault_of_the_rows(tmp_path: Path) -> None:
-    name = write(tmp_path, [{"prompt": "a", "gold": "1"}] * 2)
-    shown = (f"sft.data={name}", "sft.columns.gold_pattern='('", "sft.steps=1")
-    for read in (
-        partial(find_benchmark, name, columns=ColumnSettings(gold_pattern="(")),
-        lambda: task_of(load_recipe("chain", shown)),
-    ):
-        with refused("'(' is no regular expression") as caught:
-            read()
-        assert "rows" not in caught.value.message
 
 
 @pytest.mark.parametrize("find", [find_task, find_benchmark])

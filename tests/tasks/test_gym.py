@@ -10,14 +10,12 @@ from typing import Any
 import pytest
 from refusing import refused
 
-from ictcli.errors import UserError
 from ictcli.recipe import Recipe, load_recipe, to_toml
 from ictcli.recipe.generator import joined, parted
 from ictcli.rewards import Limits, Verdict
 from ictcli.tasks import Task, find_benchmark, find_task
 from ictcli.tasks.gym import HELDOUT_SEED, gym_task
 from ictcli.tasks.prepare import described, heldout, task_of
-from ictcli.tasks.registry import named
 from ictcli.tasks.split import digest_of, key_of
 from ictcli.types import Problem
 
@@ -154,15 +152,3 @@ SENTENCES = {
 def test_what_cannot_be_made_is_refused_in_a_sentence(name: str) -> None:
     with refused(SENTENCES[name], hint="min_terms=2, max_terms=6, " * ("min_term=" in name)):
         find_task(name)
-
-
-def test_what_is_not_listed_is_refused() -> None:
-    listed = {each["task"] for each in named()}
-    from ictcli.rewards.gym import UNANSWERED
-
-    for kind in UNANSWERED:
-        assert f"gym:{kind}" not in listed
-        with pytest.raises(UserError, match=r"no text|cannot be made"):
-            gym_task(f"gym:{kind}:size=40")
-    with refused("The task chain has no option 'max_terms'"):
-        recipe("task=chain", "task.max_terms=3")

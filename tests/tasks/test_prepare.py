@@ -1,6 +1,5 @@
 """What a recipe trains on: nothing it is evaluated on, and nothing its prompt shows."""
 
-import json
 import random
 from collections import Counter
 from dataclasses import replace
@@ -19,8 +18,8 @@ from ictcli.recipe import Recipe, load_recipe, to_toml
 from ictcli.recipe.data import PromptSettings
 from ictcli.tasks import Task, find_benchmark, find_task, shuffled_batch
 from ictcli.tasks.ledger.problem import SETTINGS
-from ictcli.tasks.prepare import advised_holdout, described, task_of
-from ictcli.tasks.split import digest_of, is_heldout, key_of
+from ictcli.tasks.prepare import advised_holdout, task_of
+from ictcli.tasks.split import is_heldout, key_of
 from ictcli.tasks.task import is_set_aside
 from ictcli.tasks.unread import usable
 from ictcli.types import Problem
@@ -50,16 +49,6 @@ def test_each_epoch_takes_every_problem_exactly_once(size: int, n: int, seed: in
     for epoch in range(3):
         taken = Counter(p.id for p in drawn[epoch * size : (epoch + 1) * size])
         assert taken == {str(i): 1 for i in range(size)}
-
-
-def test_a_batch_depends_on_seed_and_step_alone() -> None:
-    def drawn(seed: int, steps: range) -> list[list[Problem]]:
-        return [shuffled_batch(problems(30), seed, step, 4) for step in steps]
-
-    forward = drawn(1, range(1, 20))
-    assert forward == drawn(1, range(19, 0, -1))[::-1] != drawn(2, range(1, 20))
-    ids = [problem.id for batch in forward for problem in batch]
-    assert ids[:30] != ids[30:60]  # each epoch has an order of its own
 
 
 asked = st.text(min_size=1, max_size=8).filter(str.strip)
@@ -245,12 +234,3 @@ def test_problems_with_a_longer_prompt_are_left_out_and_counted(
     assert sorted(drawn) == sorted(len(p.prompt) for p in fitting.train)
     with refused("Every prompt of ", " is longer than"):
         usable(ENGINE, replace(task, prompt=PromptSettings(max_tokens=2)), recipe)
-
-
-def test_problems_are_recorded_by_number_and_checksum(tmp_path: Path) -> None:
-    write_questions(tmp_path, numbered())
-    task = task_of(recipe_of(tmp_path, "prompt.shots=1"))
-    known = json.loads(json.dumps(described(task, task.heldout(9))))
-    assert known["train"] == {"problems": len(task.train), "sha256": digest_of(task.train)}
-    assert known["file"] == "rows.jsonl" and len(known["examples"]) == 1
-    assert digest_of(task.train[:2]) != digest_of(task.train[1::-1])
