@@ -39,7 +39,6 @@ from ictcli.engine.sampling import draw, join
 from ictcli.recipe import load_recipe
 from ictcli.seeds import generator, seed_of, uniforms
 from ictcli.tasks.prepare import task_of
-from ictcli.tasks.task import with_train
 from ictcli.train.sample import sample_batch, sampling_of
 from ictcli.train.step import optimise, select
 from ictcli.types import BoolArray, FloatArray, IntArray, Rollouts
@@ -166,7 +165,8 @@ def main() -> None:
     recipe = recipe.model_copy(update={"steps": steps * options.epochs})
     engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
     task = task_of(recipe)
-    task = with_train(task, task.batch(recipe.seed, 1, options.problems))
+    problems = tuple(task.batch(recipe.seed, 1, options.problems))
+    task = replace(task, train=problems, draw=None)
     known, epochs = dict[str, tuple[Rollouts, FloatArray]](), list[dict[str, float]]()
     for epoch in range(options.epochs):
         drafts, rewards = Drafts(engine, sampling_of(recipe, engine)), list[float]()

@@ -132,26 +132,28 @@ def in_memory(name: str, rows: Iterable[Row]) -> list[Row]:
     if not loaded:
         raise UserError(f"The data set {name} is empty.", "give it one row at least")
     if len(loaded) > MOST:
-        raise _too_large(name, f"{MOST:,} rows")
+        raise too_large(name, f"{MOST:,} rows")
     return loaded
 
 
-def unfolded(name: str, batches: Iterator[Any]) -> Iterator[dict[str, Any]]:
-    """The rows of `pyarrow.RecordBatch`es, which may be packed a millionfold. UserError where they
-    take more than `LARGEST` bytes of memory."""
-    size, rows = 0, [dict[str, Any]()]
-    nothing = list[dict[str, Any]]()
-    while rows:
+def unfolded(name: str, batches: Iterator[Any]) -> Iterator[Row]:
+    """The rows of `pyarrow.RecordBatch`es or tables, which may be packed a millionfold. UserError
+    where they take more than `LARGEST` bytes of memory."""
+    size = number = 0
+    while True:
         try:
             with limited_memory(LARGEST):
-                rows = next((batch.to_pylist() for batch in batches if len(batch)), nothing)
+                batch = next(batches, None)
+                rows = [] if batch is None else batch.to_pylist()
         except MemoryError as error:
-            raise _too_large(name) from error
+            raise too_large(name) from error
+        if batch is None:
+            return
         for row in rows:
-            size += _memory(row)
+            size, number = size + _memory(row), number + 1
             if size > LARGEST:
-                raise _too_large(name)
-            yield row
+                raise too_large(name)
+            yield Row(f"{name}, row", number, row)
 
 
 def _memory(value: Any) -> int:
@@ -161,7 +163,8 @@ def _memory(value: Any) -> int:
     return sys.getsizeof(cast(object, value)) + whole
 
 
-def _too_large(name: str, most: str = f"{LARGEST >> 30} GiB of data") -> UserError:
+def too_large(name: str, most: str = f"{LARGEST >> 30} GiB of data") -> UserError:
+    """Say that a data set has more than is held in memory."""
     return UserError(f"{name} has more than {most}.", "take a part of it")
 
 
@@ -174,7 +177,7 @@ def _json(name: str, text: str) -> Iterator[Row]:
     values: list[Any] = [data]
     if isinstance(data, dict) and not {*PROMPTS, *CHATS} & data.keys():
         values = list(cast("dict[str, Any]", data).values())
-    lists = [cast("list[Any]", each) for each in values if isinstance(each, list)]
+    lists = [cast("list[Any]", value) for value in values if isinstance(value, list)]
     if len(lists) != 1:
         return _jsonl(name, text)
     return (_row(f"{name}, row", number, row) for number, row in enumerate(lists[0], 1))
@@ -213,34 +216,28 @@ def _csv(name: str, text: str) -> Iterator[Row]:
     """The rows of CSV text, with cells of any length; an empty cell has no value."""
     limit = csv.field_size_limit(sys.maxsize)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    header: list[str] | None = None
-    first = 1
+    header: list[str] = []
+    line = 1
     try:
         for cells in reader:
-            number, where = first, f"{name}, line {first}"
-            first = reader.line_num + 1
-            if not cells:
-                continue
-            if header is None:
+            number, line = line, reader.line_num + 1
+            if cells and not header:
                 header = [cell.strip() for cell in cells]
-                if len(header) == 1 and (separator := re.search(r"[;\t]", cells[0])):
-                    mark = "semicolons" if separator[0] == ";" else "tabs"
+                if len(header) == 1 and re.search(r"[;\t]", cells[0]):
                     raise UserError(
-                        f"{where} parts its cells by {mark}; a .csv file is read with commas.",
+                        f"{name}, line {number} parts its cells by semicolons or tabs.",
                         "save it with commas between the cells",
                     )
-                if len(set(header)) < len(header):
-                    raise UserError(f"{where} names a column twice.", "the first line names them")
-                continue
-            if len(cells) > len(header):
+            elif len(cells) > len(header):
                 raise UserError(
-                    f"{where} has {len(cells)} cells, and the header {len(header)}.",
+                    f"{name}, line {number} has {len(cells)} cells, and the header {len(header)}.",
                     'a text with a comma in it stands in quotes: "a, b"',
                 )
-            filled = [cell or None for cell in cells]
-            yield Row(f"{name}, line", number, dict(zip(header, filled, strict=False)))
+            elif cells:
+                filled = [cell or None for cell in cells]
+                yield Row(f"{name}, line", number, dict(zip(header, filled, strict=False)))
     except csv.Error as error:
-        raise UserError(f"{name}, line {first} is not CSV: {error}.", "check its quotes") from error
+        raise UserError(f"{name}, line {line} is not CSV: {error}.", "check its quotes") from error
     finally:
         csv.field_size_limit(limit)  # of the whole process
 
@@ -253,13 +250,11 @@ def _parquet(name: str, content: bytes) -> Iterator[Row]:
         file: Any = parquet.ParquetFile(pyarrow.BufferReader(content))
         footer = file.metadata
         if footer.num_rows > MOST:
-            raise _too_large(name, f"{MOST:,} rows")
+            raise too_large(name, f"{MOST:,} rows")
         groups = map(footer.row_group, range(footer.num_row_groups))
         if sum(group.total_byte_size for group in groups) > LARGEST:
-            raise _too_large(name)
-        batches = file.iter_batches(BATCH, use_threads=False)
-        for number, row in enumerate(unfolded(name, batches), 1):
-            yield Row(f"{name}, row", number, row)
+            raise too_large(name)
+        yield from unfolded(name, file.iter_batches(BATCH, use_threads=False))
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = reason_of(error)
         raise UserError(f"{name} is not Parquet: {reason}.", "check the file") from error
@@ -269,20 +264,20 @@ def text(row: Row, *names: str, key: str = "") -> str:
     """The first of those columns that has a value, as text. UserError if none has; its hint says
     that the recipe's `columns.key` can name another."""
     for name in names:
-        value = row.columns.get(name)
-        if isinstance(value, str):
-            return value if value.isascii() else encodable(value)
-        if isinstance(value, int | float) and row.get(name) is not None:
+        value = row.get(name)
+        if isinstance(value, str | int | float):
             return encodable(str(value))
-    for name in names:
-        value, an = row.columns.get(name), "an" if name[:1] in tuple("aeiou") else "a"
-        what = f"{row.where} has {an} {name} that is"
-        if row.get(name) is not None:
-            raise UserError(f"{what} {kind_of(value)}, not text.", "each row needs one, as text")
-        if isinstance(value, float) and math.isinf(value):
-            raise UserError(f"{what} not finite.", "write it as text, in quotes")
+    if filled := [name for name in names if row.get(name) is not None]:
+        kind = kind_of(row.columns[filled[0]])
+        raise UserError(
+            f"{row.where} has a {filled[0]} that is {kind}, not text.",
+            "each row needs one, as text",
+        )
     if empty := [name for name in names if name in row.columns]:
-        raise UserError(f"{row.where} has an empty {empty[0]}.", "fill it in, or leave the row out")
+        raise UserError(
+            f"{row.where} has an empty {empty[0]}.",
+            "fill it in with text or a finite number, or leave the row out",
+        )
     other = f"; columns.{key}=NAME names another" if key else ""
     raise UserError(
         f"{row.where} has no {' or '.join(names)}.",

@@ -43,12 +43,11 @@ class Problem:
     choices: tuple[str, ...] = ()
     solution: str = field(default="", compare=False, repr=False)
     """A worked response, if the data has one."""
-    difficulty: float | None = field(default=None, compare=False, repr=False)
     turns: tuple[Turn, ...] = ()
     """The messages of a conversation, the last one the user's; empty for a question alone."""
     columns: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
     """Its row of the data, for reward functions that take columns, with a conversation's messages
-    as `prompt`; empty where no function asks."""
+    as `prompt`."""
 
     def to_json(self) -> dict[str, Any]:
         """What a run and an evaluation record of it: the fields that tell one from another."""

@@ -23,7 +23,7 @@ from ictcli.tasks.prepare import described, heldout, task_of
 from ictcli.text import shell_word
 from ictcli.types import FloatArray
 
-PREPARED = {"task", "data", "columns", "hub", "reward", "prompt", "eval", "curriculum", "sft"}
+PREPARED = {"task", "data", "columns", "hub", "reward", "prompt", "eval", "sft"}
 """The settings, beside the seed of `prompt.shots`, that problems come from."""
 
 

@@ -15,7 +15,7 @@ _ASKED = "all runs are asked, sampled and evaluated alike"
 FIXED = {
     "model": "all runs start from the same model",
     "seed": "every method has the same seeds",
-    **dict.fromkeys(("task", "data", "columns", "hub", "curriculum", "plugins"), _PROBLEMS),
+    **dict.fromkeys(("task", "data", "columns", "hub", "plugins"), _PROBLEMS),
     **dict.fromkeys(("steps", "prompts", "group", "max_tokens", "update"), _BUDGET),
     **dict.fromkeys(("prompt", "sampling", "eval"), _ASKED),
     "reward": "all runs are rewarded and judged alike",

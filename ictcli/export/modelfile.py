@@ -154,7 +154,7 @@ def _between(tokenizer: Any, *roles: str) -> list[str] | None:
     words = [f"zq{number}z" for number in range(len(roles))]
     with contextlib.suppress(UserError):
         messages = as_messages(list(zip(roles, words, strict=True)))
-        texts = re.split(r"zq\dz", rendered(tokenizer, messages, system="system" in roles))
+        texts = re.split(r"zq\dz", rendered(tokenizer, messages))
         return texts if len(texts) == len(roles) + 1 else None
     return None
 

@@ -114,7 +114,7 @@ def form_of(
         suffix = BOXED if judge or model.run else ""
         domain, examples = Domain(find_verifier("math"), suffix, pattern=model.pattern), ()
     else:
-        domain, questions = task.domain, task.heldout(EXAMPLES) or task.finite[:EXAMPLES]
+        domain, questions = task.domain, task.heldout(EXAMPLES) or task.train[:EXAMPLES]
         examples = tuple(problem.prompt for problem in questions)
     domain = judged(domain, reward)
     if judge:

@@ -31,8 +31,6 @@ class ColumnSettings(Table):
     """A unique id; default: id, or else the number of the line or row."""
     response: str | None = None
     """Worked response to show as an example (`prompt.shots`); default: a solution or the gold."""
-    difficulty: str | None = None
-    """A number for `curriculum = "difficulty"`."""
 
     def filled_by(self, other: "ColumnSettings") -> "ColumnSettings":
         """These names, and the other's where none is given here."""

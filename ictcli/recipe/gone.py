@@ -39,6 +39,11 @@ MOVED = (
 )
 GONE = (
     Gone("eval.temperatures", "ictcli eval --temperatures asks at other temperatures", idle=(ANY,)),
+    Gone("curriculum", "leave it out: each epoch has a random order", idle=("none",)),
+    *(
+        Gone(f"{table}columns.difficulty", "leave it out: no order goes by it", idle=(ANY,))
+        for table in ("", "eval.", "sft.")
+    ),
     Gone("method.reference", "u compares with the group at the same position", idle=("position",)),
     Gone("method.name", PLUGIN, MOVED, now="grpo"),
     Gone(
@@ -91,7 +96,9 @@ def _found(
     """What is gone in a recipe: where it stands, and its value, of a list each item."""
     for gone in GONE:
         head, _, key = gone.key.rpartition(".")
-        table: Any = data.get(head) if head else data
+        table: Any = data
+        for name in head.split(".") if head else ():
+            table = cast(dict[str, Any], table).get(name) if isinstance(table, dict) else None
         if head and isinstance(table, str):  # `method = "ict"`
             table = {"name": table}
         if not isinstance(table, dict) or key not in table:

@@ -74,9 +74,6 @@ class Recipe(Table):
     """Columns of `data`, or of the task if that is a file, a folder or `hub:owner/name`."""
     hub: HubSettings = HubSettings()
     """Which part of that to use, if it is `hub:owner/name`; `hub.split` of a folder too."""
-    curriculum: Literal["none", "length", "difficulty"] = "none"
-    """Order of the first epoch: none = shuffled; length = shortest question first, in characters;
-    difficulty = easiest first, by `columns.difficulty` (task math: by level)."""
     sft: SftSettings = SftSettings()
     """Supervised steps before training."""
     reward: RewardSettings = RewardSettings()

@@ -19,4 +19,3 @@ from ictcli.tasks.task import Benchmark as Benchmark
 from ictcli.tasks.task import Domain as Domain
 from ictcli.tasks.task import Task as Task
 from ictcli.tasks.task import shuffled_batch as shuffled_batch
-from ictcli.tasks.task import with_train as with_train

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, cast
 
 from ictcli.errors import UserError
 from ictcli.files import encodable
-from ictcli.files.reading import limited_memory, parse_json
+from ictcli.files.reading import limited_memory
 from ictcli.rows import Row
 from ictcli.text import middle_cut
 from ictcli.types import Turn
@@ -24,30 +24,19 @@ KEYS = (("role", "content"), ("from", "value"))
 """The names of a message's parts; the second are ShareGPT's."""
 ROLES = {"human": "user", "gpt": "assistant"}
 """ShareGPT's names of roles."""
-_LIST = re.compile(r"\s*\[\s*\{")
-"""How a list of objects begins as text."""
-_ROLE = re.compile(r"""["'](?:role|from)["']\s*:""")
+_AS_TEXT = re.compile(r"""\s*\[\s*\{.{0,200}?["'](?:role|from)["']\s*:""", re.DOTALL)
 _FORM = '[{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]'
 
 
 def messages_of(row: Row, name: str) -> tuple[Turn, ...] | None:
-    """The messages in a column: a list of objects, or one as JSON; None if it holds something
-    else. UserError where one of them has no role or no text."""
+    """The messages in a column, a list of objects; None if it holds something else. UserError where
+    one of them has no role or no text, or where they are written as text."""
     value = row.columns.get(name)
-    if isinstance(value, str):
-        if not _LIST.match(value):
-            return None
-        try:
-            value = parse_json(value)
-        except ValueError as error:
-            if not _ROLE.search(value):
-                return None
-            raise UserError(
-                f"{row.where} has a {name} that is a list of messages, but not JSON: {error}.",
-                "write it as JSON; pandas writes a list to CSV as Python does",
-            ) from error
-        if not all(_parts(message) for message in value):
-            return None  # text that is JSON
+    if isinstance(value, str) and _AS_TEXT.match(value):
+        raise UserError(
+            f"{row.where} has a {name} that is a list of messages written as text.",
+            "a .jsonl or .parquet file holds lists",
+        )
     if not isinstance(value, list):
         return None
     if not value:
@@ -56,37 +45,17 @@ def messages_of(row: Row, name: str) -> tuple[Turn, ...] | None:
     if not all(isinstance(message, dict) for message in messages):
         return None
     turns: list[Turn] = []
-    for number, message in enumerate(messages, 1):
-        role, content = _parts(message) or (None, None)
-        if not isinstance(role, str) or content is None:
-            lacks = "content that is text (pictures and tool calls are not read)"
-            lacks = lacks if isinstance(role, str) else "role or no content"
+    for number, message in enumerate(cast("list[dict[str, Any]]", messages), 1):
+        role, content = next((k for k in KEYS if {*k} <= message.keys()), KEYS[0])
+        said, text = message.get(role), message.get(content)
+        if not isinstance(said, str) or not isinstance(text, str):
             raise UserError(
-                f"{row.where} has a {name} whose message {number} has no {lacks}.",
-                f'"{name}": {_FORM}',
+                f"{row.where} has a {name} whose message {number} has no role or no content that "
+                "is text.",
+                f'"{name}": {_FORM} (pictures and tool calls are not read)',
             )
-        turns.append((ROLES.get(role, role), encodable(content)))
+        turns.append((ROLES.get(said, said), encodable(text)))
     return tuple(turns)
-
-
-def _parts(message: Any) -> tuple[Any, str | None] | None:
-    """Role and text of a message; the text is None where it has pictures or nothing."""
-    for role, content in KEYS:
-        if isinstance(message, dict) and {role, content} <= message.keys():
-            table = cast("dict[str, Any]", message)
-            return table[role], _text(table[content])
-    return None
-
-
-def _text(content: Any) -> str | None:
-    """The text of a message: itself, or its parts of type text, where all are."""
-    if isinstance(content, list):
-        parts = cast("list[Any]", content)
-        objects = [cast("dict[str, Any]", part) for part in parts if isinstance(part, dict)]
-        texts = [part.get("text") for part in objects]
-        same = len(texts) == len(parts) and all(isinstance(text, str) for text in texts)
-        return "".join(map(str, texts)) if same else None
-    return content if isinstance(content, str) else None
 
 
 def parted(row: Row, turns: Sequence[Turn]) -> tuple[tuple[Turn, ...], str | None]:
@@ -141,16 +110,10 @@ _spent: dict[str, float] = {}
 
 
 def rendered(
-    tokenizer: Any,
-    messages: Sequence[Mapping[str, str]],
-    *,
-    system: bool,
-    of_data: bool = False,
-    answered: bool = False,
+    tokenizer: Any, messages: Sequence[Mapping[str, str]], *, answered: bool = False
 ) -> str:
     """The text of the messages, up to where the model's answer begins, or where it is `answered` to
-    the end. UserError where the template raises, does not parse, or exceeds a limit; `system`,
-    `of_data`: there is a message that some refuse, of the settings or else of the data."""
+    the end. UserError where the template raises, does not parse, or exceeds a limit."""
     try:
         with _limited(str(tokenizer.chat_template)):
             text = tokenizer.apply_chat_template(
@@ -168,9 +131,8 @@ def rendered(
         words = middle_cut(" ".join(str(error)[:10_000].split()), SHOWN) or type(error).__name__
     raise UserError(
         f"The model's chat template cannot be used: {words.rstrip('.')}.",
-        "prompt.system= leaves the system message out; " * system
-        + "leave the system messages out of the data; " * (of_data and not system)
-        + "prompt.template=none, or a text with {question} in it, takes the template's place",
+        "prompt.system= leaves the system message out, which some refuse; prompt.template=none, or "
+        "a text with {question} in it, takes the template's place",
     )
 
 

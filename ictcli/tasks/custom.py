@@ -1,12 +1,12 @@
 """Custom data sets: local files, folders that `datasets` saved and any data set of the hub, by
 columns that the user names."""
 
-import math
+import contextlib
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ictcli.errors import UserError, nearest
 from ictcli.recipe.data import ColumnSettings, HubSettings
@@ -15,21 +15,20 @@ from ictcli.rewards.builtin import are_words
 from ictcli.rows import CHATS, PROMPTS, Row, Rows, is_file_name, is_saved, read_file, text
 from ictcli.tasks.chats import as_messages, as_text, messages_of, parted
 from ictcli.tasks.golds import (
-    ChoiceColumn,
     are_letters,
+    are_texts,
     behind,
-    choice_column,
     choices_of,
     letter_of,
     with_choices,
     worked,
 )
-from ictcli.tasks.hub import HubSource, load
-from ictcli.tasks.saved import read_saved
-from ictcli.tasks.split import ProblemSet, copy_key
+from ictcli.tasks.hub import HubSource, load, read_saved
+from ictcli.tasks.split import ProblemSet
 from ictcli.text import compiled, middle_cut
 from ictcli.types import Problem, Turn
 
+T = TypeVar("T")
 HUB = "hub:"
 BARE = re.compile(r"[-+]?\d[\d,]*")
 """An integer alone. A unit or % next to it may matter, and the verifier `integer` ignores those."""
@@ -45,102 +44,149 @@ def is_custom(name: str) -> bool:
     return is_file_name(name) or name.startswith(HUB)
 
 
-def read_custom(
-    name: str,
-    columns: ColumnSettings | None = None,
-    hub: HubSettings | None = None,
-    split: str = "train",
-    usual: ColumnSettings | None = None,
-    *,
-    whole: bool = True,
-    rows: Rows | None = None,
-) -> ProblemSet:
-    """The problems of a .jsonl, .json, .csv or .parquet file, of a folder that `datasets` saved, or
-    of `hub:owner/name` (from `split`, unless `hub` names another); or of these `rows` of it, which
-    are taken out one by one, since a large file is not held twice.
-
-    `columns` names the columns, and `usual` those to take where they are there. By default the
-    prompt is in prompt, question or problem, as text or as messages, or in messages or
-    conversations; the gold in gold or answer, in the box of a solution, or it is the last message
-    of the assistant; choices and ids in columns of these names, if any, and the choices of golds
-    that are letters in options. The verifier is choice if there are choices or all golds are
-    letters, integer if all are integers, text if all are words, else math. Rows that cannot be read
-    are left out, with a note. UserError if a named column is missing, or for
-    the first such row where they are more than `MOST_LOST`. `whole`: each problem keeps its row,
-    for reward functions."""
-    rows = rows or read_rows(name, hub, split)
-    columns = known_columns(name, rows, columns or ColumnSettings(), usual)
-    check_asked(name, rows, columns, "gold", (*GOLDS, "solution"))
-    choice = choices_in(rows, columns)
-    problems: dict[str, Problem] = {}
-    names = rows.columns if whole else ()
-    unsolved: set[str] = set()
-    lost: list[UserError] = []
-    total = len(rows.rows)
-    rows.rows.reverse()
-    while rows.rows:
-        row = rows.rows.pop()
-        try:
-            problem, solved = problem_of(row, columns, names, choice)
-        except UserError as error:
-            lost.append(error)
-            continue
-        if problem.id in problems:
-            raise UserError(f"{row.where} has the id of an earlier problem.", "each needs its own")
-        problems[problem.id] = problem
-        if not solved:
-            unsolved.add(problem.id)
-    first: dict[str, Problem] = {}
-    found = (
-        (problem, first.setdefault(copy_key(problem), problem)) for problem in problems.values()
-    )
-    copies = [(problem.gold, one.gold) for problem, one in found if one is not problem]
-    other = sum(gold.strip() != kept.strip() for gold, kept in copies)
-    note = f"Rows that repeat a question, white space and case aside: {len(copies):,}"
-    note += f", {other:,} of them with another gold." if other else "."
-    notes = [*lost_notes(lost, total), *[note] * bool(copies)]
-    rows = replace(rows, notes=(*rows.notes, *notes))
-    if len(unsolved) == len(problems):
-        if columns.gold_pattern:
+def read_rows(name: str, hub: HubSettings | None = None, split: str = "train") -> Rows:
+    """The rows of a custom data set: of a .jsonl, .json, .csv or .parquet file, of a folder that
+    `datasets` saved, or of `hub:owner/name` (from `split`, unless `hub` names another)."""
+    hub = hub or HubSettings()
+    if not name.startswith(HUB):
+        saved = is_saved(Path(name))
+        for key in hub.model_dump(exclude_none=True, exclude={"split"} if saved else None):
             raise UserError(
-                f"columns.gold_pattern finds an answer in no gold of {name}.",
-                "leave it out, or change it: its first group is the answer",
+                f"hub.{key} is of a data set of the hub, and {name} is "
+                f"{'a folder' if saved else 'a file'}.",
+                "task=hub:owner/name names one",
             )
+        return read_saved(name, hub.split, split) if saved else read_file(name)
+    path = name.removeprefix(HUB)
+    if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", path) or Path(path).exists():
         raise UserError(
-            f"No solution of {name} has an answer in a box.",
-            "columns.gold=solution takes the whole text of that column as the answer",
+            f"{name} names no data set of the hub, or {path} is a folder here too.",
+            "for example hub:openai/gsm8k",
         )
-    golds = [problem.gold for problem in problems.values() if problem.id not in unsolved]
-    kind = "choice" if choice else verifier_of(golds)
-    return ProblemSet(list(problems.values()), rows, kind, unsolved, len(lost))
+    configs, split = (hub.config or "",), hub.split or split
+    return load(HubSource(path, hub.revision, configs, split, named=False))
 
 
-def verifier_of(golds: Sequence[str]) -> str:
-    """The name of the verifier that judges answers with these golds."""
-    if are_letters(golds):
-        return "choice"
-    if all(map(BARE.fullmatch, golds)):
-        return "integer"
-    return "text" if are_words(golds) else "math"
+@dataclass(frozen=True)
+class Reader:
+    """How the rows of a data set become problems.
+
+    By default the prompt is in prompt, question or problem, as text or as messages, or in messages
+    or conversations; the gold in gold or answer, in the box of a solution, or it is the last
+    message of the assistant; choices in choices or, where all golds are letters, in options."""
+
+    columns: ColumnSettings
+    names: Sequence[str]
+    """All columns, which each problem keeps for reward functions."""
+    choices: str | None = None
+    """The column of choices, if there is one."""
+    by_text: bool = False
+    """Whether a gold is the text of a choice, and not its letter or index."""
+
+    @property
+    def golds(self) -> Sequence[str]:
+        """The columns of the gold, the first filled one of which counts."""
+        return GOLDS if self.columns.gold is None else (self.columns.gold,)
+
+    def problem(self, row: Row) -> tuple[Problem, bool]:
+        """Return the problem of a row, and whether it has an answer. UserError if it cannot be
+        read."""
+        columns = self.columns
+        named = columns.id is not None or row.get("id") is not None
+        id_ = text(row, columns.id or "id") if named else str(row.number)
+        choices = choices_of(row, self.choices) if self.choices else ()
+        prompt, turns, said = self.question(row, choices)
+        whole, boxed_alone = self.answer(row, said)
+        if self.choices:
+            gold = letter_of(row, choices, self._gold(whole), by_text=self.by_text)
+        else:
+            gold = boxed(whole) or "" if boxed_alone else self._gold(whole)
+        if columns.response is not None:
+            solution = text(row, columns.response)
+        else:
+            texts = (said, row.get("solution"), *map(row.get, self.golds))
+            marked = (t for t in texts if isinstance(t, str) and ("####" in t or boxed(t)))
+            solution = worked(next(marked, ""), gold)
+        kept: dict[str, Any] = {name: row.get(name) for name in self.names}
+        if turns:
+            kept["prompt"] = as_messages(turns)
+        several = turns if len(turns) > 1 else ()
+        problem = Problem(id_, prompt, gold, choices, solution, several, kept)
+        return problem, bool(gold) or not (boxed_alone or columns.gold_pattern)
+
+    def question(
+        self, row: Row, choices: Sequence[str] = ()
+    ) -> tuple[str, tuple[Turn, ...], str | None]:
+        """Return the question of a row with its choices, its messages if it is a conversation, and
+        what the assistant answers in it."""
+        names = ASKED if self.columns.prompt is None else (self.columns.prompt,)
+        name = filled(row, names)
+        messages = messages_of(row, name) if name else None
+        if messages is None:
+            if self.columns.prompt is None:
+                names = (name,) if name in CHATS else PROMPTS
+            question = text(row, *names, key="" if self.columns.prompt else "prompt")
+            turns, answer = (), None
+        else:
+            turns, answer = parted(row, messages)
+            question = turns[-1][1]
+        if not question.strip():
+            raise UserError(f"{row.where} has an empty question.", "fill it in, or leave it out")
+        if not turns:
+            return with_choices(question, choices), (), None
+        last = "user", with_choices(question, choices)
+        return with_choices(as_text(turns), choices), (*turns[:-1], last), answer
+
+    def answer(self, row: Row, said: str | None) -> tuple[str, bool]:
+        """Return the text that holds the gold, where the assistant `said` something, and whether
+        it is a solution, whose box alone counts."""
+        if filled(row, self.golds) is None:
+            if said is not None:
+                return said, False
+            if row.get("solution") is not None and not self.choices:
+                return text(row, "solution"), True
+        return said_in(row, self.golds, key="" if self.columns.gold else "gold"), False
+
+    def _gold(self, answer: str) -> str:
+        """What the pattern finds; without one the text after `####`, or in the last box, or all."""
+        if self.columns.gold_pattern is not None:
+            return matched(answer, self.columns.gold_pattern).answer or ""
+        if "####" in answer:
+            return behind(answer)
+        found = boxed(answer)
+        return answer.strip() if found is None else found
+
+    def with_choices(self, rows: Rows) -> "Reader":
+        """Return the reader with the column of choices, if there is one, and with what its golds
+        are: texts of choices, if more rows can be read so than as letters or indices."""
+        usual = (self.columns.choices,) if self.columns.choices else ("choices", "options")
+        there = (name for name in usual if any(row.get(name) is not None for row in rows.rows))
+        column = next(there, None)
+        if column is None:
+            return self
+        golds: list[tuple[Row, str, tuple[str, ...]]] = []
+        for row in rows.rows:
+            with contextlib.suppress(UserError):
+                answered = filled(row, self.golds) is not None
+                said = None if answered else self.question(row)[2]
+                gold = self._gold(said or said_in(row, self.golds))
+                golds.append((row, gold, choices_of(row, column)))
+        if column == "options" and not are_letters([gold for _, gold, _ in golds]):
+            return self
+        return replace(self, choices=column, by_text=are_texts(golds))
 
 
-def lost_notes(lost: Sequence[UserError], total: int) -> list[str]:
-    """A note on the rows that are left out, if there are any. UserError if they are too many."""
-    if not lost:
-        return []
-    first, count = lost[0], f"{len(lost):,} of {total:,} rows"
-    if len(lost) > MOST_LOST * total:
-        message = first.message
-        if len(lost) > 1:
-            message = f"{message} {count} cannot be read, where at most a tenth may be left out."
-        raise UserError(message, first.hint)
-    return [f"{count} left out, as they cannot be read. The first: {first.message}"]
-
-
-def known_columns(
-    name: str, rows: Rows, columns: ColumnSettings, usual: ColumnSettings | None = None
-) -> ColumnSettings:
-    """The columns, each of which is there, filled by the usual ones that are."""
+def reader_of(
+    name: str,
+    rows: Rows,
+    columns: ColumnSettings,
+    usual: ColumnSettings | None,
+    answer: str,
+    answers: Sequence[str],
+) -> Reader:
+    """Return what reads these rows by the columns named, and by the `usual` ones that are there.
+    UserError if a named column is missing, or if no column holds the question: it names the key of
+    the `answer`, too, where none of the usual `answers` is there."""
     known = rows.columns
     for key, column in columns.model_dump(exclude_none=True, exclude={"gold_pattern"}).items():
         if column not in known:
@@ -154,109 +200,88 @@ def known_columns(
     columns = columns.filled_by(ColumnSettings(**there))
     if columns.gold_pattern is not None:
         compiled(columns.gold_pattern)  # what is wrong with it is no fault of the rows
-    return columns
+    if known and not columns.prompt and not {*known} & {*ASKED}:
+        keys = ["prompt"]
+        if not getattr(columns, answer) and not {*known} & {*answers}:
+            keys.append(answer)
+        raise UserError(
+            f"{name} has no column of a known name for the {' or the '.join(keys)}; it has "
+            f"{middle_cut(', '.join(known), 300)}.",
+            " ".join(f"columns.{key}=NAME" for key in keys),
+        )
+    return Reader(columns, known).with_choices(rows)
 
 
-def check_asked(
-    name: str, rows: Rows, columns: ColumnSettings, answer: str, usual: Sequence[str]
-) -> None:
-    """UserError where no column holds the question. It names the key of the `answer`, too, where
-    that is in none of the `usual` columns."""
-    known = set(rows.columns)
-    if columns.prompt or not known or known & {*ASKED}:
-        return
-    keys = ["prompt"]
-    if not getattr(columns, answer) and not known & {*usual}:
-        keys.append(answer)
-    raise UserError(
-        f"{name} has no column of a known name for the {' or the '.join(keys)}; it has "
-        f"{middle_cut(', '.join(rows.columns), 300)}.",
-        " ".join(f"columns.{key}=NAME" for key in keys),
-    )
+def read_custom(
+    name: str,
+    columns: ColumnSettings | None = None,
+    hub: HubSettings | None = None,
+    split: str = "train",
+    usual: ColumnSettings | None = None,
+    rows: Rows | None = None,
+) -> ProblemSet:
+    """Return the problems of a custom data set (`read_rows`, `Reader`), or of these `rows` of it.
+
+    The verifier is choice if there are choices or all golds are letters, integer if all are
+    integers, text if all are words, else math. Rows that cannot be read are left out, with a note.
+    UserError for the first such row where they are more than `MOST_LOST`."""
+    rows = rows or read_rows(name, hub, split)
+    reader = reader_of(name, rows, columns or ColumnSettings(), usual, "gold", (*GOLDS, "solution"))
+    read, notes = read_each(reader.problem, rows)
+    problems = with_own_ids([problem for problem, _ in read])
+    solved = [is_solved for _, is_solved in read]
+    unsolved = {p.id for p, is_solved in zip(problems, solved, strict=True) if not is_solved}
+    golds = [problem.gold for problem in problems if problem.id not in unsolved]
+    kind = "choice" if reader.choices else verifier_of(golds)
+    lost = len(rows.rows) - len(problems)
+    return ProblemSet(problems, replace(rows, notes=notes), kind, unsolved, lost)
 
 
-def choices_in(rows: Rows, columns: ColumnSettings) -> ChoiceColumn | None:
-    """The column of choices, if there is one. UserError as `choice_column`."""
-
-    def gold_of(row: Row) -> str:
-        said = None if filled(row, _golds(columns)) else question_of(row, columns, ())[2]
-        return _answer(said or said_in(row, _golds(columns)), columns.gold_pattern)
-
-    return choice_column(rows, columns.choices, gold_of, MOST_LOST)
-
-
-def problem_of(
-    row: Row, columns: ColumnSettings, names: Sequence[str], choice: ChoiceColumn | None
-) -> tuple[Problem, bool]:
-    """The problem of a row, with the columns of these names, and whether it has an answer."""
-    named = columns.id is not None or row.get("id") is not None
-    id_ = text(row, columns.id or "id") if named else str(row.number)
-    choices = choices_of(row, choice.name) if choice else ()
-    prompt, turns, said = question_of(row, columns, choices)
-    difficulty = _difficulty(row, columns.difficulty) if columns.difficulty else None
-    golds = _golds(columns)
-    golded = filled(row, golds) is not None
-    solved_alone = not golded and row.get("solution") is not None
-    whole = None if golded else said
-    if whole is None and (choice or not solved_alone):
-        whole = said_in(row, golds, key="" if columns.gold else "gold")
-    if choice:
-        named = _answer(whole or "", columns.gold_pattern)
-        gold = letter_of(row, choices, named, by_text=choice.by_text)
-    elif whole is None:
-        gold = boxed(text(row, "solution")) or ""
-    else:
-        gold = _answer(whole, columns.gold_pattern)
-    if columns.response is not None:
-        solution = text(row, columns.response)
-    else:
-        texts = (said, row.columns.get("solution"), *map(row.columns.get, golds))
-        marked = (x for x in texts if isinstance(x, str) and ("####" in x or boxed(x) is not None))
-        solution = worked(next(marked, ""), gold)
-    its: dict[str, Any] = {name: row.get(name) for name in names if name != "prompt"}
-    if names and turns:
-        its["prompt"] = as_messages(turns)
-    problem = Problem(id_, prompt, gold, choices, solution, difficulty, several(turns), its)
-    return problem, bool(gold) or not (solved_alone or columns.gold_pattern)
+def read_each(read: Callable[[Row], T], rows: Rows) -> tuple[list[T], tuple[str, ...]]:
+    """Read each row; return what was read, and the notes of the rows with one on those that cannot
+    be read, which are left out. UserError if they are more than `MOST_LOST`."""
+    results: list[T] = []
+    errors: list[UserError] = []
+    for row in rows.rows:
+        try:
+            results.append(read(row))
+        except UserError as error:
+            errors.append(error)
+    if not errors:
+        return results, rows.notes
+    first, count = errors[0], f"{len(errors):,} of {len(rows.rows):,} rows"
+    if len(errors) > MOST_LOST * len(rows.rows):
+        more = f" {count} cannot be read, where at most a tenth may be left out."
+        raise UserError(first.message + more * (len(errors) > 1), first.hint)
+    note = f"{count} left out, as they cannot be read. The first: {first.message}"
+    return results, (*rows.notes, note)
 
 
-def _golds(columns: ColumnSettings) -> Sequence[str]:
-    return GOLDS if columns.gold is None else (columns.gold,)
+def verifier_of(golds: Sequence[str]) -> str:
+    """The name of the verifier that judges answers with these golds."""
+    if are_letters(golds):
+        return "choice"
+    if all(map(BARE.fullmatch, golds)):
+        return "integer"
+    return "text" if are_words(golds) else "math"
+
+
+def with_own_ids(problems: Sequence[Problem]) -> list[Problem]:
+    """The problems with unique ids, as samples are stored by id: copies get a number."""
+    taken = {problem.id for problem in problems}
+    apart: dict[str, Problem] = {}
+    for problem in problems:
+        id_, number = problem.id, 1
+        while id_ in apart or (number > 1 and id_ in taken):
+            number += 1
+            id_ = f"{problem.id}#{number}"
+        apart[id_] = problem if number == 1 else replace(problem, id=id_)
+    return list(apart.values())
 
 
 def filled(row: Row, names: Sequence[str]) -> str | None:
     """The first of these columns that has a value."""
     return next((name for name in names if row.get(name) is not None), None)
-
-
-def question_of(
-    row: Row, columns: ColumnSettings, choices: Sequence[str]
-) -> tuple[str, tuple[Turn, ...], str | None]:
-    """The question of a row with its choices, its messages if it is a conversation, and what the
-    assistant answers in it."""
-    names = ASKED if columns.prompt is None else (columns.prompt,)
-    name = filled(row, names)
-    messages = messages_of(row, name) if name else None
-    if messages is None:
-        if columns.prompt is None:
-            names = (name,) if name in CHATS else PROMPTS
-        question = text(row, *names, key="" if columns.prompt else "prompt")
-        return with_choices(_asked(row, question), choices), (), None
-    turns, answer = parted(row, messages)
-    _asked(row, turns[-1][1])
-    last = "user", with_choices(turns[-1][1], choices)
-    return with_choices(as_text(turns), choices), (*turns[:-1], last), answer
-
-
-def _asked(row: Row, question: str) -> str:
-    if not question.strip():
-        raise UserError(f"{row.where} has an empty question.", "fill it in, or leave it out")
-    return question
-
-
-def several(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """The messages of a conversation, and none of a question alone."""
-    return turns if len(turns) > 1 else ()
 
 
 def said_in(row: Row, names: Sequence[str], key: str = "") -> str:
@@ -265,46 +290,3 @@ def said_in(row: Row, names: Sequence[str], key: str = "") -> str:
     name = filled(row, names)
     messages = messages_of(row, name) if name else None
     return messages[-1][1] if messages else text(row, *names, key=key)
-
-
-def read_rows(name: str, hub: HubSettings | None = None, split: str = "train") -> Rows:
-    """The rows of a custom data set; see `read_custom`."""
-    hub = hub or HubSettings()
-    if not name.startswith(HUB):
-        saved = is_saved(Path(name))
-        for key in hub.model_dump(exclude_none=True, exclude={"split"} if saved else None):
-            raise UserError(
-                f"hub.{key} is of a data set of the hub, and {name} is "
-                f"{'a folder' if saved else 'a file'}.",
-                "task=hub:owner/name names one",
-            )
-        return read_saved(name, hub.split, split) if saved else read_file(name)
-    path = name.removeprefix(HUB)
-    if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", path):
-        raise UserError(f"{name} names no data set of the hub.", "for example hub:openai/gsm8k")
-    if Path(path).exists():  # `datasets` would load the folder
-        raise UserError(
-            f"{path} is a folder here, and {name} on the hub.", "work in another folder"
-        )
-    return load(HubSource(path, hub.revision, (hub.config or "",), hub.split or split, None))
-
-
-def _answer(gold: str, pattern: str | None) -> str:
-    """What the pattern finds; without one the text after `####`, or in the last box, or all."""
-    if pattern is not None:
-        return matched(gold, pattern).answer or ""
-    if "####" in gold:
-        return behind(gold)
-    answer = boxed(gold)
-    return gold.strip() if answer is None else answer
-
-
-def _difficulty(row: Row, name: str) -> float:
-    number = text(row, name).strip()
-    try:
-        value = float(number)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise UserError(f"{row.where} has a {name} that is no number: {number!r}.", "numbers only")
-    return value

@@ -11,11 +11,11 @@ from hashlib import blake2b
 from itertools import zip_longest
 
 from ictcli.errors import UserError
-from ictcli.recipe.data import ColumnSettings, Example, HubSettings
+from ictcli.recipe.data import HOLDOUT, ColumnSettings, Example, HubSettings
 from ictcli.rewards import Verifier
 from ictcli.rewards.answers import boxed
 from ictcli.rows import Row, Rows, text
-from ictcli.tasks.custom import read_custom, read_rows
+from ictcli.tasks.custom import read_custom, read_rows, with_own_ids
 from ictcli.tasks.golds import behind, choices_of, letter_of, with_choices, worked
 from ictcli.tasks.hub import HubSource, load
 from ictcli.tasks.registry import register_benchmark, register_task
@@ -41,16 +41,16 @@ _AIME24 = ("HuggingFaceH4/aime_2024", "2fe88a2f1091d5048c0f36abc874fb997b3dd99a"
 _AIME25 = ("opencompass/AIME2025", "a6ad95f611d72cf628a80b58bd0432ef6638f958")
 
 SOURCES = {
-    "gsm8k-train": HubSource(*_GSM8K, ("main",), "train", 7473),
-    "math-train": HubSource(*_MATH, ("default",), "train", 7500),
-    "math500": HubSource(*_MATH500, ("default",), "test", 500),
-    "gsm8k": HubSource(*_GSM8K, ("main",), "test", 1319),
-    "mmlu_stem": HubSource(*_MMLU, MMLU_STEM, "test", 3018),
-    "gpqa": HubSource(*_GPQA, ("gpqa_main",), "train", 448, gated=True),
-    "gpqa_diamond": HubSource(*_GPQA, ("gpqa_diamond",), "train", 198, gated=True),
-    "aime23": HubSource(*_AIMO, ("default",), "train", 90),
-    "aime24": HubSource(*_AIME24, ("default",), "train", 30),
-    "aime25": HubSource(*_AIME25, ("AIME2025-I", "AIME2025-II"), "test", 30),
+    "gsm8k-train": HubSource(*_GSM8K, ("main",), "train"),
+    "math-train": HubSource(*_MATH, ("default",), "train"),
+    "math500": HubSource(*_MATH500, ("default",), "test"),
+    "gsm8k": HubSource(*_GSM8K, ("main",), "test"),
+    "mmlu_stem": HubSource(*_MMLU, MMLU_STEM, "test"),
+    "gpqa": HubSource(*_GPQA, ("gpqa_main",), "train", gated=True),
+    "gpqa_diamond": HubSource(*_GPQA, ("gpqa_diamond",), "train", gated=True),
+    "aime23": HubSource(*_AIMO, ("default",), "train"),
+    "aime24": HubSource(*_AIME24, ("default",), "train"),
+    "aime25": HubSource(*_AIME25, ("AIME2025-I", "AIME2025-II"), "test"),
 }
 GPQA_CHOICES = ("Correct Answer", *(f"Incorrect Answer {number}" for number in (1, 2, 3)))
 
@@ -61,77 +61,120 @@ def rows_of(name: str, data: str | None, hub: HubSettings | None = None) -> Rows
     return load(source) if data is None else read_rows(data, hub, source.split)
 
 
-def _in_place(
-    rows: Rows,
-    data: str | None,
-    columns: ColumnSettings | None,
+Read = Callable[[str, Rows], ProblemSet]
+"""(name, rows) to the problems of a named data set."""
+
+
+def _task(
+    name: str,
     usual: tuple[str, str],
-    verifier: str,
-) -> ProblemSet | None:
-    """The problems of data of one's own in place of a task's; None where it has the columns that
-    the hub's has, and none are named."""
+    read: Read,
+    data: str | None = None,
+    verify: Verifier | None = None,
+    columns: ColumnSettings | None = None,
+    hub: HubSettings | None = None,
+    holdout: int | None = HOLDOUT,
+) -> Task:
+    """A task of the hub's rows, or of data in their place: read alike where it has the `usual`
+    columns and none are named, else as data of one's own."""
+    rows = rows_of(f"{name}-train", data, hub)
     unnamed = columns is None or columns == ColumnSettings()
     if data is None or (unnamed and {*usual} <= {*rows.columns}):
-        return None
-    return replace(read_custom(data, columns, rows=rows), verifier=verifier)
+        found = read(f"{name}-train", rows)
+    else:
+        verifier = "integer" if name == "gsm8k" else "math"
+        found = replace(read_custom(data, columns, rows=rows), verifier=verifier)
+    return split_task(name, found, verify, holdout)
 
 
-def _gsm8k(part: str, rows: Rows) -> ProblemSet:
+def _benchmark(
+    name: str,
+    read: Read,
+    data: str | None = None,
+    *,
+    private: bool = False,
+    shots: Shots | None = None,
+) -> Benchmark:
+    """A benchmark of the hub's rows, or of a file with the same columns."""
+    bench = listed(name, read(name, rows_of(name, data)), private=private)
+    return replace(bench, shots=shots)
+
+
+def _problems(rows: Rows, verifier: str, problem: Callable[[int, Row], Problem]) -> ProblemSet:
+    """A problem a row, made of the number of the row, from 0, and the row."""
+    problems = [replace(problem(i, row), columns=row.columns) for i, row in enumerate(rows.rows)]
+    unsolved = {p.id for p in problems if verifier == "math" and not p.gold}
+    return ProblemSet(with_own_ids(problems), rows, verifier, unsolved)
+
+
+def _gsm8k(name: str, rows: Rows) -> ProblemSet:
     def problem(i: int, row: Row) -> Problem:
         answer = text(row, "answer")
-        id_, gold = f"gsm8k-{part}-{i}", behind(answer)
+        id_ = f"{name if name.endswith('train') else f'{name}-test'}-{i}"
+        gold = behind(answer)
         return Problem(id_, text(row, "question"), gold, solution=worked(answer, gold))
 
-    return _problems(rows, problem, "integer")
+    return _problems(rows, "integer", problem)
 
 
-@register_task("gsm8k")
-def gsm8k_task(
-    data: str | None = None,
-    verify: Verifier | None = None,
-    columns: ColumnSettings | None = None,
-    hub: HubSettings | None = None,
-) -> Task:
-    """openai/gsm8k, train: 7,473 word problems with integer answers after `####`."""
-    rows = rows_of("gsm8k-train", data, hub)
-    own = _in_place(rows, data, columns, ("question", "answer"), "integer")
-    return split_task("gsm8k", own or _gsm8k("train", rows), verify)
-
-
-@register_task("math")
-def math_task(
-    data: str | None = None,
-    verify: Verifier | None = None,
-    columns: ColumnSettings | None = None,
-    hub: HubSettings | None = None,
-) -> Task:
-    """DigitalLearningGmbH/MATH-lighteval, train: 7,500 problems, gold the solution's last box."""
-
+def _math(name: str, rows: Rows) -> ProblemSet:
     def problem(i: int, row: Row) -> Problem:
-        solution = text(row, "solution")
-        level = str(row.columns.get("level")).removeprefix("Level ")
-        known = float(level) if level.isdigit() else None  # some rows have `Level ?`
+        solution, question = text(row, "solution"), text(row, "problem")
         gold = boxed(solution) or ""
-        question = text(row, "problem")
-        return Problem(f"math-train-{i}", question, gold, solution=solution, difficulty=known)
+        return Problem(f"{name}-{i}", question, gold, solution=solution)
 
-    rows = rows_of("math-train", data, hub)
-    if own := _in_place(rows, data, columns, ("problem", "solution"), "math"):
-        return split_task("math", own, verify)
-    data_set = _problems(rows, problem, "math")
-    unsolved = {p.id for p in data_set.problems if not p.gold}
-    return split_task("math", replace(data_set, unsolved=unsolved), verify)
+    return _problems(rows, "math", problem)
 
 
-@register_benchmark("math500")
-def math500(data: str | None = None) -> Benchmark:
-    """HuggingFaceH4/MATH-500: 500 problems of MATH's test set."""
-
+def _math500(name: str, rows: Rows) -> ProblemSet:
     def problem(i: int, row: Row) -> Problem:
-        id_ = str(row.columns.get("unique_id") or f"math500-{i}")
+        id_ = str(row.columns.get("unique_id") or f"{name}-{i}")
         return Problem(id_, text(row, "problem"), text(row, "answer").strip())
 
-    return listed("math500", _problems(rows_of("math500", data), problem, "math"))
+    return _problems(rows, "math", problem)
+
+
+def _mmlu(name: str, rows: Rows) -> ProblemSet:
+    """The subjects take turns, so that the first n questions are spread evenly over them."""
+    subjects: dict[str, list[Problem]] = {}
+    for row in rows.rows:
+        subject = row.config or text(row, "subject", "type")
+        questions = subjects.setdefault(subject, [])
+        choices = choices_of(row)
+        prompt = with_choices(text(row, "question"), choices)
+        gold = letter_of(row, choices, text(row, "answer"))
+        questions.append(Problem(f"{subject}-{len(questions)}", prompt, gold, choices))
+    turns = zip_longest(*(subjects[subject] for subject in sorted(subjects)))
+    problems = [problem for turn in turns for problem in turn if problem is not None]
+    return ProblemSet(problems, rows, "choice")
+
+
+def _gpqa(name: str, rows: Rows) -> ProblemSet:
+    """The choices are in a random order that depends on the id of a question alone."""
+
+    def problem(_: int, row: Row) -> Problem:
+        question = text(row, "Question").strip()
+        digest = blake2b(question.encode(), digest_size=8).hexdigest()
+        id_ = str(row.columns.get("Record ID") or f"gpqa-{digest}")
+        texts = [text(row, column).strip() for column in GPQA_CHOICES]
+        order = sorted(range(4), key=lambda place: blake2b(f"{id_} {place}".encode()).digest())
+        choices = tuple(texts[place] for place in order)
+        return Problem(id_, with_choices(question, choices), "ABCD"[order.index(0)], choices)
+
+    return _problems(rows, "choice", problem)
+
+
+def _aime(name: str, rows: Rows) -> ProblemSet:
+    """The rows of the year: those whose url, if they have one, contains it."""
+    year, question = f"20{name[-2:]}", "question" if name == "aime25" else "problem"
+    kept = [row for row in rows.rows if year in str(row.columns.get("url") or year)]
+    if not kept:
+        raise UserError(f"No row of the data is of {year}.", f"its url holds {year}")
+
+    def problem(i: int, row: Row) -> Problem:
+        return Problem(f"{name}-{i}", text(row, question), text(row, "answer").strip())
+
+    return _problems(replace(rows, rows=kept), "integer", problem)
 
 
 def _solutions(data: str | None) -> list[Example]:
@@ -148,88 +191,26 @@ GSM8K_SHOTS = Shots(
 )
 """As lm-eval's task gsm8k, strict match: the first answer counts, as a base model goes on."""
 
+register_task(
+    "gsm8k", "openai/gsm8k, train: 7,473 word problems with integer answers after `####`."
+)(partial(_task, "gsm8k", ("question", "answer"), _gsm8k))
+register_task(
+    "math",
+    "DigitalLearningGmbH/MATH-lighteval, train: 7,500 problems, gold the solution's last box.",
+)(partial(_task, "math", ("problem", "solution"), _math))
 
-@register_benchmark("gsm8k")
-def gsm8k(data: str | None = None) -> Benchmark:
-    """openai/gsm8k, test: 1,319 word problems with integer answers after `####`."""
-    rows = rows_of("gsm8k", data)
-    return replace(listed("gsm8k", _gsm8k("test", rows)), shots=GSM8K_SHOTS)
-
-
-@register_benchmark("mmlu_stem")
-def mmlu_stem(data: str | None = None) -> Benchmark:
-    """cais/mmlu, test: 3,018 questions of 18 subjects, 12 of them twice.
-
-    The subjects take turns, so that the first n questions are spread evenly over them."""
-    rows = rows_of("mmlu_stem", data)
-    subjects: dict[str, list[Problem]] = {}
-    for row in rows.rows:
-        subject = row.config or text(row, "subject", "type")
-        questions = subjects.setdefault(subject, [])
-        choices = choices_of(row)
-        prompt = with_choices(text(row, "question"), choices)
-        gold = letter_of(row, choices, text(row, "answer"))
-        questions.append(Problem(f"{subject}-{len(questions)}", prompt, gold, choices))
-    turns = zip_longest(*(subjects[subject] for subject in sorted(subjects)))
-    problems = [problem for turn in turns for problem in turn if problem is not None]
-    return listed("mmlu_stem", ProblemSet(problems, rows, "choice"))
-
-
-def _gpqa(name: str, data: str | None = None) -> Benchmark:
-    """Idavidrein/gpqa: the 448 questions of gpqa_main, or the 198 that experts agree on."""
-    return listed(name, _problems(rows_of(name, data), _shuffled, "choice"), private=True)
-
-
-register_benchmark("gpqa")(partial(_gpqa, "gpqa"))
-register_benchmark("gpqa_main")(partial(_gpqa, "gpqa"))
-register_benchmark("gpqa_diamond")(partial(_gpqa, "gpqa_diamond"))
-
-
-def _shuffled(_: int, row: Row) -> Problem:
-    """A question with its choices in a random order that depends on its id alone."""
-    question = text(row, "Question").strip()
-    digest = blake2b(question.encode(), digest_size=8).hexdigest()
-    id_ = str(row.columns.get("Record ID") or f"gpqa-{digest}")
-    texts = [text(row, column).strip() for column in GPQA_CHOICES]
-    order = sorted(range(4), key=lambda place: blake2b(f"{id_} {place}".encode()).digest())
-    choices = tuple(texts[place] for place in order)
-    return Problem(id_, with_choices(question, choices), "ABCD"[order.index(0)], choices)
-
-
-def _aime(name: str, question: str, data: str | None = None, year: str = "") -> Benchmark:
-    """The 30 problems of a year: the rows whose url, if they have one, contains it."""
-    rows = rows_of(name, data)
-    kept = [row for row in rows.rows if year in str(row.columns.get("url") or year)]
-    if not kept:
-        raise UserError(
-            f"No row of {data or SOURCES[name].path} is of {year}.", f"its url holds {year}"
-        )
-
-    def problem(i: int, row: Row) -> Problem:
-        return Problem(f"{name}-{i}", text(row, question), text(row, "answer").strip())
-
-    return listed(name, _problems(replace(rows, rows=kept), problem, "integer"))
-
-
-register_benchmark("aime23")(partial(_aime, "aime23", "problem", year="2023"))
-register_benchmark("aime24")(partial(_aime, "aime24", "problem"))
-register_benchmark("aime25")(partial(_aime, "aime25", "question"))
-
-
-def _problems(rows: Rows, problem: Callable[[int, Row], Problem], verifier: str) -> ProblemSet:
-    """A problem a row, made of the number of the row, from 0, and the row."""
-    problems = [replace(problem(i, row), columns=row.columns) for i, row in enumerate(rows.rows)]
-    return ProblemSet(_apart(problems), rows, verifier)
-
-
-def _apart(problems: list[Problem]) -> list[Problem]:
-    """The problems with unique ids, as samples are stored by id: copies get a number."""
-    taken = {problem.id for problem in problems}
-    apart: dict[str, Problem] = {}
-    for problem in problems:
-        id_, number = problem.id, 1
-        while id_ in apart or (number > 1 and id_ in taken):
-            number += 1
-            id_ = f"{problem.id}#{number}"
-        apart[id_] = replace(problem, id=id_)
-    return list(apart.values())
+for _name, _about, _read in (
+    ("math500", "HuggingFaceH4/MATH-500: 500 problems of MATH's test set.", _math500),
+    ("mmlu_stem", "cais/mmlu, test: 3,018 questions of 18 subjects, 12 of them twice.", _mmlu),
+    ("aime23", "AIME 2023: 30 problems.", _aime),
+    ("aime24", "AIME 2024: 30 problems.", _aime),
+    ("aime25", "AIME 2025: 30 problems.", _aime),
+):
+    register_benchmark(_name, _about)(partial(_benchmark, _name, _read))
+register_benchmark(
+    "gsm8k", "openai/gsm8k, test: 1,319 word problems with integer answers after `####`."
+)(partial(_benchmark, "gsm8k", _gsm8k, shots=GSM8K_SHOTS))
+for _name in ("gpqa", "gpqa_main", "gpqa_diamond"):
+    register_benchmark(
+        _name, "Idavidrein/gpqa: 448 questions, or the 198 of gpqa_diamond that experts agree on."
+    )(partial(_benchmark, _name.removesuffix("_main"), _gpqa, private=True))

@@ -1,6 +1,6 @@
 """The true forks of rollouts, token by token, and what the choices made there came to."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from ictcli.tasks.chain import problem as chain
 from ictcli.tasks.detokenize import Decode
 from ictcli.tasks.ledger import problem as ledger
 from ictcli.tasks.task import Domain, Task
-from ictcli.types import BoolArray, IntArray, Problem, Rollouts
+from ictcli.types import BoolArray, Problem, Rollouts
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,8 @@ def fork_mask(
     task: Task, problems: Sequence[Problem], rollouts: Rollouts, tokenizer: Any
 ) -> BoolArray | None:
     """(B, T): the tokens that hold a true fork, where the task knows its forks."""
-    if task.domain.forks is None:
-        return None
-    mask = np.zeros(rollouts.tokens.shape, dtype=bool)
-    for row, (prompt, text, ends) in enumerate(_texts(problems, rollouts, plain(tokenizer))):
-        mask[row, _tokens_at(task.domain.forks(prompt, text), ends)] = True
-    return mask
+    choices = decided(task.domain, problems, rollouts, plain(tokenizer))
+    return choices and choices.forks
 
 
 def decided(
@@ -47,19 +43,24 @@ def decided(
 ) -> Decided | None:
     """What the choices of each response came to; None where the task does not know. `decode` leaves
     special tokens out."""
-    if domain.forks is None or domain.decisions is None:
+    if domain.decisions is None:
         return None
     shape = rollouts.tokens.shape
-    made = Decided(*(np.zeros(shape, dtype=bool) for _ in range(3)))
-    for row, (prompt, text, ends) in enumerate(_texts(problems, rollouts, decode)):
-        decisions = domain.decisions(prompt, text)
-        at = _tokens_at(domain.forks(prompt, text), ends)
-        made.forks[row, at] = True
-        made.right[row, at] = decisions.right
+    choices = Decided(*(np.zeros(shape, dtype=bool) for _ in range(3)))
+    ids = np.unique(rollouts.tokens[rollouts.valid])
+    pieces = {int(i): decode([int(i)]) for i in ids}
+    for row in range(len(rollouts)):
+        tokens = [pieces[int(i)] for i in rollouts.tokens[row, : rollouts.lengths[row]]]
+        ends = np.cumsum([len(piece) for piece in tokens])
+        prompt = problems[row // rollouts.group].prompt
+        decisions = domain.decisions(prompt, "".join(tokens))
+        at = np.searchsorted(ends, decisions.forks, side="right")
+        choices.forks[row, at] = True
+        choices.right[row, at] = decisions.right
         if decisions.lost is not None:
-            first = int(_tokens_at([decisions.lost], ends)[0])
-            made.lost[row, first + 1 : len(ends)] = True
-    return made
+            first = int(np.searchsorted(ends, decisions.lost, side="right"))
+            choices.lost[row, first + 1 : len(ends)] = True
+    return choices
 
 
 def plain(tokenizer: Any) -> Decode:
@@ -70,19 +71,3 @@ def plain(tokenizer: Any) -> Decode:
 def built_in(task: str) -> Domain | None:
     """The domain of a built-in task, which needs no data; None for other tasks."""
     return {"chain": chain.DOMAIN, **dict.fromkeys(ledger.SETTINGS, ledger.DOMAIN)}.get(task)
-
-
-def _texts(
-    problems: Sequence[Problem], rollouts: Rollouts, decode: Decode
-) -> Iterator[tuple[str, str, IntArray]]:
-    """Of each row the prompt, the text of its tokens, and where each ends, in characters."""
-    ids = np.unique(rollouts.tokens[rollouts.valid])
-    pieces = {int(i): decode([int(i)]) for i in ids}
-    for row in range(len(rollouts)):
-        tokens = [pieces[int(i)] for i in rollouts.tokens[row, : rollouts.lengths[row]]]
-        ends = np.cumsum([len(piece) for piece in tokens])
-        yield problems[row // rollouts.group].prompt, "".join(tokens), ends
-
-
-def _tokens_at(places: Sequence[int], ends: IntArray) -> IntArray:
-    return np.searchsorted(ends, places, side="right")

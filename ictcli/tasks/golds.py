@@ -1,27 +1,18 @@
 """Golds, choices and worked solutions in the rows of a data set."""
 
-import contextlib
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
 
 from ictcli.errors import UserError
 from ictcli.files import encodable
 from ictcli.files.reading import parse_json
 from ictcli.rewards.answers import boxed
-from ictcli.rows import Row, Rows
+from ictcli.rows import Row
 
 CALCULATOR = re.compile(r"<<[^<>\n]*>>")
 """Calculator annotations in GSM8K's solutions."""
 _LETTER = re.compile(r"\(?[A-J]\)?\.?")
-
-
-class ChoiceColumn(NamedTuple):
-    """How the rows of a file give choices, and its golds name them."""
-
-    name: str
-    by_text: bool
-    """Whether a gold is the text of a choice, and not its letter or index."""
 
 
 def behind(answer: str) -> str:
@@ -48,9 +39,8 @@ def choices_of(row: Row, name: str = "choices") -> tuple[str, ...]:
         except ValueError:
             value = None
     if isinstance(value, dict):
-        table = {
-            key: each for key, each in cast("dict[str, Any]", value).items() if each is not None
-        }
+        items = cast("dict[str, Any]", value).items()
+        table = {key: choice for key, choice in items if choice is not None}
         labels = [letter(place) for place in range(len(table))]
         value = [table[label] for label in labels] if sorted(table) == labels else None
     texts = cast("list[Any]", value) if isinstance(value, list) else []
@@ -66,49 +56,22 @@ def are_letters(golds: Sequence[str]) -> bool:
     return bool(golds) and all(_LETTER.fullmatch(gold.strip()) for gold in golds)
 
 
-def choice_column(
-    rows: Rows, name: str | None, gold_of: Callable[[Row], str], most_lost: float
-) -> ChoiceColumn | None:
-    """The column of choices, if there is one, and what its golds are: what more rows can be read
-    as. Without a name it is `choices`, or `options` where all golds are letters. UserError if only
-    some rows have choices; or, for the first row where letter or index and text differ, if at most
-    a share of `most_lost` of the rows cannot be read as either."""
-    column = name or "choices"
-    without = [row for row in rows.rows if row.get(column) is None]
-    if 0 < len(without) < len(rows.rows):
-        raise UserError(
-            f"{without[0].where} has no choices, and others have.", "put them in two files"
-        )
-    if without and (name or all(row.get("options") is None for row in rows.rows)):
-        return None
-    golds: list[tuple[Row, str]] = []
-    for row in rows.rows:
-        with contextlib.suppress(UserError):
-            golds.append((row, gold_of(row)))
-    if without and not are_letters([gold for _, gold in golds]):
-        return None
-    column = "options" if without else column
-    labels = texts = 0
+def are_texts(golds: Iterable[tuple[Row, str, Sequence[str]]]) -> bool:
+    """Whether golds are rather the texts of choices than their letters or indices: what more rows
+    can be read as. UserError where nine in ten
+    can be read as both, and a row says two things."""
+    count = labels = texts = 0
     two_ways: list[UserError] = []
-    for row, gold in golds:
-        with contextlib.suppress(UserError):
-            choices = choices_of(row, column)
-            place, same = _place(behind(gold), len(choices)), _same(gold, choices)
-            labels, texts = labels + (place is not None), texts + bool(same)
-            if place is not None and same and place not in same:
-                two_ways.append(_two_ways(row, choices, gold))
-    if two_ways and min(labels, texts) >= (1 - most_lost) * len(golds):
+    for row, gold, choices in golds:
+        place, same = _place(behind(gold), len(choices)), _same(gold, choices)
+        count, labels, texts = count + 1, labels + (place is not None), texts + bool(same)
+        if place is not None and same and place not in same:
+            message = f"{row.where} has a gold, {gold.strip()}, that is the letter or the index of "
+            message += "one of its choices and the text of another."
+            two_ways.append(UserError(message, f"give letters, A to {letter(len(choices) - 1)}"))
+    if two_ways and 10 * min(labels, texts) >= 9 * count:
         raise two_ways[0]
-    return ChoiceColumn(column, texts > labels)
-
-
-def _two_ways(row: Row, choices: Sequence[str], gold: str) -> UserError:
-    digit, last = behind(gold).strip("() .").isdigit(), len(choices) - 1
-    return UserError(
-        f"{row.where} has a gold, {gold.strip()}, that is the {'index' if digit else 'letter'}"
-        f" of one of its choices and the text of another.",
-        f"give letters, A to {letter(last)}" if digit else f"give an index, 0 to {last}",
-    )
+    return texts > labels
 
 
 def letter_of(row: Row, choices: Sequence[str], gold: str, *, by_text: bool = False) -> str:

@@ -13,7 +13,7 @@ from ictcli.recipe.generator import joined, parted
 from ictcli.rewards import find_verifier
 from ictcli.rewards.verifiers import OPTIONAL
 from ictcli.tasks.split import key_of
-from ictcli.tasks.task import BOXED, Domain, Task, with_train
+from ictcli.tasks.task import BOXED, Domain, Task
 from ictcli.types import Problem
 
 HELDOUT_SEED = 1 << 31
@@ -75,17 +75,15 @@ def gym_task(name: str) -> Task:
     train, repeated = tuple(different.values()), size - len(different)
     note = f"{repeated:,} of {size:,} problems drawn from {name} left out: they are repeated."
     seeds = {"train": seed, "heldout": HELDOUT_SEED}
-    task = Task(
+    return Task(
         name,
         Domain(find_verifier("gym"), BOXED),
-        lambda seed, step, n: [],
-        lambda n: held[:n],
-        (*train, *held),
-        {"generator": name, "version": version("reasoning-gym"), "seeds": seeds},
-        (note,) if repeated else (),
+        train,
+        tuple(held),
+        source={"generator": name, "version": version("reasoning-gym"), "seeds": seeds},
+        notes=(note,) if repeated else (),
         left_out={"repeated": repeated} if repeated else {},
     )
-    return with_train(task, train)
 
 
 def _different(name: str, part: str, seed: int, size: int) -> Iterator[tuple[str, Problem]]:

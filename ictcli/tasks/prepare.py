@@ -1,7 +1,6 @@
 """The problems of a recipe: which are trained on, held out, or left out, and the examples."""
 
-import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,31 +15,29 @@ from ictcli.tables.numbers import counted
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.registry import find_benchmark, find_task
 from ictcli.tasks.sft import read_examples
-from ictcli.tasks.split import REPEATED, check_parts, digest_of, key_of, parted
-from ictcli.tasks.task import GENERATED, Domain, Task, with_train
+from ictcli.tasks.split import digest_of, key_of
+from ictcli.tasks.task import GENERATED, Domain, Task
 from ictcli.types import Problem
 
-FEW = 8
-"""With fewer held-out problems than this, a note says so."""
 PRECISE = 100
-"""With fewer than this, the note says how little their share says."""
-ALL = 1 << 62
-"""More problems than any data set holds."""
+"""With fewer held-out problems than this, a note says how more can be held out."""
 
 
 def task_of(recipe: Recipe) -> Task:
     """The task of a recipe: judged, asked and ordered as it says, with its held-out problems and
     its examples, none of which is trained on. It depends on the recipe and the data alone.
     UserError if the two do not fit."""
-    task, held = task_alone(recipe), set[str]()
+    task = task_alone(recipe)
     if recipe.eval.bench is not None:
-        task, held = _with_benchmark(recipe, task)
-    elif task.train or recipe.prompt.examples:
-        held = {key_of(p.prompt) for p in task.heldout(len(task.finite) or GENERATED)}
+        task = _with_benchmark(recipe, task)
     if recipe.eval.verifier is not None:
         name, domain = task.exam
         domain = replace(domain, verify=find_verifier(recipe.eval.verifier))
         task = replace(task, examined=(name, domain))
+    held: set[str] = set()
+    if task.held or recipe.prompt.examples or recipe.sft.data:
+        asked = recipe.eval.skip + recipe.eval.problems
+        held = {key_of(p.prompt) for p in task.held or task.heldout(max(asked, GENERATED))}
     task = _without(task, held, "held_out", "held-out problems, white space and case aside")
     if task.train and (is_custom(recipe.task) or recipe.data):
         verify = task.domain.verify
@@ -51,22 +48,21 @@ def task_of(recipe: Recipe) -> Task:
     task = replace(task, prompt=recipe.prompt.model_copy(update={"examples": examples}))
     shown = {key_of(example.prompt) for example in examples}
     task = _without(task, shown, "examples", "examples of the prompt")
-    task = _with_sft(recipe, _ordered(recipe, _few(recipe, task)))
+    task = replace(task, notes=(*task.notes, *_heldout_notes(recipe, task)))
+    task = _with_sft(recipe, task, held)
     verifiers = [find_verifier(name) for name, _ in recipe.reward.added.values()]
-    check_columns(task.name, [task.domain.verify, *verifiers], task.finite[:1])
+    check_columns(task.name, [task.domain.verify, *verifiers], task.train[:1])
     name, domain = task.exam
     if isinstance(domain.verify, Verifier) and domain.verify.needs:
         check_columns(name, [domain.verify], task.heldout(1))
     return task
 
 
-def _with_sft(recipe: Recipe, task: Task) -> Task:
+def _with_sft(recipe: Recipe, task: Task, held: Collection[str]) -> Task:
     settings = recipe.sft
     if not settings.data or not settings.steps:
         return task
     examples, notes = read_examples(settings.data, settings.columns, settings.hub, recipe.columns)
-    asked = recipe.eval.skip + recipe.eval.problems
-    held = {key_of(p.prompt) for p in task.heldout(max(len(task.finite), asked, GENERATED))}
     kept = tuple(example for example in examples if key_of(example.prompt) not in held)
     name = data_name(settings.data, None)
     if not kept:
@@ -91,49 +87,40 @@ def check_columns(
             verifier.check_columns(f"the data of {name}", columns, hint)
 
 
-def _with_benchmark(recipe: Recipe, task: Task) -> tuple[Task, set[str]]:
-    """The task with the problems of `eval.bench` held out, and their keys. Problems of one's own
-    are asked as those of the task are."""
+def _with_benchmark(recipe: Recipe, task: Task) -> Task:
+    """The task with the problems of `eval.bench` held out. Problems of one's own are asked as those
+    of the task are."""
     settings, name = recipe.eval, recipe.eval.bench or ""
-    data, columns, hub = settings.data, settings.columns, settings.hub
-    bench = find_benchmark(name, data, columns, hub, recipe.columns, whole=_asks_for_rows(recipe))
-    problems = bench.problems(None)
-    if not task.train:  # `batch` may return any of its problems: evaluate on none of them
-        trained = {key_of(problem.prompt) for problem in task.finite}
-        problems = [p for p in problems if key_of(p.prompt) not in trained]
-    if not problems:
-        raise UserError(
-            f"Every problem of {bench.name} is one of {recipe.task}, so none is held out.",
-            "eval.bench=... another benchmark",
-        )
-
-    if is_custom(recipe.task) or recipe.data:  # no part of it needs to be held out
-        task = with_train(task, task.finite)
-        left_out = {key: count for key, count in task.left_out.items() if key != REPEATED}
-        task = replace(task, left_out=left_out)
-    domain = bench.domain
+    bench = find_benchmark(name, settings.data, settings.columns, settings.hub, recipe.columns)
+    domain = _judged(bench.domain, recipe)
     if is_custom(name):
         domain = replace(domain, suffix=task.domain.suffix, words=task.domain.words)
-
-    def heldout(n: int) -> list[Problem]:
-        return problems[:n]
-
-    examined, notes = (bench.name, _judged(domain, recipe)), (*task.notes, *bench.notes)
-    task = replace(task, heldout=heldout, examined=examined, notes=notes)
-    return task, {key_of(problem.prompt) for problem in problems}
+    held, notes = tuple(bench.problems(None)), (*task.notes, *bench.notes)
+    return replace(task, held=held, examined=(bench.name, domain), notes=notes)
 
 
 def task_alone(recipe: Recipe) -> Task:
-    """The task that a recipe names, judged as it says, with all problems."""
-    verifier, whole = recipe.reward.verifier, _asks_for_rows(recipe)
-    task = find_task(recipe.task, verifier, recipe.data, recipe.columns, recipe.hub, whole=whole)
-    if task.finite and holds_out(recipe):
-        task = parted(task, recipe.eval.holdout) if recipe.eval.holdout != HOLDOUT else task
-        check_parts(task)
-    elif recipe.eval.holdout != HOLDOUT:
+    """The task that a recipe names, judged as it says, with a part of the data held out where it is
+    of one's own and there is no `eval.bench`."""
+    splits, holdout = holds_out(recipe), recipe.eval.holdout
+    if not splits and holdout != HOLDOUT:
         raise UserError(
             "eval.holdout is of a data set of your own, and of one without eval.bench.",
             "leave it out",
+        )
+    task = find_task(
+        recipe.task,
+        recipe.reward.verifier,
+        recipe.data,
+        recipe.columns,
+        recipe.hub,
+        holdout if splits else None,
+    )
+    if splits and not (task.train and task.held):
+        raise UserError(
+            f"The data set {recipe.data_name} is too small to hold a part of it out by "
+            f"eval.holdout: {len(task.train) + len(task.held)} problems.",
+            "a smaller eval.holdout holds more out, eval.bench=FILE takes a file of its own",
         )
     return replace(task, domain=_judged(task.domain, recipe))
 
@@ -141,11 +128,6 @@ def task_alone(recipe: Recipe) -> Task:
 def holds_out(recipe: Recipe) -> bool:
     """Whether a part of a data set of one's own is held out."""
     return recipe.eval.bench is None and (is_custom(recipe.task) or bool(recipe.data))
-
-
-def _asks_for_rows(recipe: Recipe) -> bool:
-    """Whether a reward function takes columns of the data; without one, rows are not kept."""
-    return any(verifier.in_groups for verifier in named_verifiers(recipe))
 
 
 def named_verifiers(recipe: Recipe) -> list[Verifier]:
@@ -200,49 +182,40 @@ def _without(task: Task, keys: Collection[str], reason: str, words: str) -> Task
         f"{out:,} of {len(task.train):,} problems of {task.name} left out of training: "
         f"{'it is' if out == 1 else 'they are'} among the {words}."
     )
-    task = replace(task, notes=(*task.notes, note), left_out={**task.left_out, reason: out})
-    return with_train(task, left)
+    left_out = {**task.left_out, reason: out}
+    return replace(task, train=left, notes=(*task.notes, note), left_out=left_out)
 
 
-def _few(recipe: Recipe, task: Task) -> Task:
-    """The task, with a note if fewer problems are held out than the recipe wants or than FEW, and
-    one if the file of `eval.bench` holds more."""
-    wanted, skip = recipe.eval.problems, recipe.eval.skip
-    held = len(task.heldout(skip + max(wanted, FEW))) - skip
+def _heldout_notes(recipe: Recipe, task: Task) -> Iterator[str]:
+    """Notes on held-out problems that are judged otherwise, or are more or fewer than the recipe
+    asks for."""
+    wanted = recipe.eval.problems
+    held = len(task.held) - recipe.eval.skip
     name, domain = task.exam
-    listed, own = recipe.eval.bench and is_custom(name), holds_out(recipe)
-    name = recipe.data_name if own else name
+    listed = recipe.eval.bench and is_custom(name)
+    name = recipe.data_name if holds_out(recipe) else name
     judges = name_of(domain.verify), name_of(task.domain.verify)
     if listed and judges[0] != judges[1] and not recipe.eval.verifier:
         note = f"{name} is judged by the verifier {judges[0]}, and {recipe.data_name} by "
-        note += f"{judges[1]}; eval.verifier=NAME takes another for {name}."
-        task = replace(task, notes=(*task.notes, note))
-    if (listed or own) and (there := len(task.heldout(ALL)) - skip) > wanted:
-        of = f"held-out problems of {name}" if own else f"problems of {name}"
-        note = f"{wanted:,} of the {there:,} {of} are evaluated on; "
-        task = replace(task, notes=(*task.notes, note + f"eval.problems={there} takes all."))
-    if not 0 < held < max(wanted, FEW):
-        return task
-    asked = min(held, wanted)
-    note = f"{name} has {held:,} held-out problem{'s' * (held > 1)} to evaluate on"
-    note += f", of the {wanted:,} that eval.problems asks for." if held < wanted else "."
-    if asked < PRECISE:  # Clopper and Pearson's interval
-        note += (
-            f" If no answer to {asked:,} is right, the 95 % interval of pass@1 still reaches "
-            f"{1 - 0.025 ** (1 / asked):.2f}; eval.bench=FILE evaluates on a larger file of yours"
-        )
-        more = advised_holdout(recipe, task)
-        note += f", and eval.holdout={more} holds out one in {more} of this one." if more else "."
-    return replace(task, notes=(*task.notes, note))
+        yield note + f"{judges[1]}; eval.verifier=NAME takes another for {name}."
+    if held > wanted and (listed or holds_out(recipe)):
+        note = f"{wanted:,} of the {held:,} held-out problems of {name} are evaluated on; "
+        yield note + f"eval.problems={held} takes all."
+    if 0 < held < wanted:
+        note = f"{name} has {held:,} held-out problem{'s' * (held > 1)} to evaluate on, of the "
+        note += f"{wanted:,} that eval.problems asks for."
+        if more := advised_holdout(recipe, task):
+            note += f" eval.holdout={more} holds out one in {more}, and"
+        yield note + " eval.bench=FILE evaluates on a file of yours." * (held < PRECISE)
 
 
 def advised_holdout(recipe: Recipe, task: Task) -> int | None:
     """An `eval.holdout` that holds more problems out; None where that of the recipe holds enough
     out, or where no part of the data is held out."""
-    enough, more = min(max(recipe.eval.problems, FEW), PRECISE), max(2, len(task.finite) // PRECISE)
-    held = len(task.heldout(recipe.eval.skip + enough)) - recipe.eval.skip
-    advised = holds_out(recipe) and held < enough and more < recipe.eval.holdout
-    return more if advised else None
+    held = len(task.held) - recipe.eval.skip
+    more = max(2, (len(task.train) + len(task.held)) // PRECISE)
+    enough = held >= min(recipe.eval.problems, PRECISE)
+    return more if holds_out(recipe) and not enough and more < recipe.eval.holdout else None
 
 
 def _examples(recipe: Recipe, task: Task, held: Collection[str]) -> tuple[Example, ...]:
@@ -276,31 +249,6 @@ def _draw_examples(task: Task, n: int, seed: int) -> tuple[Example, ...]:
     order = generator(seed, "shots").permutation(len(solved))[:n]
     drawn = [solved[int(place)] for place in order]
     return tuple(Example(prompt=p.prompt, response=p.solution) for p in drawn)
-
-
-def _ordered(recipe: Recipe, task: Task) -> Task:
-    """The task with its first epoch in the order of the recipe's curriculum."""
-    if recipe.curriculum == "none":
-        return task
-    if not task.train:
-        raise UserError(
-            f"The task {task.name} makes its problems as they are drawn, and has no order for "
-            f"curriculum = {recipe.curriculum!r}.",
-            "curriculum=none",
-        )
-    by_length = recipe.curriculum == "length"
-    if not by_length and all(problem.difficulty is None for problem in task.finite):
-        raise UserError(
-            f"The problems of {task.name} have no difficulty to go by.",
-            "columns.difficulty names a column of numbers; or curriculum=length",
-        )
-
-    def rank(problem: Problem) -> float:
-        if by_length:
-            return len(problem.prompt)
-        return math.inf if problem.difficulty is None else problem.difficulty  # without: last
-
-    return with_train(replace(task, rank=rank), task.train)
 
 
 def heldout(recipe: Recipe, task: Task) -> list[Problem]:

@@ -7,7 +7,7 @@ from ictcli.engine import Engine
 from ictcli.errors import UserError
 from ictcli.recipe.data import QUESTION, TEMPLATES, PromptSettings
 from ictcli.tasks.chats import as_messages, rendered, system_of
-from ictcli.tasks.task import Domain, Task, filtered
+from ictcli.tasks.task import Domain
 from ictcli.types import Problem, Rollouts, Turn
 
 Template = Literal["chat", "none", "own"]
@@ -66,13 +66,7 @@ def render(
     turns += [turn for turn in problem.turns[:-1] if turn[0] != "system"]
     turns.append(("user", questions[-1]))
     turns += [("assistant", response)] if response is not None else []
-    return rendered(
-        tokenizer,
-        as_messages(turns),
-        system=bool(settings.system),
-        of_data=bool(system),
-        answered=response is not None,
-    )
+    return rendered(tokenizer, as_messages(turns), answered=response is not None)
 
 
 def _as_text(questions: Sequence[str], answers: Sequence[str], template: str) -> str:
@@ -178,50 +172,6 @@ def encode(
             f"max_tokens={left}, or shorter prompts{longer}",
         )
     return ids
-
-
-def fitted(engine: Engine, task: Task, heldout: int) -> Task:
-    """The task without problems whose whole prompts are longer than `prompt.max_tokens`, and with
-    notes of their number among the training problems and the first `heldout` held-out ones.
-    UserError if none is left to train on."""
-    most = task.prompt.max_tokens
-    if not most:
-        return task
-    _, examined = task.exam
-    own = task.domain is examined
-    lengths = all_tokens(engine.tokenizer, task.finite, task.domain, task.prompt)
-    asked = zip(task.finite, lengths, strict=True)
-    known = {(p.prompt, p.turns, own): len(tokens) <= most for p, tokens in asked}
-
-    def fits(problem: Problem, domain: Domain) -> bool:
-        key = problem.prompt, problem.turns, domain is examined
-        if key not in known:
-            _, tokens = tokens_of(engine.tokenizer, problem, domain, task.prompt)
-            known[key] = len(tokens) <= most
-        return known[key]
-
-    parts = (
-        ("too_long", task.train, task.domain, ""),
-        ("heldout_too_long", task.heldout(heldout), examined, "held-out "),
-    )
-    notes, left_out = list[str](), dict[str, int]()
-    for name, problems, domain, kind in parts:
-        if out := sum(not fits(problem, domain) for problem in problems):
-            left_out[name] = out
-            notes.append(
-                f"{out:,} of {len(problems):,} {kind}problems left out: prompts longer than "
-                f"{most} tokens."
-            )
-    if not task.train:
-        notes.append(
-            f"prompt.max_tokens leaves none out of the problems {task.name} makes to train on."
-        )
-    elif left_out.get("too_long") == len(task.train):
-        raise UserError(
-            f"Every prompt of {task.name} is longer than prompt.max_tokens = {most}.",
-            "raise it, or show fewer examples",
-        )
-    return filtered(task, fits, notes, left_out)
 
 
 def decode(tokenizer: Any, rollouts: Rollouts) -> list[str]:

@@ -1,14 +1,14 @@
 """Tasks and benchmarks by name, and what there is of them."""
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ictcli.errors import UserError, unknown
-from ictcli.recipe.data import ColumnSettings, HubSettings
+from ictcli.recipe.data import HOLDOUT, ColumnSettings, HubSettings
 from ictcli.recipe.generator import GYM, is_gym, parted
 from ictcli.rewards import find_verifier
 from ictcli.rows import KINDS
@@ -18,28 +18,34 @@ from ictcli.tasks.split import listed, split_task
 from ictcli.tasks.task import Benchmark, Task
 
 T = TypeVar("T", bound=Callable[..., Any])
+R = TypeVar("R", Task, Benchmark)
+UNSET = (None, ColumnSettings(), HubSettings())
 TASKS: dict[str, Callable[..., Task]] = {}
 BENCHMARKS: dict[str, Callable[..., Benchmark]] = {}
 
 
-def register_task(name: str) -> Callable[[T], T]:
-    """Decorator: register a function that builds a task; it is called when the task is used. Its
-    parameters may include `data`, what to use in place of the task's data (or None: a file, a
+def register_task(name: str, about: str | None = None) -> Callable[[T], T]:
+    """Decorator: register a function that builds a task; it is called when the task is used.
+    `about` says in a line what the task is, where the function has no docstring.
+
+    Its parameters may include `data`, what to use in place of the task's data (or None: a file, a
     folder that `datasets` saved or `hub:owner/name`), `columns`, the names of its columns, `hub`,
-    which part of it to use, and `verify`, the verifier to judge by (None: the task's own)."""
+    which part of it to use, `verify`, the verifier to judge by (None: the task's own), and
+    `holdout`: one problem in so many is held out (None: none is)."""
+    return partial(_register, TASKS, name, about)
 
-    return partial(_register, TASKS, name)
 
-
-def register_benchmark(name: str) -> Callable[[T], T]:
+def register_benchmark(name: str, about: str | None = None) -> Callable[[T], T]:
     """Decorator: register a function that builds a benchmark; it is called when the benchmark is
-    used. Its parameters may include `data`, a file to use in place of its data (or None)."""
+    used. Its parameters may include `data`, a file to use in place of its data (or None). `about`
+    is as for tasks."""
+    return partial(_register, BENCHMARKS, name, about)
 
-    return partial(_register, BENCHMARKS, name)
 
-
-def _register(table: dict[str, Any], name: str, build: T) -> T:
+def _register(table: dict[str, Any], name: str, about: str | None, build: T) -> T:
     table[name] = build
+    if about:
+        build.__doc__ = about
     return build
 
 
@@ -49,26 +55,25 @@ def find_task(
     data: str | None = None,
     columns: ColumnSettings | None = None,
     hub: HubSettings | None = None,
-    *,
-    whole: bool = True,
+    holdout: int | None = HOLDOUT,
 ) -> Task:
     """The task of that name, or over a custom data set, of which `columns` and `hub` say more
     (`tasks.custom`).
 
     `reward` names a verifier to use in place of the task's; `data` is a custom data set to use in
-    place of the task's data, with its columns or those that `columns` names. `whole`: problems of a
-    custom data set keep their rows. UserError if there is no such task, or no data."""
+    place of the task's data, with its columns or those that `columns` names; of a custom data set
+    one problem in `holdout` is held out. UserError if there is no such task, or no data."""
     verify = None if reward is None else find_verifier(reward)
     columns, hub = columns or ColumnSettings(), hub or HubSettings()
     if is_custom(name):
-        _refuse_data(f"The task {name} is a data set", data)
-        return split_task(name, read_custom(name, columns, hub, whole=whole), verify)
-    known = {**TASKS, name: partial(gym_task, name)} if is_gym(name) else TASKS
-    takes = _parameters(known.get(name)) if data is not None else ()
-    refused = ColumnSettings() if "columns" in takes else columns
-    _check_name("task", name, known, refused, HubSettings() if "hub" in takes else hub)
-    given = {"data": data, "verify": verify, "columns": columns, "hub": hub}
-    task = _build("task", name, known[name], **given)
+        _refuse(f"{name} is a data set", {"data": data})
+        return split_task(name, read_custom(name, columns, hub), verify, holdout)
+    build = partial(gym_task, name) if is_gym(name) else _builder("task", name, TASKS)
+    if data is None:
+        _refuse(f"the task {name} has its own", _set_keys(columns, hub))
+        holdout = HOLDOUT
+    arguments = {"data": data, "columns": columns, "hub": hub, "holdout": holdout}
+    task = _build(name, build, Task, verify=verify, **arguments)
     return task if verify is None else replace(task, domain=replace(task.domain, verify=verify))
 
 
@@ -84,22 +89,19 @@ def find_benchmark(
     columns: ColumnSettings | None = None,
     hub: HubSettings | None = None,
     usual: ColumnSettings | None = None,
-    *,
-    whole: bool = True,
 ) -> Benchmark:
     """The benchmark of that name, the held-out part of the task of that name, or a benchmark over a
     custom data set, as for `find_task`. `data` is a file with the same columns to use in place of
-    the benchmark's data, `usual` names columns of a custom data set where it has them, `whole` is
-    as there. UserError if there is no such benchmark, or no data."""
+    the benchmark's data, `usual` names columns of a custom data set where it has them. UserError if
+    there is no such benchmark, or no data."""
     columns, hub = columns or ColumnSettings(), hub or HubSettings()
     if is_custom(name):
-        _refuse_data(f"The benchmark {name} is a data set", data)
-        return listed(name, read_custom(name, columns, hub, "test", usual, whole=whole))
+        _refuse(f"{name} is a data set", {"data": data})
+        return listed(name, read_custom(name, columns, hub, "test", usual))
+    _refuse(f"the benchmark {name} has its own", _set_keys(columns, hub))
     if is_gym(name) or (name in TASKS and name not in BENCHMARKS):
-        _refuse_tables(f"the benchmark {name}", columns, hub)
         task = find_task(name, data=data)
-        size = len(task.finite) or 512
-
+        size = len(task.held) or 512
         return Benchmark(
             task.name,
             task.domain,
@@ -107,58 +109,50 @@ def find_benchmark(
             source=task.source,
             notes=() if is_gym(name) else task.notes,  # those are of what is drawn to train on
         )
-    _check_name("benchmark", name, BENCHMARKS, columns, hub)
-    return _build("benchmark", name, BENCHMARKS[name], data=data)
+    return _build(name, _builder("benchmark", name, BENCHMARKS), Benchmark, data=data)
 
 
-def _parameters(build: Callable[..., Any] | None) -> Collection[str]:
-    return inspect.signature(build).parameters if build else ()
+def _set_keys(columns: ColumnSettings, hub: HubSettings) -> dict[str, str]:
+    tables = (("columns", columns), ("hub", hub))
+    return {f"{name}.{k}": v for name, table in tables for k, v in table if v is not None}
 
 
-def _build(kind: str, name: str, build: Callable[..., Any], **arguments: Any) -> Any:
-    """Call a builder with those arguments it has parameters for; `data` must be one, if set."""
-    parameters = _parameters(build)
-    if "data" not in parameters:
-        _refuse_data(f"The {kind} {name} makes its own problems", arguments["data"])
-    made = build(**{key: value for key, value in arguments.items() if key in parameters})
-    wanted = Task if kind == "task" else Benchmark
-    if not isinstance(made, wanted):
-        raise UserError(
-            f"The builder of the {kind} {name} gave {made!r:.80}, which is no {wanted.__name__}.",
-            "docs/extending.md shows one",
-        )
-    return made
+def _refuse(why: str, settings: Mapping[str, str | None]) -> None:
+    """UserError for the first of these settings that is set, as it is of custom data sets."""
+    for key, value in settings.items():
+        if value is not None:
+            raise UserError(
+                f"{key} = {value} is for custom data sets, and {why}.",
+                "task=FILE in place of data=FILE takes columns, or leave the key out",
+            )
 
 
-def _check_name(
-    kind: str, name: str, known: Mapping[str, Any], columns: ColumnSettings, hub: HubSettings
-) -> None:
-    """UserError if the name is unknown, or the tables, meant for custom data sets, are set."""
+def _builder(kind: str, name: str, known: Mapping[str, Any]) -> Callable[..., Any]:
     if name in known:
-        _refuse_tables(f"the {kind} {name}", columns, hub)
-        return
+        return known[name]
     if Path(name).exists():
-        what = "folder" if Path(name).is_dir() else "file"
         raise UserError(
-            f"{name} is a {what} of a kind that is not read.",
+            f"{name} is a file or a folder of a kind that is not read.",
             f"{KINDS} is, and a folder of `save_to_disk` of datasets",
         )
     more = f"the path of {KINDS}, a folder of `save_to_disk`, hub:owner/name, or gym:NAME"
     raise unknown(kind, name, known, f"the {kind}s are: {', '.join(sorted(known))}, {more}")
 
 
-def _refuse_data(why: str, data: str | None) -> None:
-    if data is not None:
-        raise UserError(f"{why}; {data} cannot stand in for it.", "leave the data file out")
-
-
-def _refuse_tables(what: str, columns: ColumnSettings, hub: HubSettings) -> None:
-    for table, settings in (("columns", columns), ("hub", hub)):
-        for key in settings.model_dump(exclude_none=True):
-            raise UserError(
-                f"{table}.{key} is for custom data sets, and {what} has its own.",
-                "task=FILE in place of data=FILE takes it, or leave the key out",
-            )
+def _build(name: str, build: Callable[..., Any], kind: type[R], **arguments: Any) -> R:
+    """Call a builder with those arguments it has parameters for. UserError if it has none for data
+    that is given, or if it builds something else."""
+    parameters = inspect.signature(build).parameters
+    for key in {"data", "columns", "hub"} - parameters.keys():
+        if arguments.get(key) not in UNSET:
+            _refuse(f"{name} has problems of its own", {key: str(arguments[key])})
+    built = build(**{key: value for key, value in arguments.items() if key in parameters})
+    if not isinstance(built, kind):
+        raise UserError(
+            f"The builder of {name} gave {built!r:.80}, which is no {kind.__name__}.",
+            "docs/extending.md shows one",
+        )
+    return built
 
 
 def named() -> list[dict[str, str]]:
@@ -189,5 +183,4 @@ def shown(name: str) -> dict[str, Any]:
 
 
 def _about(build: Any) -> str:
-    function = build.func if isinstance(build, partial) else build
-    return (inspect.getdoc(function) or "").partition("\n")[0]
+    return (inspect.getdoc(build) or "").partition("\n")[0]

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,11 +11,18 @@ from ictcli.engine import Engine
 from ictcli.errors import UserError
 from ictcli.recipe.data import ColumnSettings, HubSettings, PromptSettings
 from ictcli.rows import Row
-from ictcli.tasks import custom
-from ictcli.tasks.golds import ChoiceColumn, choices_of
+from ictcli.tasks.custom import (
+    GOLDS,
+    Reader,
+    filled,
+    read_each,
+    read_rows,
+    reader_of,
+    said_in,
+)
+from ictcli.tasks.golds import choices_of
 from ictcli.tasks.prompts import all_tokens, batched_ids, render, template_of
-from ictcli.tasks.task import Domain, Task
-from ictcli.tasks.unread import lost_of
+from ictcli.tasks.task import Domain
 from ictcli.types import Problem, Rollouts
 
 RESPONSES = ("response", "completion", "solution")
@@ -40,38 +46,30 @@ def read_examples(
     without a response are left out; UserError for the first where they are more than `MOST_LOST`,
     or where a named column is missing.
     """
-    examples: list[Problem] = []
-    lost: list[UserError] = []
     try:
-        rows = custom.read_rows(name, hub)
-        columns = custom.known_columns(name, rows, columns, usual)
-        custom.check_asked(name, rows, columns, "response", (*RESPONSES, *custom.GOLDS))
-        choice = custom.choices_in(rows, columns)
-        for row in rows.rows:
-            try:
-                examples.append(_example(row, columns, choice))
-            except UserError as error:
-                lost.append(error)
-        return examples, (*rows.notes, *custom.lost_notes(lost, len(rows.rows)))
+        rows = read_rows(name, hub)
+        reader = reader_of(name, rows, columns, usual, "response", (*RESPONSES, *GOLDS))
+        return read_each(partial(_example, reader), rows)
     except UserError as error:  # its hint names keys of the data to train on
         hint = re.sub(r"\b(?:columns|hub)\.", r"sft.\g<0>", error.hint)
         raise UserError(error.message, hint) from error
 
 
-def _example(row: Row, columns: ColumnSettings, choice: ChoiceColumn | None) -> Problem:
-    choices = choices_of(row, choice.name) if choice else ()
-    prompt, turns, response = custom.question_of(row, columns, choices)
-    name = custom.filled(row, RESPONSES) if columns.response is None else columns.response
-    if name and (response is None or columns.response):
-        response = custom.said_in(row, (name,))
+def _example(reader: Reader, row: Row) -> Problem:
+    choices = choices_of(row, reader.choices) if reader.choices else ()
+    prompt, turns, response = reader.question(row, choices)
+    column = reader.columns.response or filled(row, RESPONSES)
+    if column and (response is None or reader.columns.response):
+        response = said_in(row, (column,))
     if response is None:  # the answer, as examples in a prompt have it
-        problem, solved = custom.problem_of(row, columns, (), choice)
+        problem, solved = reader.problem(row)
         response = problem.solution if solved else ""
     if not response.strip():
         raise UserError(
             f"{row.where} has no response.", "columns.response=NAME names the column of responses"
         )
-    return Problem(str(row.number), prompt, "", solution=response, turns=custom.several(turns))
+    turns = turns if len(turns) > 1 else ()
+    return Problem(str(row.number), prompt, "", solution=response, turns=turns)
 
 
 def response_ids(
@@ -112,74 +110,30 @@ def _response(
 def closed_by(prompt: str, response: str, closed: Callable[[str], str]) -> str:
     """What a chat template writes behind the prompt where the assistant says the response.
 
-    `closed` renders the conversation with a response to its end. A prompt may hold more than that:
-    a thought that it opens (R1's `<think>`), which the response goes on with, or else closes; or an
-    empty one (Gemma 4's), behind which the response's own is left out. Thoughts that the template
-    drops are trained as they are written."""
+    `closed` renders the conversation with a response to its end. A prompt may end with a thought
+    that it opens (R1's `<think>`): the response goes on with it, or else closes it first. Where the
+    template drops thoughts, they are trained as they are written."""
     last = LAST_TAG.search(prompt)
     opens = last is not None and last["slash"] == ""
-    if last and not opens:
+    if last and not opens:  # an empty thought: the response's own is left out
         response = response.rpartition(last["tag"])[2].lstrip() or response
-    whole = closed(response)
-    text = whole.removeprefix(prompt)
-    if text == whole or _words(response) not in _words(text):
-        before, found, after = closed(STAND_IN).rpartition(STAND_IN)
+    text = closed(response).removeprefix(prompt)
+    if text == closed(response) or _words(response) not in _words(text):
+        _, found, after = closed(STAND_IN).rpartition(STAND_IN)
         if not found:  # the template drops all that the assistant says
             return response
-        text = whole.removeprefix(before)
-        if not prompt.startswith(before) or text == whole or _words(response) not in _words(text):
-            text = f"{response}{after}"
+        text = f"{response}{after}"
     if not last or not opens:
         return text
     tag, closing = last["tag"], f"{last['tag'][0]}/{last['tag'][1:]}"
     if text.lstrip().startswith(tag):
-        text = text.lstrip().removeprefix(tag)
-        spaces = len(text) - len(text.lstrip())
-        return text[min(spaces, len(last["space"])) :]
+        return text.lstrip().removeprefix(tag).lstrip()
     return text if closing in text else f"\n{closing}\n\n{text.lstrip()}"
 
 
 def _words(text: str) -> str:
     """A text without white space and the tags of thoughts."""
     return "".join(TAG.sub("", text).split())
-
-
-def fitted_examples(engine: Engine, task: Task, max_tokens: int) -> Task:
-    """The task without examples of which the tokenizer loses characters, or whose response is
-    longer than `max_tokens` or than the context leaves room for, and with a note of their number.
-    UserError where they are more than `MOST_LOST`."""
-    if not task.sft:
-        return task
-    ids = (
-        all_tokens(engine.tokenizer, task.sft, task.domain, task.prompt),
-        response_ids(engine, task.sft, task.domain, task.prompt),
-    )
-    lengths = list[tuple[int, int]]()
-    for prompt, response in zip(*ids, strict=True):
-        engine.check_tokens(prompt, response)
-        lengths.append((len(prompt), len(response)))
-    sizes = np.array(lengths)
-    room = np.minimum(engine.context - sizes[:, 0], max_tokens)
-    texts = dict.fromkeys(each for e in task.sft for each in (e.prompt, e.solution))
-    lossy = lost_of(engine.tokenizer, texts)
-    unread = np.array([e.prompt in lossy or e.solution in lossy for e in task.sft])
-    out = unread | (sizes[:, 1] > room) | (sizes[:, 0] == 0)
-    if not out.any():
-        return task
-    words = (
-        f"{out.sum():,} of {len(out):,} examples of sft.data do not fit ({unread.sum():,} for "
-        f"characters that the tokenizer loses, {(out & ~unread).sum():,} for more tokens than "
-        f"max_tokens = {max_tokens} or the context allow)"
-    )
-    if out.sum() > custom.MOST_LOST * len(out):
-        raise UserError(
-            f"{words}. At most a tenth may be left out.",
-            "take a model that reads such text, or other examples"
-            if 2 * unread.sum() > out.sum()
-            else f"max_tokens={sizes[:, 1].max()}, or shorter responses",
-        )
-    kept = tuple(e for e, gone in zip(task.sft, out, strict=True) if not gone)
-    return replace(task, sft=kept, notes=(*task.notes, f"{words}. They are left out."))
 
 
 def given_rollouts(

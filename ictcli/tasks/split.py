@@ -3,22 +3,16 @@
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass
 from typing import Any
 
 from ictcli.errors import UserError
 from ictcli.recipe.data import HOLDOUT
 from ictcli.rewards import Verifier, find_verifier
 from ictcli.rows import Rows
-from ictcli.tasks.task import BOXED, Benchmark, Domain, Task, with_train
+from ictcli.tasks.task import BOXED, Benchmark, Domain, Task
 from ictcli.text import folded, middle_cut
 from ictcli.types import Problem
-
-REPEATED = "heldout_repeated"
-"""In `Task.left_out`: held-out rows that repeat a question."""
-SHOWN = 5
-"""Number of ids that a note lists."""
 
 
 @dataclass(frozen=True)
@@ -64,55 +58,34 @@ def digest_of(problems: Sequence[Problem], *, solutions: bool = False) -> str:
     return digest.hexdigest()
 
 
-def split_task(name: str, data: ProblemSet, verify: Verifier | None = None) -> Task:
-    """A task over a list of problems, the held-out part split off by key. `verify` replaces the
-    verifier. UserError if no gold can be read."""
+def split_task(
+    name: str, data: ProblemSet, verify: Verifier | None = None, holdout: int | None = HOLDOUT
+) -> Task:
+    """A task over a list of problems, one in `holdout` of them held out by key (None: none is); of
+    those that repeat a question the first alone, as an interval counts each for one. `verify`
+    replaces the verifier. UserError if no gold can be read."""
     verify = verify or find_verifier(data.verifier)
     kept, notes = _readable(name, data, verify)
-    left_out = {"unreadable": data.lost, "gold": len(data.problems) - len(kept)}
-    task = Task(
-        name,
-        Domain(verify, BOXED),
-        lambda seed, step, n: [],
-        lambda n: [],
-        tuple(kept),
-        data.rows.source,
-        notes,
-        left_out={reason: count for reason, count in left_out.items() if count},
-    )
-    return parted(task)
-
-
-def parted(task: Task, holdout: int = HOLDOUT) -> Task:
-    """A task over a list of problems, one in `holdout` of them held out; of those that repeat a
-    question the first alone, as an interval counts each for one."""
     train: list[Problem] = []
     held: dict[str, Problem] = {}
-    for problem in task.finite:
-        if is_heldout(problem.prompt, holdout):
+    for problem in kept:
+        if holdout and is_heldout(problem.prompt, holdout):
             held.setdefault(copy_key(problem), problem)
         else:
             train.append(problem)
-
-    def heldout(n: int) -> list[Problem]:
-        return [*held.values()][:n]
-
-    repeated = len(task.finite) - len(train) - len(held)
-    left_out = {key: count for key, count in task.left_out.items() if key != REPEATED}
-    left_out |= {REPEATED: repeated} if repeated else {}
-    return with_train(replace(task, heldout=heldout, left_out=left_out), train)
-
-
-def check_parts(task: Task) -> None:
-    """UserError if no problem of a list is held out, or none is left to train on."""
-    if task.heldout(1) and task.train:
-        return
-    count, different = len(task.finite), len({key_of(p.prompt) for p in task.finite})
-    prompts = f", {different} different prompts" if different < count else ""
-    raise UserError(
-        f"The data set {_data_name(task.name, task.source)} is too small to hold a part of it "
-        f"out by eval.holdout: {count} problems{prompts}.",
-        "a smaller eval.holdout holds more out, eval.bench=FILE takes a file of its own",
+    left_out = {
+        "unreadable": data.lost,
+        "gold": len(data.problems) - len(kept),
+        "heldout_repeated": len(kept) - len(train) - len(held),
+    }
+    return Task(
+        name,
+        Domain(verify, BOXED),
+        tuple(train),
+        tuple(held.values()),
+        source=data.rows.source,
+        notes=notes,
+        left_out={reason: count for reason, count in left_out.items() if count},
     )
 
 
@@ -147,10 +120,9 @@ def _readable(
             "columns.gold=NAME takes another column, columns.gold_pattern='answer is (.+?)[.]?$' "
             "a part of it, reward=NAME another verifier",
         )
-    shown = [f"{id_} ({middle_cut(gold, 20)!r})" for id_, gold in islice(out.items(), SHOWN)]
-    more = f" and {len(out) - SHOWN} more" if len(out) > SHOWN else ""
+    id_, gold = next(iter(out.items()))
     note = (
         f"{len(out)} of the {len(problems)} problems of {name} left out, their golds being "
-        f"unreadable to the verifier {verify.name}. By id: {', '.join(shown)}{more}."
+        f"unreadable to the verifier {verify.name}. The first: {id_} ({middle_cut(gold, 20)!r})."
     )
     return [p for p in problems if p.id not in out], (*data.rows.notes, note)

@@ -2,8 +2,7 @@
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -21,6 +20,8 @@ BOXED = "Please reason step by step, and put your final answer within \\boxed{}.
 class Decisions:
     """What the choices of a response came to."""
 
+    forks: list[int]
+    """Positions, in characters of the response, at which a choice is made; ascending."""
     right: tuple[bool, ...]
     """Of each fork, whether the choice taken is right for the text before it."""
     lost: int | None
@@ -37,10 +38,8 @@ class Domain:
     """Added after the question, on a line of its own."""
     words: bool = True
     """False: the prompt is raw text, without a chat template."""
-    forks: Callable[[str, str], list[int]] | None = None
-    """(prompt, response) to the response positions, in characters, at which a choice is made."""
     decisions: Callable[[str, str], Decisions] | None = None
-    """(prompt, response) to what those choices came to."""
+    """(prompt, response) to what the choices of the response came to, where they are known."""
     pattern: str | None = None
     """A regular expression whose first group is the answer; None: the last box is."""
     limits: Limits = LIMITS
@@ -74,26 +73,24 @@ class Task:
 
     name: str
     domain: Domain
-    batch: Callable[[int, int, int], list[Problem]]
-    """(seed, step, n) to the n problems of step 1, 2, ..."""
-    heldout: Callable[[int], list[Problem]]
-    """n to the first n problems that `batch` never gives; fewer if there are no more."""
-    finite: tuple[Problem, ...] = ()
-    """All problems, if the task has a list of them; their lengths are checked before training."""
+    train: tuple[Problem, ...] = ()
+    """Problems to train on, each once per epoch; empty: `draw` makes them."""
+    held: tuple[Problem, ...] = ()
+    """All held-out problems; empty: `draw_heldout` makes them."""
+    draw: Callable[[Random, int], list[Problem]] | None = None
+    """Draws n problems to train on, for a task that generates them."""
+    draw_heldout: Callable[[int], list[Problem]] | None = None
+    """n to the first n problems that `draw` never gives."""
     source: dict[str, Any] = field(default_factory=dict[str, Any])
     """Source of the data: path, config, split and revision, or file and sha256."""
     notes: tuple[str, ...] = ()
     """Messages to the user: problems left out, a revision other than the pinned one."""
     examined: tuple[str, Domain] | None = None
     """Name and domain of the held-out problems, if they are not this task's."""
-    train: tuple[Problem, ...] = ()
-    """Problems to train on, each once per epoch (`with_train`); empty: `batch` makes its own."""
     left_out: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Number of problems left out of training, by reason."""
+    """Number of problems left out, by reason."""
     sft: tuple[Problem, ...] = ()
     """Examples to train on first: prompts with a `solution`, which is the response."""
-    rank: Callable[[Problem], float] | None = None
-    """Rank in the curriculum, if there is one."""
     prompt: PromptSettings = field(default_factory=PromptSettings)
     """How the problems are asked, with the examples that are shown."""
 
@@ -101,6 +98,18 @@ class Task:
     def exam(self) -> tuple[str, Domain]:
         """Name and domain of the held-out problems."""
         return self.examined or (self.name, self.domain)
+
+    def batch(self, seed: int, step: int, n: int) -> list[Problem]:
+        """Return the n problems of step 1, 2, ..."""
+        if self.draw:
+            return self.draw(Random(seed_of(seed, "problems", step)), n)
+        return shuffled_batch(self.train, seed, step, n)
+
+    def heldout(self, n: int) -> list[Problem]:
+        """Return the first n held-out problems; fewer if there are no more."""
+        if self.draw_heldout and not self.held:
+            return self.draw_heldout(min(n, GENERATED))
+        return list(self.held[:n])
 
 
 @dataclass(frozen=True)
@@ -141,26 +150,8 @@ def is_set_aside(text: str) -> bool:
     return zlib.crc32(text.encode()) % 16 == 0
 
 
-def generated(
-    name: str,
-    domain: Domain,
-    draw: Callable[[Random, int], list[Problem]],
-    heldout: Callable[[int], list[Problem]],
-) -> Task:
-    """A task that draws the n problems of a step. Held out are `GENERATED` at most."""
-
-    def batch(seed: int, step: int, n: int) -> list[Problem]:
-        return draw(Random(seed_of(seed, "problems", step)), n)
-
-    return Task(name, domain, batch, lambda n: heldout(min(n, GENERATED)))
-
-
-def shuffled_batch(
-    problems: Sequence[Problem], seed: int, step: int, n: int, rank: Sequence[float] | None = None
-) -> list[Problem]:
-    """The n problems of step 1, 2, ... over a list of problems, permuted anew in each epoch. With
-    `rank`, one number per problem, the first epoch is sorted by it, ties in the order of the
-    permutation (ours: a curriculum of one epoch)."""
+def shuffled_batch(problems: Sequence[Problem], seed: int, step: int, n: int) -> list[Problem]:
+    """The n problems of step 1, 2, ... over a list of problems, permuted anew in each epoch."""
     N, first = len(problems), (step - 1) * n
     orders: dict[int, list[int]] = {}
     chosen: list[Problem] = []
@@ -168,43 +159,5 @@ def shuffled_batch(
         epoch = place // N
         if epoch not in orders:
             orders[epoch] = generator(seed, "order", epoch).permutation(N).tolist()
-            if rank is not None and epoch == 0:
-                orders[epoch].sort(key=rank.__getitem__)
         chosen.append(problems[orders[epoch][place % N]])
     return chosen
-
-
-def filtered(
-    task: Task,
-    fits: Callable[[Problem, Domain], bool],
-    notes: Sequence[str],
-    left_out: Mapping[str, int],
-) -> Task:
-    """The task without the problems that do not fit, as `notes` say, in number by reason."""
-    all_held, (_, examined) = task.heldout, task.exam
-
-    def held(n: int) -> list[Problem]:
-        size = n
-        while True:
-            problems = all_held(size)
-            fitting = [problem for problem in problems if fits(problem, examined)]
-            if len(fitting) >= n or len(problems) < size:
-                return fitting[:n]
-            size *= 2
-
-    task = replace(
-        task,
-        finite=tuple(problem for problem in task.finite if fits(problem, task.domain)),
-        heldout=held,
-        notes=(*task.notes, *notes),
-        left_out={**task.left_out, **left_out},
-    )
-    left = [problem for problem in task.train if fits(problem, task.domain)]
-    return with_train(task, left) if left else task
-
-
-def with_train(task: Task, train: Sequence[Problem]) -> Task:
-    """The task with these problems to train on, in the order of `shuffled_batch`."""
-    train = tuple(train)
-    rank = [*map(task.rank, train)] if task.rank else None
-    return replace(task, train=train, batch=partial(shuffled_batch, train, rank=rank))

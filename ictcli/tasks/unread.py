@@ -1,17 +1,21 @@
-"""What of a question the model's tokenizer cannot hold: problems left out for it, and notes."""
+"""What of a task the model can use: problems left out as its tokenizer cannot hold them or they are
+too long, and notes."""
 
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from ictcli.engine import Engine
 from ictcli.errors import UserError
+from ictcli.recipe import Recipe
 from ictcli.recipe.data import PromptSettings
 from ictcli.tasks.custom import MOST_LOST
-from ictcli.tasks.prompts import batched_ids, fitted, render
-from ictcli.tasks.task import Domain, Task, filtered
+from ictcli.tasks.prompts import all_tokens, batched_ids, render
+from ictcli.tasks.sft import response_ids
+from ictcli.tasks.task import Domain, Task
 from ictcli.text import folded, middle_cut
 from ictcli.types import Problem
 
@@ -43,56 +47,113 @@ def _characters(text: str) -> Counter[str]:
     same = folded(text)
     if same.isascii():
         return Counter(filter(str.isprintable, "".join(same.split())))
-    shown = (each for each in same if not each.isspace() and each != METASPACE)
-    return Counter(each for each in shown if unicodedata.category(each) not in ("Cc", "Cf"))
+    shown = (c for c in same if not c.isspace() and c != METASPACE)
+    return Counter(c for c in shown if unicodedata.category(c) not in ("Cc", "Cf"))
 
 
-def usable(engine: Engine, task: Task, heldout: int) -> Task:
-    """The task without problems that the model cannot read (`without_unread`) or that are too long
-    (`fitted`)."""
-    return fitted(engine, without_unread(engine, task, heldout), heldout)
-
-
-def without_unread(engine: Engine, task: Task, heldout: int) -> Task:
-    """The task without questions of which the tokenizer loses characters, and with notes of their
-    number among the training problems and the first `heldout` held-out ones. UserError where more
-    than `MOST_LOST` of either are lost."""
-    tokenizer, (_, examined) = engine.tokenizer, task.exam
-    lost: set[str] = set()
-    left_out, notes = dict[str, int](), list[str]()
-    parts = (
-        ("unread", task.train or task.finite, task.domain, ""),
-        ("heldout_unread", task.heldout(heldout), examined, "held-out "),
-    )
-    for name, problems, domain, kind in parts:
-        found = lost_of(tokenizer, dict.fromkeys(problem.prompt for problem in problems))
-        out = sum(problem.prompt in found for problem in problems)
-        if not out:
-            continue
-        words = _words(found.items(), domain)
-        sentence = f"The model's tokenizer loses characters of {out:,} of {len(problems):,} {kind}"
-        if out > MOST_LOST * len(problems):
-            raise UserError(
-                f"{sentence}questions{words}. Nothing is learned from what the model cannot read.",
-                "take a model that reads such text, or other data; a tenth may be left out",
+def usable(engine: Engine, task: Task, recipe: Recipe) -> Task:
+    """The task without questions of which the tokenizer loses characters, without problems whose
+    whole prompts are longer than `prompt.max_tokens`, without examples of `sft.data` that do not
+    fit (`fitted_examples`), and with notes of their number. UserError where more than `MOST_LOST`
+    of the questions cannot be read, or none is left to train on."""
+    drawn = task.held or tuple(task.heldout(recipe.eval.skip + recipe.eval.problems))
+    left_out, notes = dict(task.left_out), list(task.notes)
+    kept: list[tuple[Problem, ...]] = []
+    for problems, domain, kind in (
+        (task.train, task.domain, ""),
+        (drawn, task.exam[1], "held-out "),
+    ):
+        short, note = readable(engine.tokenizer, problems, domain, kind)
+        notes += note
+        if note:
+            left_out["heldout_unread" if kind else "unread"] = len(problems) - len(short)
+        read = len(short)
+        if most := task.prompt.max_tokens:
+            prompts = all_tokens(engine.tokenizer, short, domain, task.prompt)
+            sizes = zip(short, map(len, prompts), strict=True)
+            short = tuple(problem for problem, size in sizes if size <= most)
+        if out := read - len(short):
+            left_out["heldout_too_long" if kind else "too_long"] = out
+            notes.append(
+                f"{out:,} of {read:,} {kind}problems left out: prompts longer than {most} tokens."
             )
-        lost.update(found)
-        left_out[name] = out
-        notes.append(f"{sentence}questions{words}. They are left out.")
+        kept.append(short)
+    train, held = kept[0], kept[1] if len(kept[1]) < len(drawn) else task.held
+    if task.train and not train:
+        raise UserError(
+            f"Every prompt of {task.name} is longer than prompt.max_tokens = "
+            f"{task.prompt.max_tokens}.",
+            "raise it, or show fewer examples",
+        )
+    notes += unread_notes(engine, train, task.domain, task.prompt)
+    if task.examined or not train:
+        notes += unread_notes(engine, held or drawn, task.exam[1], task.prompt)
+    task = replace(task, train=train, held=held, notes=tuple(notes), left_out=left_out)
+    return fitted_examples(engine, task, recipe.max_tokens)
+
+
+def readable(
+    tokenizer: Any, problems: tuple[Problem, ...], domain: Domain, kind: str
+) -> tuple[tuple[Problem, ...], list[str]]:
+    """The problems whose questions the tokenizer holds, and a note on the others: on all, if it
+    loses characters of one of the first `CHECKED`. UserError where more than `MOST_LOST` are
+    lost."""
+    questions = [problem.prompt for problem in problems]
+    lost = lost_of(tokenizer, questions[:CHECKED])
+    lost += lost_of(tokenizer, questions[CHECKED:]) if lost else []
     if not lost:
+        return problems, []
+    note = (
+        f"The model's tokenizer loses characters of {len(lost):,} of {len(problems):,} {kind}"
+        f"questions{_words(lost, domain)}."
+    )
+    if len(lost) > MOST_LOST * len(problems):
+        raise UserError(
+            f"{note} Nothing is learned from what the model cannot read.",
+            "take a model that reads such text, or other data; a tenth may be left out",
+        )
+    texts = dict(lost)
+    kept = tuple(problem for problem in problems if problem.prompt not in texts)
+    return kept, [f"{note} They are left out."]
+
+
+def fitted_examples(engine: Engine, task: Task, max_tokens: int) -> Task:
+    """The task without examples of which the tokenizer loses characters, or whose response is
+    longer than `max_tokens` or than the context leaves room for, and with a note of their number.
+    UserError where they are more than `MOST_LOST`."""
+    if not task.sft:
         return task
-    return filtered(task, lambda problem, _: problem.prompt not in lost, notes, left_out)
+    prompts = all_tokens(engine.tokenizer, task.sft, task.domain, task.prompt)
+    responses = response_ids(engine, task.sft, task.domain, task.prompt)
+    lost = dict(lost_of(engine.tokenizer, [x for e in task.sft for x in (e.prompt, e.solution)]))
+    kept: list[Problem] = []
+    longest = 0
+    for example, prompt, response in zip(task.sft, prompts, responses, strict=True):
+        engine.check_tokens(prompt, response)
+        longest = max(longest, len(response))
+        fits = len(response) <= min(max_tokens, engine.context - len(prompt))
+        if fits and prompt and not {example.prompt, example.solution} & lost.keys():
+            kept.append(example)
+    out = len(task.sft) - len(kept)
+    if not out:
+        return task
+    words = (
+        f"{out:,} of {len(task.sft):,} examples of sft.data do not fit: the tokenizer loses "
+        f"characters of theirs, or they have more tokens than max_tokens = {max_tokens} or the "
+        "context allow."
+    )
+    if out > MOST_LOST * len(task.sft):
+        raise UserError(
+            f"{words} At most a tenth may be left out.",
+            f"max_tokens={longest}, shorter responses, or a model that reads such text",
+        )
+    return replace(task, sft=tuple(kept), notes=(*task.notes, f"{words} They are left out."))
 
 
-def lost_of(tokenizer: Any, questions: Collection[str]) -> dict[str, str]:
-    """What is read of those questions of which characters are lost. A word that is read alone is
-    taken to be read in each question, so that most need not be looked at."""
-    words = list({word for question in questions for word in question.split()})
-    read = read_back(tokenizer, [f" {word}" for word in words])
-    doubtful = {word for word, text in zip(words, read, strict=True) if text is not None}
-    suspects = [q for q in questions if doubtful and not doubtful.isdisjoint(q.split())]
-    found = zip(suspects, read_back(tokenizer, suspects), strict=True)
-    return {question: text for question, text in found if text is not None}
+def lost_of(tokenizer: Any, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Those texts of which the tokenizer loses characters, each with what is read of it."""
+    read = zip(texts, read_back(tokenizer, texts), strict=True)
+    return [(text, back) for text, back in read if back is not None]
 
 
 def _words(lost: Iterable[tuple[str, str]], domain: Domain) -> str:
@@ -113,16 +174,11 @@ def unread_notes(
     are looked at."""
     tokenizer, checked = engine.tokenizer, problems[:CHECKED]
     texts = [render(tokenizer, problem, domain, settings) for problem in checked]
-    read = zip(texts, read_back(tokenizer, texts), strict=True)
-    lost = [(text, back) for text, back in read if back is not None]
+    lost = lost_of(tokenizer, texts)
     if not lost:
         return []
-    words = {word for text, back in lost for word in Counter(text.split()) - Counter(back.split())}
-    suffix = set((domain.suffix if settings.suffix is None else settings.suffix).split())
-    advice = "Take a model that reads such text, or leave these problems out."
-    if 2 * len(words & suffix) > len(suffix):
-        advice = "Most are of the line after each question: prompt.suffix= leaves it out."
     return [
         f"The model's tokenizer loses characters of {len(lost):,} of {len(checked):,} "
-        f"prompts{_words(lost, domain)}. {advice}"
+        f"prompts{_words(lost, domain)}. Take a model that reads such text, or leave these "
+        "problems out; prompt.suffix= leaves out the line after each question."
     ]

@@ -5,7 +5,6 @@ update is timed, and nothing is written.
 """
 
 import re
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -26,6 +25,7 @@ from ictcli.tasks import Task
 from ictcli.tasks.prepare import advised_holdout, heldout, task_of
 from ictcli.tasks.prompts import decode, encode, tokens_of
 from ictcli.tasks.split import key_of
+from ictcli.tasks.unread import usable
 from ictcli.train.checked import (
     Answers,
     Checked,
@@ -37,7 +37,7 @@ from ictcli.train.checked import (
 )
 from ictcli.train.evaluations import samples_of
 from ictcli.train.health import judged
-from ictcli.train.launch import check_prompts, readable, set_budget
+from ictcli.train.launch import check_prompts, set_budget
 from ictcli.train.sample import sample_batch, sampling_of
 from ictcli.train.step import optimise, select
 from ictcli.types import Problem, Rollouts
@@ -71,9 +71,9 @@ def check(recipe: Recipe, prompts: int, say: Callable[[str], None]) -> Checked:
         started = time.perf_counter()
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
         load_s = time.perf_counter() - started
-        task = readable(engine, task, recipe, notes.extend)
+        task = usable(engine, task, recipe)
         held = heldout(recipe, task)
-        notes += base_notes(recipe.model, held)
+        notes = [*recipe_notes(recipe), *task.notes, *base_notes(recipe.model, held)]
         longest = check_prompts(recipe, engine, task, held)
         tried = _try(recipe, engine, task, prompts, longest, load_s, say)
     worked = any(problem.solution for problem in task.train[:1])
@@ -186,5 +186,4 @@ def _overlap(task: Task, held: Sequence[Problem]) -> Overlap:
 
     forms = {form(problem) for problem in task.train}
     near = sum(form(problem) in forms for problem in held)
-    every = len(task.heldout(sys.maxsize)) if task.train else len(held)
-    return Overlap(len(held), every, task.left_out.get("held_out", 0), near)
+    return Overlap(len(held), len(task.held) or len(held), task.left_out.get("held_out", 0), near)

@@ -27,8 +27,7 @@ from ictcli.runs.trained import base_notes
 from ictcli.tasks import Domain, Task
 from ictcli.tasks.prepare import described, examples_of, heldout, task_of
 from ictcli.tasks.prompts import BATCH, TooLongError, encode
-from ictcli.tasks.sft import fitted_examples
-from ictcli.tasks.unread import unread_notes, usable
+from ictcli.tasks.unread import usable
 from ictcli.text import shell_word
 from ictcli.tracking import tracked
 from ictcli.train.loop import train
@@ -92,7 +91,9 @@ def train_to_the_end(
         if changed := check_engine(run.folder, began, engine, adapters=adapters, option=option):
             observer.warned(changed)
         observer.attach(engine)
-        task = readable(engine, task, recipe, note)
+        known = len(task.notes)
+        task = usable(engine, task, recipe)
+        note(task.notes[known:])
         problems = heldout(recipe, task)
         longest = check_prompts(recipe, engine, task, problems)
         chosen = set_budget(recipe, engine, longest, limit, began.micro_tokens, observer.noted)
@@ -128,22 +129,6 @@ def program_of(run: Run, recipe: Recipe) -> dict[str, Any]:
     return {"files": files, "recipe": to_toml(recipe), "gate": gate.state(elsewhere=True)}
 
 
-def readable(
-    engine: Engine, task: Task, recipe: Recipe, note: Callable[[Iterable[str]], None]
-) -> Task:
-    """A task without what the model cannot read or has no room for; `note` is told of that, and of
-    prompts that its tokenizer cannot hold."""
-    known = len(task.notes)
-    task = usable(engine, task, recipe.eval.skip + recipe.eval.problems)
-    task = fitted_examples(engine, task, recipe.max_tokens)
-    note(task.notes[known:])
-    notes = unread_notes(engine, task.finite, task.domain, task.prompt)
-    if task.examined or not task.finite:
-        notes += unread_notes(engine, heldout(recipe, task), task.exam[1], task.prompt)
-    note(notes)
-    return task
-
-
 def environment(engine: Engine, recipe: Recipe) -> records.Environment:
     """Versions and the device of this process; a run adds its data, model and recipe."""
     return records.Environment(
@@ -162,7 +147,7 @@ def check_prompts(recipe: Recipe, engine: Engine, task: Task, heldout: Sequence[
     """The tokens of the longest prompt to train on, or PROMPT_TOKENS where the task makes its
     problems. UserError where one of them or of the held-out ones has no room in the context."""
     try:
-        longest = longest_prompt(recipe, engine, task, task.finite, task.domain) or PROMPT_TOKENS
+        longest = longest_prompt(recipe, engine, task, task.train, task.domain) or PROMPT_TOKENS
         held = longest_prompt(recipe, engine, task, heldout, task.exam[1])
     except TooLongError as error:
         if (fits := engine.context - recipe.max_tokens) > TURN:

@@ -66,7 +66,7 @@ def test_a_control_is_its_method_s_recipe_but_for_what_it_controls(tmp_path: Pat
         plan_of("chain-compare", ("control=mass",), CompareOptions(methods=("ict",)), tmp_path)
 
 
-FIXED = ("curriculum", "prompt.shots", "reward.format", "columns.gold", "hub.split", "eval.n")
+FIXED = ("prompt.shots", "reward.format", "columns.gold", "hub.split", "eval.n")
 FIXED += ("max_tokens", "update.epochs", "sampling.top_p", "group", "method")
 TWICE = ("lr=1e-4,0.0001", "method.keep=0.1,0.2,0.10", 'method.scope=batch,"batch"')
 KEEP = read_grid("method.keep=0.1", "--sweep")

@@ -107,7 +107,7 @@ REFUSED = [
     ("aime23", ["data.aime24=d.jsonl"], "data.aime24 is of none of the benchmarks aime23"),
     ("aime23", ["data=d.jsonl", "data.aime23=e.jsonl"], "is a value, not a table"),
     ("aime23", ["data=d.jsonl"], "There is no data file d.jsonl"),
-    ("chain", ["data=d.jsonl"], "chain makes its own problems"),
+    ("chain", ["data=d.jsonl"], "chain has problems of its own"),
     ("chain", ["columns.prompt=x"], "columns is of data sets of one's own, not of chain"),
     ("chain", ["hub.split=x"], "hub is of hub:owner/name, not of chain"),
     ("chain", ["eval.shots=2"], "chain has no worked solutions"),

@@ -13,6 +13,9 @@ from ictcli.recipe import Recipe, RecipeFile, apply_overrides, gone, load_recipe
 from ictcli.runs import Run
 
 OLD = (
+    ("curriculum=length", "random order", True),
+    ("curriculum=none", "random order", False),
+    ("sft.columns.difficulty=level", "no order", False),
     ("eval.temperatures=[0, 0.3]", "ictcli eval --temperatures", False),
     ("engine.shard=blocks", "engine.shard = true", True),
     ("engine.sampler=int8", "own", True),

@@ -63,7 +63,6 @@ def test_a_typed_name_keeps_typed_keys_and_drops_of_the_file_s_a_method_s_alone(
     [
         ("lr=0", "lr"),
         ("eval.k=[9]", "eval"),
-        ("eval={k=[9]}", "eval"),
         ("method.scope=word", "method.scope"),
         ("method.nosuch=1", "method.nosuch"),
         ("max_tokens=4", "reward.overlong_buffer"),

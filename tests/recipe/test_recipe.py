@@ -1,6 +1,5 @@
 """Recipes: what is read, what is written, and what an override means."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 from refusing import refused
 
 from ictcli.algorithm.methods import METHODS
-from ictcli.algorithm.objective import Objective
 from ictcli.recipe import (
     Recipe,
     check,
@@ -40,30 +38,6 @@ def test_every_shipped_recipe_says_what_it_is_and_reads_back_equal(tmp_path: Pat
         assert read_back(recipe, tmp_path) == recipe
         first = path.read_text(encoding="utf-8").splitlines()[0]
         assert first.startswith("# ") and first.endswith("."), name
-
-
-PAPER = [f"qwen2.5-{size}b-{task}" for size in ("0.5", "1.5", "7") for task in ("gsm8k", "math")]
-
-
-@pytest.mark.parametrize("name", PAPER)
-def test_the_paper_s_recipes_are_the_paper_s(name: str) -> None:
-    """arXiv 2606.19771, A.3."""
-    recipe = load_recipe(name)
-    size, task = name.removeprefix("qwen2.5-").split("-")
-    found = (recipe.model, recipe.task, recipe.lr, recipe.max_tokens, recipe.prompt.max_tokens)
-    lr, tokens = 2e-6 if size == "7b" else 1e-6, 2048 if task == "math" else 512
-    assert found == (f"Qwen/Qwen2.5-{size.upper()}", task, lr, tokens, 512)
-    sampled = (recipe.prompts, recipe.group, recipe.temperature, recipe.sampling.top_p)
-    assert sampled == (16, 8, 0.6, 1.0)
-    assert (recipe.update.epochs, recipe.update.minibatch, recipe.optimizer.clip_norm) == (2, 16, 1)
-    assert recipe.objective == Objective(0.2, 0.2, 0.001, 0.001, 0.6)
-    assert (recipe.optimizer.decay, recipe.optimizer.lr_warmup) == ("none", 0)
-    assert 120 <= recipe.steps <= 485 and recipe.options().model_dump()["keep"] == 0.1
-    asked = "Please reason step by step, and put your final answer within \\boxed{}."
-    assert recipe.prompt.suffix == asked and recipe.adapters is None
-    keys = [line for line in SHIPPED[name].read_text().splitlines() if " = " in line]
-    for line in keys:
-        assert re.search(r"  # .*(A\.3|ours|ictcli eval)", line), line
 
 
 @pytest.mark.parametrize("name", ["chain", "chain-compare"])
@@ -101,17 +75,13 @@ def test_any_recipe_reads_back_equal(
     ("override", "path", "value"),
     [
         ("seed=7", "seed", 7),
-        ("seed = 7", "seed", 7),
-        ("lr=1e-5", "lr", 1e-5),
         ("lr=1", "lr", 1.0),
         ("model=runs/mine/model", "model", "runs/mine/model"),
         ('model="a b"', "model", "a b"),
         ("model=a=b", "model", "a=b"),
-        ("task=data.jsonl", "task", "data.jsonl"),
         ("checkpoint.every=3", "checkpoint.every", 3),
         ("eval.k=[1,2]", "eval.k", (1, 2)),
         ("engine.trust_remote_code=true", "engine.trust_remote_code", True),
-        ("prompt.system=Think hard.", "prompt.system", "Think hard."),
         ("method.scope=batch", "method", {"name": "ict", "scope": "batch"}),
         ("method=grpo", "method", {"name": "grpo"}),
     ],
@@ -160,12 +130,6 @@ def test_typed_keys_without_effect_are_found(
 ) -> None:
     overrides = [f"method={method}", *typed]
     assert list(unused_keys(load_recipe("chain", overrides), overrides)) == expected
-
-
-def test_the_recipe_s_share_is_the_method_s_unless_it_has_its_own() -> None:
-    for more, share in ([], 0.3), (["method.keep=0.2"], 0.2):
-        recipe = load_recipe("chain", ["keep=0.3", *more])
-        assert recipe.options().model_dump()["keep"] == share
 
 
 @given(st.integers(1, 50), st.integers(0, 60), st.sampled_from(["none", "linear", "cosine"]))

@@ -1,8 +1,6 @@
 """The seven benchmarks, and the tasks GSM8K and MATH, from files with the columns of the hub's."""
 
 import json
-import re
-import string
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -98,19 +96,7 @@ def test_gpqa_shuffles_choices_by_the_id_of_a_question(tmp_path: Path, name: str
     assert again == problems[::-1]
 
 
-def test_a_question_without_an_id_goes_by_a_checksum(tmp_path: Path) -> None:
-    rows = [hard(1), hard(2), hard(1)]
-    for row in rows:
-        del row["Record ID"]
-    problems = find_benchmark("gpqa", write(tmp_path, rows)).problems(None)
-    first, second, third = (p.id for p in problems)
-    assert third == f"{first}#2" and first != second
-    assert problems[0].choices == problems[2].choices
-    digest = first.removeprefix("gpqa-")
-    assert len(digest) == 16 and set(digest) <= set(string.hexdigits)
-
-
-@pytest.mark.parametrize("column", ["Question", "Correct Answer", "Incorrect Answer 3"])
+@pytest.mark.parametrize("column", ["Question", "Incorrect Answer 3"])
 def test_no_error_shows_a_private_question(tmp_path: Path, column: str) -> None:
     name = write(tmp_path, [hard(1), hard(2, **{column: None})])
     (tmp_path / "cut.jsonl").write_text(json.dumps(hard(1))[:-9])
@@ -131,7 +117,7 @@ def test_aime23_takes_the_rows_of_its_year(tmp_path: Path) -> None:
     ]
     bench = find_benchmark("aime23", write(tmp_path, rows))
     assert golds(bench.problems(None)) == {"aime23-0": "1", "aime23-1": "3"}
-    with refused("No row of ", "rows.jsonl is of 2023"):
+    with refused("No row of the data is of 2023"):
         find_benchmark("aime23", write(tmp_path, rows[::2][:2]))
 
 
@@ -149,7 +135,6 @@ def test_aime_takes_golds_with_zeros_in_front_and_degrees_and_leaves_others_out(
     assert bench.domain.verify(r"\boxed{336}", second.gold).status == "correct"
     (note,) = bench.notes
     assert note.startswith(f"8 of the 10 problems of {name} (rows.jsonl) left out")
-    assert re.findall(r"-(\d) \('", note) == [*"23456"] and note.endswith(" and 3 more.")
     with refused(f"integer can read none of the golds of {name}"):
         find_benchmark(name, write(tmp_path, rows[2:]))
 
@@ -160,7 +145,8 @@ def test_the_task_math_takes_the_last_box_of_a_solution(tmp_path: Path) -> None:
     rows[4]["solution"] = "by inspection"
     name = write(tmp_path, rows)
     task = find_task("math", data=name)
-    assert len(task.finite) == 59 and golds(list(task.finite))["math-train-3"] == r"\frac{1}{2}"
+    problems = [*task.train, *task.held]
+    assert len(problems) == 59 and golds(problems)["math-train-3"] == r"\frac{1}{2}"
     assert task.notes[0].endswith("math-train-4 ('').") and task.source["file"] == "rows.jsonl"
     assert all(is_heldout(p.prompt) for p in task.heldout(60))
     bench = find_benchmark("math", name)

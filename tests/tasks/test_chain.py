@@ -8,24 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ictcli.rewards.builtin import chain
-from ictcli.tasks.chain.problem import CHAIN, apply, decisions, forks, make_expression, value
+from ictcli.tasks.chain.problem import apply, decisions, forks, make_expression, value
 
 seeds = st.integers(0, 2**32)
 expressions = st.builds(lambda seed: make_expression(random.Random(seed), (2, 10)), seeds)
 garbage = st.text(alphabet="0123456789+-*=;#x ", max_size=60)
-
-
-def test_make_expression_is_uniform_in_size_digit_and_operator() -> None:
-    rng = random.Random(0)
-    drawn = [make_expression(rng, CHAIN) for _ in range(20_000)]
-    for size in range(CHAIN[0], CHAIN[1] + 1):
-        assert 0.18 < sum(len(e) == 2 * size - 1 for e in drawn) / len(drawn) < 0.22
-    text = "".join(drawn)
-    operators = sum(text.count(o) for o in "+-*")
-    for operator in "+-*":
-        assert 0.32 < text.count(operator) / operators < 0.35
-    for digit in "0123456789":
-        assert 0.095 < text.count(digit) / (len(text) - operators) < 0.105
 
 
 @given(expressions)
@@ -117,10 +104,3 @@ def test_a_sound_step_has_a_fork_iff_it_has_a_choice_and_the_first_wrong_one_los
     else:
         fork = places[made.right.index(False)]
         assert made.lost is not None and response.rfind(";", 0, fork) < made.lost <= fork
-
-
-def test_a_slip_loses_the_answer_where_it_is_written() -> None:
-    assert decisions("3+4*2-5=", "3+8-5;1-5;6#").lost is None
-    assert decisions("3+4*2-5=", "3+9-5;1-5;6#").lost == 2
-    assert decisions("3+4*2-5=", "7*2-5;9#").lost == 0
-    assert decisions("3+4*2-5=", "3+8-5;1-5").lost is None

@@ -1,6 +1,7 @@
 """Conversations as problems: the same of any kind of file, asked in the model's own template."""
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from ictcli.tasks.prompts import render
 from ictcli.tasks.split import digest_of
 from ictcli.types import Problem
 
-KINDS = ("jsonl", "json", "csv", "parquet", "folder")
+KINDS = ("jsonl", "json", "parquet", "folder")
 
 
 def say(**turns: str) -> list[dict[str, str]]:
@@ -31,7 +32,6 @@ def say(**turns: str) -> list[dict[str, str]]:
 
 BOX = r"Two and two: \boxed{4}."
 ASKED, WORDS = say(user="2+2?"), "From 2 and 2: the answer is 4."
-PARTS = [{"role": "user", "content": [{"type": "text", "text": "2+2?"}]}]
 SHARE = [{"from": "human", "value": "2+2?"}, {"from": "gpt", "value": "4"}]
 FORMS: dict[str, dict[str, Any]] = {
     "an answer of the assistant": {"messages": say(user="2+2?", assistant=BOX)},
@@ -42,7 +42,6 @@ FORMS: dict[str, dict[str, Any]] = {
     "a completion of TRL": {"prompt": ASKED, "completion": say(assistant="4")},
     "names of one's own": {"talk": say(user="2+2?", assistant="4"), "prompt": "none"},
     "the words of ShareGPT": {"conversations": SHARE},
-    "parts of text": {"messages": PARTS, "gold": 4},
 }
 COLUMNS = {
     "an answer in a sentence": ColumnSettings(gold_pattern=r"answer is (\d+)"),
@@ -94,7 +93,7 @@ def test_roles_and_the_system_message_go_through_the_models_own_template(tmp_pat
     assert text.startswith("<system>Be long.</><user>") and "brief" not in text
     shown = PromptSettings(examples=(Example(prompt="1+1?", response="2"),))
     assert asked(shown, CHATML).startswith("<system>Be brief.</><user>1+1?\nBox it.</><assistant>2")
-    with refused("System role", hint="leave the system messages out of the data"):
+    with refused("System role", hint="prompt.template=none"):
         asked(PromptSettings(), "{{ raise_exception('System role not supported') }}")
 
 
@@ -120,7 +119,7 @@ def test_messages_before_the_question_tell_problems_apart() -> None:
     ("messages", "words"),
     [
         ([{"role": "user"}], "message 1 has no role or no content"),
-        ([{"role": "user", "content": [{"type": "image"}]}], "has no content that is text"),
+        ([{"role": "user", "content": [{"type": "image"}]}], "no content that is text"),
         (say(assistant="4"), "asks nothing"),
         (say(user="2+2?", system="4"), "asks nothing"),
         (say(user="2+2?"), "has no gold or answer"),
@@ -134,17 +133,11 @@ def test_a_faulty_conversation_is_named(
         read_custom(write(tmp_path, [{"messages": messages}]))
 
 
-def test_messages_written_as_text_are_json_of_any_layout_and_never_the_question(
-    tmp_path: Path,
-) -> None:
-    turns = [{"id": 1, **turn} for turn in say(user="2+2?", assistant="4")]
-    name = write(tmp_path, [{"prompt": json.dumps(turns, indent=1)}], "csv")
-    (problem,) = read_custom(name).problems
-    assert (problem.prompt, problem.gold) == ("2+2?", "4")
-    for kind in ("csv", "jsonl"):  # as pandas writes a list
-        name = write(tmp_path, [{"prompt": str(turns), "gold": "4"}], kind)
-        with pytest.raises(UserError, match="list of messages, but not JSON"):
-            read_custom(name)
+def test_messages_written_as_text_are_never_the_question(tmp_path: Path) -> None:
+    turns = say(user="2+2?", assistant="4")
+    for text in (json.dumps(turns, indent=1), str(turns)):  # as pandas writes a list
+        with refused("list of messages written as text"):
+            read_custom(write(tmp_path, [{"prompt": text, "gold": "4"}], "csv"))
     plain = [{"prompt": "[{x} | x > 1] has", "gold": "4"}]
     assert read_custom(write(tmp_path, plain, "csv")).problems[0].prompt == "[{x} | x > 1] has"
 
@@ -161,7 +154,11 @@ def test_a_folder_of_splits_gives_train_to_tasks_and_test_to_benchmarks(tmp_path
     cast(Any, datasets).DatasetDict(saved).save_to_disk(folder)
     task, bench = find_task(folder, columns=names), find_benchmark(folder, columns=names)
     dev = find_benchmark(folder, columns=names, hub=HubSettings(split="dev"))
-    parts = {"train": task.finite, "test": bench.problems(None), "dev": dev.problems(None)}
+    parts = {
+        "train": (*task.train, *task.held),
+        "test": bench.problems(None),
+        "dev": dev.problems(None),
+    }
     for split, problems in parts.items():
         assert {p.prompt.split()[0] for p in problems} == {split}
     assert task.source.keys() == {"file", "split", "sha256"} and task.source["split"] == "train"
@@ -170,31 +167,29 @@ def test_a_folder_of_splits_gives_train_to_tasks_and_test_to_benchmarks(tmp_path
     with refused("hub.config is of a data set of the hub"):
         find_task(folder, columns=names, hub=HubSettings(config="x"))
     cast(Any, datasets).DatasetDict({"only": saved["dev"]}).save_to_disk(str(tmp_path / "one"))
-    assert len(find_task(str(tmp_path / "one"), columns=names).finite) == 60
+    assert find_task(str(tmp_path / "one"), columns=names).train
 
 
 def test_a_folder_whose_files_are_elsewhere_or_damaged_is_refused(tmp_path: Path) -> None:
     folder = Path(write(tmp_path, [{"prompt": "1+1", "gold": "2"}], "folder"))
-    state, splits = folder / "state.json", folder / "dataset_dict.json"
+    state, rows = folder / "state.json", next(folder.glob("*.arrow"))
     whole = state.read_text()
-    for rows in folder.glob("*.arrow"):  # it is there, outside the folder
-        shutil.copy(rows, tmp_path)
-    empty = [json.dumps({"_data_files": files}) for files in (5, None, {"a": 1}, ["x"], [5])]
-    for path, text, words in (
-        (state, whole.replace("data-0", "../data-0"), "lacks its file"),
-        *((state, text, "is empty") for text in empty),
-        (splits, '{"splits": 5}', "it has none"),
-        (splits, '{"splits": null}', "it has none"),
-        (splits, json.dumps({"splits": [str(tmp_path)]}), "lacks its split"),
-        (splits, '{"splits": [".."]}', "cannot be read"),
+    shutil.copy(rows, tmp_path)  # it is there, outside the folder
+    outside = whole.replace("data-0", "../data-0")
+    for text, words in (
+        (outside, "outside of it"),
+        *((json.dumps({"_data_files": files}), "cannot be read") for files in (5, ["x"], [])),
     ):
-        path.write_text(text)
+        state.write_text(text)
         with refused(words):
             read_custom(str(folder))
-    splits.unlink()
     state.write_text(whole)
-    next(folder.glob("*.arrow")).write_bytes(b"no")
+    rows.write_bytes(b"no")
     with refused("cannot be read"):
+        read_custom(str(folder))
+    rows.unlink()
+    os.mkfifo(rows)
+    with refused("is no plain file"):
         read_custom(str(folder))
 
 
@@ -204,7 +199,7 @@ def test_data_in_place_of_a_tasks_takes_columns_and_any_kind(tmp_path: Path, tas
     for kind in ("jsonl", "folder"):
         data, names = write(tmp_path, rows, kind), ColumnSettings(prompt="talk", gold="sum")
         found = find_task(task, data=data, columns=names)
-        assert [(p.prompt, p.gold) for p in found.finite[:2]] == [("0+1?", "1"), ("1+1?", "2")]
+        assert [(p.prompt, p.gold) for p in found.train[:2]] == [("0+1?", "1"), ("1+1?", "2")]
         judge = "math" if task == "math" else "integer"
         assert found.domain.verify is find_verifier(judge)
 
@@ -216,5 +211,5 @@ def test_a_pattern_of_the_golds_holds_for_the_file_to_evaluate_on(tmp_path: Path
     data = read_custom(write(tmp_path, rows), ColumnSettings(), usual=usual)
     assert [problem.gold for problem in data.problems] == ["4", ""]
     assert data.verifier == "integer" and data.unsolved == {data.problems[1].id}
-    with pytest.raises(UserError, match="finds an answer in no gold"):
-        read_custom(write(tmp_path, rows[1:]), usual)
+    with pytest.raises(UserError, match="can read none of the golds"):
+        find_task(write(tmp_path, rows[1:]), columns=usual)

@@ -2,7 +2,6 @@
 of file."""
 
 import math
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,12 @@ from refusing import refused
 from written import Rows, write
 
 from ictcli.errors import UserError
-from ictcli.recipe import load_recipe
 from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.rewards import find_verifier
 from ictcli.rows import read_file
 from ictcli.tasks import find_benchmark, find_task
 from ictcli.tasks.custom import read_custom
-from ictcli.tasks.prepare import task_of
-from ictcli.tasks.saved import read_saved
+from ictcli.tasks.hub import read_saved
 
 KINDS = ("jsonl", "csv", "parquet")
 
@@ -73,12 +70,11 @@ def save(folder: Path, kind: str, table: pa.Table) -> Path:
     if kind == "parquet":
         parquet.write_table(table, folder / "rows.parquet", compression="zstd")
         return folder / "rows.parquet"
-    path = folder / "saved"
-    path.mkdir(exist_ok=True)
+    path = Path(write(folder, [{"a": "1"}], "folder", "saved"))
+    (path / "dataset_info.json").write_text("{}")
     options = pa.ipc.IpcWriteOptions(compression="zstd")
-    with pa.ipc.new_stream(path / "data.arrow", table.schema, options=options) as file:
+    with pa.ipc.new_stream(next(path.glob("*.arrow")), table.schema, options=options) as file:
         file.write_table(table)
-    (path / "state.json").write_text('{"_data_files": [{"filename": "data.arrow"}]}')
     return path
 
 
@@ -114,9 +110,9 @@ READ: dict[str, tuple[Rows, dict[str, str], list[tuple[str, str, str]], str]] = 
         "math",
     ),
     "ids": (
-        [{"prompt": "a", "gold": "1", "id": i} for i in ("x", None, 7)],
+        [{"prompt": "a", "gold": "1", "id": i} for i in ("x", None, "x")],
         {},
-        [("x", "a", "1"), ("2", "a", "1"), ("7", "a", "1")],
+        [("x", "a", "1"), ("2", "a", "1"), ("x#2", "a", "1")],
         "integer",
     ),
     "letters and indices": (
@@ -136,15 +132,11 @@ def test_what_a_row_may_look_like(tmp_path: Path, form: str) -> None:
     assert bench.problems(2) == bench.problems(None)[:2]
     assert bench.domain.verify is find_verifier(verifier)
     out = len(rows) - len(expected)
-    told = f"{out} of the {len(rows)} problems"
-    notes = [note for note in bench.notes if " that repeat a question" not in note]
-    others = len({gold for _, _, gold in expected}) - 1 if len(expected) > 1 else 0
-    repeats = len({prompt for _, prompt, _ in expected}) < len(expected)
-    assert any("with another gold" in note for note in bench.notes) == (repeats and others > 0)
-    assert [note.startswith(told) for note in notes] == [True] * bool(out)
+    left_out = f"{out} of the {len(rows)} problems"
+    assert [note.startswith(left_out) for note in bench.notes] == [True] * bool(out)
 
 
-NAMED = ColumnSettings(prompt="frage", gold="antwort", id="nr", difficulty="stufe", choices="wahl")
+NAMED = ColumnSettings(prompt="frage", gold="antwort", id="nr", choices="wahl")
 
 
 @given(
@@ -159,11 +151,11 @@ def test_every_kind_of_file_gives_the_same_problems(
 ) -> None:
     """Whatever ends a line elsewhere (U+2028) too."""
     more = {"antwort": "B", "wahl": ["x, y", "z"]}
-    rows = [{"frage": p, "nr": f"0{i}", "stufe": i, **more} for i, p in enumerate(prompts)]
+    rows = [{"frage": p, "nr": f"0{i}", **more} for i, p in enumerate(prompts)]
     for kind in KINDS:
         own = read_custom(write(tmp_path_factory.getbasetemp(), rows, kind), NAMED)
-        assert [(p.id, p.prompt, p.gold, p.difficulty) for p in own.problems] == [
-            (row["nr"], f"{row['frage']}\n(A) x, y\n(B) z", "B", row["stufe"]) for row in rows
+        assert [(p.id, p.prompt, p.gold) for p in own.problems] == [
+            (row["nr"], f"{row['frage']}\n(A) x, y\n(B) z", "B") for row in rows
         ]
         assert own.verifier == "choice" and own.problems[0].choices == ("x, y", "z")
 
@@ -196,22 +188,14 @@ def test_a_row_is_known_by_its_first_line(
     ("row", "words", "hint"),
     [
         ({**TWO, "answer": "C"}, "none of its 2 choices", "a letter, A to B"),
-        ({**TWO, "answer": 2}, "none of its 2 choices", ""),
         ({**TWO, "answer": -1}, "none of its 2 choices", ""),
         ({**TWO, "answer": "9" * 5000}, "none of its 2", ""),
         ({**TWO, "choices": ["x"], "answer": 0}, "no list of choices", "2 to 26"),
-        ({**TWO, "choices": "xy", "answer": 0}, "no list of choices", ""),
         ({**TWO, "choices": ["x", ["y"]], "answer": 0}, "no list of choices", ""),
-        ({"question": "a?", "answer": "A"}, "no choices, and others have", "two files"),
+        ({"question": "a?", "answer": "A"}, "no list of choices", ""),
         (TWO, "has no gold or answer", "each row needs one"),
-        ({**TWO, "answer": None}, "has an empty answer", "fill it in, or leave the row out"),
-        ({**TWO, "answer": math.nan}, "has an empty answer", ""),
-        (
-            {**TWO, "answer": math.inf},
-            "an answer that is not finite",
-            "write it as text, in quotes",
-        ),
-        ({**TWO, "answer": 0, "id": "1"}, "has the id of an earlier problem", "its own"),
+        ({**TWO, "answer": None}, "has an empty answer", "fill it in"),
+        ({**TWO, "answer": math.inf}, "has an empty answer", ""),
     ],
 )
 def test_a_faulty_row_is_named(tmp_path: Path, row: dict[str, Any], words: str, hint: str) -> None:
@@ -223,20 +207,17 @@ def test_a_faulty_row_is_named(tmp_path: Path, row: dict[str, Any], words: str, 
     ("file", "content", "words"),
     [
         ("d.csv", "prompt;gold\n1+1;2\n", "line 1 parts its cells by semicolons"),
-        ("d.csv", "prompt\tgold\n1+1\t2\n", "line 1 parts its cells by tabs"),
         ("d.csv", "prompt,gold\na,1\n\nb,2,3\n", r"line 4 has 3 cells, and the header 2"),
         ("d.csv", "prompt,gold\na,1\nb\n", "line 3 has no gold"),
-        ("d.csv", "prompt,prompt\n", "line 1 names a column twice"),
         ("d.csv", 'prompt,gold\n"a"b,1\n', "line 2 is not CSV"),
         ("d.csv", "prompt,gold\n", "is empty"),
-        ("d.csv", "", "is empty"),
         ("d.parquet", "PAR1 or so", r"d\.parquet is not Parquet"),
         ("d.jsonl", '[{"prompt": "1+1", "gold": 2}]\n', "line 1 is a list, and no object"),
         ("d.jsonl", '{"prompt": ["1+1"], "gold": 2}\n', "has a prompt that is a list, not text"),
         ("d.json", "{}", "line 1 has no prompt"),
         ("d.json", '{"messages": [{"role": "user", "content": "1+1"}]}', "line 1 has no gold"),
         ("d.json", '["1+1"]', "row 1 is text, and no object"),
-        ("d.txt", "{}", "d.txt is a file of a kind that is not read"),
+        ("d.txt", "{}", "d.txt is a file or a folder of a kind"),
     ],
 )
 def test_a_file_of_another_form_is_told_what_it_is(
@@ -261,25 +242,13 @@ def test_a_column_that_is_not_there_is_told_with_those_that_are(tmp_path: Path, 
         find_benchmark(name, columns=ColumnSettings(prompt="frage"))
 
 
-def test_a_faulty_pattern_is_no_fault_of_the_rows(tmp_path: Path) -> None:
-    name = write(tmp_path, [{"prompt": "a", "gold": "1"}] * 2)
-    shown = (f"sft.data={name}", "sft.columns.gold_pattern='('", "sft.steps=1")
-    for read in (
-        partial(find_benchmark, name, columns=ColumnSettings(gold_pattern="(")),
-        lambda: task_of(load_recipe("chain", shown)),
-    ):
-        with refused("'(' is no regular expression") as caught:
-            read()
-        assert "rows" not in caught.value.message
-
-
 @pytest.mark.parametrize("find", [find_task, find_benchmark])
 def test_what_has_data_of_its_own_takes_no_columns_and_no_other_data(find: Any) -> None:
     for name in ("gsm8k", "chain"):
-        with refused("columns.gold is for custom data sets"):
+        with refused("columns.gold = x is for custom data sets"):
             find(name, columns=ColumnSettings(gold="x"))
-        with refused("hub.split is for custom data sets"):
+        with refused("hub.split = x is for custom data sets"):
             find(name, hub=HubSettings(split="x"))
     for name in ("chain", "data.jsonl"):
-        with refused("other.jsonl cannot stand in for it"):
+        with refused("data = other.jsonl is for custom data sets"):
             find(name, data="other.jsonl")

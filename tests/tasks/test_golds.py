@@ -21,8 +21,7 @@ from ictcli.tasks.custom import read_custom, verifier_of
         (["A", "B", "C"], "B", "B"),
         ([2, 3, 4], 4, "C"),  # no index of three
         (["1/2", "x", "y"], "so\n#### 1/2", "A"),
-        ([1, 2, 3, 0], "1", "index"),
-        ([1, 2, 3, 0], 1, "index"),
+        ([1, 2, 3, 0], 1, "the index"),
         (["the", "a", "an"], "a", "letter"),
         (["x", "x", "y"], "x", "text of 2"),
     ],
@@ -68,9 +67,9 @@ def test_golds_that_the_verifier_cannot_read_are_left_out_and_told_of(tmp_path: 
     golds = ["}{", *map(str, range(60))]
     name = write(tmp_path, [{"prompt": f"p{i}", "gold": gold} for i, gold in enumerate(golds)])
     task = find_task(name)
-    assert len(task.finite) == 60
+    assert len(task.train) + len(task.held) == 60
     assert len(task.notes) == 1 and task.notes[0].startswith("1 of the 61 problems of")
-    assert task.notes[0].endswith("unreadable to the verifier math. By id: 1 ('}{').")
+    assert task.notes[0].endswith("unreadable to the verifier math. The first: 1 ('}{').")
     source = {"file": "rows.jsonl", "sha256": sha256(Path(name).read_bytes()).hexdigest()}
     assert task.source == find_benchmark(name).source == source
     name = write(tmp_path, [{"prompt": f"p{i}", "gold": "}{"} for i in range(60)])
@@ -79,7 +78,7 @@ def test_golds_that_the_verifier_cannot_read_are_left_out_and_told_of(tmp_path: 
             find(name)
     (tmp_path / "mine.py").write_text("def grade(response, gold):\n    return response == gold\n")
     task = find_task(name, reward=f"{tmp_path / 'mine.py'}:grade")
-    assert len(task.finite) == 60 and not task.notes
+    assert len(task.train) + len(task.held) == 60 and not task.notes
     assert task.domain.verify("}{", "}{").status == "correct"
 
 

@@ -16,7 +16,6 @@ from ictcli.tasks.ledger.problem import (
     DOMAIN,
     NUMBERS,
     SETTINGS,
-    TRADES,
     Ledger,
     Setting,
     decisions,
@@ -69,22 +68,6 @@ def days_of(response: str) -> list[str]:
     return [next(d for d in DAYS if response.startswith(d, at)) for at in forks("", response)]
 
 
-def test_the_prompt_is_a_word_problem() -> None:
-    assert prompt_of(NETS, Setting()) == PROMPT
-    assert prompt_of(NETS, Setting(ask=" Tell it in full.")) == PROMPT + " Tell it in full."
-
-
-@pytest.mark.parametrize("setting", SETTINGS.values())
-@given(seed=seeds)
-def test_a_problem_stays_within_its_setting(setting: Setting, seed: int) -> None:
-    ledger = make_ledger(random.Random(seed), setting)
-    goods = {good for good, _ in ledger.entries}
-    assert setting.entries[0] <= len(goods) == len(ledger.entries) <= setting.entries[1]
-    assert goods <= set(TRADES[ledger.trade])
-    assert all(1 <= days <= 6 for _, days in ledger.entries)
-    assert prompt_of(ledger, setting).endswith(setting.ask)
-
-
 @pytest.mark.parametrize("right", [1.0, 0.0])
 @given(style=styles, seed=seeds)
 def test_right_days_give_the_gold_from_any_start_and_each_wrong_one_costs_one(
@@ -124,32 +107,6 @@ def test_forks_of_any_text_are_right_or_wrong_and_do_not_depend_on_what_follows(
         p for p, e in zip(places, ends, strict=True) if e <= cut
     ]
     assert len(decisions(prompt, response).right) == len(places)
-
-
-@pytest.mark.parametrize(
-    ("response", "days"),
-    [
-        (RESPONSE, ["Thursday", "Tuesday", "Wednesday"]),
-        ("Say Nora begins on Tuesday.", []),
-        ("Then nets for two days, so it is Thurs", []),
-        ("Then nets for two days, Monday says the book, Friday", ["Monday"]),
-        ("Then nets for two days.\nMonday", []),
-        ("Then nets for two daysful, Monday", []),
-        ("nets for one day Monday oil for six days Sunday", ["Monday", "Sunday"]),
-        ("From Tuesday to Wednesday is one day.", []),
-    ],
-)
-def test_forks_worked_by_hand(response: str, days: list[str]) -> None:
-    assert days_of(response) == days
-
-
-@given(styles, seeds)
-def test_text_survives_encoding(tokenizer: Any, style: Style, seed: int) -> None:
-    _, prompt, response = written(seed, style)
-    ids = tokenizer(prompt + response)["input_ids"]
-    assert tokenizer.unk_token_id not in ids
-    assert tokenizer.decode(ids, skip_special_tokens=True) == prompt + response
-    assert "".join(tokenizer.decode([i]) for i in ids) == prompt + response
 
 
 @pytest.fixture(scope="module")

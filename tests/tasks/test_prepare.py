@@ -1,6 +1,5 @@
 """What a recipe trains on: nothing it is evaluated on, and nothing its prompt shows."""
 
-import json
 import random
 from collections import Counter
 from dataclasses import replace
@@ -19,10 +18,10 @@ from ictcli.recipe import Recipe, load_recipe, to_toml
 from ictcli.recipe.data import PromptSettings
 from ictcli.tasks import Task, find_benchmark, find_task, shuffled_batch
 from ictcli.tasks.ledger.problem import SETTINGS
-from ictcli.tasks.prepare import advised_holdout, described, task_of
-from ictcli.tasks.prompts import fitted
-from ictcli.tasks.split import digest_of, is_heldout, key_of
+from ictcli.tasks.prepare import advised_holdout, task_of
+from ictcli.tasks.split import is_heldout, key_of
 from ictcli.tasks.task import is_set_aside
+from ictcli.tasks.unread import usable
 from ictcli.types import Problem
 from tests.cases import first
 
@@ -50,16 +49,6 @@ def test_each_epoch_takes_every_problem_exactly_once(size: int, n: int, seed: in
     for epoch in range(3):
         taken = Counter(p.id for p in drawn[epoch * size : (epoch + 1) * size])
         assert taken == {str(i): 1 for i in range(size)}
-
-
-def test_a_batch_depends_on_seed_and_step_alone() -> None:
-    def drawn(seed: int, steps: range) -> list[list[Problem]]:
-        return [shuffled_batch(problems(30), seed, step, 4) for step in steps]
-
-    forward = drawn(1, range(1, 20))
-    assert forward == drawn(1, range(19, 0, -1))[::-1] != drawn(2, range(1, 20))
-    ids = [problem.id for batch in forward for problem in batch]
-    assert ids[:30] != ids[30:60]  # each epoch has an order of its own
 
 
 asked = st.text(min_size=1, max_size=8).filter(str.strip)
@@ -204,8 +193,6 @@ def test_examples_of_a_file_stand_in_the_recipe_and_are_not_trained_on(tmp_path:
         (["prompt.shots=2", "reward.pattern=A: (.*)"], "answer in a box"),
         (["prompt.shots=80"], "would take them all"),
         (["prompt.shots=1", "task=chain"], "no worked responses"),
-        (["curriculum=length", "task=chain"], "has no order for"),
-        (["curriculum=difficulty"], "have no difficulty"),
         (["eval.bench=rows.jsonl"], "none is left to train on"),
         (["eval.columns.gold=x"], "eval.bench, which is not there"),
         (["hub.split=x"], "rows.jsonl is a file"),
@@ -219,55 +206,31 @@ def test_what_cannot_be_prepared_is_refused(
         task_of(recipe_of(tmp_path, *overrides))
 
 
-@pytest.mark.parametrize("by", ["length", "difficulty"])
-def test_a_curriculum_orders_the_first_epoch_alone(tmp_path: Path, by: str) -> None:
-    prompts, seed = numbered(), 1
-    write_questions(tmp_path, prompts, level=[int(p[:3]) % 7 for p in prompts])
-    columns = ["columns.difficulty=level"] * (by == "difficulty")
-    plain = task_of(recipe_of(tmp_path))
-    task = task_of(recipe_of(tmp_path, f"curriculum={by}", *columns))
-    first = epoch(task, seed)
-    rank = [len(p.prompt) if by == "length" else int(p.prompt[:3]) % 7 for p in first]
-    assert rank == sorted(rank) and first != epoch(task, seed + 1)
-    assert {p.prompt for p in first} == {p.prompt for p in epoch(plain, seed)}
-    assert epoch(task, seed, 1) == epoch(plain, seed, 1)
-
-
 ENGINE: Any = SimpleNamespace(tokenizer=make_tokenizer(), context=10_000)
 """One token a character; a line feed is none."""
 
 
-@pytest.mark.parametrize(("by", "bench"), [("none", True), ("length", False)])
+@pytest.mark.parametrize("bench", [True, False])
 def test_problems_with_a_longer_prompt_are_left_out_and_counted(
-    tmp_path: Path, by: str, bench: bool
+    tmp_path: Path, bench: bool
 ) -> None:
     write_questions(tmp_path, prompts := numbered())
     write_questions(tmp_path, [p.replace("+", "*") for p in prompts if "+" in p], "bench")
     overrides = ["eval.bench=bench.jsonl"] * bench
     prompt = ["prompt.max_tokens=20", 'prompt.suffix="1+1"']
-    task = task_of(recipe_of(tmp_path, f"curriculum={by}", *overrides, *prompt))
-    found = fitted(ENGINE, task, 1000)
-    for name, whole, left in (
-        ("problems", task.train, found.train),
-        ("held-out problems", task.heldout(1000), found.heldout(1000)),
+    recipe = recipe_of(tmp_path, *overrides, *prompt)
+    task = task_of(recipe)
+    fitting = usable(ENGINE, task, recipe)
+    for kind, before, after in (
+        ("", task.train, fitting.train),
+        ("heldout_", task.held, fitting.held),
     ):
-        assert list(left) == [p for p in whole if len(p.prompt) + 3 <= 20]
-        out = len(whole) - len(left)
-        note = f"{out} of {len(whole)} {name} left out: prompts longer than 20 tokens."
-        assert 0 < out < len(whole) and note in found.notes[-2:]
-        assert found.left_out["too_long" if name == "problems" else "heldout_too_long"] == out
-    assert list(found.heldout(2)) == list(found.heldout(1000))[:2]
-    drawn = [len(p.prompt) for p in epoch(found)]
-    assert sorted(drawn) == sorted(len(p.prompt) for p in found.train)
-    assert (by == "none") != (drawn == sorted(drawn))
+        assert list(after) == [p for p in before if len(p.prompt) + 3 <= 20]
+        out = len(before) - len(after)
+        note = f"{out} of {len(before)} {'held-out ' * bool(kind)}problems left out: prompts longer"
+        assert 0 < out < len(before) and note in " ".join(fitting.notes)
+        assert fitting.left_out[f"{kind}too_long"] == out
+    drawn = [len(p.prompt) for p in epoch(fitting)]
+    assert sorted(drawn) == sorted(len(p.prompt) for p in fitting.train)
     with refused("Every prompt of ", " is longer than"):
-        fitted(ENGINE, replace(task, prompt=PromptSettings(max_tokens=2)), 1000)
-
-
-def test_problems_are_recorded_by_number_and_checksum(tmp_path: Path) -> None:
-    write_questions(tmp_path, numbered())
-    task = task_of(recipe_of(tmp_path, "prompt.shots=1"))
-    known = json.loads(json.dumps(described(task, task.heldout(9))))
-    assert known["train"] == {"problems": len(task.train), "sha256": digest_of(task.train)}
-    assert known["file"] == "rows.jsonl" and len(known["examples"]) == 1
-    assert digest_of(task.train[:2]) != digest_of(task.train[1::-1])
+        usable(ENGINE, replace(task, prompt=PromptSettings(max_tokens=2)), recipe)

@@ -25,7 +25,7 @@ from ictcli.tasks import Domain, find_benchmark
 from ictcli.tasks.detokenize import Detokenizer, token_texts
 from ictcli.tasks.prompts import all_tokens, tokens_of
 from ictcli.tasks.sft import read_examples, response_ids
-from ictcli.tasks.unread import lost_of, read_back
+from ictcli.tasks.unread import read_back
 from ictcli.types import Problem
 
 BOS, EOS = 0, 1
@@ -75,18 +75,14 @@ def test_a_prompt_begins_with_bos_once_and_ends_with_no_eos(adds: str, template:
 LOOP = "{% for i in range(99999) %}"
 HOSTILE = {
     "System role not supported": "{{ raise_exception('System role not supported') }}",
-    "'x' is undefined": "{{ x.y }}",
-    "division by zero": "{{ 1 / 0 }}",
     "Unexpected end of template": "{% for m in messages %}",
     "recursion": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
     "more than 0.2 s": LOOP * 3 + "{% endfor %}" * 3,
     "more than 0.2 s.": "{{ 7 ** (10 ** 8) }}",
     "0.1 GiB": "{% set n = namespace(s='a') %}" + LOOP + "{% set n.s = n.s ~ n.s %}{% endfor %}",
-    "0.1 GiB of": "{{ 'a' * 10 ** 11 }}",
     "0.1 GiB of memory": "{{ '%99999999999d' % 1 }}",
     "20,000,000 characters": "{{ 'a' * 20000000 }}",
     "it makes no text": "{# a comment #}",
-    "it makes no text.": "{% if messages[0].role == 'x' %}x{% endif %} \n",
 }
 
 
@@ -135,21 +131,6 @@ def byte_level() -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
 
 
-def byte_fallback() -> Any:
-    """As Llama's: a space put in front, spaces as their own sign, unknown characters as bytes."""
-    names = ["<unk>", *(f"<0x{n:02X}>" for n in range(256)), "\u2581", *LETTERS]
-    vocabulary = {name: i for i, name in enumerate(names)}
-    model = models.BPE(vocabulary, [], unk_token="<unk>", byte_fallback=True, fuse_unk=True)
-    tokenizer = Tokenizer(model)
-    tokenizer.normalizer = normalizers.Sequence(
-        [normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]
-    )
-    tokenizer.decoder = decoders.Sequence(
-        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
-    )
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>")
-
-
 def words() -> Any:
     """As T5's and BERT's: lower case, NFKC, white space lost, what is unknown one token."""
     names = ["<unk>", "\u2581", *LETTERS]
@@ -160,7 +141,7 @@ def words() -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>")
 
 
-CHAIN, LEVEL, FALLBACK, BY_WORDS = make_tokenizer(), byte_level(), byte_fallback(), words()
+CHAIN, LEVEL, BY_WORDS = make_tokenizer(), byte_level(), words()
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 
 
@@ -171,7 +152,6 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 @example("what is <unk>?")
 def test_a_tokenizer_of_bytes_loses_nothing(text: str) -> None:
     assert next(read_back(LEVEL, [text])) is None
-    assert next(read_back(FALLBACK, [text])) is None
 
 
 @pytest.mark.parametrize(
@@ -191,13 +171,6 @@ def test_a_tokenizer_of_bytes_loses_nothing(text: str) -> None:
 def test_what_is_lost_shows_in_what_is_read(tokenizer: Any, text: str, read: str | None) -> None:
     left = next(read_back(tokenizer, [text]))
     assert (left if left is None else left.strip()) == read
-
-
-@given(st.lists(st.text("3+4=x what\u4e09\n", max_size=12), max_size=4))
-def test_what_is_lost_of_many_texts_is_what_is_lost_of_each(texts: list[str]) -> None:
-    for tokenizer in (CHAIN, LEVEL, FALLBACK, BY_WORDS):
-        each = {text: next(read_back(tokenizer, [text])) for text in texts}
-        assert lost_of(tokenizer, each) == {t: read for t, read in each.items() if read is not None}
 
 
 def decode(ids: Sequence[int]) -> str:
@@ -262,9 +235,3 @@ def test_a_response_ends_once_and_stands_where_the_template_has_it(template: str
         both = [*tokens_of(tokenizer, example, WORDS, PromptSettings())[1], *ids]
         expected = tokenizer(str(whole), add_special_tokens=False)["input_ids"]
         assert both == list(expected)[: len(both)]
-
-
-def test_hints_name_the_keys_of_the_examples(tmp_path: Path) -> None:
-    name = write(tmp_path, [{"prompt": "2+2?", "response": ""}])
-    with refused("no response", hint="sft.columns.response="):
-        read_examples(name, ColumnSettings(), HubSettings())

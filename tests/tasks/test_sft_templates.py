@@ -33,13 +33,9 @@ FORMS: dict[str, tuple[str, str, str, str]] = {
     "Llama 3, Gemma": ("<a>\n\n", "{{ m.content | trim }}", "12", THOUGHT),
     "Qwen3": ("<a>\n", PARTS, "<think>" + "\n" + CLOSED, THOUGHT),
     "Qwen3-Thinking": ("<a>\n<think>\n", PARTS, CLOSED, "so\n</think>\n\n12"),
-    "Qwen3.5 without": ("<a>\n<think>\n\n</think>\n\n", PARTS, "12", "12"),
     "R1": ("<a>\n<think>\n", DROPS, CLOSED, "so\n</think>\n\n12"),
     "QwQ": ("<a>\n<think>\n", DROPS.replace(" }}", ".lstrip() }}"), CLOSED, "so\n</think>\n\n12"),
-    "R1 at first": ("<a>\n", DROPS, "12", THOUGHT),
     "DeepSeek-V3.1": ("<a>\n</think>", f"</think>{DROPS}", "12", "12"),
-    "Nemotron": ("<a>\n<think>\n", "{{ '<think>\n' + m.content }}", CLOSED, "so\n</think>\n\n12"),
-    "EXAONE": ("<a>\n<thought>\n", "{{ m.content }}", "\n</thought>\n\n12", ""),
     "Gemma 4": ("<a>\n<|channel>thought\n<channel|>", GEMMA, "12", THOUGHT),
     "none of the answer": ("<a>\n", "", "12", THOUGHT),
 }

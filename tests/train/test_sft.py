@@ -13,7 +13,8 @@ from written import write
 from ictcli.errors import InterruptedRunError, UserError
 from ictcli.runs import Run
 from ictcli.runs.records import Environment, SftMetrics, Summary
-from ictcli.tasks.sft import fitted_examples, given_rollouts
+from ictcli.tasks.sft import given_rollouts
+from ictcli.tasks.unread import fitted_examples
 from ictcli.train.finish import extend
 
 EXAMPLES = [("1+2+3=", "3+3;6#"), ("2+2+4=", "4+4;8#"), ("5-1-1=", "4-1;3#"), ("3*2+1=", "6+1;7#")]

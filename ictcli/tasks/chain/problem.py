@@ -21,7 +21,7 @@ from operator import add, mul, sub
 
 from ictcli.rewards import find_verifier
 from ictcli.tasks.registry import register_benchmark, register_task
-from ictcli.tasks.task import Benchmark, Decisions, Domain, Task, generated, is_set_aside
+from ictcli.tasks.task import Benchmark, Decisions, Domain, Task, is_set_aside
 from ictcli.types import Problem
 
 CHAIN = (4, 8)
@@ -103,11 +103,7 @@ def forks(prompt: str, response: str) -> list[int]:
     expression ends the analysis after its own step, and so does `#`; a well-formed line with
     wrong arithmetic is simply the next current expression.
     """
-    found: list[int] = []
-    for start, line, candidates in steps_of(prompt, response):
-        if length := _settled(line, candidates):
-            found.append(start + length - 1)
-    return found
+    return decisions(prompt, response).forks
 
 
 def _settled(line: str, candidates: set[str]) -> int:
@@ -125,22 +121,24 @@ def _begun(text: str, candidates: set[str]) -> list[str]:
 def decisions(prompt: str, response: str) -> Decisions:
     """Which forks chose a line of the value of the line before, as written, and where the value of
     the prompt is lost: at the first token that begins no line which keeps it."""
+    places: list[int] = []
     right: list[bool] = []
     lost: int | None = None
     current = prompt.removesuffix("=")
     for start, line, candidates in steps_of(prompt, response):
         keeping = {each for each in candidates if value(each[:-1]) == value(current)}
         if fork := _settled(line, candidates):
+            places.append(start + fork - 1)
             right.append(bool(_begun(line[:fork], keeping)))
         if lost is None:
             lengths = range(1, len(line) + 1)
             wrong = (start + n - 1 for n in lengths if not _begun(line[:n], keeping))
             lost = next(wrong, None)
         current = line[:-1]
-    return Decisions(tuple(right), lost)
+    return Decisions(places, tuple(right), lost)
 
 
-DOMAIN = Domain(find_verifier("chain"), words=False, forks=forks, decisions=decisions)
+DOMAIN = Domain(find_verifier("chain"), words=False, decisions=decisions)
 
 
 def draw(rng: random.Random, n: int, operands: tuple[int, int], *, heldout: bool) -> list[Problem]:
@@ -161,8 +159,8 @@ def heldout(operands: tuple[int, int], n: int) -> list[Problem]:
 @register_task("chain")
 def chain_task() -> Task:
     """Built in: arithmetic modulo 10, rewritten one operator at a time."""
-    own = partial(draw, operands=CHAIN, heldout=False)
-    return generated("chain", DOMAIN, own, partial(heldout, CHAIN))
+    drawn = partial(draw, operands=CHAIN, heldout=False)
+    return Task("chain", DOMAIN, draw=drawn, draw_heldout=partial(heldout, CHAIN))
 
 
 @register_benchmark("chain")

@@ -25,12 +25,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
-from ictcli.recipe.data import ColumnSettings, HubSettings
+from ictcli.recipe.data import HOLDOUT, ColumnSettings, HubSettings
 from ictcli.rewards import Verifier, find_verifier
 from ictcli.tasks.custom import read_custom
 from ictcli.tasks.registry import register_benchmark, register_task
 from ictcli.tasks.split import split_task
-from ictcli.tasks.task import Benchmark, Decisions, Domain, Task, generated, is_set_aside
+from ictcli.tasks.task import Benchmark, Decisions, Domain, Task, is_set_aside
 from ictcli.types import Problem
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -150,7 +150,7 @@ def decisions(prompt: str, response: str) -> Decisions:
         (_ANSWER.search(response), str(past)),
     ):
         slips += [match.start(1)] if match and match[1] != expected else []
-    return Decisions(tuple(right), min(slips, default=None))
+    return Decisions(forks(prompt, response), tuple(right), min(slips, default=None))
 
 
 def ledgers(rng: random.Random, setting: Setting, *, heldout: bool) -> Iterator[tuple[str, Ledger]]:
@@ -164,7 +164,8 @@ def ledgers(rng: random.Random, setting: Setting, *, heldout: bool) -> Iterator[
             yield prompt, ledger
 
 
-DOMAIN = Domain(find_verifier("integer"), forks=forks, decisions=decisions)
+ABOUT = "Built in: how many days past full weeks a ledger in words comes to."
+DOMAIN = Domain(find_verifier("integer"), decisions=decisions)
 """The answer stands after the last `####`."""
 
 
@@ -185,22 +186,23 @@ def ledger_task(
     verify: Verifier | None = None,
     columns: ColumnSettings | None = None,
     hub: HubSettings | None = None,
+    holdout: int | None = HOLDOUT,
 ) -> Task:
-    """Built in: how many days past full weeks a ledger in words comes to.
-
-    `name` is that of a setting; `data` has problems in its words, in place of those it makes
+    """The task of a setting; `data` has problems in its words, in place of those it makes
     itself."""
     if data is not None:
-        own = read_custom(data, columns, hub)
-        task = split_task(name, own, verify or find_verifier("integer"))
+        problems = read_custom(data, columns, hub)
+        task = split_task(name, problems, verify or find_verifier("integer"), holdout)
         return replace(task, domain=DOMAIN)
-    return generated(name, DOMAIN, partial(draw, name, heldout=False), partial(heldout, name))
+    drawn = partial(draw, name, heldout=False)
+    return Task(name, DOMAIN, draw=drawn, draw_heldout=partial(heldout, name))
 
 
 def ledger_benchmark(name: str) -> Benchmark:
+    """The held-out problems of a setting."""
     return Benchmark(name, DOMAIN, lambda n: heldout(name, n or 512), max_tokens=300)
 
 
 for _name in SETTINGS:
-    register_task(_name)(partial(ledger_task, _name))
+    register_task(_name, ABOUT)(partial(ledger_task, _name))
     register_benchmark(_name)(partial(ledger_benchmark, _name))
