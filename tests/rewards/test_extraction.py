@@ -44,37 +44,6 @@ def test_no_repeated_part_of_an_answer_takes_more_than_linear_time(unit: str, ar
             grade(text, "A" if kind == "choice" else "7", kind, pattern=pattern)
 
 
-WORDS = [
-    *(
-        "So ",
-        "A. ",
-        "(B) ",
-        "the answer ",
-        "is ",
-        "not ",
-        "or ",
-        "most ",
-        "\n",
-        ": ",
-        "<s>",
-        "12 m ",
-    ),
-    *("\\boxed{", "}", "x", "=", "(", ",", "\\frac{", "-", "~~", "_", '"', "option "),
-]
-PHRASES = ["".join(random.Random(n).choices(WORDS, k=2 + n % 2)) for n in range(24)]
-"""Some phrases of two and three words; all of more words: bench/phrases.py."""
-
-
-@pytest.mark.parametrize("kind", ["choice", "math", "text"])
-def test_a_response_of_one_repeated_phrase_is_judged_within_half_a_second(kind: str) -> None:
-    cut = [(phrase * 2000)[n % len(phrase) :][:2000] for n, phrase in enumerate(PHRASES)]
-    texts = [around.replace("*", text) for text in cut for around in ("*", "\\boxed{B} *")]
-    texts += [f"\\boxed{{{text[:800]}}}" for text in cut]
-    verdicts = grade(texts, ["A"] * len(texts), kind, limits=Limits(seconds=0.5))
-    late = [text for text, one in zip(texts, verdicts, strict=True) if one.status == "timeout"]
-    assert late == []
-
-
 @pytest.mark.parametrize("closed", [0, 1, 100_000])
 def test_nested_boxes_take_linear_time(closed: int) -> None:
     with within(1):

@@ -9,6 +9,7 @@ from refusing import refused
 from written import write
 
 from ictcli.errors import UserError
+from ictcli.rewards import grade
 from ictcli.tasks import find_benchmark, find_task
 from ictcli.tasks.custom import read_custom, verifier_of
 

@@ -25,7 +25,7 @@ from ictcli.rewards.maths.nodes import (
     expand,
     unnamed,
 )
-from ictcli.rewards.maths.numbers import decimal_places, long_decimal, number, plain
+from ictcli.rewards.maths.numbers import decimal_places, number, plain
 from ictcli.rewards.maths.structure import read
 
 _LETTERS = re.compile("[A-Za-z]{4,}")
@@ -258,8 +258,7 @@ class Comparison:
             return first.lstrip("+") == second.lstrip("+")
         left, right = number(gold.text), number(answer.text)
         if left is not None and right is not None:
-            cut = long_decimal(gold.text, right) or long_decimal(answer.text, left)
-            return left == right or cut
+            return left == right
         return self._algebra(lambda symbols: symbols.equal(gold.text, answer.text))
 
     def _percent(self, percent: Scalar, bare: Scalar) -> bool:

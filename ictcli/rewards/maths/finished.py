@@ -14,7 +14,6 @@ from ictcli.rewards.maths.terms import (
     LOGARITHMS,
     PRIMES,
     has_like_terms,
-    has_squares,
     length,
     meet,
     primes,
@@ -176,8 +175,6 @@ def _own(tree: Tree) -> str:
         return "" if is_number(tree) else UNKNOWN + head  # it may cancel
     left = False
     match head:
-        case "+" if has_squares(parts):
-            return "squares"
         case "+":
             factors = [each for part in parts for each in (part, *_factors(part))]
             powers_of_numbers = len(parts) > 1 and any(_own(each) == "power" for each in factors)

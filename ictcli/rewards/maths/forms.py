@@ -3,6 +3,7 @@
 What is longer than all of these hides something that cancels or can be added, however it is hidden.
 """
 
+import contextlib
 from typing import Any
 
 import sympy
@@ -34,14 +35,20 @@ def is_shortest(tree: Tree, allowed: int) -> bool:
             return False
         if length(tree) <= allowed:
             return True
-        value = value.replace(sympy.tan, lambda angle: sympy.sin(angle) / sympy.cos(angle))
+        value = sympy.trigsimp(value) if value.has(sympy.sin, sympy.cos, sympy.tan) else value
+        value = value.replace(sympy.tan, _quotient)
         value = sympy.expand_trig(value)
         forms = [sympy.expand(value), sympy.factor(value), sympy.cancel(value)]
-        if len(value.free_symbols) == 1:
+        with contextlib.suppress(NotImplementedError, sympy.PolynomialError):
             forms.append(sympy.apart(value))
         return length(tree) <= max(map(_size, forms))
     except (UnreadableError, NotImplementedError, sympy.PolynomialError, *FAILURES):
         return True
+
+
+def _quotient(angle: Any) -> Any:
+    """The tangent of an angle as a sine over a cosine."""
+    return sympy.sin(angle) / sympy.cos(angle)
 
 
 def _is_reduced(term: Any) -> bool:

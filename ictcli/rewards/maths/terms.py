@@ -2,7 +2,6 @@
 or multiplied."""
 
 from collections import Counter
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 from math import gcd
@@ -110,26 +109,3 @@ def opened(term: Tree) -> list[Tree]:
     if len(sums) != 1 or any(part.head == "+" for each in others for part in each.subtrees()):
         return [term]
     return [Tree("*", (*others, part)) for part in sums[0].parts]
-
-
-def has_squares(terms: tuple[Tree, ...]) -> bool:
-    """Whether a sum holds a sine squared and the cosine squared of the same, times the same."""
-    sines, cosines = (set(_beside(terms, name)) for name in ("\\sin", "\\cos"))
-    return not sines.isdisjoint(cosines)
-
-
-def _beside(terms: tuple[Tree, ...], name: str) -> Iterator[tuple[str, str, Fraction]]:
-    """What the squares of a function are taken of, the other factors, and the number before."""
-    for term in terms:
-        number, factors, inside = Fraction(1), list[str](), list[str]()
-        sign, rest = (-1, term.parts[0]) if term.head == "-" else (1, term)
-        for base, power in powers(rest):
-            value = rational(base)
-            if base.head == name and power == 2:
-                inside.append(base.parts[0].form)
-            elif value and power.denominator == 1 and abs(power) < 100:
-                number *= value**power.numerator
-            else:
-                factors.append(f"{base.form}^{power}")
-        if len(inside) == 1:
-            yield inside[0], " ".join(sorted(factors)), sign * number
