@@ -64,29 +64,9 @@ def test_words_without_a_mark_are_no_answer() -> None:
     assert grade("it is karst", "karst", "text", pattern="is (.*)").status == "correct"
 
 
-@given(st.text("kartsdw", min_size=4, max_size=7), st.randoms())
-def test_no_word_is_another_word_of_its_letters(word: str, order: Any) -> None:
-    """As it would be, read as a product; which letters in alphabetical order are."""
-    other = "".join(order.sample(word, len(word)))
-    right = {"text": [other == word], "math": [other == word]}
-    if list(word) == sorted(word) or list(other) == sorted(other):
-        right["math"] = [True]
-    for kind, allowed in right.items():
-        assert (grade(f"#### {other}", word, kind).status == "correct") in allowed
-
-
 @pytest.mark.parametrize(("text", "value"), INTEGERS)
 def test_an_integer_is_read_whole_or_not_at_all(text: str, value: int | None) -> None:
     assert as_integer(text) == value
-
-
-@given(st.integers(-(10**30), 10**30), st.integers(0, 3))
-def test_every_way_to_write_an_integer_is_the_same_integer(value: int, zeros: int) -> None:
-    sign, digits = ("-" if value < 0 else ""), str(abs(value))
-    for text in (str(value), f"{value:,}", f"{sign}{'0' * zeros}{digits}", f"{value}.0"):
-        assert as_integer(text) == value
-        assert grade(f"so \\boxed{{{text}}}", str(value)).status == "correct"
-        assert grade(f"so \\boxed{{{text}}}", str(value + 1)).status == "wrong"
 
 
 LATEX = st.text(alphabet="\\{}()[]$^_frac12sqrtex ,.|&%pi=<>", max_size=60)
@@ -132,14 +112,7 @@ def test_grading_needs_a_gold_and_a_question_for_every_response() -> None:
 def test_math_verify_judges_as_the_library_does() -> None:
     import math_verify  # pyright: ignore[reportMissingTypeStubs]
 
-    pairs = [
-        (r"so \boxed{\frac{1}{2}}", "0.5"),
-        (r"\boxed{0.3333333}", r"\frac{1}{3}"),
-        ("the answer is 5", "5"),
-        (r"\boxed{x+1}", "$x+2$"),
-        (r"\boxed{\$20}", r"\$20"),
-        ("none", "5"),
-    ]
+    pairs = [(r"so \boxed{\frac{1}{2}}", "0.5"), (r"\boxed{x+1}", "$x+2$"), ("none", "5")]
     verdicts = grade([pair[0] for pair in pairs], [pair[1] for pair in pairs], "math-verify")
     for (response, gold), verdict in zip(pairs, verdicts, strict=True):
         marked = gold if gold[0] == "$" else f"\\boxed{{{gold}}}"
