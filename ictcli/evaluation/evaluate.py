@@ -99,7 +99,7 @@ def evaluate(
             seed = seed_of(part.seed, "evaluate", name, first)
             rollouts = engine.generate(ids[first : first + into.chunk], n, part.sampling, seed)
             texts = prompts.decode(engine.tokenizer, rollouts)
-            verdicts = domain.judge(chunk, texts)
+            verdicts = engine.ranks.share(lambda: domain.judge(chunk, texts))  # noqa: B023
             if part is asked and first == 0:  # a later chunk may be one answer
                 check_verdicts(name_of(domain.verify), verdicts, hint, private=private)
             reasons = {each.reason for each in verdicts if each.failed and not private} - failures
@@ -111,7 +111,8 @@ def evaluate(
             into.append(first, time.perf_counter() - at, lines)
             progress(done + len(taken), asked.samples)
         done += len(taken)
-        found.append(score(part, taken, time.perf_counter() - started + before))
+        seconds = time.perf_counter() - started + before
+        found.append(engine.ranks.share(lambda: score(part, taken, seconds)))  # noqa: B023
     evaluation, *others = found
     curve = tuple(each for other in others for each in other.curve)
     evaluation = evaluation.model_copy(update={"temperatures": curve})

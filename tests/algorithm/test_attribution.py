@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ictcli.algorithm.attribution import KINDS, SURE, attribute, logit_gradient
-from ictcli.algorithm.objective import Objective, policy_loss
+from ictcli.algorithm.objective import Objective, TokenTerms, policy_loss
 from ictcli.algorithm.weights import group_advantage, normalise
 from ictcli.types import FloatArray, Rollouts
 
@@ -60,12 +60,12 @@ def test_shares_of_grpo_are_those_of_the_losss_own_gradient() -> None:
     valid = rollouts.valid
     weights = normalise(valid, valid, "sequence", T)
     leaf = torch.tensor(logits[valid], requires_grad=True)
-    terms = {
-        "weights": torch.tensor(weights[valid], dtype=torch.float64),
-        "advantage": torch.tensor(np.broadcast_to(advantage[:, None], valid.shape)[valid]),
-    }
-    targets = torch.tensor(rollouts.tokens[valid])
-    loss, _, _ = policy_loss(namespace, leaf, targets, terms, Objective())
+    terms = TokenTerms(
+        torch.tensor(weights[valid], dtype=torch.float64),
+        torch.tensor(np.broadcast_to(advantage[:, None], valid.shape)[valid]),
+        targets=torch.tensor(rollouts.tokens[valid]),
+    )
+    loss, _, _ = policy_loss(namespace, leaf, terms, Objective())
     loss.backward()
     size = np.zeros(valid.shape)
     size[valid] = leaf.grad.norm(dim=-1).numpy()
