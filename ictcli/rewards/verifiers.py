@@ -63,8 +63,7 @@ verdicts."""
 
 @dataclass(frozen=True)
 class Verifier:
-    """A named judge of responses. Calling it with (response, gold) or (response, gold, question)
-    gives the verdict of `grade`; RuntimeError where it fails, so that what calls it fails too."""
+    """A named judge of responses, as `grade` takes it."""
 
     name: str
     judge: Judge
@@ -82,14 +81,6 @@ class Verifier:
     """Whether it judges the answer in the last box or after `####`, not the whole response."""
     named: bool = False
     """Whether it comes with ictcli, so that a worker finds it by its name."""
-
-    def __call__(self, response: str, gold: str, question: str = "") -> Verdict:
-        from ictcli.rewards.grading import grade  # judges by this module
-
-        verdict = grade(response, gold, self, questions=question)
-        if verdict.failed:
-            raise RuntimeError(verdict.reason.removeprefix(FAILED))
-        return verdict
 
     @property
     def runs_here(self) -> bool:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ictcli.rewards import grade
@@ -20,15 +20,12 @@ DECISIONS = [
 ]  # fmt: skip
 LAYOUTS = ["{}", "({})", "**{}**", "**({})**", '"{}"', "`{}`", "$\\text{{{}}}$", "\\textbf{{({})}}"]
 ENDINGS = [".", "!", "", " because the rope is light.", ". I hope this helps."]
-HEADED = ["{}", "**{}**", "({})", "Option {}", "Answer: {}", "Final answer: **{}**", "#### {}"]
 SILENT = [
     "Is it {}?", "If the answer is {}, then it is heavy.", "Maybe the answer is {}.",
     "My first thought was {}.", "Some say the answer is {}.", "One option is {}.",
     "The answer might be {}.", "The wrong answer is {}.", "He wrote: the answer is {}.",
     "> The answer is {}.", "~~The answer is {}.~~", '"The answer is {}."', "Vitamin {} is right.",
 ]  # fmt: skip
-TURNS = ["No. {}", "Wait. {}", "I made a mistake. {}", "That is wrong. {}", "Actually, {}"]
-JOINTS = [" or ", " and ", "/", ", or maybe ", ", ", " vs "]
 PAIR = st.lists(st.sampled_from("ABCDEFGHIJ"), min_size=2, max_size=2, unique=True)
 
 
@@ -54,11 +51,6 @@ def test_words_of_the_list_around_one_letter_decide(
 
 
 WORD = st.from_regex("[bdfgklmprst][aeiou]([bdfgklmprst][aeiou]){1,3}", fullmatch=True)
-
-
-@given(PAIR, st.sampled_from(HEADED), st.booleans())
-def test_a_letter_on_the_last_line_decides(letters: list[str], headed: str, known: bool) -> None:
-    assert letter(f"The rope is light.\n{headed.format(letters[0])}", known) == letters[0]
 
 
 @given(PAIR, st.sampled_from(DECISIONS), st.sampled_from(SILENT))
@@ -89,37 +81,6 @@ def test_a_box_is_upheld_by_its_sentence_and_what_follows(letters: list[str], wo
     assert letter(f"\\boxed{{{first}}} {word.format(other)}") == "-"
     assert letter(f"\\boxed{{{first}}} and \\boxed{{{other}}}") == "-"
     assert letter(f"It is not \\boxed{{{first}}}.") == "-"
-
-
-@given(PAIR, st.sampled_from(DECISIONS), st.sampled_from(DECISIONS), st.sampled_from(TURNS))
-def test_of_two_decisions_the_last_counts(
-    letters: list[str], first: str, last: str, turn: str
-) -> None:
-    one, two = first.format(letters[0]), f"So {last.format(letters[1])}"
-    assert letter(f"{one}.\n{two}.") == letters[1]
-    assert letter(f"{one}.\n{turn.format(two)}.") == letters[1]
-
-
-@given(PAIR, st.sampled_from([*DECISIONS, "\\boxed{{{}}}"]), st.sampled_from(JOINTS))
-def test_several_letters_are_no_decision(letters: list[str], decision: str, joint: str) -> None:
-    assert letter(decision.format(joint.join(letters))) == "-"
-
-
-@given(PAIR, st.sampled_from(["{} {}", "The answer is {} {}.", "\\boxed{{\\text{{{} {}}}}}"]))
-def test_a_letter_goes_with_the_text_of_its_own_choice(letters: list[str], form: str) -> None:
-    own, other = (TEXTS[ord(one) - 65] for one in letters)
-    for layout in ("({})", "{}.", "{}:"):
-        assert letter(form.format(layout.format(letters[0]), own)) == letters[0]
-        assert letter(form.format(layout.format(letters[0]), other)) == "-"
-
-
-@given(st.integers(0, 8), st.integers(2, 9), st.sampled_from(["{}. {}", "({}) {}", "**{})** {}"]))
-def test_a_list_of_choices_decides_nothing(first: int, count: int, form: str) -> None:
-    numbered = list(enumerate(TEXTS))[first : first + count]
-    assume(len(numbered) > 1)
-    listed = "\n".join(form.format(chr(65 + place), text) for place, text in numbered)
-    assert letter(listed) == "-"
-    assert letter(f"{listed}\n\nThe rope is light.\n\n**B**") == "B"
 
 
 def test_responses_are_read_as_labelled() -> None:

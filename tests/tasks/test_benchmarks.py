@@ -9,7 +9,7 @@ import pytest
 from refusing import refused
 from written import write
 
-from ictcli.rewards import find_verifier
+from ictcli.rewards import find_verifier, grade
 from ictcli.tasks import BOXED, find_benchmark, find_task
 from ictcli.tasks.split import is_heldout
 from ictcli.types import Problem
@@ -47,7 +47,7 @@ def test_gsm8k_takes_what_follows_the_hashes(tmp_path: Path) -> None:
     rows = [{"question": "p", "answer": answer} for answer in answers]
     bench = find_benchmark("gsm8k", write(tmp_path, rows))
     assert golds(bench.problems(None)) == {"gsm8k-test-0": "1,234", "gsm8k-test-1": "-5"}
-    assert bench.domain.verify("so #### 1234", "1,234").status == "correct"
+    assert grade("so #### 1234", "1,234", bench.domain.verify).status == "correct"
 
 
 def question(subject: str, number: int, **more: Any) -> dict[str, Any]:
@@ -131,8 +131,8 @@ def test_aime_takes_golds_with_zeros_in_front_and_degrees_and_leaves_others_out(
     bench = find_benchmark(name, write(tmp_path, rows))
     first, second = bench.problems(None)
     assert (first.id, second.id) == (f"{name}-0", f"{name}-1")
-    assert bench.domain.verify(r"\boxed{25}", first.gold).status == "correct"
-    assert bench.domain.verify(r"\boxed{336}", second.gold).status == "correct"
+    assert grade(r"\boxed{25}", first.gold, bench.domain.verify).status == "correct"
+    assert grade(r"\boxed{336}", second.gold, bench.domain.verify).status == "correct"
     (note,) = bench.notes
     assert note.startswith(f"8 of the 10 problems of {name} (rows.jsonl) left out")
     with refused(f"integer can read none of the golds of {name}"):

@@ -28,10 +28,16 @@ def read(text: str) -> tuple[Any, frozenset[Any]]:
     return expression, frozenset(map(_without_positive_factors, reading.conditions))
 
 
+def value_of(tree: Tree) -> Any:
+    """The sympy expression of a tree. Raises UnreadableError."""
+    return _Reading().value(tree)
+
+
 def _without_positive_factors(value: Any) -> Any:
-    """What has the sign of a value: `4 - 4cos x` as `1 - cos x`."""
+    """What has the sign of a value: `4 - 4cos x` as `1 - cos x`, `x^3` as x."""
     factors = sympy.Mul.make_args(sympy.factor_terms(value))
-    return sympy.Mul(*(factor for factor in factors if not factor.is_positive))
+    powers = (factor.as_base_exp() for factor in factors if not factor.is_nonnegative)
+    return sympy.Mul(*(base if exp.is_odd else base**exp for base, exp in powers))
 
 
 class _Reading:

@@ -20,12 +20,6 @@ LONGEST = 800
 
 Outcome = Literal["same", "unfinished", "different", "unreadable"]
 _DATE = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])")
-_ITEMS = {
-    "": "a list in any order",
-    "{}": "a set in any order",
-    "()": "a tuple or open interval",
-    "[]": "a list or closed interval",
-}
 
 
 def readable(gold: str) -> bool:
@@ -122,19 +116,15 @@ def in_words(node: nodes.Node) -> str:
             return f'the words "{_plain(text)}"'
         case nodes.Exact(text):
             return text
-        case nodes.Items("=", items):
-            return " and ".join(map(_short, items))
         case nodes.Items(brackets, items):
+            kind = {"": "a list", "=": "values with their names", "{}": "a set"}.get(brackets)
             inside = ", ".join(map(_short, items))
-            kind = _ITEMS.get(brackets, "an interval")
-            return f"{kind}: {brackets[:1]}{inside}{brackets[1:]}"
+            return f"{kind}: {inside}" if kind else f"{brackets[:1]}{inside}{brackets[1:]}"
         case nodes.Union(parts):
             return "the union of " + " and ".join(map(_short, parts))
         case nodes.Matrix(kind, rows):
-            size = f"{len(rows)} by {max(map(len, rows), default=0)}"
-            return f"a {kind or 'matrix'} of {size}: " + "; ".join(
-                ", ".join(map(_short, r)) for r in rows
-            )
+            cells = "; ".join(", ".join(map(_short, row)) for row in rows)
+            return f"a {kind or 'matrix'}: {cells}"
         case nodes.Named(name, value):
             return f"{_plain(name)} is {in_words(value)}"
         case nodes.Chain(sides):

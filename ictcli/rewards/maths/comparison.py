@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, pairwise, product
 from typing import Any
@@ -26,7 +25,7 @@ from ictcli.rewards.maths.nodes import (
     expand,
     unnamed,
 )
-from ictcli.rewards.maths.numbers import decimal_places, long_decimal, number, plain
+from ictcli.rewards.maths.numbers import decimal_places, number, plain
 from ictcli.rewards.maths.structure import read
 
 _LETTERS = re.compile("[A-Za-z]{4,}")
@@ -136,8 +135,6 @@ class Comparison:
         assert isinstance(named, Named)
         if isinstance(other, Chain) and self._equations(named, other):
             return True
-        if relations.quotient_of_names(other):
-            return False
         if views.is_assigned(other):
             items = views.assigned(named)
             return items is not None and self.same(items, other)
@@ -149,23 +146,16 @@ class Comparison:
     def _chains(self, gold: Node, answer: Node) -> bool:
         if self._equations(gold, answer):
             return True
-        names = relations.quotient_of_names(gold), relations.quotient_of_names(answer)
-        if all(names) and names[0] != names[1]:
-            return False
         left, right = self._value(gold), self._value(answer)
-        if isinstance(gold, Chain) and isinstance(left, Ratio):
-            left = replace(left, colon=False)  # a ratio of names is no time
         return left is not None and right is not None and self.same(left, right)
 
     def _value(self, node: Node) -> Node | None:
-        """The last side of a chain whose sides are all the same number or expression; the right
-        side of an equation whose left is a fraction or ratio of names. Any other node is itself."""
+        """The last side of a chain whose sides are all the same number or expression; None for
+        another chain. Any other node is itself."""
         if not isinstance(node, Chain):
             return node
         sides = [read(side) for side in node.sides]
-        if all(self._identical(*pair) for pair in pairwise(sides)):
-            return sides[-1]
-        return sides[1] if relations.quotient_of_names(node) else None
+        return sides[-1] if all(self._identical(*pair) for pair in pairwise(sides)) else None
 
     def _identical(self, first: Node, second: Node) -> bool:
         """Whether two sides of a chain are the same; a percent sign counts."""
@@ -268,8 +258,7 @@ class Comparison:
             return first.lstrip("+") == second.lstrip("+")
         left, right = number(gold.text), number(answer.text)
         if left is not None and right is not None:
-            cut = long_decimal(gold.text, right) or long_decimal(answer.text, left)
-            return left == right or cut
+            return left == right
         return self._algebra(lambda symbols: symbols.equal(gold.text, answer.text))
 
     def _percent(self, percent: Scalar, bare: Scalar) -> bool:

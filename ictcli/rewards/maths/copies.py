@@ -15,7 +15,7 @@ from ictcli.rewards.maths.latex import CLOSE, FUNCTIONS, OPEN, ROW, balanced, fl
 from ictcli.rewards.maths.nodes import Chain, Named, UndecidedError, UnreadableError, split
 from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.reader import tree_of
-from ictcli.rewards.maths.trees import Tree, is_number, powers, rational, same_equation, shape
+from ictcli.rewards.maths.trees import Tree, is_number, powers, rational, shape
 
 LONGEST_QUESTION = 20_000
 """Characters of a question that are searched."""
@@ -97,15 +97,20 @@ def _forms(text: str) -> set[str]:
 
 
 def _unsolved(answer: str, gold: str, formulas: tuple["_Formula", ...]) -> bool:
-    """Whether an answer is an equation of the question that the gold is not; or, if the gold is
-    solved for a symbol, one that says the same."""
+    """Whether an answer is an equation of the question that the gold is not; or any but the gold,
+    where the gold is solved for a symbol and the question has an equation of the same symbols."""
     tree, right, solved = _tree(answer), _tree(gold), isinstance(reading(gold), Named)
     if tree is None or right is None or not isinstance(reading(answer), Chain):
         return False
     equations = [part for each in formulas for part in each.parts if part.head == "="]
     return shape(tree) != shape(right) and any(
-        shape(tree) == shape(each) or (solved and same_equation(tree, each)) for each in equations
+        shape(tree) == shape(each) or (solved and _symbols(tree) == _symbols(each))
+        for each in equations
     )
+
+
+def _symbols(tree: Tree) -> set[str]:
+    return {part.head for part in tree.subtrees() if is_name(part) and not part.parts}
 
 
 def _tree(text: str) -> Tree | None:

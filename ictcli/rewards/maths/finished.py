@@ -6,20 +6,18 @@ from functools import lru_cache
 from math import gcd
 
 from ictcli.rewards.maths import nodes
-from ictcli.rewards.maths.bases import (
-    LOGARITHMS,
-    PRIMES,
-    bases,
-    has_like_terms,
-    has_squares,
-    length,
-    meet,
-    primes,
-)
 from ictcli.rewards.maths.latex import FUNCTIONS
 from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.reader import tree_of
 from ictcli.rewards.maths.relations import ranges
+from ictcli.rewards.maths.terms import (
+    LOGARITHMS,
+    PRIMES,
+    has_like_terms,
+    length,
+    meet,
+    primes,
+)
 from ictcli.rewards.maths.trees import OPERATORS, Tree, is_number, is_rational, powers, rational
 from ictcli.rewards.maths.views import with_letter
 
@@ -78,16 +76,19 @@ def leaves_work(answer: Tree, gold: Tree, *, algebra: bool = True) -> bool:
         return bool(sides) and all(leaves_work(side, gold, algebra=algebra) for side in sides)
     if parts and _is_collection(answer):
         return any(leaves_work(part, gold, algebra=algebra) for part in parts)
-    if not _work(answer) - {"power"} <= allowed or bases(answer) - bases(gold, split=True):
+    if not _work(answer) - {"power"} <= allowed:
         return True
-    allowed_length = max(map(length, _values(gold)))
-    if length(answer) <= allowed_length and not (_divides(answer) and not _divides(gold)):
+    longest = max(map(length, _values(gold)))
+    if is_number(answer):
+        spare = answer.form.count("\\sqrt") <= gold.form.count("\\sqrt")
+        return answer.head not in (":", "cell") and length(answer) > longest + spare
+    if length(answer) <= longest and not (_divides(answer) and not _divides(gold)):
         return False
     if not algebra:
         raise nodes.UndecidedError
     from ictcli.rewards.maths.forms import is_shortest  # imports sympy
 
-    return not is_shortest(answer, allowed_length)
+    return not is_shortest(answer, longest)
 
 
 def _divides(tree: Tree) -> bool:
@@ -174,8 +175,6 @@ def _own(tree: Tree) -> str:
         return "" if is_number(tree) else UNKNOWN + head  # it may cancel
     left = False
     match head:
-        case "+" if has_squares(parts):
-            return "squares"
         case "+":
             factors = [each for part in parts for each in (part, *_factors(part))]
             powers_of_numbers = len(parts) > 1 and any(_own(each) == "power" for each in factors)

@@ -82,7 +82,6 @@ OPAQUE = word_list(
 """Commands that turn what they decorate into one symbol."""
 
 _FULL_WIDTH = {chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)}
-_GREEK_WORD = re.compile("([Α-ώ]*[άέήίόύώ][Α-ώ]*)")
 _UNICODE_TABLE = str.maketrans(_FULL_WIDTH | {"\u3000": " ", "、": ","} | UNICODE)
 _BARE = re.compile(
     r"(?<![\\a-zA-Z])(arcsin|arccos|arctan|sinh|cosh|tanh|sqrt|frac|dfrac|infty|infinity|sin|cos|"
@@ -211,8 +210,7 @@ def tidy(text: str) -> str:
         text = unicodedata.normalize("NFC", text)
         text = re.sub(f"[{_RAISED}]+", lambda digits: f"^{{{digits[0].translate(_DIGITS)}}}", text)
         text = re.sub(f"[{_LOWERED}]+", lambda digits: f"_{{{digits[0].translate(_DIGITS)}}}", text)
-    parts = enumerate(_GREEK_WORD.split(text))
-    text = "".join(part if place % 2 else part.translate(_UNICODE_TABLE) for place, part in parts)
+    text = text.translate(_UNICODE_TABLE)
     text = text.replace("**", "^" if "**" in text.strip("* ") else "")
     text = re.sub(r"\\\\(?:\[[\d.]+[a-z]{2}\])?", ROW, text)
     text = _CASES.sub(_system, _ALIGNED.sub(_rows, text))

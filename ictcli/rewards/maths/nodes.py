@@ -56,7 +56,7 @@ class Union:
 
 @dataclass(frozen=True)
 class Matrix:
-    """`kind` is `cases`, `Vmatrix`, or empty for a matrix in any brackets."""
+    """`kind` is `cases`, `vmatrix`, `Vmatrix`, or empty for a matrix in any brackets."""
 
     kind: str
     rows: tuple[tuple[Node, ...], ...]

@@ -9,9 +9,6 @@ from ictcli.rewards.maths.nodes import Exact
 DIGITS = 400
 """Characters of the longest number that is read; a longer one is compared as text."""
 
-LONG = 12
-"""Significant digits from which a decimal may stand for a fraction without an end."""
-
 _PLAIN = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+"
 _NUMBER = re.compile(_PLAIN)
 _REPEATING = re.compile(
@@ -82,17 +79,6 @@ def decimal_places(text: str, least: int) -> int | None:
         return None
     digits = ((match[1] or "") + (match[2] or "")).replace(",", "").lstrip("0")
     return len(match[2] or "") if len(digits) >= least else None
-
-
-def long_decimal(text: str, value: Fraction) -> bool:
-    """Whether a decimal of LONG or more significant digits is a fraction without an end, rounded or
-    cut at its last digit."""
-    places, below = decimal_places(text, LONG), value.denominator
-    if places is None or 10 ** below.bit_length() % below == 0:
-        return False
-    half = Fraction(1 if value > 0 else -1, 2)
-    ends = int(value * 10**places), int(value * 10**places + half)
-    return number(text) in [Fraction(end, 10**places) for end in ends]
 
 
 def based(text: str) -> Exact | None:

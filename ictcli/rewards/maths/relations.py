@@ -12,7 +12,6 @@ from ictcli.rewards.maths.latex import CLOSE, GREEK, OPAQUE, OPEN, flat
 from ictcli.rewards.maths.nodes import (
     REALS,
     Chain,
-    Exact,
     Inequality,
     Items,
     Named,
@@ -49,13 +48,7 @@ _NAME = re.compile(
 _OF_EVENT = re.compile(rf"^(?:P|E|\\Pr|\\mathbb\{{[PE]\}}|{OPEN}(?:Var|Pr){CLOSE})\s*[(\[].*")
 _WORD_INDEX = re.compile(rf"_\{{[{OPEN}{CLOSE}A-Za-z ]*\}}")
 _SIGNS = {"<": "<", ">": ">", "\\le": "<=", "\\ge": ">=", "\\ne": "!="}
-_RESIDUE = re.compile(r"(-?\d+)\s*,?\s*\\pmod\{\s*(\d+)\s*\}")
-_TERM = re.compile(rf"(?:[A-Z]{{2,4}}|{_SYMBOL}|\|[A-Z]+\|)")
 _SEGMENT = re.compile(r"\|([A-Z]{2})\|")
-_QUOTIENT = re.compile(
-    r"\\frac\{((?:[^{}]|\{\w+\})*)\}\{((?:[^{}]|\{\w+\})*)\}|([^/:]+)[/:]([^/:]+)(?::([^/:]+))?"
-)
-_DISTANCE = re.compile(r"\|\s*([a-zA-Z])\s*(?:([+-])\s*([^|+-]+?))?\s*\|")
 _OPAQUE = {"\\Rightarrow", "\\Leftrightarrow", "\\to", "\\equiv"}
 
 
@@ -64,8 +57,8 @@ def relation(text: str, node: Callable[[str], Node]) -> Node | None:
     text. A statement of another kind is a scalar that no algebra reads."""
     parts, signs = split(text, {"=", *_SIGNS, "\\in", "\\approx", *_OPAQUE})
     statement = Scalar(text)
-    if signs in ([], ["\\equiv"]) and "\\pmod" in text:
-        return _congruence(parts) or statement
+    if "\\pmod" in text:
+        return statement
     if not signs:
         return None
     if "" in parts:
@@ -107,15 +100,6 @@ def _approximation(parts: list[str], signs: list[str], node: Callable[[str], Nod
     return Nearly((exact, *roundings))
 
 
-def _congruence(parts: list[str]) -> Node | None:
-    """`x \\equiv 4 \\pmod 3` as x in the class of 1."""
-    match = _RESIDUE.fullmatch(parts[-1])
-    if not match or not int(match[2]) or (len(parts) == 2 and not is_name(parts[0])):
-        return None
-    residue = Exact(f"{int(match[1]) % int(match[2])} modulo {int(match[2])}")
-    return Named(name_of(parts[0]), residue) if len(parts) == 2 else residue
-
-
 def _named(name: str, value: Node) -> Node | None:
     """A value with its name, which may be left out unless it holds words that change a value; None
     for a value that has a name already."""
@@ -125,18 +109,6 @@ def _named(name: str, value: Node) -> Node | None:
     runs = re.sub(r"\b[a-zA-Z](?:_\S+)?$", "", name.replace(OPEN, " ").replace(CLOSE, " "))
     wordy = OPEN in name or re.search(r"(?<![\\A-Za-z])(?![A-Z]+\b)[A-Za-z]{3,}", name)
     return Named(name_of(whole), value, not wordy or is_name_phrase(runs))
-
-
-def quotient_of_names(node: Node) -> list[str]:
-    """The names in the left side of an equation that is a fraction or ratio of different names,
-    `\\frac{NO}{BO}` or `V_1:V_2`; none for any other node."""
-    if not isinstance(node, Chain) or len(node.sides) != 2:
-        return []
-    match = _QUOTIENT.fullmatch(node.sides[0])
-    terms = [flat(term) for term in match.groups() if term] if match else []
-    as_many = len(terms) == 2 or node.sides[1].count(":") == len(terms) - 1
-    different = len(set(terms)) == len(terms) > 0
-    return terms if different and as_many and all(map(_TERM.fullmatch, terms)) else []
 
 
 def is_name(text: str) -> bool:
@@ -169,27 +141,11 @@ def _inequality(parts: list[str], signs: list[str], node: Callable[[str], Node])
         hole = Scalar(right)
         rays = _range(low, "<", "<", hole), _range(hole, "<", "<", high)
         return Named(name_of(left), Union(rays))
-    if (distance := _DISTANCE.fullmatch(left)) and (ends := _around(distance, right)):
-        return Named(distance[1], _range(ends[0], sign, sign, ends[1]))
-    if (distance := _DISTANCE.fullmatch(right)) and (ends := _around(distance, left)):
-        rays = _range(low, "<", sign, ends[0]), _range(ends[1], sign, "<", high)
-        return Named(distance[1], Union(rays))
     if is_name(left) == is_name(right):
         return Inequality(left, sign, right)
     if is_name(left):
         return Named(name_of(left), _range(low, "<", sign, node(right)))
     return Named(name_of(right), _range(node(left), sign, "<", high))
-
-
-def _around(distance: re.Match[str], radius: str) -> tuple[Scalar, Scalar] | None:
-    """The numbers so far from the centre of `|x - a|`, in order; None where there are none."""
-    far, centre = number(radius), number((distance[2] or "") + (distance[3] or "0"))
-    if far is not None and far <= 0:
-        return None
-    if far is None or centre is None:
-        middle = f"-({distance[2]}{distance[3]})" if distance[3] else ""
-        return Scalar(f"{middle}-({radius})"), Scalar(f"{middle}+({radius})")
-    return Scalar(str(-centre - far)), Scalar(str(far - centre))
 
 
 def _range(low: Node, lower: str, upper: str, high: Node) -> Items:
@@ -220,26 +176,6 @@ def as_inequality(node: Node, letter: str) -> Inequality | None:
         case _:
             pass
     return None
-
-
-def is_range_of(name: str, node: Node) -> bool:
-    """Whether a node is the numbers that a name may have, or an inequality."""
-    if isinstance(node, Union):
-        return any(is_range_of(name, part) for part in node.parts)
-    if not isinstance(node, Named):
-        return isinstance(node, Inequality)
-    value = node.value
-    interval = isinstance(value, Items) and value.brackets not in ("", "{}", "=")
-    return node.name == name and (interval or isinstance(value, Union))
-
-
-def between(rays: list[Items]) -> Items | None:
-    """The interval of the values in two rays, one upward and one downward; else None."""
-    up = [ray for ray in rays if ray.items[1] == REALS.items[1]]
-    down = [ray for ray in rays if ray.items[0] == REALS.items[0]]
-    if len(rays) != 2 or len(up) != 1 or len(down) != 1 or up == down:
-        return None
-    return Items(up[0].brackets[0] + down[0].brackets[1], (up[0].items[0], down[0].items[1]))
 
 
 def ranges(node: Node) -> list[tuple[Any, ...]] | None:

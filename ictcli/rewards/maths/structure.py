@@ -3,9 +3,8 @@
 import re
 from collections.abc import Iterable
 from functools import partial
-from itertools import pairwise
 
-from ictcli.rewards.maths.latex import CLOSE, OPEN, ROW, letters
+from ictcli.rewards.maths.latex import CLOSE, OPEN, ROW
 from ictcli.rewards.maths.nodes import (
     CLOSING,
     EMPTY,
@@ -26,8 +25,8 @@ from ictcli.rewards.maths.nodes import (
     tokens,
     unnamed,
 )
-from ictcli.rewards.maths.numbers import based, number
-from ictcli.rewards.maths.relations import between, is_range_of, relation
+from ictcli.rewards.maths.numbers import based
+from ictcli.rewards.maths.relations import relation
 from ictcli.rewards.maths.units import split_unit, unknown_words
 from ictcli.rewards.maths.words import simple, unmarked_letters, without_lead, worded
 
@@ -36,7 +35,6 @@ _FACTOR = re.compile(r"(?s)((?:(?!\\begin|[=<>,;]).)+?)\s*(?:\\cdot|\*)?\s*(?=\\
 _THING_JOINT = re.compile(rf"({OPEN}[^{CLOSE}]*\S)\s+(and|or)\s*{CLOSE}")
 _THOUSANDS = re.compile(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _CONDITION = re.compile(rf"(?i){OPEN}\s*(?:if|when|for|where)\s*{CLOSE}|^(?:if|when|for)(?![a-z])")
-_DOMAIN = re.compile(r"(?<=\S)\s*(?:,\s*|\()\s*([a-zA-Z])\s*\\in\s*\\mathbb\{([RZNQ])\}\s*\)?$")
 _EMPTY_SET = {"nosolution", "nosolutions", "norealsolution", "norealsolutions", "\\emptyset"}
 _ALL_REALS = {
     *("allrealnumbers", "allreals", "allrealnumber", "realnumbers", "everyrealnumber"),
@@ -47,21 +45,13 @@ _HOUR = re.compile(
     rf"(?i){OPEN}?([01]?\d|2[0-4])(?:\s*:\s*([0-5]\d))?\s*{OPEN}?\s*([ap])\.?m\.?\s*{CLOSE}?"
 )
 _DEGREES = re.compile(rf"(\d+(?:\.\d+)?|[a-zA-Z]|\\(?:theta|alpha|beta))\s*{OPEN}degrees{CLOSE}")
-_MINUTES = re.compile(rf"(\d+)\s*({OPEN}degrees{CLOSE})\s*(\d+)\s*'(?:\s*(\d+)\s*'')?")
 
 
 def read(text: str) -> Node:
     """The reading of a tidy text; `1,234` is a number. Raises UnreadableError."""
     if "\\not" in re.findall(r"\\[a-zA-Z]+", text):
         raise UnreadableError("\\not")
-    text = without_lead(text)
-    if not (domain := _DOMAIN.search(text)):
-        return _node(text)
-    rest, (letter, numbers) = text[: domain.start()], domain.groups()
-    node = _node(rest)
-    turns = letter in "klmn" and ("\\pi" in rest or "degrees" in rest)  # k of `k\\pi`
-    narrower = (numbers != "R" and is_range_of(letter, node)) or (numbers != "Z" and turns)
-    return node if letter in letters(rest) and not narrower else Scalar(text)
+    return _node(without_lead(text))
 
 
 def _joined(text: str) -> str:
@@ -78,8 +68,6 @@ def _list(text: str) -> Node | None:
         return None
     if "" in parts:
         raise UnreadableError("an empty part")
-    if len(set(separators)) > 1 and (solutions := _solutions(text)):
-        return Items("", solutions)
     items = tuple(map(_node, parts))
     named = [item for item in items if isinstance(item, Named)]
     names = {item.name for item in named}
@@ -87,9 +75,6 @@ def _list(text: str) -> Node | None:
         if "or" in separators:
             return Union(items) if set(separators) <= {"or", ","} else Scalar(text)
         if "and" in separators:
-            overlap = between([ray for ray in map(unnamed, items) if isinstance(ray, Items)])
-            if overlap is not None and isinstance(items[0], Named):
-                return Named(items[0].name, overlap)
             return Scalar(text)
     if not named:
         return Items("", _pluses(items))
@@ -99,17 +84,6 @@ def _list(text: str) -> Node | None:
         by_name = {item.name: item for item in named}
         return Items("=", tuple(by_name[name] for name in sorted(by_name)))
     return Scalar(text)
-
-
-def _solutions(text: str) -> tuple[Node, ...] | None:
-    """Assignments to the same names: `x = 1, y = 2 \\text{ or } x = 3, y = 4`."""
-    parts, signs = split(text, {";", "or"})
-    if not signs or text.count("=") < 2 * len(parts):
-        return None
-    nodes = tuple(map(_node, parts))
-    names = [[item.name for item in each.items if isinstance(item, Named)]
-             for each in nodes if isinstance(each, Items) and each.brackets == "="]  # fmt: skip
-    return nodes if len(names) == len(nodes) and all(each == names[0] for each in names) else None
 
 
 def _is_range(node: Node) -> bool:
@@ -145,22 +119,13 @@ def _node(text: str) -> Node:
 
 
 def _union(text: str) -> Node | None:
-    text = re.sub(r"(?<=\\mathbb\{R\})\s*-\s*(?=\\\{)", r"\\setminus ", text)
-    text = re.sub(r"(\\setminus|\\cup)\s*\{([^{}]*)\}", r"\1\\{\2\\}", text)
-    parts, signs = split(text, {"\\cup", "\\setminus"})
-    if not signs or "" in parts:
-        return None
-    nodes = tuple(map(_node, parts))
-    if "\\setminus" not in signs:
-        return Union(nodes)
-    holes = nodes[1] if len(nodes) == 2 and nodes[0] == REALS else None
-    if not isinstance(holes, Items) or holes.brackets != "{}":
-        return None
-    if any(number(_text(item)) is None for item in holes.items):
-        return None
-    ends = sorted(holes.items, key=lambda item: number(_text(item)) or 0)
-    ends = [REALS.items[0], *ends, REALS.items[1]]
-    return Union(tuple(Items("()", pair) for pair in pairwise(ends)))
+    text = re.sub(r"\\cup\s*\{([^{}]*)\}", r"\\cup\\{\1\\}", text)
+    if hole := re.fullmatch(r"\\mathbb\{R\}\s*(?:-|\\setminus)\s*\\?\{([^{},]+)\\?\}", text):
+        low, high = REALS.items
+        end = _node(hole[1].rstrip("\\"))
+        return Union((Items("()", (low, end)), Items("()", (end, high))))
+    parts, signs = split(text, {"\\cup"})
+    return Union(tuple(map(_node, parts))) if signs and "" not in parts else None
 
 
 def _text(node: Node) -> str:
@@ -188,17 +153,12 @@ def _bracketed(text: str) -> Node | None:
             return EMPTY
         builder, bars = split(inside, {"|", ":"})
         if bars:
-            condition = _node(builder[1]) if len(builder) == 2 else None
             unknown = re.sub(r"\s*\\in\s*\\mathbb\{R\}$", "", builder[0])
-            parts = condition.parts if isinstance(condition, Union) else (condition,)
-            if any(not isinstance(part, Named) or part.name != unknown for part in parts):
-                return None
-            if not isinstance(condition, Named):
-                return condition
-            values = condition.value
-            if isinstance(values, Items):
-                return Items(values.brackets or "{}", values.items)
-            return values if isinstance(values, Union) else Items("{}", (values,))
+            node = _node(builder[1]) if len(builder) == 2 else None
+            parts = node.parts if isinstance(node, Union) else (node,)
+            named = [part for part in parts if isinstance(part, Named) and part.name == unknown]
+            known = [part for part in named if isinstance(part.value, Items | Union)]
+            return node if len(known) == len(parts) else None
         parts, _ = split(_joined(inside), {",", ";", "and", "or"})
         return Items("{}", _pluses(map(_node, parts)))
     kind = "()" if first == "\\langle" else first + last
@@ -220,10 +180,7 @@ def _matrix(text: str, environment: str, first: str, last: str) -> Node | None:
     cells = [split(row, {"&"})[0] for row in rows if row]
     if not cells or (any("" in row for row in cells) and environment != "cases"):
         raise UnreadableError("an empty cell")
-    if environment == "vmatrix":
-        square = all(len(row) == len(cells) for row in cells) and len(cells) < 5
-        return Scalar(determinant(cells)) if square else None
-    kind = environment if environment in ("cases", "Vmatrix") else ""
+    kind = environment if environment in ("cases", "vmatrix", "Vmatrix") else ""
     if kind == "cases":
         cells = [[_CONDITION.sub("", cell).strip(" ,.;") for cell in row if cell] for row in cells]
     return Matrix(kind, tuple(tuple(_node(cell) for cell in row) for row in cells))
@@ -261,7 +218,6 @@ def scalar(text: str) -> Node:
     """An expression with its unit or percent sign."""
     if re.search(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])", text):
         text = _DEGREES.sub(r"(\1\\cdot\\frac{\\pi}{180})", text)
-    text = _MINUTES.sub(_decimal_degrees, text)
     value, unit, noun = split_unit(text)
     if value != text:
         inner = _node(value)
@@ -278,19 +234,3 @@ def scalar(text: str) -> Node:
             return Words(simple(text))
         return Scalar(value, f"?{simple(words)}")
     return Scalar(value, unit)
-
-
-def _decimal_degrees(match: re.Match[str]) -> str:
-    seconds = 3600 * int(match[1]) + 60 * int(match[3]) + int(match[4] or 0)
-    return f"\\frac{{{seconds}}}{{3600}}{match[2]}"
-
-
-def determinant(cells: list[list[str]]) -> str:
-    """A determinant expanded along its first row."""
-    if len(cells) == 1:
-        return f"({cells[0][0]})"
-    terms: list[str] = []
-    for place, cell in enumerate(cells[0]):
-        minor = [row[:place] + row[place + 1 :] for row in cells[1:]]
-        terms.append(f"{'-' if place % 2 else '+'}({cell})({determinant(minor)})")
-    return "".join(terms).lstrip("+")

@@ -5,17 +5,24 @@
 
 from fractions import Fraction
 from functools import lru_cache, partial
+from itertools import product
 from typing import Any
 
 import sympy
 
 from ictcli.rewards.maths import algebra
 from ictcli.rewards.maths.nodes import UnreadableError
-from ictcli.rewards.maths.points import COUNTS, ENOUGH, Point, parts, points
+from ictcli.rewards.maths.points import COUNTS, ENOUGH, Point, points
 from ictcli.rewards.maths.values import FAILURES, Evaluation, TooLargeError, computed, real
 
 _Read = tuple[Any, frozenset[Any]]
 """An expression, and what must not be negative for it to be real."""
+_MOST_SIGNS = 3
+"""Symbols whose signs are told apart."""
+_PARTED = (
+    *(sympy.Abs, sympy.sign, sympy.Max, sympy.Min, sympy.floor, sympy.ceiling),
+    *(sympy.log, sympy.asin, sympy.acos),
+)
 
 
 def equal(left_text: str, right_text: str) -> bool:
@@ -33,19 +40,46 @@ def _equal(one: _Read, other: _Read, seed: str) -> bool:
             return computed(lambda values: _alike(values, left, right, {})) is True
         agreed = _agreed(one, other, seed)
     except TooLargeError:
-        return known == known_right and _reduce_to_the_same(left, right)
+        return known == known_right and _reduce_to_the_same(left, right, known)
     if agreed is None:
         return False
     if agreed == 0:  # functions without a value, f(x)
         return known == known_right and bool(sympy.expand(left - right) == 0)
-    if agreed >= ENOUGH and parts(left, right, known ^ known_right, seed) is None:
+    if agreed >= ENOUGH and (known != known_right or any(map(_has_parts, (left, right)))):
         hold = all(sympy.simplify(each).is_nonnegative for each in known ^ known_right)
-        return hold and _reduce_to_the_same(left, right)
+        return hold and _reduce_to_the_same(left, right, known & known_right)
     return agreed >= ENOUGH
 
 
-def _reduce_to_the_same(left: Any, right: Any) -> bool:
-    difference = (left - right).rewrite(sympy.Abs)
+def _has_parts(expression: Any) -> bool:
+    """Whether points may miss a part of the numbers in which an expression has another form, or is
+    not real: `100 - x` is `|x - 100|` wherever x is near 0."""
+    roots = (power for power in expression.atoms(sympy.Pow) if not power.exp.is_Integer)
+    return any(part.free_symbols for part in (*roots, *expression.atoms(*_PARTED)))
+
+
+def _reduce_to_the_same(left: Any, right: Any, known: frozenset[Any]) -> bool:
+    """Whether a difference is 0 by algebra for either sign of each symbol, but where it is `known`
+    that it is not negative."""
+    symbols = sorted((left - right).free_symbols, key=str)
+    if len(symbols) > _MOST_SIGNS:
+        return _vanishes(left - right)
+    signs = [(1,) if symbol in known else (1, -1) for symbol in symbols]
+    return all(
+        _vanishes(
+            (left - right).xreplace(
+                {
+                    symbol: sign * sympy.Dummy(positive=True)
+                    for symbol, sign in zip(symbols, case, strict=True)
+                }
+            )
+        )
+        for case in product(*signs)
+    )
+
+
+def _vanishes(difference: Any) -> bool:
+    difference = difference.rewrite(sympy.Abs)
     if difference.has(sympy.log):  # each takes what is not negative: the conditions of both agree
         difference = sympy.logcombine(difference, force=True)
     return bool(sympy.expand(difference) == 0 or sympy.simplify(difference) == 0)

@@ -6,15 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from math import prod
-from zlib import crc32
 
 from ictcli.rewards.maths.latex import GREEK, OPAQUE
 from ictcli.rewards.maths.numbers import number
 
-_POINTS = 4
-_HIGHEST = 20
-"""The highest power whose value is computed."""
 OPERATORS = {"\\sum", "\\prod", "\\int", "\\iint", "\\oint", "\\lim"}
 CONSTANTS = {"\\pi", "e", "i", "\\infty", ""}
 _LETTER = re.compile(rf"[A-Za-z]|\\(?:{'|'.join((*GREEK, *OPAQUE))})")
@@ -133,40 +128,3 @@ def shape(tree: Tree) -> str:
     if tree.head == "+" and len(forms) == 1:
         return forms[0]
     return f"{tree.head}({' '.join(forms)})" if forms else tree.head
-
-
-def same_equation(first: Tree, second: Tree) -> bool:
-    """Whether one equation of two sides is the other times a constant, terms moved. False where
-    one holds more than sums, products, quotients and whole powers."""
-    if any(each.head != "=" or len(each.parts) != 2 for each in (first, second)):
-        return False
-    one, other = (Tree("+", (each.parts[0], negative(each.parts[1]))) for each in (first, second))
-    pairs = [(_value(one, place), _value(other, place)) for place in range(_POINTS)]
-    (left, right), *others = pairs
-    if not left or not right or len({a for a, _ in pairs}) == 1:
-        return False
-    return all(a is not None and b is not None and a * right == b * left for a, b in others)
-
-
-def _value(tree: Tree, place: int) -> Fraction | None:
-    """The value where each symbol has a number of its own."""
-    if (exact := rational(tree)) is not None:
-        return exact
-    if not tree.parts:
-        return Fraction(crc32(f"{place} {tree.head}".encode()) % 9973 + 2, 97)
-    values = [value for part in tree.parts if (value := _value(part, place)) is not None]
-    if len(values) < len(tree.parts):
-        return None
-    match tree.head:
-        case "+":
-            return sum(values, Fraction(0))
-        case "-":
-            return -values[0]
-        case "*":
-            return prod(values, start=Fraction(1))
-        case "/":
-            return values[0] / values[1] if values[1] else None
-        case "^" if values[1].denominator == 1 and abs(values[1]) <= _HIGHEST and values[0]:
-            return values[0] ** values[1].numerator
-        case _:
-            return None

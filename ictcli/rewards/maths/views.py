@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from ictcli.rewards.maths import units
 from ictcli.rewards.maths.latex import letters
-from ictcli.rewards.maths.nodes import Chain, Inequality, Items, Named, Node, Scalar, Words
-from ictcli.rewards.maths.relations import quotient_of_names
+from ictcli.rewards.maths.nodes import Inequality, Items, Named, Node, Scalar, Words
 from ictcli.rewards.maths.words import simple
 
 
@@ -87,12 +86,7 @@ def _coordinates(named: Named) -> list[str]:
 
 def with_names(items: tuple[Node, ...]) -> tuple[Node, ...]:
     """Values with their names, which may be left out only where all have the same."""
-    if not any(isinstance(item, Named | Chain) for item in items):
-        return items
-    names = [
-        item.name if isinstance(item, Named) else ":".join(quotient_of_names(item))
-        for item in items
-    ]
+    names = [item.name if isinstance(item, Named) else "" for item in items]
     if len(set(names)) == 1:
         return items
     values = (item.value if isinstance(item, Named) else item for item in items)

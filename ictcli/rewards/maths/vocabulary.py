@@ -77,7 +77,6 @@ LENGTHS = frozenset(word_list("m nm µm mm cm dm km Mm in ft yd mi unit"))
 SCALES = {
     "hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12,
     "dozen": 12, "lakh": 10**5, "lac": 10**5, "crore": 10**7, "grand": 10**3,
-    "百": 10**2, "千": 10**3, "万": 10**4, "萬": 10**4, "億": 10**8, "亿": 10**8,
 }  # fmt: skip
 POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 CURRENCIES = {
@@ -116,41 +115,24 @@ OPERATIONS = {
     *word_list("log logarithm ln sin cos tan exp sqrt factorial mod modulo divided multiplied"),
     *word_list("binary octal decimal hexadecimal pi"),
 }
-AFTER = {
-    *word_list("lakh lac crore myriad zillion sextillion googol quintuple quintupled"),
-    *word_list("mega giga tera milli micro nano centi deci hecto pico excluded excludes exclude"),
-    *word_list(
-        "exclusive excepted omitted discarded dismissed eliminated refuted denied disproved"
-    ),
-    *word_list("disproven retracted withdrawn disregarded erroneous mistaken untrue unlikely"),
-    *word_list(
-        "doubtful unsure uncertain hardly fake bogus nope nah aside negated inverted reversed"
-    ),
-    *word_list("backwards up upward upwards onward onwards down"),
-    *word_list("mil mill mille mila mln mio mrd tsd cien ciento cientos docena docenas mitad"),
-    *word_list("millon millones milliard milliards billon billones millier milliers"),
-    *word_list("centaine centaines douzaine douzaines moitie demi demie milione milioni miliardo"),
-    *word_list("miliardi dozzina dozzine meta mezzo mezza milhao milhoes bilhao bilhoes duzia"),
-    *word_list("duzias metade meio meia hundert tausend millionen milliarde milliarden billionen"),
-    *word_list("dutzend halb halbe halfte doppelt honderd duizend miljoen miljard dozijn helft"),
-    *word_list("hundra tusen tusind miljon miljoner millioner miljarder tysiac tysiace tysiecy"),
-    *word_list("milion miliony milionow miliard tucet milyon milyar ribu juta miliar lusin"),
-    *word_list("сто сотня сотни сотен тысяча тысячи тысяч тыс миллион миллиона миллионов млн"),
-    *word_list("миллиард миллиарда миллиардов млрд дюжина дюжины дюжин половина пара пары"),
-    *word_list("χιλιαδες εκατομμυρια الف الاف مليون مليار אלף מיליון हजार लाख करोड"),
-    *word_list("supposedly allegedly ausgeschlossen nicht kein keine keinen falsch pas faux"),
-    *word_list("fausse sauf incorrecto incorrecta falso"),
-    *word_list("falsa nunca excepto nao errado niet fout не нет неверно неправильно кроме"),
-    *word_list("menos mas mehr weniger moins"),
-}
-"""Words after a value, without accents, that scale it or take it back; before one they may be part
-of a name."""
-WITHIN = word_list(
-    "十 百 千 万 萬 億 亿 兆 半 倍 成 割 折 一 二 三 四 五 六 七 八 九 零 两 双 数 几 多 余 "
-    "不 非 無 无 没 错 誤 误 除 负 負 以上 以下 以外 以内 以內 未満 超 至少 最 大于 小于 少于 "
-    "백 천 만 억 반 배"
-)
-"""Parts of words, in scripts without spaces, that scale, deny or compare."""
+AFTER = frozenset(word_list(
+    "lakh lac crore myriad zillion sextillion googol quintuple quintupled mega giga tera milli "
+    "micro nano centi deci hecto pico excluded excludes exclude exclusive excepted omitted "
+    "discarded dismissed eliminated refuted denied disproved disproven retracted withdrawn "
+    "disregarded erroneous mistaken untrue unlikely doubtful unsure uncertain hardly fake bogus "
+    "nope nah aside negated inverted reversed backwards up upward upwards onward onwards down "
+    "mil mill mille mila mln mio mrd tsd cien ciento cientos docena docenas mitad millon "
+    "millones milliard milliards billon billones millier milliers centaine centaines douzaine "
+    "douzaines moitie demi demie milione milioni miliardo miliardi dozzina dozzine meta mezzo "
+    "mezza milhao milhoes bilhao bilhoes duzia duzias metade meio meia hundert tausend millionen "
+    "milliarde milliarden billionen dutzend halb halbe halfte doppelt honderd duizend miljoen "
+    "miljard dozijn helft hundra tusen tusind miljon miljoner millioner miljarder tysiac tysiace "
+    "tysiecy milion miliony milionow miliard tucet milyon milyar ribu juta miliar lusin "
+    "supposedly allegedly ausgeschlossen nicht kein keine keinen falsch pas faux fausse sauf "
+    "incorrecto incorrecta falso falsa nunca excepto nao errado niet fout menos mas mehr weniger "
+    "moins "
+))  # fmt: skip
+"""Words after a value that scale it or take it back; before one they may be part of a name."""
 LEADS = word_list("so thus hence therefore then")
 LINKS = ("is equal to", "is", "are", "equals", "=")
 HEDGES = word_list("about approximately exactly around roughly")

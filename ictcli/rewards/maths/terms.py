@@ -1,19 +1,15 @@
-"""What the numbers, products and sums of an expression are made of: primes, roots, logarithms,
-sines, like terms."""
+"""What the terms and factors of an expression are made of: how long they are, which can be added
+or multiplied."""
 
 from collections import Counter
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 from math import gcd
-from typing import Any
 
 from ictcli.rewards.maths.trees import Tree, is_rational, powers, rational
 
 PRIMES = [n for n in range(2, 100) if all(n % d for d in range(2, n))]
 LOGARITHMS = ("\\ln", "\\log", "\\lg")
-_SINES = {"\\sin": 1, "\\cos": 1, "\\tan": 2, "\\cot": 2, "\\sec": 1, "\\csc": 1}
-_Vector = dict[Any, Fraction]
 
 
 def length(tree: Tree) -> int:
@@ -81,66 +77,15 @@ def irrational(tree: Tree) -> list[list[str]]:
     return found
 
 
-def bases(tree: Tree, split: bool = False) -> Counter[str]:
-    """How many independent roots, logarithms and sines of numbers are in a tree: one in `\\sqrt8`
-    and `\\sqrt2`, two in `\\sqrt6-\\sqrt3`. With `split`, `\\ln 6` counts as `\\ln 2+\\ln 3`."""
-    roots: dict[int, list[_Vector]] = {}
-    logarithms: list[_Vector] = []
-    sines: dict[str, int] = {}
-    left = [tree]
-    while left:
-        each = left.pop()
-        for argument in each.parts if each.head in LOGARITHMS else ():
-            parts = _exponents(argument)
-            logarithms += [{name: Fraction(1)} for name in parts] if split else [parts]
-        symbols = (part for part in each.subtrees() if not part.parts and part.head.isalpha())
-        if each.head in _SINES and not any(symbols):
-            sines[each.form] = _SINES[each.head]
-        product = powers(each)
-        vectors: dict[int, _Vector] = {}
-        for base, power in product:
-            if power.denominator > 1:
-                value = rational(base)
-                vector: _Vector = vectors.setdefault(power.denominator, {})
-                for name, times in (primes(value) if value else {base.form: 1}).items():
-                    vector[name] = vector.get(name, Fraction(0)) + times * power.numerator
-            left.extend(base.parts if base is each else [base])
-        for index, vector in vectors.items():
-            roots.setdefault(index, []).append(vector)
-    count = sum(_rank(vectors, index) for index, vectors in roots.items())
-    return Counter(roots=count, logarithms=_rank(logarithms, 0), sines=sum(sines.values()))
-
-
-def _exponents(tree: Tree) -> _Vector:
+def _exponents(tree: Tree) -> dict[int, Fraction]:
     """The exponents of the primes in a number; none for anything else."""
-    found: _Vector = {}
+    found: dict[int, Fraction] = {}
     for base, power in powers(tree):
         if (value := rational(base)) is None:
             return {}
         for name, times in primes(value).items():
             found[name] = found.get(name, Fraction(0)) + times * power
     return found
-
-
-def _rank(vectors: list[_Vector], modulus: int) -> int:
-    """The number of independent vectors of exponents; modulo the index of a root."""
-    rank = 0
-    rows = [_reduced(vector, modulus) for vector in vectors]
-    while rows := [row for row in rows if row]:
-        pivot = rows.pop()
-        name, leading = next(iter(pivot.items()))
-        rank += 1
-        for place, row in enumerate(rows):
-            if name in row:  # without division, as an index need not be a prime
-                joined = {key: leading * row.get(key, 0) - row[name] * pivot.get(key, 0)
-                          for key in row.keys() | pivot.keys()}  # fmt: skip
-                rows[place] = _reduced(joined, modulus)
-    return rank
-
-
-def _reduced(vector: _Vector, modulus: int) -> _Vector:
-    rest = {name: value % modulus if modulus else value for name, value in vector.items()}
-    return {name: value for name, value in rest.items() if value}
 
 
 def has_like_terms(terms: tuple[Tree, ...]) -> bool:
@@ -164,26 +109,3 @@ def opened(term: Tree) -> list[Tree]:
     if len(sums) != 1 or any(part.head == "+" for each in others for part in each.subtrees()):
         return [term]
     return [Tree("*", (*others, part)) for part in sums[0].parts]
-
-
-def has_squares(terms: tuple[Tree, ...]) -> bool:
-    """Whether a sum holds a sine squared and the cosine squared of the same, times the same."""
-    sines, cosines = (set(_beside(terms, name)) for name in ("\\sin", "\\cos"))
-    return not sines.isdisjoint(cosines)
-
-
-def _beside(terms: tuple[Tree, ...], name: str) -> Iterator[tuple[str, str, Fraction]]:
-    """What the squares of a function are taken of, the other factors, and the number before."""
-    for term in terms:
-        number, factors, inside = Fraction(1), list[str](), list[str]()
-        sign, rest = (-1, term.parts[0]) if term.head == "-" else (1, term)
-        for base, power in powers(rest):
-            value = rational(base)
-            if base.head == name and power == 2:
-                inside.append(base.parts[0].form)
-            elif value and power.denominator == 1 and abs(power) < 100:
-                number *= value**power.numerator
-            else:
-                factors.append(f"{base.form}^{power}")
-        if len(inside) == 1:
-            yield inside[0], " ".join(sorted(factors)), sign * number
