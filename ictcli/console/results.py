@@ -12,8 +12,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from ictcli.console.lines import narrate, narrate_paragraph, output
 from ictcli.console.table import Screen, print_either_way, print_json, print_table
 from ictcli.evaluation.passk import Difference, Interval
+from ictcli.evaluation.record import Result
 from ictcli.evaluation.report import by_temperature, caption, differences, reached, results_page
-from ictcli.evaluation.results import Result
 from ictcli.recipe import Recipe
 from ictcli.rewards.explanations import SOURCES, Explanation, Reading
 from ictcli.rewards.files import Response, as_columns
@@ -34,10 +34,10 @@ EVERY = 10.0
 
 
 @contextlib.contextmanager
-def eval_progress() -> Generator[Callable[[str, int], Callable[[int, int], None]]]:
-    """A bar of samples taken, with the time left; where stderr is no terminal a line now and then.
-    Within, by a benchmark's name and samples, what is called with the samples taken and all, first
-    at the start."""
+def eval_progress() -> Generator[Callable[[str], Callable[[int, int], None]]]:
+    """Show a bar of samples taken, with the time left; where stderr is no terminal a line now and
+    then. Yields what makes, of a benchmark's name, a function that is called with the samples taken
+    and all, first at the start."""
     err = Screen(stderr=True)
     bar = Progress(
         SpinnerColumn(),
@@ -49,8 +49,8 @@ def eval_progress() -> Generator[Callable[[str, int], Callable[[int, int], None]
         transient=True,
     )
 
-    def of(name: str, samples: int) -> Callable[[int, int], None]:
-        task = bar.add_task(one_line(name), total=samples, left="-")
+    def of(name: str) -> Callable[[int, int], None]:
+        task = bar.add_task(one_line(name), total=None, left="-")
         start: tuple[int, float] | None = None
         calls, last_line = 0, time.perf_counter()
 

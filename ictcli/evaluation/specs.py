@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from ictcli.rewards import find_verifier
 from ictcli.rewards.verifiers import name_of
 from ictcli.rows import is_saved
 from ictcli.seeds import generator
+from ictcli.tables.numbers import listed
 from ictcli.tasks import Benchmark, Domain, find_benchmark
 from ictcli.tasks.custom import HUB, is_custom
 from ictcli.tasks.prepare import check_columns, holds_out, task_of
@@ -25,13 +25,10 @@ from ictcli.tasks.split import digest_of, key_of
 from ictcli.text import one_line, shell_word
 from ictcli.types import Problem, Sampling
 
-RESERVED = ("settings", "timings", "results")
-"""Names that the evaluation's other files have."""
-
 
 @dataclass(frozen=True)
 class BenchmarkSpec:
-    """A benchmark with the problems that are evaluated."""
+    """What is asked: a benchmark with the problems that are evaluated."""
 
     benchmark: Benchmark
     problems: list[Problem]
@@ -107,13 +104,13 @@ class ModelSpec:
 
 
 def short_names(models: Sequence[str], checkpoint: str | None = None) -> list[str]:
-    """The last part of each model's path, or as many parts as make the names differ. UserError
-    where two are one; with a `checkpoint` a run is not its last model."""
+    """Return the last part of each model's path, or as many parts as make the names differ.
+    UserError where two are one; with a `checkpoint` a run is not its last model."""
     paths = [Path(model) for model in models]
     places: dict[Path, str] = {}
     for model, path in zip(models, paths, strict=True):
-        own = (path / "recipe.toml").is_file() and checkpoint is None
-        place = exported(path) or path if own else path
+        is_last = (path / "recipe.toml").is_file() and checkpoint is None
+        place = exported(path) or path if is_last else path
         first = places.setdefault(place.resolve() if place.is_dir() else place, model)
         if first != model or models.count(model) > 1:
             raise UserError(f"{first} and {model} are one model.", "once is enough")
@@ -127,19 +124,21 @@ def short_names(models: Sequence[str], checkpoint: str | None = None) -> list[st
 
 
 def unlike(models: Sequence[ModelSpec]) -> str | None:
-    """A sentence on how the models are sampled or prompted differently; None if they are not."""
-    keys = {"temperature": "temperature", "top_p": "sampling.top_p", "top_k": "sampling.top_k"}
-    for name, key in keys.items():
-        values = [getattr(model, name) for model in models]
-        if len(set(values)) > 1:
-            each = ", ".join(f"{m.name} {v:g}" for m, v in zip(models, values, strict=True))
-            return f"The models differ in {name}: {each}; {key}=VALUE makes them one."
-    if any(model.prompt != models[0].prompt for model in models):
-        return (
-            "The models' runs ask in different ways; prompt.template, prompt.system, "
-            "prompt.suffix, prompt.examples make it one."
-        )
-    return None
+    """Return a sentence on how the models are sampled or prompted differently, if they are."""
+    keys = {
+        "temperature": "temperature",
+        "top_p": "sampling.top_p",
+        "top_k": "sampling.top_k",
+        "prompt": "prompt.*",
+    }
+    differing = [
+        key
+        for name, key in keys.items()
+        if any(getattr(model, name) != getattr(models[0], name) for model in models)
+    ]
+    if not differing:
+        return None
+    return f"The models differ in {listed(differing)}; KEY=VALUE makes them one."
 
 
 def benchmark_specs(
@@ -187,12 +186,11 @@ def benchmark_specs(
             judge = f"{name} is judged by the verifier {name_of(benchmark.domain.verify)}."
             benchmark = replace(benchmark, notes=(judge, *benchmark.notes))
         check_columns(benchmark.name, [benchmark.domain.verify], problems)
-        own = (is_custom(name) or is_gym(name)) and trained
-        most = settings.max_tokens or own or benchmark.max_tokens
-        taken = {*RESERVED, *(spec.stem.casefold() for spec in specs)}  # as on some disks
+        most = ((is_custom(name) or is_gym(name)) and trained) or benchmark.max_tokens
         stem = stem_of(benchmark.name)
-        stems = chain([stem], (f"{stem}-{number}" for number in count(2)))
-        stem = next(stem for stem in stems if stem.casefold() not in taken)
+        while stem.casefold() in {"settings", "results", *(s.stem.casefold() for s in specs)}:
+            stem += "-2"
+        most = settings.max_tokens or most
         specs.append(BenchmarkSpec(benchmark, problems, most, stem, examples))
     return specs
 

@@ -34,7 +34,7 @@ def test_no_evaluation_is_written_over(ictcli: Processes, tiny_model: Path, tmp_
     assert json.loads(ended.out) == json.loads((tmp_path / "one" / "results.json").read_text())
     before = {path: path.read_bytes() for path in (tmp_path / "one").iterdir()}
     assert {path.name for path in before} == {
-        *(".lock", "settings.json", "timings.jsonl", "results.json", "results.md"),
+        *(".lock", "settings.json", "results.json", "results.md"),
         *("chain.jsonl", "chain-long.jsonl", "chain@0.jsonl", "chain-long@0.jsonl"),
     }
     assert "one holds an evaluation already. --resume goes on with it" in ictcli.refused(*args)
@@ -210,7 +210,7 @@ def test_a_private_question_is_written_where_that_is_asked_for_alone(
     args = ("eval", tiny_model, "--bench", "gpqa_diamond", f"data={data}", *SMALL, "--out", "out")
     ended = ictcli.done(*args, "--markdown")
     files = list((tmp_path / "out").iterdir())
-    assert len(files) == 7
+    assert len(files) == 6
     for text in (ended.out, ended.err, *(path.read_text(encoding="utf-8") for path in files)):
         assert not [word for word in ("swallow", "truth", "falsehood") if word in text]
     kept = {"id", "status", "extracted", "tokens", "finished"}
