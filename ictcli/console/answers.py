@@ -145,7 +145,7 @@ def _record(
     session: Session, reply: Reply, gold: str | None, explanations: Sequence[Explanation]
 ) -> dict[str, Any]:
     model, settings = session.model, session.settings
-    verdicts = [as_columns(each.verdict, each) for each in explanations]
+    verdicts = [as_columns(explanation) for explanation in explanations]
     answers = [
         {**asdict(answer), "verdict": verdict}
         for answer, verdict in zip_longest(reply.answers, verdicts)

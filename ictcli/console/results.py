@@ -4,7 +4,6 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
-from itertools import zip_longest
 from pathlib import Path
 
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
@@ -209,68 +208,35 @@ LONGEST = 200
 
 def graded(
     responses: Sequence[Response],
-    verdicts: Sequence[Verdict],
+    verdicts: Sequence[Verdict | Explanation],
     unread: Sequence[int],
-    explanations: Sequence[Explanation] = (),
-    beside: Sequence[Verdict] = (),
     *,
-    names: tuple[str, str] = ("", ""),
     as_json: bool,
 ) -> None:
-    """Counts by status and the most frequent reasons, after the explanations of every verdict and
-    the rows that another verifier judges otherwise (`beside`, and the `names` of both), if there
-    are any; or every verdict as JSON. `unread` are the lines whose gold cannot be read."""
+    """Print counts by status and the most frequent reasons, after the explanations, if there are
+    any; or every verdict as JSON. `unread` are the lines whose gold cannot be read."""
     if unread:
         lines = ", ".join(map(str, unread[:SHOWN])) + (", ..." if len(unread) > SHOWN else "")
         narrate(
             f"note: {counted(len(unread), 'gold')} cannot be read (line {lines}): "
             "only an answer that is the same letter by letter is correct there"
         )
+    rows = list(zip(responses, verdicts, strict=True))
     if as_json:
-        rows = zip_longest(responses, verdicts, explanations, beside)
-        print_json([{"line": row.number, **as_columns(a, b, c)} for row, a, b, c in rows])
+        print_json([{"line": row.number, **as_columns(verdict)} for row, verdict in rows])
         return
-    for response, explanation in zip(responses, explanations, strict=False):
-        explain(f"line {response.number}", explanation)
-    if beside:
-        _differing(responses, verdicts, beside, names)
-    counts = Counter(verdict.status for verdict in verdicts)
-    share = {status: f"{counts[status] / len(verdicts):.1%}" for status in STATUSES}
-    print_table(text_table([{**_count(each, counts), "share": share[each]} for each in STATUSES]))
-    reasons = Counter(verdict.reason for verdict in verdicts if verdict.reason)
+    for row, verdict in rows:
+        if isinstance(verdict, Explanation):
+            explain(f"line {row.number}", verdict)
+    plain = [v.verdict if isinstance(v, Explanation) else v for v in verdicts]
+    counts = Counter(verdict.status for verdict in plain)
+    shares = {status: f"{counts[status] / len(plain):.1%}" for status in STATUSES}
+    print_table(
+        text_table([{"": s, "responses": f"{counts[s]:,}", "share": shares[s]} for s in STATUSES])
+    )
+    reasons = Counter(verdict.reason for verdict in plain if verdict.reason)
     for reason, n in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:SHOWN]:
         narrate(f"{n:,} x {reason}")
-
-
-def _differing(
-    responses: Sequence[Response],
-    verdicts: Sequence[Verdict],
-    beside: Sequence[Verdict],
-    names: tuple[str, str],
-) -> None:
-    """The rows that one verifier calls correct and the other does not, and their counts."""
-    one, other = names
-    kinds = {
-        (True, True): "correct by both",
-        (True, False): f"correct by {one} alone",
-        (False, True): f"correct by {other} alone",
-        (False, False): "correct by neither",
-    }
-    counts: Counter[str] = Counter()
-    for response, first, second in zip(responses, verdicts, beside, strict=True):
-        correct = first.status == "correct", second.status == "correct"
-        counts[kinds[correct]] += 1
-        if correct[0] != correct[1]:
-            output(
-                f"line {response.number}: {first.status} by {one}, {second.status} by {other}",
-                f"  answer  {cut(first.extracted or second.extracted or 'none', LONGEST)}",
-                f"  gold    {cut(response.gold, LONGEST)}",
-            )
-    print_table(text_table([_count(kind, counts) for kind in kinds.values()]))
-
-
-def _count(name: str, counts: Mapping[str, int]) -> dict[str, str]:
-    return {"": name, "responses": f"{counts.get(name, 0):,}"}
 
 
 def explain(subject: str, explanation: Explanation) -> None:
