@@ -65,9 +65,6 @@ def _methods(methods: list[MethodView]) -> None:
         for method in methods
     ]
     print_table(text_table(rows))
-    if shares := [{"method": method.name, **method.shares} for method in methods if method.shares]:
-        output("", "of the step's gradient, %: + on tokens made likelier, - less likely")
-        print_table(text_table(shares))
 
 
 def _deepest(group: GroupView) -> None:

@@ -17,8 +17,6 @@ LEVELS = 6
 """Shades on a terminal, no shade among them."""
 
 Numbers = list[float | None]
-Gradient = dict[str, tuple[float, float]]
-"""Shares of the step's gradient on tokens made likelier and less likely, by kind."""
 
 
 @dataclass(frozen=True)
@@ -85,14 +83,7 @@ class MethodView:
     share: float
     """Of the step's tokens."""
     overlap_with_trained: float | None
-    gradient: Gradient | None
     weight_top: float
-
-    @property
-    def shares(self) -> dict[str, str]:
-        """Those of the gradient by kind, in percent."""
-        shares = (self.gradient or {}).items()
-        return {kind: f"+{100 * up:.1f} -{100 * down:.1f}" for kind, (up, down) in shares}
 
 
 @dataclass(frozen=True)

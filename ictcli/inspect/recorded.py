@@ -17,7 +17,6 @@ from ictcli.runs import is_run, manifest, read_rollouts
 from ictcli.runs.rollouts import Batch, batch_of
 from ictcli.runs.trust import read_run
 from ictcli.tasks.detokenize import Decode
-from ictcli.tasks.forks import Decided, built_in, decided
 from ictcli.text import shell_word
 from ictcli.types import BoolArray, FloatArray, Rollouts
 
@@ -139,9 +138,9 @@ def _recipe(
     return recipe.model_copy(update=sizes), None, tuple(notes)
 
 
-def decoder(recorded: RecordedStep, model: str | None, *, plain: bool = False) -> Decode | None:
-    """Decodes with the tokenizer of `model`, by default the run's, without special tokens if
-    `plain`; None where it is not on this machine.
+def decoder(recorded: RecordedStep, model: str | None) -> Decode | None:
+    """Return what decodes with the tokenizer of `model`, by default the run's; None where it is not
+    on this machine.
 
     A tokenizer.json is read without transformers, which takes seconds to import.
     """
@@ -153,25 +152,15 @@ def decoder(recorded: RecordedStep, model: str | None, *, plain: bool = False) -
             from tokenizers import Tokenizer
 
             fast = Tokenizer.from_file(str(folder / "tokenizer.json"))
-            return lambda ids: fast.decode(list(ids), skip_special_tokens=plain)
+            return lambda ids: fast.decode(list(ids), skip_special_tokens=False)
         from transformers import AutoTokenizer
 
         slow = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         return lambda ids: slow.decode(
-            list(ids), skip_special_tokens=plain, clean_up_tokenization_spaces=False
+            list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
     except Exception:  # a tokenizer that cannot be read raises anything; ids are shown instead
         return None
-
-
-def decisions(recorded: RecordedStep, model: str | None) -> Decided | None:
-    """What the choices of a step's responses came to; None where the task or the tokenizer is not
-    known."""
-    domain, batch = built_in(recorded.recipe.task), recorded.batch
-    decode = decoder(recorded, model, plain=True) if domain else None
-    if domain is None or decode is None:
-        return None
-    return decided(domain, batch.problems, batch.rollouts, decode)
 
 
 def _tokenizer_folder(recorded: RecordedStep, model: str | None) -> Path | None:

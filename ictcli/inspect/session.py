@@ -9,7 +9,7 @@ from pathlib import Path
 from ictcli.errors import UserError
 from ictcli.inspect.candidates import CandidateModel
 from ictcli.inspect.group import GroupView
-from ictcli.inspect.recorded import Recordings, decisions, decoder, find_recordings, read_step
+from ictcli.inspect.recorded import Recordings, decoder, find_recordings, read_step
 from ictcli.inspect.view import StepView, select_all
 
 
@@ -34,9 +34,8 @@ class Session:
         steps = self.recordings[1]
         first = next((n for n, path in steps.items() if path == self.source), max(steps))
         recorded = read_step(self.recordings, first if step is None else step)
-        decode, made = decoder(recorded, self.asked), decisions(recorded, self.asked)
         selected = select_all(recorded, self.methods)
-        view = StepView(recorded, *selected, decode, self.methods, made)
+        view = StepView(recorded, *selected, decoder(recorded, self.asked), self.methods)
         view.shading(self.by)
         return view
 

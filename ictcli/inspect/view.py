@@ -6,12 +6,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ictcli.algorithm.attribution import KINDS, attribute
 from ictcli.algorithm.methods import beside, find_method
 from ictcli.errors import UserError, unknown
 from ictcli.inspect.group import (
     FORMAT,
-    Gradient,
     GroupView,
     MethodView,
     MissingStatistics,
@@ -20,7 +18,6 @@ from ictcli.inspect.group import (
 )
 from ictcli.inspect.recorded import RecordedStep
 from ictcli.tasks.detokenize import Decode, token_texts
-from ictcli.tasks.forks import Decided
 from ictcli.train.sample import with_advantage
 from ictcli.train.step import select
 from ictcli.types import ROW_STATS, BoolArray, FloatArray
@@ -114,8 +111,6 @@ class StepView:
     missing: list[MissingStatistics]
     decode: Decode | None
     methods: Sequence[str] = ()
-    decided: Decided | None = None
-    """What the choices of the responses came to, where the task knows."""
     _texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
 
     @property
@@ -194,7 +189,6 @@ class StepView:
             kept=int(selection.kept[rows.start : rows.stop].sum()),
             share=float(selection.kept[self.recorded.batch.rollouts.valid].mean()),
             overlap_with_trained=overlap(selection.kept, self.selections[0].kept),
-            gradient=self._gradients.get(selection.name),
             weight_top=self._top(np.abs(selection.weights)),
         )
 
@@ -239,28 +233,6 @@ class StepView:
     def _top(self, values: FloatArray) -> float:
         known = values[self.recorded.batch.rollouts.valid]
         return max(float(known[np.isfinite(known)].max(initial=0.0)), 1e-12)
-
-    @cached_property
-    def _gradients(self) -> dict[str, Gradient]:
-        """By selection; without those whose statistics or gradient are missing
-        (`ictcli.algorithm.attribution`)."""
-        found: dict[str, Gradient] = {}
-        batch, known = self.recorded.batch, self.decided
-        if not {"prob", "purity"} <= set(batch.rollouts.stats):
-            return found
-        for selection in self.selections:
-            advantage = batch.advantage
-            if selection.name not in (TRAINED, self.recorded.run_method):
-                method, group = find_method(selection.name), batch.rollouts.group
-                advantage = method.advantage(batch.rewards, batch.correct, group)
-            masks = known.masks if known else ()
-            shares = attribute(batch.rollouts, selection.weights, advantage, *masks)
-            kinds = zip(KINDS, shares.sum(axis=2).tolist(), strict=True)
-            if shares.any():
-                found[selection.name] = {
-                    kind: (up, down) for kind, (up, down) in kinds if known or "fork" not in kind
-                }
-        return found
 
 
 def _numbers(values: FloatArray) -> Numbers:

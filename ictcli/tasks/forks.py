@@ -1,33 +1,13 @@
-"""The true forks of rollouts, token by token, and what the choices made there came to."""
+"""The true forks of rollouts, token by token."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ictcli.tasks.chain import problem as chain
 from ictcli.tasks.detokenize import Decode
-from ictcli.tasks.ledger import problem as ledger
-from ictcli.tasks.task import Domain, Task
+from ictcli.tasks.task import Task
 from ictcli.types import BoolArray, IntArray, Problem, Rollouts
-
-
-@dataclass(frozen=True)
-class Decided:
-    """(B, T) each."""
-
-    forks: BoolArray
-    """Tokens that hold a true fork."""
-    right: BoolArray
-    """Forks where the right choice was taken."""
-    lost: BoolArray
-    """Tokens after the one that put the right answer out of reach."""
-
-    @property
-    def masks(self) -> tuple[BoolArray, BoolArray, BoolArray]:
-        """Right forks, wrong forks, and what is after a lost answer."""
-        return self.forks & self.right, self.forks & ~self.right, self.lost
 
 
 def fork_mask(
@@ -42,34 +22,9 @@ def fork_mask(
     return mask
 
 
-def decided(
-    domain: Domain, problems: Sequence[Problem], rollouts: Rollouts, decode: Decode
-) -> Decided | None:
-    """What the choices of each response came to; None where the task does not know. `decode` leaves
-    special tokens out."""
-    if domain.forks is None or domain.decisions is None:
-        return None
-    shape = rollouts.tokens.shape
-    made = Decided(*(np.zeros(shape, dtype=bool) for _ in range(3)))
-    for row, (prompt, text, ends) in enumerate(_texts(problems, rollouts, decode)):
-        decisions = domain.decisions(prompt, text)
-        at = _tokens_at(domain.forks(prompt, text), ends)
-        made.forks[row, at] = True
-        made.right[row, at] = decisions.right
-        if decisions.lost is not None:
-            first = int(_tokens_at([decisions.lost], ends)[0])
-            made.lost[row, first + 1 : len(ends)] = True
-    return made
-
-
 def plain(tokenizer: Any) -> Decode:
     """Text without special tokens."""
     return lambda ids: tokenizer.decode(list(ids), skip_special_tokens=True)
-
-
-def built_in(task: str) -> Domain | None:
-    """The domain of a built-in task, which needs no data; None for other tasks."""
-    return {"chain": chain.DOMAIN, **dict.fromkeys(ledger.SETTINGS, ledger.DOMAIN)}.get(task)
 
 
 def _texts(

@@ -18,17 +18,6 @@ BOXED = "Please reason step by step, and put your final answer within \\boxed{}.
 
 
 @dataclass(frozen=True)
-class Decisions:
-    """What the choices of a response came to."""
-
-    right: tuple[bool, ...]
-    """Of each fork, whether the choice taken is right for the text before it."""
-    lost: int | None
-    """Position, in characters, of the first token after which the right answer is out of reach;
-    None where it never is."""
-
-
-@dataclass(frozen=True)
 class Domain:
     """How problems of a kind are presented to a model, and how its answers are judged."""
 
@@ -39,8 +28,6 @@ class Domain:
     """False: the prompt is raw text, without a chat template."""
     forks: Callable[[str, str], list[int]] | None = None
     """(prompt, response) to the response positions, in characters, at which a choice is made."""
-    decisions: Callable[[str, str], Decisions] | None = None
-    """(prompt, response) to what those choices came to."""
     pattern: str | None = None
     """A regular expression whose first group is the answer; None: the last box is."""
     limits: Limits = LIMITS

@@ -126,16 +126,6 @@ def test_places_outside_the_group_are_refused(run: Path) -> None:
             parse_places(group, [wrong])
 
 
-def test_the_gradient_of_a_step_is_shared_out_under_each_method(tmp_path: Path) -> None:
-    group = groups_of(record(tmp_path / "run"), "ict", "grpo", "rft")[0]
-    for method in group.methods:
-        shares = method.gradient
-        assert shares and set(shares) == {"right forks", "wrong forks", "sure", "rest"}
-        assert sum(map(sum, shares.values())) == pytest.approx(1)
-        if method.name == "rft":  # correct ones alone
-            assert all(down == 0 for _, down in shares.values())
-
-
 # Candidates
 
 

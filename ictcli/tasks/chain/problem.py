@@ -21,7 +21,7 @@ from operator import add, mul, sub
 
 from ictcli.rewards import find_verifier
 from ictcli.tasks.registry import register_benchmark, register_task
-from ictcli.tasks.task import Benchmark, Decisions, Domain, Task, generated, is_set_aside
+from ictcli.tasks.task import Benchmark, Domain, Task, generated, is_set_aside
 from ictcli.types import Problem
 
 CHAIN = (4, 8)
@@ -122,25 +122,7 @@ def _begun(text: str, candidates: set[str]) -> list[str]:
     return [each for each in candidates if each.startswith(text)]
 
 
-def decisions(prompt: str, response: str) -> Decisions:
-    """Which forks chose a line of the value of the line before, as written, and where the value of
-    the prompt is lost: at the first token that begins no line which keeps it."""
-    right: list[bool] = []
-    lost: int | None = None
-    current = prompt.removesuffix("=")
-    for start, line, candidates in steps_of(prompt, response):
-        keeping = {each for each in candidates if value(each[:-1]) == value(current)}
-        if fork := _settled(line, candidates):
-            right.append(bool(_begun(line[:fork], keeping)))
-        if lost is None:
-            lengths = range(1, len(line) + 1)
-            wrong = (start + n - 1 for n in lengths if not _begun(line[:n], keeping))
-            lost = next(wrong, None)
-        current = line[:-1]
-    return Decisions(tuple(right), lost)
-
-
-DOMAIN = Domain(find_verifier("chain"), words=False, forks=forks, decisions=decisions)
+DOMAIN = Domain(find_verifier("chain"), words=False, forks=forks)
 
 
 def draw(rng: random.Random, n: int, operands: tuple[int, int], *, heldout: bool) -> list[Problem]:
