@@ -71,7 +71,7 @@ def command(
     session = Session(find_run(source), names, by, model, backend)
     view = session.open(step)
     group = session.group(view, prompt, at)
-    if not (plain or as_json or html) and can_move():
+    if not (plain or as_json or html or at) and can_move():
         from ictcli.console.inspect_app import move
 
         return move(session, view, group)
@@ -83,7 +83,7 @@ def command(
 
         held = page_data(session, view, group)
         write_text(html, page(group, held))
-        narrate(*(missing.sentence for missing in group.missing), " ".join(held.summary))
+        narrate(*group.missing.values(), " ".join(held.summary))
         output(html)
     else:
         print_group(group, as_json=as_json)

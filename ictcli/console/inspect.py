@@ -43,8 +43,7 @@ def print_group(group: GroupView, *, as_json: bool) -> None:
     _methods(group.methods)
     _deepest(group)
     _candidates(group)
-    for missing in group.missing:
-        narrate(missing.sentence)
+    narrate(*group.missing.values())
     if not group.tokenizer:
         narrate("Tokens are shown as ids: no tokenizer is here (--model names one).")
 

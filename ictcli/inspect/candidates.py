@@ -4,9 +4,9 @@ Runs do not record probabilities over the vocabulary, so the model is run again:
 that sampled if they are still there, else with the nearest saved ones.
 """
 
+import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from ictcli.runs.read import read_record
 from ictcli.runs.records import Summary
 from ictcli.tasks.detokenize import Decode
 from ictcli.text import visible
-from ictcli.types import Rollouts
+from ictcli.types import FloatArray, IntArray, Rollouts
 
 TOP = 8
 CHUNK_BYTES = 1 << 28
@@ -63,116 +63,108 @@ class ModelState:
 
 
 def saved_states(recorded: RecordedStep, model: str | None = None) -> list[ModelState]:
-    """`model`, or the saved states of the run's model, nearest to the sampling weights first."""
-    sampled_after = recorded.step - 1
+    """Return `model`, or the saved states of the run's model, nearest to the sampling weights
+    first."""
+    before = recorded.step - 1
     if model is not None:
-        return [ModelState("given", model, None, sampled_after)]
+        return [ModelState("given", model, None, before)]
     run = recorded.run
     if run is None:
         return []
     states = [
-        ModelState("checkpoint", str(path), step_of(path), sampled_after)
+        ModelState("checkpoint", str(path), step_of(path), before)
         for path in Run(run).checkpoints()
     ]
     summary = read_record(run / "summary.json", Summary, strict=False)
     if summary and exported(run):
-        states.append(ModelState("final", str(run), summary.steps, sampled_after))
-    try:
+        states.append(ModelState("final", str(run), summary.steps, before))
+    with contextlib.suppress(UserError):  # its folder is gone
         if recorded.recipe.model and snapshot(locate(recorded.recipe.model).path):
-            states.append(ModelState("before", recorded.recipe.model, 0, sampled_after))
-    except UserError:
-        pass  # its folder is gone
-    return sorted(states, key=lambda state: abs((state.after or 0) - sampled_after))
+            states.append(ModelState("before", recorded.recipe.model, 0, before))
+    return sorted(states, key=lambda state: abs((state.after or 0) - before))
 
 
-@dataclass
-class CandidateModel:
-    """The model of a recorded step; loaded on first use."""
+def nearest_model(
+    recorded: RecordedStep, model: str | None = None, backend: str | None = None
+) -> tuple[Engine, ModelState]:
+    """Load the nearest state that can be. UserError where there is none."""
+    fault: Exception | None = None
+    for state in saved_states(recorded, model):
+        try:
+            return _load(recorded, state, backend), state
+        except (UserError, *DAMAGE) as error:
+            fault = fault or error
+    if isinstance(fault, UserError):
+        raise fault
+    raise UserError(
+        "No model is there to ask for candidates.", "--model MODEL takes a folder or a hub id"
+    ) from fault
 
-    recorded: RecordedStep
-    decode: Decode | None
-    model: str | None = None
-    backend: str | None = None
-    _known: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict[Any, Any])
 
-    @cached_property
-    def loaded(self) -> tuple[Engine, ModelState]:
-        """The nearest state that can be loaded. UserError where there is none."""
-        fault: Exception | None = None
-        for state in saved_states(self.recorded, self.model):
-            try:
-                return self._build(state), state
-            except (UserError, *DAMAGE) as error:
-                fault = fault or error
-        if isinstance(fault, UserError):
-            raise fault
-        raise UserError(
-            "No model is there to ask for candidates.", "--model MODEL takes a folder or a hub id"
-        ) from fault
+def _load(recorded: RecordedStep, state: ModelState, backend: str | None) -> Engine:
+    recipe, run, path = recorded.recipe, recorded.run, Path(state.path)
+    if backend:
+        recipe = recipe.with_engine(backend=backend)
+    if run is not None and state.kind == "checkpoint":
+        check(path)
+        return engine_at(run, recipe.model_dump(), path, recipe.engine)
+    if state.kind == "final":
+        return engine_of(path, recipe.engine)
+    return build_engine(state.path, recipe.engine)
 
-    def _build(self, state: ModelState) -> Engine:
-        recipe = self.recorded.recipe
-        if self.backend:
-            recipe = recipe.with_engine(backend=self.backend)
-        run, path = self.recorded.run, Path(state.path)
-        if run is not None and state.kind == "checkpoint":
-            check(path)
-            return engine_at(run, recipe.model_dump(), path, recipe.engine)
-        if state.kind == "final":
-            return engine_of(path, recipe.engine)
-        return build_engine(state.path, recipe.engine)
 
-    def at(self, prompt: int, positions: Sequence[int]) -> list[dict[str, Any]]:
-        """The candidates at positions of a prompt's group, both counted from 0; see `_position`."""
-        engine, _ = self.loaded
-        self.decode = self.decode or engine.tokenizer.decode
-        unknown = [t for t in positions if (prompt, t) not in self._known]
-        group = self.recorded.batch.rollouts.groups(prompt, prompt + 1)
-        row_bytes = 8 * len(group) * int(engine.describe().get("vocabulary", 1 << 17))
-        size = max(1, CHUNK_BYTES // row_bytes)
-        for first in range(0, len(unknown), size):
-            part = sorted(unknown[first : first + size])
-            where = np.zeros(group.tokens.shape, dtype=bool)
-            where[:, part] = group.valid[:, part]
-            logits = engine.logits(group, where)
-            rows, columns = np.nonzero(where)
-            for t in part:
-                here = columns == t
-                self._known[prompt, t] = self._position(group, t, rows[here], softmax(logits[here]))
-        return [self._known[prompt, t] for t in positions]
+def candidates_at(
+    engine: Engine, group: Rollouts, positions: Sequence[int], decode: Decode | None
+) -> list[dict[str, Any]]:
+    """Return the candidates at positions of a group, counted from 0 and ascending.
 
-    def _position(self, group: Rollouts, t: int, rows: Any, probs: Any) -> dict[str, Any]:
-        """The candidates at one position; `probs` (rows, V) of the rows that reach it.
+    `position` counts from 1; `mean` holds the likeliest tokens of P_avg, `rows` those of each row's
+    p. `recorded_gap` is the largest difference between p of a sampled token now and as recorded.
+    """
+    row_bytes = 8 * len(group) * int(engine.describe().get("vocabulary", 1 << 17))
+    size = max(1, CHUNK_BYTES // row_bytes)
+    text_of: Decode = decode or engine.tokenizer.decode
+    answers: list[dict[str, Any]] = []
+    for first in range(0, len(positions), size):
+        part = positions[first : first + size]
+        where = np.zeros(group.tokens.shape, dtype=bool)
+        where[:, part] = group.valid[:, part]
+        logits = engine.logits(group, where)
+        rows, columns = np.nonzero(where)
+        for t in part:
+            here = columns == t
+            answers.append(_position(group, t, rows[here], softmax(logits[here]), text_of))
+    return answers
 
-        `position` counts from 1; `mean` holds the likeliest tokens of P_avg, `rows` those of each
-        row's p. `recorded_gap` is the largest difference between p of a sampled token now and as
-        recorded.
-        """
-        mean = probs.mean(axis=0)
 
-        def likeliest(by: Any, p: Any | None) -> list[dict[str, Any]]:
-            return [
-                {
-                    "token": token,
-                    "text": visible(self.decode([token])) if self.decode else f"<{token}>",
-                    "p": None if p is None else float(p[token]),
-                    "mean": float(mean[token]),
-                }
-                for token in np.argsort(-by, kind="stable")[:TOP].tolist()
-            ]
+def _position(
+    group: Rollouts, t: int, rows: IntArray, probs: FloatArray, decode: Decode
+) -> dict[str, Any]:
+    """Return the candidates at one position; `probs` (rows, V) of the rows that reach it."""
+    mean = probs.mean(axis=0)
 
-        sampled = probs[np.arange(len(rows)), group.tokens[rows, t]]
-        prob = group.stats.get("prob")
-        gap = None if prob is None else float(np.abs(sampled - prob[rows, t]).max())
-        return {
-            "position": t + 1,
-            "recorded_gap": gap,
-            "mean": likeliest(mean, None),
-            "rows": {
-                str(int(row) + 1): {
-                    "uniqueness": max(0.0, float(STATISTICS["uniqueness"](np, p, mean))),
-                    "candidates": likeliest(p, p),
-                }
-                for row, p in zip(rows, probs, strict=True)
-            },
-        }
+    def likeliest(by: FloatArray, p: FloatArray | None) -> list[dict[str, Any]]:
+        return [
+            {
+                "token": token,
+                "text": visible(decode([token])),
+                "p": None if p is None else float(p[token]),
+                "mean": float(mean[token]),
+            }
+            for token in np.argsort(-by, kind="stable")[:TOP].tolist()
+        ]
+
+    sampled = probs[np.arange(len(rows)), group.tokens[rows, t]]
+    prob = group.stats.get("prob")
+    return {
+        "position": t + 1,
+        "recorded_gap": None if prob is None else float(np.abs(sampled - prob[rows, t]).max()),
+        "mean": likeliest(mean, None),
+        "rows": {
+            str(int(row) + 1): {
+                "uniqueness": max(0.0, float(STATISTICS["uniqueness"](np, p, mean))),
+                "candidates": likeliest(p, p),
+            }
+            for row, p in zip(rows, probs, strict=True)
+        },
+    }

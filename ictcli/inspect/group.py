@@ -20,15 +20,6 @@ Numbers = list[float | None]
 
 
 @dataclass(frozen=True)
-class MissingStatistics:
-    """The statistics that a method needs and the run did not record."""
-
-    name: str
-    statistics: tuple[str, ...]
-    sentence: str
-
-
-@dataclass(frozen=True)
 class RolloutView:
     """One rollout, with what each method keeps of it."""
 
@@ -104,7 +95,8 @@ class GroupView:
     tops: dict[str, float]
     """Values of the deepest shade, but for weights."""
     methods: list[MethodView]
-    missing: list[MissingStatistics]
+    missing: dict[str, str]
+    """By a method that cannot choose here, a sentence on what was not recorded."""
     notes: list[str]
     rollouts: list[RolloutView]
     tokenizer: bool

@@ -20,7 +20,6 @@ from ictcli.errors import UserError
 from ictcli.inspect.group import GroupView, RolloutView
 from ictcli.inspect.session import Session
 from ictcli.inspect.view import SHADINGS, StepView
-from ictcli.runs import is_run
 from ictcli.tables.numbers import counted, listed
 from ictcli.tables.pages import render
 from ictcli.text import html_text, one_line, sign
@@ -34,17 +33,13 @@ Data = dict[str, Any]
 
 
 def check_target(path: Path) -> None:
-    """UserError where a page may not be written: over a folder, a device, a run's file, or a file
-    that is no such page."""
+    """UserError where a page may not be written: over anything but a page of ours, or by a name
+    that does not end in .html."""
     above = next((parent for parent in path.parents if parent.exists()), Path())
-    run = next((parent for parent in path.absolute().parents if is_run(parent)), None)
-    other = "--html group.html"
-    if path.is_dir():
-        why, other = "is a folder, and --html takes a file", f"--html {path}/group.html"
+    if path.suffix.lower() not in (".html", ".htm"):
+        why = "does not end in .html"
     elif not above.is_dir():
         why = f"would lie in {above}, which is a file, not a folder"
-    elif run is not None and path.suffix.lower() not in (".html", ".htm"):
-        why = f"lies in the run {run}, and does not end in .html"
     elif not path.exists():
         return
     elif not path.is_file():
@@ -54,8 +49,7 @@ def check_target(path: Path) -> None:
             if MARK.encode() in file.read(HEAD_BYTES):
                 return
         why = "is there already, and is no page that inspect wrote"
-        other = "--html takes another name, or delete it first"
-    raise UserError(f"{path} {why}.", other)
+    raise UserError(f"{path} {why}.", "--html group.html")
 
 
 @dataclass(frozen=True)

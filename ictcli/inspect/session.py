@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ictcli.errors import UserError
-from ictcli.inspect.candidates import CandidateModel
+from ictcli.inspect.candidates import candidates_at, nearest_model
 from ictcli.inspect.group import GroupView
 from ictcli.inspect.recorded import Recordings, decoder, find_recordings, read_step
 from ictcli.inspect.view import StepView, select_all
@@ -15,7 +15,7 @@ from ictcli.inspect.view import StepView, select_all
 
 @dataclass
 class Session:
-    """The recorded steps of one run or file; holds the model of the step last used."""
+    """The recorded steps of one run or file."""
 
     source: Path
     methods: Sequence[str] = ()
@@ -23,7 +23,6 @@ class Session:
     asked: str | None = None
     """A model that is asked in place of the run's."""
     backend: str | None = None
-    _model: CandidateModel | None = None
 
     @cached_property
     def recordings(self) -> Recordings:
@@ -39,13 +38,6 @@ class Session:
         view.shading(self.by)
         return view
 
-    def model(self, view: StepView) -> CandidateModel:
-        """The model of a step; not loaded yet."""
-        if self._model is None or self._model.recorded.step != view.recorded.step:
-            self._model = None  # two may not fit in memory
-            self._model = CandidateModel(view.recorded, view.decode, self.asked, self.backend)
-        return self._model
-
     def group(self, view: StepView, prompt: int | None, at: Sequence[str] = ()) -> GroupView:
         """A prompt's rollouts, by default those of the first with unequal rewards, with the model's
         candidates at the places `at`."""
@@ -53,9 +45,10 @@ class Session:
         places = parse_places(group, at)
         if not places:
             return group
-        model = self.model(view)
-        positions = model.at(group.prompt - 1, sorted({position - 1 for _, position in places}))
-        _, state = model.loaded
+        engine, state = nearest_model(view.recorded, self.asked, self.backend)
+        rollouts = view.recorded.batch.rollouts.groups(group.prompt - 1, group.prompt)
+        columns = sorted({position - 1 for _, position in places})
+        positions = candidates_at(engine, rollouts, columns, view.decode)
         candidates = {
             "weights": state.sentence,
             "kind": state.kind,

@@ -12,7 +12,6 @@ from ictcli.inspect.group import (
     FORMAT,
     GroupView,
     MethodView,
-    MissingStatistics,
     Numbers,
     RolloutView,
 )
@@ -45,19 +44,17 @@ class Selection:
     trained: bool = False
 
 
-def missing_statistics(name: str, *statistics: str) -> MissingStatistics:
-    """With a sentence on how to record them."""
-    setting = f"method={name}"
-    if statistics == ("uniqueness",):
-        setting = "record.uniqueness=true"
+def why_missing(name: str, *statistics: str) -> str:
+    """Return a sentence on statistics that were not recorded, and how to record them."""
+    alone = statistics == ("uniqueness",)
+    setting = "record.uniqueness=true" if alone else f"method={name}"
     needed = " and ".join(statistics)
-    sentence = f"without {name}: it needs {needed}, which the run did not record ({setting} does)"
-    return MissingStatistics(name, statistics, sentence)
+    return f"without {name}: it needs {needed}, which the run did not record ({setting} does)"
 
 
 def select_all(
     recorded: RecordedStep, names: Sequence[str] = ()
-) -> tuple[list[Selection], list[MissingStatistics]]:
+) -> tuple[list[Selection], dict[str, str]]:
     """What was trained, first, and what each method would have kept after its dense warm-up.
 
     Asks the methods `names`, by default the run's and the usual ones. Each selects as the trainer
@@ -68,11 +65,11 @@ def select_all(
     default = (run_method, *USUAL) if run_method else USUAL
     methods = [find_method(name) for name in dict.fromkeys(names or default)]
     selections: list[Selection] = []
-    missing: list[MissingStatistics] = []
+    missing: dict[str, str] = {}
     for method in methods:
         batch, recipe = recorded.batch, recorded.recipe
         if absent := [n for n in (*method.wants, *ROW_STATS) if n not in batch.rollouts.stats]:
-            missing.append(missing_statistics(method.name, *absent))
+            missing[method.name] = why_missing(method.name, *absent)
             continue
         if method.name != run_method:
             update = {"method": beside(recipe.method, method.name), "control": "none"}
@@ -81,7 +78,7 @@ def select_all(
         try:
             chosen = select(recipe.model_copy(update={"warmup": 0}), batch, recorded.step)
         except KeyError as error:  # a plugin that uses a statistic it does not name
-            missing.append(missing_statistics(method.name, str(error.args[0])))
+            missing[method.name] = why_missing(method.name, str(error.args[0]))
             continue
         same = method.name == run_method and np.array_equal(chosen.kept, recorded.kept)
         weights = recorded.weights if same else chosen.weights
@@ -108,7 +105,7 @@ class StepView:
 
     recorded: RecordedStep
     selections: list[Selection]
-    missing: list[MissingStatistics]
+    missing: dict[str, str]
     decode: Decode | None
     methods: Sequence[str] = ()
     _texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])

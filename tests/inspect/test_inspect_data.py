@@ -14,7 +14,7 @@ from synthetic import GROUP, WORDS, batch_of, recipe_of, record
 from ictcli.algorithm.methods import find_method
 from ictcli.algorithm.weights import group_advantage
 from ictcli.engine import Engine, build_engine
-from ictcli.inspect.candidates import CandidateModel, saved_states
+from ictcli.inspect.candidates import candidates_at, nearest_model, saved_states
 from ictcli.inspect.group import GroupView, level
 from ictcli.inspect.recorded import find_recordings, read_step
 from ictcli.inspect.session import Session, parse_places
@@ -74,9 +74,8 @@ def test_a_control_is_of_the_run_s_own_method_alone(run: Path, tmp_path: Path) -
 def test_a_method_without_its_statistics_is_told_and_how_to_record_them(tmp_path: Path) -> None:
     folder = record(tmp_path / "run", "method=entropy20", uniqueness=False)
     group = groups_of(folder, "ict", "kl", "random")[0]
-    missing = {m.name: m for m in group.missing}
-    assert "record.uniqueness=true" in missing["ict"].sentence
-    assert missing["kl"].statistics == ("kl_from_mean", "kl_to_mean")
+    assert "record.uniqueness=true" in group.missing["ict"]
+    assert "it needs kl_from_mean and kl_to_mean" in group.missing["kl"]
     assert group.by == "entropy" and "random" in group.rollouts[0].kept
     with refused("uniqueness", hint="record.uniqueness=true"):
         Session(folder, by="uniqueness").open()
@@ -97,7 +96,7 @@ def test_a_file_is_read_with_its_run_s_recipe_or_none(run: Path, tmp_path: Path)
         assert rollout.pieces == [WORDS[token] for token in rollout.tokens]
         assert "".join(rollout.pieces) == rollout.text
     with refused("No model", hint="--model"):
-        _ = CandidateModel(read_step(find_recordings(alone), 10), None).loaded
+        nearest_model(read_step(find_recordings(alone), 10))
 
 
 def test_a_run_whose_plugin_is_gone_can_still_be_read(run: Path, tmp_path: Path) -> None:
@@ -154,11 +153,11 @@ def test_the_weights_that_sampled_give_the_recorded_statistics(
     sampled: tuple[Path, Engine], step: int, kind: str
 ) -> None:
     recorded = read_step(find_recordings(sampled[0]), step)
-    model = CandidateModel(recorded, None)
+    engine, state = nearest_model(recorded)
     rollouts = recorded.batch.rollouts
-    found = model.at(1, range(int(rollouts.lengths[4:8].max())))
-    assert model.loaded[1].exact and model.loaded[1].kind == kind
-    assert "weights that sampled" in model.loaded[1].sentence
+    columns = range(int(rollouts.lengths[4:8].max()))
+    found = candidates_at(engine, rollouts.groups(1, 2), columns, None)
+    assert state.exact and state.kind == kind and "weights that sampled" in state.sentence
     for position in found:
         t = position["position"] - 1
         assert position["recorded_gap"] < 1e-4
@@ -180,7 +179,7 @@ def test_the_mean_is_of_rollouts_that_reach_it(sampled: tuple[Path, Engine]) -> 
     logits = sampled[1].logits(group, where).astype(np.float64)
     probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     mean = probs.mean(axis=0)
-    found = CandidateModel(recorded, None).at(2, [t])[0]
+    (found,) = candidates_at(nearest_model(recorded)[0], group, [t], None)
     assert len(found["rows"]) == where.sum()
     for candidate in found["mean"]:
         assert candidate["mean"] == pytest.approx(mean[candidate["token"]], abs=1e-6)
@@ -197,6 +196,6 @@ def test_other_weights_are_named_plainly_and_the_nearest_are_taken(
     assert [(s.kind, s.after) for s in saved_states(recorded)] == [("checkpoint", 1), ("before", 0)]
     assert "not by the weights that sampled" in saved_states(recorded)[0].sentence
     (folder / "checkpoints" / "step-000001" / "weights.safetensors").write_bytes(b"torn")
-    assert CandidateModel(recorded, None).loaded[1].kind == "before"
-    _, given = CandidateModel(recorded, None, recorded.recipe.model).loaded
+    assert nearest_model(recorded)[1].kind == "before"
+    _, given = nearest_model(recorded, recorded.recipe.model)
     assert given.kind == "given" and not given.exact and recorded.recipe.model in given.sentence

@@ -127,14 +127,12 @@ def test_only_a_page_of_its_own_is_overwritten(session: Session, made: str, tmp_
     written.write_text(made, "utf-8")
     check_target(written)
     (tmp_path / "other.html").write_text("<html><body>ictcli inspect</body></html>")
+    (tmp_path / "folder.html").mkdir()
     for target, words in (
-        (tmp_path, "is a folder"),
+        (tmp_path / "folder.html", "no regular file"),
         (tmp_path / "other.html", "no page that inspect wrote"),
         (written / "sub.html", "is a file, not a folder"),
-        (run / "recipe.toml", "lies in the run"),
-        (run / "rollouts" / "step-000020.safetensors", "lies in the run"),
-        (run / "summary.json", "lies in the run"),
-        (Path("/dev/null"), "no regular file"),
+        (run / "summary.json", "does not end in .html"),
     ):
         with refused(words):
             check_target(target)
