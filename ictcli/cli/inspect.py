@@ -10,7 +10,7 @@ from ictcli.errors import UserError
 
 
 @click.command("inspect")
-@click.argument("source", metavar="RUN|ROLLOUTS", **completion.RUN)
+@click.argument("source", metavar="RUN", **completion.RUN)
 @click.option("--step", type=click.IntRange(0), help="A recorded step.  [default: the last]")
 @click.option(
     "--prompt", type=int, help="A prompt, from 1.  [default: the first with unequal rewards]"
@@ -44,7 +44,7 @@ def command(
     as_json: bool,
     html: Path | None,
 ) -> int:
-    """Look at recorded rollouts: RUN is a run folder, ROLLOUTS a file in its rollouts/.
+    """Look at the recorded rollouts of a run.
 
     Tokens are shaded by uniqueness and marked if the method kept them; other methods show what they
     would have kept of the same rollouts. On a terminal keys move; elsewhere a group is printed.

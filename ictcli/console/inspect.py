@@ -26,9 +26,7 @@ def print_group(group: GroupView, *, as_json: bool) -> None:
         print_json(asdict(group), indent=None)
         return
     shown = group.shown
-    output(
-        f"{group.run or group.file}: step {group.step}, prompt {group.prompt} of {group.prompts}"
-    )
+    output(f"{group.run}: step {group.step}, prompt {group.prompt} of {group.prompts}")
     output("", visible(group.problem["prompt"]), f"gold: {group.problem['gold']}", "")
     dense = all(all(rollout.kept[shown]) for rollout in group.rollouts)
     for rollout in group.rollouts:

@@ -84,7 +84,7 @@ class Frame:
         first = Text.assemble(
             (f"prompt {group.prompt}/{group.prompts}", "bold"),
             f"  step {group.step} (recorded: {', '.join(near)})  ",
-            (one_line(group.run or group.file), "dim"),
+            (one_line(group.run), "dim"),
         )
         gold = f"  gold {visible(group.problem['gold'])}"
         question = visible(group.problem["prompt"])

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from ictcli.console.lines import narrate, narrate_paragraph, output
 from ictcli.console.table import Screen, print_either_way, print_json, print_table
 from ictcli.evaluation.passk import Difference, Interval
 from ictcli.evaluation.record import Result
-from ictcli.evaluation.report import by_temperature, caption, differences, reached, results_page
+from ictcli.evaluation.report import by_temperature, caption, differences, reached
 from ictcli.recipe import Recipe
 from ictcli.rewards.explanations import SOURCES, Explanation, Reading
 from ictcli.rewards.files import Response, as_columns
@@ -42,31 +42,32 @@ def eval_progress() -> Generator[Callable[[str], Callable[[int, int], None]]]:
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        TextColumn("{task.completed}/{task.total} samples, {task.fields[left]} left"),
+        TextColumn("{task.completed}/{task.total} samples"),
+        TimeRemainingColumn(),
         console=err,
         disable=not err.is_terminal,
         transient=True,
     )
 
     def of(name: str) -> Callable[[int, int], None]:
-        task = bar.add_task(one_line(name), total=None, left="-")
-        start: tuple[int, float] | None = None
-        calls, last_line = 0, time.perf_counter()
+        task = bar.add_task(one_line(name), total=None)
+        last_line: float | None = None
 
         def update(done: int, total: int) -> None:
-            nonlocal start, calls, last_line
-            now, calls = time.perf_counter(), calls + 1
-            if start is None and not err.is_terminal:
+            nonlocal last_line
+            now = time.perf_counter()
+            bar.update(task, completed=done, total=total)
+            if err.is_terminal:
+                return
+            if last_line is None:
                 narrate(f"evaluating {name}: {total} samples")
-            if start is None or calls == 2:  # the first answers wait for libraries and workers
-                start = (done, now)
-            fresh, left = done - start[0], "-"
-            if fresh:
-                left = duration((now - start[1]) / fresh * (total - done))
-            bar.update(task, completed=done, total=total, left=left)
-            if fresh and not err.is_terminal and now - last_line >= EVERY and done < total:
-                narrate(f"{name}: {done}/{total} samples, {left} left")
-                last_line = now
+            if last_line is not None and now - last_line >= EVERY and done < total:
+                left = bar.tasks[task].time_remaining
+                about = "" if left is None else f", {duration(left)} left"
+                narrate(f"{name}: {done}/{total} samples{about}")
+            elif last_line is not None:
+                return
+            last_line = now
 
         return update
 
@@ -74,15 +75,10 @@ def eval_progress() -> Generator[Callable[[str], Callable[[int, int], None]]]:
         yield of
 
 
-def evaluations(
-    results: Sequence[Result], folder: Path, *, as_json: bool, as_markdown: bool = False
-) -> None:
-    """Evaluations as JSON, as Markdown, or as tables that fit the terminal."""
+def evaluations(results: Sequence[Result], folder: Path, *, as_json: bool) -> None:
+    """Print evaluations as JSON, or as tables that fit the terminal."""
     if as_json:
         print_json([result.model_dump(mode="json") for result in results])
-        return
-    if as_markdown:
-        output(*results_page(results).rstrip("\n").split("\n"))
         return
     tables = [reached(results), by_temperature(results), differences(results)]
     for number, shown in enumerate(filter(None, tables)):

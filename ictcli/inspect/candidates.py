@@ -69,8 +69,6 @@ def saved_states(recorded: RecordedStep, model: str | None = None) -> list[Model
     if model is not None:
         return [ModelState("given", model, None, before)]
     run = recorded.run
-    if run is None:
-        return []
     states = [
         ModelState("checkpoint", str(path), step_of(path), before)
         for path in Run(run).checkpoints()
@@ -105,7 +103,7 @@ def _load(recorded: RecordedStep, state: ModelState, backend: str | None) -> Eng
     recipe, run, path = recorded.recipe, recorded.run, Path(state.path)
     if backend:
         recipe = recipe.with_engine(backend=backend)
-    if run is not None and state.kind == "checkpoint":
+    if state.kind == "checkpoint":
         check(path)
         return engine_at(run, recipe.model_dump(), path, recipe.engine)
     if state.kind == "final":

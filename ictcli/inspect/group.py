@@ -82,7 +82,7 @@ class GroupView:
     """The rollouts of one prompt of a recorded step."""
 
     format: int
-    run: str | None
+    run: str
     file: str
     step: int
     steps: list[int]

@@ -103,7 +103,7 @@ def page_data(session: Session, view: StepView, shown: GroupView, limit: int = P
     prompts: dict[int, int] = {}
     errors: list[str] = []
     room = limit
-    for number in sorted(session.recordings[1], key=lambda number: abs(number - shown.step)):
+    for number in sorted(session.steps, key=lambda number: abs(number - shown.step)):
         try:
             step = view if number == shown.step else session.open(number)
         except UserError as error:

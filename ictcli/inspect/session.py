@@ -9,15 +9,15 @@ from pathlib import Path
 from ictcli.errors import UserError
 from ictcli.inspect.candidates import candidates_at, nearest_model
 from ictcli.inspect.group import GroupView
-from ictcli.inspect.recorded import Recordings, decoder, find_recordings, read_step
+from ictcli.inspect.recorded import decoder, find_recordings, read_step
 from ictcli.inspect.view import StepView, select_all
 
 
 @dataclass
 class Session:
-    """The recorded steps of one run or file."""
+    """The recorded steps of one run."""
 
-    source: Path
+    run: Path
     methods: Sequence[str] = ()
     by: str | None = None
     asked: str | None = None
@@ -25,14 +25,13 @@ class Session:
     backend: str | None = None
 
     @cached_property
-    def recordings(self) -> Recordings:
-        return find_recordings(self.source)
+    def steps(self) -> dict[int, Path]:
+        return find_recordings(self.run)
 
     def open(self, step: int | None = None) -> StepView:
-        """A step, by default that of the file, or the last. UserError for what is not there."""
-        steps = self.recordings[1]
-        first = next((n for n, path in steps.items() if path == self.source), max(steps))
-        recorded = read_step(self.recordings, first if step is None else step)
+        """Return a step, by default the last. UserError for what is not there."""
+        step = max(self.steps) if step is None else step
+        recorded = read_step(self.run, self.steps, step)
         selected = select_all(recorded, self.methods)
         view = StepView(recorded, *selected, decoder(recorded, self.asked), self.methods)
         view.shading(self.by)

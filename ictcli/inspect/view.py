@@ -155,11 +155,11 @@ class StepView:
     def group(self, prompt: int, by: str) -> GroupView:
         """The rollouts of a prompt, with no candidates yet."""
         recorded, batch = self.recorded, self.recorded.batch
-        run, problem, size = recorded.run, batch.problems[prompt - 1], batch.rollouts.group
+        problem, size = batch.problems[prompt - 1], batch.rollouts.group
         rows = range((prompt - 1) * size, prompt * size)
         return GroupView(
             format=FORMAT,
-            run=str(run) if run else None,
+            run=str(recorded.run),
             file=str(recorded.path),
             step=recorded.step,
             steps=list(recorded.steps),

@@ -93,19 +93,18 @@ def test_a_run_is_evaluated_as_it_was_trained(ictcli: Processes, tmp_path: Path)
     assert "There is no plugin file" in ended.err
 
 
-def test_markdown_holds_the_tables_and_the_first_prompt(
+def test_the_page_of_results_has_the_first_prompt(
     ictcli: Processes, tiny_model: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.txt").write_text("2*2+{question}\n")
     args = ("--bench", "chain", "--n", "2", "--k", "1,2", "--limit", "3", "max_tokens=8")
-    more = ("prompt.template=mine.txt", "--markdown", "--out", "out")
-    ended = ictcli.done("eval", tiny_model, *args, *more)
-    assert ended.out == (tmp_path / "out" / "results.md").read_text()
+    more = ("prompt.template=mine.txt", "--out", "out")
+    ictcli.done("eval", tiny_model, *args, *more)
     settings = json.loads((tmp_path / "out" / "results.json").read_text())[0]["settings"]
     first = read(tmp_path / "out" / "chain.jsonl")[0]["prompt"]
     assert settings["example_prompt"] == f"2*2+{first}" and settings["template"] == "own"
     assert settings["stop"] == {"17": "#"} and settings["stop_ids"] == [17]
-    assert f"\n2*2+{first}\n" in ended.out
+    assert f"\n2*2+{first}\n" in (tmp_path / "out" / "results.md").read_text()
 
 
 def test_a_verifier_that_fails_is_told_of_once_and_on_all_answers_ends_it(
@@ -208,7 +207,7 @@ def test_a_private_question_is_written_where_that_is_asked_for_alone(
     row = {"Question": SECRET, "Correct Answer": "a truth of 4 parts", **wrong, "Record ID": "rec"}
     data = write(tmp_path, [row])
     args = ("eval", tiny_model, "--bench", "gpqa_diamond", f"data={data}", *SMALL, "--out", "out")
-    ended = ictcli.done(*args, "--markdown")
+    ended = ictcli.done(*args)
     files = list((tmp_path / "out").iterdir())
     assert len(files) == 6
     for text in (ended.out, ended.err, *(path.read_text(encoding="utf-8") for path in files)):

@@ -150,8 +150,8 @@ def plain_markdown(text: str) -> None:
 
 def test_evaluations_and_cards_are_plain_markdown(ictcli: Processes, world: World) -> None:
     args = ("eval", world.model, "--bench", world.bench, "--n", "2", "-k", "1", "max_tokens=12")
-    ended = show(ictcli, world, *args, "--limit", "2", "--markdown", "--out", f"{NAME}e")
-    plain_markdown(ended.out)
+    show(ictcli, world, *args, "--limit", "2", "--out", f"{NAME}e")
+    plain_markdown((world.folder / f"{NAME}e" / "results.md").read_text())
     made = world.folder / f"{NAME}x"
     show(ictcli, world, "export", world.run, "--out", made)
     _, header, body = (made / "README.md").read_text("utf-8").split("---\n", 2)

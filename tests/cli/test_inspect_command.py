@@ -3,6 +3,7 @@ refused."""
 
 import json
 import re
+import shutil
 import signal
 import termios
 from collections.abc import Iterator
@@ -166,11 +167,12 @@ def test_what_is_not_there_is_refused(ictcli: Processes, trained: Path, tmp_path
         ("--html=.", ". does not end in .html. --html group.html"),
     ):
         assert words in ictcli.refused("inspect", trained, option)
-    assert "no file of recorded rollouts" in ictcli.refused("inspect", trained / "recipe.toml")
     arrays, about = read_rollouts(trained / "rollouts" / "step-000003.safetensors")
     del arrays["kept"]
-    save_file(arrays, tmp_path / "torn.safetensors", {"ictcli": json.dumps(about)})
-    assert "no file of recorded rollouts" in ictcli.refused("inspect", "torn.safetensors")
+    torn = shutil.copytree(trained, tmp_path / "torn") / "rollouts" / "step-000003.safetensors"
+    save_file(arrays, torn, {"ictcli": json.dumps(about)})
+    ended = ictcli.refused("inspect", "torn", "--step=3", "--trust")
+    assert "no file of recorded rollouts" in ended
     (tmp_path / "bare").mkdir()
     (tmp_path / "bare" / "recipe.toml").write_bytes((trained / "recipe.toml").read_bytes())
     told = ictcli.refused("inspect", "bare")

@@ -81,22 +81,10 @@ def test_a_method_without_its_statistics_is_told_and_how_to_record_them(tmp_path
         Session(folder, by="uniqueness").open()
 
 
-def test_a_file_is_read_with_its_run_s_recipe_or_none(run: Path, tmp_path: Path) -> None:
-    file = run / "rollouts" / "step-000010.safetensors"
-    inside = groups_of(file)[0]
-    assert (inside.run, inside.step, inside.steps) == (str(run), 10, [10, 20])
-    alone = tmp_path / "some.safetensors"
-    shutil.copy(file, alone)
-    outside = groups_of(alone)[0]
-    assert (outside.run, outside.step, outside.steps) == (None, 10, [10])
-    assert "default options" in outside.notes[0] and not outside.tokenizer
-    for bare, rollout in zip(outside.rollouts, inside.rollouts, strict=True):
-        assert bare.kept["ict"] == rollout.kept["ict"]
-        assert bare.pieces == [f"<{token}>" for token in rollout.tokens]
+def test_a_token_is_shown_as_its_text(run: Path) -> None:
+    for rollout in groups_of(run)[0].rollouts:
         assert rollout.pieces == [WORDS[token] for token in rollout.tokens]
         assert "".join(rollout.pieces) == rollout.text
-    with refused("No model", hint="--model"):
-        nearest_model(read_step(find_recordings(alone), 10))
 
 
 def test_a_run_whose_plugin_is_gone_can_still_be_read(run: Path, tmp_path: Path) -> None:
@@ -152,7 +140,7 @@ def sampled(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
 def test_the_weights_that_sampled_give_the_recorded_statistics(
     sampled: tuple[Path, Engine], step: int, kind: str
 ) -> None:
-    recorded = read_step(find_recordings(sampled[0]), step)
+    recorded = read_step(sampled[0], find_recordings(sampled[0]), step)
     engine, state = nearest_model(recorded)
     rollouts = recorded.batch.rollouts
     columns = range(int(rollouts.lengths[4:8].max()))
@@ -171,7 +159,7 @@ def test_the_weights_that_sampled_give_the_recorded_statistics(
 
 
 def test_the_mean_is_of_rollouts_that_reach_it(sampled: tuple[Path, Engine]) -> None:
-    recorded = read_step(find_recordings(sampled[0]), 2)
+    recorded = read_step(sampled[0], find_recordings(sampled[0]), 2)
     group = recorded.batch.rollouts.groups(2, 3)
     t = int(group.lengths.min())  # one has ended
     where = np.zeros(group.tokens.shape, dtype=bool)
@@ -192,7 +180,7 @@ def test_other_weights_are_named_plainly_and_the_nearest_are_taken(
     folder = shutil.copytree(sampled[0], tmp_path / "run")
     rollouts = folder / "rollouts"
     shutil.copy(rollouts / "step-000002.safetensors", rollouts / "step-000009.safetensors")
-    recorded = read_step(find_recordings(folder), 9)
+    recorded = read_step(folder, find_recordings(folder), 9)
     assert [(s.kind, s.after) for s in saved_states(recorded)] == [("checkpoint", 1), ("before", 0)]
     assert "not by the weights that sampled" in saved_states(recorded)[0].sentence
     (folder / "checkpoints" / "step-000001" / "weights.safetensors").write_bytes(b"torn")
