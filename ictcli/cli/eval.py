@@ -69,7 +69,7 @@ def command(
 
     KEY=VALUE are a recipe's: temperature, max_tokens, seed, data (a file in place of the hub's
     data; data.BENCH for one of several), plugins, columns.*, hub.*, prompt.*, sampling.*,
-    reward.verifier, .pattern, .timeout, .memory, eval.verifier, engine.*; and eval.shots, worked
+    reward.verifier, .pattern, .timeout, .memory, engine.*; and eval.shots, worked
     examples as the public figures of gsm8k have them. Without one the run's recipe decides, or
     the benchmark. Samples are kept as they come: --resume goes on with an evaluation that was
     stopped.

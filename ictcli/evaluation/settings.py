@@ -60,8 +60,6 @@ class EvalKeys(Table):
 
     shots: int = Field(default=0, ge=0)
     """Worked examples of the benchmark's training part to show, as its public figures do."""
-    verifier: str | None = None
-    """As in a recipe: what judges, before `reward.verifier`."""
 
 
 class EvaluationSettings(ModelSettings):

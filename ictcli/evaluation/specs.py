@@ -162,7 +162,6 @@ def benchmark_specs(
     named = (model.columns for model in models if model.columns != ColumnSettings())
     usual = next(named, None)
     trained = max((model.max_tokens or 0 for model in models), default=0)
-    reward = _judging(settings)
     specs: list[BenchmarkSpec] = []
     for name in wanted:
         columns = settings.columns if is_custom(name) else None
@@ -181,7 +180,7 @@ def benchmark_specs(
         if examples and benchmark.shots:
             domain = replace(benchmark.domain, pattern=benchmark.shots.pattern)
             benchmark = replace(benchmark, domain=domain)
-        benchmark = replace(benchmark, domain=judged(benchmark.domain, reward))
+        benchmark = replace(benchmark, domain=judged(benchmark.domain, settings.reward))
         if is_custom(name):
             judge = f"{name} is judged by the verifier {name_of(benchmark.domain.verify)}."
             benchmark = replace(benchmark, notes=(judge, *benchmark.notes))
@@ -213,7 +212,7 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
     task, first = task_of(recipe), recipe.eval.skip
     (name, domain), most = task.exam, settings.limit or recipe.eval.problems
     name = recipe.data_name if holds_out(recipe) else name
-    domain = judged(domain, _judging(settings))
+    domain = judged(domain, settings.reward)
     held = task.heldout(first + max(most, recipe.eval.problems))[first:]
     problems, source = held[:most], {} if task.examined else task.source
     check_columns(name, [domain.verify], problems)
@@ -274,11 +273,6 @@ def _drawn(
         )
     order: list[int] = generator(settings.seed, "shots").permutation(len(examples))[:n].tolist()
     return tuple(examples[place] for place in order)
-
-
-def _judging(settings: EvaluationSettings) -> RewardSettings:
-    judge = settings.eval.verifier or settings.reward.verifier
-    return settings.reward.model_copy(update={"verifier": judge})
 
 
 def judged(domain: Domain, reward: RewardSettings) -> Domain:

@@ -7,9 +7,9 @@ them whole.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat, zip_longest
+from itertools import groupby, repeat, zip_longest
 from pathlib import Path
 from typing import Any
 from unicodedata import east_asian_width
@@ -98,46 +98,50 @@ def _tokens(group: GroupView, rollout: RolloutView, painted: bool) -> Markup:
 
 
 def page_data(session: Session, view: StepView, shown: GroupView, limit: int = PAGE_BYTES) -> Held:
-    """The groups of a page that opens at `shown`. Steps that cannot be read are left out."""
-    steps: dict[int, list[tuple[GroupView, Data]]] = {}
-    prompts: dict[int, int] = {}
+    """Return the groups of a page that opens at `shown`: those nearest to it, as many as there is
+    room for. Steps that cannot be read are left out."""
+    pairs: dict[tuple[int, int], tuple[GroupView, Data]] = {}
     errors: list[str] = []
     room = limit
+    for group in _nearest(session, view, shown, errors):
+        data = _group(group)
+        room -= len(json.dumps(data, separators=(",", ":")))
+        room -= sum(len(piece) + 7 for rollout in group.rollouts for piece in rollout.pieces)
+        if room < 0 and pairs:
+            break
+        pairs[group.step, group.prompt] = group, data
+    ordered = [pairs[place] for place in sorted(pairs)]
+    steps = [list(step) for _, step in groupby(ordered, key=lambda pair: pair[0].step)]
+    numbers = [step[0][0].step for step in steps]
+    where = [*map(str, numbers)] if len(steps) < 7 else [f"{min(numbers)} to {max(numbers)}"]
+    prompts = sum(step[0][0].prompts for step in steps)
+    part = f"{len(pairs)} of " if len(pairs) < prompts else ""
+    content = f"{part}{counted(prompts, 'prompt')} of step{'s' * (len(steps) > 1)} {listed(where)}"
+    more = "More would make it too large: --step and --prompt write pages of others."
+    return Held(
+        [group for group, _ in ordered],
+        {
+            "start": {"step": shown.step, "prompt": shown.prompt},
+            **{key: getattr(shown, key) for key in ("by", "shown", "at", "candidates")},
+            "steps": [_about(step) for step in steps],
+        },
+        [f"This page holds {content}.", *[more] * (room < 0), *errors],
+    )
+
+
+def _nearest(
+    session: Session, view: StepView, shown: GroupView, errors: list[str]
+) -> Iterator[GroupView]:
+    """Yield the run's groups, those nearest to `shown` first; adds to the errors."""
     for number in sorted(session.steps, key=lambda number: abs(number - shown.step)):
         try:
             step = view if number == shown.step else session.open(number)
         except UserError as error:
             errors.append(f"Step {number} is not in it: {one_line(error.message)}")
             continue
-        prompts[number], around = step.prompts, shown.prompt if step is view else 1
-        for prompt in sorted(range(1, step.prompts + 1), key=lambda prompt: abs(prompt - around)):
-            group = step.group(prompt, shown.by)
-            data = _group(group)
-            room -= len(json.dumps(data, separators=(",", ":")))
-            room -= sum(len(piece) + 7 for rollout in group.rollouts for piece in rollout.pieces)
-            if room >= 0 or not steps:
-                steps.setdefault(number, []).append((group, data))
-            if room < 0:
-                break
-        if room < 0:
-            break
-    held = {
-        number: sorted(steps[number], key=lambda pair: pair[0].prompt) for number in sorted(steps)
-    }
-    groups = [group for pairs in held.values() for group, _ in pairs]
-    where = [*map(str, held)] if len(held) < 7 else [f"{min(held)} to {max(held)}"]
-    part = f"{len(groups)} of " if len(groups) < (all_of := sum(prompts.values())) else ""
-    content = f"{part}{counted(all_of, 'prompt')} of step{'s' * (len(held) > 1)} {listed(where)}"
-    more = "More would make it too large: --step and --prompt write pages of others."
-    return Held(
-        groups,
-        {
-            "start": {"step": shown.step, "prompt": shown.prompt},
-            **{key: getattr(shown, key) for key in ("by", "shown", "at", "candidates")},
-            "steps": [_about(pairs) for pairs in held.values()],
-        },
-        [f"This page holds {content}.", *[more] * (room < 0), *errors],
-    )
+        middle = shown.prompt if step is view else 1
+        for prompt in sorted(range(1, step.prompts + 1), key=lambda prompt: abs(prompt - middle)):
+            yield step.group(prompt, shown.by)
 
 
 def _about(pairs: Sequence[tuple[GroupView, Data]]) -> Data:
