@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from ictcli.cli import completion, json_option
-from ictcli.cli.options import BACKEND, TRUST
+from ictcli.cli.options import TRUST
 from ictcli.errors import UserError
 
 
@@ -19,14 +19,7 @@ from ictcli.errors import UserError
 @click.option(
     "--by", metavar="STATISTIC", help="Shading: uniqueness, entropy, purity, weight or prob."
 )
-@click.option(
-    "--at",
-    metavar="ROW:POSITION",
-    multiple=True,
-    help="Show the model's candidates at a token, or at `all`.",
-)
-@click.option("--model", help="The model and tokenizer to use instead of the run's.")
-@BACKEND
+@click.option("--model", help="The model whose tokenizer is used instead of the run's.")
 @click.option("--plain", is_flag=True, help="Print the group even on a terminal.")
 @json_option(help="Print the group as JSON.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write an HTML page.")
@@ -37,9 +30,7 @@ def command(
     prompt: int | None,
     methods: str | None,
     by: str | None,
-    at: tuple[str, ...],
     model: str | None,
-    backend: str | None,
     plain: bool,
     as_json: bool,
     html: Path | None,
@@ -52,7 +43,7 @@ def command(
     \b
     ictcli inspect runs/mine
     ictcli inspect runs/mine --step 50 --prompt 3 --method ict,entropy20 --by entropy
-    ictcli inspect runs/mine --at 2:17 --json
+    ictcli inspect runs/mine --json
     ictcli inspect runs/mine --html group.html
     """
     from ictcli.console.inspect import can_move, print_group
@@ -68,10 +59,10 @@ def command(
         raise UserError("--method names no method.", "ictcli methods lists them")
     if html:
         check_target(html)
-    session = Session(find_run(source), names, by, model, backend)
+    session = Session(find_run(source), names, by, model)
     view = session.open(step)
-    group = session.group(view, prompt, at)
-    if not (plain or as_json or html or at) and can_move():
+    group = session.group(view, prompt)
+    if not (plain or as_json or html) and can_move():
         from ictcli.console.inspect_app import move
 
         return move(session, view, group)

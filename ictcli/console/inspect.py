@@ -40,7 +40,6 @@ def print_group(group: GroupView, *, as_json: bool) -> None:
             output(f"{method.name}: {method.about}", "")
     _methods(group.methods)
     _deepest(group)
-    _candidates(group)
     narrate(*group.missing.values())
     if not group.tokenizer:
         narrate("Tokens are shown as ids: no tokenizer is here (--model names one).")
@@ -78,28 +77,3 @@ def _deepest(group: GroupView) -> None:
             for rollout, t in deepest
         ]
         print_table(text_table(rows))
-
-
-def _candidates(group: GroupView) -> None:
-    if group.candidates is None:
-        return
-    positions = {found["position"]: found for found in group.candidates["positions"]}
-    for row, position in group.at:
-        piece = sign(group.rollouts[row - 1].pieces[position - 1])
-        output("", f"candidates at {row}:{position}, where {piece} was sampled")
-        found = positions[position]
-        rows = [
-            {
-                "p": f"{own['p']:.4f}",
-                "P_avg": f"{own['mean']:.4f}",
-                "likeliest of p": sign(own["text"]),
-                " ": "",
-                "P_avg ": f"{mean['mean']:.4f}",
-                "likeliest of P_avg": sign(mean["text"]),
-            }
-            for own, mean in zip(found["rows"][str(row)]["candidates"], found["mean"], strict=True)
-        ]
-        print_table(text_table(rows))
-    narrate(group.candidates["weights"])
-    if gaps := [found["recorded_gap"] for found in positions.values() if found["recorded_gap"]]:
-        narrate(f"p of a sampled token differs from the recorded by at most {max(gaps):.2g}.")

@@ -5,7 +5,6 @@ fields as they stand here.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from ictcli.text import figure
 
@@ -100,10 +99,6 @@ class GroupView:
     notes: list[str]
     rollouts: list[RolloutView]
     tokenizer: bool
-    at: list[tuple[int, int]]
-    """(row, position) of the tokens asked for."""
-    candidates: dict[str, Any] | None
-    """Of the model at those positions; see `ictcli.inspect.candidates`."""
 
     def method(self, name: str) -> MethodView:
         return next(method for method in self.methods if method.name == name)

@@ -63,7 +63,6 @@ class Held:
 
 def page(group: GroupView, held: Held) -> str:
     """The page that opens at `group`, with the groups one can switch to."""
-    weights = [f"Candidates: {group.candidates['weights']}"] if group.candidates else []
     tops = (*group.tops, "weight")
     shadings = {name: title for name, title in SHADINGS.items() if name in tops}
     data = json.dumps(
@@ -74,7 +73,7 @@ def page(group: GroupView, held: Held) -> str:
         "html",
         group=group,
         held=held.groups,
-        about=[*weights, *held.summary],
+        about=held.summary,
         titles=shadings,
         mark=Markup(MARK),
         tokens=_tokens,
@@ -122,7 +121,7 @@ def page_data(session: Session, view: StepView, shown: GroupView, limit: int = P
         [group for group, _ in ordered],
         {
             "start": {"step": shown.step, "prompt": shown.prompt},
-            **{key: getattr(shown, key) for key in ("by", "shown", "at", "candidates")},
+            **{key: getattr(shown, key) for key in ("by", "shown")},
             "steps": [_about(step) for step in steps],
         },
         [f"This page holds {content}.", *[more] * (room < 0), *errors],

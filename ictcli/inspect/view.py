@@ -153,7 +153,7 @@ class StepView:
         return prompt
 
     def group(self, prompt: int, by: str) -> GroupView:
-        """The rollouts of a prompt, with no candidates yet."""
+        """Return the rollouts of a prompt."""
         recorded, batch = self.recorded, self.recorded.batch
         problem, size = batch.problems[prompt - 1], batch.rollouts.group
         rows = range((prompt - 1) * size, prompt * size)
@@ -174,8 +174,6 @@ class StepView:
             notes=list(recorded.notes),
             rollouts=[self._rollout(row, number) for number, row in enumerate(rows, 1)],
             tokenizer=self.decode is not None,
-            at=[],
-            candidates=None,
         )
 
     def _method(self, selection: Selection, rows: range) -> MethodView:

@@ -94,7 +94,7 @@ def test_what_reads_a_run_shows_no_control_character(ictcli: Processes, world: W
     assert "not what the run wrote" in show(ictcli, world, "runs", "check", run, code=1).out
     json.loads(show(ictcli, world, "runs", "check", run, "--json", code=1).out)
     show(ictcli, world, "resume", run)
-    show(ictcli, world, "inspect", run, "--at", "1:1")
+    show(ictcli, world, "inspect", run)
     show(ictcli, world, "recipes", "show", run / "recipe.toml")
     show(ictcli, world, "methods", "--plugin", world.plugin)
     show(ictcli, world, "grade", world.data)

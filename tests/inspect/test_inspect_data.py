@@ -4,7 +4,6 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,16 +12,9 @@ from synthetic import GROUP, WORDS, batch_of, recipe_of, record
 
 from ictcli.algorithm.methods import find_method
 from ictcli.algorithm.weights import group_advantage
-from ictcli.engine import Engine, build_engine
-from ictcli.inspect.candidates import candidates_at, nearest_model, saved_states
 from ictcli.inspect.group import GroupView, level
-from ictcli.inspect.recorded import find_recordings, read_step
-from ictcli.inspect.session import Session, parse_places
-from ictcli.runs import Run
-from ictcli.runs.checkpoints import State
-from ictcli.tasks.prepare import task_of
-from ictcli.train.sample import sample_batch
-from ictcli.train.step import optimise, select
+from ictcli.inspect.session import Session
+from ictcli.train.step import select
 
 
 @pytest.fixture(scope="module")
@@ -101,89 +93,3 @@ def test_a_higher_value_never_has_a_lighter_shade(one: float, other: float, top:
     low, high = sorted((one, other))
     assert 0 <= level(low, top) <= level(high, top) <= 5
     assert level(0.0, top) == 0 and level(top, top) == 5
-
-
-def test_places_outside_the_group_are_refused(run: Path) -> None:
-    group = groups_of(run)[0]
-    lengths = [len(rollout.tokens) for rollout in group.rollouts]
-    assert parse_places(group, ["2:3", "2:3"]) == [(2, 3)]
-    assert len(parse_places(group, ["all"])) == sum(lengths)
-    for wrong in ("0:1", "5:1", "1:0", f"1:{lengths[0] + 1}", "1", "x"):
-        with refused():
-            parse_places(group, [wrong])
-
-
-# Candidates
-
-
-@pytest.fixture(scope="module")
-def sampled(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Engine]:
-    """Two steps that were sampled and recorded, a checkpoint after the first; the engine has the
-    weights after it."""
-    recipe = recipe_of(f"model={tiny_model}", "lr=0.01", "max_tokens=24", "temperature=0.7")
-    engine = build_engine(recipe.model, recipe.engine, recipe.optimizer)
-    task = task_of(recipe)
-    folder = tmp_path_factory.mktemp("sampled") / "run"
-    with Run.create(folder, recipe) as run:
-        for step in (1, 2):
-            batch = sample_batch(recipe, engine, task, step)
-            batch.advantage[:] = np.linspace(-1, 1, len(batch.advantage))
-            selection = select(recipe, batch, step)
-            run.record_rollouts(step, batch, selection.kept, selection.weights)
-            if step == 1:
-                assert optimise(recipe, engine, batch, selection, step).finite
-                run.checkpoint(engine, State(step=1), 2)
-    return folder, engine
-
-
-@pytest.mark.parametrize(("step", "kind"), [(1, "before"), (2, "checkpoint")])
-def test_the_weights_that_sampled_give_the_recorded_statistics(
-    sampled: tuple[Path, Engine], step: int, kind: str
-) -> None:
-    recorded = read_step(sampled[0], find_recordings(sampled[0]), step)
-    engine, state = nearest_model(recorded)
-    rollouts = recorded.batch.rollouts
-    columns = range(int(rollouts.lengths[4:8].max()))
-    found = candidates_at(engine, rollouts.groups(1, 2), columns, None)
-    assert state.exact and state.kind == kind and "weights that sampled" in state.sentence
-    for position in found:
-        t = position["position"] - 1
-        assert position["recorded_gap"] < 1e-4
-        live = {str(row + 1) for row in range(4) if rollouts.lengths[4 + row] > t}
-        assert set(position["rows"]) == live
-        for row, likeliest in position["rows"].items():
-            u = rollouts.stats["uniqueness"][3 + int(row), t]
-            assert likeliest["uniqueness"] == pytest.approx(u, abs=1e-4)
-            p = [candidate["p"] for candidate in likeliest["candidates"]]
-            assert p == sorted(p, reverse=True) and sum(p) <= 1 + 1e-9
-
-
-def test_the_mean_is_of_rollouts_that_reach_it(sampled: tuple[Path, Engine]) -> None:
-    recorded = read_step(sampled[0], find_recordings(sampled[0]), 2)
-    group = recorded.batch.rollouts.groups(2, 3)
-    t = int(group.lengths.min())  # one has ended
-    where = np.zeros(group.tokens.shape, dtype=bool)
-    where[:, t] = group.lengths > t
-    logits = sampled[1].logits(group, where).astype(np.float64)
-    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    mean = probs.mean(axis=0)
-    (found,) = candidates_at(nearest_model(recorded)[0], group, [t], None)
-    assert len(found["rows"]) == where.sum()
-    for candidate in found["mean"]:
-        assert candidate["mean"] == pytest.approx(mean[candidate["token"]], abs=1e-6)
-    assert found["mean"][0]["mean"] == pytest.approx(mean.max(), abs=1e-6)
-
-
-def test_other_weights_are_named_plainly_and_the_nearest_are_taken(
-    sampled: tuple[Path, Engine], tmp_path: Path
-) -> None:
-    folder = shutil.copytree(sampled[0], tmp_path / "run")
-    rollouts = folder / "rollouts"
-    shutil.copy(rollouts / "step-000002.safetensors", rollouts / "step-000009.safetensors")
-    recorded = read_step(folder, find_recordings(folder), 9)
-    assert [(s.kind, s.after) for s in saved_states(recorded)] == [("checkpoint", 1), ("before", 0)]
-    assert "not by the weights that sampled" in saved_states(recorded)[0].sentence
-    (folder / "checkpoints" / "step-000001" / "weights.safetensors").write_bytes(b"torn")
-    assert nearest_model(recorded)[1].kind == "before"
-    _, given = nearest_model(recorded, recorded.recipe.model)
-    assert given.kind == "given" and not given.exact and recorded.recipe.model in given.sentence
