@@ -94,13 +94,6 @@ def test_a_model_is_never_named_as_a_folder_above(
             find_models(twice, SETTINGS)
 
 
-def test_columns_are_named_for_the_data_sets_they_are_of(tmp_path: Path) -> None:
-    (tmp_path / "mine.csv").write_text("frage,antwort\n1+1=,2\n")
-    settings = read_settings(["columns.prompt=frage", "columns.gold=antwort"])
-    (mine, chain) = benchmark_specs(f"{tmp_path / 'mine.csv'},chain", settings)
-    assert [(p.prompt, p.gold) for p in mine.problems] == [("1+1=", "2")] and chain.problems
-
-
 REFUSED = [
     (",", [], "--bench names no benchmark"),
     ("aime23,aime24", ["data=d.jsonl"], "which of the 2 benchmarks it is of"),

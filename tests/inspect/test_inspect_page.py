@@ -1,7 +1,6 @@
 """The page: nothing of the model's text becomes markup, nothing is fetched, keys work."""
 
 import json
-from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -164,24 +163,6 @@ DRIVER = """<script>addEventListener("load", () => {
     performance.getEntriesByType("resource").length,
     document.documentElement.scrollWidth <= innerWidth]);
 });</script>"""
-
-
-WIDE = """<script>addEventListener("load", () => {
-  const lefts = () => [...document.querySelectorAll(".text")].map((p) =>
-    [...p.querySelectorAll("i")].map((t) => t.getBoundingClientRect().left));
-  const opened = lefts();
-  document.dispatchEvent(new KeyboardEvent("keydown", { key: "n" }));
-  document.title = JSON.stringify([opened, lefts()]);
-});</script>"""
-
-
-@needs_chromium
-def test_tokens_of_a_position_stand_in_a_column(made: str, tmp_path: Path) -> None:
-    made = made.replace("</body>", WIDE + "</body>")
-    for group in dump(made, tmp_path)[0]:
-        places = [set(at) - {None} for at in zip_longest(*group)]
-        assert len(group) > 2 and len(places) > 5
-        assert all(max(at) - min(at) < 0.5 for at in places)
 
 
 @needs_chromium
