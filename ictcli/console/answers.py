@@ -72,7 +72,7 @@ def chat(session: Session) -> int:
 
 
 def introduce(session: Session) -> None:
-    """Which model answers, on stderr."""
+    """Print which model answers, on stderr."""
     about = session.engine.describe()
     narrate(
         f"{session.model.name}: {about['parameters']:,} parameters, {about['engine']} on "
@@ -113,7 +113,7 @@ def _write(text: str) -> None:
 
 
 def remark(session: Session, reply: Reply) -> None:
-    """Which answers are not whole, on stderr."""
+    """Print which answers are not whole, on stderr."""
     n, most = len(reply.answers), reply.sampling.max_tokens
     cut = sum(not answer.finished for answer in reply.answers)
     subject = "the answer was" if n == 1 else f"{cut} of {n} answers were"

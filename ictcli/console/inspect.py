@@ -15,13 +15,13 @@ MOST = 8
 
 
 def can_move() -> bool:
-    """Whether single keys can be read from the terminal, and it can be drawn on."""
+    """Return whether single keys can be read from the terminal, and it can be drawn on."""
     draws = os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
     return sys.stdin.isatty() and sys.stdout.isatty() and draws
 
 
 def print_group(group: GroupView, *, as_json: bool) -> None:
-    """The group on stdout, as JSON or as text with kept tokens marked [like this]."""
+    """Print the group on stdout, as JSON or as text with kept tokens marked [like this]."""
     if as_json:
         print_json(asdict(group), indent=None)
         return

@@ -128,7 +128,7 @@ class Frame:
         return min(widths), [widths[t] for t in sorted(widths)]
 
     def _grid(self, count: int) -> list[Text]:
-        """A line a rollout; tokens of the same position stand in one column."""
+        """Return a line a rollout; tokens of the same position stand in one column."""
         first, widths = self._columns
         start = max(0, min(self.cursor.row - count // 2, len(self.group.rollouts) - count))
         lines: list[Text] = []
@@ -182,7 +182,7 @@ class Frame:
 
 
 def cell(token: str, width: int) -> str:
-    """A token in exactly `width` cells; a longer one ends in an ellipsis."""
+    """Return a token in exactly `width` cells; a longer one ends in an ellipsis."""
     shown = sign(token)
     if cell_len(shown) > width:
         shown = set_cell_size(shown, width - 1) + "…"
@@ -190,7 +190,7 @@ def cell(token: str, width: int) -> str:
 
 
 def packed(parts: Sequence[Text], width: int) -> list[Text]:
-    """The parts with two spaces between them, on as few lines as hold them whole."""
+    """Return the parts with two spaces between them, on as few lines as hold them whole."""
     lines: list[Text] = []
     for part in parts:
         if lines and lines[-1].cell_len + 2 + part.cell_len <= width:

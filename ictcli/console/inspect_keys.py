@@ -25,7 +25,7 @@ _KEY = re.compile(
 
 
 def parse(text: str) -> list[str]:
-    """The keys in what a terminal sent: characters, or names. Skips unknown sequences."""
+    """Return the keys in what a terminal sent: characters, or names. Skips unknown sequences."""
     pairs = [(match["code"], match["character"] or "") for match in _KEY.finditer(text)]
     names = [ESCAPES.get(code, "") if code else PLAIN.get(sign, sign) for code, sign in pairs]
     return [name for name in names if name]
@@ -36,7 +36,8 @@ def _ready(seconds: float) -> bool:
 
 
 def read(seconds: float) -> list[str]:
-    """The keys pressed; waits up to `seconds` for the first. A closed terminal reads as q."""
+    """Return the keys pressed; waits up to `seconds` for the first. A closed terminal reads as
+    q."""
     if not _ready(seconds):
         return []
     try:

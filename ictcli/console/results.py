@@ -163,7 +163,7 @@ def _reached(summary: Summary) -> list[Column[str]]:
 
 
 def verdict_line(change: Mapping[str, Difference]) -> str:
-    """Whether the first score changed, in words; empty where that is not known."""
+    """Return whether the first score changed, in words; empty where that is not known."""
     name, gain = next(iter(change.items()), ("", None))
     if gain is None:
         return ""
@@ -181,8 +181,8 @@ KEPT = {
 
 
 def kept_line(kept: dict[str, float], dense: int, steps: int) -> str:
-    """Sentences on which tokens were trained after the `dense` first steps, or in all steps if each
-    was dense, with the figures there are."""
+    """Return sentences on which tokens were trained after the `dense` first steps, or in all steps
+    if each was dense, with the figures there are."""
     when = f" after the {dense} dense steps" if 0 < dense < steps else ""
     when = " (every step was dense)" if dense and dense >= steps else when
     if kept.get("share_kept") == 1:

@@ -33,13 +33,13 @@ def metrics_of(results: Sequence[Evaluation]) -> list[str]:
 
 
 def reached(results: Results) -> Table:
-    """A row per model and benchmark: scores and costs."""
+    """Return a row per model and benchmark: scores and costs."""
     scores: list[Column[Result]] = score_columns(metrics_of(results), lambda row: row.scores)
     return Table([*LABELS, *scores, *COSTS], results)
 
 
 def differences(results: Results) -> Table | None:
-    """The scores of later models minus those of the first. None if there is one model."""
+    """Return the scores of later models minus those of the first. None if there is one model."""
     others = [result for result in results if result.difference]
     model = replace(LABELS[0], head=f"minus {results[0].name}")
 
@@ -51,8 +51,8 @@ def differences(results: Results) -> Table | None:
 
 
 def by_temperature(results: Results) -> Table | None:
-    """A row for each temperature of each result, with pass@1. None if there are no temperatures but
-    a result's own and 0, which the other tables have."""
+    """Return a row for each temperature of each result, with pass@1. None if there are no
+    temperatures but a result's own and 0, which the other tables have."""
     rows = [(result, at) for result in results for at in result.curve]
     columns = [
         Column[Row]("model", lambda row: row[0].name, str),

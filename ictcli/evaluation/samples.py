@@ -47,8 +47,8 @@ def make_samples(
     *,
     private: bool,
 ) -> list[dict[str, Any]]:
-    """The lines of `problems`, n for each in order; `private` leaves out what quotes a question.
-    RunFailedError unless every problem has n responses, each with a verdict."""
+    """Return the lines of `problems`, n for each in order; `private` leaves out what quotes a
+    question. RunFailedError unless every problem has n responses, each with a verdict."""
     expected = n * len(problems)
     for count, what in ((len(rollouts), "responses"), (len(verdicts), "verdicts")):
         if count != expected:
@@ -98,7 +98,7 @@ class SampleFile:
     """Whether the samples that the file holds are kept."""
 
     def at(self, temperature: float) -> "SampleFile":
-        """That of another temperature: `before@0.3.jsonl` beside `before.jsonl`."""
+        """Return the file of another temperature: `before@0.3.jsonl` beside `before.jsonl`."""
         mark = f"@{temperature!r}".removesuffix(".0")
         return replace(self, path=self.path.with_stem(f"{self.path.stem}{mark}"))
 

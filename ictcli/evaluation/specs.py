@@ -43,8 +43,8 @@ class BenchmarkSpec:
         return self.benchmark.name
 
     def asked(self, prompt: PromptSettings) -> PromptSettings:
-        """How a model that is asked like this is asked here: with drawn examples in the form of the
-        benchmark's public figures, as far as the user does not say otherwise."""
+        """Return how a model that is asked like this is asked here: with drawn examples in the form
+        of the benchmark's public figures, as far as the user does not say otherwise."""
         if not self.examples or self.benchmark.shots is None:
             return prompt
         template = self.benchmark.shots.template if prompt.template == "auto" else prompt.template
@@ -144,9 +144,9 @@ def unlike(models: Sequence[ModelSpec]) -> str | None:
 def benchmark_specs(
     names: str | None, settings: EvaluationSettings, models: Sequence[ModelSpec] = ()
 ) -> list[BenchmarkSpec]:
-    """The benchmarks in a comma-separated list, for these models: problems of the user's own are
-    answered within the tokens that their runs had. Without a list, the problems that the first run
-    among the models was evaluated on. UserError where problems are not available."""
+    """Return the benchmarks in a comma-separated list, for these models: problems of the user's own
+    are answered within the tokens that their runs had. Without a list, the problems that the first
+    run among the models was evaluated on. UserError where problems are not available."""
     if names is None:
         return [_of_run(models, settings)]
     wanted = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
@@ -195,7 +195,8 @@ def benchmark_specs(
 
 
 def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> BenchmarkSpec:
-    """The problems that the first run among the models was evaluated on, while it trained."""
+    """Return the problems that the first run among the models was evaluated on, while it
+    trained."""
     model = next((model for model in models if model.recipe), None)
     if model is None or model.recipe is None:
         names = ", ".join(model.model for model in models)
@@ -224,16 +225,17 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
 
 
 def stem_of(name: str) -> str:
-    """Of the file of samples of a benchmark: without the sign that stands before a temperature."""
+    """Return the stem of a benchmark's file of samples, without the sign that stands before a
+    temperature."""
     return Path(name).stem.replace("@", "-")
 
 
 def _changes(
     model: ModelSpec, held: Sequence[Problem], sha256: str | None, now: str
 ) -> Iterator[str]:
-    """Sentences on what was otherwise when the run was evaluated, as far as that was recorded: the
-    problems, or the verifier, which is `now` this one. Where its tokenizer lost some, it was
-    evaluated on fewer problems of the same file; that of `eval.bench` has no checksum."""
+    """Yield sentences on what was otherwise when the run was evaluated, as far as that was
+    recorded: the problems, or the verifier, which is `now` this one. Where its tokenizer lost some,
+    it was evaluated on fewer problems of the same file; that of `eval.bench` has no checksum."""
     began = model.evaluated_on
     if known := began.get("heldout"):
         as_many = known["problems"] == len(held) or began.get("sha256") != sha256
@@ -252,8 +254,8 @@ def _drawn(
     settings: EvaluationSettings,
     files: Mapping[str, str],
 ) -> tuple[Example, ...]:
-    """The `eval.shots` worked examples of a benchmark, none of them a problem; always the same for
-    a seed. UserError if there are not so many."""
+    """Return the `eval.shots` worked examples of a benchmark, none of them a problem; always the
+    same for a seed. UserError if there are not so many."""
     n, shots = settings.eval.shots, benchmark.shots
     if not n:
         return ()
@@ -276,7 +278,7 @@ def _drawn(
 
 
 def judged(domain: Domain, reward: RewardSettings) -> Domain:
-    """A domain with the verifier, pattern and limits that were set."""
+    """Return a domain with the verifier, pattern and limits that were set."""
     if reward.verifier is not None:
         domain = replace(domain, verify=find_verifier(reward.verifier))
     if reward.pattern is not None:

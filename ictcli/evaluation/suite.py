@@ -155,7 +155,7 @@ def result_of(
 def trained_among(
     models: Sequence[ModelSpec], benchmarks: Sequence[BenchmarkSpec]
 ) -> dict[tuple[str, str], int]:
-    """How many problems of a benchmark a model was trained on, by the model's name and the
+    """Return how many problems of a benchmark a model was trained on, by the model's name and the
     benchmark's, as far as that is known."""
     seen: dict[tuple[str, str], int] = {}
     for model in models:
@@ -173,7 +173,7 @@ def notes(
     settings: EvaluationSettings,
     seen: Mapping[tuple[str, str], int],
 ) -> Iterator[str]:
-    """Sentences on what limits the meaning of the figures; `seen` is of `trained_among`."""
+    """Yield sentences on what limits the meaning of the figures; `seen` is of `trained_among`."""
     yield from dict.fromkeys(note for spec in benchmarks for note in spec.benchmark.notes)
     if warning := unlike(models):
         yield warning
@@ -206,9 +206,9 @@ def _checked(
     settings: EvaluationSettings,
     say: Callable[[str], None],
 ) -> tuple[list[BenchmarkSpec], Fingerprint]:
-    """The benchmarks, with no more tokens an answer than a loaded model's context has room for
-    where the user does not say how many, and its provenance. UserError where a prompt is too long,
-    shows its own answer or cannot be read."""
+    """Return the benchmarks, with no more tokens an answer than a loaded model's context has room
+    for where the user does not say how many, and its provenance. UserError where a prompt is too
+    long, shows its own answer or cannot be read."""
     checked: list[BenchmarkSpec] = []
     for spec in benchmarks:
         prompt = spec.asked(model.prompt)

@@ -77,7 +77,7 @@ class Form:
     def judge(
         self, question: str, answers: list[str], gold: str, say: Callable[[str], None]
     ) -> list[Explanation]:
-        """The verdict on each answer to a question, with its grounds."""
+        """Return the verdict on each answer to a question, with its grounds."""
         verifier = as_verifier(self.domain.verify)
         if not verifier.readable(gold):
             say(
@@ -98,8 +98,8 @@ class Form:
 def form_of(
     model: ModelSpec, reward: RewardSettings, say: Callable[[str], None], *, judge: bool
 ) -> Form:
-    """A run's model is asked as its task is, and a built-in one as its own. Others are asked in the
-    user's words alone, and for an answer in a box if one is to `judge`."""
+    """Return how a model is asked: a run's as its task is, a built-in one as its own. Others are
+    asked in the user's words alone, and for an answer in a box if one is to `judge`."""
     task = _task_of(model, say)
     if task is None:
         suffix = BOXED if judge or model.run else ""
@@ -244,7 +244,7 @@ class Growing:
         return self._finished(row) or len(self._tokens[row]) == self._sampling.max_tokens
 
     def end(self) -> tuple[Answer, ...]:
-        """The answers as far as they go."""
+        """Return the answers as far as they go."""
         for row, text in enumerate(self._texts):
             if not self._ended(row):
                 self._heard(row, text.rest(), True)

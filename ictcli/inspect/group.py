@@ -52,12 +52,12 @@ class RolloutView:
         )
 
     def values(self, by: str, method: str) -> list[float]:
-        """What shades each token; `weight` is the size of that by `method`."""
+        """Return what shades each token; `weight` is the size of that by `method`."""
         values = self.weights[method] if by == "weight" else self.stats[by]
         return [abs(value or 0.0) for value in values]
 
     def figures(self, t: int) -> dict[str, str]:
-        """The recorded statistics of the token at `t`, from 0, by their symbols."""
+        """Return the recorded statistics of the token at `t`, from 0, by their symbols."""
         names = [name for name in SYMBOLS if name in self.stats]
         return {SYMBOLS[name]: figure(self.stats[name][t]) for name in names}
 
@@ -104,11 +104,11 @@ class GroupView:
         return next(method for method in self.methods if method.name == name)
 
     def top(self, by: str, method: str) -> float:
-        """The value of the deepest shade."""
+        """Return the value of the deepest shade."""
         return self.method(method).weight_top if by == "weight" else self.tops[by]
 
     def deepest(self, by: str, method: str) -> list[tuple[RolloutView, int]]:
-        """The tokens with a shade, the deepest first, and their positions from 0."""
+        """Return the tokens with a shade, the deepest first, and their positions from 0."""
         shaded = [
             (-value, rollout.row, t)
             for rollout in self.rollouts
@@ -119,5 +119,5 @@ class GroupView:
 
 
 def level(value: float, top: float) -> int:
-    """The shade of a value, 0 to LEVELS - 1, in equal steps up to `top`."""
+    """Return the shade of a value, 0 to LEVELS - 1, in equal steps up to `top`."""
     return min(LEVELS - 1, int(LEVELS * value / top)) if value > 0 else 0

@@ -62,7 +62,7 @@ class Held:
 
 
 def page(group: GroupView, held: Held) -> str:
-    """The page that opens at `group`, with the groups one can switch to."""
+    """Return the page that opens at `group`, with the groups one can switch to."""
     tops = (*group.tops, "weight")
     shadings = {name: title for name, title in SHADINGS.items() if name in tops}
     data = json.dumps(
@@ -82,8 +82,8 @@ def page(group: GroupView, held: Held) -> str:
 
 
 def _tokens(group: GroupView, rollout: RolloutView, painted: bool) -> Markup:
-    """The tokens of a rollout, each an element; with `painted` shaded and marked as at first. The
-    sign of a line break is followed by a real one."""
+    """Return the tokens of a rollout, each an element; with `painted` shaded and marked as at
+    first. The sign of a line break is followed by a real one."""
     top = group.top(group.by, group.shown)
     values, kept = rollout.values(group.by, group.shown), rollout.kept[group.shown]
     wide = widths(group) if painted else repeat(0)
@@ -161,13 +161,13 @@ def _group(group: GroupView) -> Data:
 
 
 def page_token(piece: str) -> str:
-    """A token as the page writes it: `sign`, but spaces stay spaces."""
+    """Return a token as the page writes it: `sign`, but spaces stay spaces."""
     return piece if piece and not piece.strip(" ") else sign(piece)
 
 
 def widths(group: GroupView) -> list[int]:
-    """The widest token of a group at each position, in characters of a monospaced font, so that a
-    wide page can set tokens of one position below one another."""
+    """Return the widest token of a group at each position, in characters of a monospaced font, so
+    that a wide page can set tokens of one position below one another."""
     pieces = [[page_token(piece) for piece in rollout.pieces] for rollout in group.rollouts]
     return [
         max(sum(1 + (east_asian_width(character) in "WF") for character in text) for text in at)

@@ -55,7 +55,7 @@ def why_missing(name: str, *statistics: str) -> str:
 def select_all(
     recorded: RecordedStep, names: Sequence[str] = ()
 ) -> tuple[list[Selection], dict[str, str]]:
-    """What was trained, first, and what each method would have kept after its dense warm-up.
+    """Return what was trained, first, and what each method would have kept after its dense warm-up.
 
     Asks the methods `names`, by default the run's and the usual ones. Each selects as the trainer
     does: on the whole batch with the run's mini-batches, keep, scope and seed. A run's method that
@@ -141,7 +141,7 @@ class StepView:
         raise UserError(f"The {by} of these tokens was not recorded.", hint)
 
     def choose_prompt(self, prompt: int | None) -> int:
-        """A prompt; if None, the first whose rewards differ."""
+        """Return a prompt; if None, the first whose rewards differ."""
         if prompt is None:
             signal = (self.recorded.batch.advantage != 0).reshape(self.prompts, -1).any(axis=1)
             return int(signal.argmax()) + 1
@@ -231,6 +231,6 @@ class StepView:
 
 
 def _numbers(values: FloatArray) -> Numbers:
-    """The shortest numbers that read back as the same float32."""
+    """Return the shortest numbers that read back as the same float32."""
     short = np.asarray(values, dtype=np.float32)
     return [float(str(value)) if np.isfinite(value) else None for value in short]

@@ -70,6 +70,13 @@ def test_a_run_is_evaluated_as_it_was_trained(ictcli: Processes, tmp_path: Path)
     asked = ("eval", "run", "--n", "4", "--json", "--bench")
     (found,) = ictcli.json(*asked, "sums-of-a-plugin")
     assert found["settings"]["temperature"] == 0.7
+    text = plugin.read_text()
+    plugin.write_text(text.replace("problems = [", "problems = {}[0] or ["))
+    said = ictcli.refused("eval", "builtin:chain", named, "--bench", "sums-of-a-plugin", code=1)
+    assert said.startswith(f"The plugin {plugin}, line 6, fails: KeyError: 0. mend it")
+    plugin.write_text(text.replace("return Benchmark", "Benchmark"))
+    said = ictcli.refused("eval", "builtin:chain", named, "--bench", "sums-of-a-plugin")
+    assert said.startswith("The builder of the benchmark sums-of-a-plugin gave None")
     plugin.unlink()  # the model of a run outlives its plugins
     ended = ictcli.run(*asked, "chain", "--limit", "4", "temperature=0.5")
     assert json.loads(ended.out)[0]["settings"]["temperature"] == 0.5
