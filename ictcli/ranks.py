@@ -6,8 +6,6 @@ Read before any command, so it imports neither numpy nor an engine.
 import os
 from dataclasses import dataclass
 
-from ictcli.errors import UserError
-
 
 @dataclass(frozen=True)
 class Launch:
@@ -20,29 +18,9 @@ class Launch:
 
 
 def find_launch() -> Launch | None:
-    """The launch of several processes that this one belongs to; None where it is the only one.
-
-    Raises UserError for a launch that ictcli does not carry.
-    """
-    if "MLX_RANK" in os.environ:
-        raise UserError(
-            "The MLX engine runs in one process, and mlx.launch starts several.",
-            "torchrun starts several processes of the torch engine",
-        )
+    """Return the launch of several processes that this one belongs to; None where it is alone."""
     if "MASTER_ADDR" not in os.environ:
         return None
-    spreads = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
-    if any(os.environ.get(name, "").lower() == "true" for name in spreads):
-        raise UserError(
-            "ictcli spreads weights by PyTorch, not by accelerate's FSDP or DeepSpeed.",
-            "engine.shard=true spreads them, under torchrun or accelerate launch --multi_gpu",
-        )
-    numbered = {"RANK", "WORLD_SIZE"} & os.environ.keys()
-    if "ACCELERATE_MIXED_PRECISION" in os.environ and not numbered:
-        raise UserError(
-            "accelerate launch was told of several processes, which it starts on GPUs alone.",
-            "torchrun --nproc-per-node N -m ictcli -- COMMAND, on a CPU too",
-        )
     size = _number("WORLD_SIZE")
     if size < 2 or "RANK" not in os.environ:
         return None

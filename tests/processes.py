@@ -29,7 +29,7 @@ import pytest
 
 TRAINED = (
     *("steps=6", "checkpoint.every=2", "eval.every=3"),
-    *("record.rollouts_every=3", "record.probe_every=2"),
+    *("record.rollouts_every=3"),
 )
 """Settings of the run that many tests read (`trained`), beside `small`."""
 Small = tuple[str, ...]

@@ -30,8 +30,6 @@ from .rotary import hold_frequencies
 
 ADAPTED = frozenset(("lora_a", "lora_b", "m"))
 """Names of an adapter's weights: A, B, and DoRA's magnitudes."""
-
-
 SLIDING, GROUP = "sliding_attention", 64
 
 
@@ -49,21 +47,18 @@ def load(
             folder, trust_remote_code=settings.trust_remote_code
         )
         stored = load_config(folder)
-        gpt2 = stored.get("model_type") == "gpt2"
-        classes: dict[str, Any] = {"get_model_classes": _gpt2} if gpt2 else {}
         model, config = load_model(
             folder,
             lazy=True,
             model_config=older_names(stored),
             trust_remote_code=settings.trust_remote_code,
-            **classes,
         )
         cast(model, _dtype(model, settings.dtype, device))
         if settings.load_in_4bit and not is_quantised(model):
             config = {**config, "quantization": quantise(model)}
         mx.eval(model.parameters())  # weights are read here, not in the first step
         text = config.get("text_config", config)
-        lengths = read_lengths(text, settings.context, _computed(model, text, folder))
+        lengths = read_lengths(text, settings.context, _computed(model, text))
         hold_frequencies(model, text, lengths.context)
     return model, tokenizer, config, folder, lengths
 
@@ -77,36 +72,14 @@ def vocabulary_of(config: dict[str, Any], folder: Path) -> int:
     return int(size)
 
 
-def _computed(model: nn.Module, text: dict[str, Any], folder: Path) -> int:
-    """The longest sequence that is computed as the model means it. A window that mlx-lm's model
-    leaves out changes nothing within its own length. Raises UserError where it has windows, at
-    other layers."""
+def _computed(model: nn.Module, text: dict[str, Any]) -> int:
+    """Return the longest sequence that is computed as the model means it. A window that mlx-lm's
+    model leaves out changes nothing within its own length."""
     window, kinds = int(text.get("sliding_window") or 0), text.get("layer_types")
     slides = window > 0 and text.get("use_sliding_window") is not False
     slides = slides and (kinds is None or SLIDING in kinds)
-    kept = ["Rotating" in type(cache).__name__ for cache in make_prompt_cache(model)]
-    if not slides or not any(kept):
-        return window if slides else 1 << 30
-    if kinds and any(k != (kind == SLIDING) for k, kind in zip(kept, kinds, strict=False)):
-        raise UserError(
-            f"The layer_types of {folder}/config.json are not mlx-lm's of this kind of model, "
-            "which has its sliding windows at other layers.",
-            "--backend torch reads them",
-        )
-    return 1 << 30
-
-
-def _gpt2(config: dict[str, Any]) -> tuple[Any, Any]:
-    """GPT-2's classes of mlx-lm, which know the names of its weights on the hub alone: transformers
-    saves them below `transformer`."""
-    from mlx_lm.models import gpt2
-
-    class Model(gpt2.Model):
-        def sanitize(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:
-            named = {name.removeprefix("transformer."): w for name, w in weights.items()}
-            return super().sanitize(named)
-
-    return Model, gpt2.ModelArgs
+    kept = any("Rotating" in type(cache).__name__ for cache in make_prompt_cache(model))
+    return window if slides and not kept else 1 << 30
 
 
 def _dtype(model: nn.Module, wanted: str, device: mx.Device) -> mx.Dtype:

@@ -2,6 +2,7 @@
 prompt run once where its rows share it."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import mlx.core as mx
@@ -9,7 +10,7 @@ import numpy as np
 from mlx.utils import tree_map
 from mlx_lm.models.cache import KVCache, make_prompt_cache
 
-from ictcli.algorithm.objective import Objective, policy_loss
+from ictcli.algorithm.objective import Objective, TokenTerms, policy_loss
 from ictcli.engine.packing import CHUNK_LOGITS, MicroBatch, bucket, chunks
 from ictcli.engine.update import Update
 from ictcli.types import FloatArray
@@ -50,13 +51,13 @@ class Passes:
         return np.concatenate(parts)
 
     def backward(
-        self, batch: MicroBatch, terms: dict[str, FloatArray], whole: Update
+        self, batch: MicroBatch, terms: TokenTerms, whole: Update
     ) -> tuple[float, FloatArray, float]:
         """Add the gradient of one pass over the `whole` to the optimiser's; returns the pass's
         loss, log pi (N,) and summed KL."""
         assert self.optimizer is not None
         scale = self._loss_scale(whole.weights)
-        scaled = terms | {"weights": terms["weights"] * scale}
+        scaled = replace(terms, weights=terms.weights * scale)
         (loss, logp, kl), gradient = self._pass(batch, scaled, whole.objective)
         gradient = tree_map(lambda g: g.astype(mx.float32), gradient)
         if scale != 1:  # else each would be copied
@@ -77,17 +78,18 @@ class Passes:
         return float(2.0 ** -np.floor(np.log2(largest)))
 
     def _pass(
-        self, batch: MicroBatch, terms: dict[str, FloatArray], objective: Objective
+        self, batch: MicroBatch, terms: TokenTerms, objective: Objective
     ) -> tuple[tuple[mx.array, mx.array, mx.array], Any]:
-        inputs, tokenwise = _inputs(batch), {**terms, "targets": batch.targets}
+        inputs = _inputs(batch)
         if self.compiled:  # few shapes, so few traces
-            inputs, tokenwise = _bucketed(inputs, tokenwise)
+            inputs, terms = _bucketed(inputs, terms)
         parameters = self.model.trainable_parameters()
-        key = (objective, tuple(terms), len(inputs))
+        form, arrays = terms.map(lambda _: True), list[mx.array]()
+        key = (objective, form, len(inputs))
         if key not in self._gradients:
-            function = mx.value_and_grad(self._loss(objective))
+            function = mx.value_and_grad(self._loss(objective, form))
             self._gradients[key] = mx.compile(function) if self.compiled else function
-        arrays = {name: mx.array(values) for name, values in tokenwise.items()}
+        terms.map(lambda values: arrays.append(mx.array(values)))
         self.model.train()  # some models take a kernel without a gradient else
         try:
             with recomputing(self.model.layers, self.recompute):
@@ -96,36 +98,36 @@ class Passes:
             self.model.eval()
             self.model.update(parameters)  # it holds the trace's
 
-    def _loss(self, objective: Objective) -> Callable[..., Any]:
+    def _loss(self, objective: Objective, form: TokenTerms) -> Callable[..., Any]:
         def loss(
-            parameters: Any, terms: dict[str, mx.array], *inputs: mx.array
+            parameters: Any, arrays: list[mx.array], *inputs: mx.array
         ) -> tuple[mx.array, mx.array, mx.array]:
             """`policy_loss`. The weights are an argument, so that a compiled trace holds none of an
             earlier step."""
             self.model.update(parameters)
             states = wanted_states(self.model, self.heads, *inputs)
-            figures = self._head_loss(objective)
+            figures = self._head_loss(objective, form)
             slices = chunks(len(states), self.chunk)
             if len(slices) > 1:  # else autograd would hold the logits of all
                 figures = _with_gradient(figures)
             weights = [module.trainable_parameters() for module, _ in self.heads]
-            parts = [
-                figures(weights, states[c], {name: x[c] for name, x in terms.items()})
-                for c in slices
-            ]
+            parts = [figures(weights, states[c], [array[c] for array in arrays]) for c in slices]
             losses, logp, kl = (list(figures) for figures in zip(*parts, strict=True))
             return mx.stack(losses).sum(), mx.concatenate(logp), mx.concatenate(kl)
 
         return loss
 
-    def _head_loss(self, objective: Objective) -> Callable[..., tuple[mx.array, ...]]:
+    def _head_loss(
+        self, objective: Objective, form: TokenTerms
+    ) -> Callable[..., tuple[mx.array, ...]]:
         def figures(
-            weights: list[Any], states: mx.array, terms: dict[str, mx.array]
+            weights: list[Any], states: mx.array, arrays: list[mx.array]
         ) -> tuple[mx.array, ...]:
             for (module, _), values in zip(self.heads, weights, strict=True):
                 module.update(values)
             logits = head_logits(self.model, self.heads, states)
-            return policy_loss(mx, logits, terms["targets"], terms, objective)
+            values = iter(arrays)
+            return policy_loss(mx, logits, form.map(lambda _: next(values)), objective)
 
         return figures
 
@@ -156,9 +158,7 @@ def _inputs(batch: MicroBatch) -> list[np.ndarray]:
     return arrays
 
 
-def _bucketed(
-    inputs: list[np.ndarray], terms: dict[str, np.ndarray]
-) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
+def _bucketed(inputs: list[np.ndarray], terms: TokenTerms) -> tuple[list[np.ndarray], TokenTerms]:
     """Rows, lengths and wanted places padded to a bucket's size. An added place repeats the last
     one, so that its numbers are finite, and weighs 0."""
     ids, places, *prompts = inputs
@@ -174,9 +174,8 @@ def _bucketed(
             np.pad(array, (0, size - len(array)), mode="edge")
             for array, size in zip(prompts[1:], sizes, strict=True)
         ]
-    padded = {name: np.pad(values, more, mode="edge") for name, values in terms.items()}
-    padded["weights"] = np.pad(terms["weights"], more)
-    return [wide, places, *prompts], padded
+    padded = terms.map(lambda values: np.pad(values, more, mode="edge"))
+    return [wide, places, *prompts], replace(padded, weights=np.pad(terms.weights, more))
 
 
 def _widened(ids: np.ndarray) -> np.ndarray:

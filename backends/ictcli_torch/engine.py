@@ -12,7 +12,6 @@ import torch
 import transformers
 
 from ictcli.engine.core import EngineCore
-from ictcli.engine.distributed import by_all
 from ictcli.engine.model_files import write_tokenizer
 from ictcli.engine.models import loading, name_end_token, snapshot, stop_ids, with_dtype
 from ictcli.engine.older import older_names
@@ -27,7 +26,7 @@ from .device import Memory, check_device, choose_device, limit_memory, ran_out
 from .files import read_arrays, write_arrays
 from .model import hold_frequencies, load, text_config
 from .optimizer import Optimizer
-from .passes import Passes, takes_positions
+from .passes import Passes
 from .plan import SMALL, WORTH_ARRANGING, choose_joined
 from .sample import lockstep
 
@@ -52,11 +51,7 @@ class TorchEngine(EngineCore):
         check_device(self.device, settings, optimizer, adapted=adapters is not None)
         limit_memory(self.device, settings.memory_limit)
         super().__init__(model, settings, optimizer, Memory(self.device), ran_out)
-        self.model, self.tokenizer = load(
-            self.source,
-            settings,
-            self.device,
-        )
+        self.model, self.tokenizer = load(self.source, settings, self.device)
         self.small = sum(p.numel() for p in self.model.parameters()) < SMALL
         if settings.gradient_checkpointing and not self.small:
             self.memory.return_blocks()
@@ -68,7 +63,6 @@ class TorchEngine(EngineCore):
             hold_frequencies(self.model, self.lengths.context, self.device)
         self.vocabulary = int(config.vocab_size)
         self.stop_ids = stop_ids(self.tokenizer, self.model.generation_config.eos_token_id)
-        self.mixes_lengths = takes_positions(self.model)
         self.adapt(adapters)
         added = sum(p.numel() for name, p in self.model.named_parameters() if "lora_" in name)
         trained = (p.numel() for p in self.model.parameters() if p.requires_grad)
@@ -133,7 +127,6 @@ class TorchEngine(EngineCore):
 
         return vllm.sample(self, prompts, group, sampling, *arguments, **options)
 
-    @by_all
     def draw(
         self,
         prompts: Sequence[Sequence[int]],
@@ -185,8 +178,8 @@ class TorchEngine(EngineCore):
         self.ranks.sum([master.grad for master in self.optimizer.masters.values()])
 
     def align(self) -> None:
-        """Take rank 0's weights and moments, to the bit. All ranks have to be here."""
-        self.take(self.trained_weights(), self.optimizer.state())
+        if self.ranks.size > 1:
+            self.take(*map(self.ranks.spread, (self.trained_weights(), self.optimizer.state())))
 
     def trained_weights(self) -> dict[str, torch.Tensor]:
         if self.adapted is not None:
@@ -196,21 +189,23 @@ class TorchEngine(EngineCore):
         return {name: state[name].detach().contiguous() for name in names.values()}
 
     def take(self, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> None:
-        if self.ranks.size > 1:
-            weights, state = self.ranks.spread(weights), self.ranks.spread(state)
         self.model.load_state_dict(weights, strict=False)  # tied weights are stored once
         if self.optimizer is not None:
             self.optimizer.load(state, weights)
 
     def write_model(self, folder: Path) -> None:
-        """The model and its settings, as transformers writes them."""
+        """Write the model and its settings as transformers does."""
         config, kept = self.model.config, self.model.config.dtype
         with self.merged(exactly=True):
+            if self.ranks.rank > 0:
+                return
             self.model.save_pretrained(folder)
         config.dtype = kept
 
     def export(self, folder: Path, *, packed: bool = False) -> None:
         self.write_model(folder)
+        if self.ranks.rank > 0:
+            return
         write_tokenizer(self.tokenizer, snapshot(self.source.path), folder)
         name_end_token(folder)
         path = folder / "config.json"
@@ -221,7 +216,8 @@ class TorchEngine(EngineCore):
         path.write_text(json.dumps(config, indent=2) + "\n", "utf-8")
 
     def export_adapter(self, folder: Path) -> None:
-        self.adapters().write(folder, self.adapted, self.base)
+        if self.ranks.rank == 0:
+            self.adapters().write(folder, self.adapted, self.base)
 
 
 build = TorchEngine

@@ -4,7 +4,9 @@ prompt run once where its rows share it."""
 import contextlib
 import inspect
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from ictcli.algorithm.objective import policy_loss
+from ictcli.algorithm.objective import TokenTerms, policy_loss
 from ictcli.engine.packing import CHUNK_LOGITS, MicroBatch, chunks
 from ictcli.engine.shape import rope_settings
 from ictcli.engine.update import Update
@@ -58,12 +60,12 @@ class Passes:
         return np.concatenate(parts)
 
     def backward(
-        self, batch: MicroBatch, terms: dict[str, FloatArray], whole: Update
+        self, batch: MicroBatch, terms: TokenTerms, whole: Update
     ) -> tuple[float, FloatArray, float]:
         """Add the gradient of one pass over the `whole` to the parameters' `.grad`; returns the
         pass's loss, log pi (N,) and summed KL."""
-        arrays = {name: self._on_device(values) for name, values in terms.items()}
-        arrays["targets"] = self._on_device(batch.targets).long()
+        on_device = terms.map(self._on_device)
+        on_device = replace(on_device, targets=on_device.targets.long())
         losses, kls = list[Tensor](), list[Tensor]()  # on the device: a chunk waits for no other
         logp, gradients = list[Tensor](), list[Tensor]()
         model = self.root.model if self.root else self.model
@@ -71,10 +73,8 @@ class Passes:
             states = self.root(wanted_states, batch) if self.root else wanted_states(model, batch)
             for part in chunks(len(states), self.chunk):
                 leaf = states[part].detach().requires_grad_()
-                some = {name: values[part] for name, values in arrays.items()}
-                figures = policy_loss(
-                    namespace, head_logits(model, leaf), some["targets"], some, whole.objective
-                )
+                some = on_device.map(itemgetter(part))
+                figures = policy_loss(namespace, head_logits(model, leaf), some, whole.objective)
                 figures[0].backward()
                 losses.append(figures[0].detach())
                 kls.append(figures[2].detach().sum())

@@ -10,12 +10,12 @@ import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.distributed_c10d import PrefixStore, _set_pg_timeout
+from torch.distributed.distributed_c10d import PrefixStore, Store, _set_pg_timeout
 from torch.distributed.rendezvous import rendezvous
 
 from ictcli.errors import EngineMissingError, LostError, RunFailedError
@@ -24,10 +24,14 @@ from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSetti
 
 from .engine import TorchEngine
 
+T = TypeVar("T")
+
 MEETING = timedelta(minutes=10)
 """How long ranks wait for each other at first."""
 PATIENCE = timedelta(hours=2)
 """How long ranks wait for rank 0, which judges responses meanwhile."""
+ALIKE = 10.0
+"""Seconds within which all ranks fail where they fail alike."""
 LEAVE = 5.0
 """Seconds that a process waits for torch's threads before it ends all the same."""
 LOST = ("gloo", "nccl", "connection", "peer", "process group")
@@ -37,14 +41,16 @@ BUCKET = 1 << 24
 """Numbers that are summed by one message at most, unless they are one tensor."""
 
 
-def meet(backend: str) -> None:
-    """Join the process group. Of a launch that was started again, torchrun's store still has the
-    addresses of processes that are gone, and torch 2.13 would look for those."""
+def meet(backend: str) -> Store:
+    """Join the process group; returns what its processes write notes to. Of a launch that was
+    started again, torchrun's store still has the addresses of processes that are gone, and torch
+    2.13 would look for those."""
     store, rank, size = next(rendezvous("env://", timeout=MEETING))
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     own = PrefixStore(f"attempt-{attempt}-of-{size}", store)
     dist.init_process_group(backend, store=own, rank=rank, world_size=size, timeout=MEETING)
     _set_pg_timeout(PATIENCE, dist.group.WORLD)
+    return own
 
 
 class Communicator:
@@ -52,7 +58,7 @@ class Communicator:
     are."""
 
     broken = False
-    """Whether this rank left the others in the middle of what all do at once."""
+    """Whether this rank has left the others: none may be spoken to any more."""
     leave: Callable[[], None] = staticmethod(dist.destroy_process_group)
     """Undo `meet`, and what else has made groups of these processes."""
 
@@ -62,7 +68,7 @@ class Communicator:
         if launch and cuda and launch.local < torch.cuda.device_count():
             torch.cuda.set_device(launch.local)
         try:
-            meet("cpu:gloo,cuda:nccl" if cuda else "gloo")
+            self.store = meet("cpu:gloo,cuda:nccl" if cuda else "gloo")
         except RuntimeError as error:
             raise RunFailedError(
                 f"The processes of the launch do not meet: {_reason(error)}.",
@@ -74,35 +80,53 @@ class Communicator:
 
     @contextlib.contextmanager
     def together(self) -> Generator[None]:
-        """Around what all ranks do at once. If it fails on this one, no rank may be spoken to any
-        more: the others wait for the part that will not come."""
+        """Around the program of all ranks. Where it fails on this one alone, the others wait for
+        the part that will not come, and it is `broken`; where all fail alike, rank 0 says why."""
+        try:
+            with self._speaking():
+                yield
+        except BaseException as error:
+            alike = not self.broken and isinstance(error, Exception) and self._all_fail()
+            self.broken = not alike
+            raise
+
+    def _all_fail(self) -> bool:
+        """Whether every rank comes here within `ALIKE`."""
+        with contextlib.suppress(RuntimeError):  # the store may be gone with its process
+            failed, patience = self.store.add("failed", 1), time.monotonic() + ALIKE
+            while failed < self.size and time.monotonic() < patience:
+                time.sleep(0.01)
+                failed = self.store.add("failed", 0)
+            return failed == self.size
+        return False
+
+    @contextlib.contextmanager
+    def _speaking(self) -> Generator[None]:
+        """Raise LostError where another process is gone."""
         if self.broken:
             raise LostError("The launch has lost step.", "start the same launch again")
         try:
             yield
-        except BaseException as error:
-            self.broken = self.size > 1
-            text = str(error).lower()
-            if self.broken and isinstance(error, RuntimeError) and any(w in text for w in LOST):
-                raise LostError(
-                    f"Another process of the launch is gone: {_reason(error)}.",
-                    "its own message says why; the same launch with ictcli resume RUN goes on",
-                ) from error
-            raise
+        except RuntimeError as error:
+            if not any(word in str(error).lower() for word in LOST):
+                raise
+            self.broken = True
+            raise LostError(
+                f"Another process of the launch is gone: {_reason(error)}.",
+                "its own message says why; the same launch with ictcli resume RUN goes on",
+            ) from error
+
+    def share(self, work: Callable[[], T]) -> T:
+        """Return on every rank what `work` gives on rank 0, the only one to do it."""
+        return self.broadcast(work() if self.rank == 0 else None)
 
     def broadcast(self, message: Any = None) -> Any:
         """Send rank 0's message to every rank; returns it."""
-        with self.together():
-            packed = self._packed(message if self.rank == 0 else None)
-            size = self._kept(torch.tensor([len(packed)]))
-            dist.broadcast(size, 0)
-            body = packed if self.rank == 0 else self._kept(torch.empty(int(size), dtype=BYTES))
-            dist.broadcast(body, 0)
-        return _unpacked(body)
+        return self.gather(message if self.rank == 0 else None)[0]
 
     def gather(self, message: Any) -> list[Any]:
         """Send every rank's message to every rank; returns them by rank."""
-        with self.together():
+        with self._speaking():
             packed = self._packed(message)
             sizes = [self._kept(torch.tensor([0])) for _ in range(self.size)]
             dist.all_gather(sizes, self._kept(torch.tensor([len(packed)])))
@@ -197,12 +221,11 @@ def build(
         from .shard import ShardedEngine, ShardedWeights
 
         kind = ShardedEngine if adapters else ShardedWeights
-    with ranks.together():
-        engine = kind(model, settings, optimizer, adapters)
-        engine.ranks = ranks
-        engine.check_same()
-        if engine.optimizer is not None:
-            engine.align()
+    engine = kind(model, settings, optimizer, adapters)
+    engine.ranks = ranks
+    engine.check_same()
+    if engine.optimizer is not None:
+        engine.align()
     return engine
 
 

@@ -20,7 +20,6 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from ictcli.engine.distributed import by_all
 from ictcli.engine.packing import MicroBatch
 from ictcli.engine.update import Update, pass_over
 from ictcli.errors import RunFailedError
@@ -69,39 +68,22 @@ class ShardedEngine(TorchEngine):
             for weight in self.spread.values():
                 weight.data = weight.data.new_empty(0)
 
-    @contextlib.contextmanager
-    def alone(self) -> Generator[None]:
-        """Within, rank 0 works with all weights by itself."""
-        with self.ranks.together():
-            self.tell("join")
-            with self.gathered():
-                yield
-
-    def join(self) -> None:
-        """Let rank 0 have all weights."""
-        with self.gathered():
-            pass
-
     def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
-        with contextlib.nullcontext() if self.at_hand else self.alone():
+        with contextlib.nullcontext() if self.at_hand else self.gathered():
             return super().logits(rollouts, where)
 
     @contextlib.contextmanager
     def merged(self, *, exactly: bool = False) -> Generator[None]:
-        """With all weights. All have to be here, unless they are `alone`."""
+        """With all weights. All have to be here."""
         weights = contextlib.nullcontext() if self.at_hand else self.gathered()
         with weights, super().merged(exactly=exactly):
             yield
-
-    def write_model(self, folder: Path) -> None:
-        with self.alone():
-            super().write_model(folder)
 
     def gradient(self, update: Update) -> UpdateReport:
         """As of any launch, but that where memory runs out the run ends: all ranks do as many
         passes, of the same form, since all put each block together at once."""
         try:
-            share = self.of_rank(update, pass_over(self, update))
+            share = pass_over(self, update)
         except Exception as error:
             if not ran_out(error):
                 raise
@@ -130,8 +112,8 @@ class ShardedEngine(TorchEngine):
 class ShardedWeights(ShardedEngine):
     """One that trains all weights, its part of each, with its moments."""
 
-    def align(self) -> None:
-        """Each has read the same files (`check_same`)."""
+    restored: tuple[dict[str, Tensor], dict[str, Tensor]] | None = None
+    """The weights and the optimiser's state that rank 0 has read, until all `align`."""
 
     def kept_weights(self) -> dict[str, Tensor]:
         """In the parts of the weights."""
@@ -150,29 +132,28 @@ class ShardedWeights(ShardedEngine):
     def trained_weights(self) -> dict[str, Tensor]:
         return {name: p.detach() for name, p in self.parts.items()}
 
-    def save(self, folder: Path) -> None:
-        self.save_whole(str(folder))
-
-    @by_all
-    def save_whole(self, folder: str) -> None:
+    def write(self, path: Path, arrays: dict[str, Tensor], **about: str) -> None:
         """Put each array together by itself, for rank 0 to write."""
-        super().save(Path(folder))
-
-    def write_arrays(self, path: Path, arrays: dict[str, Tensor], **about: str) -> None:
         held = dict[str, Tensor]()
         for name, tensor in arrays.items():
             value = whole(tensor)
             if self.ranks.rank == 0:
                 held[name] = value.cpu().contiguous()
-        if self.ranks.rank == 0:
-            super().write_arrays(path, held, **about)
+        super().write(path, held, **about)
 
     def take(self, weights: dict[str, Tensor], state: dict[str, Tensor]) -> None:
+        self.restored = weights, state
+
+    def align(self) -> None:
+        """Spread what rank 0 has restored. Without that, all have read the same files."""
+        entries: list[str] | None = self.ranks.broadcast(self.restored and [*self.restored[1]])
+        if entries is None:
+            return
+        (weights, state), self.restored = self.restored or ({}, {}), None
         self.optimizer.reset()  # of moments there are never two
         with torch.no_grad():
             for name, weight in self.parts.items():
                 weight.copy_(scattered(weights.get(name), weight))
-        entries: list[str] = self.ranks.broadcast(list(state))
         step = torch.zeros((), device=self.device)
         like = {e: step if e.startswith("step/") else self.parts[e.split("/")[1]] for e in entries}
         self.optimizer.load(

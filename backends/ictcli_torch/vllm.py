@@ -27,7 +27,6 @@ from ictcli.engine.registry import FLOAT32_GAP, ROUNDED_GAP
 from ictcli.engine.sampling import Written
 from ictcli.engine.shape import read_shape
 from ictcli.errors import EngineMissingError, RunFailedError, UserError, install, reason_of
-from ictcli.ranks import find_launch
 from ictcli.seeds import uniforms
 from ictcli.types import LOGP, FloatArray, Rollouts, Sampling
 
@@ -140,6 +139,7 @@ class InProcess:
         if eager:
             os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
         shape, width = read_shape(engine.source.path), engine.model.dtype.itemsize
+        several = engine.ranks.size > 1
         positions = max(rows * -(-longest // BLOCK), -(-engine.context // BLOCK) + 1) * BLOCK
         try:
             from vllm import SamplingParams  # pyright: ignore[reportMissingImports]
@@ -154,9 +154,9 @@ class InProcess:
                 kv_cache_memory_bytes=2 * positions * shape.layers * shape.keys * width,
                 logprobs_mode=logprobs_mode(sampling),
                 enforce_eager=eager,
-                distributed_executor_backend="external_launcher" if find_launch() else "uni",
+                distributed_executor_backend="external_launcher" if several else "uni",
             )
-            if find_launch():
+            if several:
                 from vllm.distributed import (  # pyright: ignore[reportMissingImports]
                     cleanup_dist_env_and_memory,
                 )

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from ictcli.algorithm.choosing import FifthOptions
 from ictcli.algorithm.methods import Choice, Options, Scored, register
-from ictcli.algorithm.objective import TERMS, Term, k3
+from ictcli.algorithm.objective import Term, k3
 from ictcli.algorithm.quantities import STATISTICS, Statistic
 from ictcli.algorithm.selection import share_count, top_share
 from ictcli.types import BoolArray, FloatArray, IntArray
@@ -304,7 +304,6 @@ def pull_up(xp: Any, logp: Any, old_logp: Any, target: Any) -> Any:
 STATISTICS["min_p:"] = Statistic(
     min_p, "token", "p of the token among those of at least S times max p"
 )
-TERMS["proxy"] = pull_up
 
 
 class LpRegOptions(Options):
@@ -331,5 +330,5 @@ def lp_reg(batch: Scored, options: LpRegOptions) -> Choice:
     blamed = batch.valid & (batch.advantage < 0)[:, None]
     pulled = top_share(-batch.logp, blamed, options.share, scope="batch", zeros=True) & (proxy > 0)
     lift = np.log(np.where(pulled, proxy, 1)) - np.log(np.where(pulled, prob, 1))
-    pull = Term(pulled * options.coefficient, target=batch.logp + lift)
-    return Choice(batch.valid, terms={"proxy": pull})
+    pull = Term(pull_up, pulled * options.coefficient, target=batch.logp + lift)
+    return Choice(batch.valid, terms=(pull,))

@@ -6,7 +6,7 @@ from typing import Literal, cast
 import numpy as np
 from pydantic import Field
 
-from ictcli.algorithm.objective import Term
+from ictcli.algorithm.objective import Term, distance_from_old
 from ictcli.algorithm.registry import Choice, Options, Scored, register
 from ictcli.algorithm.selection import Scope, random_share, share_count, top_share
 from ictcli.types import BoolArray, FloatArray
@@ -202,7 +202,7 @@ def kl_cov(batch: Scored, options: KlCovOptions) -> Choice:
     best = np.argsort(-cov[rows, positions], kind="stable")
     best = best[: share_count(options.ratio, len(rows))]
     chosen[rows[best], positions[best]] = True
-    return Choice(batch.valid, terms={"kl_old": Term(chosen * options.coefficient)})
+    return Choice(batch.valid, terms=(Term(distance_from_old, chosen * options.coefficient),))
 
 
 @register("arXiv 2503.20783", normalisation="constant", scaled_advantage=False)

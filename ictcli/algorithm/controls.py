@@ -16,7 +16,6 @@ average; where all are as long as each other, a position. Ours.
 A method that weighs all tokens of a response alike (grpo) is its own permuted control.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -26,7 +25,7 @@ from ictcli.algorithm.objective import Term
 from ictcli.types import BoolArray, FloatArray, IntArray
 
 Control = Literal["none", "permuted", "position", "mass"]
-Terms = Mapping[str, Term]
+Terms = tuple[Term, ...]
 
 
 def controlled(
@@ -60,14 +59,14 @@ def controlled(
         rows = np.sign(advantage) == sign
         before, after = (np.abs(w[rows] * advantage[rows, None]).sum() for w in (weights, shuffled))
         shuffled[rows] *= before / after if after else 1.0
-    return shuffled, {
-        name: replace(
+    return shuffled, tuple(
+        replace(
             term,
             coefficient=moved(term.coefficient),
             target=None if term.target is None else logp + moved(term.target - logp),
         )
-        for name, term in terms.items()
-    }
+        for term in terms
+    )
 
 
 def sets_of(control: Control, valid: BoolArray, advantage: FloatArray) -> IntArray:

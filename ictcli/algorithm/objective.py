@@ -1,18 +1,17 @@
 """The loss of an update, written once over an array namespace (`quantities` says which).
 
 L = -sum_{i,t} w_{i,t} * Psi_{i,t}, with the weights of `ictcli.algorithm.weights`. Psi is the
-clipped surrogate, less the KL to the reference, plus the entropy bonus, less the `TERMS` that a
+clipped surrogate, less the KL to the reference, plus the entropy bonus, less the terms that a
 method asks for. Here w >= 0: a method's negative weight comes as |w| and an advantage of the other
 sign (`ictcli.engine.update`).
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ictcli.algorithm import quantities
 from ictcli.algorithm.quantities import pick
-from ictcli.types import FloatArray
 
 ClipOn = Literal["ratio", "tv", "sequence", "weight"]
 
@@ -56,12 +55,49 @@ class Objective:
 
 @dataclass(frozen=True)
 class Term:
-    """How much one of `TERMS` counts at each token."""
+    """A term of the loss that a method asks for, and how much it counts at each token."""
 
-    coefficient: FloatArray
-    """(B, T) what the term is multiplied by before it is taken off Psi; 0 is off."""
-    target: FloatArray | None = None
+    formula: Callable[[Any, Any, Any, Any], Any]
+    """Function of the array namespace, log pi, log pi_old and the target, (N,) each."""
+    coefficient: Any
+    """(B, T) what the formula is multiplied by before it is taken off Psi; 0 is off."""
+    target: Any = None
     """(B, T) finite log-probabilities, for a term that compares log pi with some."""
+
+
+NO_ARRAYS = ("formula", "others")
+
+
+@dataclass(frozen=True)
+class TokenTerms:
+    """What the loss takes of each token: arrays of one shape, (B, T) or (N,), or None."""
+
+    weights: Any
+    """w >= 0."""
+    advantage: Any
+    old_logp: Any = None
+    """log pi_old; without it the ratio is exactly 1, and only its gradient counts."""
+    reference_logp: Any = None
+    """log pi_ref, where the KL to it counts."""
+    sampler_logp: Any = None
+    """log pi of what sampled, where that is another policy."""
+    sequence: Any = None
+    """The mean of log pi - log pi_old over the trained tokens of the token's response; exp of it is
+    the ratio of GSPO (arXiv 2507.18071, Eq. 7)."""
+    targets: Any = None
+    """The tokens' ids."""
+    others: tuple[Term, ...] = ()
+    """Those of the method."""
+
+    def map(self, change: Callable[[Any], Any]) -> "TokenTerms":
+        """Return the terms with each array changed, always in the same order."""
+
+        def changed(terms: Any) -> Any:
+            names = [name for name in terms.__dataclass_fields__ if name not in NO_ARRAYS]
+            arrays = {name: getattr(terms, name) for name in names}
+            return replace(terms, **{k: change(x) for k, x in arrays.items() if x is not None})
+
+        return replace(changed(self), others=tuple(map(changed, self.others)))
 
 
 def surrogate(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Objective) -> Any:
@@ -104,21 +140,9 @@ def distance_from_old(xp: Any, logp: Any, old_logp: Any, target: None) -> Any:
     return xp.abs(logp - old_logp)
 
 
-TERMS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
-    "kl_old": distance_from_old,
-}
-"""The terms that a method may ask for (`Choice.terms`), by name: functions of the array namespace,
-log pi, log pi_old and the `Term.target`, (N,) each."""
-TARGET = ".target"
-"""After a term's name: its target, among the arrays of `policy_loss`."""
-SAMPLER = "sampler"
-"""Among the arrays of `policy_loss`: log pi of what sampled, where that is another policy."""
 SAMPLER_CAP = 2.0
 """Of pi_old / pi_sampler, the weight of a token that another policy sampled (truncated importance
 sampling, Ionides 2008)."""
-SEQUENCE = "sequence"
-"""Among the arrays of `policy_loss`: the mean of log pi - log pi_old over the trained tokens of the
-token's response. exp of it is the ratio of GSPO (arXiv 2507.18071, Eq. 7)."""
 
 
 def token_logp(xp: Any, logits: Any, targets: Any, temperature: float) -> Any:
@@ -133,29 +157,28 @@ def tempered(logits: Any, temperature: float) -> Any:
 
 
 def policy_loss(
-    xp: Any, logits: Any, targets: Any, terms: Mapping[str, Any], objective: Objective
+    xp: Any, logits: Any, terms: TokenTerms, objective: Objective
 ) -> tuple[Any, Any, Any]:
-    """-sum w * Psi of N tokens, their log pi (N,), and the k3 estimates of KL (N,).
+    """Return -sum w * Psi of N tokens, their log pi (N,), and the k3 estimates of KL (N,).
 
-    `logits` (N, V) float32; `terms` as `ictcli.engine.update.Update.tokenwise` names them, (N,).
+    `logits` (N, V) float32; `terms` (N,).
     """
     scaled = tempered(logits, objective.temperature)
-    logp = token_logp(xp, scaled, targets, 1)
-    old = terms["old_logp"] if "old_logp" in terms else xp.stop_gradient(logp)
+    logp = token_logp(xp, scaled, terms.targets, 1)
+    old = xp.stop_gradient(logp) if terms.old_logp is None else terms.old_logp
     now, before = logp, old
-    if SEQUENCE in terms:  # a value without gradient, and log pi's own beside it (Eq. 14)
-        now = terms[SEQUENCE] + (logp - xp.stop_gradient(logp))
+    if terms.sequence is not None:  # a value without gradient, and log pi's own beside it (Eq. 14)
+        now = terms.sequence + (logp - xp.stop_gradient(logp))
         before = xp.zeros_like(logp)
-    psi = surrogate(xp, now, before, terms["advantage"], objective)
-    if SAMPLER in terms:
-        psi = psi * xp.clip(xp.exp(old - terms[SAMPLER]), 0.0, SAMPLER_CAP)
+    psi = surrogate(xp, now, before, terms.advantage, objective)
+    if terms.sampler_logp is not None:
+        psi = psi * xp.clip(xp.exp(old - terms.sampler_logp), 0.0, SAMPLER_CAP)
     divergence = xp.zeros_like(logp)
-    if "reference" in terms:
-        divergence = k3(xp, logp, terms["reference"])
+    if terms.reference_logp is not None:
+        divergence = k3(xp, logp, terms.reference_logp)
         psi = psi - objective.kl * divergence
     if objective.entropy != 0:
         psi = psi + objective.entropy * quantities.entropy(xp, xp.softmax(scaled, axis=-1))
-    for name, term in TERMS.items():
-        if name in terms:
-            psi = psi - terms[name] * term(xp, logp, old, terms.get(name + TARGET))
-    return -(terms["weights"] * psi).sum(), logp, divergence
+    for term in terms.others:
+        psi = psi - term.coefficient * term.formula(xp, logp, old, term.target)
+    return -(terms.weights * psi).sum(), logp, divergence

@@ -6,8 +6,8 @@ What turns the choice into a loss is shared: the normalisation it names (`weight
 with `name = "ict"` and e.g. `scope = "group"`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -51,8 +51,8 @@ class Choice:
     weight: FloatArray | None = None
     """(B, T) factors of the advantage of kept tokens, of either sign; without, 1. A token of factor
     0 is not trained and still counts in the mean. `ictcli.algorithm.weights` has the rest."""
-    terms: Mapping[str, Term] = field(default_factory=dict[str, Term])
-    """Of `ictcli.algorithm.objective.TERMS`, by name."""
+    terms: tuple[Term, ...] = ()
+    """Of the loss."""
     clip: Clip | None = None
     """How the ratio is clipped; without, as the recipe's `clip` says."""
 

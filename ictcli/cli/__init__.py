@@ -218,7 +218,7 @@ def _run() -> int:
 
 
 def _command() -> Any:
-    """Run the command; in a launch of several processes, on one of them. Whatever it did to stderr,
+    """Run the command; in a launch of several processes, on rank 0. Whatever it did to stderr,
     errors are printed there."""
     stderr = sys.stderr
     for word in sys.argv[1:]:
@@ -228,8 +228,9 @@ def _command() -> Any:
         if find_launch() is None:
             return command()
         from ictcli.engine import run_in_ranks
+        from ictcli.train.follow import follow
 
-        return run_in_ranks(command)
+        return run_in_ranks(command, follow)
     except (UserError, click.ClickException, click.Abort):
         raise
     except Exception as error:

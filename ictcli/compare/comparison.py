@@ -63,7 +63,5 @@ class Comparison(Record):
     curves: Mapping[str, Mapping[str, Curve]]
     training: Mapping[str, TrainedTokens]
     cost: Mapping[str, Cost]
-    crashed: Mapping[str, Sequence[int]] = {}
-    """By variant, the seeds of runs that crashed (`ictcli.compare.notes`)."""
     failed: Sequence[str] = ()
     notes: Sequence[str] = ()

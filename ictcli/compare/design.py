@@ -123,9 +123,8 @@ def run_specs(
     design: Design, tuned: dict[str, str] | None = None, *, grid: Grid | None = None
 ) -> list[RunSpec]:
     """Every run of a comparison, seed by seed, so that each seed that ends has every variant.
-    `tuned` is an override by variant label; other variants are left out. While values of `grid` are
-    to be chosen for others, a run of theirs that was trained keeps that in its folder. UserError if
-    the folder holds runs of another recipe, or of no value of the grid, or if two variants are the
+    `tuned` is an override by variant label; other variants are left out, or with a `grid` still to
+    be tuned. UserError if the folder holds runs of another recipe, or if two variants are the
     same."""
     first = design.first_seed
     seeds = range(first, first + design.seeds)
@@ -161,17 +160,10 @@ def _final_spec(
 ) -> RunSpec:
     folder = design.folder / f"{slug(variant.label)}-s{seed}"
     chosen = (tuned or {}).get(variant.label, "")
-    if chosen or grid is None:
-        recipe = design.recipe(variant, seed, *([chosen] if chosen else []))
-        return _checked(RunSpec(variant, seed, folder, recipe, chosen=chosen))
-    if is_unused(folder):
+    if grid and not chosen:
         return RunSpec(variant, seed, folder, design.recipe(variant, seed), untuned=grid.key)
-    trained = recipe_of(folder)
-    for override in grid.overrides:
-        recipe = design.recipe(variant, seed, override)
-        if not _differing(recipe, trained):
-            return RunSpec(variant, seed, folder, recipe, chosen=override)
-    raise _trained_with(folder, "another recipe than any value of --tune makes")
+    recipe = design.recipe(variant, seed, *([chosen] if chosen else []))
+    return _checked(RunSpec(variant, seed, folder, recipe, chosen=chosen))
 
 
 def _checked(spec: RunSpec) -> RunSpec:
@@ -184,7 +176,11 @@ def _checked(spec: RunSpec) -> RunSpec:
             raise UserError(
                 f"There is no model folder {model}, which {spec.folder} began with.", "put it back"
             )
-        raise _trained_with(spec.folder, f"another recipe: {differs}")
+        raise UserError(
+            f"{spec.folder} was trained with another recipe: {differs}.",
+            f"--out OTHER takes another folder; rm -r {shell_word(spec.folder)} trains that run "
+            "again",
+        )
     return spec
 
 
@@ -194,13 +190,6 @@ def _differing(recipe: Recipe, trained: Recipe) -> str | None:
     if Path(recipe.model).is_absolute() and Path(trained.model).is_absolute():
         trained = trained.model_copy(update={"model": recipe.model})
     return difference(trained.model_dump(mode="json"), recipe.model_dump(mode="json"))
-
-
-def _trained_with(folder: Path, what: str) -> UserError:
-    return UserError(
-        f"{folder} was trained with {what}.",
-        f"--out OTHER takes another folder; rm -r {shell_word(folder)} trains that run again",
-    )
 
 
 def is_unused(folder: Path) -> bool:

@@ -39,7 +39,6 @@ def gather(
     greedy = {"greedy": cells} if cells else {}
     contrasts = [each for each in plan.contrasts if {each.variant, each.rival} <= by_label.keys()]
     asked = [each for each in contrasts if {each.variant, each.rival} <= cells.keys()]
-    crashed = notes.crashed_runs(variants, seeds)
     return Comparison(
         command=command,
         recipe=str(plan.design.source),
@@ -73,13 +72,8 @@ def gather(
         },
         training={label: run_means.trained_tokens(runs) for label, runs in by_label.items()},
         cost={label: run_means.cost(runs) for label, runs in by_label.items()},
-        crashed={label: [seeds[place] for place in at] for label, at in crashed.items()},
         failed=failed,
-        notes=[
-            *plan.notes,
-            *notes.of_crashes(crashed, seeds),
-            *notes.notes_of(plan, variants, scores, tuned),
-        ],
+        notes=[*plan.notes, *notes.notes_of(plan, variants, scores, tuned)],
     )
 
 

@@ -1,12 +1,7 @@
-"""What a reader of a comparison has to know beside its figures: ceilings, runs that crashed, what
-is missing or was made otherwise.
+"""Note what a reader of a comparison has to know beside its figures: ceilings, and what is missing
+or was made otherwise."""
 
-A run crashed if it lost what it could: by its own curve over training, the share of rollouts that
-are correct, or that have a readable answer, ends under half of its own best, and by more than
-chance. So a run is held to itself alone, and no bound lies between runs that are alike. Ours.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 
 import numpy as np
@@ -18,18 +13,10 @@ from ictcli.compare.tuning import Tuned, best_of
 from ictcli.runs.read import read_environment
 from ictcli.runs.records import Environment
 from ictcli.tables.numbers import listed
-from ictcli.types import FloatArray
 
 CEILING = 0.95
 """A mean above it is at its ceiling, one below 1 - CEILING at its floor: methods can hardly differ
 there."""
-PART = 0.5
-"""A crashed run ends under this part of its best."""
-CHANCE = 3.0
-"""Standard errors over steps that chance alone does not explain."""
-
-Crashed = Mapping[str, Sequence[int]]
-"""By variant, the places of the seeds of runs that crashed; variants without one are left out."""
 MADE_WITH = {
     "version of ictcli": ("ictcli",),
     "version of Python": ("python",),
@@ -42,30 +29,6 @@ MADE_WITH = {
     "threads": ("engine.threads",),
 }
 """What runs are made with, and the fields of environment.json that say so."""
-
-
-def crashed_runs(variants: Sequence[VariantRuns], seeds: Sequence[int]) -> dict[str, list[int]]:
-    """The places of the seeds of the runs that crashed, by label."""
-    found: dict[str, list[int]] = {}
-    for run in (run for each in variants for run in each.runs):
-        if fell(run.series("correct")) or fell(1 - run.series("unparsed")):
-            places = found.setdefault(run.spec.variant.label, [])
-            places.append(seeds.index(run.spec.seed))
-    return found
-
-
-def fell(curve: FloatArray) -> bool:
-    """Whether a share (steps,) ends under PART of its best, both means over a tenth of the steps,
-    by more than chance, of which each step shows as much as it differs from the one before. Runs of
-    fewer than 20 steps cannot show it."""
-    known = curve[np.isfinite(curve)]
-    width = len(known) // 10
-    if width < 2:
-        return False
-    means = np.convolve(known, np.full(width, 1 / width), "valid")
-    error = np.sqrt(np.square(np.diff(known)).mean() / width)  # of the difference of two means
-    fall = means.max() - means[-1]
-    return bool(means[-1] < PART * means.max() and fall > CHANCE * error)
 
 
 def notes_of(
@@ -114,19 +77,6 @@ def at_bounds(scores: Scores, labels: Sequence[str]) -> list[str]:
                     f"{metric} of {listed(near)} is at its {bound}: differences there can hardly "
                     "be seen."
                 )
-    return notes
-
-
-def of_crashes(crashed: Crashed, seeds: Sequence[int]) -> list[str]:
-    """A sentence for each variant with runs that crashed."""
-    notes: list[str] = []
-    for label, places in crashed.items():
-        which = listed([str(seeds[place]) for place in places])
-        runs = f"The run of seed {which}" if len(places) == 1 else f"The runs of seeds {which}"
-        notes.append(
-            f"{runs} of {label} crashed: what was right, or could be read, fell under half of its "
-            "best. The mean is of two kinds of run, which p and intervals do not know."
-        )
     return notes
 
 

@@ -105,12 +105,6 @@ def plan_of(
     chosen = tuning.earlier() if tuning else None
     final = run_specs(design, chosen, grid=grid)
     notes = check_report(folder, {each.label for each in variants}, {spec.seed for spec in final})
-    notes += [
-        f"{spec.folder} was trained with {spec.chosen}: should tuning choose another value, the "
-        "comparison needs another --out"
-        for spec in final
-        if spec.chosen and spec.variant.label not in (chosen or {})
-    ][:1]
     baseline, contrasts, note = contrasts_of(variants, options)
     notes += note
     if models and options.seeds % len(models):

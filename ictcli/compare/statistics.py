@@ -47,8 +47,6 @@ class Estimate(Span):
     cut at 0, which says that they do not differ significantly, not that they do not differ."""
     problem_sd: float | None
     """The same over problems."""
-    means_sd: float | None
-    """Standard deviation of the seeds' own means, that of samples in it; None with one seed."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +58,6 @@ class PairedDifference(Estimate):
     p_swap: float
     """The exact permutation test: the two runs of each seed swap labels (with one seed, the two
     values of each problem). It assumes nothing of how runs vary, but sees whole runs alone."""
-    p_swap_least: float
-    """The least `p_swap` of so many seeds: 2^(1-S), which is 0.0625 of 5."""
     detectable: float | None
     """The true difference that 4 of 5 comparisons of this size and variation would find at 5 %,
     before any correction. None with one seed, where nothing varies, and where it is above 1: no
@@ -158,19 +154,16 @@ class Evidence:
             problems=N,
             seed_sd=self.inference.seed_sd,
             problem_sd=self.inference.problem_sd,
-            means_sd=float(self.cells.mean(axis=1).std(ddof=1)) if S > 1 else None,
         )
 
     def difference(self) -> PairedDifference:
         """With its tests, before any correction."""
         units = self.cells.mean(axis=1) if len(self.cells) > 1 else self.cells[0]
-        is_exact = 2 ** len(units) <= RESAMPLES
         within = self.ends(2 * LEVEL)[0]
         return PairedDifference(
             **asdict(self.estimate()),
             p=self.p,
             p_swap=_swapped(units),
-            p_swap_least=2.0 ** (1 - len(units)) if is_exact else 2 / (RESAMPLES + 1),
             detectable=self.detectable(),
             equal_within=None if within is None else max(map(abs, within)),
             p_equal=self.p_within(MARGIN),

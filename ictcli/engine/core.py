@@ -14,7 +14,7 @@ from ictcli.algorithm.quantities import statistic
 from ictcli.engine.adapters import stored_base
 from ictcli.engine.budget import Budget
 from ictcli.engine.checksums import weights_fingerprint
-from ictcli.engine.distributed import DataParallel, by_all
+from ictcli.engine.distributed import DataParallel
 from ictcli.engine.models import locate, snapshot
 from ictcli.engine.protocol import Engine
 from ictcli.engine.sampling import NotFiniteError, in_passes, join
@@ -115,7 +115,6 @@ class EngineCore(DataParallel, Engine):
             raise NotFiniteError(rollouts)
         return rollouts
 
-    @by_all
     def sample(
         self,
         prompts: Sequence[Sequence[int]],
@@ -153,7 +152,6 @@ class EngineCore(DataParallel, Engine):
             parts = self.agreed(work)
         return join([part for part in parts if part is not None], range(len(prompts)))
 
-    @by_all
     def score(
         self,
         rollouts: Rollouts,
@@ -180,7 +178,6 @@ class EngineCore(DataParallel, Engine):
             parts = self.agreed(work)
         return {name: np.concatenate([part[name] for part in parts]) for name in wanted}
 
-    @by_all
     def keep_reference(self) -> None:
         self.reference = self.model if self.adapted is not None else self.kept_weights()
 
@@ -206,7 +203,6 @@ class EngineCore(DataParallel, Engine):
 
         return self.budget.passing(work)
 
-    @by_all
     def update(self, update: Update, lr: float) -> UpdateReport:
         assert self.optimizer is not None, "an engine built without optimizer settings cannot step"
         assert update.objective.kl == 0 or self.reference is not None, "kl > 0 needs keep_reference"
@@ -224,21 +220,25 @@ class EngineCore(DataParallel, Engine):
         over its rows."""
 
         def work() -> UpdateReport:
-            return self.of_rank(update, self.budget.passing(lambda: pass_over(self, update)))
+            return self.budget.passing(lambda: pass_over(self, update))
 
         report = self.summed(self.agreed(work))
         if report.evaluated and self.ranks.size > 1:
             self.sum_gradient()
         return report
 
-    @by_all
     def reset_optimizer(self) -> None:
         self.optimizer.reset()
 
     def save(self, folder: Path) -> None:
         about = {"base": self.base} if self.base else {}  # one entry: their order is not fixed
-        self.write_arrays(folder / WEIGHTS, self.trained_weights(), **about)
-        self.write_arrays(folder / OPTIMIZER, self.optimizer.state())
+        self.write(folder / WEIGHTS, self.trained_weights(), **about)
+        self.write(folder / OPTIMIZER, self.optimizer.state())
+
+    def write(self, path: Path, arrays: dict[str, Any], **about: str) -> None:
+        """`write_arrays`, on rank 0."""
+        if self.ranks.rank == 0:
+            self.write_arrays(path, arrays, **about)
 
     def restore(self, folder: Path) -> None:
         weights: dict[str, Any] = self.read_arrays(folder / WEIGHTS)
@@ -257,9 +257,7 @@ class EngineCore(DataParallel, Engine):
                 f"The optimiser's state ({', '.join(sorted(foreign))}) is of another engine.",
                 "resume with those the run began with",
             )
-        with self.ranks.together():
-            self.tell("take", {}, {})
-            self.take(weights, state)
+        self.take(weights, state)
 
     def peak_memory(self) -> int:
         return self.memory.peak()
@@ -279,6 +277,10 @@ class EngineCore(DataParallel, Engine):
     @abstractmethod
     def adapters(self) -> Any:
         """The backend's module with `put_on`, `read` and `taken_off`."""
+
+    @abstractmethod
+    def take(self, weights: dict[str, Any], state: dict[str, Any]) -> None:
+        """Take back `trained_weights` and the optimiser's state; other ranks `align` after it."""
 
     @abstractmethod
     def kept_weights(self) -> Any:

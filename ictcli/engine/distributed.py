@@ -1,20 +1,18 @@
 """Data parallelism: several processes of the torch engine, on one machine or many, on one run.
 
-A launcher starts the same command everywhere. Rank 0 alone runs the command, and its engine has the
-others do each verb too; they hold a model and nothing else: no recipe, no data, no run folder.
-Prompts are split by rank and so are the rows of an update, whose gradients are summed; since
-weights are normalised over the whole batch before, the sum is the whole batch's gradient, and every
-rank takes the same step from it. Every rank works within rank 0's budget, and where memory runs out
-on one, all do its work again with what it has left.
+A launcher starts the same command everywhere. Rank 0 begins a run and sends it (`ictcli.train`);
+from then on every rank runs the same program, whose seeds are stateless, and meets the others in
+the collectives of `Alone` and `ictcli_torch.ranks.Communicator`. Prompts are split by rank and so
+are the rows of an update, whose gradients are summed; since weights are normalised over the whole
+batch before, the sum is the whole batch's gradient, and every rank takes the same step from it.
+Rank 0 judges and writes. Where memory runs out on one rank, all do its work again with less.
 """
 
 import contextlib
-import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
-from functools import wraps
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,43 +22,13 @@ from ictcli.engine.checksums import weights_fingerprint
 from ictcli.engine.models import Source, snapshot
 from ictcli.engine.packing import MicroBatch
 from ictcli.engine.update import Update
-from ictcli.errors import RunFailedError, UserError
-from ictcli.files import gate
+from ictcli.errors import UserError
 from ictcli.types import BoolArray, IntArray, Rollouts, UpdateReport
 
 T = TypeVar("T")
 
 SUMMED = ("loss", "clipped", "summed_kl", "evaluated", "tokens")
 """Figures of `UpdateReport` that are sums over the rows of an update."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """What rank 0 has the others do: a verb of the engine, or `build` or `end`."""
-
-    verb: str
-    arguments: Sequence[Any] = ()
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    budget: tuple[int, int, int] = (0, 0, 0)
-    """Rank 0's tokens of a pass, rows side by side and longest row: a recipe, a checkpoint or work
-    of its own may have changed them."""
-    trusted: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """To build: the code that may run, as rank 0 knows it."""
-
-
-def by_all(verb: Callable[..., T]) -> Callable[..., T]:
-    """Have all ranks do a method at once. It is called on rank 0, which tells the others to call
-    it too. With several processes `on_tokens` is ignored."""
-
-    @wraps(verb)
-    def do(engine: Any, *arguments: Any, **options: Any) -> T:
-        with engine.ranks.together():
-            if engine.ranks.size > 1:
-                options.pop("on_tokens", None)
-            engine.tell(verb.__name__, *arguments, **options)
-            return verb(engine, *arguments, **options)
-
-    return do
 
 
 class Alone:
@@ -72,13 +40,18 @@ class Alone:
     def together() -> AbstractContextManager[None]:
         return contextlib.nullcontext()
 
-    def gather(self, message: T) -> list[T]:
-        return [message]
+    def gather(self, value: T) -> list[T]:
+        return [value]
+
+    def broadcast(self, value: T) -> T:
+        return value
+
+    def share(self, work: Callable[[], T]) -> T:
+        return work()
 
 
 class DataParallel(ABC):
-    """An engine of one rank, which may be the only one. On rank 0 its verbs are called; the others
-    `work`."""
+    """An engine of one rank, which may be the only one. All ranks call its verbs at once."""
 
     ranks: Any = Alone()
     """This process among those of a launch (`ictcli_torch.ranks.Communicator`)."""
@@ -126,16 +99,15 @@ class DataParallel(ABC):
         with self.gathered(reference=reference), changed:
             yield
 
-    def of_rank(self, update: Update, report: UpdateReport) -> UpdateReport:
-        """Figures with the log-probabilities of this rank's rows alone."""
-        return replace(report, logp=report.logp[self.rank_of(update) == self.ranks.rank])
-
     @staticmethod
     def summed(parts: Sequence[UpdateReport]) -> UpdateReport:
-        """Sum every rank's figures (`of_rank`)."""
+        """Sum every rank's figures; each has the log-probabilities of its own rows."""
         total = {name: sum(getattr(part, name) for part in parts) for name in SUMMED}
-        logp = np.concatenate([part.logp for part in parts])
-        return UpdateReport(logp, ratio_gap=max(part.ratio_gap for part in parts), **total)
+        return UpdateReport(
+            np.sum([part.logp for part in parts], axis=0),
+            ratio_gap=max(part.ratio_gap for part in parts),
+            **total,
+        )
 
     def share_of(self, update: Update, rank: int | None = None) -> Update:
         """A rank's rows of an update, by default this one's: as many tokens a rank, and neighbours
@@ -160,12 +132,6 @@ class DataParallel(ABC):
         with whether it is its own."""
         return ((b, True) for b in self.micro_batches(own.rollouts, own.trained, self.joined))
 
-    def tell(self, verb: str, *arguments: Any, **options: Any) -> None:
-        """On rank 0, have the others do a verb too."""
-        if self.ranks.rank == 0 and self.ranks.size > 1:
-            budget = self.budget.tokens, self.budget.rows, self.budget.longest
-            self.ranks.broadcast(Call(verb, arguments, options, budget))
-
     def agreed(self, work: Callable[[], T]) -> list[T]:
         """Return what `work` gives on every rank, by rank, within the same budget on all: it is
         called again where another rank had to shrink its own. All ranks have to be here."""
@@ -186,15 +152,6 @@ class DataParallel(ABC):
             )
             results.append(work())
 
-    def work(self) -> Call:
-        """Do as rank 0 says until it says something that is not an engine's; returns that."""
-        while True:
-            call: Call = self.ranks.broadcast()
-            if call.verb in (BUILD, END):
-                return call
-            self.budget.tokens, self.budget.rows, self.budget.longest = call.budget
-            getattr(self, call.verb)(*call.arguments, **call.options)
-
     @abstractmethod
     def as_reference(self) -> AbstractContextManager[None]:
         """Within, the model is the reference policy."""
@@ -207,35 +164,5 @@ class DataParallel(ABC):
         """Give the optimiser the sum of every rank's gradient, the same bits on each."""
         raise NotImplementedError
 
-    @abstractmethod
-    def take(self, weights: dict[str, Any], state: dict[str, Any]) -> None:
-        """Take back the `trained_weights` and the optimiser's state that rank 0 brings. All ranks
-        have to be here."""
-
-
-BUILD, END = "build", "end"
-Build = Callable[..., Any]
-"""Builds an engine of this process: (communicator, model, settings, optimizer, adapters)."""
-
-
-def lead(ranks: Any, build: Build, *arguments: Any) -> Any:
-    """Build rank 0's engine, and have the others build theirs."""
-    with ranks.together():
-        ranks.broadcast(Call(BUILD, arguments, trusted=gate.state(elsewhere=True)))
-    return build(ranks, *arguments)
-
-
-def work(ranks: Any, build: Build) -> None:
-    """Hold the engines that rank 0 builds, one after the other: what every other rank does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; rank 0 finishes its step
-    call: Call = ranks.broadcast()
-    while call.verb == BUILD:
-        gate.adopt(call.trusted)
-        call = build(ranks, *call.arguments).work()  # bound to no name: one model at a time
-
-
-def shut_down(ranks: Any) -> None:
-    """End the other ranks. If the launch is broken, its exit code ends them."""
-    if not ranks.broken:
-        with contextlib.suppress(RunFailedError):
-            ranks.broadcast(Call(END))
+    def align(self) -> None:  # noqa: B027 (nothing, where there is one process)
+        """Take rank 0's weights and moments, to the bit. All ranks have to be here."""

@@ -3,12 +3,10 @@
 from typing import Any, cast
 
 OLDER = {
-    "gpt2": ("n_ctx",),
-    "gpt_neox": ("rotary_emb_base", "rotary_pct"),
     "lfm2": ("block_dim",),
-    **dict.fromkeys(("qwen3_moe", "mellum"), ("num_experts",)),
-    **dict.fromkeys(("falcon_h1", "exaone4", "exaone_moe", "glm4_moe"), ("head_dim",)),
-    **dict.fromkeys(("gemma3_text", "cohere2"), ("sliding_window_pattern",)),
+    "qwen3_moe": ("num_experts",),
+    "glm4_moe": ("head_dim",),
+    "gemma3_text": ("sliding_window_pattern",),
 }
 """What mlx-lm reads of some kinds of model, and transformers 5 does not write."""
 
@@ -24,9 +22,6 @@ def older_names(config: dict[str, Any]) -> dict[str, Any]:
     periodic = every and all(is_full == (n % every == 0) for n, is_full in enumerate(full, 1))
     heads = config.get("num_attention_heads")
     derived = {
-        "n_ctx": config.get("n_positions"),
-        "rotary_emb_base": settings.get("rope_theta"),
-        "rotary_pct": settings.get("partial_rotary_factor"),
         "block_dim": config.get("hidden_size"),
         "num_experts": config.get("num_local_experts"),
         "head_dim": config.get("hidden_size", 0) // heads if heads else None,

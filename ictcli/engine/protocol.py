@@ -26,6 +26,9 @@ class Engine(Protocol):
     """Token ids that end a response, from the model's generation settings and tokenizer."""
     budget: Budget
     """What it takes on at once; it shrinks where memory runs out."""
+    ranks: Any
+    """This process among those of a launch: `Alone` or a `Communicator`. All ranks call each verb
+    at once; rank 0 writes."""
 
     @property
     def context(self) -> int:
@@ -56,7 +59,7 @@ class Engine(Protocol):
         Row r draws its token t with uniform number (r, t) of `seed`, so results do not depend on
         how rows are batched, up to the rounding of the logits. `on_tokens` hears of tokens as they
         are drawn, t rising from 0 for each row, and once more from 0 where memory ran out; what it
-        raises ends the sampling. An engine of several processes leaves tokens out.
+        raises ends the sampling.
         NotFiniteError where the model gives no probabilities.
         """
         ...
@@ -103,7 +106,12 @@ class Engine(Protocol):
         ...
 
     def restore(self, folder: Path) -> None:
-        """Read back what `save` wrote, to the bit; without an optimiser the policy alone."""
+        """Read back what `save` wrote, to the bit; without an optimiser the policy alone. On rank
+        0 alone; then all `align`."""
+        ...
+
+    def align(self) -> None:
+        """Take rank 0's weights and optimiser state, to the bit."""
         ...
 
     def export(self, folder: Path, *, packed: bool = False) -> None:

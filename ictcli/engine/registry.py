@@ -20,7 +20,7 @@ import numpy as np
 from ictcli.engine import distributed
 from ictcli.engine.models import check_reachable, locate
 from ictcli.engine.protocol import Engine
-from ictcli.errors import EngineMissingError, UserError, install, nearest, text_of
+from ictcli.errors import EngineMissingError, RunFailedError, UserError, install, nearest, text_of
 from ictcli.ranks import find_launch
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import LOGP, Sampling
@@ -81,12 +81,10 @@ def outdated(name: str) -> list[str]:
 
 
 def find_device(name: str) -> str:
-    """The device that an installed engine takes, in its own words. An engine without an entry point
-    in the group `ictcli.devices` loads a model to tell."""
-    if found := brought_by(name, "ictcli.devices"):
-        return found()
-    about = build_engine("builtin:chain", EngineSettings(backend=name)).describe()
-    return f"{about['device']}, {about['dtype']}"
+    """Return the device that an installed engine takes, in its own words; "" where it has no entry
+    point in the group `ictcli.devices`."""
+    find = brought_by(name, "ictcli.devices")
+    return find() if find else ""
 
 
 def on_apple_silicon() -> bool:
@@ -104,9 +102,19 @@ def choose_backend(backend: str) -> str:
     return next((name for name in preferred if is_installed(name)), preferred[0])
 
 
-def run_in_ranks(command: Callable[[], T]) -> T | None:
-    """Run `command` and return what it gives. In a launch it runs on rank 0 alone; the others work
-    for its engine, and end when it does."""
+def communicator() -> Any:
+    """Return this process's place among those of its launch, which all meet here; `Alone` without
+    one."""
+    if find_launch() is None:
+        return distributed.Alone()
+    with interrupts_held():
+        backend = brought_by("torch", "ictcli.ranks")
+    return backend.communicator()
+
+
+def run_in_ranks(command: Callable[[], T], follow: Callable[[], None]) -> T | None:
+    """Run `command` and return its result. In a launch it runs on rank 0 alone; the others `follow`
+    what it sends them, until it sends None."""
     if find_launch() is None:
         return command()
     if not is_installed("torch"):
@@ -114,16 +122,16 @@ def run_in_ranks(command: Callable[[], T]) -> T | None:
             "torchrun starts several processes of the torch engine, which is not installed.",
             install("torch"),
         )
-    with interrupts_held():
-        backend = brought_by("torch", "ictcli.ranks")
-    ranks = backend.communicator()  # all meet before anything takes its time
+    ranks = communicator()  # all meet before anything takes its time
     try:
         if ranks.rank > 0:
-            return distributed.work(ranks, backend.build)
+            return follow()
         try:
             return command()
         finally:
-            distributed.shut_down(ranks)
+            if not ranks.broken:
+                with contextlib.suppress(RunFailedError):
+                    ranks.broadcast(None)
     finally:
         ranks.close()
 
@@ -133,13 +141,15 @@ def build_engine(
     settings: EngineSettings,
     optimizer: OptimizerSettings | None = None,
     adapter: AdapterSettings | None = None,
+    ranks: Any = None,
 ) -> Engine:
     """Load `model` (a folder, a hub id or `builtin:NAME`) into the engine that `settings` name.
 
     Raises EngineMissingError where the backend is not installed, UserError for a model that cannot
     be loaded, or samples something else than it evaluates. Without `optimizer` the engine can
     sample and evaluate only; with `adapter` low-rank adapters are what it trains, saves and
-    restores, and the model's own weights stay.
+    restores, and the model's own weights stay. `ranks`: the `communicator` of all processes that
+    build this engine at once, each its own.
     """
     name = choose_backend(settings.backend)
     engines = installed_engines()
@@ -150,8 +160,8 @@ def build_engine(
                 "ictcli doctor lists the engines that are installed",
             )
         raise EngineMissingError(f"The {name} engine is not installed.", install(name))
-    launch = find_launch()
-    if launch and name != "torch":
+    several = ranks is not None and ranks.size > 1
+    if several and name != "torch":
         raise UserError(
             f"Several processes take the torch engine, not {name}.",
             "--backend torch, or start it without torchrun",
@@ -161,9 +171,8 @@ def build_engine(
     try:
         with interrupts_held():
             build = engines[name].load()
-            if launch:  # rank 0's, which has the other ranks build theirs
-                backend = brought_by(name, "ictcli.ranks")
-                build = partial(distributed.lead, backend.communicator(), backend.build)
+            if several:
+                build = partial(brought_by(name, "ictcli.ranks").build, ranks)
     except (ImportError, AttributeError) as error:  # another version's name is an attribute, too
         raise EngineMissingError(
             f"The {name} engine is installed but does not import: {error}.",

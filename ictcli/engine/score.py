@@ -69,13 +69,6 @@ def _distributions(logits: Logits, rollouts: Rollouts, where: BoolArray) -> Floa
     return p
 
 
-def _pieces(where: BoolArray, room: int) -> Iterator[BoolArray]:
-    """Masks of at most `room` tokens each, row by row, that together are `where` (B, T)."""
-    number = np.cumsum(where).reshape(where.shape) - 1
-    for first in range(0, int(where.sum()), room):
-        yield where & (first <= number) & (number < first + room)
-
-
 def shared_positions(rollouts: Rollouts) -> IntArray:
     """(B, T): a number for each position of a group that two different prefixes lead to; -1 for
     other tokens, and after ends."""
@@ -95,25 +88,8 @@ def _against_means(logits: Logits, room: int, rollouts: Rollouts) -> Iterator[Pa
     group = np.arange(len(rollouts))[:, None] // rollouts.group
     for n in range(len(rollouts.prompts)):
         for where in _whole_positions(np.where(group == n, positions, -1), room):
-            if where.sum() <= room:
-                p = _distributions(logits, rollouts, where)
-                yield where, p, *position_means(p, positions[where])
-            else:
-                yield from _against_one_mean(logits, room, rollouts, where)
-
-
-def _against_one_mean(
-    logits: Logits, room: int, rollouts: Rollouts, where: BoolArray
-) -> Iterator[Part]:
-    """One position with more tokens than there is room for: read for its mean, and again."""
-    total = sum(
-        _distributions(logits, rollouts, some).sum(axis=0, dtype=np.float64)
-        for some in _pieces(where, room)
-    )
-    mean = np.asarray(total / where.sum())[None]
-    for some in _pieces(where, room):
-        p = _distributions(logits, rollouts, some)
-        yield some, p, mean, np.zeros(len(p), dtype=np.int64)
+            p = _distributions(logits, rollouts, where)
+            yield where, p, *position_means(p, positions[where])
 
 
 def position_means(p: FloatArray, positions: IntArray) -> tuple[FloatArray, IntArray]:

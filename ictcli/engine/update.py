@@ -1,23 +1,13 @@
 """The batch of one optimiser update, and its figures, summed over passes."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ictcli.algorithm.objective import (
-    SAMPLER,
-    SEQUENCE,
-    TARGET,
-    TERMS,
-    Objective,
-    Term,
-    was_clipped,
-)
+from ictcli.algorithm.objective import Objective, Term, TokenTerms, was_clipped
 from ictcli.engine.packing import MicroBatch
 from ictcli.engine.score import measure
-from ictcli.errors import UserError, nearest
 from ictcli.types import LOGP, BoolArray, FloatArray, Rollouts, UpdateReport
 
 
@@ -33,17 +23,10 @@ class Update:
     objective: Objective
     old_logp: FloatArray | None = None
     """(B, T) log pi_old; without it the ratio is exactly 1, and only its gradient counts."""
-    terms: Mapping[str, Term] = field(default_factory=dict[str, Term])
-    """Those of `ictcli.algorithm.objective.TERMS` that the method asks for."""
+    terms: tuple[Term, ...] = ()
+    """Those that the method asks for."""
     sampler_logp: FloatArray | None = None
     """(B, T) log pi of what sampled, where that is another policy than the model."""
-
-    def __post_init__(self) -> None:
-        for name in self.terms.keys() - TERMS.keys():
-            raise UserError(
-                f"The loss has no term {name!r}{nearest(name, sorted(TERMS))}.",
-                f"a plugin declares one as ictcli.algorithm.objective.TERMS[{name!r}]",
-            )
 
     @property
     def kept(self) -> BoolArray:
@@ -56,7 +39,7 @@ class Update:
         if not self.objective.skips_without_signal:
             return self.kept
         signal = (self.advantage != 0)[:, None]
-        for term in self.terms.values():
+        for term in self.terms:
             signal = signal | (term.coefficient != 0)
         return self.kept & signal
 
@@ -74,36 +57,37 @@ class Update:
         """Whether the ratio is that of whole responses, and not yet 1."""
         return self.objective.clip_on == "sequence" and self.old_logp is not None
 
-    def tokenwise(self, batch: MicroBatch) -> dict[str, FloatArray]:
-        """(N,) float32 of what the loss takes of each token of a pass, by name."""
-        arrays = {
-            "advantage": self.token_advantage,
-            "weights": np.abs(self.weights),
-            "old_logp": self.old_logp,
-            SAMPLER: self.sampler_logp,
-        }
-        for name, term in self.terms.items():
-            arrays |= {name: term.coefficient, name + TARGET: term.target}
-        return {name: batch.take(values) for name, values in arrays.items() if values is not None}
+    def tokenwise(self, batch: MicroBatch, reference: FloatArray | None = None) -> TokenTerms:
+        """Return what the loss takes of each token of a pass, (N,) float32; `reference` (B, T)."""
+        whole = TokenTerms(
+            np.abs(self.weights),
+            self.token_advantage,
+            self.old_logp,
+            reference,
+            self.sampler_logp,
+            others=self.terms,
+        )
+        return replace(whole.map(batch.take), targets=batch.targets)
 
 
 def add_pass(
     report: UpdateReport,
     batch: MicroBatch,
-    terms: Mapping[str, FloatArray],
+    terms: TokenTerms,
     objective: Objective,
     figures: tuple[float, FloatArray, float],
 ) -> None:
     """Add a pass's loss, log pi (N,) and summed KL to the figures of its update."""
     loss, logp, kl = figures
-    old = terms.get("old_logp", logp)
-    compared = (terms[SEQUENCE], np.zeros_like(old)) if SEQUENCE in terms else (logp, old)
+    old = logp if terms.old_logp is None else terms.old_logp
+    whole = terms.sequence is not None
+    compared = (terms.sequence, np.zeros_like(old)) if whole else (logp, old)
     report.logp[batch.rows, batch.positions] = logp
     report.loss += loss
     report.summed_kl += kl
-    report.clipped += float(was_clipped(np, *compared, terms["advantage"], objective).sum())
-    gap = float(np.abs(logp - terms.get(SAMPLER, old)).max())
-    report.ratio_gap = max(report.ratio_gap, gap)
+    report.clipped += float(was_clipped(np, *compared, terms.advantage, objective).sum())
+    gap = np.abs(logp - (old if terms.sampler_logp is None else terms.sampler_logp)).max()
+    report.ratio_gap = max(report.ratio_gap, float(gap))
     report.evaluated += len(logp)
     report.tokens += batch.tokens
 
@@ -123,14 +107,14 @@ def pass_over(engine: Any, update: Update) -> UpdateReport:
     reference = logp(reference=True) if objective.kl > 0 else None
     now = logp() if update.compares_sequences else None
     for batch, is_own in engine.rounds(update, own):
-        terms = update.tokenwise(batch)
         if not is_own:  # it joins in another's pass, without a weight
-            terms["weights"] = np.zeros_like(terms["weights"])
+            terms = update.tokenwise(batch)
+            terms = replace(terms, weights=np.zeros_like(terms.weights))
             engine.passes.backward(batch, terms, update)
             continue
-        if reference is not None:
-            terms["reference"] = batch.take(reference)
+        terms = update.tokenwise(batch, reference)
         if now is not None:
-            terms[SEQUENCE] = batch.row_means(batch.take(now) - terms["old_logp"])
+            moved = batch.take(now) - terms.old_logp
+            terms = replace(terms, sequence=batch.row_means(moved))
         add_pass(report, batch, terms, objective, engine.passes.backward(batch, terms, update))
     return report

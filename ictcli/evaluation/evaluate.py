@@ -75,7 +75,7 @@ def evaluate(
             seed = seed_of(settings.seed, "evaluate", name, first)
             rollouts = engine.generate(ids[first : first + into.chunk], n, drawn, seed)
             texts = prompts.decode(engine.tokenizer, rollouts)
-            verdicts = domain.judge(chunk, texts)
+            verdicts = engine.ranks.share(lambda: domain.judge(chunk, texts))  # noqa: B023
             if into is file and first == 0:  # a later chunk may be one answer
                 check_verdicts(name_of(domain.verify), verdicts, hint, private=private)
             reasons = {v.reason for v in verdicts if v.failed and not private} - failures
@@ -90,8 +90,8 @@ def evaluate(
         how = SampleSettings(
             **asdict(drawn), prompt=prompt.model_dump(mode="json"), seed=settings.seed
         )
-        seconds = time.perf_counter() - started
-        evaluations.append(score(spec, how, sorted(ks), taken, kept, seconds))
+        figures = spec, how, sorted(ks), taken, kept, time.perf_counter() - started
+        evaluations.append(engine.ranks.share(lambda: score(*figures)))  # noqa: B023
     evaluation, *further = evaluations
     curve = tuple(at for each in further for at in each.curve)
     evaluation = evaluation.model_copy(update={"temperatures": curve})

@@ -49,6 +49,8 @@ GONE = (
     Gone("engine.vllm_server", 'engine.sampler = "vllm" runs it in the process', idle=("",)),
     Gone("adapter.kind", 'adapter.kind = "lora"', ("dora",), now="lora"),
     Gone("optimizer.kind", "leave it out: AdamW is the optimiser", idle=("adamw",)),
+    Gone("record.probe_every", "leave it out: probes of H2 are no more", idle=(ANY,)),
+    Gone("record.probe_positions", "leave it out: probes of H2 are no more", idle=(ANY,)),
     Gone("log", 'log = ["tensorboard"] or ["wandb"]', ("trackio",), idle=("trackio",)),
 )
 

@@ -162,7 +162,9 @@ class Run:
         """Restore engine and metrics to the newest undamaged checkpoint, or to the beginning where
         none was saved. `say` is told of each damaged one."""
         files.sweep(self.folder)
-        state = self._newest(engine, say)
+        state = engine.ranks.broadcast(self._newest(engine, say))  # other ranks have none
+        if state != State():
+            engine.align()
         checkpoints.write_best(self.folder, state)
         steps = sum(line.step <= state.step for line in self.metrics())
         if steps != state.step:

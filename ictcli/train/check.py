@@ -119,8 +119,9 @@ def _try(
     for _ in range(2):  # the first of two warms up; one that took long is taken as it is
         if update_s < LONG_S:
             started = time.perf_counter()
-            made = optimise(part, engine, batch, selection, 1)
-            finite = made.finite if not update_s else finite  # of the model as it is
+            reports = optimise(part, engine, batch, selection, 1)
+            if not update_s:  # of the model as it is
+                finite = bool(reports) and all(report.finite for report in reports)
             update_s = time.perf_counter() - started
     asked = (tokens_of(engine.tokenizer, p, task.domain, task.prompt) for p in problems[:SHOWN])
     shown = zip(problems, asked, texts, verdicts, strict=False)

@@ -6,18 +6,20 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import partial
+from typing import Any
 
 from ictcli import __version__, errors
 from ictcli.engine import Engine, build_engine, versions
 from ictcli.engine.dtype import choose_kernels
-from ictcli.engine.registry import check_lengths
-from ictcli.files import encodable, write_json
+from ictcli.engine.registry import check_lengths, communicator
+from ictcli.files import encodable, gate, write_json
 from ictcli.planning.advice import check_memory
 from ictcli.planning.estimate import PROMPT_TOKENS, choose_micro_tokens
 from ictcli.planning.machine import MemoryLimit, device_of, memory_limit
 from ictcli.planning.preflight import check_trackers, recipe_notes
 from ictcli.ranks import is_restarted
-from ictcli.recipe import Recipe
+from ictcli.recipe import Recipe, to_toml
 from ictcli.runs import FORMAT, Run, fingerprint, manifest, records
 from ictcli.runs.fingerprint import check_engine
 from ictcli.runs.observer import Observer
@@ -43,13 +45,29 @@ def launch(
     begin: Callable[[], None] = lambda: None,
 ) -> records.Summary:
     """Build the engine and train the run to its end; returns its summary. `begin` is called when
-    nothing can be refused any more."""
+    nothing can be refused any more. The other processes of a launch follow."""
+    ranks = communicator()
+    if ranks.size > 1:
+        ranks.broadcast(program_of(run, recipe))
+    with finish_step_on_interrupt(observer.noted) as interrupted:
+        return train_to_the_end(run, recipe, observer, begin, interrupted, ranks)
+
+
+def train_to_the_end(
+    run: Run,
+    recipe: Recipe,
+    observer: Observer,
+    begin: Callable[[], None],
+    interrupted: Callable[[], bool],
+    ranks: Any,
+) -> records.Summary:
+    """Do what every process of a launch does alike."""
 
     def note(notes: Iterable[str]) -> None:
         for each in notes:
             observer.noted(each)
 
-    with finish_step_on_interrupt(observer.noted) as interrupted, record_failure(run, recipe):
+    with record_failure(run, recipe), ranks.together():
         task = task_of(recipe)  # before a model is loaded
         recorded = run.read("environment.json", records.Environment)
         if recorded is None:
@@ -64,11 +82,12 @@ def launch(
 
         recipe = recipe.with_engine(dtype=began.typed(recipe.engine).dtype)
         if recipe.engine.kernels == "auto":  # for all processes; an older run's are oneDNN's
-            new = "onednn" if recorded else choose_kernels("auto")
+            new = "onednn" if recorded else ranks.share(lambda: choose_kernels("auto"))
             recipe = recipe.with_engine(kernels=began.engine.kernels or new)
         limit = memory_limit(recipe.with_engine(device="cpu").engine)  # before loading the model
         observer.loading(recipe.model)
-        engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
+        parts = recipe.model, recipe.engine, recipe.optimizer, recipe.adapters
+        engine = build_engine(*parts, ranks)
         option, adapters = "engine.backend=", recipe.adapters is not None
         if changed := check_engine(run.folder, began, engine, adapters=adapters, option=option):
             observer.warned(changed)
@@ -96,7 +115,17 @@ def launch(
             }
             run.write("environment.json", environment(engine, recipe).model_copy(update=parts))
         with tracked(run, recipe, observer.warned) as track:
-            return train(run, recipe, task, engine, observer, interrupted, track, begin)
+            stop = partial(ranks.share, interrupted)
+            return train(run, recipe, task, engine, observer, stop, track, begin)
+
+
+def program_of(run: Run, recipe: Recipe) -> dict[str, Any]:
+    """Return what the other processes of a launch need to train along: a run's small files, the
+    recipe, and the code that may run."""
+    names = ("*.toml", "*.json", "*.jsonl", "eval/*.json*")
+    paths = [path for name in names for path in run.folder.glob(name) if path.is_file()]
+    files = {str(path.relative_to(run.folder)): path.read_bytes() for path in paths}
+    return {"files": files, "recipe": to_toml(recipe), "gate": gate.state(elsewhere=True)}
 
 
 def readable(
@@ -183,7 +212,7 @@ def set_budget(
     planned = recipe.with_engine(device=device)
     if device_of(planned.engine) == "cuda":
         limit = memory_limit(planned.engine)
-    chosen = choose_micro_tokens(planned, recorded, say, limit, longest)
+    chosen = engine.ranks.share(lambda: choose_micro_tokens(planned, recorded, say, limit, longest))
     engine.budget.tokens = chosen.get("micro_tokens", engine.budget.tokens)
     memory = check_memory(planned, limit, longest)
     if memory.fits is False:

@@ -71,13 +71,16 @@ def _draw(
     except NotFiniteError as error:  # such a step is skipped: `alarms.nonfinite`
         rollouts = error.rollouts
     texts = prompts.decode(engine.tokenizer, rollouts)
-    verdicts = task.domain.judge(problems, texts)
+    share = engine.ranks.share  # rank 0 judges
+    verdicts = share(lambda: task.domain.judge(problems, texts))
     parts = dict[str, list[Verdict]]()
     if recipe.reward.signal == "true":
-        added = {
-            name: task.domain.judge(problems, texts, by=find_verifier(verifier))
-            for name, (verifier, _) in recipe.reward.added.items()
-        }
+        added = share(
+            lambda: {
+                name: task.domain.judge(problems, texts, by=find_verifier(verifier))
+                for name, (verifier, _) in recipe.reward.added.items()
+            }
+        )
         rewards = shaped(verdicts, rollouts.lengths, recipe.max_tokens, recipe.reward, added)
         if added or getattr(task.domain.verify, "in_groups", False):
             name = name_of(task.domain.verify)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ictcli.algorithm.controls import controlled
-from ictcli.algorithm.dynamics import diagnose, mean_or_none, validate
+from ictcli.algorithm.dynamics import diagnose, mean_or_none
 from ictcli.algorithm.methods import Choice, Scored
 from ictcli.algorithm.weights import normalise
 from ictcli.engine import Engine
@@ -84,7 +84,7 @@ def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> U
     weights = normalise(kept, valid, method.normalisation, recipe.max_tokens)
     if choice.weight is not None:
         weights = (weights * np.where(kept, choice.weight, 0)).astype(np.float32)
-    terms = {name: term for name, term in choice.terms.items() if term.coefficient.any()}
+    terms = tuple(term for term in choice.terms if term.coefficient.any())
     if not dense:
         rng = generator(recipe.seed, "control", step, first)
         weights, terms = controlled(
@@ -93,27 +93,14 @@ def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> U
     objective = recipe.objective
     if (clip := choice.clip) is not None:
         objective = replace(objective, clip_on=clip.on, eps_low=clip.low, eps_high=clip.high)
-    plain = replace(rollouts, stats={})  # which an update does not read: fewer bytes to send
-    return Update(plain, weights, advantage, objective, terms=terms)
-
-
-@dataclass(frozen=True)
-class Updates:
-    """What the step's optimiser updates did."""
-
-    reports: list[UpdateReport]
-    probe: dict[str, float | None]
-    """Predicted and measured change of H2 (`ictcli.algorithm.dynamics`), on steps that probe."""
-
-    @property
-    def finite(self) -> bool:
-        return bool(self.reports) and all(report.finite for report in self.reports)
+    return Update(rollouts, weights, advantage, objective, terms=terms)
 
 
 def optimise(
     recipe: Recipe, engine: Engine, batch: Batch, selection: StepSelection, step: int
-) -> Updates:
-    """Every optimiser update of the step: epochs x mini-batches; stops at one not finite.
+) -> list[UpdateReport]:
+    """Make every optimiser update of the step, epochs x mini-batches, up to one that is not finite;
+    returns what they did.
 
     With one mini-batch an epoch, pi_old is what the first epoch's own pass computes: the first
     ratio is exactly 1 and no pass is added. With several it is the sampler's log-probability,
@@ -121,11 +108,8 @@ def optimise(
     where what sampled is another policy.
     """
     if not batch.finite:
-        return Updates([], {})
+        return []
     parts = selection.mini_batches
-    probed = _probed(recipe, batch, selection, step)
-    before = engine.logits(batch.rollouts, probed) if probed is not None else None
-    probe: dict[str, float | None] = {}
 
     def known(part: Update) -> FloatArray | None:
         if len(parts) == 1:
@@ -144,24 +128,9 @@ def optimise(
         reports.append(report)
         if old[which] is None:
             old[which] = report.logp
-        if number == 0 and probed is not None and before is not None:
-            probe = validate(before, engine.logits(batch.rollouts, probed))
         if not report.finite:
             break
-    return Updates(reports, probe)
-
-
-def _probed(recipe: Recipe, batch: Batch, selection: StepSelection, step: int) -> BoolArray | None:
-    """(B, T): a random few of the positions that the first update trains, on steps that probe."""
-    if not recipe.record.probe_every or step % recipe.record.probe_every:
-        return None
-    trained = selection.kept & (batch.advantage != 0)[:, None]
-    trained[len(selection.mini_batches[0].rollouts) :] = False
-    places = np.argwhere(trained)
-    chosen = generator(recipe.seed, "probe", step).permutation(len(places))
-    where = np.zeros_like(trained)
-    where[tuple(places[chosen[: recipe.record.probe_positions]].T)] = True
-    return where if where.any() else None
+    return reports
 
 
 def measure(
@@ -169,13 +138,13 @@ def measure(
     step: int,
     batch: Batch,
     selection: StepSelection,
-    updates: Updates,
+    reports: Sequence[UpdateReport],
     forks: BoolArray | None = None,
 ) -> StepMetrics:
     """The metrics of a step; a figure that is not finite is None. `forks` (B, T) are the true
     forks, where the task knows them. What is said of rewards, verdicts and lengths is of the step's
     own prompts, whatever was drawn again: groups chosen for their signal say nothing of it."""
-    rollouts, reports, first = batch.rollouts, updates.reports, batch.own
+    rollouts, first = batch.rollouts, batch.own
     statuses = [verdict.status for verdict in first.verdicts]
     correct, unparsed = (statuses.count(each) / len(statuses) for each in ("correct", "unparsed"))
     figures: dict[str, float | None] = {
@@ -198,14 +167,13 @@ def measure(
         "clip_fraction": _over_tokens(reports, "clip_fraction"),
         "kl": _over_tokens(reports, "kl") if recipe.kl > 0 else None,
         "lr": recipe.lr_at(step),
-        **updates.probe,
     }
     if reports and recipe.has_sampler_gap:
         figures["sampler_gap"] = reports[0].ratio_gap
     return StepMetrics(
         step=step,
         updates=sum(report.stepped for report in reports),
-        finite=batch.finite and updates.finite,
+        finite=batch.finite and bool(reports) and all(report.finite for report in reports),
         **{
             name: None if value is None or not math.isfinite(value) else value
             for name, value in figures.items()

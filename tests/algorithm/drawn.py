@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from ictcli.algorithm.methods import METHODS, Choice, Options, Scored, ShareOptions
-from ictcli.algorithm.objective import Objective, policy_loss
+from ictcli.algorithm.objective import Objective, TokenTerms, policy_loss
 from ictcli.files import plugins
 from ictcli.types import BoolArray, FloatArray
 
@@ -106,19 +106,19 @@ def choose(name: str, batch: Scored, seed: int = 0, **given: Any) -> Choice:
 
 
 def loss_by_logp(
-    logp: FloatArray, valid: BoolArray, terms: dict[str, FloatArray], objective: Objective
+    logp: FloatArray, valid: BoolArray, terms: TokenTerms, objective: Objective
 ) -> tuple[float, FloatArray]:
     """The loss, and its gradient (B, T) by log pi: of two tokens, the sampled one's logit has
     (1 - pi) of it."""
     torch = pytest.importorskip("torch")
     from ictcli_torch import namespace
 
-    flat = {key: torch.from_numpy(np.array(values[valid])) for key, values in terms.items()}
+    flat = terms.map(lambda values: torch.from_numpy(np.array(values[valid])))
     at = logp[valid]
     logits = torch.from_numpy(np.stack([at, np.log1p(-np.exp(at))], axis=-1))
     logits.requires_grad_()
-    targets = torch.zeros(len(logits), dtype=torch.long)
-    loss, *_ = policy_loss(namespace, logits, targets, flat, objective)
+    flat = replace(flat, targets=torch.zeros(len(logits), dtype=torch.long))
+    loss, *_ = policy_loss(namespace, logits, flat, objective)
     loss.backward()
     gradient = np.zeros(valid.shape)
     gradient[valid] = logits.grad[:, 0].numpy() / (1 - np.exp(at))

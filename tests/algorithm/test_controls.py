@@ -1,6 +1,5 @@
 """Laws of the controls, over every method: what each keeps of the method's weights."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from ictcli.algorithm.controls import Control, Terms, controlled, sets_of
 from ictcli.algorithm.methods import METHODS, Scored
-from ictcli.algorithm.objective import Term
+from ictcli.algorithm.objective import Term, distance_from_old
 from ictcli.algorithm.weights import normalise
 from ictcli.types import FloatArray
 from tests.cases import FEW, first
@@ -29,7 +28,7 @@ def weights_of(name: str, batch: Scored) -> FloatArray:
 
 
 def given_to_others(
-    control: Control, weights: FloatArray, batch: Scored, seed: int, terms: Mapping[str, Term] = {}
+    control: Control, weights: FloatArray, batch: Scored, seed: int, terms: tuple[Term, ...] = ()
 ) -> tuple[FloatArray, Terms]:
     rng = np.random.default_rng(seed)
     return controlled(control, weights, terms, batch.advantage, batch.logp, batch.valid, rng)
@@ -74,7 +73,7 @@ def test_each_token_of_a_set_is_as_likely_as_the_others(control: Control) -> Non
     valid = np.arange(9)[None, :] < lengths[:, None]
     weights, draws = np.where(valid, np.eye(9)[2], 0.0), 1000
     rngs = map(np.random.default_rng, range(draws))
-    many = [controlled(control, weights, {}, advantage, weights, valid, rng)[0] for rng in rngs]
+    many = [controlled(control, weights, (), advantage, weights, valid, rng)[0] for rng in rngs]
     share = np.mean([each != 0 for each in many], axis=0)[valid]
     sets = sets_of(control, valid, advantage)
     wanted = np.bincount(sets, weights[valid]) / np.maximum(np.bincount(sets), 1)
@@ -88,11 +87,12 @@ def test_the_terms_of_a_token_go_where_its_weight_goes(
 ) -> None:
     rng = np.random.default_rng(seed)
     coefficient = np.where(batch.valid, rng.integers(0, 3, batch.valid.shape), 0).astype(float)
-    terms = {"kl_old": Term(coefficient), "proxy": Term(coefficient, batch.logp + coefficient / 8)}
+    targets = None, batch.logp + coefficient / 8
+    terms = tuple(Term(distance_from_old, coefficient, target) for target in targets)
     batch = replace(batch, advantage=np.sign(batch.advantage))  # nothing is scaled
     weights, found = given_to_others(control, coefficient, batch, seed, terms)
-    for term in found.values():
+    for term in found:
         np.testing.assert_allclose(term.coefficient, weights, rtol=1e-12)
-    target = found["proxy"].target
+    target = found[1].target
     assert target is not None
     np.testing.assert_allclose((target - batch.logp) * 8, weights, atol=1e-5)

@@ -12,7 +12,7 @@ import pytest
 from drawn import choose, loss_by_logp
 
 from ictcli.algorithm.methods import METHODS, Choice, Scored
-from ictcli.algorithm.objective import TARGET, Objective, was_clipped
+from ictcli.algorithm.objective import Objective, TokenTerms, was_clipped
 from ictcli.algorithm.weights import group_advantage, normalise
 from ictcli.types import FloatArray
 
@@ -44,14 +44,8 @@ def loss_of(
     name: str, choice: Choice, logp: FloatArray, objective: Objective
 ) -> tuple[float, FloatArray]:
     weights = normalise(choice.kept, VALID, METHODS[name].normalisation, 8).astype(np.float64)
-    terms = {
-        "advantage": np.broadcast_to(GIVEN["advantage"][:, None], VALID.shape),
-        "weights": weights,
-        "old_logp": GIVEN["logp_old"],
-    }
-    for term, given in choice.terms.items():
-        terms |= {term: given.coefficient}
-        terms |= {} if given.target is None else {term + TARGET: given.target}
+    advantage = np.broadcast_to(GIVEN["advantage"][:, None], VALID.shape)
+    terms = TokenTerms(weights, advantage, GIVEN["logp_old"], others=choice.terms)
     return loss_by_logp(logp, VALID, terms, objective)
 
 

@@ -24,7 +24,7 @@ KEYS: Mapping[str, tuple[Sequence[str], ...]] = {
     "curves": ([*CURVES], LABELS),
 }
 """Of the mappings in a field, from the outermost in; of others LABELS."""
-FIXED = {"seeds": SEEDS, "p_swap_least": 0.0625}
+FIXED = {"seeds": SEEDS}
 RNG = np.random.default_rng(0)
 
 

@@ -8,6 +8,7 @@ import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,7 +37,10 @@ Formula = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 class DenseTrainer:
     def __init__(
-        self, folder: Path, settings: OptimizerSettings, terms: Mapping[str, Formula] | None = None
+        self,
+        folder: Path,
+        settings: OptimizerSettings,
+        terms: Mapping[Callable[..., Any], Formula] | None = None,
     ) -> None:
         self.terms = terms or {}
         self.reference = plain_model(folder)
@@ -85,9 +89,8 @@ class DenseTrainer:
             if objective.entropy:
                 log_p = torch.log_softmax(logits / objective.temperature, dim=-1)
                 psi = psi - objective.entropy * (log_p.exp() * log_p).sum(-1)
-            for name, term in update.terms.items():
-                assert term.target is not None
-                value = self.terms[name](logp, old, vector(term.target[row, :length]))
+            for term in update.terms:
+                value = self.terms[term.formula](logp, old, vector(term.target[row, :length]))
                 psi = psi - vector(term.coefficient[row, :length]) * value
             loss = loss - (vector(weights[row, :length]).abs() * psi).sum()
             seen[row, :length] = logp.detach().numpy()

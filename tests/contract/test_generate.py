@@ -22,16 +22,6 @@ from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, Make, made_up
 from .oracle import Oracle, log_softmax, nucleus
 
 
-def test_shapes_and_dtypes(rollouts: Rollouts) -> None:
-    B, T = len(PROMPTS) * GROUP, int(rollouts.lengths.max())
-    assert (rollouts.prompts, rollouts.group) == (PROMPTS, GROUP)
-    assert (rollouts.tokens.shape, rollouts.tokens.dtype) == ((B, T), np.int32)
-    assert (rollouts.lengths.shape, rollouts.lengths.dtype) == ((B,), np.int32)
-    assert (rollouts.finished.shape, rollouts.finished.dtype) == ((B,), np.bool_)
-    for values in (rollouts.logp, *rollouts.stats.values()):
-        assert (values.shape, values.dtype) == ((B, T), np.float32)
-
-
 def test_a_row_ends_with_its_first_stop_token_and_zeros_follow(rollouts: Rollouts) -> None:
     assert rollouts.finished.any()
     assert len(set(rollouts.lengths.tolist())) > 2
@@ -42,13 +32,6 @@ def test_a_row_ends_with_its_first_stop_token_and_zeros_follow(rollouts: Rollout
         assert rollouts.finished[row] or length == SAMPLING.max_tokens
     for array in (rollouts.tokens, rollouts.logp, *rollouts.stats.values()):
         assert (array[~rollouts.valid] == 0).all()
-
-
-def test_one_token_is_a_response(tiny_engine: Engine) -> None:
-    found = tiny_engine.generate(PROMPTS, 2, Sampling(1, stop_ids=tuple(range(18))), 0, WANTED)
-    assert found.tokens.shape == (2 * len(PROMPTS), 1)
-    assert (found.lengths == 1).all()
-    assert found.finished.all()
 
 
 def test_logp_is_the_models_at_the_sampling_temperature(

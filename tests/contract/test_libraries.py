@@ -12,7 +12,6 @@ import torch
 from refusing import refused
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from ictcli.engine.adapters import base_of, in_layout
 from ictcli.engine.models import BUILTIN
 from ictcli.tasks import find_task
 from ictcli.types import Sampling
@@ -151,16 +150,6 @@ def test_adapters_of_peft_are_what_they_are_there_or_refused(
         (tmp_path / CONFIG).write_text(json.dumps({**config, "newer": 0.5}), encoding="utf-8")
         with refused("newer"):
             reader("mlx", tmp_path)
-
-
-@pytest.mark.parametrize(("writer", "other"), [("torch", "mlx"), ("mlx", "peft")])
-def test_the_other_layout_names_the_weights_below_too(
-    tiny_model: Path, tmp_path: Path, writer: str, other: Any
-) -> None:
-    engine = build(writer, tiny_model, SMOOTH, LORA)
-    exported_adapters(engine, tmp_path)
-    with in_layout(tmp_path, other, 2) as folder:
-        assert base_of(folder) == base_of(tmp_path) != ""
 
 
 @pytest.mark.parametrize("how", [{"temperature": 1.5, "top_p": 0.8}, {"top_k": 3, "stop_ids": ()}])

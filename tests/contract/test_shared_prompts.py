@@ -10,20 +10,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from ictcli_torch.passes import shares_prompts, wanted_states
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from ictcli.algorithm.objective import Objective
-from ictcli.engine.models import BUILTIN
 from ictcli.engine.packing import SPARED, micro_batches
-from ictcli.engine.registry import check_sampling
 from ictcli.engine.update import Update
-from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings
-from ictcli.types import Rollouts, Sampling
+from ictcli.types import Rollouts
 
-from .conftest import LORA, PROMPTS, Make, made_up, reader
+from .conftest import LORA, Make, made_up
 from .models import TINY
-from .oracle import Oracle
 from .training import LR, SMOOTH, advantages, apart, logp_of, sparse_weights, weights_of
 
 
@@ -104,22 +100,6 @@ def test_rows_of_mlx_need_positions_of_their_own() -> None:
             return states + mx.arange(start, start + ids.shape[1])[:, None]
 
     assert not shares_prompts(Counting())
-
-
-def test_prompts_of_several_lengths_need_positions(tmp_path: Path) -> None:
-    """BART counts padding: it samples those of one length at a time. If it shared them, the check
-    before a run would tell."""
-    folder = tmp_path / "bart"
-    sizes = {"d_model": 32, "decoder_layers": 2, "decoder_ffn_dim": 48}
-    of("bart", **sizes, eos_token_id=1).save_pretrained(folder)
-    AutoTokenizer.from_pretrained(BUILTIN["chain"]).save_pretrained(folder)
-    engine: Any = reader("torch", folder)
-    found = engine.generate(PROMPTS, 2, Sampling(6), 7)
-    np.testing.assert_allclose(found.logp, Oracle(folder).logp(found, 1.0), atol=3e-5)
-    check_sampling(engine, "torch", str(folder))
-    engine.passes.share = True
-    with pytest.raises(UserError, match="does not sample what it evaluates"):
-        check_sampling(engine, "torch", str(folder))
 
 
 @pytest.mark.parametrize(

@@ -1,37 +1,28 @@
 """Laws of the PyTorch engine's own: large layers on a CPU, types of numbers, what needs a GPU."""
 
-import json
 import shutil
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 import torch
 from ictcli_torch import cpu as linear
-from ictcli_torch import device
 from ictcli_torch.decode import FixedDecoder, read
-from ictcli_torch.model import blocks, is_gated
 from ictcli_torch.optimizer import Optimizer
-from ictcli_torch.plan import GATED, PACKED_INPUTS
 from refusing import refused
 from safetensors.numpy import load_file, save_file
 from torch.overrides import TorchFunctionMode
-from transformers import AutoConfig, AutoModelForCausalLM
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine.dtype import PACKING
-from ictcli.engine.shape import read_shape
 from ictcli.errors import EngineMissingError
-from ictcli.recipe.tables import AdapterSettings, EngineSettings
+from ictcli.recipe.tables import AdapterSettings
 from ictcli.types import Rollouts
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, make_torch, reader
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, make_torch
 from .lowrank import LORA
-from .models import make_multimodal
 from .oracle import Oracle
 from .test_shared_prompts import long_prompts
 from .test_update import against_dense
@@ -53,18 +44,6 @@ def test_large_layers_compute_the_model_and_its_gradient(model: Path) -> None:
     found = engine.generate(PROMPTS, GROUP, SAMPLING, 7)
     np.testing.assert_allclose(found.logp, oracle.logp(found, 1.0), atol=2e-5)
     against_dense(make_torch, model, Objective(kl=0.2, entropy=0.1))
-
-
-@pytest.mark.usefixtures("by_onednn")
-def test_first_tokens_alone_are_trained_behind_shared_prompts(tiny_model: Path) -> None:
-    """Then the last MLP of the responses runs at no place."""
-    update = plain_update(long_prompts())
-    update.weights[:, 0], update.weights[:, 1:] = 1, 0
-    sharing, plain = make_torch(tiny_model, SMOOTH), make_torch(tiny_model, SMOOTH)
-    plain.passes.share = False
-    one, other = (engine.update(update, LR) for engine in (sharing, plain))
-    assert one.tokens < other.tokens
-    assert one.grad_norm == pytest.approx(other.grad_norm, rel=1e-5)
 
 
 @pytest.mark.usefixtures("by_onednn")
@@ -154,20 +133,6 @@ def test_a_float32_cache_of_16_bits_samples_the_same(
     np.testing.assert_array_equal(sampled[0].logp, sampled[1].logp)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="resident bytes that the kernel counts")
-def test_a_packed_weight_takes_what_is_planned() -> None:
-    if not linear.has_fbgemm():
-        pytest.skip("PyTorch has no FBGEMM here")
-    inputs, outputs = PACKED_INPUTS + 1, 40_960  # all larger than what glibc keeps on the heap
-    weight = torch.zeros(outputs, inputs)
-    before = psutil.Process().memory_info().rss
-    packed = linear.packed(weight)
-    grown = psutil.Process().memory_info().rss - before
-    assert packed is not None
-    # what is freed is not given back at once; without the filling it were half of this
-    assert grown == pytest.approx(2 * 2 * PACKED_INPUTS * outputs, rel=0.45)
-
-
 def test_gradient_checkpointing_computes_blocks_again(tiny_model: Path) -> None:
     """Once more on the way back, but for the last. Sampling does not."""
     rollouts, calls = made_up(), list[int]()
@@ -207,14 +172,6 @@ def test_the_gradient_is_that_of_an_update_that_keeps_all(
     assert apart(weights_of(engines[0]), weights_of(engines[1])) < 1e-6
 
 
-def test_families_of_the_memory_model_keep_less() -> None:
-    for kind in (*GATED, "phi3"):
-        with torch.device("meta"):
-            model: Any = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind))
-        gated = {is_gated(block.mlp) for block in blocks(model)}
-        assert gated == {kind in GATED}, kind
-
-
 def test_what_an_engine_or_a_device_has_not_is_refused(tiny_model: Path) -> None:
     with refused("load_in_4bit", kind=EngineMissingError):
         make_torch(tiny_model, SMOOTH, LORA, load_in_4bit=True)
@@ -222,13 +179,6 @@ def test_what_an_engine_or_a_device_has_not_is_refused(tiny_model: Path) -> None
         make_torch(tiny_model, memory_limit=8.0)
     with refused("cannot be trained"):
         make_torch(tiny_model, SMOOTH, load_in_4bit=True)
-
-
-def test_a_gpu_without_bitsandbytes_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "find_spec", lambda name: None)
-    settings = EngineSettings(load_in_4bit=True)
-    with refused(hint="pip install", kind=EngineMissingError):
-        device.check_device(torch.device("cuda"), settings, SMOOTH, adapted=True)
 
 
 def test_a_device_is_waited_for_where_its_numbers_are_needed(tiny_model: Path) -> None:
@@ -259,22 +209,6 @@ def test_a_device_is_waited_for_where_its_numbers_are_needed(tiny_model: Path) -
             waits.clear()
             engine.gradient(plain_update(rollouts))
             assert len(waits) <= 4
-
-
-def test_auto_is_float32_and_the_plan_finds_what_a_multimodal_model_is_stored_in(
-    tmp_path: Path,
-) -> None:
-    """Some say it of the language model, and some of the whole."""
-    path = make_multimodal(tmp_path) / "config.json"
-    config = json.loads(path.read_text())
-    text = config["text_config"]
-    for place in (config, text):
-        for each in (config, text):
-            each.pop("dtype", None)
-        place["dtype"] = "bfloat16"
-        path.write_text(json.dumps(config))
-        assert reader("torch", tmp_path, dtype="auto").describe()["dtype"] == "float32"
-        assert read_shape(str(tmp_path)).dtype == "bfloat16"
 
 
 @pytest.mark.parametrize(

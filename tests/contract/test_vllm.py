@@ -19,8 +19,9 @@ from processes import finish, launch
 from refusing import refused
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from ictcli.engine import build_engine, run_in_ranks
+from ictcli.engine import build_engine
 from ictcli.engine.core import WEIGHTS
+from ictcli.engine.registry import communicator
 from ictcli.errors import EngineMissingError, RunFailedError
 from ictcli.planning.preflight import recipe_notes
 from ictcli.recipe import load_recipe
@@ -168,14 +169,13 @@ def main() -> None:
     """Its argument is a model."""
     sys.modules |= players()
 
-    def steps() -> None:
-        for number, shard in enumerate(WAYS):
-            folder = Path(str(number))
-            folder.mkdir()
-            settings = EngineSettings(backend="torch", device="cpu", threads=1, shard=shard)
-            step(build_engine(sys.argv[1], settings, SMOOTH), folder)
-
-    run_in_ranks(steps)
+    ranks = communicator()
+    for number, shard in enumerate(WAYS):
+        folder = Path(str(number))
+        folder.mkdir()
+        settings = EngineSettings(backend="torch", device="cpu", threads=1, shard=shard)
+        step(build_engine(sys.argv[1], settings, SMOOTH, ranks=ranks), folder)
+    ranks.close()
 
 
 def test_weights_that_did_not_arrive_end_the_run(

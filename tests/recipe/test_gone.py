@@ -21,6 +21,7 @@ OLD = (
     ("optimizer.kind=adamw8bit", "AdamW", True),
     ("optimizer.kind=adamw", "AdamW", False),
     ("method=gmts", "examples/methods", True),
+    ("record.probe_every=10", "leave it out", False),
     ('log=["trackio", "wandb"]', "wandb", False),
 )
 

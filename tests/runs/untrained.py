@@ -6,6 +6,7 @@ from typing import Any
 
 from deaths import PIECE
 
+from ictcli.engine.distributed import Alone
 from ictcli.runs import Run
 from ictcli.runs.checkpoints import State
 from ictcli.runs.records import StepMetrics, StepTimings
@@ -14,8 +15,12 @@ from ictcli.runs.records import StepMetrics, StepTimings
 class Number:
     """What an engine saves and restores, of one number; it writes each file in two pieces."""
 
+    ranks = Alone()
+
     def __init__(self, value: int = 0) -> None:
         self.value = value
+
+    def align(self) -> None: ...
 
     def save(self, folder: Path) -> None:
         for name in ("weights.safetensors", "optimizer.safetensors"):

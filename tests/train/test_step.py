@@ -15,10 +15,11 @@ from ictcli.rewards import Verdict
 from ictcli.rewards.workers import Limits, isolated
 from ictcli.runs.rollouts import Batch
 from ictcli.train.sample import sample_batch
-from ictcli.train.step import Moment, Updates, measure, optimise, select
+from ictcli.train.step import Moment, measure, optimise, select
+from ictcli.types import UpdateReport
 
 
-def one_step(make: Make, *overrides: str) -> tuple[Recipe, Batch, Updates]:
+def one_step(make: Make, *overrides: str) -> tuple[Recipe, Batch, list[UpdateReport]]:
     recipe, engine, task = make(*overrides)
     batch = sample_batch(recipe, engine, task, 1)
     return recipe, batch, optimise(recipe, engine, batch, select(recipe, batch, 1), 1)
@@ -26,7 +27,7 @@ def one_step(make: Make, *overrides: str) -> tuple[Recipe, Batch, Updates]:
 
 def test_the_first_epoch_is_on_policy_and_later_ones_are_compared_with_it(make: Make) -> None:
     _, _, outcome = one_step(make, "update.epochs=3", "lr=0.003", "method=grpo")
-    first, *later = outcome.reports
+    first, *later = outcome
     assert len(later) == 2 and first.stepped
     assert first.ratio_gap == first.clip_fraction == 0
     for report in later:
@@ -40,8 +41,8 @@ def test_mini_batches_are_compared_with_the_sampler(make: Make) -> None:
     recipe, batch, outcome = one_step(
         make, "update.minibatch=1", "lr=0.003", "method=grpo", "seed=2"
     )
-    assert len(outcome.reports) == 4 and recipe.update.epochs == 1
-    for prompt, report in enumerate(outcome.reports):
+    assert len(outcome) == 4 and recipe.update.epochs == 1
+    for prompt, report in enumerate(outcome):
         part = batch.rollouts.groups(prompt, prompt + 1)
         gap = np.abs(report.logp - part.logp)[report.logp != 0].max()
         assert report.ratio_gap == pytest.approx(gap, rel=1e-5, abs=1e-7)
@@ -51,10 +52,10 @@ def test_mini_batches_are_compared_with_the_sampler(make: Make) -> None:
 
 def test_epochs_go_over_every_mini_batch_in_turn(make: Make) -> None:
     _, batch, outcome = one_step(make, "update.minibatch=3", "update.epochs=2", "method=grpo")
-    shapes = [report.logp.shape[0] for report in outcome.reports]
+    shapes = [report.logp.shape[0] for report in outcome]
     assert shapes == [12, 4, 12, 4]
     for early, late in ((0, 2), (1, 3)):
-        reports = outcome.reports[early], outcome.reports[late]
+        reports = outcome[early], outcome[late]
         assert (reports[0].logp != 0).sum() == (reports[1].logp != 0).sum() > 0
     assert len(batch.rollouts) == 16
 
@@ -65,11 +66,11 @@ def test_figures_of_several_updates_are_means_over_their_tokens(make: Make) -> N
     batch = sample_batch(recipe, engine, task, 1)
     selection = select(recipe, batch, 1)
     updates = optimise(recipe, engine, batch, selection, 1)
-    tokens = [(report.logp != 0).sum() for report in updates.reports]
+    tokens = [(report.logp != 0).sum() for report in updates]
     assert len(set(tokens)) > 1
     metrics = measure(recipe, 1, batch, selection, updates)
     for name in ("clip_fraction", "kl"):
-        each = [getattr(report, name) for report in updates.reports]
+        each = [getattr(report, name) for report in updates]
         assert getattr(metrics, name) == pytest.approx(np.average(each, weights=tokens))
         assert np.average(each, weights=tokens) != pytest.approx(np.mean(each))
 
@@ -134,7 +135,7 @@ def test_a_method_s_own_clip_stands_in_for_the_recipe_s(make: Make, method: str,
     (update,) = select(recipe, batch, 1).mini_batches
     assert (update.objective.clip_on, update.objective.eps_high) == (on, 0)
     assert recipe.objective.eps_high == 0.4
-    first, second = outcome.reports
+    first, second = outcome
     assert first.clip_fraction == 0 < second.clip_fraction
     moved = (second.logp - first.logp)[first.logp != 0]
     assert on == "sequence" or second.clip_fraction == pytest.approx((moved > 0).mean())
@@ -146,7 +147,7 @@ def test_rft_trains_groups_that_are_all_right_and_nothing_that_is_wrong(make: Ma
     kept = select(recipe, batch, 1).kept
     np.testing.assert_array_equal(kept, batch.rollouts.valid & batch.correct[:, None])
     assert 0 < kept.sum() < batch.rollouts.valid.sum()
-    for report in outcome.reports:  # the loss is that of likelihood, in later epochs too
+    for report in outcome:  # the loss is that of likelihood, in later epochs too
         assert report.loss == pytest.approx(-report.logp[kept].mean(), rel=1e-5)
     recipe, engine, task = make("method=rft", "reward.signal=format")
     assert sample_batch(recipe, engine, task, 1).has_signal.all()
@@ -189,7 +190,7 @@ def test_no_verdict_is_trained_under_a_control_of_the_reward(make: Make, signal:
     recipe, engine, task = make(f"reward.signal={signal}")
     batch = sample_batch(recipe, engine, task, 2)
     np.testing.assert_array_equal(batch.rewards, sample_batch(recipe, engine, task, 2).rewards)
-    metrics = measure(recipe, 2, batch, select(recipe, batch, 2), Updates([], {}))
+    metrics = measure(recipe, 2, batch, select(recipe, batch, 2), [])
     assert metrics.value("correct") == batch.correct.mean() != batch.rewards.mean()
     turned = {"correct": "wrong", "wrong": "correct"}
     verdicts = [Verdict(turned[each.status], each.extracted) for each in batch.verdicts]  # type: ignore[arg-type]

@@ -218,11 +218,6 @@ class Chart:
         edge = self.place([*low, *reversed(high)])
         self.paths.append(Path("fill", f"M{edge}z", style.colour, 0.15))
 
-    def bar(self, row: int, start: float, end: float, colour: str, opacity: float = 1.0) -> None:
-        left, right = sorted((self.across(start), self.across(end)))
-        d = f"M{left:.1f} {self.down(row) - 7:.1f}H{right:.1f}v14H{left:.1f}z"
-        self.paths.append(Path("fill", d, colour, opacity))
-
     def mark(self, x: float, y: float, mark: str, colour: str, *, hollow: bool = False) -> None:
         place = round(self.across(x), 1), round(self.down(y), 1)
         self.paths.append(Path("hollow" if hollow else "mark", mark, colour, at=place))

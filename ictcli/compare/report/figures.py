@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from ictcli.compare.comparison import CURVES, Comparison, Cost, Curve
+from ictcli.compare.comparison import CURVES, Comparison, Curve
 from ictcli.compare.report.drawing import DOT, Chart, Styles, axis
 from ictcli.compare.report.tables import DifferenceRow, difference_rows
 
@@ -73,13 +73,3 @@ def thinned(curve: Curve, scale: float = 1) -> Series:
         [scale * min(row[2] for row in part) for part in parts],
         [scale * max(row[3] for row in part) for part in parts],
     )
-
-
-def cost(costs: Mapping[str, Cost], styles: Styles) -> Chart:
-    whole = [each.sample_s + each.update_s for each in costs.values()]
-    x = axis("seconds a step: sampling pale, update full", whole, low=0)
-    chart = Chart("time of a step", x, [styles[label].label for label in costs])
-    for row, (label, each) in enumerate(costs.items()):
-        chart.bar(row, 0, each.sample_s, styles[label].colour, 0.45)
-        chart.bar(row, each.sample_s, whole[row], styles[label].colour)
-    return chart

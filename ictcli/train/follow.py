@@ -1,0 +1,44 @@
+"""What the other processes of a launch do: train along, each in a folder that nobody keeps."""
+
+import os
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ictcli.engine.registry import communicator
+from ictcli.files import gate
+from ictcli.files.reading import parse_toml
+from ictcli.recipe import RecipeFile, load_recipe
+from ictcli.runs import Run
+from ictcli.runs.observer import Observer
+from ictcli.train.finish import extend
+from ictcli.train.launch import train_to_the_end
+
+
+def follow() -> None:
+    """Run each training that rank 0 launches, in a copy of the small files of its folder; return
+    when rank 0 ends. Raises what fails here alone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; rank 0 finishes its step
+    sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (to the end)
+    ranks = communicator()
+    while program := ranks.broadcast():
+        gate.adopt(program["gate"])
+        with TemporaryDirectory(prefix="ictcli-") as name:
+            folder = Path(name).resolve() / "run"
+            for file, content in program["files"].items():
+                (folder / file).parent.mkdir(parents=True, exist_ok=True)
+                (folder / file).write_bytes(content)
+            run, began = Run.open(folder)
+            path = folder / "recipe.toml"
+            recipe = load_recipe(RecipeFile(str(path), path, parse_toml(program["recipe"])))
+            recipe = recipe.model_copy(update={"log": ()})
+            longer = recipe.steps > began.steps
+            begin = partial(extend, run, began, recipe.steps) if longer else lambda: None
+            try:
+                with run:
+                    train_to_the_end(run, recipe, Observer(), begin, lambda: False, ranks)
+            except Exception:
+                if ranks.broken:
+                    raise
