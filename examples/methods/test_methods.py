@@ -1,4 +1,4 @@
-"""Laws of the methods of this plugin that weigh tokens, each against its equation in a plain loop."""
+"""Laws of this plugin's methods that weigh tokens, each against its equation in a plain loop."""
 
 from dataclasses import replace
 from math import ceil, exp, log

@@ -50,7 +50,6 @@ def _numbers(kind: type[float]) -> Callable[[Any, Any, str | None], tuple[float,
 )
 @click.option("--resume", is_flag=True, help="Go on where an evaluation like this one ended.")
 @json_option(help="Print the results as JSON.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="Print them as Markdown.")
 @TRUST
 @process_options
 def command(
@@ -61,7 +60,6 @@ def command(
     out: Path | None,
     resume: bool,
     as_json: bool,
-    as_markdown: bool,
     threads: int | None,
     **sizes: Any,
 ) -> None:
@@ -71,7 +69,7 @@ def command(
 
     KEY=VALUE are a recipe's: temperature, max_tokens, seed, data (a file in place of the hub's
     data; data.BENCH for one of several), plugins, columns.*, hub.*, prompt.*, sampling.*,
-    reward.verifier, .pattern, .timeout, .memory, eval.verifier, engine.*; and eval.shots, worked
+    reward.verifier, .pattern, .timeout, .memory, engine.*; and eval.shots, worked
     examples as the public figures of gsm8k have them. Without one the run's recipe decides, or
     the benchmark. Samples are kept as they come: --resume goes on with an evaluation that was
     stopped.
@@ -88,18 +86,15 @@ def command(
     """
     from ictcli.console.lines import narrate, warn_altered
     from ictcli.console.results import eval_progress, evaluations
-    from ictcli.errors import UserError
     from ictcli.evaluation.settings import read_settings
     from ictcli.evaluation.specs import benchmark_specs
     from ictcli.evaluation.suite import evaluate_suite
-    from ictcli.runs import free_folder, is_run
+    from ictcli.runs import is_run
     from ictcli.runs.list import find_model
     from ictcli.runs.model import find_models
     from ictcli.tables.numbers import listed
     from ictcli.text import shell_word
 
-    if as_json and as_markdown:
-        raise UserError("--json and --markdown are two ways to print.", "take one of them")
     overrides, named = split_settings(arguments)
     if not named:
         raise click.UsageError("Missing argument 'MODEL|RUN...'.")
@@ -116,13 +111,8 @@ def command(
         results, folder = evaluate_suite(
             specs, benchmarks, settings, out=out, resume=resume, say=narrate, progress=progress
         )
-    evaluations(results, folder, as_json=as_json, as_markdown=as_markdown)
-    at = "" if checkpoint is None else f" --checkpoint {checkpoint}"
-    clean = {result.name for result in results if not result.trained_on}
-    runs = [spec.run for spec in specs if spec.run and spec.name in clean]
-    if runs and not as_json and not as_markdown:
-        run = shell_word(runs[0]) if len(runs) == 1 else "RUN"
-        free = free_folder(runs[0], "export")
-        taken = len(runs) == 1 and checkpoint is None and free.name != "export"
-        place = f" --out {shell_word(free)}" if taken else ""
-        narrate(f"next: ictcli export {run}{at} --results {shell_word(folder)}{place}")
+    evaluations(results, folder, as_json=as_json)
+    runs = [spec.run for spec in specs if spec.run]
+    if runs and not as_json:
+        at = "" if checkpoint is None else f" --checkpoint {checkpoint}"
+        narrate(f"next: ictcli export {shell_word(runs[0])}{at}")

@@ -13,13 +13,9 @@ from ictcli.cli import json_option
 @click.option("--pattern", help="A regular expression whose first group is the answer.")
 @click.option("--timeout", default=5.0, show_default=True, help="CPU seconds an answer.")
 @click.option("--memory", default=1.0, show_default=True, help="GiB an answer.")
-@click.option(
-    "--workers", default=0, show_default=True, help="Processes; 0: one per CPU, at most 4."
-)
 @click.option("--plugin", "plugin_files", multiple=True, help="A .py file that adds verifiers.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the rows with their verdicts.")
 @click.option("--explain", is_flag=True, help="Say how answer and gold were read, row by row.")
-@click.option("--beside", help="Another verifier: list the rows that it judges otherwise.")
 @json_option(help="Print the verdicts as JSON.")
 def command(
     file: Path,
@@ -27,11 +23,9 @@ def command(
     pattern: str | None,
     timeout: float,
     memory: float,
-    workers: int,
     plugin_files: tuple[str, ...],
     out: Path | None,
     explain: bool,
-    beside: str | None,
     as_json: bool,
 ) -> None:
     """Judge each row of a JSONL, CSV or Parquet file.
@@ -42,7 +36,6 @@ def command(
     \b
     ictcli grade answers.jsonl
     ictcli grade answers.jsonl --explain
-    ictcli grade answers.jsonl --beside math-verify
     ictcli grade answers.jsonl --kind integer --pattern '^A: (.*)$' --out verdicts.jsonl
     """
     from functools import partial
@@ -55,36 +48,33 @@ def command(
 
     for name in plugin_files:
         plugins.load(name, typed=True)
-    gate.note_typed(kind, beside or "")
+    gate.note_typed(kind)
     try:
-        limits = Limits(timeout, memory, workers)
+        limits = Limits(timeout, memory)
     except ValueError as error:
         raise UserError(
-            "The limits of an answer are positive numbers.", "--timeout 5 --memory 1 --workers 0"
+            "The limits of an answer are positive numbers.", "--timeout 5 --memory 1"
         ) from error
-    verifier, other = find_verifier(kind), find_verifier(beside) if beside else None
+    verifier = find_verifier(kind)
     if out is not None and (out.is_dir() or not out.parent.is_dir()):
         what = "is a folder" if out.is_dir() else f"has no folder {out.parent} to lie in"
         raise UserError(f"--out {out} {what}.", "--out verdicts.jsonl")
     responses = read_responses(file)
     columns = [name for response in responses for name in response.columns]
-    for each in filter(None, (verifier, other)):
-        each.check_columns(str(file), columns, "the file needs a column of that name")
+    verifier.check_columns(str(file), columns, "the file needs a column of that name")
     judge = partial(
         grade,
         [response.text for response in responses],
         [response.gold for response in responses],
+        verifier,
         pattern=pattern,
         choices=[response.choices for response in responses],
         questions=[response.question for response in responses],
         columns=[response.columns for response in responses],
         limits=limits,
     )
-    explanations = judge(verifier, explain=True) if explain else []
-    verdicts = [each.verdict for each in explanations] if explain else judge(verifier)
-    others = judge(other) if other else []
+    verdicts = judge(explain=True) if explain else judge()
     unread = [response.number for response in responses if not verifier.readable(response.gold)]
-    names = (verifier.name, other.name if other else "")
-    graded(responses, verdicts, unread, explanations, others, names=names, as_json=as_json)
+    graded(responses, verdicts, unread, as_json=as_json)
     if out is not None:
-        write_verdicts(out, responses, verdicts, explanations, others)
+        write_verdicts(out, responses, verdicts)

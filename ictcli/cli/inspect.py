@@ -5,12 +5,12 @@ from pathlib import Path
 import click
 
 from ictcli.cli import RUN, json_option
-from ictcli.cli.options import BACKEND, TRUST
+from ictcli.cli.options import TRUST
 from ictcli.errors import UserError
 
 
 @click.command("inspect")
-@click.argument("source", metavar="RUN|ROLLOUTS", **RUN)
+@click.argument("source", metavar="RUN", **RUN)
 @click.option("--step", type=click.IntRange(0), help="A recorded step.  [default: the last]")
 @click.option(
     "--prompt", type=int, help="A prompt, from 1.  [default: the first with unequal rewards]"
@@ -19,14 +19,7 @@ from ictcli.errors import UserError
 @click.option(
     "--by", metavar="STATISTIC", help="Shading: uniqueness, entropy, purity, weight or prob."
 )
-@click.option(
-    "--at",
-    metavar="ROW:POSITION",
-    multiple=True,
-    help="Show the model's candidates at a token, or at `all`.",
-)
-@click.option("--model", help="The model and tokenizer to use instead of the run's.")
-@BACKEND
+@click.option("--model", help="The model whose tokenizer is used instead of the run's.")
 @click.option("--plain", is_flag=True, help="Print the group even on a terminal.")
 @json_option(help="Print the group as JSON.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write an HTML page.")
@@ -37,23 +30,20 @@ def command(
     prompt: int | None,
     methods: str | None,
     by: str | None,
-    at: tuple[str, ...],
     model: str | None,
-    backend: str | None,
     plain: bool,
     as_json: bool,
     html: Path | None,
 ) -> int:
-    """Look at the tokens of recorded rollouts.
+    """Look at the recorded rollouts of a run.
 
-    RUN is a run folder, ROLLOUTS a file in its rollouts/.
     Tokens are shaded by uniqueness and marked if the method kept them; other methods show what they
     would have kept of the same rollouts. On a terminal keys move; elsewhere a group is printed.
 
     \b
     ictcli inspect runs/mine
     ictcli inspect runs/mine --step 50 --prompt 3 --method ict,entropy20 --by entropy
-    ictcli inspect runs/mine --at 2:17 --json
+    ictcli inspect runs/mine --json
     ictcli inspect runs/mine --html group.html
     """
     from ictcli.console.inspect import can_move, print_group
@@ -69,9 +59,9 @@ def command(
         raise UserError("--method names no method.", "ictcli methods lists them")
     if html:
         check_target(html)
-    session = Session(find_run(source), names, by, model, backend)
+    session = Session(find_run(source), names, by, model)
     view = session.open(step)
-    group = session.group(view, prompt, at)
+    group = session.group(view, prompt)
     if not (plain or as_json or html) and can_move():
         from ictcli.console.inspect_app import move
 
@@ -84,7 +74,7 @@ def command(
 
         held = page_data(session, view, group)
         write_text(html, page(group, held))
-        narrate(*(missing.sentence for missing in group.missing), " ".join(held.summary))
+        narrate(*group.missing.values(), " ".join(held.summary))
         output(html)
     else:
         print_group(group, as_json=as_json)

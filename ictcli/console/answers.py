@@ -17,8 +17,6 @@ from ictcli.rewards import Explanation
 from ictcli.rewards.files import as_columns
 from ictcli.text import BREAKS, SPACES, visible
 
-QUIT, RESET, HELP = "/quit", "/reset", "/help"
-
 
 def print_answers(session: Session, question: str, gold: str | None, *, as_json: bool) -> int:
     """Answer a prompt, and judge the answers if there is a gold; returns the exit code."""
@@ -51,12 +49,7 @@ def chat(session: Session) -> int:
     with contextlib.suppress(ImportError):
         importlib.import_module("readline")  # gives `input` line editing and a history
     introduce(session)
-    commands = f"{QUIT} or Ctrl-D ends, Ctrl-C stops an answer."
-    if session.remembers:
-        commands = f"{RESET} begins a new conversation, {commands}"
-    else:
-        narrate("Each prompt is asked alone, without a chat template.")
-    narrate(commands)
+    narrate("Each prompt is asked alone. Ctrl-D ends, Ctrl-C stops an answer.")
     if hint := session.form.hint:
         narrate(f"{hint[0].upper()}{hint[1:]}")
     while True:
@@ -68,23 +61,18 @@ def chat(session: Session) -> int:
         except UnicodeDecodeError:
             narrate("That is not UTF-8.")
             continue
-        if question.strip() == QUIT:
-            return 0
-        if question.strip() == RESET:
-            session.reset()
-        elif question.strip() == HELP:
-            narrate(commands)
-        elif question.strip():
-            try:
-                with stop_on_interrupt() as stop:
-                    reply = session.ask(question, AnswerStream(1).heard, stop)
-                remark(session, reply)
-            except UserError as error:
-                narrate(error.message, *[f"hint: {error.hint}"] * bool(error.hint))
+        if not question.strip():
+            continue
+        try:
+            with stop_on_interrupt() as stop:
+                reply = session.ask(question, AnswerStream(1).heard, stop)
+            remark(session, reply)
+        except UserError as error:
+            narrate(error.message, *[f"hint: {error.hint}"] * bool(error.hint))
 
 
 def introduce(session: Session) -> None:
-    """Which model answers, on stderr."""
+    """Print which model answers, on stderr."""
     about = session.engine.describe()
     narrate(
         f"{session.model.name}: {about['parameters']:,} parameters, {about['engine']} on "
@@ -125,9 +113,7 @@ def _write(text: str) -> None:
 
 
 def remark(session: Session, reply: Reply) -> None:
-    """Which answers are not whole, on stderr."""
-    if doubt := session.form.doubt(reply.question):
-        narrate(f"note: {doubt}.")
+    """Print which answers are not whole, on stderr."""
     n, most = len(reply.answers), reply.sampling.max_tokens
     cut = sum(not answer.finished for answer in reply.answers)
     subject = "the answer was" if n == 1 else f"{cut} of {n} answers were"
@@ -145,7 +131,7 @@ def _record(
     session: Session, reply: Reply, gold: str | None, explanations: Sequence[Explanation]
 ) -> dict[str, Any]:
     model, settings = session.model, session.settings
-    verdicts = [as_columns(each.verdict, each) for each in explanations]
+    verdicts = [as_columns(explanation) for explanation in explanations]
     answers = [
         {**asdict(answer), "verdict": verdict}
         for answer, verdict in zip_longest(reply.answers, verdicts)

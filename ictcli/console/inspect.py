@@ -15,20 +15,18 @@ MOST = 8
 
 
 def can_move() -> bool:
-    """Whether single keys can be read from the terminal, and it can be drawn on."""
+    """Return whether single keys can be read from the terminal, and it can be drawn on."""
     draws = os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
     return sys.stdin.isatty() and sys.stdout.isatty() and draws
 
 
 def print_group(group: GroupView, *, as_json: bool) -> None:
-    """The group on stdout, as JSON or as text with kept tokens marked [like this]."""
+    """Print the group on stdout, as JSON or as text with kept tokens marked [like this]."""
     if as_json:
         print_json(asdict(group), indent=None)
         return
     shown = group.shown
-    output(
-        f"{group.run or group.file}: step {group.step}, prompt {group.prompt} of {group.prompts}"
-    )
+    output(f"{group.run}: step {group.step}, prompt {group.prompt} of {group.prompts}")
     output("", visible(group.problem["prompt"]), f"gold: {group.problem['gold']}", "")
     dense = all(all(rollout.kept[shown]) for rollout in group.rollouts)
     for rollout in group.rollouts:
@@ -42,9 +40,7 @@ def print_group(group: GroupView, *, as_json: bool) -> None:
             output(f"{method.name}: {method.about}", "")
     _methods(group.methods)
     _deepest(group)
-    _candidates(group)
-    for missing in group.missing:
-        narrate(missing.sentence)
+    narrate(*group.missing.values())
     if not group.tokenizer:
         narrate("Tokens are shown as ids: no tokenizer is here (--model names one).")
 
@@ -65,9 +61,6 @@ def _methods(methods: list[MethodView]) -> None:
         for method in methods
     ]
     print_table(text_table(rows))
-    if shares := [{"method": method.name, **method.shares} for method in methods if method.shares]:
-        output("", "of the step's gradient, %: + on tokens made likelier, - less likely")
-        print_table(text_table(shares))
 
 
 def _deepest(group: GroupView) -> None:
@@ -84,28 +77,3 @@ def _deepest(group: GroupView) -> None:
             for rollout, t in deepest
         ]
         print_table(text_table(rows))
-
-
-def _candidates(group: GroupView) -> None:
-    if group.candidates is None:
-        return
-    positions = {found["position"]: found for found in group.candidates["positions"]}
-    for row, position in group.at:
-        piece = sign(group.rollouts[row - 1].pieces[position - 1])
-        output("", f"candidates at {row}:{position}, where {piece} was sampled")
-        found = positions[position]
-        rows = [
-            {
-                "p": f"{own['p']:.4f}",
-                "P_avg": f"{own['mean']:.4f}",
-                "likeliest of p": sign(own["text"]),
-                " ": "",
-                "P_avg ": f"{mean['mean']:.4f}",
-                "likeliest of P_avg": sign(mean["text"]),
-            }
-            for own, mean in zip(found["rows"][str(row)]["candidates"], found["mean"], strict=True)
-        ]
-        print_table(text_table(rows))
-    narrate(group.candidates["weights"])
-    if gaps := [found["recorded_gap"] for found in positions.values() if found["recorded_gap"]]:
-        narrate(f"p of a sampled token differs from the recorded by at most {max(gaps):.2g}.")

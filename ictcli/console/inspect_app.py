@@ -1,32 +1,18 @@
 """`ictcli inspect` on a terminal: keys move through a recorded run."""
 
-import contextlib
-import io
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from textwrap import wrap
-from typing import Any
 
-from rich.cells import set_cell_size
 from rich.control import Control
 from rich.segment import ControlType
-from rich.text import Text
 
 from ictcli.console import inspect_keys
 from ictcli.console.inspect_frame import Cursor, Frame, Palette
-from ictcli.console.lines import narrate
 from ictcli.console.table import Screen
 from ictcli.errors import UserError
 from ictcli.inspect.group import GroupView, RolloutView
 from ictcli.inspect.session import Session
 from ictcli.inspect.view import StepView
-from ictcli.text import one_line, sign
-
-BESIDE = 70
-"""Cells that the two tables of candidates take side by side."""
-QUICK = 0.3
-"""A model that answers within so many seconds is asked at every move."""
 
 
 def move(session: Session, view: StepView, group: GroupView) -> int:
@@ -35,8 +21,7 @@ def move(session: Session, view: StepView, group: GroupView) -> int:
     try:
         with inspect_keys.raw():
             coloured = not console.no_color and console.color_system is not None
-            palette = Palette(light=inspect_keys.is_light(), coloured=coloured)
-            app = App(session, view, group, console, palette)
+            app = App(session, view, group, console, Palette(coloured=coloured))
             with console.screen(hide_cursor=True):
                 console.file.write("\x1b[?7l")  # cut lines that it counts as longer than rich does
                 try:
@@ -58,14 +43,7 @@ class App:
         self.console, self.palette = console, palette
         self.cursor = Cursor(group.shown, group.by)
         self.status = "; ".join(group.notes)
-        self.follow, self.quick = False, True
-        self._answer: tuple[tuple[int, int, int], dict[str, Any]] | None = None
         self._to_deepest()
-        if group.at:
-            row, position = group.at[0]
-            self.cursor.row, self.cursor.position = row - 1, position - 1
-            narrate("asking the model ...")
-            self._ask()
         moves = {"left": -1, "right": 1, "pageup": -20, "pagedown": 20}
         self.keys: dict[str, Callable[[], None]] = {
             **{key: partial(self._move, by) for key, by in moves.items()},
@@ -82,7 +60,6 @@ class App:
             "p": partial(self._change_prompt, -1),
             "]": partial(self._change_step, 1),
             "[": partial(self._change_step, -1),
-            "c": self._toggle_candidates,
         }
 
     def run(self) -> None:
@@ -98,14 +75,11 @@ class App:
                 if act := self.keys.get(key):
                     self.status = ""
                     act()
-                    if self.follow and self.quick and key != "c":
-                        self._ask()
                     size = None  # draw once all keys are obeyed
 
     def _draw(self) -> None:
         width, height = self.console.size
-        frame = Frame(self.group, self.cursor, self.palette, width, height)
-        lines = frame.lines(self._candidates(width, height), self.status)
+        lines = Frame(self.group, self.cursor, self.palette, width, height).lines(self.status)
         with self.console:  # writes all lines at once
             for number, line in enumerate(lines):
                 self.console.control(
@@ -163,71 +137,8 @@ class App:
         except UserError as error:
             self.status = error.message
             return
-        self.follow = False
         if self.cursor.method not in [selection.name for selection in self.view.selections]:
             self.cursor.method = self.view.shown
         if self.cursor.by not in self.view.shadings:
             self.cursor.by = self.view.shadings[0]
         self._change_prompt(0)
-
-    def _toggle_candidates(self) -> None:
-        """Ask the model here and, if it is quick, at every move; or stop asking."""
-        if self.follow and self._answer and self._answer[0] == self._here():
-            self.follow = False
-            return
-        self.follow = True
-        self.status = "asking the model ..."
-        self._draw()
-        self._ask()
-
-    def _here(self) -> tuple[int, int, int]:
-        return self.group.step, self.group.prompt, self.cursor.position
-
-    def _ask(self) -> None:
-        self.follow = True
-        hidden = io.StringIO()  # progress bars
-        try:
-            with contextlib.redirect_stderr(hidden), contextlib.redirect_stdout(hidden):
-                model = self.session.model(self.view)
-                _ = model.loaded
-                started = time.perf_counter()
-                position = model.at(self.group.prompt - 1, [self.cursor.position])[0]
-        except UserError as error:
-            self.follow, self.status = False, f"{error.message} {error.hint}"
-            return
-        self.quick = time.perf_counter() - started < QUICK
-        self.status = ""
-        self._answer = self._here(), position
-
-    def _candidates(self, width: int, height: int) -> list[Text]:
-        """The model's answer, if it is about this position."""
-        if not self.follow:
-            return []
-        if self._answer is None or self._answer[0] != self._here():
-            return [] if self.status else [Text("c asks the model here", "dim")]
-        token = self.rollout.tokens[self.cursor.position]
-        position = self._answer[1]
-        weights = self.session.model(self.view).loaded[1].sentence
-        count = 3 if height < 30 else 8
-        row = position["rows"][str(self.rollout.row)]["candidates"]
-        left = _table("likeliest of p", row[:count], {"p": "p", "P_avg": "mean"}, token)
-        right = _table("likeliest of P_avg", position["mean"][:count], {"P_avg": "mean"}, token)
-        if width >= BESIDE:
-            lines = [Text.assemble(a, "    ", b) for a, b in zip(left, right, strict=True)]
-        else:
-            fewer = 1 + max(2, count // 2)
-            lines = left[:fewer] + right[:fewer]
-        return [*lines, *(Text(line, "dim") for line in wrap(one_line(weights), width))]
-
-
-def _table(
-    title: str, candidates: Sequence[dict[str, Any]], columns: dict[str, str], sampled: int
-) -> list[Text]:
-    """A header and a line a candidate; the sampled token is bold."""
-    lines = [Text(f"{title:18}" + "".join(f"{name:>8}" for name in columns), "dim")]
-    for candidate in candidates:
-        style = "bold" if candidate["token"] == sampled else ""
-        name = set_cell_size(sign(candidate["text"]), 18)
-        figures = "".join(f"{candidate[key]:8.3f}" for key in columns.values())
-        lines.append(Text.assemble((name, style), figures))
-    return lines

@@ -8,7 +8,6 @@ from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from rich.text import Text
 
-from ictcli.console.live import BLOCKS
 from ictcli.console.table import cell_text
 from ictcli.inspect.group import LEVELS, GroupView, RolloutView, level
 from ictcli.text import figure, one_line, sign, visible
@@ -16,10 +15,10 @@ from ictcli.text import figure, one_line, sign, visible
 WIDEST = 14
 """Most cells of a token in the grid; longer ones end in an ellipsis."""
 LABEL = 12
-DARK = ("#4a3a2c", "#7a4a1e", "#a85a10", "#d97706", "#ffb020")
-LIGHT = ("#ffefd9", "#ffdcae", "#ffc078", "#fb9a3c", "#e8710a")
-KEYS = "←→↑↓ move  space: kept  m method  s shade  n/p prompt  [/] step  c model  q quit"
-SHORT_KEYS = "←→↑↓ space m s n p [ ] c  q quit"
+SHADES = ("#4a3a2c", "#7a4a1e", "#a85a10", "#d97706", "#ffb020")
+INKS = ("white", "white", "white", "black", "black")
+KEYS = "←→↑↓ move  space: kept  m method  s shade  n/p prompt  [/] step  q quit"
+SHORT_KEYS = "←→↑↓ space m s n p [ ]  q quit"
 REGIMES = {"R_H": "R_H: p > β", "R_L": "R_L: p < β", None: "p = β"}
 
 
@@ -37,11 +36,10 @@ class Palette:
     """Styles of tokens: shaded by colour, bold and underlined if kept, reversed at the cursor.
     `coloured`: whether the terminal shows colours at all; NO_COLOR and some terminals do not."""
 
-    def __init__(self, *, light: bool, coloured: bool = True) -> None:
+    def __init__(self, *, coloured: bool = True) -> None:
         self.coloured = coloured
-        inks = ("black",) * 5 if light else ("white", "white", "white", "black", "black")
-        colours = zip(LIGHT if light else DARK, inks, strict=True)
-        self.shades = [Style(), *(Style(bgcolor=colour, color=ink) for colour, ink in colours)]
+        pairs = zip(SHADES, INKS, strict=True)
+        self.shades = [Style(), *(Style(bgcolor=shade, color=ink) for shade, ink in pairs)]
 
     def token(self, shade: int, *, kept: bool, cursor: bool) -> Style:
         style = self.shades[shade]
@@ -62,21 +60,16 @@ class Frame:
         self.top = group.top(cursor.by, cursor.method)
         self.values = [rollout.values(cursor.by, cursor.method) for rollout in group.rollouts]
 
-    def lines(self, candidates: Sequence[Text], status: str) -> list[Text]:
-        """The frame, with the lines of the model's candidates, if it was asked."""
-        foot = [*self._token(), *candidates]
-        head = self._head()
-        spare = self.height - len(head) - len(foot) - 1  # and the last line
-        whole = self._is_whole()
-        grid = self._grid(max(1, min(len(self.group.rollouts), spare - (1 if whole else 4))))
-        left = spare - len(grid) - 1
-        text = 0 if whole else max(4, left // 2)
-        strips = self._strips(max(0, min(len(self.group.methods) + 1, left - text)))
-        flow = self._flow(max(0, left - len(strips))) if text else []
+    def lines(self, status: str) -> list[Text]:
+        """Return the frame."""
+        foot, head = self._token(), self._head()
+        spare = self.height - len(head) - len(foot) - 2  # a rule, and the last line
+        grid = self._grid(max(1, min(len(self.group.rollouts), spare - 4)))
         rollout = self.rollout
         answer = f"  answer {visible(rollout.extracted)}" if rollout.extracted else ""
         about = f"{rollout.verdict}  {rollout.summary(self.cursor.method)}{answer}"
-        body = [*head, *grid, *strips, self._rule(f"rollout {rollout.row}: {about}"), *flow]
+        flow = self._flow(max(0, spare - len(grid)))
+        body = [*head, *grid, self._rule(f"rollout {rollout.row}: {about}"), *flow]
         room = self.height - 1 - len(foot)
         body = body[:room] + [Text()] * (room - len(body))
         keys = KEYS if cell_len(KEYS) <= self.width else SHORT_KEYS
@@ -91,7 +84,7 @@ class Frame:
         first = Text.assemble(
             (f"prompt {group.prompt}/{group.prompts}", "bold"),
             f"  step {group.step} (recorded: {', '.join(near)})  ",
-            (one_line(group.run or group.file), "dim"),
+            (one_line(group.run), "dim"),
         )
         gold = f"  gold {visible(group.problem['gold'])}"
         question = visible(group.problem["prompt"])
@@ -134,16 +127,8 @@ class Frame:
                 break
         return min(widths), [widths[t] for t in sorted(widths)]
 
-    def _is_whole(self) -> bool:
-        """Whether the grid holds the current rollout from end to end without gaps."""
-        first, widths = self._columns
-        pieces = self.rollout.pieces
-        complete = first == 0 and len(widths) >= len(pieces)
-        pairs = zip(pieces, widths, strict=False)
-        return complete and all(cell_len(sign(piece)) == width for piece, width in pairs)
-
     def _grid(self, count: int) -> list[Text]:
-        """A line a rollout; tokens of the same position stand in one column."""
+        """Return a line a rollout; tokens of the same position stand in one column."""
         first, widths = self._columns
         start = max(0, min(self.cursor.row - count // 2, len(self.group.rollouts) - count))
         lines: list[Text] = []
@@ -164,28 +149,6 @@ class Frame:
             kept=rollout.kept[self.cursor.method][t],
             cursor=rollout is self.rollout and t == self.cursor.position,
         )
-
-    def _strips(self, count: int) -> list[Text]:
-        """The current rollout's shading as bars, and what each method keeps of it."""
-        if count < 1:
-            return []
-        first, widths = self._columns
-        places = slice(first, first + len(widths))
-
-        def strip(name: str, signs: Sequence[str], style: str) -> Text:
-            marks = "".join(mark.ljust(w) for mark, w in zip(signs, widths, strict=False))
-            return Text.assemble((set_cell_size(one_line(name), LABEL), "dim"), (marks, style))
-
-        values = self.values[self.cursor.row][places]
-        bars = [BLOCKS[min(7, int(8 * v / self.top))] if v > 0 else " " for v in values]
-        lines = [strip(self.cursor.by, bars, "dim")]
-        names = [method.name for method in self.group.methods]
-        if count <= len(names):  # no room for all
-            names.sort(key=lambda name: name != self.cursor.method)
-        for name in names[: count - 1]:
-            kept = ["■" if keep else "·" for keep in self.rollout.kept[name][places]]
-            lines.append(strip(name, kept, "bold" * (name == self.cursor.method)))
-        return lines
 
     def _flow(self, count: int) -> list[Text]:
         lines, current = [Text()], 0
@@ -214,12 +177,12 @@ class Frame:
             for name, keep in rollout.kept.items()
         ]
         kept[0] = Text.assemble("kept by ", kept[0])
-        missing = [cell_text(missing.sentence, "dim") for missing in self.group.missing[:2]]
+        missing = [cell_text(text, "dim") for text in [*self.group.missing.values()][:2]]
         return [self._rule(), *packed(facts, self.width), *packed(kept, self.width), *missing]
 
 
 def cell(token: str, width: int) -> str:
-    """A token in exactly `width` cells; a longer one ends in an ellipsis."""
+    """Return a token in exactly `width` cells; a longer one ends in an ellipsis."""
     shown = sign(token)
     if cell_len(shown) > width:
         shown = set_cell_size(shown, width - 1) + "…"
@@ -227,7 +190,7 @@ def cell(token: str, width: int) -> str:
 
 
 def packed(parts: Sequence[Text], width: int) -> list[Text]:
-    """The parts with two spaces between them, on as few lines as hold them whole."""
+    """Return the parts with two spaces between them, on as few lines as hold them whole."""
     lines: list[Text] = []
     for part in parts:
         if lines and lines[-1].cell_len + 2 + part.cell_len <= width:

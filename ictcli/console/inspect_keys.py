@@ -9,8 +9,6 @@ import sys
 from collections.abc import Generator
 from typing import Any
 
-from ictcli.console.table import Screen
-
 PLAIN = {"\t": "tab", "\r": "enter", "\n": "enter", "\x7f": "backspace", "\x04": "q"}
 ESCAPES = {
     **dict(zip("ABCDHFZ", ["up", "down", "right", "left", "home", "end", "backtab"], strict=True)),
@@ -20,19 +18,17 @@ ESCAPES = {
     "6~": "pagedown",
 }
 _KEY = re.compile(
-    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # an answer of the terminal
-    r"|\x1b[\[O](?:[0-9]+;[0-9;]*)?(?P<code>[0-9]*[A-Za-z~])"
+    r"\x1b[\[O](?:[0-9]+;[0-9;]*)?(?P<code>[0-9]*[A-Za-z~])"
     r"|\x1b(?=\x1b|$)|(?P<character>.)",
     re.DOTALL,
 )
-_COLOUR = re.compile(r"rgb:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)")
 
 
 def parse(text: str) -> list[str]:
-    """The keys in what a terminal sent: characters, or names. Skips unknown sequences."""
-    found = [(match["code"], match["character"] or "") for match in _KEY.finditer(text)]
-    named = [ESCAPES.get(code, "") if code else PLAIN.get(one, one) for code, one in found]
-    return [name for name in named if name]
+    """Return the keys in what a terminal sent: characters, or names. Skips unknown sequences."""
+    pairs = [(match["code"], match["character"] or "") for match in _KEY.finditer(text)]
+    names = [ESCAPES.get(code, "") if code else PLAIN.get(sign, sign) for code, sign in pairs]
+    return [name for name in names if name]
 
 
 def _ready(seconds: float) -> bool:
@@ -40,7 +36,8 @@ def _ready(seconds: float) -> bool:
 
 
 def read(seconds: float) -> list[str]:
-    """The keys pressed; waits up to `seconds` for the first. A closed terminal reads as q."""
+    """Return the keys pressed; waits up to `seconds` for the first. A closed terminal reads as
+    q."""
     if not _ready(seconds):
         return []
     try:
@@ -48,24 +45,6 @@ def read(seconds: float) -> list[str]:
     except OSError:
         return ["q"]
     return parse(sent.decode(errors="ignore")) if sent else ["q"]
-
-
-def is_light(seconds: float = 0.15) -> bool:
-    """Whether the background is light, if the terminal answers OSC 11."""
-    if os.environ["TERM"].startswith("linux"):  # it would print the question
-        return False
-    screen = Screen().file
-    screen.write("\x1b]11;?\x1b\\")
-    screen.flush()
-    answer = ""
-    while not re.search(r"\x07|\x1b\\", answer):
-        if not _ready(seconds) or not (read := os.read(sys.stdin.fileno(), 256)):
-            return False  # nothing, or a terminal that has gone
-        answer += read.decode(errors="ignore")
-    match = _COLOUR.search(answer)
-    return (
-        match is not None and sum(int(part[:2].ljust(2, "0"), 16) for part in match.groups()) > 384
-    )
 
 
 @contextlib.contextmanager

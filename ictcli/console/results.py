@@ -4,16 +4,15 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
-from itertools import zip_longest
 from pathlib import Path
 
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from ictcli.console.lines import narrate, narrate_paragraph, output
 from ictcli.console.table import Screen, print_json, print_table
 from ictcli.evaluation.passk import Difference, Interval
-from ictcli.evaluation.report import by_temperature, caption, differences, reached, results_page
-from ictcli.evaluation.results import Result
+from ictcli.evaluation.record import Result
+from ictcli.evaluation.report import by_temperature, caption, differences, reached
 from ictcli.recipe import Recipe
 from ictcli.rewards.explanations import SOURCES, Explanation, Reading
 from ictcli.rewards.files import Response, as_columns
@@ -34,40 +33,41 @@ EVERY = 10.0
 
 
 @contextlib.contextmanager
-def eval_progress() -> Generator[Callable[[str, int], Callable[[int, int], None]]]:
-    """A bar of samples taken, with the time left; where stderr is no terminal a line now and then.
-    Within, by a benchmark's name and samples, what is called with the samples taken and all, first
-    at the start."""
+def eval_progress() -> Generator[Callable[[str], Callable[[int, int], None]]]:
+    """Show a bar of samples taken, with the time left; where stderr is no terminal a line now and
+    then. Yields what makes, of a benchmark's name, a function that is called with the samples taken
+    and all, first at the start."""
     err = Screen(stderr=True)
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        TextColumn("{task.completed}/{task.total} samples, {task.fields[left]} left"),
+        TextColumn("{task.completed}/{task.total} samples"),
+        TimeRemainingColumn(),
         console=err,
         disable=not err.is_terminal,
         transient=True,
     )
 
-    def of(name: str, samples: int) -> Callable[[int, int], None]:
-        task = bar.add_task(one_line(name), total=samples, left="-")
-        start: tuple[int, float] | None = None
-        calls, last_line = 0, time.perf_counter()
+    def of(name: str) -> Callable[[int, int], None]:
+        task = bar.add_task(one_line(name), total=None)
+        last_line: float | None = None
 
         def update(done: int, total: int) -> None:
-            nonlocal start, calls, last_line
-            now, calls = time.perf_counter(), calls + 1
-            if start is None and not err.is_terminal:
+            nonlocal last_line
+            now = time.perf_counter()
+            bar.update(task, completed=done, total=total)
+            if err.is_terminal:
+                return
+            if last_line is None:
                 narrate(f"evaluating {name}: {total} samples")
-            if start is None or calls == 2:  # the first answers wait for libraries and workers
-                start = (done, now)
-            fresh, left = done - start[0], "-"
-            if fresh:
-                left = duration((now - start[1]) / fresh * (total - done))
-            bar.update(task, completed=done, total=total, left=left)
-            if fresh and not err.is_terminal and now - last_line >= EVERY and done < total:
-                narrate(f"{name}: {done}/{total} samples, {left} left")
-                last_line = now
+            if last_line is not None and now - last_line >= EVERY and done < total:
+                left = bar.tasks[task].time_remaining
+                about = "" if left is None else f", {duration(left)} left"
+                narrate(f"{name}: {done}/{total} samples{about}")
+            elif last_line is not None:
+                return
+            last_line = now
 
         return update
 
@@ -75,15 +75,10 @@ def eval_progress() -> Generator[Callable[[str, int], Callable[[int, int], None]
         yield of
 
 
-def evaluations(
-    results: Sequence[Result], folder: Path, *, as_json: bool, as_markdown: bool = False
-) -> None:
-    """Evaluations as JSON, as Markdown, or as tables that fit the terminal."""
+def evaluations(results: Sequence[Result], folder: Path, *, as_json: bool) -> None:
+    """Print evaluations as JSON, or as tables that fit the terminal."""
     if as_json:
         print_json([result.model_dump(mode="json") for result in results])
-        return
-    if as_markdown:
-        output(*results_page(results).rstrip("\n").split("\n"))
         return
     tables = [reached(results), by_temperature(results), differences(results)]
     for number, shown in enumerate(filter(None, tables)):
@@ -168,7 +163,7 @@ def _reached(summary: Summary) -> list[Column[str]]:
 
 
 def verdict_line(change: Mapping[str, Difference]) -> str:
-    """Whether the first score changed, in words; empty where that is not known."""
+    """Return whether the first score changed, in words; empty where that is not known."""
     name, gain = next(iter(change.items()), ("", None))
     if gain is None:
         return ""
@@ -186,8 +181,8 @@ KEPT = {
 
 
 def kept_line(kept: dict[str, float], dense: int, steps: int) -> str:
-    """Sentences on which tokens were trained after the `dense` first steps, or in all steps if each
-    was dense, with the figures there are."""
+    """Return sentences on which tokens were trained after the `dense` first steps, or in all steps
+    if each was dense, with the figures there are."""
     when = f" after the {dense} dense steps" if 0 < dense < steps else ""
     when = " (every step was dense)" if dense and dense >= steps else when
     if kept.get("share_kept") == 1:
@@ -209,68 +204,35 @@ LONGEST = 200
 
 def graded(
     responses: Sequence[Response],
-    verdicts: Sequence[Verdict],
+    verdicts: Sequence[Verdict | Explanation],
     unread: Sequence[int],
-    explanations: Sequence[Explanation] = (),
-    beside: Sequence[Verdict] = (),
     *,
-    names: tuple[str, str] = ("", ""),
     as_json: bool,
 ) -> None:
-    """Counts by status and the most frequent reasons, after the explanations of every verdict and
-    the rows that another verifier judges otherwise (`beside`, and the `names` of both), if there
-    are any; or every verdict as JSON. `unread` are the lines whose gold cannot be read."""
+    """Print counts by status and the most frequent reasons, after the explanations, if there are
+    any; or every verdict as JSON. `unread` are the lines whose gold cannot be read."""
     if unread:
         lines = ", ".join(map(str, unread[:SHOWN])) + (", ..." if len(unread) > SHOWN else "")
         narrate(
             f"note: {counted(len(unread), 'gold')} cannot be read (line {lines}): "
             "only an answer that is the same letter by letter is correct there"
         )
+    rows = list(zip(responses, verdicts, strict=True))
     if as_json:
-        rows = zip_longest(responses, verdicts, explanations, beside)
-        print_json([{"line": row.number, **as_columns(a, b, c)} for row, a, b, c in rows])
+        print_json([{"line": row.number, **as_columns(verdict)} for row, verdict in rows])
         return
-    for response, explanation in zip(responses, explanations, strict=False):
-        explain(f"line {response.number}", explanation)
-    if beside:
-        _differing(responses, verdicts, beside, names)
-    counts = Counter(verdict.status for verdict in verdicts)
-    share = {status: f"{counts[status] / len(verdicts):.1%}" for status in STATUSES}
-    print_table(text_table([{**_count(each, counts), "share": share[each]} for each in STATUSES]))
-    reasons = Counter(verdict.reason for verdict in verdicts if verdict.reason)
+    for row, verdict in rows:
+        if isinstance(verdict, Explanation):
+            explain(f"line {row.number}", verdict)
+    plain = [v.verdict if isinstance(v, Explanation) else v for v in verdicts]
+    counts = Counter(verdict.status for verdict in plain)
+    shares = {status: f"{counts[status] / len(plain):.1%}" for status in STATUSES}
+    print_table(
+        text_table([{"": s, "responses": f"{counts[s]:,}", "share": shares[s]} for s in STATUSES])
+    )
+    reasons = Counter(verdict.reason for verdict in plain if verdict.reason)
     for reason, n in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:SHOWN]:
         narrate(f"{n:,} x {reason}")
-
-
-def _differing(
-    responses: Sequence[Response],
-    verdicts: Sequence[Verdict],
-    beside: Sequence[Verdict],
-    names: tuple[str, str],
-) -> None:
-    """The rows that one verifier calls correct and the other does not, and their counts."""
-    one, other = names
-    kinds = {
-        (True, True): "correct by both",
-        (True, False): f"correct by {one} alone",
-        (False, True): f"correct by {other} alone",
-        (False, False): "correct by neither",
-    }
-    counts: Counter[str] = Counter()
-    for response, first, second in zip(responses, verdicts, beside, strict=True):
-        correct = first.status == "correct", second.status == "correct"
-        counts[kinds[correct]] += 1
-        if correct[0] != correct[1]:
-            output(
-                f"line {response.number}: {first.status} by {one}, {second.status} by {other}",
-                f"  answer  {middle_cut(first.extracted or second.extracted or 'none', LONGEST)}",
-                f"  gold    {middle_cut(response.gold, LONGEST)}",
-            )
-    print_table(text_table([_count(kind, counts) for kind in kinds.values()]))
-
-
-def _count(name: str, counts: Mapping[str, int]) -> dict[str, str]:
-    return {"": name, "responses": f"{counts.get(name, 0):,}"}
 
 
 def explain(subject: str, explanation: Explanation) -> None:

@@ -2,8 +2,8 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +14,15 @@ from ictcli.evaluation.majority import majority
 from ictcli.evaluation.passk import Interval, mean_interval, pass_at_k
 from ictcli.evaluation.record import Evaluation, SampleSettings
 from ictcli.evaluation.samples import Sample, SampleFile, make_samples
+from ictcli.evaluation.settings import EvaluationSettings
+from ictcli.evaluation.specs import BenchmarkSpec
 from ictcli.recipe.data import PromptSettings
 from ictcli.rewards import Verdict
 from ictcli.rewards.verifiers import FAILED, name_of
 from ictcli.rows import is_file_name
 from ictcli.seeds import seed_of
-from ictcli.tasks import Domain, prompts
-from ictcli.types import Problem, Sampling
+from ictcli.tasks import prompts
+from ictcli.types import Sampling
 
 ROWS = 256
 """Samples a call of the engine in `ictcli eval`: what a killed evaluation loses at most."""
@@ -33,88 +35,65 @@ def chunk_of(n: int) -> int:
     return max(1, ROWS // n)
 
 
-@dataclass(frozen=True)
-class Examination:
-    """Problems, and how a model is asked, sampled and judged on them."""
-
-    name: str
-    problems: Sequence[Problem]
-    domain: Domain
-    sampling: Sampling
-    prompt: PromptSettings
-    n: int
-    """Samples of each problem."""
-    ks: Sequence[int]
-    seed: int
-    shown: bool = False
-    """Whether private questions are written too."""
-    others: Mapping[float, int] = field(default_factory=dict[float, int])
-    """Other temperatures, and the samples of each problem there."""
-
-    @property
-    def samples(self) -> int:
-        """In all."""
-        return len(self.problems) * (self.n + sum(self.others.values()))
-
-    def at(self, temperature: float) -> "Examination":
-        """The same at one of the other temperatures. Its draws have the same seed, so that
-        temperatures are paired."""
-        n, sampling = self.others[temperature], replace(self.sampling, temperature=temperature)
-        ks = [k for k in {1, *self.ks} if k <= n]
-        return replace(self, others={}, sampling=sampling, n=n, ks=ks)
-
-    @property
-    def private(self) -> bool:
-        return self.domain.private and not self.shown
-
-
 def evaluate(
     engine: Engine,
-    asked: Examination,
+    spec: BenchmarkSpec,
+    settings: EvaluationSettings,
+    prompt: PromptSettings,
+    sampling: Sampling,
     file: SampleFile,
     progress: Callable[[int, int], None] = lambda done, total: None,
     say: Callable[[str], None] = lambda text: None,
     hint: str = "mend it or take another, and write to another folder (--out)",
 ) -> Evaluation:
-    """pass@k and maj@n of a model, there and at other temperatures; its samples are written to
-    files as they come.
+    """Return pass@k and maj@n of a model that is asked and sampled like this, and its figures at
+    the other temperatures of the settings; write its samples to files as they come.
 
     `progress` gets the samples taken and all; `say` each new failure of the verifier; `hint` is
     what to do where it fails on all of the first answers. RunFailedError where it does, or where a
     sample or its verdict is missing; UserError where a file was changed.
     """
     failures: set[str] = set()
-    found: list[Evaluation] = []
-    problems, domain, done = asked.problems, asked.domain, 0
-    name = Path(asked.name).name if is_file_name(asked.name) else asked.name  # wherever it lies
-    ids = prompts.encode(engine, problems, domain, asked.prompt, asked.sampling.max_tokens)
-    for part, into in [(asked, file), *((asked.at(t), file.at(t)) for t in asked.others)]:
-        started, n, private = time.perf_counter(), part.n, part.private
-        taken, before = into.recover(problems, n, private=private)
-        fresh = len(taken) // n
-        progress(done + len(taken), asked.samples)
-        for first in range(fresh, len(problems), into.chunk):
-            at = time.perf_counter()
+    evaluations: list[Evaluation] = []
+    problems, domain, done = spec.problems, spec.benchmark.domain, 0
+    private = domain.private and not settings.show_private
+    name = Path(spec.name).name if is_file_name(spec.name) else spec.name  # wherever it lies
+    ids = prompts.encode(engine, problems, domain, prompt, sampling.max_tokens)
+    others = [t for t in settings.temperatures if t != sampling.temperature]
+    parts = [(settings.n, sampling, file)]  # the draws of all have one seed, and so are paired
+    parts += [
+        (settings.n if t else 1, replace(sampling, temperature=t), file.at(t)) for t in others
+    ]
+    total = len(problems) * sum(n for n, _, _ in parts)
+    for n, drawn, into in parts:
+        ks = set(settings.k) if into is file else {k for k in {1, *settings.k} if k <= n}
+        started, taken = time.perf_counter(), into.recover(problems, n, private=private)
+        kept = len(taken)
+        progress(done + kept, total)
+        for first in range(kept // n, len(problems), into.chunk):
             chunk = problems[first : first + into.chunk]
-            seed = seed_of(part.seed, "evaluate", name, first)
-            rollouts = engine.generate(ids[first : first + into.chunk], n, part.sampling, seed)
+            seed = seed_of(settings.seed, "evaluate", name, first)
+            rollouts = engine.generate(ids[first : first + into.chunk], n, drawn, seed)
             texts = prompts.decode(engine.tokenizer, rollouts)
             verdicts = engine.ranks.share(lambda: domain.judge(chunk, texts))  # noqa: B023
-            if part is asked and first == 0:  # a later chunk may be one answer
+            if into is file and first == 0:  # a later chunk may be one answer
                 check_verdicts(name_of(domain.verify), verdicts, hint, private=private)
-            reasons = {each.reason for each in verdicts if each.failed and not private} - failures
+            reasons = {v.reason for v in verdicts if v.failed and not private} - failures
             for reason in sorted(reasons)[: FAILURES - len(failures)]:
                 failures.add(reason)
-                say(f"{asked.name}: {reason}")
-            lines = make_samples(part.name, chunk, n, rollouts, texts, verdicts, private=private)
+                say(f"{spec.name}: {reason}")
+            lines = make_samples(spec.name, chunk, n, rollouts, texts, verdicts, private=private)
             taken.extend(map(Sample.model_validate, lines))
-            into.append(first, time.perf_counter() - at, lines)
-            progress(done + len(taken), asked.samples)
+            into.append(lines)
+            progress(done + len(taken), total)
         done += len(taken)
-        seconds = time.perf_counter() - started + before
-        found.append(engine.ranks.share(lambda: score(part, taken, seconds)))  # noqa: B023
-    evaluation, *others = found
-    curve = tuple(each for other in others for each in other.curve)
+        how = SampleSettings(
+            **asdict(drawn), prompt=prompt.model_dump(mode="json"), seed=settings.seed
+        )
+        figures = spec, how, sorted(ks), taken, kept, time.perf_counter() - started
+        evaluations.append(engine.ranks.share(lambda: score(*figures)))  # noqa: B023
+    evaluation, *further = evaluations
+    curve = tuple(at for each in further for at in each.curve)
     evaluation = evaluation.model_copy(update={"temperatures": curve})
     greedy = evaluation.solved.get(0.0)
     scores = {} if greedy is None else {"greedy": mean_interval(greedy)}
@@ -132,21 +111,29 @@ def check_verdicts(
         raise RunFailedError(f"The verifier {name} {how} of {len(verdicts)} answers{reason}.", hint)
 
 
-def score(asked: Examination, samples: Sequence[Sample], seconds: float) -> Evaluation:
-    """The figures of n samples of each problem, in their order."""
-    n, count = asked.n, len(asked.problems)
-    rows = [samples[first : first + n] for first in range(0, n * count, n)]
+def score(
+    spec: BenchmarkSpec,
+    how: SampleSettings,
+    ks: Sequence[int],
+    samples: Sequence[Sample],
+    kept: int,
+    seconds: float,
+) -> Evaluation:
+    """Return the figures of as many samples of each problem, in their order; all but the `kept`
+    first were sampled within the seconds."""
+    total, count = len(samples), len(spec.problems)
+    n, domain = total // count, spec.benchmark.domain
+    rows = [samples[first : first + n] for first in range(0, total, n)]
     correct = np.array([sum(s.status == "correct" for s in row) for row in rows], dtype=np.int64)
-    total = n * count
-    tokens = sum(sample.tokens for sample in samples)
-    most = majority(rows, asked.domain.verify, asked.domain.limits)
+    tokens, fresh = (sum(s.tokens for s in part) for part in (samples, samples[kept:]))
+    most = majority(rows, domain.verify, domain.limits)
     scores: dict[str, Interval | None] = {
-        f"pass@{k}": mean_interval(pass_at_k(n, correct, k)) for k in sorted(set(asked.ks))
+        f"pass@{k}": mean_interval(pass_at_k(n, correct, k)) for k in ks
     }
     scores[f"maj@{n}"] = None if most is None else mean_interval(most)
     statuses = Counter(sample.status for sample in samples)
     return Evaluation(
-        benchmark=asked.name,
+        benchmark=spec.name,
         problems=count,
         n=n,
         scores=scores,
@@ -157,10 +144,8 @@ def score(asked: Examination, samples: Sequence[Sample], seconds: float) -> Eval
         tokens=tokens,
         tokens_per_response=tokens / total,
         seconds=round(seconds, 2),
-        tokens_per_second=round(tokens / seconds, 1) if seconds else None,
-        settings=SampleSettings(
-            **asdict(asked.sampling), prompt=asked.prompt.model_dump(mode="json"), seed=asked.seed
-        ),
+        tokens_per_second=round(fresh / seconds, 1) if fresh else None,
+        settings=how,
         correct=tuple(correct.tolist()),
         majority=None if most is None else tuple(most.tolist()),
     )

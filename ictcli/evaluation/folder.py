@@ -5,8 +5,7 @@
 | settings.json | everything that decides the samples; `--resume` needs the same |
 | BENCH.jsonl | a line per sample, n per problem, in the order of the problems |
 | MODEL/BENCH.jsonl | the same, where there are several models |
-| timings.jsonl | seconds of each chunk of problems |
-| results.json, results.md | the figures; see `ictcli.evaluation.results` |
+| results.json, results.md | the figures; see `ictcli.evaluation.record` |
 """
 
 import contextlib
@@ -24,6 +23,7 @@ from ictcli.files import (
     is_leftover,
     locked,
     make_folder,
+    numbered,
     remove_empty,
     write_json,
 )
@@ -31,8 +31,6 @@ from ictcli.files.fingerprint import Fingerprint, difference
 from ictcli.files.reading import UnreadableError, parse_json, read_text
 
 SETTINGS = "settings.json"
-REPLACED = (SETTINGS, "results.json", "results.md")
-"""Files that are written under another name first, which a kill may leave behind."""
 OTHER_FOLDER = "--out OTHER takes another folder: a new one, an empty one, or an evaluation's"
 
 
@@ -46,9 +44,9 @@ def opened(
     resume: bool,
     say: Callable[[str], None],
 ) -> Generator[tuple[Path, bool]]:
-    """The locked folder of an evaluation, and whether it resumes one: `out`, else base/name, or
-    base/name-2, -3, ... if taken. With `resume` and no `out`, the newest folder in `base` with the
-    same settings. UserError where the folder holds anything else; it is left as it is."""
+    """Yield the locked folder of an evaluation, and whether it resumes one: `out`, else base/name,
+    or base/name-2, -3, ... if taken. With `resume` and no `out`, the newest folder in `base` with
+    the same settings. UserError where the folder holds anything else; it is left as it is."""
     if out is None and resume:
         out = _newest(base, name, settings, say)
     with contextlib.ExitStack() as closing:
@@ -57,7 +55,6 @@ def opened(
             _saved_settings(folder)  # checked before anything is written there
             closing.callback(remove_empty, [folder] if out is None else make_folder(folder))
             closing.enter_context(locked(folder))
-        with _writing(folder):
             saved = _saved_settings(folder)
             if saved is None:
                 write_json(folder / SETTINGS, settings)
@@ -71,8 +68,6 @@ def opened(
                     f"The evaluation in {folder} has {differs}.",
                     "the settings it was begun with continue it; --out OTHER begins another",
                 )
-            for path in [path for path in folder.iterdir() if _is_leftover(path)]:
-                path.unlink(missing_ok=True)
         yield folder, saved is not None
 
 
@@ -101,11 +96,12 @@ def _writing(folder: Path) -> Generator[None]:
 
 
 def _saved_settings(folder: Path) -> Fingerprint | None:
-    """The settings of the evaluation in a folder; None where it is missing or empty. UserError
-    where it holds anything else, or may not be read (see `check_inside`)."""
+    """Return the settings of the evaluation in a folder; None where it is missing, or empty but for
+    what a killed write left. UserError where it holds anything else, or may not be read (see
+    `check_inside`)."""
     file = folder / SETTINGS
     paths = folder.iterdir() if folder.exists() and not file.exists() else ()
-    if others := {path.name for path in paths if not _is_leftover(path)} - {".lock"}:
+    if others := {path.name for path in paths if not is_leftover(path)} - {".lock"}:
         raise UserError(
             f"The folder {folder} is not empty and no evaluation's: it holds {min(others)}, "
             f"and no {SETTINGS}.",
@@ -126,37 +122,24 @@ def _read(path: Path) -> Fingerprint | None:
     return settings if isinstance(settings, dict) and "format" in settings else None
 
 
-def _is_leftover(path: Path) -> bool:
-    """Whether it is a temporary file that a killed write of one of our files left."""
-    ours = path.name.startswith(tuple(f".{name}." for name in REPLACED))
-    return ours and is_leftover(path) and path.is_file()
-
-
 def _newest(
     base: Path, name: str, settings: Fingerprint, say: Callable[[str], None]
 ) -> Path | None:
-    """The newest folder with these settings, by the number after its name: clocks may be wrong. If
-    there is none, `say` why."""
-
-    def number(file: Path) -> int:
-        match = re.fullmatch(re.escape(name) + r"(?:-(\d+))?", file.parent.name)
-        return int(match[1] or 1) if match else 0
-
-    files = [path for path in base.glob(f"*/{SETTINGS}") if path.is_file()]
-    reason = ""
-    for file in sorted(files, key=number, reverse=True):
-        saved = _read(file) or {"format": None}
-        differs = difference(saved, settings)
-        if differs is None:
-            return file.parent
-        if not reason and file.parent.name.startswith(name):
-            reason = f"{file.parent} is not resumed: it has {differs}"
-    say(f"note: {reason or f'nothing to resume in {base}; a new evaluation begins'}")
+    """Return the newest folder with these settings, by the number after its name: clocks may be
+    wrong. If there is none, `say` why."""
+    reason = f"nothing to resume in {base}; a new evaluation begins"
+    first = [(1, base / name)] * (base / name).is_dir()
+    for _, folder in reversed(first + numbered(base, re.escape(name) + r"-(\d+)")):
+        if saved := _read(folder / SETTINGS):
+            if not (differs := difference(saved, settings)):
+                return folder
+            reason = f"{folder} is not resumed: it has {differs}"
+    say(f"note: {reason}")
     return None
 
 
 def _new_folder(base: Path, name: str) -> Path:
-    """Makes base/name, or base/name-2, -3, ...: the first that is not there."""
+    """Make base/name, or base/name-2, -3, ...: the first that is not there."""
     base.mkdir(parents=True, exist_ok=True)
     path = base / name
     for number in count(2):

@@ -42,9 +42,9 @@ def majority(
 def _group_sizes(
     votes: dict[int, tuple[int, Counter[str]]], verify: Verifier | Judge, limits: Limits
 ) -> dict[int, list[int]]:
-    """The sizes of the groups of equal wrong answers, by problem, as far as they decide which is
-    largest: each text, the most frequent first, joins the first group whose first text it equals.
-    All problems are compared in the same calls of the verifier."""
+    """Return the sizes of the groups of equal wrong answers, by problem, as far as they decide
+    which is largest: each text, the most frequent first, joins the first group whose first text it
+    equals. All problems are compared in the same calls of the verifier."""
     groups: dict[int, dict[str, int]] = {problem: {} for problem in votes}
     left = {problem: texts.most_common() for problem, (_, texts) in votes.items()}
     while left:
@@ -68,9 +68,9 @@ def _group_sizes(
 def _equal(
     pairs: Sequence[tuple[str, str]], verify: Verifier | Judge, limits: Limits
 ) -> list[bool]:
-    """Whether the verifier calls either text of each pair right where the other is the gold: of
-    equal ones, one may be unfinished. Without a comparison of answers, texts that differ are never
-    equal."""
+    """Return whether the verifier calls either text of each pair right where the other is the gold:
+    of equal ones, one may be unfinished. Without a comparison of answers, texts that differ are
+    never equal."""
     if not isinstance(verify, Verifier) or verify.golds is None:
         return [False] * len(pairs)
     ways = [*pairs, *((leader, text) for text, leader in pairs)]

@@ -65,7 +65,8 @@ def bounds_of_mean(
 
 
 def mean_interval(values: FloatArray, least: float = 0.0, most: float = 1.0) -> Interval:
-    """The mean of (N,) values, one per problem, with its 95 % interval (`bounds_of_mean`)."""
+    """Return the mean of (N,) values, one per problem, with its 95 % interval
+    (`bounds_of_mean`)."""
     low, high = bounds_of_mean(values, least, most)
     return Interval(float(np.mean(values)), float(low), float(high))
 
@@ -79,6 +80,7 @@ class Difference(Interval):
 
 
 def paired(values: FloatArray, first: FloatArray) -> Difference:
-    """The mean of `values` - `first`, (N,) each over the same problems, with its 95 % interval."""
+    """Return the mean of `values` - `first`, (N,) each over the same problems, with its 95 %
+    interval."""
     mean = mean_interval(np.asarray(values) - np.asarray(first), -1.0, 1.0)
     return Difference(mean.value, mean.low, mean.high, not mean.low <= 0 <= mean.high)

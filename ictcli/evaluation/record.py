@@ -4,10 +4,12 @@ In JSON the scores `pass@K`, `maj@N` and `greedy` are keys on the same level as 
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 from pydantic import (
+    ConfigDict,
     JsonValue,
     SerializerFunctionWrapHandler,
     computed_field,
@@ -15,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from ictcli.evaluation.passk import Interval
+from ictcli.evaluation.passk import Difference, Interval, paired, pass_at_k
 from ictcli.files.record import Record as Record
 from ictcli.types import FloatArray
 
@@ -68,7 +70,7 @@ class AtTemperature(Scored):
 
 
 def among_readable(accuracy: float, unparsed: float) -> float | None:
-    """The share of correct samples among those with a readable answer; None where there are
+    """Return the share of correct samples among those with a readable answer; None where there are
     none."""
     return min(accuracy / (1 - unparsed), 1.0) if unparsed < 1 else None
 
@@ -110,8 +112,8 @@ class Evaluation(Scored):
     def curve(self) -> list[AtTemperature]:
         """All temperatures, from the lowest up."""
         readable, temperature = self.accuracy_readable, self.settings.temperature
-        own = AtTemperature(temperature=temperature, accuracy_readable=readable, **dict(self))
-        return sorted([own, *self.temperatures], key=lambda each: each.temperature)
+        at = AtTemperature(temperature=temperature, accuracy_readable=readable, **dict(self))
+        return sorted([at, *self.temperatures], key=lambda at: at.temperature)
 
     @property
     def solved(self) -> dict[float, FloatArray]:
@@ -122,7 +124,7 @@ class Evaluation(Scored):
     @property
     def seconds_in_all(self) -> float:
         """With those of other temperatures."""
-        return self.seconds + sum(each.seconds for each in self.temperatures)
+        return self.seconds + sum(at.seconds for at in self.temperatures)
 
     @property
     def passes(self) -> dict[str, Interval]:
@@ -134,6 +136,70 @@ class Evaluation(Scored):
         """`passes` and greedy."""
         greedy = self.scores.get("greedy")
         return self.passes | ({"greedy": greedy} if greedy else {})
+
+
+class Differences(Scored):
+    """Paired differences from the first model's scores."""
+
+    to: str
+    scores: dict[str, Difference | None]
+
+
+class ResultSettings(SampleSettings):
+    """All settings that determine a result: besides these, what settings.json has of the model and
+    of the benchmark."""
+
+    model_config = ConfigDict(extra="allow")
+
+    verifier: str
+    fingerprint: str | None
+    digest: str = ""
+    """Checksum of the problems as a run's environment.json has it."""
+
+
+class Result(Evaluation):
+    """An entry of results.json: an evaluation, of which model, and how it differs from the first
+    model's."""
+
+    format: int
+    model: str
+    name: str
+    settings: ResultSettings  # pyright: ignore[reportIncompatibleVariableOverride]  # frozen
+    notes: tuple[str, ...]
+    trained_on: int | None = None
+    """Problems that the run trained on; None: not known."""
+    difference: Differences | None = None
+    """None for the first model."""
+
+
+def with_differences(results: Sequence[Result]) -> list[Result]:
+    """Add to the results of later models their paired differences from the first model's on the
+    same problems, with the same n and ks."""
+    firsts: dict[str, Result] = {}
+    complete: list[Result] = []
+    for result in results:
+        first, difference = firsts.setdefault(result.benchmark, result), None
+        if first.name != result.name:
+            scores: dict[str, Difference | None] = {**pass_differences(result, first)}
+            votes = [r.majority for r in (result, first) if r.majority is not None]
+            both = len(votes) == 2
+            scores[f"maj@{result.n}"] = paired(*map(np.array, votes)) if both else None
+            difference = Differences(to=first.name, scores=scores)
+        complete.append(result.model_copy(update={"difference": difference}))
+    return complete
+
+
+def pass_differences(evaluation: Evaluation, first: Evaluation) -> dict[str, Difference]:
+    """Return pass@k and greedy of an evaluation minus those of another with the same problems, n
+    and ks."""
+    scores: dict[str, Difference] = {}
+    for name in evaluation.passes:
+        k = int(name.removeprefix("pass@"))
+        scores[name] = paired(
+            *(pass_at_k(evaluation.n, np.array(e.correct), k) for e in (evaluation, first))
+        )
+    greedy = [e.solved[0.0] for e in (evaluation, first) if 0.0 in e.solved]
+    return scores | ({"greedy": paired(*greedy)} if len(greedy) == 2 else {})
 
 
 NOTABLE = 0.02

@@ -5,8 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ictcli.evaluation.passk import Difference
-from ictcli.evaluation.record import AtTemperature
-from ictcli.evaluation.results import Result, metrics_of
+from ictcli.evaluation.record import AtTemperature, Evaluation, Result
 from ictcli.tables import Column, Table, score_columns
 from ictcli.tables.numbers import setting, signed, thousandths, whole
 from ictcli.tables.pages import render, sentence
@@ -27,14 +26,20 @@ COSTS = [
 ]
 
 
+def metrics_of(results: Sequence[Evaluation]) -> list[str]:
+    """Return the scores that some result has, in order: pass@K, maj@N, greedy."""
+    names = dict.fromkeys(name for result in results for name in result.scores)
+    return [name for name in names if any(result.scores.get(name) for result in results)]
+
+
 def reached(results: Results) -> Table:
-    """A row per model and benchmark: scores and costs."""
+    """Return a row per model and benchmark: scores and costs."""
     scores: list[Column[Result]] = score_columns(metrics_of(results), lambda row: row.scores)
     return Table([*LABELS, *scores, *COSTS], results)
 
 
 def differences(results: Results) -> Table | None:
-    """The scores of later models minus those of the first. None if there is one model."""
+    """Return the scores of later models minus those of the first. None if there is one model."""
     others = [result for result in results if result.difference]
     model = replace(LABELS[0], head=f"minus {results[0].name}")
 
@@ -46,8 +51,8 @@ def differences(results: Results) -> Table | None:
 
 
 def by_temperature(results: Results) -> Table | None:
-    """A row for each temperature of each result, with pass@1. None if there are no temperatures but
-    a result's own and 0, which the other tables have."""
+    """Return a row for each temperature of each result, with pass@1. None if there are no
+    temperatures but a result's own and 0, which the other tables have."""
     rows = [(result, at) for result in results for at in result.curve]
     columns = [
         Column[Row]("model", lambda row: row[0].name, str),
@@ -56,13 +61,13 @@ def by_temperature(results: Results) -> Table | None:
         Column[Row]("samples", lambda row: row[1].n, whole),
         Column[Row]("pass@1", lambda row: row[1].scores.get("pass@1"), thousandths, bounded=True),
     ]
-    further = any(each.temperature for result in results for each in result.temperatures)
+    further = any(at.temperature for result in results for at in result.temperatures)
     return Table(columns, rows) if further else None
 
 
 def caption(results: Results) -> str:
     """Sample sizes, temperature and intervals, in a sentence or two."""
-    judges = dict.fromkeys(each.settings.verifier.rpartition(":")[2] for each in results)
+    judges = dict.fromkeys(result.settings.verifier.rpartition(":")[2] for result in results)
     return sentence(Path(__file__).with_name("caption.jinja"), results=results, judges=judges)
 
 

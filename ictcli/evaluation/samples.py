@@ -1,6 +1,5 @@
-"""Samples and timings of an evaluation on disk: JSON lines, appended chunk by chunk."""
+"""Samples of an evaluation on disk: JSON lines, appended chunk by chunk."""
 
-import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -48,8 +47,8 @@ def make_samples(
     *,
     private: bool,
 ) -> list[dict[str, Any]]:
-    """The lines of `problems`, n for each in order; `private` leaves out what quotes a question.
-    RunFailedError unless every problem has n responses, each with a verdict."""
+    """Return the lines of `problems`, n for each in order; `private` leaves out what quotes a
+    question. RunFailedError unless every problem has n responses, each with a verdict."""
     expected = n * len(problems)
     for count, what in ((len(rollouts), "responses"), (len(verdicts), "verdicts")):
         if count != expected:
@@ -89,15 +88,6 @@ def _parse(raw: bytes, problem: Problem, *, private: bool) -> Sample | None:
         return None
 
 
-class Timing(Record):
-    """A line of timings.jsonl."""
-
-    model: str
-    benchmark: str
-    first: int
-    seconds: float
-
-
 @dataclass(frozen=True)
 class SampleFile:
     """Where samples are written after every `chunk` problems."""
@@ -106,37 +96,23 @@ class SampleFile:
     chunk: int = CHUNK
     resume: bool = False
     """Whether the samples that the file holds are kept."""
-    timings: Path | None = None
-    """timings.jsonl: the seconds of each chunk of a `model` on a `benchmark`."""
-    model: str = ""
-    benchmark: str = ""
 
     def at(self, temperature: float) -> "SampleFile":
-        """That of another temperature: `before@0.3.jsonl` beside `before.jsonl`."""
+        """Return the file of another temperature: `before@0.3.jsonl` beside `before.jsonl`."""
         mark = f"@{temperature!r}".removesuffix(".0")
-        path = self.path.with_stem(f"{self.path.stem}{mark}")
-        return replace(self, path=path, benchmark=f"{self.benchmark}{mark}")
+        return replace(self, path=self.path.with_stem(f"{self.path.stem}{mark}"))
 
-    def append(self, first: int, seconds: float, samples: Sequence[dict[str, Any]]) -> None:
-        """Add the chunk whose first problem is `first`, and sync it to disk."""
-        if self.timings:  # before the samples: a chunk that is kept has its seconds
-            about = {"model": self.model, "benchmark": self.benchmark, "first": first}
-            line = json.dumps({**about, "seconds": round(seconds, 3)}, ensure_ascii=False)
-            with self.timings.open("ab+") as file:
-                file.seek(-min(1, file.tell()), os.SEEK_END)
-                torn = file.read(1) not in (b"", b"\n")
-                file.write(b"\n" * torn + line.encode() + b"\n")
+    def append(self, samples: Sequence[dict[str, Any]]) -> None:
+        """Add a chunk, and sync it to disk."""
         text = "".join(json.dumps(sample, ensure_ascii=False) + "\n" for sample in samples)
         with appended(self.path) as file:
             file.write(text.encode())
             file.flush()
             os.fsync(file.fileno())
 
-    def recover(
-        self, problems: Sequence[Problem], n: int, *, private: bool
-    ) -> tuple[list[Sample], float]:
-        """The samples that are kept, in order, as far as they fill whole chunks, and their seconds;
-        what follows is cut off. A missing file is made.
+    def recover(self, problems: Sequence[Problem], n: int, *, private: bool) -> list[Sample]:
+        """Return the samples that are kept, in order, as far as they fill whole chunks; what
+        follows is cut off. A missing file is made.
 
         A last line that a kill cut short is ignored. UserError where a line was changed or removed,
         or belongs to another benchmark; the file is then left as it is.
@@ -166,11 +142,4 @@ class SampleFile:
         done = done if done == len(problems) else done // self.chunk * self.chunk
         if path.stat().st_size > ends[done * n]:
             os.truncate(path, ends[done * n])
-        seconds: dict[int, float] = {}
-        for raw in lines(self.timings) if self.timings and self.timings.exists() else ():
-            with contextlib.suppress(ValueError):  # a torn line
-                timing = Timing.model_validate_json(raw)
-                if (timing.model, timing.benchmark) == (self.model, self.benchmark):
-                    seconds[timing.first] = timing.seconds
-        took = sum(seconds.get(first, 0.0) for first in range(0, done, self.chunk))
-        return samples[: done * n], took
+        return samples[: done * n]

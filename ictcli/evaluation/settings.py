@@ -60,8 +60,6 @@ class EvalKeys(Table):
 
     shots: int = Field(default=0, ge=0)
     """Worked examples of the benchmark's training part to show, as its public figures do."""
-    verifier: str | None = None
-    """As in a recipe: what judges, before `reward.verifier`."""
 
 
 class EvaluationSettings(ModelSettings):
@@ -109,7 +107,7 @@ def typed_settings(
 
 
 def read_settings(overrides: Sequence[str], **options: Any) -> EvaluationSettings:
-    """Those of an evaluation. UserError for a k above n too."""
+    """Return the settings of an evaluation. UserError for a k above n too."""
     settings = typed_settings(EvaluationSettings, "ictcli eval", overrides, options)
     if "k" not in settings.model_fields_set:
         powers = {2**power for power in range(settings.n.bit_length())}

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from ictcli.rewards import find_verifier
 from ictcli.rewards.verifiers import name_of
 from ictcli.rows import is_saved
 from ictcli.seeds import generator
+from ictcli.tables.numbers import listed
 from ictcli.tasks import Benchmark, Domain, find_benchmark
 from ictcli.tasks.custom import HUB, is_custom
 from ictcli.tasks.prepare import check_columns, holds_out, task_of
@@ -25,13 +25,10 @@ from ictcli.tasks.split import digest_of, key_of
 from ictcli.text import one_line, shell_word
 from ictcli.types import Problem, Sampling
 
-RESERVED = ("settings", "timings", "results")
-"""Names that the evaluation's other files have."""
-
 
 @dataclass(frozen=True)
 class BenchmarkSpec:
-    """A benchmark with the problems that are evaluated."""
+    """What is asked: a benchmark with the problems that are evaluated."""
 
     benchmark: Benchmark
     problems: list[Problem]
@@ -46,8 +43,8 @@ class BenchmarkSpec:
         return self.benchmark.name
 
     def asked(self, prompt: PromptSettings) -> PromptSettings:
-        """How a model that is asked like this is asked here: with drawn examples in the form of the
-        benchmark's public figures, as far as the user does not say otherwise."""
+        """Return how a model that is asked like this is asked here: with drawn examples in the form
+        of the benchmark's public figures, as far as the user does not say otherwise."""
         if not self.examples or self.benchmark.shots is None:
             return prompt
         template = self.benchmark.shots.template if prompt.template == "auto" else prompt.template
@@ -107,13 +104,13 @@ class ModelSpec:
 
 
 def short_names(models: Sequence[str], checkpoint: str | None = None) -> list[str]:
-    """The last part of each model's path, or as many parts as make the names differ. UserError
-    where two are one; with a `checkpoint` a run is not its last model."""
+    """Return the last part of each model's path, or as many parts as make the names differ.
+    UserError where two are one; with a `checkpoint` a run is not its last model."""
     paths = [Path(model) for model in models]
     places: dict[Path, str] = {}
     for model, path in zip(models, paths, strict=True):
-        own = (path / "recipe.toml").is_file() and checkpoint is None
-        place = exported(path) or path if own else path
+        is_last = (path / "recipe.toml").is_file() and checkpoint is None
+        place = exported(path) or path if is_last else path
         first = places.setdefault(place.resolve() if place.is_dir() else place, model)
         if first != model or models.count(model) > 1:
             raise UserError(f"{first} and {model} are one model.", "once is enough")
@@ -127,27 +124,29 @@ def short_names(models: Sequence[str], checkpoint: str | None = None) -> list[st
 
 
 def unlike(models: Sequence[ModelSpec]) -> str | None:
-    """A sentence on how the models are sampled or prompted differently; None if they are not."""
-    keys = {"temperature": "temperature", "top_p": "sampling.top_p", "top_k": "sampling.top_k"}
-    for name, key in keys.items():
-        values = [getattr(model, name) for model in models]
-        if len(set(values)) > 1:
-            each = ", ".join(f"{m.name} {v:g}" for m, v in zip(models, values, strict=True))
-            return f"The models differ in {name}: {each}; {key}=VALUE makes them one."
-    if any(model.prompt != models[0].prompt for model in models):
-        return (
-            "The models' runs ask in different ways; prompt.template, prompt.system, "
-            "prompt.suffix, prompt.examples make it one."
-        )
-    return None
+    """Return a sentence on how the models are sampled or prompted differently, if they are."""
+    keys = {
+        "temperature": "temperature",
+        "top_p": "sampling.top_p",
+        "top_k": "sampling.top_k",
+        "prompt": "prompt.*",
+    }
+    differing = [
+        key
+        for name, key in keys.items()
+        if any(getattr(model, name) != getattr(models[0], name) for model in models)
+    ]
+    if not differing:
+        return None
+    return f"The models differ in {listed(differing)}; KEY=VALUE makes them one."
 
 
 def benchmark_specs(
     names: str | None, settings: EvaluationSettings, models: Sequence[ModelSpec] = ()
 ) -> list[BenchmarkSpec]:
-    """The benchmarks in a comma-separated list, for these models: problems of the user's own are
-    answered within the tokens that their runs had. Without a list, the problems that the first run
-    among the models was evaluated on. UserError where problems are not available."""
+    """Return the benchmarks in a comma-separated list, for these models: problems of the user's own
+    are answered within the tokens that their runs had. Without a list, the problems that the first
+    run among the models was evaluated on. UserError where problems are not available."""
     if names is None:
         return [_of_run(models, settings)]
     wanted = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
@@ -163,7 +162,6 @@ def benchmark_specs(
     named = (model.columns for model in models if model.columns != ColumnSettings())
     usual = next(named, None)
     trained = max((model.max_tokens or 0 for model in models), default=0)
-    reward = _judging(settings)
     specs: list[BenchmarkSpec] = []
     for name in wanted:
         columns = settings.columns if is_custom(name) else None
@@ -182,23 +180,23 @@ def benchmark_specs(
         if examples and benchmark.shots:
             domain = replace(benchmark.domain, pattern=benchmark.shots.pattern)
             benchmark = replace(benchmark, domain=domain)
-        benchmark = replace(benchmark, domain=judged(benchmark.domain, reward))
+        benchmark = replace(benchmark, domain=judged(benchmark.domain, settings.reward))
         if is_custom(name):
             judge = f"{name} is judged by the verifier {name_of(benchmark.domain.verify)}."
             benchmark = replace(benchmark, notes=(judge, *benchmark.notes))
         check_columns(benchmark.name, [benchmark.domain.verify], problems)
-        own = (is_custom(name) or is_gym(name)) and trained
-        most = settings.max_tokens or own or benchmark.max_tokens
-        taken = {*RESERVED, *(spec.stem.casefold() for spec in specs)}  # as on some disks
+        most = ((is_custom(name) or is_gym(name)) and trained) or benchmark.max_tokens
         stem = stem_of(benchmark.name)
-        stems = chain([stem], (f"{stem}-{number}" for number in count(2)))
-        stem = next(stem for stem in stems if stem.casefold() not in taken)
+        while stem.casefold() in {"settings", "results", *(s.stem.casefold() for s in specs)}:
+            stem += "-2"
+        most = settings.max_tokens or most
         specs.append(BenchmarkSpec(benchmark, problems, most, stem, examples))
     return specs
 
 
 def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> BenchmarkSpec:
-    """The problems that the first run among the models was evaluated on, while it trained."""
+    """Return the problems that the first run among the models was evaluated on, while it
+    trained."""
     model = next((model for model in models if model.recipe), None)
     if model is None or model.recipe is None:
         names = ", ".join(model.model for model in models)
@@ -215,7 +213,7 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
     task, first = task_of(recipe), recipe.eval.skip
     (name, domain), most = task.exam, settings.limit or recipe.eval.problems
     name = recipe.data_name if holds_out(recipe) else name
-    domain = judged(domain, _judging(settings))
+    domain = judged(domain, settings.reward)
     held = task.heldout(first + max(most, recipe.eval.problems))[first:]
     problems, source = held[:most], {} if task.examined else task.source
     check_columns(name, [domain.verify], problems)
@@ -227,16 +225,17 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
 
 
 def stem_of(name: str) -> str:
-    """Of the file of samples of a benchmark: without the sign that stands before a temperature."""
+    """Return the stem of a benchmark's file of samples, without the sign that stands before a
+    temperature."""
     return Path(name).stem.replace("@", "-")
 
 
 def _changes(
     model: ModelSpec, held: Sequence[Problem], sha256: str | None, now: str
 ) -> Iterator[str]:
-    """Sentences on what was otherwise when the run was evaluated, as far as that was recorded: the
-    problems, or the verifier, which is `now` this one. Where its tokenizer lost some, it was
-    evaluated on fewer problems of the same file; that of `eval.bench` has no checksum."""
+    """Yield sentences on what was otherwise when the run was evaluated, as far as that was
+    recorded: the problems, or the verifier, which is `now` this one. Where its tokenizer lost some,
+    it was evaluated on fewer problems of the same file; that of `eval.bench` has no checksum."""
     began = model.evaluated_on
     if known := began.get("heldout"):
         as_many = known["problems"] == len(held) or began.get("sha256") != sha256
@@ -255,8 +254,8 @@ def _drawn(
     settings: EvaluationSettings,
     files: Mapping[str, str],
 ) -> tuple[Example, ...]:
-    """The `eval.shots` worked examples of a benchmark, none of them a problem; always the same for
-    a seed. UserError if there are not so many."""
+    """Return the `eval.shots` worked examples of a benchmark, none of them a problem; always the
+    same for a seed. UserError if there are not so many."""
     n, shots = settings.eval.shots, benchmark.shots
     if not n:
         return ()
@@ -278,13 +277,8 @@ def _drawn(
     return tuple(examples[place] for place in order)
 
 
-def _judging(settings: EvaluationSettings) -> RewardSettings:
-    judge = settings.eval.verifier or settings.reward.verifier
-    return settings.reward.model_copy(update={"verifier": judge})
-
-
 def judged(domain: Domain, reward: RewardSettings) -> Domain:
-    """A domain with the verifier, pattern and limits that were set."""
+    """Return a domain with the verifier, pattern and limits that were set."""
     if reward.verifier is not None:
         domain = replace(domain, verify=find_verifier(reward.verifier))
     if reward.pattern is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from ictcli.engine import Engine
 from ictcli.engine.budget import is_full
@@ -13,9 +14,9 @@ from ictcli.engine.registry import check_lengths
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError, is_disk_full
 from ictcli.evaluation import folder as folders
 from ictcli.evaluation import provenance
-from ictcli.evaluation.evaluate import Examination, chunk_of, evaluate
+from ictcli.evaluation.evaluate import chunk_of, evaluate
+from ictcli.evaluation.record import FORMAT, Evaluation, Result, with_differences
 from ictcli.evaluation.report import results_page
-from ictcli.evaluation.results import Result, result_of, with_differences
 from ictcli.evaluation.samples import SampleFile
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec, unlike
@@ -23,12 +24,18 @@ from ictcli.files import write_json, write_text
 from ictcli.files.fingerprint import Fingerprint
 from ictcli.tasks import prompts
 from ictcli.tasks.custom import is_custom
-from ictcli.tasks.split import key_of
+from ictcli.tasks.split import digest_of, key_of
 from ictcli.tasks.unread import unread_notes
 from ictcli.text import shell_word
 
-Bar = Callable[[str, int], Callable[[int, int], None]]
-"""(name, samples) of an evaluation to what shows its progress."""
+Bar = Callable[[str], Callable[[int, int], None]]
+"""The name of an evaluation to what shows its progress: samples taken, and all."""
+
+OF_RESULT = (
+    *("source", "sha256", "verifier", "pattern", "timeout"),
+    *("stop", "fingerprint", "engine", "ictcli", "libraries"),
+)
+"""What a result has of settings.json."""
 
 
 class Engines:
@@ -56,7 +63,7 @@ def evaluate_suite(
     out: Path | None = None,
     resume: bool = False,
     say: Callable[[str], None] = lambda text: None,
-    progress: Bar = lambda name, samples: lambda done, total: None,
+    progress: Bar = lambda name: lambda done, total: None,
 ) -> tuple[list[Result], Path]:
     """Evaluate every model on every benchmark; returns the entries of results.json and the folder.
 
@@ -89,30 +96,18 @@ def evaluate_suite(
     with opened as (folder, resumed), _kept(folder):
         for model, spec in product(models, benchmarks):
             path = (folder if alone else folder / model.name) / f"{spec.stem}.jsonl"
-            timed = folder / "timings.jsonl", model.name, spec.name
-            file = SampleFile(path, chunk_of(settings.n), True, *timed)
-            engine = engines.of(model)
-            label = spec.name if alone else f"{model.name}, {spec.name}"
-            temperatures = [each for each in settings.temperatures if each != model.temperature]
-            asked = Examination(
-                spec.name,
-                spec.problems,
-                spec.benchmark.domain,
-                model.sampling(spec.max_tokens, engine.stop_ids),
-                spec.asked(model.prompt),
-                n=settings.n,
-                ks=settings.k,
-                seed=settings.seed,
-                shown=settings.show_private,
-                others={each: settings.n if each else 1 for each in temperatures},
-            )
-            for each in (file, *map(file.at, asked.others)):
-                if not resumed and each.path.exists():
+            file = SampleFile(path, chunk_of(settings.n), resume=True)
+            for samples in (file, *map(file.at, settings.temperatures)):
+                if not resumed and samples.path.exists():
                     raise UserError(
-                        f"{each.path} was put there by another program.",
+                        f"{samples.path} was put there by another program.",
                         "--out OTHER takes another folder",
                     )
-            evaluation = evaluate(engine, asked, file, progress(label, asked.samples), say)
+            engine = engines.of(model)
+            bar = progress(spec.name if alone else f"{model.name}, {spec.name}")
+            sampling = model.sampling(spec.max_tokens, engine.stop_ids)
+            prompt = spec.asked(model.prompt)
+            evaluation = evaluate(engine, spec, settings, prompt, sampling, file, bar, say)
             known = seen.get((model.name, spec.name))
             result = result_of(evaluation, model, spec, engine, settings, decided, known)
             del engine  # else it is held while the next model loads
@@ -123,10 +118,44 @@ def evaluate_suite(
     return results, folder
 
 
+def result_of(
+    evaluation: Evaluation,
+    model: ModelSpec,
+    spec: BenchmarkSpec,
+    engine: Engine,
+    settings: EvaluationSettings,
+    decided: Fingerprint,
+    trained_on: int | None,
+) -> Result:
+    """Return the entry of an evaluation in results.json, without its difference; `decided` is the
+    content of settings.json."""
+    loaded = next(entry for entry in decided["models"] if entry["name"] == model.name)
+    bench = next(entry for entry in decided["benchmarks"] if entry["name"] == spec.name)
+    domain, template = spec.benchmark.domain, loaded["template"][spec.name]
+    prompt = spec.asked(model.prompt)
+    usual = "" if template == "own" else domain.suffix
+    hidden = domain.private and not settings.show_private
+    example = prompts.render(engine.tokenizer, spec.problems[0], domain, prompt)
+    merged = {**decided, **loaded, **bench}
+    how: dict[str, Any] = {
+        **{key: merged[key] for key in OF_RESULT},
+        **dict(evaluation.settings),
+        "template": template,
+        "suffix": usual if prompt.suffix is None else prompt.suffix,
+        "limit": settings.limit,
+        "example_prompt": None if hidden else example,
+        "digest": digest_of(spec.problems),
+    }
+    entry = {"model": model.model, "name": model.name, "trained_on": trained_on, "settings": how}
+    return Result.model_validate(
+        {**dict(evaluation), **entry, "format": FORMAT, "notes": spec.benchmark.notes}
+    )
+
+
 def trained_among(
     models: Sequence[ModelSpec], benchmarks: Sequence[BenchmarkSpec]
 ) -> dict[tuple[str, str], int]:
-    """How many problems of a benchmark a model was trained on, by the model's name and the
+    """Return how many problems of a benchmark a model was trained on, by the model's name and the
     benchmark's, as far as that is known."""
     seen: dict[tuple[str, str], int] = {}
     for model in models:
@@ -144,7 +173,7 @@ def notes(
     settings: EvaluationSettings,
     seen: Mapping[tuple[str, str], int],
 ) -> Iterator[str]:
-    """Sentences on what limits the meaning of the figures; `seen` is of `trained_among`."""
+    """Yield sentences on what limits the meaning of the figures; `seen` is of `trained_among`."""
     yield from dict.fromkeys(note for spec in benchmarks for note in spec.benchmark.notes)
     if warning := unlike(models):
         yield warning
@@ -157,16 +186,15 @@ def notes(
                 "reward.pattern reads answers so here too."
             )
     for model, spec in product(models, benchmarks):
-        if count := seen.get((model.name, spec.name)):
+        count = seen.get((model.name, spec.name))
+        of = f"of these {len(spec.problems):,} problems of {spec.name}"
+        if count:
             yield (
-                f"{model.name} was trained on {count:,} of these {len(spec.problems):,} problems "
-                f"of {spec.name}: this does not measure what it does on others."
+                f"{model.name} was trained on {count:,} {of}: this does not measure what it does "
+                "on others."
             )
         elif count == 0:
-            yield (
-                f"{model.name} was trained on none of these {len(spec.problems):,} problems of "
-                f"{spec.name}."
-            )
+            yield f"{model.name} was trained on none {of}."
         elif model.known and not model.run and is_custom(spec.name):
             yield f"which problems of {spec.name} {model.name} was trained on is not known here."
 
@@ -178,9 +206,9 @@ def _checked(
     settings: EvaluationSettings,
     say: Callable[[str], None],
 ) -> tuple[list[BenchmarkSpec], Fingerprint]:
-    """The benchmarks, with no more tokens an answer than a loaded model's context has room for
-    where the user does not say how many, and its provenance. UserError where a prompt is too long,
-    shows its own answer or cannot be read."""
+    """Return the benchmarks, with no more tokens an answer than a loaded model's context has room
+    for where the user does not say how many, and its provenance. UserError where a prompt is too
+    long, shows its own answer or cannot be read."""
     checked: list[BenchmarkSpec] = []
     for spec in benchmarks:
         prompt = spec.asked(model.prompt)

@@ -10,8 +10,7 @@ from pydantic import TypeAdapter
 
 from ictcli.errors import UserError
 from ictcli.evaluation.passk import Interval
-from ictcli.evaluation.record import Evaluation, unanswered
-from ictcli.evaluation.results import Result
+from ictcli.evaluation.record import Evaluation, Result, unanswered
 from ictcli.files.reading import parse_json, read_text
 from ictcli.runs.public import public_name
 from ictcli.runs.read import read_record

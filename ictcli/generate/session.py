@@ -1,5 +1,4 @@
-"""A model that is asked one question after another: how questions are put and judged, and answers
-as they grow."""
+"""A model that is asked: how questions are put and judged, and answers as they grow."""
 
 import contextlib
 import signal
@@ -13,7 +12,7 @@ from ictcli.evaluation.settings import GenerateSettings
 from ictcli.evaluation.specs import ModelSpec, judged
 from ictcli.files import encodable
 from ictcli.recipe import load_recipe
-from ictcli.recipe.data import Example, RewardSettings
+from ictcli.recipe.data import RewardSettings
 from ictcli.rewards import Explanation, find_verifier, grade
 from ictcli.rewards.verifiers import as_verifier
 from ictcli.seeds import seed_of
@@ -75,18 +74,10 @@ class Form:
             return ""
         return f"prompts look like {middle_cut(one_line(min(self.examples, key=len)), 200)}"
 
-    def doubt(self, question: str) -> str:
-        """A sentence on a question that does not end as all of a task without words do; else
-        empty."""
-        ends = {example[-1:] for example in self.examples}
-        if self.domain.words or len(ends) != 1 or question.endswith(tuple(ends)):
-            return ""
-        return f"{self.hint}, and this one does not end with {ends.pop()}"
-
     def judge(
         self, question: str, answers: list[str], gold: str, say: Callable[[str], None]
     ) -> list[Explanation]:
-        """The verdict on each answer to a question, with its grounds."""
+        """Return the verdict on each answer to a question, with its grounds."""
         verifier = as_verifier(self.domain.verify)
         if not verifier.readable(gold):
             say(
@@ -107,8 +98,8 @@ class Form:
 def form_of(
     model: ModelSpec, reward: RewardSettings, say: Callable[[str], None], *, judge: bool
 ) -> Form:
-    """A run's model is asked as its task is, and a built-in one as its own. Others are asked in the
-    user's words alone, and for an answer in a box if one is to `judge`."""
+    """Return how a model is asked: a run's as its task is, a built-in one as its own. Others are
+    asked in the user's words alone, and for an answer in a box if one is to `judge`."""
     task = _task_of(model, say)
     if task is None:
         suffix = BOXED if judge or model.run else ""
@@ -136,25 +127,12 @@ def _task_of(model: ModelSpec, say: Callable[[str], None]) -> Task | None:
 
 
 class Session:
-    """Holds the model, and the conversation so far where it can have one."""
+    """Holds the model."""
 
     def __init__(self, model: ModelSpec, form: Form, settings: GenerateSettings) -> None:
         self.model, self.form, self.settings = model, form, settings
         self.engine: Engine = model.load()
-        self._prompt = model.prompt
-        """With the conversation so far, as examples of questions and answers."""
         self._turn = 0
-
-    @property
-    def remembers(self) -> bool:
-        """Whether a question is asked with the conversation before it, for which the model has a
-        chat template."""
-        tokenizer, domain = self.engine.tokenizer, self.form.domain
-        return prompts.template_of(tokenizer, domain, self.model.prompt) == "chat"
-
-    def reset(self) -> None:
-        """Forget the conversation."""
-        self._prompt, self._turn = self.model.prompt, 0
 
     def ask(
         self,
@@ -169,6 +147,7 @@ class Session:
         most = self.settings.max_tokens or self.model.max_tokens or MAX_TOKENS
         sampling = self.model.sampling(min(most, left), self.engine.stop_ids)
         n, seed = self.settings.n, seed_of(self.settings.seed, "generate", self._turn)
+        self._turn += 1
         growing = Growing(self.engine.tokenizer, n, sampling, heard, stop)
         stopped = False
         try:
@@ -176,13 +155,7 @@ class Session:
             growing.complete(rollouts)
         except StoppedError:
             stopped = True
-        answers = growing.end()
-        self._turn += 1
-        if self.remembers:
-            turn = Example(prompt=question, response=answers[0].text)
-            update = {"examples": (*self._prompt.examples, turn)}
-            self._prompt = self._prompt.model_copy(update=update)
-        return Reply(question, text, tuple(ids), sampling, answers, stopped)
+        return Reply(question, text, tuple(ids), sampling, growing.end(), stopped)
 
     def _encode(self, question: str) -> tuple[str, list[int]]:
         if not question.strip():
@@ -196,12 +169,12 @@ class Session:
                 f"becomes {middle_cut(left, SHOWN)!r}.",
                 self.form.hint or "take a model that knows these characters",
             )
-        text, ids = prompts.tokens_of(tokenizer, problem, self.form.domain, self._prompt)
+        text, ids = prompts.tokens_of(tokenizer, problem, self.form.domain, self.model.prompt)
         if len(ids) >= self.engine.context:
             raise UserError(
                 f"The prompt takes {len(ids):,} tokens, which leaves no room in the model's "
                 f"context of {self.engine.context:,}.",
-                "/reset forgets the conversation" if self._turn else "ask with fewer words",
+                "ask with fewer words",
             )
         return text, ids
 
@@ -271,7 +244,7 @@ class Growing:
         return self._finished(row) or len(self._tokens[row]) == self._sampling.max_tokens
 
     def end(self) -> tuple[Answer, ...]:
-        """The answers as far as they go."""
+        """Return the answers as far as they go."""
         for row, text in enumerate(self._texts):
             if not self._ended(row):
                 self._heard(row, text.rest(), True)

@@ -5,7 +5,6 @@ fields as they stand here.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from ictcli.text import figure
 
@@ -17,17 +16,6 @@ LEVELS = 6
 """Shades on a terminal, no shade among them."""
 
 Numbers = list[float | None]
-Gradient = dict[str, tuple[float, float]]
-"""Shares of the step's gradient on tokens made likelier and less likely, by kind."""
-
-
-@dataclass(frozen=True)
-class MissingStatistics:
-    """The statistics that a method needs and the run did not record."""
-
-    name: str
-    statistics: tuple[str, ...]
-    sentence: str
 
 
 @dataclass(frozen=True)
@@ -64,12 +52,12 @@ class RolloutView:
         )
 
     def values(self, by: str, method: str) -> list[float]:
-        """What shades each token; `weight` is the size of that by `method`."""
+        """Return what shades each token; `weight` is the size of that by `method`."""
         values = self.weights[method] if by == "weight" else self.stats[by]
         return [abs(value or 0.0) for value in values]
 
     def figures(self, t: int) -> dict[str, str]:
-        """The recorded statistics of the token at `t`, from 0, by their symbols."""
+        """Return the recorded statistics of the token at `t`, from 0, by their symbols."""
         names = [name for name in SYMBOLS if name in self.stats]
         return {SYMBOLS[name]: figure(self.stats[name][t]) for name in names}
 
@@ -85,14 +73,7 @@ class MethodView:
     share: float
     """Of the step's tokens."""
     overlap_with_trained: float | None
-    gradient: Gradient | None
     weight_top: float
-
-    @property
-    def shares(self) -> dict[str, str]:
-        """Those of the gradient by kind, in percent."""
-        shares = (self.gradient or {}).items()
-        return {kind: f"+{100 * up:.1f} -{100 * down:.1f}" for kind, (up, down) in shares}
 
 
 @dataclass(frozen=True)
@@ -100,7 +81,7 @@ class GroupView:
     """The rollouts of one prompt of a recorded step."""
 
     format: int
-    run: str | None
+    run: str
     file: str
     step: int
     steps: list[int]
@@ -113,24 +94,21 @@ class GroupView:
     tops: dict[str, float]
     """Values of the deepest shade, but for weights."""
     methods: list[MethodView]
-    missing: list[MissingStatistics]
+    missing: dict[str, str]
+    """By a method that cannot choose here, a sentence on what was not recorded."""
     notes: list[str]
     rollouts: list[RolloutView]
     tokenizer: bool
-    at: list[tuple[int, int]]
-    """(row, position) of the tokens asked for."""
-    candidates: dict[str, Any] | None
-    """Of the model at those positions; see `ictcli.inspect.candidates`."""
 
     def method(self, name: str) -> MethodView:
         return next(method for method in self.methods if method.name == name)
 
     def top(self, by: str, method: str) -> float:
-        """The value of the deepest shade."""
+        """Return the value of the deepest shade."""
         return self.method(method).weight_top if by == "weight" else self.tops[by]
 
     def deepest(self, by: str, method: str) -> list[tuple[RolloutView, int]]:
-        """The tokens with a shade, the deepest first, and their positions from 0."""
+        """Return the tokens with a shade, the deepest first, and their positions from 0."""
         shaded = [
             (-value, rollout.row, t)
             for rollout in self.rollouts
@@ -141,5 +119,5 @@ class GroupView:
 
 
 def level(value: float, top: float) -> int:
-    """The shade of a value, 0 to LEVELS - 1, in equal steps up to `top`."""
+    """Return the shade of a value, 0 to LEVELS - 1, in equal steps up to `top`."""
     return min(LEVELS - 1, int(LEVELS * value / top)) if value > 0 else 0

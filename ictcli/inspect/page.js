@@ -134,7 +134,6 @@
     });
     facts.append(name, line, kept);
     panel.replaceChildren(facts);
-    candidates(facts, rollout, t);
     const others = data.rollouts.filter((o) => o.tokens.length > t);
     panel.append(figures(`the group at position ${t + 1}`,
       ["", "token", ...("uniqueness" in stats ? ["u"] : []), "H1", "p", "kept"],
@@ -143,23 +142,6 @@
         figure(o.stats.entropy && o.stats.entropy[t]), figure(o.stats.prob && o.stats.prob[t]),
         keeps(o, method.value, t) ? "■" : "·"]),
       others.indexOf(rollout)));
-  }
-
-  function candidates(facts, rollout, t) {
-    const here = step.step === bundle.start.step && data.prompt === bundle.start.prompt;
-    const found = here && bundle.candidates && bundle.candidates.positions.find((p) => p.position === t + 1);
-    if (!found) return;
-    const gap = found.recorded_gap === null ? "" :
-      ` Its p differs from the recorded by at most ${figure(found.recorded_gap)} here.`;
-    facts.append(element("p", bundle.candidates.weights + gap, "note"));
-    const own = found.rows[String(rollout.row)].candidates;
-    const likeliest = (list, columns) => list.map((c, i) =>
-      [String(i + 1), c.text, ...columns.map((k) => figure(c[k]))]);
-    panel.append(
-      figures("likeliest of p", ["", "token", "p", "P_avg"], likeliest(own, ["p", "mean"]),
-        own.findIndex((c) => c.token === rollout.tokens[t])),
-      figures("likeliest of P_avg", ["", "token", "P_avg"], likeliest(found.mean, ["mean"]),
-        found.mean.findIndex((c) => c.token === rollout.tokens[t])));
   }
 
   // Pointer, keys and switches
@@ -223,10 +205,4 @@
   open(bundle.steps.find((one) => one.step === bundle.start.step), bundle.start.prompt, false);
   for (const id of ["before", "after"])
     document.getElementById(id).disabled = bundle.steps.every((one) => one.groups.length < 2);
-  if (bundle.at.length === 1) show(bundle.at[0][0] - 1, bundle.at[0][1] - 1);
-  else if (bundle.at.length) { // the deepest shade of those asked for
-    const [r, t] = bundle.at.reduce((a, b) =>
-      (value(b[0] - 1, b[1] - 1) || 0) > (value(a[0] - 1, a[1] - 1) || 0) ? b : a);
-    show(r - 1, t - 1);
-  }
 })();

@@ -7,9 +7,9 @@ them whole.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat, zip_longest
+from itertools import groupby, repeat, zip_longest
 from pathlib import Path
 from typing import Any
 from unicodedata import east_asian_width
@@ -20,7 +20,6 @@ from ictcli.errors import UserError
 from ictcli.inspect.group import GroupView, RolloutView
 from ictcli.inspect.session import Session
 from ictcli.inspect.view import SHADINGS, StepView
-from ictcli.runs import is_run
 from ictcli.tables.numbers import counted, listed
 from ictcli.tables.pages import render
 from ictcli.text import html_text, one_line, sign
@@ -34,17 +33,13 @@ Data = dict[str, Any]
 
 
 def check_target(path: Path) -> None:
-    """UserError where a page may not be written: over a folder, a device, a run's file, or a file
-    that is no such page."""
+    """UserError where a page may not be written: over anything but a page of ours, or by a name
+    that does not end in .html."""
     above = next((parent for parent in path.parents if parent.exists()), Path())
-    run = next((parent for parent in path.absolute().parents if is_run(parent)), None)
-    other = "--html group.html"
-    if path.is_dir():
-        why, other = "is a folder, and --html takes a file", f"--html {path}/group.html"
+    if path.suffix.lower() not in (".html", ".htm"):
+        why = "does not end in .html"
     elif not above.is_dir():
         why = f"would lie in {above}, which is a file, not a folder"
-    elif run is not None and path.suffix.lower() not in (".html", ".htm"):
-        why = f"lies in the run {run}, and does not end in .html"
     elif not path.exists():
         return
     elif not path.is_file():
@@ -54,8 +49,7 @@ def check_target(path: Path) -> None:
             if MARK.encode() in file.read(HEAD_BYTES):
                 return
         why = "is there already, and is no page that inspect wrote"
-        other = "--html takes another name, or delete it first"
-    raise UserError(f"{path} {why}.", other)
+    raise UserError(f"{path} {why}.", "--html group.html")
 
 
 @dataclass(frozen=True)
@@ -68,8 +62,7 @@ class Held:
 
 
 def page(group: GroupView, held: Held) -> str:
-    """The page that opens at `group`, with the groups one can switch to."""
-    weights = [f"Candidates: {group.candidates['weights']}"] if group.candidates else []
+    """Return the page that opens at `group`, with the groups one can switch to."""
     tops = (*group.tops, "weight")
     shadings = {name: title for name, title in SHADINGS.items() if name in tops}
     data = json.dumps(
@@ -80,7 +73,7 @@ def page(group: GroupView, held: Held) -> str:
         "html",
         group=group,
         held=held.groups,
-        about=[*weights, *held.summary],
+        about=held.summary,
         titles=shadings,
         mark=Markup(MARK),
         tokens=_tokens,
@@ -89,8 +82,8 @@ def page(group: GroupView, held: Held) -> str:
 
 
 def _tokens(group: GroupView, rollout: RolloutView, painted: bool) -> Markup:
-    """The tokens of a rollout, each an element; with `painted` shaded and marked as at first. The
-    sign of a line break is followed by a real one."""
+    """Return the tokens of a rollout, each an element; with `painted` shaded and marked as at
+    first. The sign of a line break is followed by a real one."""
     top = group.top(group.by, group.shown)
     values, kept = rollout.values(group.by, group.shown), rollout.kept[group.shown]
     wide = widths(group) if painted else repeat(0)
@@ -104,46 +97,50 @@ def _tokens(group: GroupView, rollout: RolloutView, painted: bool) -> Markup:
 
 
 def page_data(session: Session, view: StepView, shown: GroupView, limit: int = PAGE_BYTES) -> Held:
-    """The groups of a page that opens at `shown`. Steps that cannot be read are left out."""
-    steps: dict[int, list[tuple[GroupView, Data]]] = {}
-    prompts: dict[int, int] = {}
+    """Return the groups of a page that opens at `shown`: those nearest to it, as many as there is
+    room for. Steps that cannot be read are left out."""
+    pairs: dict[tuple[int, int], tuple[GroupView, Data]] = {}
     errors: list[str] = []
     room = limit
-    for number in sorted(session.recordings[1], key=lambda number: abs(number - shown.step)):
+    for group in _nearest(session, view, shown, errors):
+        data = _group(group)
+        room -= len(json.dumps(data, separators=(",", ":")))
+        room -= sum(len(piece) + 7 for rollout in group.rollouts for piece in rollout.pieces)
+        if room < 0 and pairs:
+            break
+        pairs[group.step, group.prompt] = group, data
+    ordered = [pairs[place] for place in sorted(pairs)]
+    steps = [list(step) for _, step in groupby(ordered, key=lambda pair: pair[0].step)]
+    numbers = [step[0][0].step for step in steps]
+    where = [*map(str, numbers)] if len(steps) < 7 else [f"{min(numbers)} to {max(numbers)}"]
+    prompts = sum(step[0][0].prompts for step in steps)
+    part = f"{len(pairs)} of " if len(pairs) < prompts else ""
+    content = f"{part}{counted(prompts, 'prompt')} of step{'s' * (len(steps) > 1)} {listed(where)}"
+    more = "More would make it too large: --step and --prompt write pages of others."
+    return Held(
+        [group for group, _ in ordered],
+        {
+            "start": {"step": shown.step, "prompt": shown.prompt},
+            **{key: getattr(shown, key) for key in ("by", "shown")},
+            "steps": [_about(step) for step in steps],
+        },
+        [f"This page holds {content}.", *[more] * (room < 0), *errors],
+    )
+
+
+def _nearest(
+    session: Session, view: StepView, shown: GroupView, errors: list[str]
+) -> Iterator[GroupView]:
+    """Yield the run's groups, those nearest to `shown` first; adds to the errors."""
+    for number in sorted(session.steps, key=lambda number: abs(number - shown.step)):
         try:
             step = view if number == shown.step else session.open(number)
         except UserError as error:
             errors.append(f"Step {number} is not in it: {one_line(error.message)}")
             continue
-        prompts[number], around = step.prompts, shown.prompt if step is view else 1
-        for prompt in sorted(range(1, step.prompts + 1), key=lambda prompt: abs(prompt - around)):
-            group = step.group(prompt, shown.by)
-            data = _group(group)
-            room -= len(json.dumps(data, separators=(",", ":")))
-            room -= sum(len(piece) + 7 for rollout in group.rollouts for piece in rollout.pieces)
-            if room >= 0 or not steps:
-                steps.setdefault(number, []).append((group, data))
-            if room < 0:
-                break
-        if room < 0:
-            break
-    held = {
-        number: sorted(steps[number], key=lambda pair: pair[0].prompt) for number in sorted(steps)
-    }
-    groups = [group for pairs in held.values() for group, _ in pairs]
-    where = [*map(str, held)] if len(held) < 7 else [f"{min(held)} to {max(held)}"]
-    part = f"{len(groups)} of " if len(groups) < (all_of := sum(prompts.values())) else ""
-    content = f"{part}{counted(all_of, 'prompt')} of step{'s' * (len(held) > 1)} {listed(where)}"
-    more = "More would make it too large: --step and --prompt write pages of others."
-    return Held(
-        groups,
-        {
-            "start": {"step": shown.step, "prompt": shown.prompt},
-            **{key: getattr(shown, key) for key in ("by", "shown", "at", "candidates")},
-            "steps": [_about(pairs) for pairs in held.values()],
-        },
-        [f"This page holds {content}.", *[more] * (room < 0), *errors],
-    )
+        middle = shown.prompt if step is view else 1
+        for prompt in sorted(range(1, step.prompts + 1), key=lambda prompt: abs(prompt - middle)):
+            yield step.group(prompt, shown.by)
 
 
 def _about(pairs: Sequence[tuple[GroupView, Data]]) -> Data:
@@ -164,13 +161,13 @@ def _group(group: GroupView) -> Data:
 
 
 def page_token(piece: str) -> str:
-    """A token as the page writes it: `sign`, but spaces stay spaces."""
+    """Return a token as the page writes it: `sign`, but spaces stay spaces."""
     return piece if piece and not piece.strip(" ") else sign(piece)
 
 
 def widths(group: GroupView) -> list[int]:
-    """The widest token of a group at each position, in characters of a monospaced font, so that a
-    wide page can set tokens of one position below one another."""
+    """Return the widest token of a group at each position, in characters of a monospaced font, so
+    that a wide page can set tokens of one position below one another."""
     pieces = [[page_token(piece) for piece in rollout.pieces] for rollout in group.rollouts]
     return [
         max(sum(1 + (east_asian_width(character) in "WF") for character in text) for text in at)

@@ -1,9 +1,7 @@
-"""Finding and reading recorded rollouts, of a run or of one file taken out of it, and their
-tokenizer."""
+"""Finding and reading recorded rollouts of a run, and their tokenizer."""
 
 import copy
 from dataclasses import dataclass
-from operator import index
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +15,6 @@ from ictcli.runs import is_run, manifest, read_rollouts
 from ictcli.runs.rollouts import Batch, batch_of
 from ictcli.runs.trust import read_run
 from ictcli.tasks.detokenize import Decode
-from ictcli.tasks.forks import Decided, built_in, decided
 from ictcli.text import shell_word
 from ictcli.types import BoolArray, FloatArray, Rollouts
 
@@ -26,19 +23,15 @@ READ = ("recipe.toml", "model/*.json", "adapter/*.json")
 NAME = r"step-(\d+)\.safetensors"
 
 
-Recordings = tuple[Path | None, dict[int, Path]]
-"""A run, None for a file outside of one, and the files by step, ascending."""
-
-
 @dataclass(frozen=True)
 class RecordedStep:
     """One of the recorded `steps`."""
 
-    run: Path | None
+    run: Path
     steps: dict[int, Path]
     step: int
     recipe: Recipe
-    """The run's; without a run the defaults with this batch's sizes."""
+    """The run's, with this batch's sizes; the defaults where it cannot be read."""
     run_method: str | None
     """None where the run's recipe is not known."""
     batch: Batch
@@ -53,18 +46,9 @@ class RecordedStep:
         return self.steps[self.step]
 
 
-def find_recordings(source: Path) -> Recordings:
-    """The recorded steps of a run folder, or of a file and its neighbours. UserError where there
-    are none."""
-    if source.is_file():
-        folder = source.parent
-        run = folder.parent if folder.name == "rollouts" and is_run(folder.parent) else None
-        if run:
-            check_inside(run, plain=True)
-        steps = dict(numbered(folder, NAME)) if run else {}
-        if source.resolve() in {path.resolve() for path in steps.values()}:
-            return run, steps
-        return None, {_load(source)[3]: source}
+def find_recordings(source: Path) -> dict[int, Path]:
+    """Return the files of a run's recorded steps by step, ascending. UserError where there are
+    none."""
     if not is_run(source):
         inside = [p.parent for deep in ("*", "*/*") for p in source.glob(f"{deep}/recipe.toml")]
         hint = f"ictcli inspect {shell_word(min(inside))}" if inside else "ictcli train RECIPE"
@@ -76,72 +60,60 @@ def find_recordings(source: Path) -> Recordings:
             f"{source} has no recorded rollouts.",
             "record.rollouts_every=10 records them every 10 steps of a run",
         )
-    return source, steps
+    return steps
 
 
-def read_step(recordings: Recordings, step: int) -> RecordedStep:
-    """Read a recorded step and its run's recipe. UserError for one that was not recorded, or cannot
-    be read."""
-    run, steps = recordings
+def read_step(run: Path, steps: dict[int, Path], step: int) -> RecordedStep:
+    """Read one of the recorded steps of a run, and its recipe. UserError for one that was not
+    recorded, or cannot be read."""
     if step not in steps:
         raise UserError(
             f"No rollouts were recorded at step {step}.", f"recorded: {', '.join(map(str, steps))}"
         )
-    batch, kept, weights, _ = _load(steps[step])
+    path = steps[step]
+    try:
+        arrays, description = read_rollouts(path)
+        kept, batch = arrays["kept"].astype(bool), batch_of(arrays, description)
+        weights = arrays["weights"]
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"{path} is no file of recorded rollouts, or a damaged one.", "--step takes another"
+        ) from error
     recipe, run_method, notes = _recipe(run, batch.rollouts, step)
     return RecordedStep(run, steps, step, recipe, run_method, batch, kept, weights, notes)
 
 
-def _load(path: Path) -> tuple[Batch, BoolArray, FloatArray, int]:
-    try:
-        arrays, description = read_rollouts(path)
-        kept, step = arrays["kept"].astype(bool), index(description["step"])
-        return batch_of(arrays, description), kept, arrays["weights"], step
-    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(
-            f"{path} is no file of recorded rollouts, or a damaged one.",
-            "ictcli inspect RUN/rollouts/step-....safetensors, or another step with --step",
-        ) from error
-
-
-def _recipe(
-    run: Path | None, rollouts: Rollouts, step: int
-) -> tuple[Recipe, str | None, tuple[str, ...]]:
-    """The run's recipe with this batch's sizes, the run's method, and notes. Missing plugins are
-    skipped; without a readable recipe the defaults stand in."""
+def _recipe(run: Path, rollouts: Rollouts, step: int) -> tuple[Recipe, str | None, tuple[str, ...]]:
+    """Return the run's recipe with this batch's sizes, the run's method, and notes. Missing plugins
+    are skipped; without a readable recipe the defaults stand in."""
     sizes = {"prompts": len(rollouts.prompts), "group": rollouts.group}
-    notes: list[str] = []
-    model = ""
-    if run is not None:
-        file = read_run(run)
-        wrong = manifest.altered(run, *READ, f"rollouts/step-{step:06d}.safetensors")
-        notes += [f"{name} {why}." for name, why in wrong.items()]
-        data, model = copy.deepcopy(dict(file.data)), str(file.data.get("model", ""))
-        gone.dropped(data)
-        for name in plugins.listed(data):
-            try:
-                plugins.load(name)
-            except UnknownCodeError:
-                raise
-            except UserError as error:
-                notes.append(error.message)
+    file = read_run(run)
+    wrong = manifest.altered(run, *READ, f"rollouts/step-{step:06d}.safetensors")
+    notes = [f"{name} {why}." for name, why in wrong.items()]
+    data, model = copy.deepcopy(dict(file.data)), str(file.data.get("model", ""))
+    gone.dropped(data)
+    for name in plugins.listed(data):
         try:
-            data.pop("plugins", None)
-            recipe = check(data, str(file.path)).model_copy(update=sizes)
-            return recipe, recipe.rule.name, tuple(notes)
+            plugins.load(name)
+        except UnknownCodeError:
+            raise
         except UserError as error:
-            notes.append(f"The recipe cannot be read: {error.message}")
-    else:
-        notes.append("This file lies outside its run")
-    notes[-1] = notes[-1].rstrip(".") + ": methods choose with their default options."
+            notes.append(error.message)
+    try:
+        data.pop("plugins", None)
+        recipe = check(data, str(file.path)).model_copy(update=sizes)
+        return recipe, recipe.rule.name, tuple(notes)
+    except UserError as error:
+        why = error.message.rstrip(".")
+        notes.append(f"The recipe cannot be read: {why}: methods choose with their defaults.")
     T = int(np.asarray(rollouts.lengths).max(initial=1))
     recipe = Recipe(model=model, task="", method={"name": "ict"}, steps=max(1, step), max_tokens=T)
     return recipe.model_copy(update=sizes), None, tuple(notes)
 
 
-def decoder(recorded: RecordedStep, model: str | None, *, plain: bool = False) -> Decode | None:
-    """Decodes with the tokenizer of `model`, by default the run's, without special tokens if
-    `plain`; None where it is not on this machine.
+def decoder(recorded: RecordedStep, model: str | None) -> Decode | None:
+    """Return what decodes with the tokenizer of `model`, by default the run's; None where it is not
+    on this machine.
 
     A tokenizer.json is read without transformers, which takes seconds to import.
     """
@@ -153,30 +125,20 @@ def decoder(recorded: RecordedStep, model: str | None, *, plain: bool = False) -
             from tokenizers import Tokenizer
 
             fast = Tokenizer.from_file(str(folder / "tokenizer.json"))
-            return lambda ids: fast.decode(list(ids), skip_special_tokens=plain)
+            return lambda ids: fast.decode(list(ids), skip_special_tokens=False)
         from transformers import AutoTokenizer
 
         slow = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         return lambda ids: slow.decode(
-            list(ids), skip_special_tokens=plain, clean_up_tokenization_spaces=False
+            list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
     except Exception:  # a tokenizer that cannot be read raises anything; ids are shown instead
         return None
 
 
-def decisions(recorded: RecordedStep, model: str | None) -> Decided | None:
-    """What the choices of a step's responses came to; None where the task or the tokenizer is not
-    known."""
-    domain, batch = built_in(recorded.recipe.task), recorded.batch
-    decode = decoder(recorded, model, plain=True) if domain else None
-    if domain is None or decode is None:
-        return None
-    return decided(domain, batch.problems, batch.rollouts, decode)
-
-
 def _tokenizer_folder(recorded: RecordedStep, model: str | None) -> Path | None:
     run = recorded.run
-    if model is None and run and (run / "model" / "tokenizer.json").is_file():
+    if model is None and (run / "model" / "tokenizer.json").is_file():
         return run / "model"
     try:
         name = model or recorded.recipe.model

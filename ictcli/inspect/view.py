@@ -6,21 +6,17 @@ from functools import cached_property
 
 import numpy as np
 
-from ictcli.algorithm.attribution import KINDS, attribute
 from ictcli.algorithm.methods import beside, find_method
 from ictcli.errors import UserError, unknown
 from ictcli.inspect.group import (
     FORMAT,
-    Gradient,
     GroupView,
     MethodView,
-    MissingStatistics,
     Numbers,
     RolloutView,
 )
 from ictcli.inspect.recorded import RecordedStep
 from ictcli.tasks.detokenize import Decode, token_texts
-from ictcli.tasks.forks import Decided
 from ictcli.train.sample import with_advantage
 from ictcli.train.step import select
 from ictcli.types import ROW_STATS, BoolArray, FloatArray
@@ -48,20 +44,18 @@ class Selection:
     trained: bool = False
 
 
-def missing_statistics(name: str, *statistics: str) -> MissingStatistics:
-    """With a sentence on how to record them."""
-    setting = f"method={name}"
-    if statistics == ("uniqueness",):
-        setting = "record.uniqueness=true"
+def why_missing(name: str, *statistics: str) -> str:
+    """Return a sentence on statistics that were not recorded, and how to record them."""
+    alone = statistics == ("uniqueness",)
+    setting = "record.uniqueness=true" if alone else f"method={name}"
     needed = " and ".join(statistics)
-    sentence = f"without {name}: it needs {needed}, which the run did not record ({setting} does)"
-    return MissingStatistics(name, statistics, sentence)
+    return f"without {name}: it needs {needed}, which the run did not record ({setting} does)"
 
 
 def select_all(
     recorded: RecordedStep, names: Sequence[str] = ()
-) -> tuple[list[Selection], list[MissingStatistics]]:
-    """What was trained, first, and what each method would have kept after its dense warm-up.
+) -> tuple[list[Selection], dict[str, str]]:
+    """Return what was trained, first, and what each method would have kept after its dense warm-up.
 
     Asks the methods `names`, by default the run's and the usual ones. Each selects as the trainer
     does: on the whole batch with the run's mini-batches, keep, scope and seed. A run's method that
@@ -71,11 +65,11 @@ def select_all(
     default = (run_method, *USUAL) if run_method else USUAL
     methods = [find_method(name) for name in dict.fromkeys(names or default)]
     selections: list[Selection] = []
-    missing: list[MissingStatistics] = []
+    missing: dict[str, str] = {}
     for method in methods:
         batch, recipe = recorded.batch, recorded.recipe
         if absent := [n for n in (*method.wants, *ROW_STATS) if n not in batch.rollouts.stats]:
-            missing.append(missing_statistics(method.name, *absent))
+            missing[method.name] = why_missing(method.name, *absent)
             continue
         if method.name != run_method:
             update = {"method": beside(recipe.method, method.name), "control": "none"}
@@ -84,7 +78,7 @@ def select_all(
         try:
             chosen = select(recipe.model_copy(update={"warmup": 0}), batch, recorded.step)
         except KeyError as error:  # a plugin that uses a statistic it does not name
-            missing.append(missing_statistics(method.name, str(error.args[0])))
+            missing[method.name] = why_missing(method.name, str(error.args[0]))
             continue
         same = method.name == run_method and np.array_equal(chosen.kept, recorded.kept)
         weights = recorded.weights if same else chosen.weights
@@ -111,11 +105,9 @@ class StepView:
 
     recorded: RecordedStep
     selections: list[Selection]
-    missing: list[MissingStatistics]
+    missing: dict[str, str]
     decode: Decode | None
     methods: Sequence[str] = ()
-    decided: Decided | None = None
-    """What the choices of the responses came to, where the task knows."""
     _texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
 
     @property
@@ -149,7 +141,7 @@ class StepView:
         raise UserError(f"The {by} of these tokens was not recorded.", hint)
 
     def choose_prompt(self, prompt: int | None) -> int:
-        """A prompt; if None, the first whose rewards differ."""
+        """Return a prompt; if None, the first whose rewards differ."""
         if prompt is None:
             signal = (self.recorded.batch.advantage != 0).reshape(self.prompts, -1).any(axis=1)
             return int(signal.argmax()) + 1
@@ -161,13 +153,13 @@ class StepView:
         return prompt
 
     def group(self, prompt: int, by: str) -> GroupView:
-        """The rollouts of a prompt, with no candidates yet."""
+        """Return the rollouts of a prompt."""
         recorded, batch = self.recorded, self.recorded.batch
-        run, problem, size = recorded.run, batch.problems[prompt - 1], batch.rollouts.group
+        problem, size = batch.problems[prompt - 1], batch.rollouts.group
         rows = range((prompt - 1) * size, prompt * size)
         return GroupView(
             format=FORMAT,
-            run=str(run) if run else None,
+            run=str(recorded.run),
             file=str(recorded.path),
             step=recorded.step,
             steps=list(recorded.steps),
@@ -182,8 +174,6 @@ class StepView:
             notes=list(recorded.notes),
             rollouts=[self._rollout(row, number) for number, row in enumerate(rows, 1)],
             tokenizer=self.decode is not None,
-            at=[],
-            candidates=None,
         )
 
     def _method(self, selection: Selection, rows: range) -> MethodView:
@@ -194,7 +184,6 @@ class StepView:
             kept=int(selection.kept[rows.start : rows.stop].sum()),
             share=float(selection.kept[self.recorded.batch.rollouts.valid].mean()),
             overlap_with_trained=overlap(selection.kept, self.selections[0].kept),
-            gradient=self._gradients.get(selection.name),
             weight_top=self._top(np.abs(selection.weights)),
         )
 
@@ -240,30 +229,8 @@ class StepView:
         known = values[self.recorded.batch.rollouts.valid]
         return max(float(known[np.isfinite(known)].max(initial=0.0)), 1e-12)
 
-    @cached_property
-    def _gradients(self) -> dict[str, Gradient]:
-        """By selection; without those whose statistics or gradient are missing
-        (`ictcli.algorithm.attribution`)."""
-        found: dict[str, Gradient] = {}
-        batch, known = self.recorded.batch, self.decided
-        if not {"prob", "purity"} <= set(batch.rollouts.stats):
-            return found
-        for selection in self.selections:
-            advantage = batch.advantage
-            if selection.name not in (TRAINED, self.recorded.run_method):
-                method, group = find_method(selection.name), batch.rollouts.group
-                advantage = method.advantage(batch.rewards, batch.correct, group)
-            masks = known.masks if known else ()
-            shares = attribute(batch.rollouts, selection.weights, advantage, *masks)
-            kinds = zip(KINDS, shares.sum(axis=2).tolist(), strict=True)
-            if shares.any():
-                found[selection.name] = {
-                    kind: (up, down) for kind, (up, down) in kinds if known or "fork" not in kind
-                }
-        return found
-
 
 def _numbers(values: FloatArray) -> Numbers:
-    """The shortest numbers that read back as the same float32."""
+    """Return the shortest numbers that read back as the same float32."""
     short = np.asarray(values, dtype=np.float32)
     return [float(str(value)) if np.isfinite(value) else None for value in short]

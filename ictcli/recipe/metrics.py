@@ -194,14 +194,11 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
     if name not in known():
         near = nearest(name, [*known(), *measured])
         return f"is no number of metrics.jsonl{near}", "for example eval/pass@1"
-    every, saved = recipe.record.probe_every, recipe.checkpoint.every
-    probed = every and (math.lcm(every, saved) <= recipe.steps or recipe.steps % every == 0)
     recorded = {
         "kl": recipe.kl > 0,
         "redraw": recipe.sampling.redraw > 0,
         "gap": recipe.has_sampler_gap,
         "uniqueness": "uniqueness" in recipe.wanted_stats,
-        "probes": probed,
     }
     if name in METRICS and not recorded.get(when := METRICS[name].when, True):
         return "is measured at no checkpoint", f"recorded at or with: {WHEN[when]}".replace("`", "")

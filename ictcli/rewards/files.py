@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
@@ -49,36 +48,22 @@ def read_responses(path: Path) -> list[Response]:
     return responses
 
 
-def as_columns(
-    verdict: Verdict, explanation: Explanation | None, beside: Verdict | None = None
-) -> dict[str, Any]:
-    """A verdict as columns: status, extracted, reason, score; and its explanation, and another
-    verifier's verdict, if there are any."""
-    columns: dict[str, Any] = asdict(verdict)
-    if beside is not None:
-        columns["beside"] = asdict(beside)
-    if explanation is not None:
-        parts = {name: part for name, part in asdict(explanation).items() if name != "verdict"}
-        columns["explanation"] = {**parts, "why": explanation.why}
-    return columns
+def as_columns(verdict: Verdict | Explanation) -> dict[str, Any]:
+    """Return a verdict as columns: status, extracted, reason, score, and its explanation, if it
+    has one."""
+    if isinstance(verdict, Verdict):
+        return asdict(verdict)
+    parts = {name: part for name, part in asdict(verdict).items() if name != "verdict"}
+    return {**asdict(verdict.verdict), "explanation": {**parts, "why": verdict.why}}
 
 
 def write_verdicts(
-    path: Path,
-    responses: Sequence[Response],
-    verdicts: Sequence[Verdict],
-    explanations: Sequence[Explanation] = (),
-    beside: Sequence[Verdict] = (),
+    path: Path, responses: Sequence[Response], verdicts: Sequence[Verdict | Explanation]
 ) -> None:
-    """The rows as JSONL, each with the columns of its verdict."""
-    lines = (
-        json.dumps(
-            finite({**response.columns, **as_columns(verdict, explanation, other)}),
-            ensure_ascii=False,
-        )
-        + "\n"
-        for response, verdict, explanation, other in zip_longest(
-            responses, verdicts, explanations, beside
-        )
-    )
+    """Write the rows as JSONL, each with the columns of its verdict."""
+    rows = zip(responses, verdicts, strict=True)
+    lines = [
+        json.dumps(finite({**row.columns, **as_columns(verdict)}), ensure_ascii=False) + "\n"
+        for row, verdict in rows
+    ]
     write_text(path, encodable("".join(lines)))

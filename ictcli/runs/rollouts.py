@@ -122,7 +122,8 @@ def read_rollouts(path: Path) -> tuple[dict[str, np.ndarray], Description]:
 
 
 def batch_of(arrays: dict[str, np.ndarray], description: Description) -> Batch:
-    """The batch that `read_rollouts` read. ValueError where its parts do not belong together."""
+    """Return the batch that `read_rollouts` read. ValueError where its parts do not belong
+    together."""
     rollouts = Rollouts(
         prompts=tuple(tuple(prompt) for prompt in description["prompts"]),
         group=description["group"],

@@ -4,9 +4,10 @@ Every choice is a function of (seed, step), so any batch can be made again. Add 
 `register_task` or a benchmark with `register_benchmark` in a plugin file; docs/extending.md.
 """
 
-# datasets, and chain and ledger of forks, register their tasks and benchmarks
+# these register their tasks and benchmarks
 from ictcli.tasks import datasets as datasets
-from ictcli.tasks import forks as forks
+from ictcli.tasks.chain.problem import chain_task as chain_task
+from ictcli.tasks.ledger.problem import ledger_task as ledger_task
 from ictcli.tasks.registry import BENCHMARKS as BENCHMARKS
 from ictcli.tasks.registry import TASKS as TASKS
 from ictcli.tasks.registry import builtin_task as builtin_task

@@ -17,19 +17,6 @@ BOXED = "Please reason step by step, and put your final answer within \\boxed{}.
 
 
 @dataclass(frozen=True)
-class Decisions:
-    """What the choices of a response came to."""
-
-    forks: list[int]
-    """Positions, in characters of the response, at which a choice is made; ascending."""
-    right: tuple[bool, ...]
-    """Of each fork, whether the choice taken is right for the text before it."""
-    lost: int | None
-    """Position, in characters, of the first token after which the right answer is out of reach;
-    None where it never is."""
-
-
-@dataclass(frozen=True)
 class Domain:
     """How problems of a kind are presented to a model, and how its answers are judged."""
 
@@ -38,8 +25,8 @@ class Domain:
     """Added after the question, on a line of its own."""
     words: bool = True
     """False: the prompt is raw text, without a chat template."""
-    decisions: Callable[[str, str], Decisions] | None = None
-    """(prompt, response) to what the choices of the response came to, where they are known."""
+    forks: Callable[[str, str], list[int]] | None = None
+    """(prompt, response) to the response positions, in characters, at which a choice is made."""
     pattern: str | None = None
     """A regular expression whose first group is the answer; None: the last box is."""
     limits: Limits = LIMITS

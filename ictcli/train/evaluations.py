@@ -4,16 +4,18 @@ from collections.abc import Callable, Sequence
 
 from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError
-from ictcli.evaluation.evaluate import Examination, evaluate
+from ictcli.evaluation.evaluate import evaluate
 from ictcli.evaluation.record import Evaluation
 from ictcli.evaluation.samples import SampleFile
+from ictcli.evaluation.settings import EvaluationSettings
+from ictcli.evaluation.specs import BenchmarkSpec
 from ictcli.recipe import Recipe
 from ictcli.runs import Run, manifest
 from ictcli.runs.observer import Observer
 from ictcli.runs.read import read_record
 from ictcli.runs.records import StepMetrics
 from ictcli.seeds import seed_of
-from ictcli.tasks import Task
+from ictcli.tasks import Benchmark, Task
 from ictcli.tasks.prepare import heldout
 from ictcli.text import shell_word
 from ictcli.train.health import hint_of
@@ -75,22 +77,26 @@ def evaluate_heldout(
             )
 
     file = SampleFile(run.folder / "eval" / f"{label}.jsonl")
-    others = other_temperatures(recipe, label)
-    names = [f"eval/{each.path.name}" for each in (file, *map(file.at, others))]
+    others = tuple(other_temperatures(recipe, label))
+    names = [f"eval/{samples.path.name}" for samples in (file, *map(file.at, others))]
     manifest.leave(run.folder, *names)  # they are written as they come
-    name, domain = task.exam
-    asked = Examination(
-        name,
-        heldout(recipe, task),
-        domain,
-        sampling_of(recipe, engine, recipe.eval.temperature),
+    problems = heldout(recipe, task)
+    benchmark = Benchmark(*task.exam, lambda _: problems)
+    evaluation = evaluate(
+        engine,
+        BenchmarkSpec(benchmark, problems, recipe.max_tokens, label),
+        EvaluationSettings(
+            n=recipe.eval.n,
+            k=recipe.eval.k,
+            seed=seed_of(recipe.seed, "eval"),
+            temperatures=others,
+        ),
         task.prompt,
-        n=recipe.eval.n,
-        ks=recipe.eval.k,
-        seed=seed_of(recipe.seed, "eval"),
-        others=others,
+        sampling_of(recipe, engine, recipe.eval.temperature),
+        file,
+        progress,
+        hint=hint_of(run.folder),
     )
-    evaluation = evaluate(engine, asked, file, progress, hint=hint_of(run.folder))
     run.write(f"eval/{label}.json", evaluation)
     manifest.enter(run.folder, *names)
     observer.evaluated(label, evaluation)

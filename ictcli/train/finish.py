@@ -7,8 +7,7 @@ import numpy as np
 
 from ictcli.engine import Engine
 from ictcli.errors import UserError
-from ictcli.evaluation.record import Evaluation, unanswered
-from ictcli.evaluation.results import pass_differences
+from ictcli.evaluation.record import Evaluation, pass_differences, unanswered
 from ictcli.files import drop, gate, new_folder, write_text
 from ictcli.recipe import Recipe
 from ictcli.recipe.metrics import shown_in

@@ -71,7 +71,7 @@ def test_a_card_takes_the_figures_of_an_evaluation_of_these_weights_alone(
 ) -> None:
     bench = ("--bench", "chain", "--n", "2", "--k", "1", "--limit", "9")
     told = ictcli.done("eval", tiny_model, trained, *bench, "--out", "found").err
-    assert f"next: ictcli export {trained} --results found" in told
+    assert f"next: ictcli export {trained}" in told
     ictcli.done("export", trained, "--results", "found", "--out", "made")
     card = (tmp_path / "made" / "README.md").read_text()
     base, run = json.loads((tmp_path / "found" / "results.json").read_text())

@@ -51,11 +51,10 @@ def test_a_run_answers_as_its_recipe_says_every_time(ictcli: Processes, trained:
 
 def test_a_prompt_is_read_from_stdin(ictcli: Processes, tmp_path: Path) -> None:
     (tmp_path / "prompt.txt").write_text("3+4\n")
-    note = r"note: prompts look like .+=, and this one does not end with ="
     for typed in ((), ("-",)):
         asked = ("generate", "builtin:chain", *typed, "temperature=0")
         ended = ictcli.done(*asked, stdin=tmp_path / "prompt.txt")
-        assert ended.out and re.search(note, ended.err)
+        assert ended.out.strip()
 
 
 def test_a_gold_gives_a_verdict_with_its_grounds(ictcli: Processes) -> None:
@@ -90,7 +89,6 @@ def test_a_chat_answers_until_it_is_left(ictcli: Processes, tmp_path: Path) -> N
         assert "Each prompt is asked alone" in text and "Prompts look like " in text
         terminal.press(f"{QUESTION}\n", f"{re.escape(GREEDY)}\n> ")
         terminal.press("What is 3?\n", r"becomes '3'.\nhint: prompts look like ")
-        terminal.press("/reset\n", "> ")
         terminal.press("\x04")
         assert terminal.end() == 0
 

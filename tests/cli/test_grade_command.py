@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from processes import Processes
 from written import write
 
@@ -43,23 +42,6 @@ def test_a_copy_of_the_question_is_wrong_and_explained(ictcli: Processes, tmp_pa
     first, second = ictcli.json("grade", "rows.jsonl", "--explain")
     assert (first["status"], second["status"]) == ("correct", "wrong")
     assert second["explanation"]["why"].endswith("is no result: a formula of the question")
-
-
-@pytest.mark.thorough
-def test_rows_that_another_verifier_judges_otherwise(ictcli: Processes, tmp_path: Path) -> None:
-    rows = [*ROWS[:4], {"response": r"\boxed{0.3333333}", "gold": r"\frac{1}{3}"}]
-    write(tmp_path, rows)
-    ended = ictcli.done("grade", "rows.jsonl", "--beside", "math-verify")
-    assert [line for line in ended.out.splitlines() if line.startswith("line")] == [
-        "line 4: unparsed by math, correct by math-verify",
-        "line 5: wrong by math, correct by math-verify",
-    ]
-    counts = [line.split()[-1] for line in ended.out.splitlines() if line.startswith("correct by")]
-    assert counts == ["2", "0", "2", "1"]  # both, math alone, math-verify alone, neither
-    found = ictcli.json("grade", "rows.jsonl", "--beside", "math-verify")
-    assert [row["beside"]["status"] for row in found][3:] == ["correct"] * 2
-    told = ictcli.refused("grade", "rows.jsonl", "--beside", "math-verfy")
-    assert "did you mean math-verify" in told
 
 
 def test_kind_pattern_and_choices_are_heeded(ictcli: Processes, tmp_path: Path) -> None:

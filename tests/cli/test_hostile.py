@@ -94,7 +94,7 @@ def test_what_reads_a_run_shows_no_control_character(ictcli: Processes, world: W
     assert "not what the run wrote" in show(ictcli, world, "runs", "check", run, code=1).out
     json.loads(show(ictcli, world, "runs", "check", run, "--json", code=1).out)
     show(ictcli, world, "resume", run)
-    show(ictcli, world, "inspect", run, "--at", "1:1")
+    show(ictcli, world, "inspect", run)
     show(ictcli, world, "recipes", "show", run / "recipe.toml")
     show(ictcli, world, "grade", world.data)
     show(ictcli, world, "grade", world.data, "--explain")
@@ -149,8 +149,8 @@ def plain_markdown(text: str) -> None:
 
 def test_evaluations_and_cards_are_plain_markdown(ictcli: Processes, world: World) -> None:
     args = ("eval", world.model, "--bench", world.bench, "--n", "2", "-k", "1", "max_tokens=12")
-    ended = show(ictcli, world, *args, "--limit", "2", "--markdown", "--out", f"{NAME}e")
-    plain_markdown(ended.out)
+    show(ictcli, world, *args, "--limit", "2", "--out", f"{NAME}e")
+    plain_markdown((world.folder / f"{NAME}e" / "results.md").read_text())
     made = world.folder / f"{NAME}x"
     show(ictcli, world, "export", world.run, "--out", made)
     _, header, body = (made / "README.md").read_text("utf-8").split("---\n", 2)

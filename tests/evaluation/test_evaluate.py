@@ -1,6 +1,7 @@
 """An evaluation against the samples it wrote, with the engine on a model of random weights."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 from made_runs import evaluation
 
 from ictcli.engine import Engine
-from ictcli.evaluation.evaluate import Examination, evaluate
+from ictcli.evaluation.evaluate import evaluate
 from ictcli.evaluation.record import Evaluation
-from ictcli.evaluation.results import metrics_of
+from ictcli.evaluation.report import metrics_of
 from ictcli.evaluation.samples import CHUNK, SampleFile
+from ictcli.evaluation.settings import EvaluationSettings
+from ictcli.evaluation.specs import BenchmarkSpec
 from ictcli.recipe.data import PromptSettings
 from ictcli.rewards import Verdict
 from ictcli.tasks import Domain, find_benchmark
@@ -28,11 +31,11 @@ def even_length(response: str, gold: str) -> Verdict:
 def measure(
     engine: Engine, count: int, samples: Path, *, name: str = "chain", **more: Any
 ) -> Evaluation:
-    problems, domain = find_benchmark("chain").problems(count), Domain(even_length, words=False)
-    sampling, prompt = Sampling(12, stop_ids=engine.stop_ids), PromptSettings()
-    how: dict[str, Any] = {"n": 4, "ks": (4, 1, 4), "seed": 5, "others": {}} | more
-    asked = Examination(name, problems, domain, sampling, prompt, **how)
-    return evaluate(engine, asked, SampleFile(samples))
+    benchmark = replace(find_benchmark("chain"), name=name, domain=Domain(even_length, words=False))
+    spec = BenchmarkSpec(benchmark, benchmark.problems(count), 12, "chain")
+    how: dict[str, Any] = {"n": 4, "k": (4, 1), "seed": 5, "temperatures": ()} | more
+    sampling, settings = Sampling(12, stop_ids=engine.stop_ids), EvaluationSettings(**how)
+    return evaluate(engine, spec, settings, PromptSettings(), sampling, SampleFile(samples))
 
 
 def read(samples: Path) -> list[dict[str, Any]]:
@@ -53,11 +56,11 @@ def test_an_evaluation_counts_what_its_samples_show(engine: Engine, tmp_path: Pa
     assert alone.passes["pass@4"].value == pytest.approx(right.any(axis=1).mean())
     ids = [problem.id for problem in find_benchmark("chain").problems(6)]
     assert [line["id"] for line in lines[::4]] == ids
-    found = measure(engine, 6, tmp_path / "all.jsonl", others={0.0: 1, 0.5: 2})
+    found = measure(engine, 6, tmp_path / "all.jsonl", temperatures=(0.0, 0.5))
     assert read(tmp_path / "all.jsonl") == lines and found.correct == alone.correct
     assert {name: found.scores[name] for name in alone.scores} == alone.scores
     greedy, warm, own = found.curve
-    assert (greedy.n, warm.n, own.n) == (1, 2, 4) and own.correct == found.correct
+    assert (greedy.n, warm.n, own.n) == (1, 4, 4) and own.correct == found.correct
     for at, name in ((greedy, "all@0"), (warm, "all@0.5")):
         lines = read(tmp_path / f"{name}.jsonl")
         right = np.array([line["status"] == "correct" for line in lines]).reshape(6, at.n)

@@ -36,12 +36,12 @@ def test_each_benchmark_has_a_samples_file_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names = ("q.jsonl", "d/q.jsonl", "q-2.jsonl", "e/Q.jsonl", "timings.jsonl", "d/Results.jsonl")
+    names = ("q.jsonl", "d/q.jsonl", "q-2.jsonl", "e/Q.jsonl", "d/Results.jsonl")
     for path in map(Path, names):
         path.parent.mkdir(exist_ok=True)
         path.write_text('{"prompt": "1+1=", "gold": "2"}\n')
     found = [one.stem for one in benchmark_specs(",".join(names), SETTINGS)]
-    assert found == ["q", "q-2", "q-2-2", "Q-3", "timings-2", "Results-2"]
+    assert found == ["q", "q-2", "q-2-2", "Q-2-2-2", "Results-2"]
 
 
 def test_one_benchmark_under_two_names_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,13 +92,6 @@ def test_a_model_is_never_named_as_a_folder_above(
     for twice in (same, ["builtin:chain", "builtin:chain"]):
         with refused(f"{twice[0]} and {twice[1]} are one model."):
             find_models(twice, SETTINGS)
-
-
-def test_columns_are_named_for_the_data_sets_they_are_of(tmp_path: Path) -> None:
-    (tmp_path / "mine.csv").write_text("frage,antwort\n1+1=,2\n")
-    settings = read_settings(["columns.prompt=frage", "columns.gold=antwort"])
-    (mine, chain) = benchmark_specs(f"{tmp_path / 'mine.csv'},chain", settings)
-    assert [(p.prompt, p.gold) for p in mine.problems] == [("1+1=", "2")] and chain.problems
 
 
 REFUSED = [

@@ -1,8 +1,6 @@
 """Laws of `ictcli.generate`: what is streamed is what is answered. What an engine tells of tokens
 as it samples them, tests/contract holds."""
 
-import json
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +13,6 @@ from ictcli.evaluation.settings import GenerateSettings, typed_settings
 from ictcli.generate.session import Answer, Session, form_of
 from ictcli.runs.model import find_models
 from ictcli.types import Rollouts
-from tests.contract.conftest import reader
 
 QUESTION = "7*9-8+2*2+3*7="
 MakeSession = Callable[..., Session]
@@ -96,28 +93,6 @@ def test_what_was_said_before_a_stop_is_kept(session: MakeSession) -> None:
 def test_an_answer_ends_where_the_context_does(session: MakeSession) -> None:
     reply = session("max_tokens=1000", "temperature=3").ask("1+" * 50 + "1=")
     assert reply.sampling.max_tokens == 128 - 102
-
-
-TURNS = "{% for m in messages %}{{ '+' if m.role == 'user' else '-' }}{{ m.content }}{% endfor %}="
-
-
-def test_a_conversation_is_in_the_next_prompt(tiny_model: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(tiny_model, tmp_path / "chat")
-    config = folder / "tokenizer_config.json"
-    config.write_text(json.dumps({**json.loads(config.read_text()), "chat_template": TURNS}))
-    session = session_of(reader("torch", folder), folder, "max_tokens=5")
-    assert session.remembers
-    first, second = session.ask("1"), session.ask("2")
-    assert (first.prompt, second.prompt) == ("+1=", f"+1-{first.answers[0].text}+2=")
-    session.reset()
-    assert session.ask("1") == first
-
-
-def test_without_a_chat_template_each_question_is_asked_alone(session: MakeSession) -> None:
-    single = session("max_tokens=5")
-    assert not single.remembers
-    single.ask("1+2=")
-    assert single.ask(QUESTION).prompt == QUESTION
 
 
 def test_an_answer_is_what_the_engine_samples(engine: Engine, session: MakeSession) -> None:

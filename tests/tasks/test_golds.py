@@ -79,13 +79,8 @@ def test_golds_that_the_verifier_cannot_read_are_left_out_and_told_of(tmp_path: 
             find(name)
     (tmp_path / "mine.py").write_text("def grade(response, gold):\n    return response == gold\n")
     task = find_task(name, reward=f"{tmp_path / 'mine.py'}:grade")
-<<<<<<< HEAD
     assert len(task.train) + len(task.held) == 60 and not task.notes
-    assert task.domain.verify("}{", "}{").status == "correct"
-=======
-    assert len(task.finite) == 60 and not task.notes
     assert grade("}{", "}{", task.domain.verify).status == "correct"
->>>>>>> w/rewards
 
 
 @pytest.mark.parametrize(

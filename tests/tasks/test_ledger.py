@@ -18,7 +18,6 @@ from ictcli.tasks.ledger.problem import (
     SETTINGS,
     Ledger,
     Setting,
-    decisions,
     forks,
     make_ledger,
     prompt_of,
@@ -82,23 +81,17 @@ def test_right_days_give_the_gold_from_any_start_and_each_wrong_one_costs_one(
 
 
 @given(styles, seeds)
-def test_every_entry_has_one_fork_and_nothing_else_and_the_first_wrong_day_loses_the_answer(
-    style: Style, seed: int
-) -> None:
+def test_every_entry_has_one_fork_and_nothing_else(style: Style, seed: int) -> None:
     ledger, prompt, response = written(seed, style)
     lines = response.split("\n")[2:-2]
     assert len(lines) == len(ledger.entries)
     first = [min((line.find(d), d) for d in DAYS if d in line)[1] for line in lines]
     assert days_of(response) == first
-    made, places = decisions(prompt, response), forks(prompt, response)
-    assert len(made.right) == len(places) and places == forks("", response)
-    assert made.lost == (None if all(made.right) else places[made.right.index(False)])
+    assert forks(prompt, response) == forks("", response)
 
 
 @given(garbage, seeds, st.integers(0, 400))
-def test_forks_of_any_text_are_right_or_wrong_and_do_not_depend_on_what_follows(
-    tail: str, seed: int, cut: int
-) -> None:
+def test_forks_of_any_text_do_not_depend_on_what_follows(tail: str, seed: int, cut: int) -> None:
     _, prompt, response = written(seed)
     response = response[: seed % 300] + tail
     places = forks(prompt, response)
@@ -106,7 +99,6 @@ def test_forks_of_any_text_are_right_or_wrong_and_do_not_depend_on_what_follows(
     assert forks(prompt, response[:cut]) == [
         p for p, e in zip(places, ends, strict=True) if e <= cut
     ]
-    assert len(decisions(prompt, response).right) == len(places)
 
 
 @pytest.fixture(scope="module")
@@ -124,22 +116,3 @@ def test_the_example_of_own_data_is_right_and_readable(tokenizer: Any) -> None:
         assert sum(map(NUMBERS.index, days)) % 7 == int(problem.gold)
         ids = tokenizer(problem.prompt)["input_ids"]
         assert tokenizer.decode(ids, skip_special_tokens=True) == problem.prompt
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "at"),
-    [
-        ("", "", None),
-        ("sails for five", "sails for six", "six"),
-        ("From Tuesday", "From Monday", "Monday to"),
-        ("to Wednesday", "to Friday", "Friday is"),
-        ("is one day.\n", "is two days.\n", "two days.\n####"),
-        ("#### 1", "#### 2", "2"),
-        ("\nSoon boots for one day, so it is Wednesday.", "", "\nFrom"),
-        ("Nora begins on Tuesday", "hello", "Thursday"),
-    ],
-)
-def test_what_loses_an_answer(old: str, new: str, at: str | None) -> None:
-    response = RESPONSE.replace(old, new)
-    expected = None if at is None else response.index(at)
-    assert decisions(PROMPT, response).lost == expected

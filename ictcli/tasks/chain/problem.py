@@ -21,7 +21,7 @@ from operator import add, mul, sub
 
 from ictcli.rewards import find_verifier
 from ictcli.tasks.registry import register_benchmark, register_task
-from ictcli.tasks.task import Benchmark, Decisions, Domain, Task, is_set_aside
+from ictcli.tasks.task import Benchmark, Domain, Task, is_set_aside
 from ictcli.types import Problem
 
 CHAIN = (4, 8)
@@ -103,7 +103,11 @@ def forks(prompt: str, response: str) -> list[int]:
     expression ends the analysis after its own step, and so does `#`; a well-formed line with
     wrong arithmetic is simply the next current expression.
     """
-    return decisions(prompt, response).forks
+    found: list[int] = []
+    for start, line, candidates in steps_of(prompt, response):
+        if length := _settled(line, candidates):
+            found.append(start + length - 1)
+    return found
 
 
 def _settled(line: str, candidates: set[str]) -> int:
@@ -118,27 +122,7 @@ def _begun(text: str, candidates: set[str]) -> list[str]:
     return [each for each in candidates if each.startswith(text)]
 
 
-def decisions(prompt: str, response: str) -> Decisions:
-    """Which forks chose a line of the value of the line before, as written, and where the value of
-    the prompt is lost: at the first token that begins no line which keeps it."""
-    places: list[int] = []
-    right: list[bool] = []
-    lost: int | None = None
-    current = prompt.removesuffix("=")
-    for start, line, candidates in steps_of(prompt, response):
-        keeping = {each for each in candidates if value(each[:-1]) == value(current)}
-        if fork := _settled(line, candidates):
-            places.append(start + fork - 1)
-            right.append(bool(_begun(line[:fork], keeping)))
-        if lost is None:
-            lengths = range(1, len(line) + 1)
-            wrong = (start + n - 1 for n in lengths if not _begun(line[:n], keeping))
-            lost = next(wrong, None)
-        current = line[:-1]
-    return Decisions(places, tuple(right), lost)
-
-
-DOMAIN = Domain(find_verifier("chain"), words=False, decisions=decisions)
+DOMAIN = Domain(find_verifier("chain"), words=False, forks=forks)
 
 
 def draw(rng: random.Random, n: int, operands: tuple[int, int], *, heldout: bool) -> list[Problem]:

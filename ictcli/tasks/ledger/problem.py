@@ -30,7 +30,7 @@ from ictcli.rewards import Verifier, find_verifier
 from ictcli.tasks.custom import read_custom
 from ictcli.tasks.registry import register_benchmark, register_task
 from ictcli.tasks.split import split_task
-from ictcli.tasks.task import Benchmark, Decisions, Domain, Task, is_set_aside
+from ictcli.tasks.task import Benchmark, Domain, Task, is_set_aside
 from ictcli.types import Problem
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -72,9 +72,6 @@ _DAY = "|".join(DAYS)
 ENTRY = re.compile(rf"\b([a-z]+) for ({'|'.join(NUMBERS[1:])}) days?\b")
 LINE = re.compile(rf"{ENTRY.pattern}[^\n]*?({_DAY})")
 OPENING = re.compile(rf"\nSay [A-Z][a-z]+ begins on ({_DAY})\.")
-_CLOSING_DAYS = re.compile(rf"\nFrom ({_DAY}) to ({_DAY})")
-_CLOSING_NUMBER = re.compile(rf"\nFrom (?:{_DAY}) to (?:{_DAY}) is (\w+) day")
-_ANSWER = re.compile(r"\n#### (\S+)")
 
 
 @dataclass(frozen=True)
@@ -125,34 +122,6 @@ def forks(prompt: str, response: str) -> list[int]:
     return [match.start(3) for match in LINE.finditer(response)]
 
 
-def decisions(prompt: str, response: str) -> Decisions:
-    """Which forks name the right day, counted from the one before as written, and where the answer
-    is lost: at the first wrong day, number of days that is not the next entry's, closing line that
-    comes early or names something else, or wrong answer."""
-    numbers = [number for _, number in ENTRY.findall(prompt.partition("?")[0])]
-    opening = OPENING.match(response)
-    start = day = DAYS.index(opening[1]) if opening else None
-    right: list[bool] = []
-    slips: list[int] = []
-    for place, line in enumerate(LINE.finditer(response)):
-        written = DAYS.index(line[3])
-        right.append(day is not None and (day + NUMBERS.index(line[2])) % 7 == written)
-        slips += [line.start(2)] * (numbers[place : place + 1] != [line[2]])
-        slips += [line.start(3)] * (not right[-1])
-        day = written
-    if closing := _CLOSING_DAYS.search(response):
-        slips += [closing.start()] * (len(right) < len(numbers))
-        for group, expected in ((1, start), (2, day)):
-            slips += [closing.start(group)] * (DAYS.index(closing[group]) != expected)
-    past = sum(map(NUMBERS.index, numbers)) % 7
-    for match, expected in (
-        (_CLOSING_NUMBER.search(response), NUMBERS[past]),
-        (_ANSWER.search(response), str(past)),
-    ):
-        slips += [match.start(1)] if match and match[1] != expected else []
-    return Decisions(forks(prompt, response), tuple(right), min(slips, default=None))
-
-
 def ledgers(rng: random.Random, setting: Setting, *, heldout: bool) -> Iterator[tuple[str, Ledger]]:
     """Endless different problems with their prompts, held out or not."""
     seen: set[str] = set()
@@ -165,7 +134,7 @@ def ledgers(rng: random.Random, setting: Setting, *, heldout: bool) -> Iterator[
 
 
 ABOUT = "Built in: how many days past full weeks a ledger in words comes to."
-DOMAIN = Domain(find_verifier("integer"), decisions=decisions)
+DOMAIN = Domain(find_verifier("integer"), forks=forks)
 """The answer stands after the last `####`."""
 
 
