@@ -132,16 +132,6 @@ QWEN2 = {
 OF_RECIPES = r"(?:qwen|mlx-community)/(?P<name>qwen2\.5-[\d.]+b)(?:-instruct)?(?P<packed>-4bit)?"
 
 
-def known_shape(model: str) -> ModelShape:
-    """As `read_shape`, of a model that need not be here: a folder may hold a config.json alone, and
-    the sizes of QWEN2 ship. Raises UserError as it does."""
-    folder = Path(model).expanduser()
-    if (folder / "config.json").is_file():
-        return _read(folder)
-    named = (shape for name, shape in QWEN2.items() if name in model.lower())
-    return next(named, None) or read_shape(model)
-
-
 def read_shape(model: str) -> ModelShape:
     """The shape of a folder, `builtin:NAME` or hub id. Of a hub id only config.json is fetched,
     unless it is in the cache, or one of the recipes' models, whose sizes ship. Raises UserError

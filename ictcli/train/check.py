@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from ictcli.engine import Engine, build_engine
-from ictcli.engine.dtype import INT8_TIME
 from ictcli.evaluation.evaluate import check_verdicts
 from ictcli.planning.advice import check_memory
 from ictcli.planning.machine import memory_limit
@@ -143,7 +142,7 @@ def _try(
         room=engine.context - longest,
         finite=finite,
         load_s=load_s,
-        time=_time(recipe, part, engine, len(own.texts) + len(batch.redrawn), sample_s, update_s),
+        time=_time(recipe, part, len(own.texts) + len(batch.redrawn), sample_s, update_s),
     )
 
 
@@ -169,18 +168,11 @@ def _groups(batch: Batch) -> Groups:
     )
 
 
-def _time(
-    recipe: Recipe, part: Recipe, engine: Engine, sampled: int, sample_s: float, update_s: float
-) -> TimeEstimate:
-    """How long the run takes, if all of it goes on as the first step of fewer prompts."""
-    scale = recipe.prompts / part.prompts
-    step = scale * (sample_s + update_s)
+def _time(recipe: Recipe, part: Recipe, sampled: int, sample_s: float, update_s: float) -> TimeEstimate:
+    """Estimate the run's time, if all of it takes as long as the first step of fewer prompts."""
+    step = (sample_s + update_s) * recipe.prompts / part.prompts
     samples = (samples_of(recipe, "before") + samples_of(recipe, "after")) / 2
-    answer = sample_s / sampled
-    if recipe.engine.sampler == "int8" and recipe.adapters:  # evaluations are exact
-        answer /= INT8_TIME.get(engine.describe().get("kernels", ""), 1.0)
-    evaluation = samples * answer
-    return estimate_time(recipe, step=step, dense_step=step, evaluation=evaluation)
+    return estimate_time(recipe, step=step, evaluation=samples * sample_s / sampled)
 
 
 def _overlap(task: Task, held: Sequence[Problem]) -> Overlap:

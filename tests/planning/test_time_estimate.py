@@ -1,24 +1,13 @@
-"""The time that a run takes, from what its parts take, and the operations of a step: laws of their
-counts, and what was measured."""
+"""The time that a run takes, from what its parts take; and the sizes of the recipes' models."""
 
-from dataclasses import replace
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
-
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from workloads import QWEN, recipe_of, shapes
 
-from ictcli.engine.shape import QWEN2, ModelShape, known_shape, read_shape
+from ictcli.engine.shape import read_shape
 from ictcli.errors import UserError
-from ictcli.planning.time_estimate import Pace, estimate_time, step_operations
+from ictcli.planning.time_estimate import Pace, estimate_time
 from ictcli.recipe import load_recipe
-from ictcli.train.check import _time
 
-DENSE, STEP, EVALUATION = 5.0, 2.0, 30.0
+STEP, EVALUATION = 2.0, 30.0
 
 
 class Clock:
@@ -37,7 +26,7 @@ class Clock:
 
     def step(self) -> None:
         self.done += 1
-        self.now += DENSE if self.done <= self.recipe.dense_steps else STEP
+        self.now += STEP
         every = self.recipe.eval.every
         if every and self.done % every == 0 and self.done < self.recipe.steps:
             self.evaluate()
@@ -60,7 +49,7 @@ class Clock:
 @pytest.mark.parametrize("every", [0, 4, 5, 7, 20])
 @pytest.mark.parametrize("done", [10, 11, 12, 19, 20])
 def test_the_time_left_is_exact_where_steps_take_the_same(every: int, done: int) -> None:
-    clock = Clock("steps=20", "warmup=8", f"eval.every={every}")
+    clock = Clock("steps=20", f"eval.every={every}")
     clock.evaluate()
     while clock.done < done:
         clock.step()
@@ -69,7 +58,7 @@ def test_the_time_left_is_exact_where_steps_take_the_same(every: int, done: int)
 
 @pytest.mark.parametrize("done", [4, 9, 16])
 def test_a_resumed_run_is_judged_by_the_steps_of_its_process(done: int) -> None:
-    clock = Clock("steps=20", "warmup=0", "eval.every=5", done=done)
+    clock = Clock("steps=20", "eval.every=5", done=done)
     clock.now += 1000.0  # to load
     clock.pace.evaluated(EVALUATION)  # of an earlier process
     clock.step()
@@ -78,17 +67,17 @@ def test_a_resumed_run_is_judged_by_the_steps_of_its_process(done: int) -> None:
 
 
 def test_the_time_before_a_step_is_that_of_the_whole_run() -> None:
-    clock = Clock("steps=20", "warmup=8", "eval.every=6")
-    whole = estimate_time(clock.recipe, step=STEP, dense_step=DENSE, evaluation=EVALUATION)
+    clock = Clock("steps=20", "eval.every=6")
+    whole = estimate_time(clock.recipe, step=STEP, evaluation=EVALUATION)
     began = clock.now
     clock.evaluate()
     clock.finish()
     assert whole.seconds == pytest.approx(clock.now - began)
-    assert whole.parts() == "8 dense steps of 5s, 12 steps of 2s, 5 evaluations of 30s"
+    assert whole.parts() == "20 steps of 2s, 5 evaluations of 30s"
 
 
 def test_no_time_is_told_before_the_first_step_and_it_falls_during_the_last_evaluation() -> None:
-    clock = Clock("steps=2", "warmup=0")
+    clock = Clock("steps=2")
     clock.evaluate()
     assert clock.pace.estimate() is None and clock.pace.left() == "-"
     clock.step()
@@ -99,21 +88,8 @@ def test_no_time_is_told_before_the_first_step_and_it_falls_during_the_last_eval
     assert clock.pace.left() == "8s"
 
 
-def test_what_8_bits_save_is_of_the_torch_engines_kernels_below_adapters() -> None:
-    """And MLX has none: its exact evaluations are not known to take longer."""
-
-    def evaluation(*settings: str, **about: str) -> float:
-        recipe, engine = load_recipe("chain", settings), SimpleNamespace(describe=lambda: about)
-        return _time(recipe, recipe, cast(Any, engine), 10, 10.0, 0.0).evaluation
-
-    plain = evaluation()
-    settings = ("engine.sampler=int8", "adapter.kind=lora")
-    assert evaluation(*settings, kernels="avx2") == pytest.approx(plain / 0.62)
-    assert evaluation(*settings) == evaluation(settings[0], kernels="avx2") == plain
-
-
 def test_the_estimate_follows_steps_that_get_longer() -> None:
-    clock = Clock("steps=200", "warmup=0")
+    clock = Clock("steps=200")
     clock.evaluate()
     for _ in range(30):
         clock.step()
@@ -122,56 +98,6 @@ def test_the_estimate_follows_steps_that_get_longer() -> None:
         clock.pace.stepped(number)
     estimate = clock.pace.estimate()
     assert estimate and estimate.step == pytest.approx(9.0)
-
-
-# Operations
-
-
-def operations(
-    shape: ModelShape, kept: float, signal: float = 1.0, **settings: object
-) -> tuple[float, float]:
-    """Sampling and update of 2 prompts of 16 tokens with 4 responses of 128."""
-    recipe = recipe_of(**{"prompts": 2, "group": 4, **settings})
-    each = (np.array([value]) for value in (128.0, signal, kept))
-    sampled, updated = step_operations(recipe, shape, 16.0, *each)
-    return float(sampled[0]), float(updated[0])
-
-
-def test_it_is_what_was_measured_of_a_wide_vocabulary() -> None:
-    """docs/speed.md: an update of a tenth took 0.31 of a dense one with 4 of Qwen2.5-0.5B's layers,
-    and 0.69 with all 24."""
-    four = replace(QWEN, layers=4)
-    sizes = (four, *QWEN2.values())
-    found = [operations(shape, 0.1)[1] / operations(shape, 1)[1] for shape in sizes]
-    assert found[:2] == [pytest.approx(0.31, rel=0.1), pytest.approx(0.69, rel=0.1)]
-    assert [round(each, 2) for each in found] == [0.34, 0.75, 0.86, 0.91]  # docs/compare.md
-
-
-@given(shapes, st.floats(0, 1), st.floats(0, 1))
-def test_less_that_is_trained_takes_less(shape: ModelShape, some: float, more: float) -> None:
-    some, more = sorted((some, more))
-    assert operations(shape, some)[1] <= operations(shape, more)[1]
-    assert operations(shape, 1, some)[1] <= operations(shape, 1, more)[1]
-    assert operations(shape, some)[0] == operations(shape, more)[0]
-    assert operations(shape, 1, some, kl=0.1)[1] == operations(shape, 1, more, kl=0.1)[1]
-    assert operations(shape, some, update={"epochs": 2})[1] == 2 * operations(shape, some)[1]
-
-
-def test_a_dense_update_is_three_times_its_forward_pass() -> None:
-    """As sampling is one, but for what is read of the prompts."""
-    sampled, updated = operations(QWEN, 1)
-    assert updated / sampled == pytest.approx(3, rel=0.2)
-    assert operations(QWEN, 1, adapter={"kind": "lora"})[1] == pytest.approx(2 / 3 * updated)
-
-
-def test_a_config_alone_or_a_recipes_model_is_enough(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(
-        '{"model_type": "qwen2", "num_hidden_layers": 24, "hidden_size": 896, "vocab_size": 151936,'
-        '"num_attention_heads": 14, "num_key_value_heads": 2, "intermediate_size": 4864,'
-        '"max_position_embeddings": 32768, "tie_word_embeddings": true}'
-    )
-    assert known_shape(str(tmp_path)) == replace(QWEN, longest=known_shape(str(tmp_path)).longest)
-    assert known_shape("Qwen/Qwen2.5-0.5B-Instruct") == QWEN
 
 
 @pytest.mark.parametrize(
