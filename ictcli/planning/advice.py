@@ -1,14 +1,13 @@
 """Whether a run fits into memory and, where it does not, the settings that make it fit."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations, product
 from typing import Any
 
 from ictcli.engine import choose_backend
 from ictcli.engine.shape import read_shape
 from ictcli.engine.workload import memory_model
 from ictcli.errors import UserError
-from ictcli.evaluation.samples import CHUNK
 from ictcli.planning.estimate import (
     PROMPT_TOKENS,
     MemoryEstimate,
@@ -21,6 +20,8 @@ from ictcli.tables.numbers import listed
 
 Change = tuple[str, str, Any]
 """Table, key and value of a recipe."""
+MOST = 3
+"""Settings of an advice."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,13 @@ class MemoryCheck:
             return None
         return self.estimate.peak() <= self.limit.size
 
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The changes, as KEY=VALUE."""
+        return settings_of(self.changes)
+
     def json(self) -> dict[str, Any]:
-        """As `--dry-run --json` prints it."""
+        """Return what `--dry-run --json` prints."""
         return {
             "plan": self.estimate.json() if self.estimate else None,
             "fits": self.fits,
@@ -77,24 +83,18 @@ def check_memory(
     estimate = estimate_memory(recipe, shape, prompt)
     if not limit.size:
         return MemoryCheck(estimate, "")
-    changes, better = remedies(recipe, estimate, limit.size)
-    sentence = verdict(estimate, limit, changes, better)
-    return MemoryCheck(estimate, sentence, limit, tuple(changes))
-
-
-def verdict(
-    estimate: MemoryEstimate, limit: MemoryLimit, changes: list[Change], better: MemoryEstimate
-) -> str:
-    """Whether it fits and, if not, what would make it fit."""
     sizes = f"{_gib(estimate.peak())} at most, and the limit is {_gib(limit.size)} ({limit.name})"
     if estimate.peak() <= limit.size:
-        return f"It fits: {sizes}."
-    if not changes:
-        return f"It does not fit: {sizes}. It takes a smaller model."
-    settings = [f"{table}.{key}={str(value).lower()}" for table, key, value in changes]
-    fits = better.peak() <= limit.size
-    begin, end = ("With", ".") if fits else ("Even with", ": it takes a smaller model.")
-    return f"It does not fit: {sizes}. {begin} {listed(settings)} it is {_gib(better.peak())}{end}"
+        return MemoryCheck(estimate, f"It fits: {sizes}.", limit)
+    changes, peak = remedies(recipe, estimate, limit.size)
+    begin, end = ("With", ".") if peak <= limit.size else ("Even with", ": it takes a smaller model.")
+    advice = f"{begin} {listed(settings_of(changes))} it is {_gib(peak)}{end}"
+    return MemoryCheck(estimate, f"It does not fit: {sizes}. {advice}", limit, changes)
+
+
+def settings_of(changes: tuple[Change, ...]) -> tuple[str, ...]:
+    """Return changes as KEY=VALUE."""
+    return tuple(f"{table}.{key}={str(value).lower()}" for table, key, value in changes)
 
 
 def _gib(size: float) -> str:
@@ -103,54 +103,52 @@ def _gib(size: float) -> str:
 
 def remedies(
     recipe: Recipe, estimate: MemoryEstimate, limit: float
-) -> tuple[list[Change], MemoryEstimate]:
-    """The changes that bring a run under `limit` bytes, and the estimate with them.
+) -> tuple[tuple[Change, ...], float]:
+    """Return the fewest settings, `MOST` at most, that bring a run under `limit` bytes, each changed
+    as little as needed, and the peak with them. Those that change no result come before those that
+    change what is trained. Where none suffice: those that bring the run nearest."""
 
-    Settings that change no result are tried before those that change what is trained, and each is
-    changed as little as needed. Where none suffice: those that bring the run nearest.
-    """
-    if estimate.peak() <= limit:
-        return [], estimate
-    ladders = _ladders(recipe, estimate)
-
-    def with_changes(changes: list[Change | None]) -> MemoryEstimate:
+    def peak(changes: tuple[Change, ...]) -> float:
         changed = recipe
-        for table, key, value in filter(None, changes):
-            inner = getattr(changed, table).model_copy(update={key: value})
-            changed = changed.model_copy(update={table: inner})
-        return estimate_memory(changed, estimate.shape, estimate.prompt)
+        for table, key, value in changes:
+            settings = getattr(changed, table).model_copy(update={key: value})
+            changed = changed.model_copy(update={table: settings})
+        return estimate_memory(changed, estimate.shape, estimate.prompt).peak()
 
-    chosen: list[Change | None] = [None] * len(ladders)
-    for i, ladder in enumerate(ladders):
-        chosen[i] = ladder[-1]
-        if with_changes(chosen).peak() <= limit:
-            break
-    enough = max(limit, with_changes(chosen).peak())
-    for i in reversed(range(len(ladders))):  # take back what is not needed
-        for milder in ladders[i]:
-            changes = [*chosen[:i], milder, *chosen[i + 1 :]]
-            if chosen[i] is not None and with_changes(changes).peak() <= enough:
-                chosen = changes
-                break
-    return [change for change in chosen if change], with_changes(chosen)
+    same, other = _ladders(recipe, estimate)
+    choices = [c for n in range(1, MOST + 1) for c in combinations([*same, *other], n)]
+    choices.sort(key=lambda choice: any(ladder in other for ladder in choice))
+    peaks = {tuple(ladder[-1] for ladder in choice): choice for choice in choices}
+    for most, choice in peaks.items():
+        if peak(most) <= limit:
+            changes = next(changes for changes in product(*choice) if peak(changes) <= limit)
+            return changes, peak(changes)
+    nearest = min(peaks, key=peak)
+    return nearest, peak(nearest)
 
 
-def _ladders(recipe: Recipe, estimate: MemoryEstimate) -> list[list[Change | None]]:
-    """The settings in the order they are tried, each as it is (None), then ever smaller."""
-    engine, lora = recipe.engine, recipe.adapters is not None
-    packed = estimate.shape.bits > 0 or engine.load_in_4bit
+def _ladders(
+    recipe: Recipe, estimate: MemoryEstimate
+) -> tuple[list[list[Change]], list[list[Change]]]:
+    """Return the settings that change no result, each ever smaller, and those that change what is
+    trained."""
+    engine, packed = recipe.engine, estimate.shape.bits > 0 or recipe.engine.load_in_4bit
     packs = device_of(engine) in memory_model(choose_backend(engine.backend)).PACKS_ON
-    rows = min(engine.rows, max(recipe.prompts * recipe.group, CHUNK * recipe.eval.n))
     row = estimate.prompt + recipe.max_tokens
-    return [
-        [None, ("engine", "gradient_checkpointing", True)],
-        [None, *_halves("micro_tokens", engine.micro_tokens, row)],
-        [None, *_halves("rows", rows, recipe.group)],
-        [None, *([] if lora else [("adapter", "kind", "lora")])],
-        [None, *([("engine", "load_in_4bit", True)] if packs and not packed else [])],
+    same: list[list[Change]] = [
+        [("engine", "gradient_checkpointing", True)] * (not engine.gradient_checkpointing),
+        _halves("micro_tokens", engine.micro_tokens, row),
+        _halves("rows", engine.rows, recipe.group),
     ]
+    other: list[list[Change]] = [
+        [("adapter", "kind", "lora")] * (recipe.adapters is None),
+        [("engine", "load_in_4bit", True)] * (packs and not packed),
+    ]
+    return [*filter(None, same)], [*filter(None, other)]
 
 
-def _halves(key: str, value: int, least: int) -> Iterator[Change]:
+def _halves(key: str, value: int, least: int) -> list[Change]:
+    halves: list[Change] = []
     while (value := value // 2) >= least:
-        yield "engine", key, value
+        halves.append(("engine", key, value))
+    return halves

@@ -33,8 +33,8 @@ from ictcli.train.checked import (
     Overlap,
     ShownPrompt,
     Tried,
-    verdict_of,
 )
+from ictcli.train.diagnosis import verdict_of
 from ictcli.train.evaluations import samples_of
 from ictcli.train.health import judged
 from ictcli.train.launch import check_prompts, readable, set_budget

@@ -24,7 +24,7 @@ from ictcli.train.health import Health
 from ictcli.train.sample import sample_batch
 from ictcli.train.sft import supervise
 from ictcli.train.step import Moment, measure, optimise, select
-from ictcli.train.without_signal import unlearned
+from ictcli.train.diagnosis import unlearned
 
 
 def train(
