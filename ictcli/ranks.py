@@ -13,13 +13,9 @@ from ictcli.errors import UserError
 class Launch:
     """The launch that this process belongs to."""
 
-    backend: str
-    """The engine that its processes work for."""
-    program: str
-    """What the user starts."""
-    size: int = 0
-    """Number of processes; 0 where only the engine's library knows it."""
-    local: int = 0
+    size: int
+    """Number of processes."""
+    local: int
     """The number of this process on its machine, and of its GPU."""
 
 
@@ -29,7 +25,10 @@ def find_launch() -> Launch | None:
     Raises UserError for a launch that ictcli does not carry.
     """
     if "MLX_RANK" in os.environ:
-        return Launch("mlx", "mlx.launch")
+        raise UserError(
+            "The MLX engine runs in one process, and mlx.launch starts several.",
+            "torchrun starts several processes of the torch engine",
+        )
     if "MASTER_ADDR" not in os.environ:
         return None
     spreads = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
@@ -47,7 +46,7 @@ def find_launch() -> Launch | None:
     size = _number("WORLD_SIZE")
     if size < 2 or "RANK" not in os.environ:
         return None
-    return Launch("torch", "torchrun or accelerate launch", size, _number("LOCAL_RANK"))
+    return Launch(size, _number("LOCAL_RANK"))
 
 
 def is_restarted() -> bool:

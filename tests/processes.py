@@ -217,11 +217,11 @@ class Processes:
 
 
 def launch(
-    kind: str, folder: Path, command: list[str], ranks: int = 2, program: str = "ictcli"
+    folder: Path, command: list[str], ranks: int = 2, program: str = "ictcli"
 ) -> list[Running]:
     """The command on each rank, each in a folder of its own; all it says is in one file."""
     started = list[Running]()
-    for rank, environment in enumerate(environments(kind, folder, ranks)):
+    for rank, environment in enumerate(environments(ranks)):
         own, said = folder / f"rank-{rank}", folder / f"rank-{rank}.txt"
         own.mkdir(parents=True, exist_ok=True)
         said.write_text("")
@@ -252,24 +252,16 @@ def complete(started: list[Running]) -> None:
     assert all(end == (0, "") for end in others), others
 
 
-def environments(kind: str, folder: Path, ranks: int) -> list[dict[str, str]]:
-    """What a launcher sets for each rank: mlx.launch with its ring, or torchrun; alone nothing."""
-    folder.mkdir(parents=True, exist_ok=True)
-    ports = free_ports(ranks)
+def environments(ranks: int) -> list[dict[str, str]]:
+    """What torchrun sets for each rank; alone nothing."""
     if ranks == 1:
         return [{}]
-    if kind == "mlx":
-        hosts = folder / "hosts.json"
-        hosts.write_text(json.dumps([[f"127.0.0.1:{port}"] for port in ports]))
-        return [{"MLX_RANK": str(rank), "MLX_HOSTFILE": str(hosts)} for rank in range(ranks)]
-    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports[0]), "WORLD_SIZE": str(ranks)}
+    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(ranks)}
     return [shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)]
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.socket() as opened:
+        opened.bind(("127.0.0.1", 0))
+        return opened.getsockname()[1]

@@ -17,7 +17,6 @@ from mlx_lm.utils import dequantize_model
 from ictcli.engine import adapters
 from ictcli.engine.dtype import OVERFLOWING, in_float16
 from ictcli.engine.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS
-from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings
 
 from .files import flat, read_arrays, write_arrays
@@ -27,16 +26,11 @@ from .model import ADAPTED, cast, model_dtype
 def put_on(model: Any, settings: AdapterSettings, path: str) -> dict[str, Any]:
     """Freeze the model and give it new adapters; returns mlx-lm's adapter_config.json for a model
     read from `path`."""
-    linear = [_linear_layers(layer, experts=settings.kind == "lora") for layer in model.layers]
+    linear = [_linear_layers(layer) for layer in model.layers]
     chosen = adapters.choose_layers(settings, linear)
-    widths = {module.bits for module in model.modules() if hasattr(module, "bits")}
-    if settings.kind == "dora" and any(32 % bits for bits in widths):
-        raise UserError(
-            f"mlx-lm's DoRA does not know weights of {max(widths)} bits.", "adapter.kind=lora does"
-        )
     config: dict[str, Any] = {
         "model": path,
-        "fine_tune_type": settings.kind,
+        "fine_tune_type": "lora",
         "num_layers": settings.layers or len(model.layers),
         "lora_parameters": {
             "rank": settings.rank,
@@ -47,9 +41,7 @@ def put_on(model: Any, settings: AdapterSettings, path: str) -> dict[str, Any]:
     }
     model.freeze()
     mx.random.seed(settings.seed or 0)  # linear_to_lora_layers draws the first values of A
-    linear_to_lora_layers(
-        model, config["num_layers"], config["lora_parameters"], use_dora=settings.kind == "dora"
-    )
+    linear_to_lora_layers(model, config["num_layers"], config["lora_parameters"])
     _draw(model, settings.seed or 0)
     mx.eval(model.parameters())  # the draw is of this seed, not of a later one
     return config
@@ -66,11 +58,10 @@ def _draw(model: Any, seed: int) -> None:
                 )
 
 
-def _linear_layers(block: Any, *, experts: bool) -> list[str]:
+def _linear_layers(block: Any) -> list[str]:
     from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
 
-    kinds = (nn.Linear, nn.QuantizedLinear)
-    kinds += (SwitchLinear, QuantizedSwitchLinear) if experts else ()
+    kinds = (nn.Linear, nn.QuantizedLinear, SwitchLinear, QuantizedSwitchLinear)
     return [name for name, module in block.named_modules() if isinstance(module, kinds)]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
-from mlx.utils import tree_map, tree_unflatten
+from mlx.utils import tree_unflatten
 from mlx_lm.utils import get_total_parameters, save_config, save_model
 
 from ictcli.engine.core import EngineCore
@@ -21,7 +21,7 @@ from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSetti
 from . import adapter, rotary, sample
 from .device import Memory, choose_device, ran_out
 from .files import flat, read_arrays, write_arrays
-from .model import is_quantised, load, model_dtype, quantise, restore_layout, vocabulary_of
+from .model import is_quantised, load, model_dtype, restore_layout, vocabulary_of
 from .optimizer import Optimizer
 from .passes import Passes
 
@@ -30,8 +30,6 @@ class MlxEngine(EngineCore):
     """An mlx-lm model with AdamW. See `ictcli.engine.Engine` for what each verb does."""
 
     read_arrays, write_arrays = staticmethod(read_arrays), staticmethod(write_arrays)
-    rounded: Any = None
-    """The layers of 8 bits below adapters, once they have sampled."""
 
     def __init__(
         self,
@@ -40,11 +38,6 @@ class MlxEngine(EngineCore):
         optimizer: OptimizerSettings | None = None,
         adapters: AdapterSettings | None = None,
     ) -> None:
-        if optimizer is not None and optimizer.kind != "adamw":
-            raise UserError(
-                f"optimizer.kind={optimizer.kind} is the torch engine's, on a CUDA GPU.",
-                "optimizer.kind=adamw",
-            )
         self.device = choose_device(settings.device)
         self.compiled = settings.compile == "on" or (
             settings.compile == "auto" and self.device.type == mx.gpu
@@ -63,12 +56,6 @@ class MlxEngine(EngineCore):
                     "adapter.kind=lora trains low-rank adapters on top of them",
                 )
             self.model.unfreeze()
-        dora = self.adapted is not None and self.adapted["fine_tune_type"] == "dora"
-        if optimizer and settings.sampler == "int8" and (dora or is_quantised(self.model)):
-            raise UserError(
-                "The MLX engine rounds no weights to 8 bits that are packed, or below DoRA.",
-                "engine.sampler=own",
-            )
         self.mixes_lengths = sample.mixes_lengths(self.model, self.vocabulary, self.memory)
         if optimizer:
             self.optimizer = Optimizer(self.model, optimizer, self.memory, compiled=self.compiled)
@@ -97,36 +84,16 @@ class MlxEngine(EngineCore):
         return adapter
 
     @contextlib.contextmanager
-    def for_sampling(self, tokens: int, *, rounded: bool) -> Generator[None]:
-        """Adapters of a float32 model are fused: an adapted layer is five kernels, a plain one is
-        one. In 16 bits the sum would be rounded, and an adapter's first steps lost. So it would in
-        8 bits."""
+    def for_sampling(self, tokens: int) -> Generator[None]:
+        """Fuse the adapters of a float32 model: an adapted layer is five kernels, a plain one is
+        one. In 16 bits the sum would be rounded, and an adapter's first steps lost."""
         exact = model_dtype(self.model) == mx.float32 and not is_quantised(self.model)
         with contextlib.ExitStack() as changes:
-            if rounded:
-                changes.enter_context(self._rounded())
-            elif self.adapted is not None and exact:
+            if self.adapted is not None and exact:
                 changes.enter_context(adapter.fused(self.model))
             if self.device.type == mx.cpu:
                 changes.enter_context(rotary.shared(self.model))
             yield
-
-    @contextlib.contextmanager
-    def _rounded(self) -> Generator[None]:
-        """Within, matrices are of 8 bits, in groups of 64. Adapters stay as they are, and what is
-        below them is rounded once."""
-        exact = self.model.leaf_modules()
-        try:
-            if self.rounded is None:
-                quantise(self.model, bits=8)
-                mx.eval(self.model.parameters())  # once, and not in every step of decoding
-            else:
-                self.model.update_modules(self.rounded)
-            if self.adapted is not None:
-                self.rounded = self.model.leaf_modules()
-            yield
-        finally:
-            self.model.update_modules(exact)
 
     def kept_weights(self) -> Any:
         """Arrays never change: an update makes new ones, and these stay."""
@@ -144,13 +111,7 @@ class MlxEngine(EngineCore):
     def trained_weights(self) -> dict[str, mx.array]:
         return flat(self.model.trainable_parameters())
 
-    def sum_gradient(self) -> None:
-        gradient = self.optimizer.gradient
-        if gradient is None:
-            gradient = tree_map(lambda w: mx.zeros(w.shape), self.model.trainable_parameters())
-        self.optimizer.gradient = tree_map(self.ranks.sum, gradient)
-
-    def load(self, weights: dict[str, mx.array], state: dict[str, mx.array]) -> None:
+    def take(self, weights: dict[str, mx.array], state: dict[str, mx.array]) -> None:
         if self.optimizer is not None:
             return self.optimizer.load(state, weights)
         own = self.trained_weights()

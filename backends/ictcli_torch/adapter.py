@@ -4,7 +4,6 @@ import contextlib
 import json
 import warnings
 from collections.abc import Generator
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +11,6 @@ import peft
 import torch
 from peft.tuners.lora import Linear as LoraLinear
 from peft.tuners.lora import LoraLayer
-from peft.utils.integrations import dequantize_module_weight
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -21,7 +19,7 @@ from ictcli.engine.adapters import check_complete, choose_layers, first_values, 
 from ictcli.engine.models import ADAPTER_CONFIG, PEFT_WEIGHTS
 from ictcli.recipe.tables import AdapterSettings
 
-from .merge import NAME, can_be_merged, is_packed, merged, stretch, with_adapter
+from .merge import NAME
 from .model import blocks
 
 
@@ -36,19 +34,14 @@ def put_on(model: Any, settings: AdapterSettings, path: str) -> peft.PeftModel:
         lora_alpha=int(alpha) if alpha.is_integer() else cast(Any, alpha),  # as peft writes it
         lora_dropout=0.0,  # it would make the ratio of pi to pi_old noise
         target_modules=sorted(wanted),
-        use_dora=settings.kind == "dora",
         inference_mode=False,
     )
     with _quiet():
         adapted = peft.get_peft_model(model, config)
     for name, place in wanted.items():
         layer: Any = model.get_submodule(name)
-        A, B = layer.lora_A[NAME], layer.lora_B[NAME]
+        A = layer.lora_A[NAME]
         values = first_values(settings.seed or 0, place, A.in_features, A.out_features)
-        if A.weight.is_meta:  # as its layer, whose norms DoRA gets once its numbers are there
-            A.to_empty(device="cpu")
-            B.to_empty(device="cpu").weight.data.zero_()
-            layer.lora_magnitude_vector.to_empty(device="cpu")
         A.weight.data.copy_(torch.from_numpy(values.T.copy()))
     _fuse(model)
     model.eval()
@@ -173,51 +166,15 @@ def taken_off(model: nn.Module) -> Generator[None]:
             layer.enable_adapters(True)
 
 
-def sampling(model: Any) -> contextlib.AbstractContextManager[Any]:
-    """Within, the model decodes as fast as it can: DoRA's layers, which peft computes anew for
-    every token, are merged, or where that would round what was trained, their norms kept. Others'
-    adapters are brought to the model's type once."""
-    layers = [module for module in model.modules() if isinstance(module, LoraLayer)]
-    if not any(layer.use_dora[NAME] for layer in layers):
-        return _typed_once([x for x in layers if isinstance(x, FusedLora)], model.dtype)
-    exact = model.dtype == torch.float32 and not any(is_packed(m) for m in model.modules())
-    return merged(model) if exact and all(map(can_be_merged, layers)) else _norms_kept(layers)
-
-
 @contextlib.contextmanager
-def _typed_once(layers: list[FusedLora], dtype: torch.dtype) -> Generator[None]:
+def sampling(model: Any) -> Generator[None]:
+    """Within, adapters are brought to the model's type once and not in each step of decoding."""
+    layers = [module for module in model.modules() if isinstance(module, FusedLora)]
     try:
         with torch.no_grad():
             for layer in layers:
-                layer.typed = layer.in_type(dtype)
+                layer.typed = layer.in_type(model.dtype)
         yield
     finally:
         for layer in layers:
             layer.typed = None
-
-
-@contextlib.contextmanager
-def _norms_kept(layers: list[Any]) -> Generator[None]:
-    """Within, DoRA's layers know their norms: a number a row. peft's own cache (`DoraCaching`)
-    keeps B A as well, a float32 matrix of the layer's size, and keeps it for good."""
-    held = [layer for layer in layers if NAME in layer.lora_A and layer.use_dora[NAME]]
-    try:
-        for layer in held:
-            with torch.no_grad():
-                whole = with_adapter(layer, dequantize_module_weight(layer.get_base_layer()))
-                layer.forward = partial(_with_norm, layer, stretch(layer, whole))
-        yield
-    finally:
-        for layer in held:
-            layer.__dict__.pop("forward", None)
-
-
-def _with_norm(layer: Any, factor: Tensor, x: Tensor, *args: Any, **options: Any) -> Tensor:
-    """DoRA's layer, of which `factor` is m / ||W + scale B A||."""
-    base = layer.base_layer(x)
-    if layer.disable_adapters:
-        return base
-    A, B = layer.lora_A[NAME], layer.lora_B[NAME]
-    low = B(A(x.to(A.weight.dtype))) * layer.scaling[NAME]
-    plain = base if layer.base_layer.bias is None else base - layer.base_layer.bias
-    return (base + (factor - 1) * plain + factor * low).to(base.dtype)

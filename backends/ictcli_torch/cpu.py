@@ -9,10 +9,8 @@ bfloat16 takes several times that of float32.
 
 import contextlib
 import platform
-import warnings
 from collections import Counter
 from collections.abc import Generator
-from functools import partial
 from typing import Any
 
 import torch
@@ -133,8 +131,7 @@ def packed(weight: Tensor, bias: Tensor | None = None) -> Any:
 
 
 def has_fbgemm() -> bool:
-    names = ("linear_dynamic", "linear_dynamic_fp16")
-    has = all(hasattr(torch.ops.quantized, name) for name in names)
+    has = hasattr(torch.ops.quantized, "linear_dynamic_fp16")
     return has and "fbgemm" in torch.backends.quantized.supported_engines
 
 
@@ -202,95 +199,3 @@ def in_float32(model: Any, device: torch.device) -> None:
     stock = model.config._attn_implementation == "sdpa"
     if device.type == "cpu" and model.dtype != torch.float32 and stock:
         model.set_attn_implementation(ATTENTION)
-
-
-WEIGHTS, ACTIVATIONS = 63, 127
-"""The largest of each. Two products of 255 and 63 fit into 16 bits, in which CPUs without VNNI add
-them, and saturate."""
-OFFSET = ACTIVATIONS + 1
-"""Added to activations: oneDNN is fast where they are not signed."""
-SPAN = (-OFFSET, ACTIVATIONS)
-"""Two activations beside those of each row, for a weight of 0: of these FBGEMM finds a scale of 1,
-so that whole numbers stay as they are, whatever rows are beside them."""
-TINY = 1e-30
-"""In place of a size of 0."""
-
-
-class Rounded:
-    """A weight (O, I) rounded to -63 .. 63 of its output's scale, in the order that FBGEMM reads
-    or oneDNN."""
-
-    def __init__(self, weight: Tensor, *, fbgemm: bool = False) -> None:
-        parts = weight.detach().split(4096)  # a copy of a whole LM head would be the peak of memory
-        sizes = [part.float().abs().amax(dim=1).clamp(min=TINY) for part in parts]
-        self.scales = torch.cat(sizes) / WEIGHTS
-        scales = self.scales[:, None].split(4096)
-        fbgemm = fbgemm and has_fbgemm() and hasattr(torch, "_make_per_channel_quantized_tensor")
-        outputs, inputs = weight.shape
-        whole = torch.zeros((outputs, inputs + len(SPAN) * fbgemm), dtype=torch.int8)
-        for part, scale, into in zip(parts, scales, whole.split(4096), strict=True):
-            into[:, :inputs] = (part.float() / scale).round_()
-        self.packed: Any = None
-        if fbgemm:
-            zeros = torch.zeros(outputs, dtype=torch.long)
-            with warnings.catch_warnings():  # such tensors will leave PyTorch: then oneDNN's turn
-                warnings.simplefilter("ignore")
-                make: Any = torch._make_per_channel_quantized_tensor  # pyright: ignore[reportPrivateImportUsage]
-                numbers = make(whole, self.scales.double(), zeros, 0)
-            self.packed = torch.ops.quantized.linear_prepack(numbers, None)
-            return
-        self.offset = -OFFSET * self.scales * whole.sum(dim=1)
-        """(O,) takes back what `OFFSET` adds to the products."""
-        self.zeros = torch.zeros(outputs, dtype=torch.int32)
-        self.arranged = torch.ops.onednn.qlinear_prepack(whole, None)
-
-    def product(self, bias: Tensor | None, x: Tensor) -> Tensor:
-        """x W^T + b of x (..., I)."""
-        if not x.numel():
-            return x.new_zeros((*x.shape[:-1], len(self.scales)))
-        rows = x.reshape(-1, x.shape[-1]).float()
-        sizes = rows.abs().amax(dim=1, keepdim=True).clamp(min=TINY) / ACTIVATIONS
-        by = self._by_onednn if self.packed is None else self._by_fbgemm
-        y = by(rows, sizes)
-        if bias is not None:
-            y += bias
-        return y.to(x.dtype).reshape(*x.shape[:-1], len(self.scales))
-
-    def _by_fbgemm(self, rows: Tensor, sizes: Tensor) -> Tensor:
-        whole = rows.new_empty((len(rows), rows.shape[1] + len(SPAN)))
-        # FBGEMM refuses what is not finite, for all rows; `sizes` gives it back to its own
-        whole[:, : -len(SPAN)] = (rows / sizes).round_().nan_to_num_(0.0)
-        whole[:, -2], whole[:, -1] = SPAN
-        return torch.ops.quantized.linear_dynamic(whole, self.packed, False).mul_(sizes)
-
-    def _by_onednn(self, rows: Tensor, sizes: Tensor) -> Tensor:
-        whole = (rows / sizes).round_().add_(OFFSET).to(torch.uint8)
-        scales = 1.0, 0, self.arranged, self.scales, self.zeros
-        after = 1.0, 0, torch.float32, "none", [], ""
-        return torch.ops.onednn.qlinear_pointwise(whole, *scales, self.offset, *after).mul_(sizes)
-
-
-@contextlib.contextmanager
-def rounded_weights(model: nn.Module, kernels: str) -> Generator[None]:
-    """Within, every linear layer but those of adapters multiplies in 8 bits, at some three times
-    the rate of float32. That is another policy than the one that is trained: the loss weighs its
-    tokens by the ratio of the two. A weight that no update changes is rounded once, and kept; so
-    FBGEMM may have it, to which an LM head takes seconds to bring."""
-    layers: list[Any] = []
-    try:
-        for name, module in model.named_modules():
-            if not isinstance(module, nn.Linear) or "lora_" in name:
-                continue
-            layer: Any = module
-            frozen = not layer._parameters["weight"].requires_grad  # `weight` may be made anew
-            weight: Rounded = layer.__dict__.get("rounded") or Rounded(
-                layer.weight, fbgemm=frozen and kernels in PACKING
-            )
-            if frozen:
-                layer.__dict__["rounded"] = weight
-            layers.append(layer)
-            layer.forward = partial(weight.product, layer.bias)
-        yield
-    finally:
-        for layer in layers:
-            del layer.forward

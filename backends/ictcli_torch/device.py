@@ -60,21 +60,16 @@ def check_device(
                 "Weights of 4 bits cannot be trained, and engine.load_in_4bit makes them so.",
                 "adapter.kind=lora trains low-rank adapters on top of them",
             )
-        _needs_bitsandbytes(device, "engine.load_in_4bit=true", "engine.load_in_4bit=false")
-    if optimizer is not None and optimizer.kind == "adamw8bit":
-        _needs_bitsandbytes(device, "optimizer.kind=adamw8bit", "optimizer.kind=adamw")
-
-
-def _needs_bitsandbytes(device: torch.device, setting: str, without: str) -> None:
-    if device.type != "cuda":
-        raise EngineMissingError(
-            f"{setting} needs a CUDA GPU, and the device is {device.type}.", without
-        )
-    if find_spec("bitsandbytes") is None:
-        raise EngineMissingError(
-            f"{setting} needs bitsandbytes, which is not installed.",
-            f"{install('cuda')}, or {without}",
-        )
+        if device.type != "cuda":
+            raise EngineMissingError(
+                f"engine.load_in_4bit=true needs a CUDA GPU, and the device is {device.type}.",
+                "engine.load_in_4bit=false",
+            )
+        if find_spec("bitsandbytes") is None:
+            raise EngineMissingError(
+                "engine.load_in_4bit=true needs bitsandbytes, which is not installed.",
+                f"{install('cuda')}, or engine.load_in_4bit=false",
+            )
 
 
 def limit_memory(device: torch.device, gib: float) -> None:

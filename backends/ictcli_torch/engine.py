@@ -21,11 +21,10 @@ from ictcli.engine.shape import read_lengths
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import Rollouts, Sampling
 
-from .cpu import arranged, in_whole, kernels_of, pack, rounded_weights
+from .cpu import arranged, in_whole, kernels_of, pack
 from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
-from .dense import DenseDecoder, is_dense
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
-from .files import read_arrays, write_arrays, write_each
+from .files import read_arrays, write_arrays
 from .model import hold_frequencies, load, text_config
 from .optimizer import Optimizer
 from .passes import Passes, takes_positions
@@ -37,8 +36,6 @@ class TorchEngine(EngineCore):
     """A Hugging Face causal LM with AdamW. See `ictcli.engine.Engine` for what each verb does."""
 
     read_arrays, write_arrays = staticmethod(read_arrays), staticmethod(write_arrays)
-    in_parts = False
-    """Whether each process reads its part of the weights alone, where their files allow it."""
     root: Any = None
     """What runs the model that is trained, where its weights are spread."""
     vllm: Any = None
@@ -60,10 +57,9 @@ class TorchEngine(EngineCore):
             settings,
             self.device,
             trains_weights=optimizer is not None and adapters is None,
-            meta=self.in_parts,
         )
         self.small = sum(p.numel() for p in self.model.parameters()) < SMALL
-        if (settings.gradient_checkpointing and not self.small) or settings.shard == "blocks":
+        if settings.gradient_checkpointing and not self.small:
             self.memory.return_blocks()
         if settings.threads or (self.small and self.device.type == "cpu"):
             torch.set_num_threads(settings.threads or 1)
@@ -86,13 +82,9 @@ class TorchEngine(EngineCore):
         if self.optimizer and self.frozen:
             self.pack()
         self.compiled = (
-            self.device.type == "cuda"
-            and settings.compile != "off"
-            and settings.shard != "blocks"
-            and has_fixed_step(self.model)
+            self.device.type == "cuda" and settings.compile != "off" and has_fixed_step(self.model)
         )
-        plain = DenseDecoder if is_dense(self.model) else GrowingDecoder
-        decoder = FixedDecoder if self.compiled else plain
+        decoder = FixedDecoder if self.compiled else GrowingDecoder
         self.lockstep = partial(lockstep, self.model, decoder=decoder)
         self.passes = Passes(self)
 
@@ -123,13 +115,11 @@ class TorchEngine(EngineCore):
         return adapter
 
     @contextlib.contextmanager
-    def for_sampling(self, tokens: int, *, rounded: bool) -> Generator[None]:
+    def for_sampling(self, tokens: int) -> Generator[None]:
         with contextlib.ExitStack() as stack:
             if self.adapted is not None:
                 stack.enter_context(self.adapters().sampling(self.model))
-            if rounded:
-                stack.enter_context(rounded_weights(self.model, kernels_of(self.settings.kernels)))
-            elif tokens >= WORTH_ARRANGING and not self.settings.gradient_checkpointing:
+            if tokens >= WORTH_ARRANGING and not self.settings.gradient_checkpointing:
                 if self.frozen:
                     self.pack()
                 stack.enter_context(arranged(self.model))
@@ -144,6 +134,7 @@ class TorchEngine(EngineCore):
 
         return vllm.sample(self, prompts, group, sampling, *arguments, **options)
 
+    @by_all
     def draw(
         self,
         prompts: Sequence[Sequence[int]],
@@ -151,19 +142,15 @@ class TorchEngine(EngineCore):
         sampling: Sampling,
         seeds: Sequence[int],
     ) -> Rollouts:
-        """What vLLM samples, without statistics, with the weights as they are now."""
+        """Have vLLM sample with the weights as they are now, each rank its share of the prompts,
+        without statistics."""
         from . import vllm
 
+        share = slice(*self.prompts_of(len(prompts)))
         with self._phase():
-            self.vllm = self.vllm or vllm.start(self, prompts, group, sampling)
+            self.vllm = self.vllm or vllm.start(self, prompts[share], group, sampling)
             self.vllm.load(self)
-            return vllm.draw(self.vllm, prompts, group, sampling, seeds)
-
-    @by_all
-    def draw_own(self, prompts: Any, group: int, sampling: Sampling, seeds: Any) -> Rollouts:
-        """`draw`, each rank its own prompts."""
-        own = slice(*self.prompts_of(len(prompts)))
-        drawn = self.draw(prompts[own], group, sampling, seeds[own])
+            drawn = vllm.draw(self.vllm, prompts[share], group, sampling, seeds[share])
         return join(self.ranks.gather(drawn), range(len(prompts)))
 
     @contextlib.contextmanager
@@ -195,6 +182,10 @@ class TorchEngine(EngineCore):
                 master.grad = torch.zeros_like(master)
         self.ranks.sum([master.grad for master in self.optimizer.masters.values()])
 
+    def align(self) -> None:
+        """Take rank 0's weights and moments, to the bit. All ranks have to be here."""
+        self.take(self.trained_weights(), self.optimizer.state())
+
     def trained_weights(self) -> dict[str, torch.Tensor]:
         if self.adapted is not None:
             return {name: p.data for name, p in self.model.named_parameters() if p.requires_grad}
@@ -202,18 +193,12 @@ class TorchEngine(EngineCore):
         names = {id(tensor): name for name, tensor in reversed(state.items())}  # ties share one
         return {name: state[name].detach().contiguous() for name in names.values()}
 
-    def load(self, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> None:
+    def take(self, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> None:
+        if self.ranks.size > 1:
+            weights, state = self.ranks.spread(weights), self.ranks.spread(state)
         self.model.load_state_dict(weights, strict=False)  # tied weights are stored once
         if self.optimizer is not None:
             self.optimizer.load(state, weights)
-
-    def write_whole(self, path: Path) -> None:
-        """All weights in one file, as vLLM takes them."""
-        from . import vllm
-
-        with self.merged():
-            weights = vllm.whole_weights(self.model)
-            write_each(path, weights, weights.__getitem__)
 
     def write_model(self, folder: Path) -> None:
         """The model and its settings, as transformers writes them."""

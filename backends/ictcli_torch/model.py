@@ -23,7 +23,6 @@ from ictcli.errors import UserError
 from ictcli.recipe.tables import EngineSettings
 
 from .cpu import exchange, in_float32, kernels_of
-from .files import on_meta
 
 FOLLOWING = ("dynamic", "longrope")
 """Kinds of rotary frequencies that follow the length of a pass."""
@@ -37,10 +36,8 @@ def load(
     device: torch.device,
     *,
     trains_weights: bool,
-    meta: bool = False,
 ) -> tuple[Any, Any]:
-    """The model on its device, without adapters, and its tokenizer. Safetensors only. `meta`: where
-    `files.on_meta` can, the model's weights have no numbers yet."""
+    """Load the model on its device, without adapters, and its tokenizer. Safetensors only."""
     path = source.path
     remote = {"trust_remote_code": settings.trust_remote_code}
     transformers_logging.disable_progress_bar()
@@ -58,12 +55,10 @@ def load(
         )
         dtype = torch.bfloat16 if bfloat16 else torch.float32
         how = remote | ({"attn_implementation": "eager"} if capped else {})
-        loaded: Any = on_meta(path, config, dtype, device, **how) if meta else None
-        if loaded is None:
-            packed = in_4_bits(device) if settings.load_in_4bit else {}
-            loaded = _read_whole(path, dtype=dtype, **how, **packed)
-            if not packed:  # bitsandbytes packs them on the device
-                loaded.to(device)
+        packed = in_4_bits(device) if settings.load_in_4bit else {}
+        loaded: Any = _read_whole(path, dtype=dtype, **how, **packed)
+        if not packed:  # bitsandbytes packs them on the device
+            loaded.to(device)
     for module in loaded.modules():  # a pad token that is an input is a token like any other
         if isinstance(module, nn.Embedding):
             module.padding_idx = None

@@ -8,13 +8,6 @@ from torch import Tensor, nn
 
 from ictcli.recipe.tables import OptimizerSettings
 
-MOMENTS = {
-    "adamw": ("exp_avg", "exp_avg_sq", "step"),
-    "adamw8bit": ("state1", "state2", "absmax1", "absmax2", "step"),
-}
-"""What torch.optim.AdamW and bitsandbytes' hold for a weight; the latter's code tables are the same
-for every weight, and are not saved."""
-
 
 class Optimizer:
     """AdamW with gradient clipping over a model's float32 master weights.
@@ -24,6 +17,8 @@ class Optimizer:
     bfloat16 model therefore has float32 copies that gradients are added to and AdamW steps, and
     its own weights are these, rounded. A float32 model's weights are their own masters.
     """
+
+    kinds = ("master", "exp_avg", "exp_avg_sq", "step")
 
     def __init__(self, model: nn.Module, settings: OptimizerSettings) -> None:
         self.clip_norm = settings.clip_norm
@@ -35,9 +30,13 @@ class Optimizer:
             else:
                 self.masters[name] = weight.detach().float()
                 weight.register_post_accumulate_grad_hook(partial(_hand_over, self.masters[name]))
-        self.adamw = _adamw(list(self.masters.values()), settings)
-        self.moments = MOMENTS[settings.kind]
-        self.kinds = ("master", *self.moments)
+        self.adamw = torch.optim.AdamW(
+            self.masters.values(),
+            betas=(settings.beta1, settings.beta2),
+            eps=settings.eps,
+            weight_decay=settings.weight_decay,
+            fused=True,  # in place: the other variants allocate copies of the largest weights
+        )
 
     def clip(self) -> float:
         """Scale the accumulated gradient to a norm of at most `clip_norm`; its norm before."""
@@ -76,8 +75,7 @@ class Optimizer:
             if master is not self.weights[name]:
                 tensors[f"master/{name}"] = master
             for kind, value in self.adamw.state.get(master, {}).items():
-                if kind in self.moments:
-                    tensors[f"{kind}/{name}"] = torch.as_tensor(value)
+                tensors[f"{kind}/{name}"] = value
         return tensors
 
     @torch.no_grad()
@@ -90,34 +88,9 @@ class Optimizer:
         for entry, value in state.items():
             kind, name = entry.split("/", 1)
             if kind != "master":
-                self._take(self.masters[name], kind, value)
+                master = self.masters[name]
+                self.adamw.state[master][kind] = value.to(master.device)
         self._round()
-
-    def _take(self, master: Tensor, kind: str, value: Tensor) -> None:
-        held = self.adamw.state[master]
-        if self.moments is MOMENTS["adamw8bit"] and kind == "step":
-            held[kind] = int(value)
-            return
-        held[kind] = value.to(master.device)
-        if value.dtype == torch.uint8:  # numbers of a code table, of which there is one a moment
-            table, codes = ("qmap1", "dynamic") if kind == "state1" else ("qmap2", "udynamic")
-            tables: Any = self.adamw
-            tables.name2qmap[codes] = tables.name2qmap[codes].to(master.device)
-            held[table] = tables.name2qmap[codes]
-
-
-def _adamw(masters: list[Tensor], settings: OptimizerSettings) -> torch.optim.Optimizer:
-    options: dict[str, Any] = {
-        "betas": (settings.beta1, settings.beta2),
-        "eps": settings.eps,
-        "weight_decay": settings.weight_decay,
-    }
-    if settings.kind == "adamw8bit":
-        from bitsandbytes.optim import AdamW8bit  # pyright: ignore[reportMissingImports]
-
-        return AdamW8bit(masters, **options)
-    # fused is in place: the other variants allocate copies of the largest weights
-    return torch.optim.AdamW(masters, **options, fused=True)
 
 
 def _hand_over(master: Tensor, weight: Any) -> None:

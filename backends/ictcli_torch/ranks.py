@@ -3,23 +3,22 @@ torch.distributed; `torchrun` starts them. Entry point `ictcli.ranks`."""
 
 import contextlib
 import os
+import pickle
 import re
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cache
+from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore, _set_pg_timeout
 from torch.distributed.rendezvous import rendezvous
 
-from ictcli.engine.communicator import Communicator, gone
-from ictcli.engine.distributed import start
-from ictcli.errors import EngineMissingError, RunFailedError
+from ictcli.errors import EngineMissingError, LostError, RunFailedError
 from ictcli.ranks import find_launch
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
@@ -33,6 +32,7 @@ LEAVE = 5.0
 """Seconds that a process waits for torch's threads before it ends all the same."""
 LOST = ("gloo", "nccl", "connection", "peer", "process group")
 """What torch's errors name where another process is gone."""
+BYTES = torch.uint8
 BUCKET = 1 << 24
 """Numbers that are summed by one message at most, unless they are one tensor."""
 
@@ -47,10 +47,12 @@ def meet(backend: str) -> None:
     _set_pg_timeout(PATIENCE, dist.group.WORLD)
 
 
-class TorchCommunicator(Communicator):
+class Communicator:
     """This process among those of a launch. Messages go through the CPU, tensors from where they
     are."""
 
+    broken = False
+    """Whether this rank left the others in the middle of what all do at once."""
     leave: Callable[[], None] = staticmethod(dist.destroy_process_group)
     """Undo `meet`, and what else has made groups of these processes."""
 
@@ -72,45 +74,71 @@ class TorchCommunicator(Communicator):
 
     @contextlib.contextmanager
     def together(self) -> Generator[None]:
+        """Around what all ranks do at once. If it fails on this one, no rank may be spoken to any
+        more: the others wait for the part that will not come."""
+        if self.broken:
+            raise LostError("The launch has lost step.", "start the same launch again")
         try:
-            with super().together():
-                yield
-        except RuntimeError as error:
-            if self.broken and any(word in str(error).lower() for word in LOST):
-                raise gone(_reason(error)) from error
+            yield
+        except BaseException as error:
+            self.broken = self.size > 1
+            text = str(error).lower()
+            if self.broken and isinstance(error, RuntimeError) and any(w in text for w in LOST):
+                raise LostError(
+                    f"Another process of the launch is gone: {_reason(error)}.",
+                    "its own message says why; the same launch with ictcli resume RUN goes on",
+                ) from error
             raise
 
-    def every(self, own: np.ndarray) -> list[np.ndarray]:
-        tensor = self._tensor(own)
-        parts = [torch.empty_like(tensor) for _ in range(self.size)]
-        dist.all_gather(parts, tensor)
-        return [part.numpy() for part in parts]
+    def broadcast(self, message: Any = None) -> Any:
+        """Send rank 0's message to every rank; returns it."""
+        with self.together():
+            packed = self._packed(message if self.rank == 0 else None)
+            size = self._kept(torch.tensor([len(packed)]))
+            dist.broadcast(size, 0)
+            body = packed if self.rank == 0 else self._kept(torch.empty(int(size), dtype=BYTES))
+            dist.broadcast(body, 0)
+        return _unpacked(body)
 
-    def first(self, own: np.ndarray) -> np.ndarray:
-        tensor = self._tensor(own)
-        dist.broadcast(tensor, 0)
-        return tensor.numpy()
+    def gather(self, message: Any) -> list[Any]:
+        """Send every rank's message to every rank; returns them by rank."""
+        with self.together():
+            packed = self._packed(message)
+            sizes = [self._kept(torch.tensor([0])) for _ in range(self.size)]
+            dist.all_gather(sizes, self._kept(torch.tensor([len(packed)])))
+            longest = max(map(int, sizes))
+            bodies = [self._kept(torch.empty(longest, dtype=BYTES)) for _ in sizes]
+            padded = self._kept(torch.zeros(longest, dtype=BYTES))
+            padded[: len(packed)] = packed
+            dist.all_gather(bodies, padded)
+        return [_unpacked(body) for body in bodies]
 
-    def _tensor(self, array: np.ndarray) -> Tensor:
-        tensor = torch.tensor(array)
+    def _packed(self, message: Any) -> Tensor:
+        return self._kept(torch.frombuffer(bytearray(pickle.dumps(message)), dtype=BYTES).clone())
+
+    def _kept(self, tensor: Tensor) -> Tensor:
         self.sent.add(tensor)
         return tensor
 
-    def array(self, own: Tensor | None, shape: Sequence[int], kind: str) -> Tensor:
-        tensor = torch.empty(shape, dtype=getattr(torch, kind))
-        if own is not None:
-            tensor.copy_(own)
-        dist.broadcast(tensor.view(-1).view(torch.uint8), 0)  # gloo does not know all types
-        return tensor
+    def spread(self, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Send rank 0's arrays to every rank, on the CPU."""
+        like = {name: (x.shape, x.dtype) for name, x in arrays.items()}
+        received = dict[str, Tensor]()
+        for name, (shape, dtype) in self.broadcast(like).items():
+            tensor = torch.empty(shape, dtype=dtype)
+            if self.rank == 0:
+                tensor.copy_(arrays[name])
+            dist.broadcast(tensor.view(-1).view(torch.uint8), 0)  # gloo does not know all types
+            received[name] = tensor
+        return received
 
     def sum(self, tensors: Sequence[Tensor]) -> None:
         """Put the sum over ranks in each tensor's place, the same bits on every rank."""
-        for some in _buckets(tensors):
-            flat = torch.cat([tensor.flatten() for tensor in some])
+        for bucket in _buckets(tensors):
+            flat = torch.cat([tensor.flatten() for tensor in bucket])
             dist.all_reduce(flat)
-            self.count(flat.nbytes)
-            parts = flat.split([tensor.numel() for tensor in some])
-            for tensor, part in zip(some, parts, strict=True):
+            parts = flat.split([tensor.numel() for tensor in bucket])
+            for tensor, part in zip(bucket, parts, strict=True):
                 tensor.copy_(part.view_as(tensor))
 
     def close(self) -> None:
@@ -123,6 +151,10 @@ class TorchCommunicator(Communicator):
             while self.sent and time.monotonic() < patience:
                 time.sleep(0.001)
             self.leave()
+
+
+def _unpacked(body: Tensor) -> Any:
+    return pickle.loads(body.numpy().tobytes())
 
 
 def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
@@ -144,14 +176,15 @@ def _reason(error: RuntimeError) -> str:
 
 
 def build(
-    ranks: TorchCommunicator,
+    ranks: Communicator,
     model: str,
     settings: EngineSettings,
     optimizer: OptimizerSettings | None = None,
     adapters: AdapterSettings | None = None,
 ) -> TorchEngine:
-    """An engine of this rank, on a GPU of its own. One that does not train has all weights,
-    whatever `settings.shard` says."""
+    """Build an engine of this rank, on a GPU of its own, with rank 0's weights and moments to the
+    bit. One that does not train has all weights, whatever `settings.shard` says. All ranks have to
+    be here."""
     device = settings.device.partition(":")[0]  # the communicator has chosen among its kind
     launch, gpus = find_launch(), torch.cuda.device_count()
     if launch and gpus and device in ("auto", "cuda") and launch.local >= gpus:
@@ -164,10 +197,16 @@ def build(
         from .shard import ShardedEngine, ShardedWeights
 
         kind = ShardedEngine if adapters else ShardedWeights
-    return start(kind, ranks, model, settings, optimizer, adapters)
+    with ranks.together():
+        engine = kind(model, settings, optimizer, adapters)
+        engine.ranks = ranks
+        engine.check_same()
+        if engine.optimizer is not None:
+            engine.align()
+    return engine
 
 
 @cache
-def communicator() -> TorchCommunicator:
+def communicator() -> Communicator:
     """This process's, one for all the engines it builds."""
-    return TorchCommunicator()
+    return Communicator()

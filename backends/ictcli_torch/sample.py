@@ -12,7 +12,6 @@ from ictcli.types import FloatArray, IntArray, OnTokens, Rollouts, Sampling
 
 from . import namespace
 from .decode import FixedDecoder, GrowingDecoder, read
-from .dense import DenseDecoder
 from .plan import GPU_ELEMENTS, PENDING_ELEMENTS
 
 
@@ -26,7 +25,7 @@ def lockstep(
     wanted: Sequence[str],
     on_tokens: OnTokens | None = None,
     *,
-    decoder: type[GrowingDecoder | DenseDecoder | FixedDecoder] = GrowingDecoder,
+    decoder: type[GrowingDecoder | FixedDecoder] = GrowingDecoder,
 ) -> Rollouts:
     """Decode all rows of some prompts. `uniforms` (B, T) decide every draw."""
     device = model.device

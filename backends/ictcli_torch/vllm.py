@@ -1,26 +1,19 @@
-"""Rollouts sampled by vLLM: in this process, or by a server of its own (docs/scale.md).
+"""Rollouts sampled by vLLM in this process (docs/scale.md).
 
-Whole weights go to vLLM before every call, adapters merged into them, by its `reload_weights`: as
-tensors in the process, as a file to a server. A tied head is sent as a weight of its own, which
-vLLM is told to expect: on a CPU it packs the head, and would not pack a tied one again. Token ids
-go in and out. Our numbers seed its draws, one seed a prompt; they are not the draws of our sampler,
-and a batch of other rows may round a logit otherwise.
+Whole weights go to vLLM before every call, adapters merged into them, by its `reload_weights`. A
+tied head is sent as a weight of its own, which vLLM is told to expect: on a CPU it packs the head,
+and would not pack a tied one again. Token ids go in and out. Our numbers seed its draws, one seed a
+prompt; they are not the draws of our sampler, and a batch of other rows may round a logit
+otherwise.
 
 Each process of a launch has a vLLM of its own, started by all at once: it makes groups of one
-process within the launch's own process group (its "external_launcher"). A server is asked by rank 0
-alone, with the prompts of all.
+process within the launch's own process group (its "external_launcher").
 """
 
-import http.client
-import json
 import os
-import tempfile
-import urllib.request
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,17 +47,13 @@ ENVIRONMENT = {  # where it says nothing else
 }
 BLOCK = 128
 """Positions of the largest block of vLLM's cache."""
-PATIENCE = 3600.0
-"""Seconds that a server may take for an answer."""
-UNREADABLE = (ValueError, LookupError, TypeError)
-"""What an answer of another kind raises."""
 
 Responses = list[tuple[Sequence[int], Sequence[float]]]
 """Tokens and their log-probabilities, row by row."""
 
 
 def whole_weights(model: Any) -> dict[str, Tensor]:
-    """A model's weights by the names of a Hugging Face folder, a tied head beside its embedding."""
+    """Name a model's weights as a Hugging Face folder does, a tied head beside its embedding."""
     return revert_weight_conversion(model, model.state_dict())
 
 
@@ -77,20 +66,19 @@ def sample(
     wanted: Sequence[str] = (),
     on_tokens: Any = None,
 ) -> Rollouts:
-    """`Engine.generate`, of which nobody hears. A server draws for all ranks, else each rank's own
-    vLLM. It gives no distributions: statistics are taken by a pass of the model itself."""
+    """Do what `Engine.generate` does, but for `on_tokens`. vLLM gives no distributions: statistics
+    are taken by a pass of the model itself."""
     numbers = uniforms(seed, len(prompts) * group, sampling.max_tokens)
     drawn = numbers[::group, [0, min(1, numbers.shape[1] - 1)]].tolist()
     seeds = [int(high * 2**24) * 2**7 + int(low * 2**7) for high, low in drawn]
-    draw = engine.draw if engine.settings.vllm_server else engine.draw_own
-    rollouts = draw(prompts, group, sampling, seeds)
+    rollouts = engine.draw(prompts, group, sampling, seeds)
     stats = engine.score(rollouts, (*wanted, LOGP), sampling.temperature or 1.0)
     check_near(engine, rollouts, stats.pop(LOGP))
     return replace(rollouts, stats=stats)
 
 
 def draw(
-    vllm: "InProcess | Server",
+    vllm: "InProcess",
     prompts: Sequence[Sequence[int]],
     group: int,
     sampling: Sampling,
@@ -124,7 +112,7 @@ def check_near(engine: Any, rollouts: Rollouts, logp: FloatArray) -> None:
         raise RunFailedError(
             f"vLLM does not sample what is trained: log-probabilities differ by {gap:.2g} nats a "
             "token.",
-            "start a server as docs/scale.md says, or engine.sampler=own",
+            "engine.sampler=own",
         )
 
 
@@ -137,11 +125,9 @@ def logprobs_mode(sampling: Sampling) -> str:
 
 def start(
     engine: Any, prompts: Sequence[Sequence[int]], group: int, sampling: Sampling
-) -> "InProcess | Server":
-    """What samples for this engine: the server of its settings, or vLLM in this process, with room
-    for as many rows as these prompts have side by side, as long as the run expects them."""
-    if engine.settings.vllm_server:
-        return Server(engine.settings.vllm_server)
+) -> "InProcess":
+    """Start vLLM with room for as many rows as these prompts have side by side, as long as the run
+    expects them."""
     rows = min(max(len(prompts), 1) * group, max(engine.settings.rows, group))
     longest = max(map(len, prompts), default=0) + sampling.max_tokens  # where nothing was planned
     return InProcess(engine, rows, engine.budget.longest or longest, sampling)
@@ -206,16 +192,16 @@ class InProcess:
     def complete(
         self, prompts: Sequence[Sequence[int]], options: dict[str, Any], seeds: Sequence[int]
     ) -> Responses:
-        asked = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
-        each = [self.params(**options, seed=seed, detokenize=False) for seed in seeds]
-        found = self.llm.generate(asked, each, use_tqdm=False) if asked else []
+        tokens = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
+        params = [self.params(**options, seed=seed, detokenize=False) for seed in seeds]
+        requests = self.llm.generate(tokens, params, use_tqdm=False) if prompts else []
         return [
             (
-                one.token_ids,
-                [at[n].logprob for at, n in zip(one.logprobs, one.token_ids, strict=True)],
+                row.token_ids,
+                [at[n].logprob for at, n in zip(row.logprobs, row.token_ids, strict=True)],
             )
-            for each in found
-            for one in sorted(each.outputs, key=lambda one: one.index)
+            for request in requests
+            for row in sorted(request.outputs, key=lambda row: row.index)
         ]
 
 
@@ -232,52 +218,3 @@ def _build(model: str, **options: Any) -> Any:
         skip_tokenizer_init=True,
         **options,
     )
-
-
-class Server:
-    """A `vllm serve` with its development endpoints, that reads weights from a folder of ours."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url.rstrip("/")
-        self.folder = tempfile.TemporaryDirectory(prefix="ictcli-weights-")  # TMPDIR says where
-        self.model = str(self._ask("/v1/models", lambda found: found["data"][0]["id"]))
-
-    def load(self, engine: Any) -> None:
-        engine.write_whole(Path(self.folder.name) / "model.safetensors")
-        from_files = {"overrides": {"load_config": {"load_format": "auto"}}}
-        self._ask("/collective_rpc", method="update_config", kwargs=from_files)
-        where = {"weights_path": self.folder.name}
-        self._ask("/collective_rpc", method="reload_weights", kwargs=where)
-        self._ask("/reset_prefix_cache", reset_running_requests=False)
-
-    def complete(
-        self, prompts: Sequence[Sequence[int]], options: dict[str, Any], seeds: Sequence[int]
-    ) -> Responses:
-        options = options | {"model": self.model, "return_token_ids": True}
-
-        def ask(prompt: Sequence[int], seed: int) -> list[Any]:
-            return self._ask("/v1/completions", read, prompt=list(prompt), seed=seed, **options)
-
-        def read(found: Any) -> list[Any]:
-            choices = sorted(found["choices"], key=lambda choice: choice["index"])
-            return [(one["token_ids"], one["logprobs"]["token_logprobs"]) for one in choices]
-
-        with ThreadPoolExecutor(len(prompts)) as pool:
-            return [one for each in pool.map(ask, prompts, seeds) for one in each]
-
-    def _ask(self, path: str, read: Callable[[Any], Any] = lambda found: found, **body: Any) -> Any:
-        """What is to `read` in its answer: to a GET without a body. RunFailedError where it gives
-        none, or another."""
-        data = json.dumps(body).encode() if body else None
-        asked = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
-        try:
-            with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
-                return read(json.loads(answer.read() or b"null"))
-        except (OSError, http.client.HTTPException, *UNREADABLE) as error:
-            reason = getattr(error, "reason", None) or error
-            if isinstance(error, UNREADABLE):
-                reason = "what it says is no answer of vLLM's"
-            raise RunFailedError(
-                f"The vLLM server {self.url} does not answer {path}: {reason}.",
-                "start it as docs/scale.md says, then ictcli resume",
-            ) from error

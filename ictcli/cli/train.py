@@ -45,12 +45,6 @@ if TYPE_CHECKING:
     is_flag=True,
     help="With --dry-run: time two steps and say how long it takes.",
 )
-@click.option(
-    "--gpus",
-    type=click.IntRange(2, 4096),
-    metavar="N",
-    help="With --dry-run: plan for so many CUDA GPUs, of --memory each.",
-)
 @json_option(help="Print the summary, or the plan, as JSON.")
 @TRUST
 @process_options
@@ -63,7 +57,6 @@ def command(
     dry_run: bool,
     memory: float | None,
     timed: bool,
-    gpus: int | None,
     as_json: bool,
     threads: int | None,
 ) -> None:
@@ -87,7 +80,7 @@ def command(
     resolved = load_recipe(file, settings)
     for key, setting in unused_keys(resolved, overrides).items():
         narrate(f"note: {key} has no effect with {setting}")
-    planning = {"--memory": memory, "--time": timed, "--gpus": gpus}
+    planning = {"--memory": memory, "--time": timed}
     if option := next((option for option, value in planning.items() if value and not dry_run), ""):
         raise click.UsageError(f"{option} plans, and goes with --dry-run.")
     if dry_run:
@@ -95,7 +88,7 @@ def command(
             raise click.UsageError(
                 "--beside trains; ictcli compare --dry-run plans several methods."
             )
-        _plan(resolved, memory or 0.0, gpus, timed=timed, as_json=as_json)
+        _plan(resolved, memory or 0.0, timed=timed, as_json=as_json)
         return
     recipes = {resolved.label: resolved}
     if beside is not None:
@@ -110,28 +103,22 @@ def command(
         check_learned(summary)
 
 
-def _plan(recipe: Recipe, memory: float, gpus: int | None, *, timed: bool, as_json: bool) -> None:
+def _plan(recipe: Recipe, memory: float, *, timed: bool, as_json: bool) -> None:
     from ictcli.console.lines import narrate, output
-    from ictcli.console.plan import examples, plan, print_gpu_plan
+    from ictcli.console.plan import examples, plan
     from ictcli.planning.advice import check_memory
-    from ictcli.planning.estimate import GpuPlan, plan_gpus
     from ictcli.planning.machine import memory_limit
     from ictcli.planning.preflight import preflight
     from ictcli.recipe import to_toml
     from ictcli.train.costs import measure
 
-    if timed and (memory or gpus):
-        other = "--memory of another" if memory else "--gpus of others"
-        raise click.UsageError(f"--time is of this machine, {other}: one of them.")
+    if timed and memory:
+        raise click.UsageError("--time is of this machine, --memory of another: one of them.")
     for note in preflight(recipe):
         narrate(f"note: {note}")
-    limit = memory_limit(recipe.engine, memory)
-    planned = plan_gpus(recipe, gpus, memory) if gpus else check_memory(recipe, limit)
+    planned = check_memory(recipe, memory_limit(recipe.engine, memory))
     if not as_json:
         output(*to_toml(recipe).removesuffix("\n").split("\n"))
-    if isinstance(planned, GpuPlan):
-        print_gpu_plan(recipe, planned, as_json=as_json)
-        return
     costs = None
     if timed and planned.fits is not False:
         narrate("timing steps, in a temporary folder")

@@ -1,16 +1,12 @@
 """What `ictcli train --dry-run` prints: the size of a step, the memory estimate, the examples."""
 
-from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 
 from ictcli.console.lines import narrate, narrate_paragraph
 from ictcli.console.table import print_json
-from ictcli.engine import choose_backend
-from ictcli.engine.dtype import saving
 from ictcli.errors import UserError
 from ictcli.planning.advice import MemoryCheck
-from ictcli.planning.estimate import MARGIN, SIZES, GpuPlan, MemoryEstimate
-from ictcli.planning.machine import device_of
+from ictcli.planning.estimate import MemoryEstimate
 from ictcli.recipe import Recipe
 from ictcli.tables.numbers import counted
 from ictcli.tasks.prepare import task_of
@@ -63,12 +59,6 @@ def plan(recipe: Recipe, memory: MemoryCheck, costs: RunCosts | None, *, as_json
         narrate_paragraph(
             "time: not known without a timed step; --dry-run --time loads the model and times two."
         )
-    engine = recipe.engine
-    on_cpu = choose_backend(engine.backend) == "torch" and device_of(engine) == "cpu"
-    taken = engine.shard or engine.sampler != "own"
-    eight_bits = saving() if on_cpu and recipe.adapters and not taken else ""
-    if eight_bits:  # where `engine.sampler=int8` can be asked for and pays
-        narrate_paragraph(f"8 bits: {eight_bits}.")
 
 
 def _print_estimate(estimate: MemoryEstimate) -> None:
@@ -85,47 +75,10 @@ def _print_estimate(estimate: MemoryEstimate) -> None:
     )
     sizes = {name: [parts.get(name, 0) for parts in phases] for name in names}
     sizes["peak"] = [estimate.peak(phase) for phase in estimate.phases]
-    _narrate_rows(
-        "GiB",
-        estimate.phases,
-        {
-            name: [f"{size / 2**30:.2f}" if size else "" for size in row]
-            for name, row in sizes.items()
-        },
-    )
-
-
-def _narrate_rows(name: str, heads: Iterable[str], rows: Mapping[str, Iterable[str]]) -> None:
-    """A small table of figures on stderr, flush right."""
-    width = 22 if name else 10
-    narrate("")
-    for first, cells in {name: heads, **rows}.items():
-        narrate(f"{first:{width}}" + "".join(f"{cell:>12}" for cell in cells))
-
-
-def print_gpu_plan(recipe: Recipe, plan: GpuPlan, *, as_json: bool) -> None:
-    """With --gpus: the memory of a GPU by layout, on stderr, or as JSON on stdout."""
-    if as_json:
-        print_json({"recipe": recipe.model_dump(mode="json", exclude_none=True)} | plan.json())
-        return
-    narrate_paragraph(
-        f"memory a GPU on {plan.count} GPUs, in GiB; prompts and full responses are assumed as "
-        "without --gpus. It is computed and was not measured on GPUs."
-    )
-    phases = next(iter(plan.estimates.values())).phases
-    peaks = {
-        name: [f"{estimate.peak(phase) / 2**30:.1f}" for phase in [*phases, ""]]
-        for name, estimate in plan.estimates.items()
-    }
-    _narrate_rows("", [*phases, "peak"], peaks)
-    narrate("", f"fewest GPUs that take it, at most {MARGIN:.0%} full:")
-    counts = {
-        name: [str(fewest[gib] or "none to 64") for gib in SIZES]
-        for name, fewest in plan.fewest.items()
-    }
-    _narrate_rows("", [f"{gib} GiB" for gib in SIZES], counts)
-    shard = " engine.shard=true" if plan.chosen == "sharded" else ""
-    narrate("", f"next: torchrun --nproc-per-node {plan.count} -m ictcli -- train RECIPE{shard}")
+    narrate("", f"{'GiB':22}" + "".join(f"{phase:>12}" for phase in estimate.phases))
+    for name, row in sizes.items():
+        cells = (f"{size / 2**30:.2f}" if size else "" for size in row)
+        narrate(f"{name:22}" + "".join(f"{cell:>12}" for cell in cells))
 
 
 def examples(recipe: Recipe) -> None:

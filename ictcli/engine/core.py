@@ -138,7 +138,7 @@ class EngineCore(DataParallel, Engine):
 
         def in_budget() -> Rollouts:
             tokens = 0 if on_tokens else sampling.max_tokens
-            with self.for_sampling(tokens, rounded=sampling.sampler == "int8"):
+            with self.for_sampling(tokens):
                 return in_passes(
                     own, group, self.budget.rows, numbers, decode, mixed=self.mixes_lengths
                 )
@@ -251,8 +251,7 @@ class EngineCore(DataParallel, Engine):
         kinds = {entry.split("/")[0] for entry in state}
         if self.optimizer and (foreign := kinds - {*self.optimizer.kinds}):
             raise UserError(
-                f"The optimiser's state ({', '.join(sorted(foreign))}) is of another engine, or "
-                "another optimizer.kind.",
+                f"The optimiser's state ({', '.join(sorted(foreign))}) is of another engine.",
                 "resume with those the run began with",
             )
         with self.ranks.together():
@@ -287,9 +286,9 @@ class EngineCore(DataParallel, Engine):
         """Within, the model evaluates with these weights (`kept_weights`)."""
 
     @abstractmethod
-    def for_sampling(self, tokens: int, *, rounded: bool) -> AbstractContextManager[Any]:
+    def for_sampling(self, tokens: int) -> AbstractContextManager[Any]:
         """Within, the model decodes responses of so many tokens at most as fast as it can; 0 where
-        somebody waits for the first. `rounded`: its weights are rounded to 8 bits."""
+        somebody waits for the first."""
 
 
 def _shapes(weights: dict[str, Any]) -> dict[str, tuple[int, ...]]:

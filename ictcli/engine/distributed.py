@@ -1,4 +1,4 @@
-"""Data parallelism: several processes, on one machine or many, that work on one run.
+"""Data parallelism: several processes of the torch engine, on one machine or many, on one run.
 
 A launcher starts the same command everywhere. Rank 0 alone runs the command, and its engine has the
 others do each verb too; they hold a model and nothing else: no recipe, no data, no run folder.
@@ -21,7 +21,6 @@ import numpy as np
 
 from ictcli.engine.budget import Budget
 from ictcli.engine.checksums import weights_fingerprint
-from ictcli.engine.communicator import Alone, Communicator
 from ictcli.engine.models import Source, snapshot
 from ictcli.engine.packing import MicroBatch
 from ictcli.engine.update import Update
@@ -64,12 +63,25 @@ def by_all(verb: Callable[..., T]) -> Callable[..., T]:
     return do
 
 
+class Alone:
+    """The only process."""
+
+    rank, size = 0, 1
+
+    @staticmethod
+    def together() -> AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def gather(self, message: T) -> list[T]:
+        return [message]
+
+
 class DataParallel(ABC):
     """An engine of one rank, which may be the only one. On rank 0 its verbs are called; the others
     `work`."""
 
     ranks: Any = Alone()
-    """A `Communicator`, of the backend's own kind."""
+    """This process among those of a launch (`ictcli_torch.ranks.Communicator`)."""
     parallelism = "replicated"
     """How the weights lie: all of them in every process, or "sharded"."""
     source: Source
@@ -106,14 +118,6 @@ class DataParallel(ABC):
         """Within, this process has all weights, or all of the reference, to sample and evaluate
         with. All ranks have to be here."""
         return contextlib.nullcontext()
-
-    def take(self, weights: dict[str, Any], state: dict[str, Any]) -> None:
-        """Load what rank 0 brings. All ranks have to be here."""
-        self.load(*self.ranks.spread((weights, state)))
-
-    def align(self) -> None:
-        """Take rank 0's weights and moments, to the bit. All ranks have to be here."""
-        self.take(self.trained_weights(), self.optimizer.state())
 
     @contextlib.contextmanager
     def policy(self, *, reference: bool) -> Generator[None]:
@@ -162,21 +166,17 @@ class DataParallel(ABC):
             budget = self.budget.tokens, self.budget.rows, self.budget.longest
             self.ranks.broadcast(Call(verb, arguments, options, budget))
 
-    def go_along(self) -> None:  # noqa: B027
-        """Until no rank works any more, take part in what its passes have all do at once."""
-
     def agreed(self, work: Callable[[], T]) -> list[T]:
         """What `work` gives on every rank, by rank, done within the same budget on all: it is
         called again where another rank had to shrink its own. All ranks have to be here."""
         results = [work()]
         while True:
-            self.go_along()
-            found = self.ranks.gather([[self.budget.tokens, self.budget.rows], results[0]])
-            budgets, parts = zip(*found, strict=True)
+            gathered = self.ranks.gather([[self.budget.tokens, self.budget.rows], results[0]])
+            budgets, parts = zip(*gathered, strict=True)
             tokens, rows = map(min, zip(*budgets, strict=True))
             if all(budget == budgets[0] for budget in budgets):
                 return [*parts]
-            del found, parts
+            del gathered, parts
             if not self.budget.lower(tokens, rows):
                 continue  # done with the least already
             results.clear()
@@ -203,13 +203,14 @@ class DataParallel(ABC):
     def trained_weights(self) -> dict[str, Any]:
         """The weights that a run changes, each stored array once."""
 
-    @abstractmethod
     def sum_gradient(self) -> None:
         """Give the optimiser the sum of every rank's gradient, the same bits on each."""
+        raise NotImplementedError
 
     @abstractmethod
-    def load(self, weights: dict[str, Any], state: dict[str, Any]) -> None:
-        """Take back `trained_weights` and the optimiser's `state`."""
+    def take(self, weights: dict[str, Any], state: dict[str, Any]) -> None:
+        """Take back the `trained_weights` and the optimiser's state that rank 0 brings. All ranks
+        have to be here."""
 
 
 BUILD, END = "build", "end"
@@ -217,26 +218,14 @@ Build = Callable[..., Any]
 """Builds an engine of this process: (communicator, model, settings, optimizer, adapters)."""
 
 
-def start(kind: Build, ranks: Communicator, *arguments: Any) -> Any:
-    """An engine of a kind on this rank, with rank 0's weights and moments to the bit. All ranks
-    have to be here."""
-    with ranks.together():
-        engine = kind(*arguments)
-        engine.ranks = ranks
-        engine.check_same()
-        if engine.optimizer is not None:
-            engine.align()
-    return engine
-
-
-def lead(ranks: Communicator, build: Build, *arguments: Any) -> Any:
+def lead(ranks: Any, build: Build, *arguments: Any) -> Any:
     """Rank 0's engine; the others build theirs."""
     with ranks.together():
         ranks.broadcast(Call(BUILD, arguments, known=gate.state()))
     return build(ranks, *arguments)
 
 
-def work(ranks: Communicator, build: Build) -> None:
+def work(ranks: Any, build: Build) -> None:
     """What every rank but 0 does: hold the engines that rank 0 builds, one after the other."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; rank 0 finishes its step
     call: Call = ranks.broadcast()
@@ -245,7 +234,7 @@ def work(ranks: Communicator, build: Build) -> None:
         call = build(ranks, *call.arguments).work()  # bound to no name: one model at a time
 
 
-def shut_down(ranks: Communicator) -> None:
+def shut_down(ranks: Any) -> None:
     """End the other ranks. If the launch is broken, its exit code ends them."""
     if not ranks.broken:
         with contextlib.suppress(RunFailedError):

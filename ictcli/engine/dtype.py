@@ -8,9 +8,6 @@ from typing import Any
 
 CPUINFO = Path("/proc/cpuinfo")
 NATIVE = {"avx512_bf16", "amx_bf16"}
-INT8_TIME = {"avx2": 0.62, "avx512": 0.68}
-"""Share of the time to sample that `engine.sampler=int8` takes below adapters, by kernels: at
-Qwen2.5-0.5B's shape, bench/results/trl-lora-avx2.json and -avx512.json; 0.67 in bfloat16."""
 X86 = ("x86_64", "AMD64")
 PACKING = ("avx2", "avx512")
 """Kernels that pack frozen weights once a run."""
@@ -44,18 +41,6 @@ def choose_kernels(setting: str) -> str:
     if "avx512f" in flags:
         return "avx512"
     return "avx2" if "avx2" in flags else "onednn"
-
-
-def saving() -> str:
-    """What `engine.sampler=int8` saves the torch engine below adapters on this machine's CPU; ""
-    where that has no such sampler."""
-    if platform.machine() not in X86:
-        return ""
-    kernels = choose_kernels("auto")
-    if took := INT8_TIME.get(kernels):
-        saved = f"takes {took} of the time to sample ({kernels} kernels, adapters)"
-        return f"engine.sampler=int8 {saved}, and may learn less (docs/your-model.md)"
-    return f"what engine.sampler=int8 saves with {kernels} kernels is not measured"
 
 
 FLOAT16_ERROR = 2.0**-25

@@ -94,34 +94,28 @@ def on_apple_silicon() -> bool:
 
 
 def choose_backend(backend: str) -> str:
-    """Resolve `auto`: the engine of the launch that this process belongs to; else MLX on Apple
-    silicon and PyTorch elsewhere, or of the two the one that is installed."""
+    """Resolve `auto`: PyTorch in a launch of several processes; else MLX on Apple silicon and
+    PyTorch elsewhere, or of the two the one that is installed."""
     if backend != "auto":
         return backend
-    if launch := find_launch():
-        return launch.backend
+    if find_launch():
+        return "torch"
     preferred = ("mlx", "torch") if on_apple_silicon() else ("torch", "mlx")
     return next((name for name in preferred if is_installed(name)), preferred[0])
 
 
 def run_in_ranks(command: Callable[[], T]) -> T | None:
-    """What `command` gives. In a launch it runs on rank 0 alone; the others work for its engine,
-    and end when it does.
-
-    An engine that runs in several processes names a module in an entry point of the group
-    `ictcli.ranks`, with `communicator()` and `build(communicator, *arguments of its own build)`.
-    """
-    launch = find_launch()
-    if launch is None:
+    """Run `command` and return what it gives. In a launch it runs on rank 0 alone; the others work
+    for its engine, and end when it does."""
+    if find_launch() is None:
         return command()
-    if not is_installed(launch.backend):
+    if not is_installed("torch"):
         raise EngineMissingError(
-            f"{launch.program} starts several processes of the {launch.backend} engine, which is "
-            "not installed.",
-            install(launch.backend),
+            "torchrun starts several processes of the torch engine, which is not installed.",
+            install("torch"),
         )
     with interrupts_held():
-        backend = brought_by(launch.backend, "ictcli.ranks")
+        backend = brought_by("torch", "ictcli.ranks")
     ranks = backend.communicator()  # all meet before anything takes its time
     try:
         if ranks.rank > 0:
@@ -156,9 +150,12 @@ def build_engine(
                 "ictcli doctor lists the engines that are installed",
             )
         raise EngineMissingError(f"The {name} engine is not installed.", install(name))
-    if (launch := find_launch()) and name != launch.backend:
-        hint = f"--backend {launch.backend}, or start it without {launch.program}"
-        raise UserError(f"{launch.program} starts no processes of the {name} engine.", hint)
+    launch = find_launch()
+    if launch and name != "torch":
+        raise UserError(
+            f"Several processes take the torch engine, not {name}.",
+            "--backend torch, or start it without torchrun",
+        )
     if name in LIBRARIES:
         check_reachable(locate(model).path)  # before the engine's library takes its seconds
     try:

@@ -25,7 +25,6 @@ MOST_K = 256
 JUDGING = ("verifier", "pattern", "timeout", "memory")
 OF_TRAINING = (
     *("prompt.shots", "prompt.max_tokens", "sampling.redraw", "engine.sampler"),
-    "engine.vllm_server",
     *(f"reward.{name}" for name in RewardSettings.model_fields if name not in JUDGING),
 )
 """Keys of the tables below that only training reads."""

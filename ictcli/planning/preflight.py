@@ -1,16 +1,13 @@
 """What a run would refuse of its recipe and data, checked before a model is loaded."""
 
 import contextlib
-import platform
 from importlib.util import find_spec
 
 from ictcli.engine import choose_backend, shape
-from ictcli.engine.dtype import X86
 from ictcli.errors import EngineMissingError, UserError, install
 from ictcli.planning.machine import device_of
 from ictcli.ranks import find_launch
 from ictcli.recipe import Recipe
-from ictcli.recipe.tables import EngineSettings
 from ictcli.tasks import find_benchmark
 from ictcli.tasks.hub import ElsewhereError, files_alone
 from ictcli.tasks.prepare import heldout, task_of
@@ -32,12 +29,8 @@ def check_trackers(recipe: Recipe) -> None:
 def recipe_notes(recipe: Recipe) -> list[str]:
     """Notes on settings that are probably not meant. UserError for those that cannot be."""
     notes, settings = list[str](), recipe.engine
-    if settings.sampler == "int8":
-        notes += _rounded_notes(settings)
     if settings.sampler == "vllm":
         _check_vllm(recipe)
-    elif settings.vllm_server:
-        raise UserError("engine.vllm_server is read with engine.sampler=vllm alone.", "set both")
     if settings.shard:
         if choose_backend(settings.backend) != "torch":
             raise UserError("engine.shard is a setting of the torch engine.", "engine.shard=false")
@@ -61,23 +54,6 @@ def recipe_notes(recipe: Recipe) -> list[str]:
     return notes
 
 
-def _rounded_notes(settings: EngineSettings) -> list[str]:
-    backend, device = choose_backend(settings.backend), device_of(settings)
-    if backend == "mlx":
-        slow = "On a CPU MLX multiplies 8 bits more slowly than float32: engine.sampler=own."
-        return [slow] if device == "cpu" else []
-    if backend != "torch" or device != "cpu" or platform.machine() not in X86:
-        place = f"the {backend} engine on {device} ({platform.machine()})"
-    elif settings.shard:
-        place = "weights that are spread over processes"
-    else:
-        return []
-    raise UserError(
-        f"engine.sampler=int8 samples by MLX or by torch on an x86 CPU, and not by {place}.",
-        "engine.sampler=own",
-    )
-
-
 def _check_vllm(recipe: Recipe) -> None:
     settings, sampling = recipe.engine, recipe.sampling
     backend, device = choose_backend(settings.backend), device_of(settings)
@@ -91,12 +67,7 @@ def _check_vllm(recipe: Recipe) -> None:
             "vLLM does not say log pi at a temperature before a cut by top-p or top-k.",
             "temperature=1, or sampling.top_p=1 and sampling.top_k=0",
         )
-    if settings.vllm_server and not settings.vllm_server.startswith(("http://", "https://")):
-        raise UserError(
-            f"engine.vllm_server = {settings.vllm_server!r} is no address of a server.",
-            'engine.vllm_server="http://localhost:8000"',
-        )
-    if not settings.vllm_server and find_spec("vllm") is None:
+    if find_spec("vllm") is None:
         raise EngineMissingError(
             "engine.sampler=vllm needs vLLM, which is not installed.", install("vllm")
         )

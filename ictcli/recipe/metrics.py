@@ -26,7 +26,7 @@ WHEN: dict[When, str] = {
     "uniqueness": "methods that need u, or `record.uniqueness`",
     "probes": "steps of a probe (`record.probe_every`)",
     "kl": "`kl` > 0",
-    "gap": "mini-batches, or `engine.sampler` int8 or vllm",
+    "gap": "mini-batches, or `engine.sampler=vllm`",
     "redraw": "`sampling.redraw` > 0",
 }
 View = Literal["live", "show", "compare", "summary"]
@@ -217,7 +217,7 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
     if when == "redraw" and not recipe.sampling.redraw:
         return "is recorded where sampling.redraw > 0 only", "sampling.redraw=3"
     if when == "gap" and not recipe.has_sampler_gap:
-        return "is recorded with mini-batches, or engine.sampler=int8 or vllm", "update.minibatch=4"
+        return "is recorded with mini-batches, or engine.sampler=vllm", "update.minibatch=4"
     if when == "uniqueness" and "uniqueness" not in recipe.wanted_stats:
         return "is not recorded", "record.uniqueness=true"
     if name in STATISTICS and name not in recipe.wanted_stats:

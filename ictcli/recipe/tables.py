@@ -23,7 +23,7 @@ class Table(Settings):
         return [toml_value(text, is_text) for text in texts] or [value]
 
 
-OF_TRL = {"vllm_memory": 0.3, "importance_cap": 3.0}
+OF_TRL = {"vllm_server": "", "vllm_memory": 0.3, "importance_cap": 3.0}
 """Keys of version 0.1 that its recipes hold with these defaults, and that are no more."""
 
 
@@ -77,18 +77,13 @@ class EngineSettings(Table):
     bitsandbytes on a CUDA GPU, mlx-lm's packing on a Mac."""
     trust_remote_code: bool = False
     """Run Python code that a model folder brings along."""
-    shard: bool | Literal["blocks"] = False
-    """Spread weights, gradients and moments over the processes of a launch (torch engine); false =
-    each process has all of them; true = while it samples and evaluates, each has all weights;
-    blocks = never more than one block's: models that no GPU holds, slowly."""
-    sampler: Literal["own", "int8", "vllm"] = "own"
-    """What samples the rollouts: own = the model that is trained; int8 = its linear layers rounded
-    to 8 bits (MLX, or torch on an x86 CPU), docs/speed.md has what that saves, docs/your-model.md
-    what it may cost; vllm = vLLM (torch engine, docs/scale.md). With the last two the loss weighs
-    each token by min(pi_old / pi_sampler, 2). Evaluations are of the model itself."""
-    vllm_server: str = ""
-    """With sampler=vllm: the address of a server of vLLM, http://host:port, that runs already; none
-    = vLLM runs in this process."""
+    shard: bool = False
+    """Spread weights, gradients and moments over the processes of a launch (torch engine); each has
+    all weights while it samples and evaluates."""
+    sampler: Literal["own", "vllm"] = "own"
+    """What samples the rollouts: own = the model that is trained; vllm = vLLM (torch engine,
+    docs/scale.md), where the loss weighs each token by min(pi_old / pi_sampler, 2). Evaluations
+    are of the model itself."""
 
     @property
     def off_policy(self) -> bool:
@@ -114,8 +109,8 @@ class EngineSettings(Table):
 class AdapterSettings(Table):
     """Low-rank adapters (arXiv 2106.09685), trained in place of the model's own weights."""
 
-    kind: Literal["none", "lora", "dora"] = "none"
-    """none = train all weights; lora; dora (arXiv 2402.09353)."""
+    kind: Literal["none", "lora"] = "none"
+    """none = train all weights; lora = train low-rank adapters."""
     rank: int = Field(default=16, ge=1)
     """Rank of the adapters."""
     alpha: float = Field(default=32.0, gt=0)
@@ -131,8 +126,6 @@ class AdapterSettings(Table):
 class OptimizerSettings(Table):
     """AdamW, gradient clipping and the learning rate schedule."""
 
-    kind: Literal["adamw", "adamw8bit"] = "adamw"
-    """adamw, or adamw8bit = moments in 8 bits (arXiv 2110.02861) by bitsandbytes, on a CUDA GPU."""
     beta1: float = Field(default=0.9, ge=0, lt=1)
     """Decay of the first moment."""
     beta2: float = Field(default=0.999, ge=0, lt=1)
@@ -252,8 +245,8 @@ class AlarmSettings(Table):
     """The share of correct rollouts over five steps far below the best there was: by a tenth, and
     by four standard errors."""
     sampler: Literal["warn", "stop", "off"] = "warn"
-    """A token of which log pi differs by more than 2 nats from that of what sampled it, where
-    engine.sampler is int8 or vllm."""
+    """A token of which log pi differs by more than 2 nats from that of vLLM, where
+    engine.sampler=vllm drew."""
     nonfinite: Literal["warn", "stop", "off"] = "warn"
     """Loss or gradient not finite. The rest of that step's updates is skipped; the third such step
     in a row always stops the run."""

@@ -89,7 +89,6 @@ def _deciding(recipe: Mapping[str, Any]) -> dict[str, Any]:
     # the context decides LongRoPE's frequencies
     decides = {
         "context": engine.get("context"),
-        "rounded": engine.get("sampler") == "int8",
         "vllm": engine.get("sampler") == "vllm",
     }
     if any(decides.values()):

@@ -98,11 +98,6 @@ class StepTimings(RunRecord):
     """CPU seconds of the process that leads, and of its children."""
     update_cpu_s: float | None = None
     peak_bytes: int | None = None
-    messages: int | None = None
-    """What all processes of a launch did at once."""
-    message_bytes: int | None = None
-    """That went into the process that leads or came out of it, whichever are more, message by
-    message."""
 
     @property
     def cpu_seconds(self) -> float | None:

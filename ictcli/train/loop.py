@@ -91,7 +91,6 @@ def train(
             sample_cpu_s=round(sampled.cpu - started.cpu, 4),
             update_cpu_s=round(updated.cpu - sampled.cpu, 4),
             peak_bytes=engine.peak_memory(),
-            **updated.messages_since(started),
         )
         state.budget = engine.budget.state()
         state.add(metrics, batch, selection.kept, time.perf_counter() - started.clock)

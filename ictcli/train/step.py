@@ -14,7 +14,6 @@ from ictcli.algorithm.dynamics import diagnose, mean_or_none, validate
 from ictcli.algorithm.methods import Choice, Scored
 from ictcli.algorithm.weights import normalise
 from ictcli.engine import Engine
-from ictcli.engine.communicator import Communicator
 from ictcli.engine.update import Update
 from ictcli.errors import RunFailedError
 from ictcli.evaluation.record import among_readable
@@ -231,24 +230,14 @@ def _fork_figures(forks: BoolArray, rollouts: Rollouts, kept: BoolArray) -> dict
 
 
 class Moment(NamedTuple):
-    """Seconds and counts; only differences mean something."""
+    """Seconds; only differences mean something."""
 
     clock: float
     cpu: float
     """Of this process, the verifiers' workers and every child that ended."""
 
-    messages: int
-    message_bytes: int
-
     @classmethod
     def now(cls) -> "Moment":
         ended = os.times()
         own = time.process_time() + ended.children_user + ended.children_system
-        cpu = own + workers.cpu_seconds()
-        return cls(time.perf_counter(), cpu, Communicator.messages, Communicator.message_bytes)
-
-    def messages_since(self, before: "Moment") -> dict[str, int]:
-        """Those of `StepTimings`; none in one process."""
-        names = ("messages", "message_bytes")
-        sent = {name: getattr(self, name) - getattr(before, name) for name in names}
-        return sent if sent["messages"] else {}
+        return cls(time.perf_counter(), own + workers.cpu_seconds())

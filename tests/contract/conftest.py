@@ -130,7 +130,7 @@ def make_engine(engine_name: str, device: str, tiny_model: Path) -> Make:
 
 @pytest.fixture(scope="session")
 def make_adapted(make_engine: Make) -> Make:
-    """Build an engine that trains adapters: `make_adapted(folder, adapter=DORA, ...)`."""
+    """Build an engine that trains adapters: `make_adapted(folder, adapter=LORA, ...)`."""
     return partial(make_engine, optimizer=SMOOTH, adapter=LORA)
 
 

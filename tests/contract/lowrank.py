@@ -22,7 +22,6 @@ ADAPTERS = {"mlx": "adapters.safetensors", "torch": "adapter_model.safetensors"}
 """Where each engine's library has adapters."""
 
 LORA = AdapterSettings(kind="lora", rank=4, alpha=8, seed=3)
-DORA = LORA.model_copy(update={"kind": "dora"})
 
 
 def files_of(folder: Path) -> tuple[Path, dict[str, Any]]:
@@ -32,16 +31,15 @@ def files_of(folder: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def named_alike(values: dict[str, FloatArray]) -> dict[str, FloatArray]:
-    """Adapters by NAME.lora_a (in, rank), NAME.lora_b (rank, out) and NAME.m, whatever engine or
-    library they are of."""
+    """Adapters by NAME.lora_a (in, rank), NAME.lora_b (rank, out), whatever engine or library
+    they are of."""
     found: dict[str, FloatArray] = {}
     for name, value in values.items():
         if ".lora_" not in name or name.endswith(("lora_a", "lora_b")):
             found[name] = value
             continue
         layer, kind = name.removeprefix("base_model.model.").split(".lora_")
-        key = {"A": "lora_a", "B": "lora_b", "magnitude_vector": "m"}[kind.split(".")[0]]
-        found[f"{layer}.{key}"] = value.T
+        found[f"{layer}.lora_{kind[0].lower()}"] = value.T
     return found
 
 
@@ -52,7 +50,7 @@ def exported_adapters(engine: Any, folder: Path) -> Path:
 
 
 def adapters_in(folder: Path) -> dict[str, FloatArray]:
-    """A and B (and m) by name."""
+    """A and B by name."""
     return named_alike(load_file(files_of(folder)[0]))
 
 

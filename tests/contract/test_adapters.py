@@ -20,7 +20,6 @@ from tests.cases import first
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, Make, made_up, reader
 from .lowrank import (
     CONFIG,
-    DORA,
     LORA,
     LowRankTrainer,
     adapters_of,
@@ -33,19 +32,13 @@ from .test_generate import same
 from .test_update import DECAYING, step_alike
 from .training import LR, SMOOTH, apart, exported, logp_of, plain_update, state, train
 
-BOTH = pytest.mark.parametrize("adapter", first([DORA, LORA]), ids=["dora", "lora"])
-"""DoRA's are LoRA's A and B, and norms."""
 
-
-@pytest.mark.parametrize("adapter", [LORA, DORA], ids=["lora", "dora"])
-def test_fresh_adapters_compute_the_model_itself(
-    make_adapted: Make, make_engine: Make, adapter: AdapterSettings
-) -> None:
-    """To the bit with LoRA, whose B begins at 0; DoRA divides norms by each other."""
+def test_fresh_adapters_compute_the_model_itself(make_adapted: Make, make_engine: Make) -> None:
+    """To the bit: B begins at 0."""
     rollouts = made_up()
-    plain, engine = make_engine(), make_adapted(adapter=adapter)
+    plain, engine = make_engine(), make_adapted()
     one, other = (e.logits(rollouts, rollouts.valid) for e in (plain, engine))
-    np.testing.assert_allclose(other, one, atol=0 if adapter is LORA else 1e-5)
+    np.testing.assert_array_equal(other, one)
     sampled = [e.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED) for e in (plain, engine)]
     same(sampled[1], sampled[0])
     assert engine.describe()["parameters"] == plain.describe()["parameters"]
@@ -72,11 +65,8 @@ def test_an_update_is_the_plain_step_on_a_and_b(
     assert frozen_weights(engine) == frozen
 
 
-@BOTH
-def test_the_reference_is_the_model_without_adapters(
-    make_adapted: Make, make_engine: Make, adapter: AdapterSettings
-) -> None:
-    engine, rollouts = make_adapted(adapter=adapter), made_up()
+def test_the_reference_is_the_model_without_adapters(make_adapted: Make, make_engine: Make) -> None:
+    engine, rollouts = make_adapted(), made_up()
     engine.keep_reference()
     train(engine, rollouts, 2)
     before = state(engine)
@@ -89,14 +79,13 @@ def test_the_reference_is_the_model_without_adapters(
     assert engine.update(replace(plain_update(rollouts), objective=Objective(kl=0.1)), LR).kl > 0
 
 
-@BOTH
 def test_an_export_has_the_adapters_fused_into_it(
-    make_engine: Make, tiny_model: Path, tmp_path: Path, adapter: AdapterSettings
+    make_engine: Make, tiny_model: Path, tmp_path: Path
 ) -> None:
     """And the engine trains on as if nothing had been written."""
     rollouts = made_up()
     for dtype, close, there in (("float32", 1e-4, "float32"), ("bfloat16", 1.0, "float16")):
-        engine, again = (make_engine(tiny_model, SMOOTH, adapter, dtype=dtype) for _ in range(2))
+        engine, again = (make_engine(tiny_model, SMOOTH, LORA, dtype=dtype) for _ in range(2))
         train(engine, rollouts, 2)
         before, wanted = state(engine), engine.logits(rollouts, rollouts.valid)
         folder = exported(engine, tmp_path / dtype)
@@ -172,15 +161,10 @@ def test_the_seed_decides_the_first_values(make_adapted: Make) -> None:
     assert not np.array_equal(first, second)
 
 
-@BOTH
 def test_adapters_of_a_run_are_a_model_to_sample_from(
-    make_adapted: Make,
-    make_engine: Make,
-    engine_name: str,
-    tmp_path: Path,
-    adapter: AdapterSettings,
+    make_adapted: Make, make_engine: Make, engine_name: str, tmp_path: Path
 ) -> None:
-    engine, rollouts = make_adapted(adapter=adapter), made_up()
+    engine, rollouts = make_adapted(), made_up()
     train(engine, rollouts, 2)
     exported_adapters(engine, tmp_path / "adapter")
     (tmp_path / "recipe.toml").write_text("", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Laws of 4-bit weights and 8-bit moments in the PyTorch engine, on a GPU: `pytest -m gpu`."""
+"""Laws of 4-bit weights in the PyTorch engine, on a GPU: `pytest -m gpu`."""
 
 from functools import partial
 from importlib.util import find_spec
@@ -7,27 +7,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ictcli.recipe.tables import AdapterSettings, OptimizerSettings
-
 from .conftest import GROUP, PROMPTS, SAMPLING, made_up, make_torch
-from .lowrank import DORA, LORA, adapters_of
+from .lowrank import LORA, adapters_of
 from .training import apart, exported, logp_of, saved, state, train
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed"),
 ]
-EIGHT_BITS = OptimizerSettings(kind="adamw8bit")
 make = partial(make_torch, device="cuda")
 
 
-@pytest.mark.parametrize("adapter", [LORA, DORA], ids=["lora", "dora"])
-def test_adapters_train_on_4_bits(
-    tiny_model: Path, tmp_path: Path, adapter: AdapterSettings | None
-) -> None:
+def test_adapters_train_on_4_bits(tiny_model: Path, tmp_path: Path) -> None:
     """Restored to the bit, resumed, and exported whole, unpacked."""
     engine, again = (
-        make(tiny_model, adapter=adapter, load_in_4bit=True, dtype="bfloat16") for _ in range(2)
+        make(tiny_model, adapter=LORA, load_in_4bit=True, dtype="bfloat16") for _ in range(2)
     )
     rollouts = made_up()
     assert engine.describe()["bits"] == [4]
@@ -52,18 +46,3 @@ def test_graphs_of_4_bits_sample_what_is_evaluated(tiny_model: Path) -> None:
     found = engine.generate(PROMPTS, GROUP, SAMPLING, 7)
     evaluated = logp_of(engine, found)
     np.testing.assert_allclose(found.logp, evaluated, atol=0.3)
-
-
-@pytest.mark.parametrize("adapter", [None, LORA], ids=["all weights", "lora"])
-def test_8_bit_moments_are_saved_and_restored(
-    untied_model: Path, tmp_path: Path, adapter: AdapterSettings | None
-) -> None:
-    engine, again = (make(untied_model, EIGHT_BITS, adapter) for _ in range(2))
-    rollouts = made_up()
-    train(engine, rollouts, 2)
-    again.restore(saved(engine, tmp_path))
-    assert state(again) == state(engine)
-    for one in (engine, again):
-        assert train(one, rollouts, 2, 2)[0].stepped
-    logp = [logp_of(one, rollouts) for one in (engine, again)]
-    np.testing.assert_allclose(logp[0], logp[1], atol=1e-3)

@@ -3,7 +3,6 @@
 `test_gpu` collects some of them again, and there the steps are graphs.
 """
 
-import json
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +13,6 @@ from typing import Any
 import pytest
 import torch
 from ictcli_torch.decode import FixedDecoder, GrowingDecoder, has_fixed_step
-from ictcli_torch.dense import DenseDecoder, is_dense
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -24,8 +22,8 @@ from ictcli.types import Rollouts
 from tests.cases import first
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, make_torch
-from .lowrank import DORA, LORA
-from .models import make_capped, make_kind
+from .lowrank import LORA
+from .models import make_capped
 from .test_generate import same
 from .training import SMOOTH, train
 
@@ -51,7 +49,7 @@ def plain_and(other: type, engine: Any, prompts: Any = PROMPTS) -> tuple[Rollout
 
 @pytest.mark.usefixtures("room")
 @pytest.mark.parametrize(
-    ("adapter", "dtype"), first([(LORA, "bfloat16"), (DORA, "float32"), (None, "float32")])
+    ("adapter", "dtype"), first([(LORA, "bfloat16"), (LORA, "float32"), (None, "float32")])
 )
 def test_fixed_shapes_change_no_token(
     tiny_model: Path, device: str, adapter: AdapterSettings | None, dtype: str
@@ -112,78 +110,10 @@ def test_a_step_is_its_operations_again(tiny_model: Path, monkeypatch: pytest.Mo
         return tapes[-1]
 
     monkeypatch.setattr("ictcli_torch.decode.runner", runner)
-    engine = make_torch(tiny_model, SMOOTH, DORA)
+    engine = make_torch(tiny_model, SMOOTH, LORA)
     plain, fixed = plain_and(FixedDecoder, engine)
     same(fixed, plain)
     assert sum(tape.calls for tape in tapes) == LONG.max_tokens - 1
-
-
-LINEAR = {"rope_type": "linear", "factor": 2.0}
-DENSE: list[tuple[str, AdapterSettings | None, dict[str, Any]]] = [
-    ("llama", None, {"num_key_value_heads": 4, "attention_bias": True, "mlp_bias": True}),
-    ("mistral", LORA, {"sliding_window": None, "head_dim": 16}),
-    ("qwen2", DORA, {"tie_word_embeddings": True}),
-    ("qwen3", None, {"head_dim": 8, "rope_parameters": LINEAR}),
-]
-
-
-@pytest.mark.parametrize(("kind", "adapter", "more"), DENSE)
-def test_dense_models_decode_to_the_bit(
-    tmp_path: Path, kind: str, adapter: AdapterSettings | None, more: dict[str, Any]
-) -> None:
-    """Padded prompts, the longest of them last alive, and prompts of one length; rows that end."""
-    engine = make_torch(make_kind(tmp_path, kind, **more), SMOOTH, adapter)
-    train(engine, made_up(), 1)
-    assert engine.lockstep.keywords["decoder"] is DenseDecoder
-    for prompts in (PROMPTS, (PROMPTS[0], PROMPTS[0][::-1]))[: 1 + (kind == "llama")]:
-        plain, dense = plain_and(DenseDecoder, engine, prompts)
-        same(dense, plain, atol=0)
-
-
-def test_only_dense_models_in_float32_decode_as_such(tiny_model: Path, tmp_path: Path) -> None:
-    """Windows, multipliers beside the formula of Llama, and 16 bits go to transformers."""
-    windowed = make_kind(tmp_path / "window", "mistral", sliding_window=5)
-    scaled = make_kind(tmp_path / "scaled", "granite", embedding_multiplier=2.0)
-    for folder, dtype in ((windowed, "float32"), (scaled, "float32"), (tiny_model, "bfloat16")):
-        engine = make_torch(folder, dtype=dtype)
-        assert engine.lockstep.keywords["decoder"].__name__ == "GrowingDecoder"
-
-
-OWN = """from transformers import LlamaForCausalLM as Llama
-
-class LlamaForCausalLM(Llama):
-    def forward(self, *args, **more):
-        output = super().forward(*args, **more)
-        output.logits = output.logits / 4
-        return output
-"""
-
-
-def test_what_a_model_does_beside_its_family_is_done(tmp_path: Path) -> None:
-    """A class of its own code under the family's name, a forward put over a block's, and a hook on
-    a linear layer."""
-    folder = make_kind(tmp_path, "llama")
-    (folder / "own.py").write_text(OWN)
-    own = {"auto_map": {"AutoModelForCausalLM": "own.LlamaForCausalLM"}}
-    config = json.loads((folder / "config.json").read_text())
-    plain = make_torch(folder)
-    (folder / "config.json").write_text(json.dumps(config | own))
-    remote = make_torch(folder, trust_remote_code=True)
-    assert remote.lockstep.keywords["decoder"].__name__ == "GrowingDecoder"
-
-    model = plain.model
-    assert is_dense(model)
-    block, linear = model.model.layers[1], model.model.layers[0].mlp.up_proj
-    for part in (model, model.model, block, block.self_attn, block.mlp):
-        part.forward = partial(type(part).forward, part)
-        assert not is_dense(model)
-        del part.forward
-        hook = part.register_forward_hook(lambda *_: None)
-        assert not is_dense(model)
-        hook.remove()
-    linear.register_forward_hook(lambda module, given, out: 2 * out)
-    model.model.norm.register_forward_pre_hook(lambda module, given: (given[0] + 1,))
-    same(*reversed(plain_and(DenseDecoder, plain)), atol=0)
 
 
 def test_a_decoder_goes_with_its_pass(tiny_model: Path) -> None:

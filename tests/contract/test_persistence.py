@@ -16,7 +16,7 @@ from ictcli.types import Rollouts
 from tests.strange import strange
 
 from .conftest import GROUP, PROMPTS, SAMPLING, Make, made_up
-from .lowrank import DORA, LORA
+from .lowrank import LORA
 from .oracle import Oracle
 from .test_generate import same
 from .training import SMOOTH, alike, apart, exported, logp_of, saved, state, train, weights_of
@@ -31,7 +31,7 @@ def only_safetensors(files: dict[str, bytes]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("adapter", "dtype"), [(None, "bfloat16"), (DORA, "float32")], ids=["masters", "dora"]
+    ("adapter", "dtype"), [(None, "bfloat16"), (LORA, "float32")], ids=["masters", "lora"]
 )
 def test_restore_goes_on_to_the_bit(
     make_engine: Make,

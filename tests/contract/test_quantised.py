@@ -2,7 +2,6 @@
 from weights of 8 bits."""
 
 import json
-import platform
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,25 +9,17 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from ictcli_torch import cpu
 from refusing import refused
 from safetensors.numpy import load_file
 
 from ictcli.algorithm.objective import SAMPLER_CAP
-from ictcli.engine.dtype import X86
-from ictcli.recipe.tables import AdapterSettings, OptimizerSettings
-from ictcli.types import LOGP, Sampling
+from ictcli.recipe.tables import AdapterSettings
 from tests.cases import first
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, Make, build, made_up, make_mlx, reader
-from .lowrank import DORA, LORA, exported_adapters, frozen_weights, make_quantised
-from .models import make_kind
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, Make, made_up, make_mlx, reader
+from .lowrank import LORA, exported_adapters, frozen_weights, make_quantised
 from .oracle import Oracle
 from .test_adapters import BOTH
-from .test_generate import same
 from .training import (
     LR,
     SMOOTH,
@@ -36,7 +27,6 @@ from .training import (
     exported,
     logp_of,
     plain_update,
-    saved,
     state,
     train,
     weights_of,
@@ -101,7 +91,7 @@ def test_all_weights_are_packed_as_they_are_loaded(tiny_model: Path) -> None:
 
 @pytest.mark.parametrize(
     ("adapter", "bits", "mode"),
-    first([(DORA, 4, "affine"), (LORA, 8, "affine"), (LORA, 4, "mxfp4")], 2),
+    first([(LORA, 4, "affine"), (LORA, 8, "affine"), (LORA, 4, "mxfp4")], 2),
 )
 def test_exported_it_is_the_trained_model_unpacked_or_packed_again(
     tiny_model: Path, tmp_path: Path, adapter: AdapterSettings, bits: int, mode: str
@@ -154,77 +144,6 @@ def test_packed_weights_compute_in_bfloat16_too(packed_model: Path) -> None:
     np.testing.assert_allclose(before, logp_of(make(packed_model), rollouts), atol=0.5)
     assert all(report.stepped for report in train(engine, rollouts, 2))
     assert np.abs(logp_of(engine, rollouts) - before).max() > 1e-2
-
-
-needs_x86 = pytest.mark.skipif(platform.machine() not in X86, reason="the kernels are x86's")
-SIZES = st.tuples(*(st.integers(1, 70) for _ in range(3)))
-
-
-@needs_x86
-@given(SIZES, st.integers(0, 99), st.sampled_from([1e-6, 1.0, 1e6]), st.booleans())
-def test_a_product_is_of_whole_numbers(
-    sizes: tuple[int, int, int], seed: int, scale: float, fbgemm: bool
-) -> None:
-    """In float64, all of the largest size too, where 16 bits would not hold two products. A row's
-    does not depend on what is beside it."""
-    rows, inputs, outputs = sizes
-    draws = torch.Generator().manual_seed(seed)
-    W = torch.randn((outputs, inputs), generator=draws) * scale
-    x = torch.randn((1, rows, inputs), generator=draws)
-    x[:, ::2] = x[:, ::2].sign()  # every activation the largest
-    W[::2] = scale
-    x[:, -1] = 0.0
-    rounded = cpu.Rounded(W, fbgemm=fbgemm)
-    size = x.abs().amax(-1, keepdim=True).double().clamp(min=1e-30) / cpu.ACTIVATIONS
-    scales = W.abs().amax(1).double() / cpu.WEIGHTS
-    whole = (W / scales[:, None]).round() @ (x[0] / size[0]).round().double().t()
-    expected = whole.t() * size[0] * scales
-    got = rounded.product(None, x)[0].double()
-    assert (rounded.product(None, x[:, :1])[0].double() == got[:1]).all()
-    for bad in (np.nan, np.inf):
-        x[:, -1, -1] = bad
-        beside = rounded.product(None, x)[0].double()
-        assert (beside[:-1] == got[:-1]).all() and not beside[-1].isfinite().any()
-    assert (got - expected).abs().max() <= 1e-5 * max(expected.abs().max(), 1e-30)
-
-
-@pytest.mark.parametrize(
-    ("name", "adapted"),
-    [
-        pytest.param("torch", False, marks=needs_x86),
-        ("mlx", True),
-        pytest.param("torch", True, marks=[needs_x86, pytest.mark.thorough]),
-        pytest.param("mlx", False, marks=pytest.mark.thorough),
-    ],
-)
-def test_what_samples_is_near_the_model_and_the_model_is_as_it_was(
-    name: str, tmp_path: Path, adapted: bool
-) -> None:
-    """After updates as well: weights that change are rounded anew. What a fresh engine restores
-    samples the same to the bit."""
-    sizes = {"hidden_size": 64, "intermediate_size": 128, "initializer_range": 0.2}
-    folder, prompts = make_kind(tmp_path / "model", "qwen2", **sizes), [(5, 6, 7)]
-    adapter = AdapterSettings(kind="lora", rank=4) if adapted else None
-    engine, fresh = (build(name, folder, OptimizerSettings(), adapter) for _ in range(2))
-    own = Sampling(12, stop_ids=())
-    eights = replace(own, sampler="int8")
-    for _ in range(2):
-        rollouts = engine.generate(prompts, 8, eights, seed=3)
-        exact = engine.score(rollouts, (LOGP,))[LOGP]
-        gap = np.abs(exact - rollouts.logp)[rollouts.valid]
-        assert 1e-5 < gap.mean() < 0.1
-        again = engine.generate(prompts, 8, own, seed=3)
-        np.testing.assert_allclose(engine.score(again, (LOGP,))[LOGP], again.logp, atol=1e-4)
-        engine.update(plain_update(made_up()), 0.05)
-    fresh.restore(saved(engine, tmp_path / "saved"))
-    one, other = (each.generate(prompts, 8, eights, seed=3) for each in (engine, fresh))
-    same(one, other, atol=0)
-
-
-@pytest.mark.parametrize("settings", [{"adapter": DORA}, {"adapter": LORA, "load_in_4bit": True}])
-def test_mlx_refuses_8_bits_that_save_nothing(tiny_model: Path, settings: dict[str, Any]) -> None:
-    with refused("packed, or below DoRA"):
-        make_mlx(tiny_model, sampler="int8", **settings)
 
 
 def test_a_token_of_another_sampler_counts_by_a_bounded_ratio(make_engine: Make) -> None:

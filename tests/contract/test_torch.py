@@ -24,18 +24,16 @@ from ictcli.algorithm.objective import Objective
 from ictcli.engine.dtype import PACKING
 from ictcli.engine.shape import read_shape
 from ictcli.errors import EngineMissingError
-from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import AdapterSettings, EngineSettings
 from ictcli.types import Rollouts
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, make_mlx, make_torch, reader
-from .lowrank import DORA, LORA
+from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, make_torch, reader
+from .lowrank import LORA
 from .models import make_multimodal
 from .oracle import Oracle
 from .test_shared_prompts import long_prompts
 from .test_update import against_dense
 from .training import LR, SMOOTH, apart, logp_of, plain_update, state, train, weights_of
-
-EIGHT_BITS = OptimizerSettings(kind="adamw8bit")
 
 
 @pytest.fixture
@@ -68,9 +66,8 @@ def test_first_tokens_alone_are_trained_behind_shared_prompts(tiny_model: Path) 
 
 
 @pytest.mark.usefixtures("by_onednn")
-@pytest.mark.parametrize("adapter", [None, DORA], ids=["full", "dora"])
 def test_arranged_weights_sample_what_plain_ones_do(
-    tiny_model: Path, monkeypatch: pytest.MonkeyPatch, adapter: AdapterSettings | None
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After training too; recomputing engines do without, and none is kept."""
     monkeypatch.setattr("ictcli_torch.engine.WORTH_ARRANGING", 1)
@@ -83,7 +80,7 @@ def test_arranged_weights_sample_what_plain_ones_do(
     monkeypatch.setattr("ictcli_torch.cpu._product", counted)
     sampled = list[Rollouts]()
     for recompute in (False, True):
-        engine = make_torch(tiny_model, SMOOTH, adapter, gradient_checkpointing=recompute)
+        engine = make_torch(tiny_model, SMOOTH, gradient_checkpointing=recompute)
         train(engine, made_up(), 2)
         count[0] = 0
         sampled.append(engine.generate(PROMPTS, GROUP, SAMPLING, 7, ("uniqueness",)))
@@ -120,7 +117,6 @@ def test_packed_weights_compute_model_and_gradient(tiny_model: Path, tmp_path: P
             np.testing.assert_array_equal(sampled.tokens, plain[1].tokens)
             np.testing.assert_allclose(sampled.logp, plain[1].logp, atol=2e-5)
             assert apart(exported, plain[2]) < 1e-5
-    assert train(make_torch(rounded, SMOOTH, DORA, kernels="avx2"), made_up(), 1)[0].stepped
 
 
 @pytest.mark.usefixtures("by_onednn")
@@ -161,7 +157,7 @@ def test_gradient_checkpointing_computes_blocks_again(tiny_model: Path) -> None:
     assert calls[1] == 2 * calls[0] > 0
 
 
-@pytest.mark.parametrize("adapter", [None, LORA, DORA], ids=["full", "lora", "dora"])
+@pytest.mark.parametrize("adapter", [None, LORA], ids=["full", "lora"])
 def test_the_gradient_is_that_of_an_update_that_keeps_all(
     tiny_model: Path, monkeypatch: pytest.MonkeyPatch, adapter: AdapterSettings | None
 ) -> None:
@@ -194,24 +190,17 @@ def test_families_of_the_memory_model_keep_less() -> None:
 def test_what_an_engine_or_a_device_has_not_is_refused(tiny_model: Path) -> None:
     with refused("load_in_4bit", kind=EngineMissingError):
         make_torch(tiny_model, SMOOTH, LORA, load_in_4bit=True)
-    with refused("adamw8bit", kind=EngineMissingError):
-        make_torch(tiny_model, EIGHT_BITS)
     with refused("memory_limit"):
         make_torch(tiny_model, memory_limit=8.0)
     with refused("cannot be trained"):
         make_torch(tiny_model, SMOOTH, load_in_4bit=True)
-    with refused(hint="optimizer.kind"):
-        make_mlx(tiny_model, EIGHT_BITS)
 
 
 def test_a_gpu_without_bitsandbytes_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "find_spec", lambda name: None)
-    for settings, optimizer in (
-        (EngineSettings(load_in_4bit=True), SMOOTH),
-        (EngineSettings(), EIGHT_BITS),
-    ):
-        with refused(hint="pip install", kind=EngineMissingError):
-            device.check_device(torch.device("cuda"), settings, optimizer, adapted=True)
+    settings = EngineSettings(load_in_4bit=True)
+    with refused(hint="pip install", kind=EngineMissingError):
+        device.check_device(torch.device("cuda"), settings, SMOOTH, adapted=True)
 
 
 def test_a_device_is_waited_for_where_its_numbers_are_needed(tiny_model: Path) -> None:

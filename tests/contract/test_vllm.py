@@ -1,14 +1,9 @@
 """Rollouts that vLLM samples. Its interface is played by transformers, and by itself where it is
 installed. On every rank of a launch `main` is run."""
 
-import contextlib
-import json
 import sys
-import threading
 from collections.abc import Generator
 from dataclasses import replace
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -22,7 +17,6 @@ from ictcli_torch import vllm as sampler
 from ictcli_torch.files import read_arrays
 from processes import finish, launch
 from refusing import refused
-from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from ictcli.engine import build_engine, run_in_ranks
@@ -99,58 +93,6 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     sampler._build.cache_clear()
 
 
-@contextlib.contextmanager
-def served(model: Path) -> Generator[str]:
-    """The player behind the endpoints of `vllm serve`, with its address."""
-    player = Player(
-        str(model), load_format="dummy", skip_tokenizer_init=True, hf_overrides=sampler.OWN_HEAD
-    )
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.say({"data": [{"id": "it"}]})
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            if body.get("method") == "reload_weights":
-                (file,) = Path(body["kwargs"]["weights_path"]).glob("*.safetensors")
-                player.model.load_state_dict(load_file(file), strict=True)
-            if self.path != "/v1/completions":
-                return self.say({})
-            assert body["model"] == "it" and body["return_token_ids"]
-            rows = [
-                player.row(g, body["prompt"], SimpleNamespace(**body)) for g in range(body["n"])
-            ]
-            choices = [
-                {"index": r.index, "token_ids": r.token_ids, "logprobs": {"token_logprobs": [
-                    next(iter(each.values())).logprob for each in r.logprobs
-                ]}}
-                for r in reversed(rows)
-            ]  # fmt: skip
-            return self.say({"choices": choices})
-
-        def say(self, answer: Any) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps(answer).encode())
-
-        def log_message(self, format: str, *args: Any) -> None: ...  # noqa: A002
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=partial(server.serve_forever, 0.01), daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
-def test_a_server_of_something_else_is_a_sentence(tiny_model: Path) -> None:
-    other = "/other: what it says is no answer of vLLM's."
-    with served(tiny_model) as url, refused(other, kind=RunFailedError):
-        sampler.Server(url)._ask("/other", lambda found: found["choices"], n=1)
-
-
 def check(engine: Any, rollouts: Rollouts, most: float = 1e-4) -> None:
     """log pi and statistics are those of the model as it is now; ends are where stop tokens are."""
     exact = engine.score(rollouts, (*WANTED, LOGP), HOT.temperature)
@@ -193,28 +135,15 @@ def test_its_cache_holds_the_rows_and_not_the_models_context(
     assert asked["kv_cache_memory_bytes"] == 16 * 8 * sampler.BLOCK * a_row
 
 
-def test_a_server_samples_as_the_process_does(tiny_model: Path, played: None) -> None:
-    inside = make_torch(tiny_model).generate(PROMPTS, 3, HOT, seed=3, wanted=WANTED)
-    with served(tiny_model) as url:
-        engine = make_torch(tiny_model, vllm_server=url)
-        rollouts = engine.generate(PROMPTS, 3, HOT, seed=3, wanted=WANTED)
-        check(engine, rollouts)
-        same(inside, rollouts, atol=1e-5)
-    with refused("does not answer", hint="ictcli resume", kind=RunFailedError):
-        engine.generate(PROMPTS, 3, HOT, seed=3)
-
-
-WAYS: list[dict[str, Any]] = [{}, {"shard": True}, {"shard": "blocks", "served": True}]
-"""How two processes hold the weights, and whether a server samples for both."""
+WAYS = (False, True)
+"""Whether two processes spread the weights."""
 
 
 def test_two_processes_sample_as_one(tiny_model: Path, played: None, tmp_path: Path) -> None:
     """The same tokens, and from them the same update."""
     alone = make_torch(tiny_model, SMOOTH)
     took = step(alone, tmp_path)
-    with served(tiny_model) as url:
-        started = launch("torch", tmp_path, [str(tiny_model), url], program=__name__)
-        ended = finish(started)
+    ended = finish(launch(tmp_path, [str(tiny_model)], program=__name__))
     assert [code for code, _ in ended] == [0, 0], ended
     for number in range(len(WAYS)):
         folder = tmp_path / "rank-0" / str(number)
@@ -236,16 +165,15 @@ def step(engine: Any, folder: Path) -> Rollouts:
 
 
 def main() -> None:
-    """Its arguments are a model and the address of a server."""
-    model, url = sys.argv[1:]
+    """Its argument is a model."""
     sys.modules |= players()
 
     def steps() -> None:
-        for number, how in enumerate(WAYS):
-            served, folder = how.pop("served", False), Path(str(number))
-            given = {**how, "vllm_server": url if served else "", "device": "cpu", "threads": 1}
+        for number, shard in enumerate(WAYS):
+            folder = Path(str(number))
             folder.mkdir()
-            step(build_engine(model, EngineSettings(backend="torch", **given), SMOOTH), folder)
+            settings = EngineSettings(backend="torch", device="cpu", threads=1, shard=shard)
+            step(build_engine(sys.argv[1], settings, SMOOTH), folder)
 
     run_in_ranks(steps)
 

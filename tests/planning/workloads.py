@@ -41,7 +41,7 @@ tables = st.fixed_dictionaries(
         "warmup": st.sampled_from([0, 5]),
         "kl": st.sampled_from([0.0, 0.1]),
         "entropy": st.sampled_from([0.0, 0.1]),
-        "adapter": st.sampled_from([{}, {"kind": "lora", "layers": 1}, {"kind": "dora"}]),
+        "adapter": st.sampled_from([{}, {"kind": "lora", "layers": 1}]),
         "engine": engines,
     }
 )
