@@ -43,35 +43,22 @@ def held(work: Workload) -> Parts:
     return work.held() | {"weights": _shape(work).weights(work.width)}
 
 
-def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -> Iterator[Parts]:
-    """Yield the reading of the prompts of a pass, and its last decoding step."""
-    s, recipe, width = _shape(work), work.recipe, work.width
-    at_once = work.groups_at_once(prompts, group)
-    rows = at_once * group
+def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -> Parts:
+    """Return what the last decoding step takes."""
+    s, recipe = _shape(work), work.recipe
+    rows = work.groups_at_once(prompts, group) * group
     adapted = 4 * work.blocks * sum(a * b for a, b in work.adapted.values())
-    fused = adapted if width == 4 and not s.bits else 0
-
-    def caches(rows: int, positions: int) -> float:
-        return work.cache(rows, -(-positions // CACHE_STEP) * CACHE_STEP)
-
-    chunk = GPU_PREFILL_TOKENS if work.gpu else PREFILL_TOKENS
-    read = min(at_once * work.prompt, max(chunk, 2 * at_once))
-    numbers = 6 * s.hidden + 5 * s.queries + 2.2 * s.intermediate + 1.1 * s.heads * work.prompt
-    yield {
-        "fused adapters": fused,
-        "KV cache": caches(at_once, work.prompt),
-        "activations": read * numbers * width,
-    }
-    probabilities = rows * s.vocabulary
+    logits = rows * s.vocabulary
     pooled = GPU_ELEMENTS if work.gpu else PENDING_ELEMENTS
-    taken = min(probabilities, max(pooled, group * s.vocabulary))
-    cut = CUT_LOGITS if recipe.sampling.top_k or recipe.sampling.top_p < 1 else 0
+    pooled = min(logits, max(pooled, group * s.vocabulary))
     of_group = COMPILED_GROUP_STATS if _compiles(work) else GROUP_STATS
-    yield {
-        "fused adapters": fused,
-        "KV cache": caches(rows, work.length - 1) * (1 + 1 / s.layers),  # a layer grows by copying
-        "LM head": 4 * (STEP_LOGITS + cut) * probabilities,
-        "statistics": 4 * statistics_copies(stats, ROW_STATS, of_group) * taken,
+    cut = CUT_LOGITS if recipe.sampling.top_k or recipe.sampling.top_p < 1 else 0
+    positions = -(-(work.length - 1) // CACHE_STEP) * CACHE_STEP
+    return {
+        "fused adapters": adapted if work.width == 4 and not s.bits else 0,
+        "KV cache": work.cache(rows, positions) * (1 + 1 / s.layers),  # a layer grows by copying
+        "LM head": 4 * (STEP_LOGITS + cut) * logits,
+        "statistics": 4 * statistics_copies(stats, ROW_STATS, of_group) * pooled,
         "activations": _kept(work, rows, work.length),
     }
 
@@ -97,7 +84,7 @@ def updating(work: Workload) -> Iterator[Parts]:
     if recipe.engine.gradient_checkpointing:
         inputs = work.blocks * tokens * s.hidden * work.width
         layers, again = inputs, min(RECOMPUTED * block, layers - inputs)
-    copies = PASS_LOGITS + (ENTROPY_LOGITS if recipe.entropy else 0)
+    copies = PASS_LOGITS + ENTROPY_LOGITS * (recipe.entropy > 0)
     logits = 4 * copies * largest.logits * s.vocabulary
     yield {"gradients": summed, "LM head": logits, "activations": layers}
     yield {"gradients": summed + head / 2, "activations": layers + again + backward}

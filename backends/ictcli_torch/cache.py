@@ -7,7 +7,8 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer, StaticLayer
 
-from .plan import CHUNK
+CHUNK = 32
+"""Free positions of a new cache, whose storage doubles when full."""
 
 
 class GrowingLayer(DynamicLayer):

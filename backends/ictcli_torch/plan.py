@@ -23,8 +23,6 @@ CUDA_CONTEXT = 960 << 20
 the one card that was measured."""
 NF4 = (4 + 8 / 64 + 32 / (64 * 256)) / 8
 """Bytes of a packed weight with its share of the scales; embeddings and head are not packed."""
-CHUNK = 32
-"""Free positions of a new cache, whose storage doubles when full (`cache.GrowingLayer`)."""
 SMALL = 5_000_000
 """Parameters below which several CPU threads wait for each other longer than they compute, and time
 is worth more than what `model.frugal` spares."""
@@ -44,8 +42,8 @@ PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 18, 1 << 26
 which has no cache to fit and launches every call, 256 MB."""
 
 # Copies held at once. All logits are float32.
-STEP_LOGITS, CUT_LOGITS = 4.0, 5.0
-"""Of a decoding step's logits, and in addition with top-k or top-p."""
+STEP_LOGITS, CUT_LOGITS, GRAPH_LOGITS = 4.0, 5.0, 1.5
+"""Of a decoding step's logits, and in addition with top-k or top-p, and in a CUDA graph."""
 HELD_LOGITS, ROW_STATS, GROUP_STATS = 2.0, 2.0, 8.0
 """Of a step's logits while statistics are taken; and of the logits taken at once, for statistics of
 a row and of a group."""
@@ -80,34 +78,25 @@ def held(work: Workload) -> Parts:
     return parts | {name: parts[name] / work.shards for name in spread}
 
 
-def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -> Iterator[Parts]:
-    """Yield the reading of the prompts of a pass, its last decoding step, and the step's
-    statistics."""
-    s, recipe, width = work.shape, work.recipe, work.width
-    at_once = work.groups_at_once(prompts, group)
-    rows = at_once * group
-    copied: Parts = {"gathered weights": s.weights(width) if work.shards > 1 else 0}
-    arranges = recipe.max_tokens >= WORTH_ARRANGING and not recipe.engine.gradient_checkpointing
-    copied["arranged weights"] = width * _large(work) if arranges and not _packs(work) else 0
-    read = at_once * work.prompt * (3 * s.intermediate + 6 * s.hidden + 2 * s.queries)
-    yield copied | {"KV cache": work.cache(at_once, work.prompt), "activations": read * width}
-
+def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -> Parts:
+    """Return what the last decoding step takes, and the statistics on it."""
+    s, recipe = work.shape, work.recipe
+    rows = work.groups_at_once(prompts, group) * group
+    logits = rows * s.vocabulary
     fixed = work.device == "cuda" and recipe.engine.compile != "off" and not s.windowed
-    filled = capacity = work.prompt + CHUNK
-    while capacity < work.length:
-        capacity *= 2
-    if work.device == "cpu" or fixed:  # unwritten storage is not resident, or there is none
-        filled = capacity = work.length
-    # a layer grows by copying
-    copied["KV cache"] = work.cache(rows, capacity) + work.cache(rows, filled) / s.layers
-    probabilities = rows * s.vocabulary
-    copied["CUDA graph"] = (4 + width) * probabilities if fixed else 0
+    length = work.length * (1 if work.device == "cpu" or fixed else 1.5)  # storage doubles
     cut = CUT_LOGITS if recipe.sampling.top_k or recipe.sampling.top_p < 1 else 0
-    yield copied | {"LM head": 4 * (STEP_LOGITS + cut) * probabilities}
+    step = (STEP_LOGITS + cut + GRAPH_LOGITS * fixed) * logits
     pooled = GPU_ELEMENTS if work.gpu else PENDING_ELEMENTS
-    taken = min(probabilities, max(pooled, group * s.vocabulary))
-    statistics = 4 * statistics_copies(stats, ROW_STATS, GROUP_STATS) * taken
-    yield copied | {"LM head": 4 * HELD_LOGITS * probabilities, "statistics": statistics}
+    pooled = min(logits, max(pooled, group * s.vocabulary))
+    compared = HELD_LOGITS * logits + statistics_copies(stats, ROW_STATS, GROUP_STATS) * pooled
+    arranges = recipe.max_tokens >= WORTH_ARRANGING and not recipe.engine.gradient_checkpointing
+    return {
+        "gathered weights": s.weights(work.width) if work.shards > 1 else 0,
+        "arranged weights": work.width * _large(work) if arranges and not _packs(work) else 0,
+        "KV cache": work.cache(rows, length) * (1 + 1 / s.layers),  # a layer grows by copying
+        "LM head": 4 * max(step, compared),
+    }
 
 
 def updating(work: Workload) -> Iterator[Parts]:
@@ -119,26 +108,21 @@ def updating(work: Workload) -> Iterator[Parts]:
     tokens = largest.tokens
     summed = 4 * work.trained / (work.shards if full else 1)
     gathered = work.width * (2 * s.block + s.embeddings)  # a block with its message, and the rest
-    copied: Parts = {"gathered weights": gathered if work.shards > 1 else 0}
-    if joined and (recipe.kl > 0 or recipe.engine.off_policy):  # larger passes, of no gradient
-        read = 4.0 * work.largest_pass().tokens * 3 * s.intermediate
-        yield copied | {"gradients": summed, "activations": read}
+    parts: Parts = {"gathered weights": gathered if work.shards > 1 else 0, "gradients": summed}
     block = _kept(work, tokens, largest.length) + 2 * work.width * largest.repeated * s.queries
-    made_again = _made_again(work, tokens)
-    layers = work.blocks * block - (work.blocks - 1) * made_again  # earlier ones need no gradient
+    # all blocks but the last save less; blocks before the trained ones need no gradient
+    layers = work.blocks * block - (work.blocks - 1) * _made_again(work, tokens)
     backward, again = 4.0 * tokens * 2 * s.intermediate, 0.0  # through one block
     if recipe.engine.gradient_checkpointing:
         inputs = work.blocks * tokens * s.hidden * work.width
         again, layers = backward, min(inputs + block, layers)  # the last block keeps its own
-    copies = PASS_LOGITS + (TEMPERATURE_LOGITS if recipe.temperature != 1 else 0)
-    copies += ENTROPY_LOGITS if recipe.entropy else 0
-    copies += ROUNDED_LOGITS if work.width < 4 else 0
-    logits = 4 * copies * largest.logits * s.vocabulary
+    copies = PASS_LOGITS + TEMPERATURE_LOGITS * (recipe.temperature != 1)
+    copies += ENTROPY_LOGITS * (recipe.entropy > 0) + ROUNDED_LOGITS * (work.width < 4)
     head = s.embedding * work.width if full else 0
     end = (TIED_GRADIENTS if s.tied else 2.0) * head
-    yield copied | {"gradients": summed, "LM head": logits, "activations": layers}
-    yield copied | {"gradients": summed + head, "activations": layers + again}
-    yield copied | {"gradients": summed + end, "activations": block + backward}
+    yield parts | {"LM head": 4 * copies * largest.logits * s.vocabulary, "activations": layers}
+    yield parts | {"gradients": summed + head, "activations": layers + again}
+    yield parts | {"gradients": summed + end, "activations": block + backward}
 
 
 def choose_joined(
@@ -151,7 +135,7 @@ def choose_joined(
     weights' gradients cost the same in every pass, however small. A number of rows is the user's
     choice, and processes that share weights take their passes together.
     """
-    if device != "cpu" or engine.shard or isinstance(engine.micro_batch, int):
+    if device != "cpu" or engine.shard or engine.micro_batch:
         return 0
     lora = adapters is not None and adapters.kind == "lora"
     return JOINED if lora and parameters >= JOINED_FROM else 0
@@ -185,7 +169,7 @@ def _made_again(work: Workload, tokens: int) -> float:
 
 
 def _by_peft(work: Workload) -> bool:
-    """Return whether adapters compute in peft's own layers: in float32, of copies that are saved."""
+    """Return whether adapters compute in peft's layers: in float32, of copies that are saved."""
     return bool(work.recipe.adapters) and work.recipe.engine.load_in_4bit and work.width < 4
 
 

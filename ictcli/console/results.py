@@ -26,8 +26,8 @@ from ictcli.tables import Column, Span, Table, text_table
 from ictcli.tables.numbers import counted, signed, thousandths
 from ictcli.text import cut, duration, figure, one_line, shell_word
 from ictcli.tracking import where_to_look
-from ictcli.train.health import decline
 from ictcli.train.diagnosis import TRIAL, symptom
+from ictcli.train.health import decline
 
 EVERY = 10.0
 """Seconds between lines of progress where stderr is no terminal."""

@@ -60,7 +60,7 @@ class Workload:
         """Return the prompts whose rows are decoded side by side."""
         return min(self.share(prompts), max(1, self.recipe.engine.rows // group))
 
-    def cache(self, rows: int, positions: int) -> float:
+    def cache(self, rows: int, positions: float) -> float:
         """Return the bytes of the keys and values of `rows`."""
         return 2.0 * rows * positions * self.shape.layers * self.shape.keys * self.width
 
@@ -111,8 +111,7 @@ class Workload:
         recipe, P, T = self.recipe, self.prompt, self.recipe.max_tokens
         G, budget = recipe.group, recipe.engine.micro_tokens
         most = self.share(recipe.update.minibatch or recipe.prompts) * G
-        if isinstance(recipe.engine.micro_batch, int):
-            most = min(most, recipe.engine.micro_batch)
+        most = min(most, recipe.engine.micro_batch or most)
         worth = share and not self.shape.windowed and is_worth_sharing((G - 1) * P, G * self.length)
         group = P + G * T
         if joined:  # rounded up: shorter rows fill the rest
@@ -161,19 +160,22 @@ def statistics_copies(stats: tuple[str, ...], row: float, group: float) -> float
 
 
 class MemoryModel(Protocol):
-    """The bytes an engine takes, by part. Each phase yields the moments at which its memory may
-    peak, without what is held in all of them."""
+    """The bytes an engine takes, by part."""
 
     PACKS_ON: tuple[str, ...]
     """Devices on which the engine can load a model in 4 bits."""
 
-    def held(self, work: Workload) -> Parts: ...
+    def held(self, work: Workload) -> Parts:
+        """Return what is held in every phase."""
+        ...
 
-    def sampling(
-        self, work: Workload, prompts: int, group: int, stats: tuple[str, ...]
-    ) -> Iterator[Parts]: ...
+    def sampling(self, work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -> Parts:
+        """Return what sampling takes on top."""
+        ...
 
-    def updating(self, work: Workload) -> Iterator[Parts]: ...
+    def updating(self, work: Workload) -> Iterator[Parts]:
+        """Yield what an update takes on top, at the moments at which it may peak."""
+        ...
 
 
 def memory_model(backend: str) -> MemoryModel:

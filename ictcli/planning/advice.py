@@ -8,18 +8,13 @@ from ictcli.engine import choose_backend
 from ictcli.engine.shape import read_shape
 from ictcli.engine.workload import memory_model
 from ictcli.errors import UserError
-from ictcli.planning.estimate import (
-    PROMPT_TOKENS,
-    MemoryEstimate,
-    estimate_memory,
-    resolve_micro_batch,
-)
+from ictcli.planning.estimate import PROMPT_TOKENS, MemoryEstimate, estimate_memory
 from ictcli.planning.machine import MemoryLimit, device_of, memory_limit
 from ictcli.recipe import Recipe
 from ictcli.tables.numbers import listed
 
-Change = tuple[str, str, Any]
-"""Table, key and value of a recipe."""
+Change = tuple[str, Any]
+"""A key of a recipe, such as engine.rows, and its value."""
 MOST = 3
 """Settings of an advice."""
 
@@ -55,7 +50,7 @@ class MemoryCheck:
             "fits": self.fits,
             "limit_bytes": round(self.limit.size) if self.limit else None,
             "limit": self.limit.name if self.limit else None,
-            "changes": {f"{table}.{key}": value for table, key, value in self.changes},
+            "changes": dict(self.changes),
             "sentence": self.sentence,
         }
 
@@ -79,7 +74,6 @@ def check_memory(
         sentence = "Packed weights cannot be trained; adapter.kind=lora can be planned."
         return MemoryCheck(None, sentence)
     limit = limit or memory_limit(recipe.engine)
-    recipe = resolve_micro_batch(recipe, limit, shape, prompt)
     estimate = estimate_memory(recipe, shape, prompt)
     if not limit.size:
         return MemoryCheck(estimate, "")
@@ -87,14 +81,16 @@ def check_memory(
     if estimate.peak() <= limit.size:
         return MemoryCheck(estimate, f"It fits: {sizes}.", limit)
     changes, peak = remedies(recipe, estimate, limit.size)
-    begin, end = ("With", ".") if peak <= limit.size else ("Even with", ": it takes a smaller model.")
+    begin, end = (
+        ("With", ".") if peak <= limit.size else ("Even with", ": it takes a smaller model.")
+    )
     advice = f"{begin} {listed(settings_of(changes))} it is {_gib(peak)}{end}"
     return MemoryCheck(estimate, f"It does not fit: {sizes}. {advice}", limit, changes)
 
 
 def settings_of(changes: tuple[Change, ...]) -> tuple[str, ...]:
     """Return changes as KEY=VALUE."""
-    return tuple(f"{table}.{key}={str(value).lower()}" for table, key, value in changes)
+    return tuple(f"{key}={str(value).lower()}" for key, value in changes)
 
 
 def _gib(size: float) -> str:
@@ -104,51 +100,46 @@ def _gib(size: float) -> str:
 def remedies(
     recipe: Recipe, estimate: MemoryEstimate, limit: float
 ) -> tuple[tuple[Change, ...], float]:
-    """Return the fewest settings, `MOST` at most, that bring a run under `limit` bytes, each changed
-    as little as needed, and the peak with them. Those that change no result come before those that
-    change what is trained. Where none suffice: those that bring the run nearest."""
+    """Return the fewest settings, `MOST` at most, that bring a run under `limit` bytes, each as
+    near to the recipe's as may be, and the peak with them. Those that change no result come before those
+    that change what is trained. Where none suffice: those that bring the run nearest."""
 
     def peak(changes: tuple[Change, ...]) -> float:
         changed = recipe
-        for table, key, value in changes:
+        for name, value in changes:
+            table, _, key = name.partition(".")
             settings = getattr(changed, table).model_copy(update={key: value})
             changed = changed.model_copy(update={table: settings})
         return estimate_memory(changed, estimate.shape, estimate.prompt).peak()
 
-    same, other = _ladders(recipe, estimate)
-    choices = [c for n in range(1, MOST + 1) for c in combinations([*same, *other], n)]
-    choices.sort(key=lambda choice: any(ladder in other for ladder in choice))
-    peaks = {tuple(ladder[-1] for ladder in choice): choice for choice in choices}
-    for most, choice in peaks.items():
-        if peak(most) <= limit:
-            changes = next(changes for changes in product(*choice) if peak(changes) <= limit)
-            return changes, peak(changes)
-    nearest = min(peaks, key=peak)
-    return nearest, peak(nearest)
+    def halves(key: str, value: int, least: int) -> list[Change]:
+        count = max(value // max(least, 1), 1).bit_length() - 1
+        return [(key, value >> n) for n in range(1, count + 1)]
 
-
-def _ladders(
-    recipe: Recipe, estimate: MemoryEstimate
-) -> tuple[list[list[Change]], list[list[Change]]]:
-    """Return the settings that change no result, each ever smaller, and those that change what is
-    trained."""
-    engine, packed = recipe.engine, estimate.shape.bits > 0 or recipe.engine.load_in_4bit
+    engine, trains_all = recipe.engine, recipe.adapters is None
     packs = device_of(engine) in memory_model(choose_backend(engine.backend)).PACKS_ON
+    packed = estimate.shape.bits > 0 or engine.load_in_4bit
     row = estimate.prompt + recipe.max_tokens
-    same: list[list[Change]] = [
-        [("engine", "gradient_checkpointing", True)] * (not engine.gradient_checkpointing),
-        _halves("micro_tokens", engine.micro_tokens, row),
-        _halves("rows", engine.rows, recipe.group),
+    lora, pack = ("adapter.kind", "lora"), ("engine.load_in_4bit", True)
+    ladders: list[list[Change]] = [
+        [("engine.gradient_checkpointing", True)] * (not engine.gradient_checkpointing),
+        halves("engine.micro_tokens", engine.micro_tokens, row),
+        halves("engine.rows", engine.rows, recipe.group),
+        [lora] * trains_all,
+        [pack] * (packs and not packed),
     ]
-    other: list[list[Change]] = [
-        [("adapter", "kind", "lora")] * (recipe.adapters is None),
-        [("engine", "load_in_4bit", True)] * (packs and not packed),
-    ]
-    return [*filter(None, same)], [*filter(None, other)]
-
-
-def _halves(key: str, value: int, least: int) -> list[Change]:
-    halves: list[Change] = []
-    while (value := value // 2) >= least:
-        halves.append(("engine", key, value))
-    return halves
+    ladders = [ladder for ladder in ladders if ladder]
+    choices = {
+        tuple(ladder[-1] for ladder in choice): choice
+        for n in range(1, MOST + 1)
+        for choice in combinations(ladders, n)
+    }
+    if trains_all:  # packed weights cannot be trained
+        choices = {most: c for most, c in choices.items() if pack not in most or lora in most}
+    order = sorted(choices, key=lambda most: lora in most or pack in most)
+    for most in order:
+        if peak(most) <= limit:
+            changes = next(each for each in product(*choices[most]) if peak(each) <= limit)
+            return changes, peak(changes)
+    nearest = min(order, key=peak)
+    return nearest, peak(nearest)

@@ -99,7 +99,7 @@ def _try(
     part = recipe.model_copy(update={"prompts": min(prompts, recipe.prompts)})
     limit = memory_limit(recipe.with_engine(device="cpu").engine)
     problems = task.batch(recipe.seed, 1, part.prompts)
-    set_budget(recipe, engine, longest, limit, None, say)
+    set_budget(recipe, engine, longest, limit, say)
     if recipe.kl > 0:
         engine.keep_reference()
     say(f"{part.prompts} greedy answers, then {part.prompts} x {part.group} sampled ones")
@@ -168,7 +168,9 @@ def _groups(batch: Batch) -> Groups:
     )
 
 
-def _time(recipe: Recipe, part: Recipe, sampled: int, sample_s: float, update_s: float) -> TimeEstimate:
+def _time(
+    recipe: Recipe, part: Recipe, sampled: int, sample_s: float, update_s: float
+) -> TimeEstimate:
     """Estimate the run's time, if all of it takes as long as the first step of fewer prompts."""
     step = (sample_s + update_s) * recipe.prompts / part.prompts
     samples = (samples_of(recipe, "before") + samples_of(recipe, "after")) / 2

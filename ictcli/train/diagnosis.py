@@ -196,8 +196,8 @@ def grade_command(run: Path, recipe: Recipe, domain: Domain) -> str:
 def verdict_of(
     recipe: Recipe, memory: MemoryCheck, tried: Tried | None, *, worked: bool
 ) -> tuple[bool, str, tuple[str, ...]]:
-    """Return whether to train, why, and the settings to try first, as `ictcli check` says. `worked`:
-    the data has responses to show as examples."""
+    """Return whether to train, why, and the settings to try first, as `ictcli check` says.
+    `worked`: the data has responses to show as examples."""
     if tried is None:
         return False, memory.sentence, memory.settings
     if not tried.finite:

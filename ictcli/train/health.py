@@ -216,7 +216,9 @@ class Health:
         silent = state.skipped - state.nonfinite if reaction == "off" else 0
         more = f"; {silent} before had too, and were left out without a warning" if silent else ""
         ended, saved = symptom("nonfinite", self.recipe, steps=steps), self.run.checkpoints()
-        last = f"The last good checkpoint is {saved[-1]}" if saved else "No checkpoint was saved yet"
+        last = (
+            f"The last good checkpoint is {saved[-1]}" if saved else "No checkpoint was saved yet"
+        )
         raise RunFailedError(f"{ended.sentence}{more}. {last}.", f"train again: {ended.next}")
 
 

@@ -17,8 +17,8 @@ from ictcli.runs.checkpoints import State
 from ictcli.runs.records import StepMetrics, Summary
 from ictcli.runs.rollouts import Batch
 from ictcli.tasks.prepare import task_of
-from ictcli.train.health import Health
 from ictcli.train.diagnosis import Signal, advice, without_signal
+from ictcli.train.health import Health
 from ictcli.types import Problem, Rollouts
 
 
