@@ -100,9 +100,9 @@ def _gib(size: float) -> str:
 def remedies(
     recipe: Recipe, estimate: MemoryEstimate, limit: float
 ) -> tuple[tuple[Change, ...], float]:
-    """Return the fewest settings, `MOST` at most, that bring a run under `limit` bytes, each as
-    near to the recipe's as may be, and the peak with them. Those that change no result come before those
-    that change what is trained. Where none suffice: those that bring the run nearest."""
+    """Return the fewest settings, `MOST` at most, that bring a run under `limit` bytes, and the
+    peak with them. Each is as near to the recipe's as may be, and those that change no result come
+    before those that change what is trained. Where none suffice: those that come nearest."""
 
     def peak(changes: tuple[Change, ...]) -> float:
         changed = recipe
