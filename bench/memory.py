@@ -36,7 +36,6 @@ WIDE = QWEN | {"layers": 2}
 SHORT = {"prompts": 2, "group": 8, "max_tokens": 32, "micro_tokens": 512}
 BRIEF = SHORT | {"prompts": 1, "micro_tokens": 256}
 LORA = {"adapter": {"kind": "lora", "rank": 16}}
-DORA = {"adapter": {"kind": "dora", "rank": 16}}
 
 CASES: dict[str, tuple[Table, Table, int]] = {
     "long": (SMALL, LONG, 256),
@@ -61,7 +60,6 @@ CASES: dict[str, tuple[Table, Table, int]] = {
         64,
     ),
     "wide, 4 bits, lora": (WIDE | {"bits": 4}, SHORT | LORA, 64),
-    "wide, 4 bits, dora": (WIDE | {"bits": 4}, SHORT | DORA, 64),
     "bfloat16": (SMALL | {"vocabulary": 8192}, BRIEF | {"dtype": "bfloat16"}, 64),
     "bfloat16, lora": (SMALL | {"vocabulary": 8192}, BRIEF | LORA | {"dtype": "bfloat16"}, 64),
 }

@@ -109,9 +109,9 @@ def updating(work: Workload) -> Iterator[Parts]:
     summed = 4 * work.trained / (work.shards if full else 1)
     gathered = work.width * (2 * s.block + s.embeddings)  # a block with its message, and the rest
     parts: Parts = {"gathered weights": gathered if work.shards > 1 else 0, "gradients": summed}
-    block = _kept(work, tokens, largest.length) + 2 * work.width * largest.repeated * s.queries
-    # all blocks but the last save less; blocks before the trained ones need no gradient
-    layers = work.blocks * block - (work.blocks - 1) * _made_again(work, tokens)
+    block, fewer = _kept(work, tokens, largest.length)
+    block += 2 * work.width * largest.repeated * s.queries
+    layers = work.blocks * block - (work.blocks - 1) * fewer  # earlier ones need no gradient
     backward, again = 4.0 * tokens * 2 * s.intermediate, 0.0  # through one block
     if recipe.engine.gradient_checkpointing:
         inputs = work.blocks * tokens * s.hidden * work.width
@@ -135,7 +135,7 @@ def choose_joined(
     weights' gradients cost the same in every pass, however small. A number of rows is the user's
     choice, and processes that share weights take their passes together.
     """
-    if device != "cpu" or engine.shard or engine.micro_batch:
+    if device != "cpu" or engine.shard:
         return 0
     lora = adapters is not None and adapters.kind == "lora"
     return JOINED if lora and parameters >= JOINED_FROM else 0
@@ -159,30 +159,19 @@ def _large(work: Workload) -> int:
     return s.layers * block + (s.embedding if s.embedding >= LARGE else 0)
 
 
-def _made_again(work: Workload, tokens: int) -> float:
-    """Return the bytes of a block's MLP that autograd does not save, but of the last block
-    (`model.frugal`). peft's layers of 4 bits read it in float32, a copy that is saved."""
-    s = work.shape
-    if s.kind not in GATED or s.parameters < SMALL:
-        return 0
-    return (1 if _by_peft(work) else 2) * work.width * tokens * s.intermediate
-
-
-def _by_peft(work: Workload) -> bool:
-    """Return whether adapters compute in peft's layers: in float32, of copies that are saved."""
-    return bool(work.recipe.adapters) and work.recipe.engine.load_in_4bit and work.width < 4
-
-
-def _kept(work: Workload, tokens: int, length: int) -> float:
+def _kept(work: Workload, tokens: int, length: int) -> tuple[float, float]:
     """Return the bytes that autograd saves for the gradient of one block like Qwen2's, for rows of
-    `length`. Norms compute in float32."""
-    s, adapted = work.shape, len(work.adapted)
+    `length`, and how many fewer of each but the last (`model.frugal`). Norms compute in float32,
+    and in 4 bits so do peft's adapters, of copies that are saved."""
+    s, adapted, recipe = work.shape, len(work.adapted), work.recipe
+    by_peft = adapted > 0 and recipe.engine.load_in_4bit
+    wide, square, keys = (10, 19, 4) if by_peft else (8, 11, 4)
     if work.width == 4:
         wide, square, keys = 16, (14 if adapted else 18), 8
-    else:
-        wide, square, keys = (10, 19, 4) if _by_peft(work) else (8, 11, 4)
     numbers = wide * s.intermediate + square * (s.hidden + s.queries) + keys * s.keys
-    numbers += 4 * adapted * work.recipe.adapter.rank
+    numbers += 4 * adapted * recipe.adapter.rank
     if work.device == "mps" or s.capped:  # no kernel with a gradient: scores are kept
         numbers += 2 * work.width * s.heads * length
-    return tokens * numbers
+    arrays = 1 if by_peft and work.width < 4 else 2
+    frugal = s.kind in GATED and s.parameters >= SMALL
+    return tokens * numbers, frugal * arrays * work.width * tokens * s.intermediate

@@ -52,8 +52,6 @@ class Budget:
         ran_out: Callable[[Exception], bool],
         free: Callable[[], None] = lambda: None,
     ) -> None:
-        self.pass_rows = settings.micro_batch or 0
-        """Rows of a pass at most; 0: as many as `tokens` allow."""
         self.tokens, self.rows = settings.micro_tokens, settings.rows
         self.longest = 0
         """Tokens of the longest row that the run plans for, its prompt included; 0: not known."""
@@ -68,8 +66,7 @@ class Budget:
     ) -> Iterator[packing.MicroBatch]:
         """Yield `ictcli.engine.packing.micro_batches` within the budget."""
         self._joined = min(self.tokens, joined or self.tokens)
-        limits = self.tokens, self.pass_rows
-        batches = packing.micro_batches(rollouts, wanted, *limits, joined=joined, share=share)
+        batches = packing.micro_batches(rollouts, wanted, self.tokens, joined=joined, share=share)
         for batch in batches:
             self._pass = len(batch.ids), batch.tokens
             yield batch
@@ -86,7 +83,7 @@ class Budget:
             if rows > 1:
                 self.lower(max(min(self.tokens, tokens) // 2, 1), self.rows)
                 return f"in a pass over {rows:,} rows, {tokens:,} tokens"
-            if self.pass_rows != 1 and self._joined > tokens:
+            if self._joined > tokens:
                 self.lower(max(self._joined // 2, 1), self.rows)
             return f"in a pass over one row of {tokens:,} tokens"
 
@@ -162,7 +159,7 @@ class Budget:
             self.rows = state.get("rows", self.rows)
 
     def _configured(self) -> list[int | None]:
-        return [self._settings.micro_tokens, self._settings.micro_batch, self._settings.rows]
+        return [self._settings.micro_tokens, None, self._settings.rows]
 
 
 FULL = re.compile(

@@ -111,7 +111,6 @@ class Workload:
         recipe, P, T = self.recipe, self.prompt, self.recipe.max_tokens
         G, budget = recipe.group, recipe.engine.micro_tokens
         most = self.share(recipe.update.minibatch or recipe.prompts) * G
-        most = min(most, recipe.engine.micro_batch or most)
         worth = share and not self.shape.windowed and is_worth_sharing((G - 1) * P, G * self.length)
         group = P + G * T
         if joined:  # rounded up: shorter rows fill the rest

@@ -53,8 +53,6 @@ class EngineSettings(Table):
     micro_tokens: int = Field(default=2048, ge=1)
     """Maximum number of prompt and response tokens per forward and backward pass. Changes memory,
     not results. With PyTorch on a CPU below LoRA, passes of a large model's update take fewer."""
-    micro_batch: int | None = Field(default=None, ge=1)
-    """Maximum number of rows per pass, within `micro_tokens`."""
     gradient_checkpointing: bool = False
     """Keep one activation per layer and recompute the others in the backward pass."""
     memory_limit: float = Field(default=0.0, ge=0)

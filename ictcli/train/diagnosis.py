@@ -142,12 +142,10 @@ def without_signal(batch: Batch) -> Signal | None:
     if batch.advantage.any():
         return None
     right = batch.correct.reshape(-1, batch.rollouts.group)
-    return Signal(
-        unparsed=float(np.mean([verdict.status == "unparsed" for verdict in batch.verdicts])),
-        truncated=float(1 - batch.rollouts.finished.mean()),
-        all_right=float(right.all(axis=1).mean()),
-        all_wrong=float((~right.any(axis=1)).mean()),
-    )
+    unparsed = np.mean([verdict.status == "unparsed" for verdict in batch.verdicts])
+    truncated = 1 - batch.rollouts.finished.mean()
+    shares = unparsed, truncated, right.all(axis=1).mean(), (~right.any(axis=1)).mean()
+    return Signal(*map(float, shares))
 
 
 def mean(steps: Sequence[Signal]) -> Signal:
@@ -209,10 +207,8 @@ def verdict_of(
     if groups.with_signal >= FEW * groups.total:
         return True, f"Train: {counts}, and so something to learn from.", ()
     signal = Signal(
-        unparsed=sampled.unparsed / sampled.total,
-        truncated=sampled.truncated / sampled.total,
-        all_right=groups.all_right / groups.total,
-        all_wrong=groups.all_wrong / groups.total,
+        *(sampled.unparsed / sampled.total, sampled.truncated / sampled.total),
+        *(groups.all_right / groups.total, groups.all_wrong / groups.total),
     )
     shots = worked and not (recipe.prompt.examples or recipe.prompt.shots)
     name, cause = diagnose(recipe, signal, room=tried.room, shots=shots)
