@@ -98,7 +98,7 @@ class Drafts:
 
     def sample(self, prompts: Any, group: int, sampling: Any, numbers: FloatArray) -> Rollouts:
         """What the engine samples by the numbers (B, T)."""
-        with self.engine.for_sampling(sampling.max_tokens, rounded=False):
+        with self.engine.for_sampling(sampling.max_tokens):
             return self.engine.lockstep(prompts, group, sampling, numbers, ())
 
     def decode(self, name: str, asked: Any, made: list[list[int]], numbers: FloatArray) -> None:

@@ -193,7 +193,6 @@ def beside_trl(a: argparse.Namespace, folder: str, trained: str, work: dict[str,
         "trl_rows": 0,
         "vllm": a.trl if has_vllm else None,
         "dense": True,
-        "int8": False,
         "keep": KEEP,
         "beside": None,
     }

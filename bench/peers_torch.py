@@ -6,7 +6,7 @@
 A random model of Qwen2.5-0.5B's shape, stored in bfloat16 as that is and run in float32, LoRA of
 rank 16 on all linear layers of its blocks (`--full`: all weights); a step is 2 prompts x 4 rollouts
 x 64 tokens, none of which ends early: sampling, then one update. Ours takes ICT's statistics while
-it samples, and trains the 10 % it selects, or all (`--dense`), and may sample in 8 bits (`--int8`).
+it samples, and trains the 10 % it selects, or all (`--dense`).
 TRL trains all, without a reference (beta = 0). `--beside` runs ours of another checkout too. Each
 program is a process of its own with one thread; they take turns, and the first turn warms up. Wall
 and CPU seconds of all turns: on a busy machine go by the latter, on a GPU (`bench/gpu.py`) by the
@@ -58,15 +58,13 @@ def ours(folder: str, a: argparse.Namespace) -> None:
     for _ in sys.stdin:
         clock.start()
         began = clock.now()
-        sampling = Sampling(a.tokens, sampler="int8" if a.int8 else "own")
-        rollouts = engine.generate(prompts, a.group, sampling, next(seeds), STATISTICS)
+        rollouts = engine.generate(prompts, a.group, Sampling(a.tokens), next(seeds), STATISTICS)
         clock.sampling = clock.now() - began
         kept = rollouts.valid
         if a.keep < 1:
             kept = top_share(rollouts.stats["uniqueness"], kept, a.keep)
         weights = normalise(kept, rollouts.valid, "sequence", a.tokens)
-        sampler = rollouts.logp if a.int8 else None
-        engine.update(Update(rollouts, weights, rewards, Objective(), sampler_logp=sampler), 1e-4)
+        engine.update(Update(rollouts, weights, rewards, Objective()), 1e-4)
         clock.stop()
 
 
@@ -122,8 +120,6 @@ def compare(folder: str, a: argparse.Namespace) -> dict[str, list[dict[str, floa
         programs["trl"] = Program(a.trl, "trl", folder, a)
     if a.dense:
         programs["ours, dense"] = own("1")
-    if a.int8:
-        programs["ours, int8"] = own(str(a.keep), "--int8")
     if a.vllm:
         programs["trl, vllm"] = Program(a.vllm, "trl", folder, a, "--vllm")
     turns = take_turns({name: program.turn for name, program in programs.items()}, a.rounds)
@@ -177,7 +173,6 @@ def main() -> None:
     parser.add_argument("--beside", type=Path, help="a checkout whose ours is timed too")
     parser.add_argument("--json", type=Path, help="write what was found")
     parser.add_argument("--keep", type=float, default=0.1, help="share of tokens that ICT trains")
-    parser.add_argument("--int8", action="store_true", help="ours too with rollouts of 8 bits")
     parser.add_argument("--dense", action="store_true", help="ours too with all tokens trained")
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     a = parser.parse_args()

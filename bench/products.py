@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 from harness import record, take_turns
-from ictcli_torch.cpu import Rounded, packed
+from ictcli_torch.cpu import packed
 from torch import Tensor
 from torch.nn.functional import linear
 
@@ -34,14 +34,11 @@ def libraries(rows: int, weight: Tensor) -> dict[str, Callable[[], Tensor]]:
     x, dy = torch.randn(rows, weight.shape[1]), torch.randn(rows, weight.shape[0])
     half, arranged = packed(weight), ONEDNN._reorder_linear_weight(weight)
     assert half is not None, "this PyTorch has no FBGEMM"
-    eight, eights = Rounded(weight), Rounded(weight, fbgemm=True)
     forward = {
         "forward MKL": lambda: linear(x, weight),
         "forward oneDNN": lambda: by_onednn(x, weight),
         "forward oneDNN, arranged": lambda: by_onednn(x, arranged),
         "forward FBGEMM, 16 bits": lambda: torch.ops.quantized.linear_dynamic_fp16(x, half),
-        "forward oneDNN, 8 bits": lambda: eight.product(None, x),
-        "forward FBGEMM, 8 bits": lambda: eights.product(None, x),
     }
     if rows <= FEW:
         return forward

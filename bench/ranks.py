@@ -2,43 +2,31 @@
 
 methods: ten steps of every method in one, two and four processes, and how far loss, gradient norm
 and weights of several are from those of one; exit code 1 above 1e-5. same: trains the built-in
-model with all weights in each process, with spread ones and with ones that are never put together
-but block by block, all weights and LoRA, for ten steps in two and in four processes, and prints how
-far its weights are from those of one process; resumes each from the middle and compares bits.
-killed: kills one of two processes and times the end of the other. chain: runs the recipe of that
-name. memory: the resident memory of a process by phase, of a random Qwen2 of 119M parameters spread
-over 1, 2 and 4 processes. messages: their number and bytes a step in 2, 4 and 8 processes.
+model with all weights in each process and with spread ones, all weights and LoRA, for ten steps in
+two and in four processes, and prints how far its weights are from those of one process; resumes
+each from the middle and compares bits. killed: kills one of two processes and times the end of the
+other. chain: runs the recipe of that name.
 """
 
 import json
 import os
-import re
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
-import psutil
-from harness import make_model, random_weights, record
+from harness import record
 from ictcli_torch.files import read_arrays
 
 from ictcli.algorithm.methods import METHODS
-from ictcli.algorithm.objective import Objective
-from ictcli.engine import build_engine, run_in_ranks
-from ictcli.engine.update import Update
-from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 from ictcli.runs.read import read_lines
-from ictcli.runs.records import StepMetrics, StepTimings
-from ictcli.types import Sampling
-
-T = TypeVar("T")
+from ictcli.runs.records import StepMetrics
 
 SMALL = [
     *("prompts=3", "group=4", "max_tokens=24", "keep=0.3", "warmup=1", "eval.problems=4"),
@@ -47,14 +35,11 @@ SMALL = [
 SHARD = {
     "replicated": "engine.shard=false",
     "sharded": "engine.shard=true",
-    "blocks": "engine.shard=blocks",
 }
 LAST = "checkpoints/step-000010/weights.safetensors"
 
 
-def start(
-    folder: Path, arguments: list[str], ranks: int = 2, program: Sequence[str] = ("-m", "ictcli")
-) -> list[subprocess.Popen[str]]:
+def start(folder: Path, arguments: list[str], ranks: int = 2) -> list[subprocess.Popen[str]]:
     """What torchrun starts: the command on some ranks."""
     folder.mkdir(parents=True, exist_ok=True)
     with socket.socket() as one:
@@ -63,7 +48,7 @@ def start(
     common = os.environ | address | {"WORLD_SIZE": str(ranks), "OMP_NUM_THREADS": "1"}
     return [
         subprocess.Popen(
-            [sys.executable, *program, *arguments],
+            [sys.executable, "-m", "ictcli", *arguments],
             cwd=folder,
             env=common | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdout=subprocess.PIPE,
@@ -74,9 +59,9 @@ def start(
     ]
 
 
-def run(folder: Path, arguments: list[str], ranks: int = 2, **program: Any) -> str:
+def run(folder: Path, arguments: list[str], ranks: int = 2) -> str:
     """What rank 0 says."""
-    started = start(folder, arguments, ranks, **program)
+    started = start(folder, arguments, ranks)
     ended = [process.communicate()[0] for process in started]
     if failed := [x for one, x in zip(started, ended, strict=True) if one.returncode]:
         sys.exit("\n".join(failed))
@@ -182,91 +167,6 @@ def whole(folder: Path) -> None:
             print(f"chain {name:6} {k} {found['value']:.3f} [{low:.3f}, {high:.3f}]")
 
 
-LARGE: dict[str, Any] = {
-    "hidden": 768,
-    "layers": 14,
-    "heads": 12,
-    "intermediate": 3072,
-    "vocabulary": 1024,
-}
-"""119M parameters, 8.5M in a block."""
-
-
-def memory(folder: Path) -> dict[str, Any]:
-    """Peaks beside a process that has only imported, and the line a + b/N through those of several
-    processes: one spreads nothing."""
-    make_model(folder / "model", "torch", **LARGE)
-    peaks = dict[int, dict[str, float]]()
-    for ranks in (1, 2, 4):
-        here = [__file__, "phases", str(folder / "model")]
-        said = run(folder, [], ranks, program=here)
-        peaks[ranks] = json.loads(said.splitlines()[-1])
-        print(ranks, {phase: round(peak) for phase, peak in peaks[ranks].items()}, flush=True)
-    lines = dict[str, tuple[float, float]]()
-    for phase in peaks[1]:
-        several = {1 / n: peak[phase] for n, peak in peaks.items() if n > 1}
-        slope, constant = np.polyfit([*several], [*several.values()], 1)
-        lines[phase] = float(constant), float(slope)
-        print(f"{phase:10} {constant:5.0f} MiB + {slope:5.0f} MiB / N")
-    return {"MiB": peaks, "lines": lines}
-
-
-def phases() -> None:
-    """Print the peak of each phase in MiB, of the process that has the highest."""
-    settings = EngineSettings(
-        backend="torch", device="cpu", dtype="float32", shard="blocks", threads=1, micro_tokens=64
-    )
-    ranks = [psutil.Process()]
-    if "RANK" in os.environ:
-        ranks = [p for p in psutil.Process(os.getppid()).children() if "phases" in p.cmdline()]
-    import ictcli_torch.shard  # noqa: F401
-    from transformers import Qwen2ForCausalLM  # noqa: F401
-
-    time.sleep(5)  # the others import too
-    before = {p.pid: p.memory_info().rss for p in ranks}
-    peaks = dict[str, float]()
-
-    def measured(phase: str, work: Callable[[], T]) -> T:
-        for pid in before:
-            Path(f"/proc/{pid}/clear_refs").write_text("5")
-        result = work()
-        high = {pid: Path(f"/proc/{pid}/status").read_text() for pid in before}
-        took = [
-            int(re.findall(r"VmHWM:\s+(\d+)", t)[0]) * 1024 - before[i] for i, t in high.items()
-        ]
-        peaks[phase] = max(took) / 2**20
-        return result
-
-    def work() -> None:
-        engine: Any = measured(
-            "load", lambda: build_engine(sys.argv[2], settings, OptimizerSettings(), None)
-        )
-        prompts = [[2 + i % 14 for i in range(8)]] * 4
-        rollouts = measured("sample", lambda: engine.generate(prompts, 2, Sampling(4), 0))
-        batch = Update(rollouts, *random_weights(rollouts, 0.5), Objective())
-        measured("update", lambda: engine.update(batch, 1e-6))
-        with tempfile.TemporaryDirectory() as place:
-            measured("checkpoint", lambda: engine.save(Path(place)))
-            with tempfile.TemporaryDirectory() as other:
-                measured("export", lambda: engine.export(Path(other)))
-            measured("restore", lambda: engine.restore(Path(place)))
-
-    run_in_ranks(work)
-    print(json.dumps(peaks))
-
-
-def messages(folder: Path) -> None:
-    """Of the last of three steps."""
-    for name, ranks in product(SHARD, (2, 4, 8)):
-        command = ["train", "chain", "-q", "--run", "run", "steps=3", "prompts=8", "group=4"]
-        place = folder / f"{name}-{ranks}"
-        run(place, [*command, *SMALL[2:], SHARD[name]], ranks)
-        step = read_lines(place / "run" / "timings.jsonl", StepTimings)[-1]
-        print(
-            f"{name:10} {ranks} {step.messages} messages {step.message_bytes:,} bytes", flush=True
-        )
-
-
 def same(folder: Path) -> None:
     for trained in ("none", "lora"):
         compare(folder, trained)
@@ -278,16 +178,13 @@ def killed(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    match sys.argv[1:]:
-        case ["phases", _]:
-            phases()
-        case [name, *file]:
-            works: dict[str, Callable[[Path], Any]] = {"same": same, "killed": killed}
-            works |= {"chain": whole, "memory": memory, "messages": messages, "methods": methods}
-            with tempfile.TemporaryDirectory() as made:
-                found = works[name](Path(made).resolve())
-            if file:
-                record(Path(*file), ("torch",), **found)
-            gaps = found["gaps"] if name == "methods" else {}
-            if late := [n for n, gap in gaps.items() if not max([*gap.values()][:3]) <= CLOSE]:
-                sys.exit(f"farther than {CLOSE}: {', '.join(late)}")
+    name, *file = sys.argv[1:]
+    works: dict[str, Callable[[Path], Any]] = {"same": same, "killed": killed}
+    works |= {"chain": whole, "methods": methods}
+    with tempfile.TemporaryDirectory() as made:
+        found = works[name](Path(made).resolve())
+    if file:
+        record(Path(*file), ("torch",), **found)
+    gaps = found["gaps"] if name == "methods" else {}
+    if late := [n for n, gap in gaps.items() if not max([*gap.values()][:3]) <= CLOSE]:
+        sys.exit(f"farther than {CLOSE}: {', '.join(late)}")

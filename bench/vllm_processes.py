@@ -1,13 +1,10 @@
-"""Processes for `vllm_runs.py`: commands in forks, on one rank or two, and vLLM's server."""
+"""Processes for `vllm_runs.py`: commands in forks, on one rank or two."""
 
-import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
 
 
@@ -50,36 +47,12 @@ def wait(pids: list[int]) -> list[int]:
 
 
 def kill_at(path: Path, pid: int) -> None:
-    """SIGKILL a process, and its group if it leads one, once a path is there."""
+    """SIGKILL a process once a path is there."""
     until = time.monotonic() + 1200
     while not path.exists() and time.monotonic() < until:
         time.sleep(0.05)
-    (os.killpg if os.getpgid(pid) == pid else os.kill)(pid, signal.SIGKILL)
+    os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-
-
-def serve(model: Path, port: int, log: Path) -> subprocess.Popen[bytes]:
-    """vLLM's server, once it answers. (`vllm serve` of the wheel for CPUs does not start: it asks
-    for the version of a package `vllm`.)"""
-    module = "vllm.entrypoints.openai.api_server"
-    program = [sys.executable, "-m", module, "--model", str(model)]
-    options = [
-        *("--port", str(port), "--load-format", "dummy", "--logprobs-mode", "processed_logprobs"),
-        *("--hf-overrides", json.dumps({"tie_word_embeddings": False}), "--enforce-eager"),
-        *("--dtype", "float32", "--kv-cache-memory-bytes", str(1 << 28)),
-    ]
-    env = os.environ | {"VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
-    with log.open("ab") as said:
-        server = subprocess.Popen(
-            [*program, *options], env=env, stdout=said, stderr=said, start_new_session=True
-        )
-    while server.poll() is None:
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=60).close()
-            return server
-        except OSError:
-            time.sleep(1)
-    sys.exit(f"vllm serve ended with {server.returncode}: {log.read_text()[-2000:]}")
 
 
 def free_port() -> int:

@@ -4,17 +4,15 @@
 
 Makes an environment with vLLM for CPUs, or takes one, and two models that compute what
 `builtin:chain` does with heads that vLLM has kernels for: 0.5 and 11 million parameters. Parts:
-`ranks` (two processes beside one, all weights and LoRA: a vLLM in each, of which one is killed, and
-a server for both that is killed and comes back), `cost` (seconds of a step and sampler_gap, large
-model, all weights and LoRA), `resume` (killed and gone on with, to the same numbers?), `server`
-(vLLM's server killed in the middle, and back), `curve` (learning beside `own`, small model).
+`ranks` (two processes beside one, all weights and LoRA: a vLLM in each, of which one is killed),
+`cost` (seconds of a step and sampler_gap, large model, all weights and LoRA), `resume` (killed and
+gone on with, to the same numbers?), `curve` (learning beside `own`, small model).
 """
 
 import argparse
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from functools import partial
@@ -22,7 +20,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from vllm_processes import begin, free_port, kill_at, run, serve, start, wait
+from vllm_processes import begin, kill_at, run, start, wait
 
 ROOT = Path(__file__).parents[1]
 COMMON = [
@@ -94,7 +92,7 @@ def rewards(found: dict[str, Any]) -> str:
 
 def ranks(folder: Path) -> None:
     """What two processes draw and learn beside one."""
-    model, port = make_model(folder.parent / "large", "large"), free_port()
+    model = make_model(folder.parent / "large", "large")
     options = [*LARGE, "engine.sampler=vllm", f"model={model}", "record.rollouts_every=1"]
     command = ["train", "chain", "-q", "--run", "run", *options]
     for name, more, way in (("full", [], []), ("lora", [*LORA, "steps=2"], ["engine.shard=true"])):
@@ -107,16 +105,6 @@ def ranks(folder: Path) -> None:
     print(f"rank 1 killed: exit of rank 0 {wait(pids[:1])}", flush=True)
     codes = wait(begin(place, "resume", "run", "-q"))
     beside("resumed, to both left alone", codes, folder / "full-two" / "0", place)
-    place, log = folder / "served", folder / "serve.txt"
-    serving, at = serve(model, port, log), f"engine.vllm_server=http://127.0.0.1:{port}"
-    pids = begin(place, *command, at, "engine.shard=blocks")
-    kill_at(place / "0" / "run" / "checkpoints" / "step-000002", serving.pid)
-    said = place / "0" / "said.txt"
-    print(f"server killed: exits {wait(pids)}, {said.read_text()[-400:]}", flush=True)
-    serving = serve(model, port, log)
-    beside("served", wait(begin(place, "resume", "run", "-q")), folder / "full-one", place)
-    os.killpg(serving.pid, signal.SIGTERM)
-    serving.wait()
 
 
 def beside(name: str, codes: list[int], one: Path, two: Path) -> None:
@@ -200,26 +188,7 @@ def resume(folder: Path) -> None:
     )
 
 
-def server(folder: Path) -> None:
-    """Killed after the second step, and back for `resume`."""
-    model, port = make_model(folder.parent / "large", "large"), free_port()
-    options = [f"engine.vllm_server=http://127.0.0.1:{port}", *LARGE, "engine.sampler=vllm"]
-    serving = serve(model, port, folder / "serve.txt")
-    place = folder / "run"
-    pid = start(place, "train", "chain", "-q", "--run", "run", *options, f"model={model}")
-    kill_at(place / "run" / "checkpoints" / "step-000002", serving.pid)
-    (code,) = wait([pid])
-    print(f"server killed: exit {code}, {(place / 'said.txt').read_text()[-400:]}", flush=True)
-    serving = serve(model, port, folder / "serve.txt")
-    code = run(place, "resume", "run", "-q")
-    found = read(place / "run")
-    gaps = [m["sampler_gap"] for m in found["metrics"]]
-    print(f"server back: resume exit {code}, steps {len(gaps)}, sampler_gap {max(gaps):.1e}")
-    os.killpg(serving.pid, signal.SIGTERM)
-    serving.wait()
-
-
-PARTS = {"ranks": ranks, "cost": cost, "resume": resume, "server": server, "curve": curve}
+PARTS = {"ranks": ranks, "cost": cost, "resume": resume, "curve": curve}
 
 
 def main() -> None:
@@ -238,9 +207,8 @@ def main() -> None:
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
         arguments = ["--python", python, "--folder", str(folder), *sys.argv[1:]]
         os.execv(python, [python, __file__, *arguments])
-    if options.parts != ["server"]:  # what forks need, read once
-        import peft  # noqa: F401
-        import vllm  # noqa: F401  # pyright: ignore[reportMissingImports]
+    import peft  # noqa: F401  # what forks need, read once
+    import vllm  # noqa: F401  # pyright: ignore[reportMissingImports]
 
     PARTS["curve"] = partial(curve, seeds=options.seeds)
     for name in sorted(options.parts or PARTS, key=[*PARTS].index):  # a launch forks before vLLM

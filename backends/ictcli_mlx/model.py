@@ -139,14 +139,14 @@ def model_dtype(model: nn.Module) -> mx.Dtype:
     return sizes.most_common(1)[0][0] if sizes else mx.float32
 
 
-def quantise(model: nn.Module, bits: int = 4) -> dict[str, int]:
-    """Round the weights to so many bits as mlx-lm's own conversions do; gives their settings."""
+def quantise(model: nn.Module) -> dict[str, int]:
+    """Round the weights to 4 bits as mlx-lm's own conversions do; returns their settings."""
 
     def fits(name: str, module: Any) -> bool:
         return hasattr(module, "to_quantized") and module.weight.shape[-1] % GROUP == 0
 
-    nn.quantize(model, GROUP, bits, class_predicate=fits)
-    return {"group_size": GROUP, "bits": bits}
+    nn.quantize(model, GROUP, 4, class_predicate=fits)
+    return {"group_size": GROUP, "bits": 4}
 
 
 def is_float(value: mx.array) -> bool:

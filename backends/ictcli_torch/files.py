@@ -1,4 +1,4 @@
-"""Arrays on disk: one safetensors file, or the parts of it that processes of version 0.1 wrote."""
+"""Arrays on disk: one safetensors file, or the parts of it that processes used to write."""
 
 from pathlib import Path
 

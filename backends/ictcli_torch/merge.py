@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Generator
 from itertools import chain
-from typing import Any, cast
+from typing import Any
 
 import torch
 from peft.tuners.lora import LoraLayer
@@ -26,8 +26,8 @@ def merged(model: Any, *, exactly: bool = False) -> Generator[None]:
     a type that rounds away nothing that was trained, for a file. Its own layers come back
     untouched: what is merged are copies. UserError for adapters that are not of linear layers, or
     not low-rank ones: a run has none, a folder from elsewhere may."""
-    exchanged, kept = dict(outermost(model)), model.dtype
-    if any(not can_be_merged(module) for module in exchanged.values()):
+    exchanged, kept = dict(_outermost(model)), model.dtype
+    if any(not _can_be_merged(module) for module in exchanged.values()):
         raise UserError(
             "These adapters are of a kind that ictcli samples from and does not merge.",
             "peft's merge_and_unload does",
@@ -61,17 +61,17 @@ def _exact_type(model: Any, exchanged: dict[str, Any]) -> torch.dtype:
     return torch.float16 if fits else torch.float32
 
 
-def outermost(model: nn.Module) -> Generator[tuple[str, Any]]:
+def _outermost(model: nn.Module) -> Generator[tuple[str, Any]]:
     below: set[int] = set()
     for name, module in model.named_modules():  # a layer comes before what it holds
         if isinstance(module, BaseTunerLayer):
             below.add(id(module.get_base_layer()))
             yield name, module
-        elif is_packed(module) and id(module) not in below:
+        elif _is_packed(module) and id(module) not in below:
             yield name, module
 
 
-def can_be_merged(module: Any) -> bool:
+def _can_be_merged(module: Any) -> bool:
     if isinstance(module, LoraLayer):
         return isinstance(module.get_base_layer(), nn.Linear) and NAME in module.lora_A
     return not isinstance(module, BaseTunerLayer)
@@ -95,25 +95,18 @@ def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
 
 
 def _whole(module: Any) -> tuple[Tensor, Tensor | None]:
-    """The weight of a layer with its adapter in it, and what of it is the adapter's."""
+    """Return the weight of a layer with its adapter in it, and what of it is the adapter's."""
     if not isinstance(module, LoraLayer):
         return dequantize_module_weight(module), None
-    below: Tensor = dequantize_module_weight(cast(Any, module).get_base_layer())
-    weight = with_adapter(module, below)
-    if module.use_dora[NAME]:
-        weight *= stretch(module, weight)[:, None]
+    layer: Any = module
+    below: Tensor = dequantize_module_weight(layer.get_base_layer())
+    A, B = layer.lora_A[NAME].weight, layer.lora_B[NAME].weight
+    weight = torch.addmm(below.float(), B.float(), A.float(), alpha=layer.scaling[NAME])
+    if layer.use_dora[NAME]:  # of adapters from elsewhere
+        magnitude = layer.lora_magnitude_vector[NAME].weight
+        weight *= (magnitude / torch.linalg.norm(weight, dim=1))[:, None]
     return weight, weight - below
 
 
-def with_adapter(layer: Any, weight: Tensor) -> Tensor:
-    A, B = layer.lora_A[NAME].weight, layer.lora_B[NAME].weight
-    return torch.addmm(weight.float(), B.float(), A.float(), alpha=layer.scaling[NAME])
-
-
-def stretch(layer: Any, whole: Tensor) -> Tensor:
-    magnitude: Tensor = layer.lora_magnitude_vector[NAME].weight
-    return magnitude / torch.linalg.norm(whole, dim=1)
-
-
-def is_packed(module: nn.Module) -> bool:
+def _is_packed(module: nn.Module) -> bool:
     return type(module).__name__ == "Linear4bit" and isinstance(module, nn.Linear)

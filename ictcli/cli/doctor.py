@@ -18,8 +18,7 @@ def command(as_json: bool) -> int:
     """Check this machine: engines, device, memory, disk. Exit code 3 if no engine runs."""
     from ictcli.console.lines import narrate
     from ictcli.console.table import print_records
-    from ictcli.engine import choose_backend, is_installed, versions
-    from ictcli.engine.dtype import saving
+    from ictcli.engine import choose_backend, versions
 
     offline = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("HF_DATASETS_OFFLINE")
     free = shutil.disk_usage(".").free
@@ -30,7 +29,6 @@ def command(as_json: bool) -> int:
         ("platform", "info", f"{platform.platform()}, {os.cpu_count()} cores"),
         ("libraries", "info", ", ".join(f"{k} {v}" for k, v in versions().items())),
         *engines,
-        *([("8 bits", "info", saved)] if is_installed("torch") and (saved := saving()) else []),
         ("--backend auto", "info", choose_backend("auto")),
         ("hub", "info", "offline by environment" if offline else "used when asked"),
         ("disk", "ok" if free > 1 << 30 else "failed", f"{free / 2**30:.1f} GiB free here"),

@@ -127,24 +127,26 @@ class EngineCore(DataParallel, Engine):
         """`generate`, which may give rollouts that are not finite."""
         numbers = uniforms(seed, len(prompts) * group, sampling.max_tokens)
         first, last = self.prompts_of(len(prompts))
-        own, numbers = prompts[first:last], numbers[first * group : last * group]
+        share, numbers = prompts[first:last], numbers[first * group : last * group]
 
-        def decode(some: Sequence[Sequence[int]], part: FloatArray, places: IntArray) -> Rollouts:
+        def decode(
+            prompts: Sequence[Sequence[int]], numbers: FloatArray, places: IntArray
+        ) -> Rollouts:
             def hear(t: int, rows: IntArray, tokens: IntArray) -> None:
                 assert on_tokens is not None
                 on_tokens(t, places[rows], tokens)
 
-            return self.lockstep(some, group, sampling, part, wanted, on_tokens and hear)
+            return self.lockstep(prompts, group, sampling, numbers, wanted, on_tokens and hear)
 
         def in_budget() -> Rollouts:
             tokens = 0 if on_tokens else sampling.max_tokens
             with self.for_sampling(tokens):
                 return in_passes(
-                    own, group, self.budget.rows, numbers, decode, mixed=self.mixes_lengths
+                    share, group, self.budget.rows, numbers, decode, mixed=self.mixes_lengths
                 )
 
         def work() -> Rollouts | None:
-            return self.budget.decoding(group, len(numbers), in_budget) if own else None
+            return self.budget.decoding(group, len(numbers), in_budget) if share else None
 
         with self._phase(), self.gathered():
             parts = self.agreed(work)

@@ -44,13 +44,13 @@ class Call:
     budget: tuple[int, int, int] = (0, 0, 0)
     """Rank 0's tokens of a pass, rows side by side and longest row: a recipe, a checkpoint or work
     of its own may have changed them."""
-    known: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    trusted: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """To build: the code that may run, as rank 0 knows it."""
 
 
 def by_all(verb: Callable[..., T]) -> Callable[..., T]:
-    """A method that all ranks do at once. It is called on rank 0, which has the others do it. Who
-    would hear tokens of several processes, hears none."""
+    """Have all ranks do a method at once. It is called on rank 0, which tells the others to call
+    it too. With several processes `on_tokens` is ignored."""
 
     @wraps(verb)
     def do(engine: Any, *arguments: Any, **options: Any) -> T:
@@ -97,12 +97,12 @@ class DataParallel(ABC):
     over the array namespace `xp`; `backward` adds a gradient to the optimiser's."""
 
     def check_same(self) -> None:
-        """UserError where ranks read other weights than each other: nothing else would say so of
-        those that none sends. All ranks have to be here."""
+        """Raise UserError where ranks read other weights than each other: nothing else would say so
+        of those that none sends. All ranks have to be here."""
         folder, adapter = snapshot(self.source.path), self.source.adapter
         below = self.base or (weights_fingerprint(folder) if folder else "")
-        own = [below, weights_fingerprint(adapter) if adapter else ""]
-        if any(other != own for other in self.ranks.gather(own)):
+        fingerprints = [below, weights_fingerprint(adapter) if adapter else ""]
+        if any(others != fingerprints for others in self.ranks.gather(fingerprints)):
             raise UserError(
                 f"The processes of the launch find other weights than each other: "
                 f"{self.source.path}.",
@@ -110,7 +110,7 @@ class DataParallel(ABC):
             )
 
     def prompts_of(self, count: int) -> tuple[int, int]:
-        """The first of so many prompts that this rank takes, and the end of those."""
+        """Return the first of so many prompts that this rank takes, and the end of those."""
         edges = np.linspace(0, count, self.ranks.size + 1).round().astype(int)
         return int(edges[self.ranks.rank]), int(edges[self.ranks.rank + 1])
 
@@ -132,7 +132,7 @@ class DataParallel(ABC):
 
     @staticmethod
     def summed(parts: Sequence[UpdateReport]) -> UpdateReport:
-        """Of every rank's figures (`of_rank`) those of all."""
+        """Sum every rank's figures (`of_rank`)."""
         total = {name: sum(getattr(part, name) for part in parts) for name in SUMMED}
         logp = np.concatenate([part.logp for part in parts])
         return UpdateReport(logp, ratio_gap=max(part.ratio_gap for part in parts), **total)
@@ -167,7 +167,7 @@ class DataParallel(ABC):
             self.ranks.broadcast(Call(verb, arguments, options, budget))
 
     def agreed(self, work: Callable[[], T]) -> list[T]:
-        """What `work` gives on every rank, by rank, done within the same budget on all: it is
+        """Return what `work` gives on every rank, by rank, within the same budget on all: it is
         called again where another rank had to shrink its own. All ranks have to be here."""
         results = [work()]
         while True:
@@ -187,7 +187,7 @@ class DataParallel(ABC):
             results.append(work())
 
     def work(self) -> Call:
-        """Do as rank 0 says until it says something that is not an engine's; gives that."""
+        """Do as rank 0 says until it says something that is not an engine's; returns that."""
         while True:
             call: Call = self.ranks.broadcast()
             if call.verb in (BUILD, END):
@@ -219,18 +219,18 @@ Build = Callable[..., Any]
 
 
 def lead(ranks: Any, build: Build, *arguments: Any) -> Any:
-    """Rank 0's engine; the others build theirs."""
+    """Build rank 0's engine, and have the others build theirs."""
     with ranks.together():
-        ranks.broadcast(Call(BUILD, arguments, known=gate.state()))
+        ranks.broadcast(Call(BUILD, arguments, trusted=gate.state()))
     return build(ranks, *arguments)
 
 
 def work(ranks: Any, build: Build) -> None:
-    """What every rank but 0 does: hold the engines that rank 0 builds, one after the other."""
+    """Hold the engines that rank 0 builds, one after the other: what every other rank does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; rank 0 finishes its step
     call: Call = ranks.broadcast()
     while call.verb == BUILD:
-        gate.adopt(call.known)
+        gate.adopt(call.trusted)
         call = build(ranks, *call.arguments).work()  # bound to no name: one model at a time
 
 

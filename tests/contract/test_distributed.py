@@ -12,7 +12,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from ictcli_torch.files import read_arrays
-from processes import QUIET, Running, complete, ending, finish, launch
+from processes import QUIET, Running, complete, ending, finish, free_port, launch
 from safetensors.torch import save_file
 
 from ictcli.cli import cli
@@ -74,8 +74,8 @@ def test_a_launcher_starts_what_trains_as_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", first(KINDS))
 def test_two_processes_train_as_one(tmp_path: Path, kind: str) -> None:
-    """And a run of two that is broken off goes on to the same bits; with any number of processes, to
-    rounding."""
+    """And a run of two that is broken off goes on to the same bits; with another number of
+    processes, to rounding."""
     command = ["train", "chain", "--run", "run", *SMALL, *settings(kind), *TRAINED[kind]]
     run_alone(tmp_path / "alone", command)
     complete(launch(tmp_path, command))
@@ -85,7 +85,7 @@ def test_two_processes_train_as_one(tmp_path: Path, kind: str) -> None:
         assert apart(alone / name, run / name) < close
     each = [[line.model_dump(exclude_none=True) for line in Run(x).metrics()] for x in (alone, run)]
     for one, other in zip(*each, strict=True):
-        assert other == pytest.approx(one, rel=100 * close, abs=close / 10)
+        assert other == pytest.approx(one, rel=100 * close, abs=close / 5)
     began = read_arrays(run / "checkpoints/step-000001/weights.safetensors")
     assert any((began[n] != value).any() for n, value in read_arrays(run / WEIGHTS).items())
     assert not list((tmp_path / "rank-1").iterdir())
@@ -160,7 +160,7 @@ def test_the_others_end_where_no_engine_is_built(
     assert heard == ""
 
 
-def test_arrays_of_version_0_1_in_parts_are_read(tmp_path: Path) -> None:
+def test_checkpoints_in_parts_are_still_read(tmp_path: Path) -> None:
     for rank, rows in enumerate((2, 1, 0)):
         arrays = {"weight": torch.full((rows, 3), rank), "step": torch.tensor(5.0)}
         save_file(arrays, tmp_path / f"x-{rank + 1}-of-3.safetensors")

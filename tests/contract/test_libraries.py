@@ -49,7 +49,7 @@ def by_torch(model: Any) -> Callable[[list[list[int]]], np.ndarray]:
 def test_peft_reads_exports(tiny_model: Path, tmp_path: Path) -> None:
     from peft import AutoPeftModelForCausalLM, PeftModel
 
-    engine, rollouts = make_torch(tiny_model, SMOOTH, adapter), made_up()
+    engine, rollouts = make_torch(tiny_model, SMOOTH, LORA), made_up()
     train(engine, rollouts, 2)
     exported_adapters(engine, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {ADAPTERS["torch"], CONFIG}

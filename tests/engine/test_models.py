@@ -65,7 +65,6 @@ def test_kernels_follow_the_kind_of_cpu(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(dtype, "cpu_flags", lambda flags=flags: frozenset(flags.split()))
         assert dtype.choose_kernels("auto") == kernels
         assert dtype.choose_kernels("plain") == "plain"
-        assert bool(dtype.saving()) == (machine in dtype.X86)
 
 
 @pytest.mark.parametrize("native", [True, False])
