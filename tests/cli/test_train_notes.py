@@ -56,8 +56,8 @@ def test_a_dry_run_times_steps_if_asked(ictcli: Processes, small: Small, tmp_pat
     dry = ("train", "chain", *small, "steps=40", "eval.every=10", "log=['wandb']", "--dry-run")
     assert "time: not known without a timed step; --dry-run --time" in ictcli.run(*dry).err
     time = ictcli.json(*dry, "--time")["time"]
-    assert (time["dense_steps"], time["steps"], time["evaluations"]) == (2, 38, 5)
-    parts = 2 * time["dense_step"] + 38 * time["step"] + 5 * time["evaluation"] + time["load"]
+    assert (time["steps"], time["evaluations"]) == (40, 5)
+    parts = 40 * time["step"] + 5 * time["evaluation"] + time["load"]
     assert time["seconds"] == pytest.approx(parts, abs=0.1) and min(time.values()) > 0
     assert list(tmp_path.iterdir()) == []
     told = ictcli.refused(*dry, "--time", "--memory", "16")
