@@ -73,7 +73,7 @@ def command(
     from ictcli.console.results import report
     from ictcli.recipe import find_recipe, load_recipe, unused_keys
     from ictcli.runs.trust import read_typed
-    from ictcli.train.without_signal import check_learned
+    from ictcli.train.diagnosis import check_learned
 
     file = read_typed(recipe)
     settings = (*overrides, *engine_settings(backend, threads))

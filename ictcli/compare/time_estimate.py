@@ -16,24 +16,23 @@ from ictcli.train.launch import failure_message
 
 
 def kind(recipe: Recipe) -> str:
-    """The settings that decide the time of a step: recipes of one kind are timed once."""
+    """Return the settings that decide the time of a step: recipes of one kind are timed once."""
     free = {"seed", "steps", "lr", "eval", "checkpoint", "record", "alarms", "clip", "optimizer"}
-    return repr((recipe.model_dump(exclude=free | {"warmup"}), recipe.dense_steps > 0))
+    return repr(recipe.model_dump(exclude=free | {"warmup"}))
 
 
 def measure_all(runs: Sequence[RunSpec], say: Callable[[str], None]) -> dict[str, RunCosts]:
-    """What one run of each kind was measured to take; kinds whose runs are all finished are left
-    out. Raises InterruptedRunError at Ctrl-C, and RunFailedError, naming the run, where one cannot
-    be timed."""
+    """Time one run of each kind that has unfinished runs. Raises InterruptedRunError at Ctrl-C, and
+    RunFailedError, naming the run, where one cannot be timed."""
     first: dict[str, RunSpec] = {}
     for spec in runs:
         if not _is_finished(spec):
             first.setdefault(kind(spec.recipe), spec)
     measured: dict[str, RunCosts] = {}
-    for number, (what, spec) in enumerate(first.items(), 1):
+    for number, (settings, spec) in enumerate(first.items(), 1):
         say(f"timing {number}/{len(first)}: {spec.variant.label}")
         try:
-            measured[what] = measure(spec.recipe)
+            measured[settings] = measure(spec.recipe)
         except Exception as error:  # a model's, a method's, a verifier's
             if isinstance(error, UserError) and not isinstance(error, RunFailedError):
                 raise  # its hint is of the recipe, not of the folder
@@ -76,18 +75,17 @@ class ComparisonEstimate(Record):
 
 
 def estimate_comparison(
-    runs: Sequence[RunSpec], measured: Mapping[str, RunCosts], jobs: int, have: int | None = None
+    runs: Sequence[RunSpec], measured: Mapping[str, RunCosts], jobs: int, cores: int | None = None
 ) -> ComparisonEstimate:
-    """What the unfinished runs will take, `jobs` at a time. Runs were timed alone, so no more of
-    them count as parallel than the machine has cores for (`have`). Tuning runs end before the
-    others begin. With several jobs each run is a process that loads its libraries."""
-    if have is None:  # macOS knows no affinity
-        have = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    have = have or 1
-    loads = [costs.load for costs in measured.values()] or [0.0]
-    load = loads[0] if jobs > 1 else min(loads)  # the first brought in the libraries
-    threads = max((spec.recipe.engine.threads or have for spec in runs), default=1)
-    at_once = max(1, min(jobs, have // threads))
+    """Estimate what the unfinished runs will take, `jobs` at a time. Each is a process that loads
+    its libraries, as the first one timed did. Runs were timed alone, so no more of them count as
+    parallel than the machine has cores for. Tuning runs end before the others begin."""
+    if cores is None:  # macOS knows no affinity
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = cores or 1
+    load = max((costs.load for costs in measured.values()), default=0.0)
+    threads = max((spec.recipe.engine.threads or cores for spec in runs), default=1)
+    at_once = max(1, min(jobs, cores // threads))
     estimates = [_estimate(spec, measured.get(kind(spec.recipe)), load) for spec in runs]
     seconds = 0.0
     for trying in (True, False):  # in order, each in the lane that is free first
@@ -100,7 +98,7 @@ def estimate_comparison(
         runs=estimates,
         left=sum(not run.finished for run in estimates),
         at_once=at_once,
-        seconds=seconds + (loads[0] - load if seconds else 0),
+        seconds=seconds,
         bytes=sum(run.bytes for run in estimates),
         measured=list(measured.values()),
     )

@@ -72,14 +72,9 @@ class PlainObserver(Observer):
         )
 
     def stepped(self, step: Step) -> None:
-        timed = self.pace.timed
         self.pace.stepped(step.number)
-        estimate = self.pace.estimate()
-        if estimate and self.pace.timed > timed:
-            self.say(
-                f"time left: about {self.left()}, by the second step of this process "
-                f"({estimate.parts()}); later ones make it surer"
-            )
+        if self.pace.timed == 2:  # libraries warmed up in the first
+            self.say(f"time left: about {self.left()}")
         self.show(step)
 
     def show(self, step: Step) -> None:

@@ -50,9 +50,8 @@ def plan(recipe: Recipe, memory: MemoryCheck, costs: RunCosts | None, *, as_json
     if costs:
         parts = costs.time(recipe).parts()
         narrate_paragraph(
-            f"time: about {duration(times['seconds'])}: {duration(costs.load)} to load, {parts}. "
-            "Steps were timed on this machine, the second of two of each kind; they get longer or "
-            "shorter with the responses as the model learns."
+            f"time: about {duration(times['seconds'])}: {duration(costs.load)} to load, {parts}, "
+            "by the second of two steps on this machine."
             + " Supervised steps are not in it."
             * bool(sft.data)
         )

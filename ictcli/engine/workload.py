@@ -5,9 +5,10 @@ the group `ictcli.plans` under the engine's name.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
+from ictcli.algorithm.quantities import statistic
 from ictcli.algorithm.selection import share_count
 from ictcli.engine.dtype import in_bfloat16
 from ictcli.engine.packing import CHUNK_LOGITS, is_worth_sharing
@@ -21,23 +22,6 @@ Parts = dict[str, float]
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The processes that a run is planned for, one a GPU."""
-
-    processes: int = 1
-    sharded: bool = False
-    """Whether weights, gradients and moments are spread over them."""
-
-    @property
-    def shards(self) -> int:
-        return self.processes if self.sharded else 1
-
-    def share(self, prompts: int) -> int:
-        """The prompts of a process, of so many."""
-        return -(-prompts // self.processes)
-
-
-@dataclass(frozen=True)
 class Workload:
     """A recipe on a model of known size and a device."""
 
@@ -47,7 +31,10 @@ class Workload:
     """cpu, gpu (MLX's), cuda or mps."""
     prompt: int
     """Tokens of a prompt."""
-    layout: Layout = field(default_factory=Layout)
+    processes: int = 1
+    """One a GPU."""
+    shards: int = 1
+    """Processes that weights, gradients and moments are spread over."""
 
     @property
     def gpu(self) -> bool:
@@ -63,14 +50,17 @@ class Workload:
         """Tokens of a row: prompt and full response."""
         return self.prompt + self.recipe.max_tokens
 
-    def groups_at_once(self, prompts: int, group: int) -> int:
-        """Prompts whose rows are decoded side by side."""
-        return min(prompts, max(1, self.recipe.engine.rows // group))
+    def share(self, prompts: int) -> int:
+        """Return the prompts of one process, of so many."""
+        return -(-prompts // self.processes)
 
-    def cache(self, rows: int, positions: int, width: int = 0) -> float:
-        """Bytes of the keys and values of `rows`, of `width` bytes a number, or the model's."""
-        numbers = 2.0 * rows * positions * self.shape.layers * self.shape.keys
-        return numbers * (width or self.width)
+    def groups_at_once(self, prompts: int, group: int) -> int:
+        """Return the prompts whose rows are decoded side by side."""
+        return min(self.share(prompts), max(1, self.recipe.engine.rows // group))
+
+    def cache(self, rows: int, positions: float, width: int = 0) -> float:
+        """Return the bytes of the keys and values of `rows`, `width` each or as the model has."""
+        return 2.0 * rows * positions * self.shape.layers * self.shape.keys * (width or self.width)
 
     @property
     def adapted(self) -> dict[str, tuple[int, int]]:
@@ -91,59 +81,43 @@ class Workload:
         """Trained numbers."""
         if not self.recipe.adapters:
             return self.shape.parameters
-        rank = self.recipe.adapter.rank
-        return self.blocks * sum(rank * (a + b) for a, b in self.adapted.values())
+        return self.blocks * self.recipe.adapter.rank * sum(a + b for a, b in self.adapted.values())
+
+    @property
+    def kept(self) -> float:
+        """The largest share of the tokens that a step trains."""
+        keep = getattr(self.recipe.options(), "keep", None)
+        if keep is None or (self.recipe.rule.dense_warmup and self.recipe.warmup):
+            return 1.0
+        return 1 - keep if self.recipe.rule.name == "frequent" else keep
 
     def held(self) -> Parts:
-        """Bytes that are held in every phase."""
-        full = not self.recipe.adapters
+        """Return the bytes that are held in every phase."""
+        full, halved = not self.recipe.adapters, self.width < 4
         return {
             "weights": self.shape.weights(self.width),
             "adapters": 0 if full else 4 * self.trained,
             "reference policy": self.width * self.trained if full and self.recipe.kl > 0 else 0,
-            "float32 masters": 4 * self.trained if full and self.width < 4 else 0,
-            "AdamW's moments": 8.0 * self.trained,
+            "float32 masters": 4 * self.trained if full and halved else 0,
+            "AdamW's moments": 8 * self.trained,
         }
 
-    def passes(self, *, joined: int = 0, share: bool = True) -> Iterator["Pass"]:
-        """An update's largest pass: of a dense step, and of one that keeps a share. Rows of full
-        length are packed as by `engine.packing`; with `share` the engine can share prompts. With
-        `joined`, no pass of shorter rows takes more tokens, on one process."""
-        recipe, T = self.recipe, self.recipe.max_tokens
-        keep = getattr(recipe.options(), "keep", None)
-        if recipe.rule.name == "frequent" and keep is not None:  # it keeps all but the share
-            keep = 1 - keep
-        shares = {1.0 if keep is None else keep}
-        if recipe.rule.dense_warmup and recipe.warmup:
-            shares.add(1.0)
-        at_once = max(CHUNK_LOGITS // self.shape.vocabulary, 1)
-        for rows, prompts, limit in self._packed(joined, share=share and not self.shape.windowed):
-            for kept in shares:
-                wanted = max(rows * max(share_count(kept, T), 1), share_count(kept, limit))
-                yield Pass(rows, prompts, self.prompt, T, min(wanted, at_once), limit)
-
-    def _packed(self, joined: int, *, share: bool) -> Iterator[tuple[int, int, int]]:
-        """Rows and prompts of a pass, and its tokens at most (0: any). With `joined` both ways, as
-        other rows decide if a prompt is shared, and rounded up, as shorter rows fill the rest."""
+    def largest_pass(self, *, joined: int = 0, share: bool = True) -> "Pass":
+        """Return the largest pass of an update, of rows of full length; with `share` the engine can
+        share prompts. With `joined` rows are joined up to so many tokens alone, but for those of a
+        prompt that they share."""
         recipe, P, T = self.recipe, self.prompt, self.recipe.max_tokens
         G, budget = recipe.group, recipe.engine.micro_tokens
-        group, most = P + G * T, (recipe.update.minibatch or recipe.prompts) * G
-        if isinstance(recipe.engine.micro_batch, int):
-            most = min(most, recipe.engine.micro_batch)
-        if not joined:
-            worth = share and is_worth_sharing((G - 1) * P, G * self.length)
-            fill = budget // group * G or (budget - P) // T if worth else budget // self.length
-            rows = max(1, min(most, fill))
-            yield rows, -(-rows // G) if worth else rows, 0
-            return
-        tokens = max(min(budget, joined), self.length)
-        rows = min(most, -(-tokens // self.length))
-        yield rows, rows, tokens
-        if share:
-            tokens = max(tokens, min(budget, group))
-            rows = -(-tokens * G // group) if tokens > group else -(-(tokens - P) // T)
-            rows = min(most, rows)
-            yield rows, -(-rows // G), tokens
+        most = self.share(recipe.update.minibatch or recipe.prompts) * G
+        worth = share and not self.shape.windowed and is_worth_sharing((G - 1) * P, G * self.length)
+        group = P + G * T
+        if joined:  # rounded up: shorter rows fill the rest
+            budget = min(budget, max(joined, worth * group)) + self.length - 1
+        fill = budget // group * G or (budget - P) // T if worth else budget // self.length
+        rows = max(1, min(most, fill))
+        logits = rows * max(share_count(self.kept, T), 1)
+        at_once = max(CHUNK_LOGITS // self.shape.vocabulary, 1)
+        return Pass(rows, -(-rows // G) if worth else rows, P, T, min(logits, at_once))
 
 
 @dataclass(frozen=True)
@@ -158,8 +132,6 @@ class Pass:
     """Tokens of each."""
     logits: int
     """Rows of logits that the LM head makes at once."""
-    limit: int = 0
-    """Tokens at most, where shorter rows decide; 0: as many as its rows have."""
 
     @property
     def length(self) -> int:
@@ -169,8 +141,7 @@ class Pass:
     @property
     def tokens(self) -> int:
         """Tokens that go through the model."""
-        full = self.prompts * self.prompt + self.rows * self.response
-        return min(full, self.limit or full)
+        return self.prompts * self.prompt + self.rows * self.response
 
     @property
     def repeated(self) -> int:
@@ -178,26 +149,34 @@ class Pass:
         return self.rows * self.prompt if self.prompts < self.rows else 0
 
 
+def statistics_copies(stats: tuple[str, ...], row: float, group: float) -> float:
+    """Return `group` if a statistic compares the rows of a group, `row` if there are others."""
+    if any(statistic(name).kind == "group" for name in stats):
+        return group
+    return row if stats else 0.0
+
+
 class MemoryModel(Protocol):
-    """The bytes an engine takes, by part. Each phase yields the moments at which its memory may
-    peak, without what is held in all of them."""
+    """The bytes an engine takes, by part."""
 
     PACKS_ON: tuple[str, ...]
     """Devices on which the engine can load a model in 4 bits."""
 
     def held(self, work: Workload) -> Parts:
-        """Held in every phase."""
+        """Return what is held in every phase."""
         ...
 
-    def sampling(
-        self, work: Workload, prompts: int, group: int, stats: tuple[str, ...]
-    ) -> Iterator[Parts]: ...
+    def sampling(self, work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -> Parts:
+        """Return what sampling takes on top."""
+        ...
 
-    def updating(self, work: Workload) -> Iterator[Parts]: ...
+    def updating(self, work: Workload) -> Iterator[Parts]:
+        """Yield what an update takes on top, at the moments at which it may peak."""
+        ...
 
 
 def memory_model(backend: str) -> MemoryModel:
-    """The memory model of an engine. Raises UserError where it has none."""
+    """Return the memory model of an engine. Raises UserError where it has none."""
     if model := brought_by(backend, "ictcli.plans"):
         return model
     raise UserError(f"How much memory the {backend} engine takes is not known.")

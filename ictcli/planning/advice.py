@@ -1,7 +1,7 @@
 """Whether a run fits into memory and, where it does not, the settings that make it fit."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations, product
 from typing import Any
 
 from ictcli.engine import choose_backend
@@ -9,19 +9,15 @@ from ictcli.engine.dtype import in_bfloat16
 from ictcli.engine.shape import read_shape
 from ictcli.engine.workload import memory_model
 from ictcli.errors import UserError
-from ictcli.evaluation.samples import CHUNK
-from ictcli.planning.estimate import (
-    PROMPT_TOKENS,
-    MemoryEstimate,
-    estimate_memory,
-    resolve_micro_batch,
-)
+from ictcli.planning.estimate import PROMPT_TOKENS, MemoryEstimate, estimate_memory
 from ictcli.planning.machine import MemoryLimit, device_of, memory_limit
 from ictcli.recipe import Recipe
 from ictcli.tables.numbers import listed
 
-Change = tuple[str, str, Any]
-"""Table, key and value of a recipe."""
+Change = tuple[str, Any]
+"""A key of a recipe, such as engine.rows, and its value."""
+MOST = 3
+"""Settings of an advice."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +39,19 @@ class MemoryCheck:
             return None
         return self.estimate.peak() <= self.limit.size
 
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The changes, as KEY=VALUE."""
+        return settings_of(self.changes)
+
     def json(self) -> dict[str, Any]:
-        """As `--dry-run --json` prints it."""
+        """Return what `--dry-run --json` prints."""
         return {
             "plan": self.estimate.json() if self.estimate else None,
             "fits": self.fits,
             "limit_bytes": round(self.limit.size) if self.limit else None,
             "limit": self.limit.name if self.limit else None,
-            "changes": {f"{table}.{key}": value for table, key, value in self.changes},
+            "changes": dict(self.changes),
             "sentence": self.sentence,
         }
 
@@ -74,28 +75,23 @@ def check_memory(
         sentence = "Packed weights cannot be trained; adapter.kind=lora can be planned."
         return MemoryCheck(None, sentence)
     limit = limit or memory_limit(recipe.engine)
-    recipe = resolve_micro_batch(recipe, limit, shape, prompt)
     estimate = estimate_memory(recipe, shape, prompt)
     if not limit.size:
         return MemoryCheck(estimate, "")
-    changes, better = remedies(recipe, estimate, limit.size)
-    sentence = verdict(estimate, limit, changes, better)
-    return MemoryCheck(estimate, sentence, limit, tuple(changes))
-
-
-def verdict(
-    estimate: MemoryEstimate, limit: MemoryLimit, changes: list[Change], better: MemoryEstimate
-) -> str:
-    """Whether it fits and, if not, what would make it fit."""
     sizes = f"{_gib(estimate.peak())} at most, and the limit is {_gib(limit.size)} ({limit.name})"
     if estimate.peak() <= limit.size:
-        return f"It fits: {sizes}."
-    if not changes:
-        return f"It does not fit: {sizes}. It takes a smaller model."
-    settings = [f"{table}.{key}={str(value).lower()}" for table, key, value in changes]
-    fits = better.peak() <= limit.size
-    begin, end = ("With", ".") if fits else ("Even with", ": it takes a smaller model.")
-    return f"It does not fit: {sizes}. {begin} {listed(settings)} it is {_gib(better.peak())}{end}"
+        return MemoryCheck(estimate, f"It fits: {sizes}.", limit)
+    changes, peak = remedies(recipe, estimate, limit.size)
+    begin, end = (
+        ("With", ".") if peak <= limit.size else ("Even with", ": it takes a smaller model.")
+    )
+    advice = f"{begin} {listed(settings_of(changes))} it is {_gib(peak)}{end}"
+    return MemoryCheck(estimate, f"It does not fit: {sizes}. {advice}", limit, changes)
+
+
+def settings_of(changes: tuple[Change, ...]) -> tuple[str, ...]:
+    """Return changes as KEY=VALUE."""
+    return tuple(f"{key}={str(value).lower()}" for key, value in changes)
 
 
 def _gib(size: float) -> str:
@@ -104,57 +100,51 @@ def _gib(size: float) -> str:
 
 def remedies(
     recipe: Recipe, estimate: MemoryEstimate, limit: float
-) -> tuple[list[Change], MemoryEstimate]:
-    """The changes that bring a run under `limit` bytes, and the estimate with them.
+) -> tuple[tuple[Change, ...], float]:
+    """Return the fewest settings, `MOST` at most, that bring a run under `limit` bytes, and the
+    peak with them. Each is as near to the recipe's as may be, and those that change no result come
+    before those that change what is trained. Where none suffice: those that come nearest."""
 
-    Settings that change no result are tried before those that change what is trained, and each is
-    changed as little as needed. Where none suffice: those that bring the run nearest.
-    """
-    if estimate.peak() <= limit:
-        return [], estimate
-    ladders = _ladders(recipe, estimate)
-
-    def with_changes(changes: list[Change | None]) -> MemoryEstimate:
+    def peak(changes: tuple[Change, ...]) -> float:
         changed = recipe
-        for table, key, value in filter(None, changes):
-            inner = getattr(changed, table).model_copy(update={key: value})
-            changed = changed.model_copy(update={table: inner})
-        return estimate_memory(changed, estimate.shape, estimate.prompt)
+        for name, value in changes:
+            table, _, key = name.partition(".")
+            settings = getattr(changed, table).model_copy(update={key: value})
+            changed = changed.model_copy(update={table: settings})
+        return estimate_memory(changed, estimate.shape, estimate.prompt).peak()
 
-    chosen: list[Change | None] = [None] * len(ladders)
-    for i, ladder in enumerate(ladders):
-        chosen[i] = ladder[-1]
-        if with_changes(chosen).peak() <= limit:
-            break
-    enough = max(limit, with_changes(chosen).peak())
-    for i in reversed(range(len(ladders))):  # take back what is not needed
-        for milder in ladders[i]:
-            changes = [*chosen[:i], milder, *chosen[i + 1 :]]
-            if chosen[i] is not None and with_changes(changes).peak() <= enough:
-                chosen = changes
-                break
-    return [change for change in chosen if change], with_changes(chosen)
+    def halves(key: str, value: int, least: int) -> list[Change]:
+        count = max(value // max(least, 1), 1).bit_length() - 1
+        return [(key, value >> n) for n in range(1, count + 1)]
 
-
-def _ladders(recipe: Recipe, estimate: MemoryEstimate) -> list[list[Change | None]]:
-    """The settings in the order they are tried, each as it is (None), then ever smaller."""
-    engine, lora = recipe.engine, recipe.adapters is not None
-    packed = estimate.shape.bits > 0 or engine.load_in_4bit
+    engine, trains_all = recipe.engine, recipe.adapters is None
     device = device_of(engine)
     packs = device in memory_model(choose_backend(engine.backend)).PACKS_ON
+    packed = estimate.shape.bits > 0 or engine.load_in_4bit
     rounds = in_bfloat16(engine.dtype, gpu=device != "cpu")
-    rows = min(engine.rows, max(recipe.prompts * recipe.group, CHUNK * recipe.eval.n))
     row = estimate.prompt + recipe.max_tokens
-    return [
-        [None, ("engine", "gradient_checkpointing", True)],
-        [None, *_halves("micro_tokens", engine.micro_tokens, row)],
-        [None, *_halves("rows", rows, recipe.group)],
-        [None, *([] if lora else [("adapter", "kind", "lora")])],
-        [None, *([] if packed or rounds else [("engine", "dtype", "bfloat16")])],
-        [None, *([("engine", "load_in_4bit", True)] if packs and not packed else [])],
+    lora, pack = ("adapter.kind", "lora"), ("engine.load_in_4bit", True)
+    rounded = ("engine.dtype", "bfloat16")
+    ladders: list[list[Change]] = [
+        [("engine.gradient_checkpointing", True)] * (not engine.gradient_checkpointing),
+        halves("engine.micro_tokens", engine.micro_tokens, row),
+        halves("engine.rows", engine.rows, recipe.group),
+        [lora] * trains_all,
+        [rounded] * (not packed and not rounds),
+        [pack] * (packs and not packed),
     ]
-
-
-def _halves(key: str, value: int, least: int) -> Iterator[Change]:
-    while (value := value // 2) >= least:
-        yield "engine", key, value
+    ladders = [ladder for ladder in ladders if ladder]
+    choices = {
+        tuple(ladder[-1] for ladder in choice): choice
+        for n in range(1, MOST + 1)
+        for choice in combinations(ladders, n)
+    }
+    if trains_all:  # packed weights cannot be trained
+        choices = {most: c for most, c in choices.items() if pack not in most or lora in most}
+    order = sorted(choices, key=lambda most: bool({lora, rounded, pack} & {*most}))
+    for most in order:
+        if peak(most) <= limit:
+            changes = next(each for each in product(*choices[most]) if peak(each) <= limit)
+            return changes, peak(changes)
+    nearest = min(order, key=peak)
+    return nearest, peak(nearest)

@@ -45,26 +45,26 @@ def device_of(settings: EngineSettings) -> str:
 
 
 def memory_limit(settings: EngineSettings, machine_gib: float = 0.0) -> MemoryLimit:
-    """What a run may take here, or on a machine of `machine_gib`: at most engine.memory_limit."""
+    """Return what a run may take here, or on a machine of `machine_gib`: at most
+    engine.memory_limit."""
     limit = MemoryLimit((settings.memory_limit or 0) * 2**30, "engine.memory_limit")
     if limit.size and not machine_gib:
         return limit
-    machine = _machine_limit(settings, machine_gib)
+    machine = _machine_limit(settings, machine_gib * 2**30)
     return limit if 0 < limit.size <= machine.size else machine
 
 
-def _machine_limit(settings: EngineSettings, machine_gib: float) -> MemoryLimit:
+def _machine_limit(settings: EngineSettings, size: float) -> MemoryLimit:
     device = device_of(settings)
-    on_cuda = device == "cuda" or (device == "gpu" and not on_apple_silicon())
-    if machine_gib and on_cuda:
-        return MemoryLimit(machine_gib * 2**30, f"a GPU of {machine_gib:g} GiB")
-    if machine_gib:
-        name = f"{RAM_SHARE:.0%} of a machine of {machine_gib:g} GiB"
-        return MemoryLimit(RAM_SHARE * machine_gib * 2**30, name)
-    if on_cuda:
+    if device == "cuda" or (device == "gpu" and not on_apple_silicon()):
+        if size:
+            return MemoryLimit(size, f"a GPU of {size / 2**30:g} GiB")
         sizes, number = _visible_gpus(), settings.device.partition(":")[2]
         index = int(number) if number.isdigit() else 0
         return MemoryLimit(sizes[index] if index < len(sizes) else 0.0, "the GPU's memory")
+    if size:
+        name = f"{RAM_SHARE:.0%} of a machine of {size / 2**30:g} GiB"
+        return MemoryLimit(RAM_SHARE * size, name)
     if sys.platform == "linux":
         return MemoryLimit(_available(), "what this machine has free")
     name = f"{RAM_SHARE:.0%} of this machine's memory"
@@ -106,15 +106,15 @@ def _visible_gpus() -> list[float]:
     for name in map(str.strip, visible.split(",")):
         if name.startswith("MIG-"):
             gpu = name.removeprefix("MIG-").partition("/")[0]
-            found = [0.0] * bool(sizes and (gpu in uuids or not gpu.startswith("GPU-")))
+            matches = [0.0] * bool(sizes and (gpu in uuids or not gpu.startswith("GPU-")))
         elif name.isdigit():
-            found = sizes[int(name) :][:1]
+            matches = sizes[int(name) :][:1]
         else:
             pairs = zip(uuids, sizes, strict=True)
-            found = [size for uuid, size in pairs if name and uuid.startswith(name)]
-        if len(found) != 1:
+            matches = [size for uuid, size in pairs if name and uuid.startswith(name)]
+        if len(matches) != 1:
             break
-        chosen += found
+        chosen += matches
     return chosen
 
 

@@ -271,8 +271,6 @@ class Environment(RunRecord):
     seed: int | None = None
     command: list[str] = Field(default_factory=list[str])
     recipe_name: str | None = None
-    micro_tokens: int | None = None
-    """Chosen for engine.micro_batch = "auto"."""
     data: DataRecord = DataRecord()
     model: ModelRecord = ModelRecord()
     recipe_sha256: str | None = None

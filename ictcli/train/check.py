@@ -33,8 +33,8 @@ from ictcli.train.checked import (
     Overlap,
     ShownPrompt,
     Tried,
-    verdict_of,
 )
+from ictcli.train.diagnosis import verdict_of
 from ictcli.train.evaluations import samples_of
 from ictcli.train.health import judged
 from ictcli.train.launch import check_prompts, readable, set_budget
@@ -99,7 +99,7 @@ def _try(
     part = recipe.model_copy(update={"prompts": min(prompts, recipe.prompts)})
     limit = memory_limit(recipe.with_engine(device="cpu").engine)
     problems = task.batch(recipe.seed, 1, part.prompts)
-    set_budget(recipe, engine, longest, limit, None, say)
+    set_budget(recipe, engine, longest, limit, say)
     if recipe.kl > 0:
         engine.keep_reference()
     say(f"{part.prompts} greedy answers, then {part.prompts} x {part.group} sampled ones")
@@ -142,7 +142,7 @@ def _try(
         room=engine.context - longest,
         finite=finite,
         load_s=load_s,
-        time=_time(recipe, part, engine, len(own.texts) + len(batch.redrawn), sample_s, update_s),
+        time=_time(recipe, part, len(own.texts) + len(batch.redrawn), sample_s, update_s),
     )
 
 
@@ -169,14 +169,12 @@ def _groups(batch: Batch) -> Groups:
 
 
 def _time(
-    recipe: Recipe, part: Recipe, engine: Engine, sampled: int, sample_s: float, update_s: float
+    recipe: Recipe, part: Recipe, sampled: int, sample_s: float, update_s: float
 ) -> TimeEstimate:
-    """How long the run takes, if all of it goes on as the first step of fewer prompts."""
-    scale = recipe.prompts / part.prompts
-    step = scale * (sample_s + update_s)
+    """Estimate the run's time, if all of it takes as long as the first step of fewer prompts."""
+    step = (sample_s + update_s) * recipe.prompts / part.prompts
     samples = (samples_of(recipe, "before") + samples_of(recipe, "after")) / 2
-    evaluation = samples * sample_s / sampled
-    return estimate_time(recipe, step=step, dense_step=step, evaluation=evaluation)
+    return estimate_time(recipe, step=step, evaluation=samples * sample_s / sampled)
 
 
 def _overlap(task: Task, held: Sequence[Problem]) -> Overlap:

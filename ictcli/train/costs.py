@@ -1,4 +1,4 @@
-"""What a run costs in time and disk, measured by a few steps of it."""
+"""What a run costs in time and disk, measured by two steps of it."""
 
 import tempfile
 import time
@@ -25,24 +25,20 @@ class RunCosts:
     """Seconds and bytes of one run's parts."""
 
     load: float
-    """To load the model and the libraries, which only the first run of a process does."""
+    """To load the model and, in the first run of a process, the libraries."""
     step: float
-    dense: float
-    """A step of the warm-up, in which every token is trained."""
     problem: float
     model: int
     checkpoint: int
     rollouts: int
 
     def time(self, recipe: Recipe, done: int = 0) -> TimeEstimate:
-        """What is left of a run after `done` steps, its model loaded."""
+        """Estimate what is left of a run after `done` steps, its model loaded."""
         evaluation = recipe.eval.problems * self.problem
-        return estimate_time(
-            recipe, step=self.step, dense_step=self.dense, evaluation=evaluation, done=done
-        )
+        return estimate_time(recipe, step=self.step, evaluation=evaluation, done=done)
 
     def bytes(self, recipe: Recipe) -> int:
-        """What a run's folder takes on the disk."""
+        """Return the bytes of a run's folder."""
         every = recipe.record.rollouts_every
         kept = min(recipe.checkpoint.last, -(-recipe.steps // recipe.checkpoint.every))
         kept += recipe.checkpoint.best is not None
@@ -51,39 +47,35 @@ class RunCosts:
 
 
 def measure(recipe: Recipe) -> RunCosts:
-    """Time two steps and two short evaluations in a temporary folder; the second step counts, since
-    the first compiles and warms up. A run with dense warm-up steps is timed for two of them too.
-    InterruptedRunError at Ctrl-C."""
-    warm = 2 if recipe.dense_steps else 0
+    """Time two steps and two short evaluations in a temporary folder, without a dense warm-up; the
+    second step counts, since libraries warm up in the first. InterruptedRunError at Ctrl-C."""
     problems = min(PROBLEMS, recipe.eval.problems)
     short = recipe.model_copy(
         update={
-            "steps": warm + 2,
-            "warmup": warm,
+            "steps": 2,
+            "warmup": 0,
             "eval": recipe.eval.model_copy(update={"problems": problems, "every": 0}),
-            "checkpoint": recipe.checkpoint.model_copy(update={"every": warm + 2, "last": 1}),
+            "checkpoint": recipe.checkpoint.model_copy(update={"every": 2, "last": 1}),
             "log": (),
             "sft": SftSettings(),
-            "record": recipe.record.model_copy(update={"rollouts_every": warm + 2}),
+            "record": recipe.record.model_copy(update={"rollouts_every": 2}),
         }
     )
     try:
         with tempfile.TemporaryDirectory(prefix="ictcli-") as name:
             folder = Path(name) / "run"
             started = time.perf_counter()
-            with Run.create(folder, short) as run, Observer() as observing:
-                launch(run, short, observing)
+            with Run.create(folder, short) as run, Observer() as observer:
+                launch(run, short, observer)
                 whole = time.perf_counter() - started
-                timings = read_lines(folder / "timings.jsonl", StepTimings)
-                before, after = (
-                    Evaluation.model_validate_json((folder / "eval" / f"{label}.json").read_bytes())
-                    for label in ("before", "after")
-                )
-            steps = [line.seconds or 0.0 for line in timings]
+            steps = [s.seconds or 0.0 for s in read_lines(folder / "timings.jsonl", StepTimings)]
+            before, after = (
+                Evaluation.model_validate_json((folder / "eval" / f"{label}.json").read_bytes())
+                for label in ("before", "after")
+            )
             return RunCosts(
                 load=max(whole - sum(steps) - before.seconds_in_all - after.seconds_in_all, 0.0),
                 step=steps[-1],
-                dense=steps[1] if warm else steps[-1],
                 problem=after.seconds_in_all / after.problems,
                 model=size(folder / ("adapter" if recipe.adapters else "model")),
                 checkpoint=size(folder / "checkpoints"),

@@ -18,13 +18,13 @@ from ictcli.runs.records import StepMetrics, StepTimings, Summary
 from ictcli.tasks import Task
 from ictcli.tasks.forks import fork_mask
 from ictcli.text import shell_word
+from ictcli.train.diagnosis import unlearned
 from ictcli.train.evaluations import evaluate_heldout, known_evaluation, with_passes
 from ictcli.train.finish import finish
 from ictcli.train.health import Health
 from ictcli.train.sample import sample_batch
 from ictcli.train.sft import supervise
 from ictcli.train.step import Moment, measure, optimise, select
-from ictcli.train.without_signal import unlearned
 
 
 def train(

@@ -21,7 +21,7 @@ from ictcli.console.live import sparkline
 from ictcli.runs import Run
 from ictcli.tasks.prepare import task_of
 from ictcli.text import wrapped
-from ictcli.train.without_signal import grade_command
+from ictcli.train.diagnosis import grade_command
 
 SMALL = ("steps=1", "prompts=2", "group=2", "max_tokens=8", "eval.problems=4", "eval.n=4")
 QUESTIONS = [f"{n}+{n % 7}=" for n in range(60)]
@@ -56,8 +56,8 @@ def test_a_dry_run_times_steps_if_asked(ictcli: Processes, small: Small, tmp_pat
     dry = ("train", "chain", *small, "steps=40", "eval.every=10", "--dry-run")
     assert "time: not known without a timed step; --dry-run --time" in ictcli.run(*dry).err
     time = ictcli.json(*dry, "--time")["time"]
-    assert (time["dense_steps"], time["steps"], time["evaluations"]) == (2, 38, 5)
-    parts = 2 * time["dense_step"] + 38 * time["step"] + 5 * time["evaluation"] + time["load"]
+    assert (time["steps"], time["evaluations"]) == (40, 5)
+    parts = 40 * time["step"] + 5 * time["evaluation"] + time["load"]
     assert time["seconds"] == pytest.approx(parts, abs=0.1) and min(time.values()) > 0
     assert list(tmp_path.iterdir()) == []
     told = ictcli.refused(*dry, "--time", "--memory", "16")
@@ -114,9 +114,7 @@ def test_five_steps_without_a_signal_are_told(ictcli: Processes, failing: Small)
     assert ended.code == 4, ended.err
     (warning,) = told(ended.err)
     assert ended.err.index("step 5/7") < ended.err.index(warning) < ended.err.index("step 6/7")
-    assert re.search(
-        r"\d+% are unparsed and \d+% truncated; .* 0% are all right and 100% all", warning
-    )
+    assert re.search(r", as \d+% of the (groups are all wrong|responses .*)\. Next: ", warning)
     assert re.search(r"step 1/7 .* unparsed \d+%  truncated \d+%  ", ended.err)
 
 

@@ -60,7 +60,7 @@ def test_a_folder_of_another_tuning_is_known_before_it_begins(tmp_path: Path) ->
     assert (first.recipe, first.chosen, first.untuned) == (trained.recipe, "lr=4e-4", "")
     assert {(one.chosen, one.untuned) for one in rest} == {("", "lr")}
     measured = {kind(one.recipe): timed(1.0) for one in (first, *rest)}
-    told = estimate_comparison([first, *rest], measured, 1, have=1)
+    told = estimate_comparison([first, *rest], measured, 1, cores=1)
     assert [one.lr for one in told.runs] == [4e-4, None, None, None]
     assert Tuning(design, grid).earlier() == {}
     tuning = train(design, grid, lambda lr: 0.9 if lr == 2e-4 else 0.1)

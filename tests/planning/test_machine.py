@@ -106,11 +106,11 @@ def test_a_run_is_planned_for_the_device_its_engine_has(
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     seen = list[tuple[str, str]]()
 
-    def choose(recipe: Recipe, recorded: Any, say: Any, limit: MemoryLimit, prompt: int) -> None:
+    def check(recipe: Recipe, limit: MemoryLimit, prompt: int) -> None:
         seen.append((recipe.engine.device, limit.name))
         raise RuntimeError("seen")
 
-    monkeypatch.setattr("ictcli.train.launch.choose_micro_tokens", choose)
+    monkeypatch.setattr("ictcli.train.launch.check_memory", check)
     recipe = recipe_of(engine={"backend": "torch"}, max_tokens=64)
     with Run.create(tmp_path / "run", recipe) as run, pytest.raises(RuntimeError, match="seen"):
         launch(run, recipe, Observer())

@@ -1,18 +1,13 @@
 """The time that a run takes, from what its parts take; and the sizes of the recipes' models."""
 
-from dataclasses import replace
-from pathlib import Path
-
 import pytest
-from safetensors.numpy import save_file
-from workloads import QWEN
 
 from ictcli.engine.shape import read_shape
 from ictcli.errors import UserError
 from ictcli.planning.time_estimate import Pace, estimate_time
 from ictcli.recipe import load_recipe
 
-DENSE, STEP, EVALUATION = 5.0, 2.0, 30.0
+STEP, EVALUATION = 2.0, 30.0
 
 
 class Clock:
@@ -31,7 +26,7 @@ class Clock:
 
     def step(self) -> None:
         self.done += 1
-        self.now += DENSE if self.done <= self.recipe.dense_steps else STEP
+        self.now += STEP
         every = self.recipe.eval.every
         if every and self.done % every == 0 and self.done < self.recipe.steps:
             self.evaluate()
@@ -54,7 +49,7 @@ class Clock:
 @pytest.mark.parametrize("every", [0, 4, 5, 7, 20])
 @pytest.mark.parametrize("done", [10, 11, 12, 19, 20])
 def test_the_time_left_is_exact_where_steps_take_the_same(every: int, done: int) -> None:
-    clock = Clock("steps=20", "warmup=8", f"eval.every={every}")
+    clock = Clock("steps=20", f"eval.every={every}")
     clock.evaluate()
     while clock.done < done:
         clock.step()
@@ -63,7 +58,7 @@ def test_the_time_left_is_exact_where_steps_take_the_same(every: int, done: int)
 
 @pytest.mark.parametrize("done", [4, 9, 16])
 def test_a_resumed_run_is_judged_by_the_steps_of_its_process(done: int) -> None:
-    clock = Clock("steps=20", "warmup=0", "eval.every=5", done=done)
+    clock = Clock("steps=20", "eval.every=5", done=done)
     clock.now += 1000.0  # to load
     clock.pace.evaluated(EVALUATION)  # of an earlier process
     clock.step()
@@ -72,17 +67,17 @@ def test_a_resumed_run_is_judged_by_the_steps_of_its_process(done: int) -> None:
 
 
 def test_the_time_before_a_step_is_that_of_the_whole_run() -> None:
-    clock = Clock("steps=20", "warmup=8", "eval.every=6")
-    whole = estimate_time(clock.recipe, step=STEP, dense_step=DENSE, evaluation=EVALUATION)
+    clock = Clock("steps=20", "eval.every=6")
+    whole = estimate_time(clock.recipe, step=STEP, evaluation=EVALUATION)
     began = clock.now
     clock.evaluate()
     clock.finish()
     assert whole.seconds == pytest.approx(clock.now - began)
-    assert whole.parts() == "8 dense steps of 5s, 12 steps of 2s, 5 evaluations of 30s"
+    assert whole.parts() == "20 steps of 2s, 5 evaluations of 30s"
 
 
 def test_no_time_is_told_before_the_first_step_and_it_falls_during_the_last_evaluation() -> None:
-    clock = Clock("steps=2", "warmup=0")
+    clock = Clock("steps=2")
     clock.evaluate()
     assert clock.pace.estimate() is None and clock.pace.left() == "-"
     clock.step()
@@ -94,7 +89,7 @@ def test_no_time_is_told_before_the_first_step_and_it_falls_during_the_last_eval
 
 
 def test_the_estimate_follows_steps_that_get_longer() -> None:
-    clock = Clock("steps=200", "warmup=0")
+    clock = Clock("steps=200")
     clock.evaluate()
     for _ in range(30):
         clock.step()
@@ -103,22 +98,6 @@ def test_the_estimate_follows_steps_that_get_longer() -> None:
         clock.pace.stepped(number)
     estimate = clock.pace.estimate()
     assert estimate and estimate.step == pytest.approx(9.0)
-
-
-# Sizes
-
-
-def test_the_sizes_that_ship_are_those_of_the_config(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(
-        '{"model_type": "qwen2", "num_hidden_layers": 24, "hidden_size": 896, "vocab_size": 151936,'
-        '"num_attention_heads": 14, "num_key_value_heads": 2, "intermediate_size": 4864,'
-        '"max_position_embeddings": 32768, "tie_word_embeddings": true}'
-    )
-    save_file({}, tmp_path / "model.safetensors")
-    (tmp_path / "tokenizer.json").write_text("{}")
-    of_config, shipped = map(read_shape, (str(tmp_path), "Qwen/Qwen2.5-0.5B-Instruct"))
-    same = {"longest": QWEN.longest, "dtype": QWEN.dtype, "stored": None}
-    assert replace(of_config, **same) == replace(shipped, **same) == QWEN
 
 
 @pytest.mark.parametrize(

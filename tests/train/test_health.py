@@ -17,8 +17,8 @@ from ictcli.runs.checkpoints import State
 from ictcli.runs.records import StepMetrics, Summary
 from ictcli.runs.rollouts import Batch
 from ictcli.tasks.prepare import task_of
+from ictcli.train.diagnosis import Signal, advice, without_signal
 from ictcli.train.health import Health
-from ictcli.train.without_signal import Shares, advice, shares_of
 from ictcli.types import Problem, Rollouts
 
 
@@ -41,23 +41,23 @@ def batch(statuses: str, finished: str, advantage: float = 0.0) -> Batch:
 
 
 def test_without_a_group_of_unequal_rewards_shares_count_responses_and_groups() -> None:
-    assert shares_of(batch("ccuw", "yynn")) == Shares(0.25, 0.5, 0.5, 0.5)
-    assert shares_of(batch("uuuu", "nnnn")) == Shares(1, 1, 0, 1)
-    assert shares_of(batch("cccc", "yyyy")) == Shares(0, 0, 1, 0)
-    assert shares_of(batch("cccw", "yyyy", advantage=-1.0)) is None
+    assert without_signal(batch("ccuw", "yynn")) == Signal(0.25, 0.5, 0.5, 0.5)
+    assert without_signal(batch("uuuu", "nnnn")) == Signal(1, 1, 0, 1)
+    assert without_signal(batch("cccc", "yyyy")) == Signal(0, 0, 1, 0)
+    assert without_signal(batch("cccw", "yyyy", advantage=-1.0)) is None
 
 
 def test_advice_follows_the_largest_share() -> None:
     recipe = load_recipe("chain", [])
     domain = task_of(recipe).domain
-    for shares, wanted in (
-        (Shares(1, 0.9, 0, 1), "max_tokens=128"),
-        (Shares(1, 0.1, 0, 1), "ictcli grade 'my run/eval/before.jsonl' --kind chain --explain"),
-        (Shares(0, 0, 1, 0), "group=16"),
-        (Shares(0, 0, 0.1, 0.9), "ictcli grade"),
-        (Shares(0, 0, 0.4, 0.4), "group=16"),
+    for signal, wanted in (
+        (Signal(1, 0.9, 0, 1), "max_tokens=128 "),
+        (Signal(1, 0.1, 0, 1), "ictcli grade 'my run/eval/before.jsonl' --kind chain --explain"),
+        (Signal(0, 0, 1, 0), "group=16"),
+        (Signal(0, 0, 0.1, 0.9), "ictcli grade"),
+        (Signal(0, 0, 0.4, 0.4), "group=16"),
     ):
-        assert advice(Path("my run"), recipe, domain, shares).startswith(wanted)
+        assert advice(Path("my run"), recipe, domain, signal)[1].startswith(wanted)
 
 
 @pytest.mark.parametrize(
