@@ -5,7 +5,7 @@ import shlex
 import click
 
 from ictcli.cli import completion, json_option
-from ictcli.cli.options import BACKEND, TRUST, engine_settings, finite, process_options
+from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options
 
 
 @click.command("check")
@@ -13,13 +13,6 @@ from ictcli.cli.options import BACKEND, TRUST, engine_settings, finite, process_
 @click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option(
     "--prompts", default=8, show_default=True, type=click.IntRange(1), help="Problems to answer."
-)
-@click.option(
-    "--price",
-    type=click.FloatRange(0, 1e6),
-    callback=finite,
-    metavar="N",
-    help="Of an hour of this machine: say what the training costs.",
 )
 @click.option("--run", type=click.Path(), help="The run folder, for the command to type next.")
 @BACKEND
@@ -30,7 +23,6 @@ def command(
     recipe: str,
     overrides: tuple[str, ...],
     prompts: int,
-    price: float | None,
     run: str | None,
     backend: str | None,
     as_json: bool,
@@ -44,7 +36,7 @@ def command(
 
     \b
     ictcli check ledger data=examples/own-data/train.csv
-    ictcli check qwen2.5-0.5b-lora-gsm8k task=mine.csv eval.bench=mine-test.csv --price 2.5
+    ictcli check qwen2.5-0.5b-lora-gsm8k task=mine.csv eval.bench=mine-test.csv
     """
     from ictcli.console.check import print_check
     from ictcli.console.lines import narrate
@@ -62,5 +54,5 @@ def command(
     options = [word for name, value in named.items() if value for word in (name, value)]
     verb = "train" if checked.ready else "check"
     words = ["ictcli", verb, recipe, *kept, *checked.changes, *options]
-    print_check(checked, shlex.join(words), price, as_json=as_json)
+    print_check(checked, shlex.join(words), as_json=as_json)
     return 0 if checked.ready else NothingLearnedError.exit_code

@@ -39,12 +39,6 @@ if TYPE_CHECKING:
     metavar="GIB",
     help="With --dry-run: plan for a machine of so much memory, on CUDA for such a GPU.",
 )
-@click.option(
-    "--time",
-    "timed",
-    is_flag=True,
-    help="With --dry-run: time two steps and say how long it takes.",
-)
 @json_option(help="Print the summary, or the plan, as JSON.")
 @TRUST
 @process_options
@@ -56,7 +50,6 @@ def command(
     beside: str | None,
     dry_run: bool,
     memory: float | None,
-    timed: bool,
     as_json: bool,
     threads: int | None,
 ) -> None:
@@ -80,15 +73,14 @@ def command(
     resolved = load_recipe(file, settings)
     for key, setting in unused_keys(resolved, overrides).items():
         narrate(f"note: {key} has no effect with {setting}")
-    planning = {"--memory": memory, "--time": timed}
-    if option := next((option for option, value in planning.items() if value and not dry_run), ""):
-        raise click.UsageError(f"{option} plans, and goes with --dry-run.")
+    if memory and not dry_run:
+        raise click.UsageError("--memory plans, and goes with --dry-run.")
     if dry_run:
         if beside is not None:
             raise click.UsageError(
                 "--beside trains; ictcli compare --dry-run plans several methods."
             )
-        _plan(resolved, memory or 0.0, timed=timed, as_json=as_json)
+        _plan(resolved, memory or 0.0, as_json=as_json)
         return
     recipes = {resolved.label: resolved}
     if beside is not None:
@@ -103,27 +95,20 @@ def command(
         check_learned(summary)
 
 
-def _plan(recipe: Recipe, memory: float, *, timed: bool, as_json: bool) -> None:
+def _plan(recipe: Recipe, memory: float, *, as_json: bool) -> None:
     from ictcli.console.lines import narrate, output
     from ictcli.console.plan import examples, plan
     from ictcli.planning.advice import check_memory
     from ictcli.planning.machine import memory_limit
     from ictcli.planning.preflight import preflight
     from ictcli.recipe import to_toml
-    from ictcli.train.costs import measure
 
-    if timed and memory:
-        raise click.UsageError("--time is of this machine, --memory of another: one of them.")
     for note in preflight(recipe):
         narrate(f"note: {note}")
     planned = check_memory(recipe, memory_limit(recipe.engine, memory))
     if not as_json:
         output(*to_toml(recipe).removesuffix("\n").split("\n"))
-    costs = None
-    if timed and planned.fits is not False:
-        narrate("timing steps, in a temporary folder")
-        costs = measure(recipe)
-    plan(recipe, planned, costs, as_json=as_json)
+    plan(recipe, planned, as_json=as_json)
     if not as_json:
         examples(recipe)
 

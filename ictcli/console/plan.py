@@ -1,7 +1,5 @@
 """What `ictcli train --dry-run` prints: the size of a step, the memory estimate, the examples."""
 
-from dataclasses import asdict
-
 from ictcli.console.lines import narrate, narrate_paragraph
 from ictcli.console.table import print_json
 from ictcli.errors import UserError
@@ -10,27 +8,19 @@ from ictcli.planning.estimate import MemoryEstimate
 from ictcli.recipe import Recipe
 from ictcli.tables.numbers import counted
 from ictcli.tasks.prepare import task_of
-from ictcli.text import duration
-from ictcli.train.costs import RunCosts
 from ictcli.train.step import mini_batches
 
 
-def plan(recipe: Recipe, memory: MemoryCheck, costs: RunCosts | None, *, as_json: bool) -> None:
-    """Print what a run will do, the memory it takes by part and the time, if `costs` were measured:
-    on stderr, or as JSON on stdout."""
+def plan(recipe: Recipe, memory: MemoryCheck, *, as_json: bool) -> None:
+    """Print what a run will do and the memory it takes by part: on stderr, or as JSON on stdout."""
     rollouts = recipe.prompts * recipe.group
     updates = len(mini_batches(recipe)) * recipe.update.epochs
-    times: dict[str, float] = {}
-    if costs:
-        estimate = costs.time(recipe)
-        times = {"seconds": costs.load + estimate.seconds, "load": costs.load, **asdict(estimate)}
     if as_json:
         fields = {
             "recipe": recipe.model_dump(mode="json", exclude_none=True),
             "rollouts_per_step": rollouts,
             "updates_per_step": updates,
             "memory": memory.json(),
-            "time": {name: round(seconds, 3) for name, seconds in times.items()} or None,
         }
         print_json(fields)
         return
@@ -47,18 +37,7 @@ def plan(recipe: Recipe, memory: MemoryCheck, costs: RunCosts | None, *, as_json
     if memory.estimate:
         _print_estimate(memory.estimate)
     narrate_paragraph(memory.sentence)
-    if costs:
-        parts = costs.time(recipe).parts()
-        narrate_paragraph(
-            f"time: about {duration(times['seconds'])}: {duration(costs.load)} to load, {parts}, "
-            "by the second of two steps on this machine."
-            + " Supervised steps are not in it."
-            * bool(sft.data)
-        )
-    else:
-        narrate_paragraph(
-            "time: not known without a timed step; --dry-run --time loads the model and times two."
-        )
+    narrate("time: ictcli check times a step and says what the training takes.")
 
 
 def _print_estimate(estimate: MemoryEstimate) -> None:

@@ -40,7 +40,7 @@ class TimeEstimate:
         )
 
 
-def estimate_time(recipe: Recipe, *, step: float, evaluation: float, done: int = 0) -> TimeEstimate:
+def estimate_time(recipe: Recipe, step: float, evaluation: float, done: int = 0) -> TimeEstimate:
     """Estimate what is left after `done` steps: the other steps, the evaluations between and after
     them and, before the first step, the one of the base model."""
     every = recipe.eval.every

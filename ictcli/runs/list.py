@@ -219,7 +219,7 @@ def _state(run: Path, recipe: RecipeRecord | None, summary: Summary | None) -> t
 
 
 FLAGS = {
-    "train": ("--dry-run", "--json", "--time", "--trust", "-q", "--quiet"),
+    "train": ("--dry-run", "--json", "--trust", "-q", "--quiet"),
     "compare": ("--details", "--dry-run", "--json", "--trust", "-q", "--quiet"),
 }
 """The options of a command that take no value."""

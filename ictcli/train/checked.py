@@ -20,22 +20,6 @@ class ShownPrompt:
 
 
 @dataclass(frozen=True)
-class Answers:
-    """How some answers were judged, in numbers of answers."""
-
-    correct: int
-    wrong: int
-    unparsed: int
-    timed_out: int
-    truncated: int
-    """Cut at max_tokens; of any verdict."""
-
-    @property
-    def total(self) -> int:
-        return self.correct + self.wrong + self.unparsed + self.timed_out
-
-
-@dataclass(frozen=True)
 class Groups:
     """The groups of the sampled answers, by their rewards."""
 
@@ -47,34 +31,19 @@ class Groups:
 
 
 @dataclass(frozen=True)
-class Overlap:
-    """Held-out questions that are also in the training data."""
-
-    heldout: int
-    """To evaluate on."""
-    all: int
-    """Held out, from which those are taken; where a task makes its problems, those alone."""
-    copies: int
-    """Equal but for case and white space. They are left out of training."""
-    near: int
-    """Equal to one that is trained on but for their numbers."""
-
-
-@dataclass(frozen=True)
 class Tried:
     """What the model did."""
 
     shown: tuple[ShownPrompt, ...]
-    greedy: Answers
-    sampled: Answers
+    greedy: dict[str, int]
+    """Answers by verdict: correct, wrong, unparsed, timeout; and those cut at max_tokens."""
+    sampled: dict[str, int]
     """With `sampling.redraw` those to the step's own prompts, and so the groups."""
     groups: Groups
     rewards: dict[str, float | None]
     """The mean reward of each function, where there are several; None where it gave none."""
     reasons: dict[str, int]
     """Why answers are unparsed or timed out, the most frequent reason first."""
-    unparsed: tuple[str, ...]
-    """The first such answers."""
     room: int
     """Tokens that the model's context leaves to a response after the longest prompt."""
     finite: bool
@@ -92,8 +61,9 @@ class Checked:
     lr: float
     train: int
     """Problems to train on; 0 where the task makes them."""
+    heldout: int
+    """Problems to evaluate on."""
     notes: tuple[str, ...]
-    overlap: Overlap
     memory: MemoryCheck
     tried: Tried | None
     """None where the model does not fit into memory."""

@@ -206,8 +206,9 @@ def verdict_of(
     counts = f"{groups.with_signal} of {groups.total} groups have {rewards}"
     if groups.with_signal >= FEW * groups.total:
         return True, f"Train: {counts}, and so something to learn from.", ()
+    answers = sum(sampled.values()) - sampled["truncated"]
     signal = Signal(
-        *(sampled.unparsed / sampled.total, sampled.truncated / sampled.total),
+        *(sampled["unparsed"] / answers, sampled["truncated"] / answers),
         *(groups.all_right / groups.total, groups.all_wrong / groups.total),
     )
     shots = worked and not (recipe.prompt.examples or recipe.prompt.shots)

@@ -52,18 +52,6 @@ def test_notes_tell_of_prompts_that_are_lost_dense_steps_and_few_held_out_proble
     assert "note: tied: The model's tokenizer loses characters of 2 of 32 prompts" in evaluated.err
 
 
-def test_a_dry_run_times_steps_if_asked(ictcli: Processes, small: Small, tmp_path: Path) -> None:
-    dry = ("train", "chain", *small, "steps=40", "eval.every=10", "--dry-run")
-    assert "time: not known without a timed step; --dry-run --time" in ictcli.run(*dry).err
-    time = ictcli.json(*dry, "--time")["time"]
-    assert (time["steps"], time["evaluations"]) == (40, 5)
-    parts = 40 * time["step"] + 5 * time["evaluation"] + time["load"]
-    assert time["seconds"] == pytest.approx(parts, abs=0.1) and min(time.values()) > 0
-    assert list(tmp_path.iterdir()) == []
-    told = ictcli.refused(*dry, "--time", "--memory", "16")
-    assert "--time is of this machine, --memory of another" in told
-
-
 def test_lost_questions_are_left_out(ictcli: Processes, own: Small, tmp_path: Path) -> None:
     for lost in (1, 9):
         lines = ["two plus three" + "!" * n for n in range(lost)]
@@ -150,17 +138,15 @@ def test_its_groups_are_the_first_step_s(ictcli: Processes, small: Small, tmp_pa
     write(tmp_path, numbered(QUESTIONS))
     write(tmp_path, numbered([*QUESTIONS[:3], "7+ 1 0=", "1-1="]), name="test")
     own = ("task=rows.jsonl", "eval.bench=test.jsonl", "prompt.suffix=", *small)
-    ended = ictcli.done("check", "chain", *own, "--json", "--price", "36")
+    ended = ictcli.done("check", "chain", *own, "--json")
     found = json.loads(ended.out)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.jsonl", "test.jsonl"]
     tried = found["tried"]
     assert (tried["groups"]["total"], found["train"], len(tried["shown"])) == (4, 57, 3)
-    verdicts = ("correct", "wrong", "unparsed", "timed_out")
+    verdicts = ("correct", "wrong", "unparsed", "timeout")
     assert sum(tried["sampled"][each] for each in verdicts) == 4 * 4
     assert sum(tried["greedy"][each] for each in verdicts) == 4
-    assert tried["cost"] == pytest.approx(tried["seconds"] / 100)
-    assert found["overlap"]["heldout"] == 5 and found["overlap"]["copies"] == 3
-    assert found["overlap"]["near"] == 3  # not "7+ 1 0=" nor "1-1="
+    assert found["heldout"] == 5
     assert found["command"].startswith("ictcli train chain task=rows.jsonl")
     ictcli.done("train", "chain", *own, "steps=1", "--run", "run")
     first = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[0])

@@ -25,7 +25,7 @@ def design_of(folder: Path, *sweeps: str, seeds: int = 2) -> Design:
 
 
 def timed(step: float, load: float = 1.0) -> RunCosts:
-    return RunCosts(load, step, problem=0.01, model=100, checkpoint=10, rollouts=1)
+    return RunCosts(load, step, problem=0.01, model=100, checkpoint=10)
 
 
 def small_design(folder: Path, *overrides: str) -> Design:
