@@ -140,13 +140,13 @@ def _train(
     from ictcli.train.launch import launch
 
     done: dict[Path, Summary] = {}
-    for later, (label, recipe) in zip(reversed(range(len(recipes))), recipes.items(), strict=True):
+    for number, (label, recipe) in enumerate(recipes.items(), 1):
         run = _begin(_place(folder, name, label, first=not done), recipe)
         if len(recipes) > 1:
-            narrate(f"run {len(recipes) - later}/{len(recipes)}: {label}")
+            narrate(f"run {number}/{len(recipes)}: {label}")
         narrate(f"loading {recipe.data_name}")
         try:
-            with run, observer(recipe, run.folder, later, live=live) as observing:
+            with run, observer(recipe, run.folder, live=live) as observing:
                 summary = finished(run, recipe, narrate)  # of a launch that was started again
                 done[run.folder] = summary or launch(run, recipe, observing)
         finally:

@@ -44,21 +44,18 @@ def sparkline(values: Sequence[float | None], width: int, least: float = 0.0) ->
     return "".join(BLOCKS[min(7, int((v - low) / span * 8))] for v in means)
 
 
-def observer(
-    recipe: Recipe, folder: Path, later: int = 0, *, live: bool = True, told: set[str] | None = None
-) -> Observer:
-    """The live view if stderr is a terminal, else a plain line a step. `later` and `told` are
-    those of `PlainObserver`."""
+def observer(recipe: Recipe, folder: Path, *, live: bool = True) -> Observer:
+    """Return the live view if stderr is a terminal, else one of a plain line a step."""
     err = Screen(stderr=True)
     drawn = live and err.is_terminal and not err.is_dumb_terminal
-    return (LiveObserver if drawn else PlainObserver)(recipe, folder, later, told)
+    return (LiveObserver if drawn else PlainObserver)(recipe, folder)
 
 
 class LiveObserver(PlainObserver):
     """Draws on stderr. The newest rollout's kept tokens stand in reverse."""
 
-    def __init__(self, recipe: Recipe, folder: Path, later: int, told: set[str] | None) -> None:
-        super().__init__(recipe, folder, later, told)
+    def __init__(self, recipe: Recipe, folder: Path) -> None:
+        super().__init__(recipe, folder)
         self._console = Screen(stderr=True)
         self._live = Live(console=self._console, refresh_per_second=8, transient=True)
         self._spinner = Spinner("dots")  # it turns while a model loads or is evaluated
@@ -119,7 +116,7 @@ class LiveObserver(PlainObserver):
         number = self._history[-1].step if done else 0
         head = Table.grid(padding=(0, 1))
         name = cell_text(f"{recipe.label} on {recipe.data_name}", style="bold")
-        state = cell_text(f"step {number}/{recipe.steps}  left {self.left()}  {self._status}")
+        state = cell_text(f"step {number}/{recipe.steps}  left {self.pace.left()}  {self._status}")
         room = self._console.width - len(name) - len(state) - 4
         bar = ProgressBar(total=recipe.steps, completed=number, width=max(4, min(30, room)))
         head.add_row(self._spinner, name, bar, state)

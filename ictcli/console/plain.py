@@ -10,23 +10,21 @@ from ictcli.recipe import Recipe
 from ictcli.runs.observer import Observer, Step
 from ictcli.runs.records import SftMetrics
 from ictcli.tables.numbers import counted
-from ictcli.text import duration, figure, visible
+from ictcli.text import figure, visible
 from ictcli.tracking import where_to_look
 from ictcli.train.evaluations import other_temperatures, samples_of
 
 
 class PlainObserver(Observer):
-    """Writes to stderr. Knows how long its run will still take, and `later` runs like it after
-    it. `told`: notes that runs before it gave, which are not said again."""
+    """Writes to stderr. Knows how long its run will still take."""
 
     engine: Engine | None = None
     explained = False
     """Whether the words of a step's line are."""
 
-    def __init__(self, recipe: Recipe, folder: Path, later: int, told: set[str] | None) -> None:
-        self.recipe, self.folder = recipe, folder
-        self.told = set[str]() if told is None else told
-        self.pace, self.later = Pace(recipe), later
+    def __init__(self, recipe: Recipe, folder: Path) -> None:
+        self.recipe, self.folder, self.pace = recipe, folder, Pace(recipe)
+        self._noted = set[str]()
 
     def loading(self, model: str) -> None:
         self.say(f"loading {model}")
@@ -42,7 +40,6 @@ class PlainObserver(Observer):
         )
 
     def evaluating(self, label: str, done: int, total: int) -> None:
-        self.pace.evaluating(done, total)
         if not done:
             self.began(label, total)
 
@@ -55,7 +52,7 @@ class PlainObserver(Observer):
 
     def evaluated(self, label: str, evaluation: Evaluation) -> None:
         later = samples_of(self.recipe, "after") / samples_of(self.recipe, label)
-        self.pace.evaluated(evaluation.seconds_in_all * later)
+        self.pace.evaluation = evaluation.seconds_in_all * later
         scores = "  ".join(
             f"{name} {score.value:.3f}" for name, score in evaluation.figures.items()
         )
@@ -65,16 +62,15 @@ class PlainObserver(Observer):
         self.say(f"going on after step {step}")
 
     def supervised(self, metrics: SftMetrics) -> None:
-        self.pace.supervised()
         self.say(
             f"sft {metrics.step}/{self.recipe.sft.steps}  loss {figure(metrics.loss)}  "
             f"tokens {metrics.tokens:,}  grad {figure(metrics.grad_norm)}"
         )
 
     def stepped(self, step: Step) -> None:
-        self.pace.stepped(step.number)
+        self.pace.stepped(step.number, step.timings.seconds or 0.0)
         if self.pace.timed == 2:  # libraries warmed up in the first
-            self.say(f"time left: about {self.left()}")
+            self.say(f"time left: about {self.pace.left()}")
         self.show(step)
 
     def show(self, step: Step) -> None:
@@ -93,20 +89,12 @@ class PlainObserver(Observer):
         )
 
     def noted(self, message: str) -> None:
-        if message not in self.told:
+        if message not in self._noted:
             self.say(f"note: {message}")
-        self.told.add(message)
+        self._noted.add(message)
 
     def warned(self, message: str) -> None:
         self.say(f"warning: {message}")
-
-    def left(self) -> str:
-        """The time left of the run, and what later ones will take."""
-        run = self.pace.estimate(whole=True)
-        if not self.later or run is None:
-            return self.pace.left()
-        others = duration(run.seconds * self.later)
-        return f"{self.pace.left()}, then {others} for {counted(self.later, 'run')}"
 
     def say(self, line: str) -> None:
         narrate(line)

@@ -35,8 +35,6 @@ class BudgetState(TypedDict, total=False):
 
     micro_tokens: Size
     rows: Size
-    of: list[Size | None]
-    """The sizes of the recipe."""
 
 
 class Budget:
@@ -58,14 +56,12 @@ class Budget:
         self.say: Callable[[str], None] = lambda text: None
         """Called with a line when the budget shrinks."""
         self._settings, self._ran_out, self._free = settings, ran_out, free
-        self._pass, self._joined = (0, 0), self.tokens
-        self._shrunk = BudgetState()
+        self._pass = 0, 0
 
     def micro_batches(
         self, rollouts: Rollouts, wanted: BoolArray, *, joined: int = 0, share: bool
     ) -> Iterator[packing.MicroBatch]:
         """Yield `ictcli.engine.packing.micro_batches` within the budget."""
-        self._joined = min(self.tokens, joined or self.tokens)
         batches = packing.micro_batches(rollouts, wanted, self.tokens, joined=joined, share=share)
         for batch in batches:
             self._pass = len(batch.ids), batch.tokens
@@ -76,20 +72,16 @@ class Budget:
         it is called again, with half the tokens of the pass that broke. Raises RunFailedError where
         one row is too much, or where no pass had begun."""
 
+        def begin() -> T:
+            self._pass = 0, 0
+            return work()
+
         def halve() -> str:
             rows, tokens = self._pass
-            if not rows:
-                return "before a pass began"
             if rows > 1:
                 self.lower(max(min(self.tokens, tokens) // 2, 1), self.rows)
-                return f"in a pass over {rows:,} rows, {tokens:,} tokens"
-            if self._joined > tokens:
-                self.lower(max(self._joined // 2, 1), self.rows)
-            return f"in a pass over one row of {tokens:,} tokens"
-
-        def begin() -> T:
-            self._pass = (0, 0)
-            return work()
+            size = f"{rows:,} rows, {tokens:,}" if rows > 1 else f"one row of {tokens:,}"
+            return f"in a pass over {size} tokens" if rows else "before a pass began"
 
         way = "lower max_tokens"
         if not self._settings.gradient_checkpointing:
@@ -137,29 +129,23 @@ class Budget:
             )
 
     def lower(self, tokens: int, rows: int) -> bool:
-        """Shrink to these where they are less, as where memory runs out; say whether so."""
+        """Shrink to these where they are less, as where memory runs out; return whether so."""
         before = self.tokens, self.rows
-        if tokens < self.tokens:
-            self.tokens = self._shrunk["micro_tokens"] = tokens
-        if rows < self.rows:
-            self.rows = self._shrunk["rows"] = rows
+        self.tokens, self.rows = min(self.tokens, tokens), min(self.rows, rows)
         return before != (self.tokens, self.rows)
 
     def state(self) -> BudgetState:
-        """Return what shrank, for a checkpoint; empty where nothing did."""
-        if self._shrunk:
-            self._shrunk["of"] = self._configured()
-        return self._shrunk.copy()
+        """Return what is smaller than in the recipe, for a checkpoint."""
+        state = BudgetState()
+        if self.tokens < self._settings.micro_tokens:
+            state["micro_tokens"] = self.tokens
+        if self.rows < self._settings.rows:
+            state["rows"] = self.rows
+        return state
 
     def restore(self, state: BudgetState) -> None:
-        """Begin where `state` ended, unless the recipe's sizes were changed since."""
-        if state.get("of") == self._configured():
-            self._shrunk = state.copy()
-            self.tokens = state.get("micro_tokens", self.tokens)
-            self.rows = state.get("rows", self.rows)
-
-    def _configured(self) -> list[int | None]:
-        return [self._settings.micro_tokens, None, self._settings.rows]
+        """Begin where `state` ended."""
+        self.lower(state.get("micro_tokens", self.tokens), state.get("rows", self.rows))
 
 
 FULL = re.compile(
@@ -179,9 +165,8 @@ def is_full(error: Exception) -> bool:
     """Return whether an error was raised for want of memory, by any engine."""
     text = str(error)
     words = ("memory", "allocate", "resource limit")  # torch's and MLX's
-    return (
-        isinstance(error, MemoryError) or any(w in text.lower() for w in words) or says_full(text)
-    )
+    full = any(word in text.lower() for word in words) or says_full(text)
+    return full or isinstance(error, MemoryError)
 
 
 def forget_peak() -> None:

@@ -1,8 +1,6 @@
 """How long a run will take, from the seconds of its steps and evaluations."""
 
-import time
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -49,64 +47,31 @@ def estimate_time(recipe: Recipe, step: float, evaluation: float, done: int = 0)
 
 
 class Pace:
-    """Measures the wall time of a run's steps, with all they write, and of its evaluations, and
-    estimates what is left. `clock` gives seconds."""
+    """Estimates what is left of a run by its last steps and evaluation."""
 
-    def __init__(self, recipe: Recipe, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self.timed = 0
-        """Steps of this process whose time is known."""
-        self._clock = clock
-        self._done = 0
-        self._started: float | None = None
-        """When the step in flight began; later by what evaluations took since."""
-        self._steps = deque[float](maxlen=RECENT)
-        self._evaluation = 0.0
-        self._evaluating: tuple[float, float] | None = None
-        """When the evaluation in flight began, and which share of it is done."""
+        """Steps of this process."""
+        self.evaluation = 0.0
+        """Seconds of an evaluation."""
+        self._steps, self._done = deque[float](maxlen=RECENT), 0
 
-    def evaluating(self, done: int, total: int) -> None:
-        """Call at the start of an evaluation, and now and then."""
-        began = self._evaluating[0] if self._evaluating else self._clock()
-        self._evaluating = began, done / total if total else 0.0
-
-    def evaluated(self, seconds: float) -> None:
-        """Call after an evaluation, or with what it took an earlier process."""
-        now = self._clock()
-        self._evaluation = seconds
-        if self._started is None:
-            self._started = now
-        elif self._evaluating:
-            self._started += now - self._evaluating[0]
-        self._evaluating = None
-
-    def supervised(self) -> None:
-        """Call after a supervised step: it is none of the steps that are timed."""
-        self._started = self._clock()
-
-    def stepped(self, number: int) -> None:
+    def stepped(self, number: int, seconds: float) -> None:
         """Call after step `number`."""
-        now = self._clock()
-        if self._started is not None:
-            self.timed += 1
-            if self.timed == 2:  # libraries warmed up in the first
-                self._steps.clear()
-            self._steps.append(now - self._started)
-        self._started, self._done = now, number
+        self.timed += 1
+        if self.timed == 2:  # libraries warmed up in the first
+            self._steps.clear()
+        self._steps.append(seconds)
+        self._done = number
 
-    def estimate(self, *, whole: bool = False) -> TimeEstimate | None:
-        """Estimate what is left after the last step or, with `whole`, a run like this one from its
-        beginning; None before the first step of this process."""
+    def estimate(self) -> TimeEstimate | None:
+        """Estimate what is left after the last step; None before the first one."""
         if not self._steps:
             return None
-        done = 0 if whole else self._done
-        step = fmean(self._steps)
-        return estimate_time(self.recipe, step=step, evaluation=self._evaluation, done=done)
+        return estimate_time(self.recipe, fmean(self._steps), self.evaluation, self._done)
 
     def left(self) -> str:
         """Return the time left, with the evaluations; `-` before the first step."""
         estimate = self.estimate()
-        if estimate is None:
-            return "-"
-        done = self._evaluating[1] * self._evaluation if self._evaluating else 0.0
-        return duration(max(estimate.seconds - done, 0.0))
+        return duration(estimate.seconds) if estimate else "-"

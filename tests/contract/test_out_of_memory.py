@@ -116,21 +116,6 @@ def test_one_row_too_much_ends_the_run_unchanged(make_engine: Make, engine_name:
     assert state(engine) == before
 
 
-def test_a_row_that_fills_a_pass_is_not_done_again_as_it_was(
-    make_engine: Make, engine_name: str
-) -> None:
-    engine: Any = make_engine()
-    where, rollouts = f"ictcli_{engine_name}.passes.policy_loss", made_up()
-    longest = len(rollouts.prompts[0]) + int(rollouts.lengths.max())
-    for joined, again in ((1, 0), (2 * longest - 1, 1)):
-        engine.joined, engine.passes.share, told = joined, False, list[str]()
-        engine.budget.say = told.append
-        broken = breaking(where, real_error(engine_name), set(range(99)))
-        with broken, refused("one row", kind=RunFailedError):
-            train(engine, rollouts, 1)
-        assert len(told) == again
-
-
 def test_other_errors_are_not_taken_for_it(make_engine: Make, engine_name: str) -> None:
     engine: Any = make_engine()
     with (
@@ -139,12 +124,6 @@ def test_other_errors_are_not_taken_for_it(make_engine: Make, engine_name: str) 
     ):
         logp_of(engine, made_up())
     assert engine.budget.state() == {}
-
-
-def test_a_changed_recipe_begins_with_its_own_budget() -> None:
-    budget = Budget(EngineSettings(micro_tokens=64), lambda error: False)
-    budget.restore({"micro_tokens": 8, "of": [2048, None, 512]})
-    assert budget.tokens == 64
 
 
 def test_no_room_before_a_pass_ends_the_run() -> None:
