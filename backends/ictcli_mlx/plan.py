@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ictcli.engine.packing import bucket
 from ictcli.engine.shape import ModelShape
-from ictcli.engine.workload import Parts, Workload, statistics_copies
+from ictcli.engine.workload import Parts, Workload
 
 PACKS_ON: tuple[str, ...] = ("gpu", "cpu")
 CACHE_STEP = 256
@@ -46,7 +46,7 @@ def held(work: Workload) -> Parts:
 def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -> Parts:
     """Return what the last decoding step takes."""
     s, recipe = _shape(work), work.recipe
-    rows = work.groups_at_once(prompts, group) * group
+    rows = work.rows_at_once(prompts, group)
     adapted = 4 * work.blocks * sum(a * b for a, b in work.adapted.values())
     logits = rows * s.vocabulary
     pooled = GPU_ELEMENTS if work.gpu else PENDING_ELEMENTS
@@ -58,7 +58,7 @@ def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -
         "fused adapters": adapted if work.width == 4 and not s.bits else 0,
         "KV cache": work.cache(rows, positions) * (1 + 1 / s.layers),  # a layer grows by copying
         "LM head": 4 * (STEP_LOGITS + cut) * logits,
-        "statistics": 4 * statistics_copies(stats, ROW_STATS, of_group) * pooled,
+        "statistics": 4 * work.statistics(stats, ROW_STATS, of_group) * pooled,
         "activations": _kept(work, rows, work.length),
     }
 
@@ -72,13 +72,13 @@ def updating(work: Workload) -> Iterator[Parts]:
     largest = work.largest_pass(share=not recipe.engine.gradient_checkpointing)
     if _compiles(work):  # padded: MLX keeps a trace for each size
         rows, prompts = bucket(largest.rows), bucket(largest.prompts)
-        response = bucket(largest.length) - largest.prompt
-        largest = replace(largest, rows=rows, prompts=prompts, response=response)
-    tokens = largest.tokens
-    block = _kept(work, tokens, largest.length) + 2 * work.width * largest.repeated * s.keys
+        response = bucket(work.length) - largest.prompt
+        largest = largest._replace(rows=rows, prompts=prompts, response=response)
+    tokens, length = largest.tokens, largest.prompt + largest.response
+    block = _kept(work, tokens, length) + 2 * work.width * largest.repeated * s.keys
     if work.width < 4:  # adapters compute in float32, of copies
         block += 4 * tokens * sum(a for a, _ in work.adapted.values())
-    numbers = 8 * s.hidden + 4 * s.intermediate + 1.5 * s.heads * largest.length
+    numbers = 8 * s.hidden + 4 * s.intermediate + 1.5 * s.heads * length
     backward = 4 * tokens * numbers  # much of it in float32
     layers, again = work.blocks * block, 0.0  # earlier ones need no gradient
     if recipe.engine.gradient_checkpointing:
@@ -97,7 +97,7 @@ def updating(work: Workload) -> Iterator[Parts]:
 def _shape(work: Workload) -> ModelShape:
     """Return the model as it is loaded: load_in_4bit packs the embeddings too."""
     packs = work.recipe.engine.load_in_4bit and not work.shape.bits
-    return work.shape.packed(4) if packs else work.shape
+    return replace(work.shape, bits=4, stored=None) if packs else work.shape
 
 
 def _compiles(work: Workload) -> bool:

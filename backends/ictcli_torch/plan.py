@@ -2,15 +2,15 @@
 
 On a CPU and on MPS it estimates the resident set of the process, libraries included; on a CUDA GPU
 the device's memory, without the allocator's fragments. How many copies of an array are held at once
-was measured on a CPU with torch 2.13 by `bench/memory.py` and on one GPU by `bench/gpu.py`. MPS and
-several processes were not measured.
+was measured on a CPU with torch 2.13 by `bench/memory.py` and on one GPU by `bench/gpu.py`. MPS was
+not measured.
 """
 
 import platform
 from collections.abc import Iterator
 
 from ictcli.engine.dtype import PACKING, X86, choose_kernels
-from ictcli.engine.workload import Parts, Workload, statistics_copies
+from ictcli.engine.workload import Parts, Workload
 from ictcli.recipe.tables import AdapterSettings, EngineSettings
 
 PACKS_ON: tuple[str, ...] = ("cuda",)
@@ -29,8 +29,6 @@ is worth more than what `model.frugal` spares."""
 JOINED, JOINED_FROM = 512, 100_000_000
 """Tokens up to which a pass joins rows, and parameters of a model from which that holds
 (`choose_joined`). Measured at 0.5B with AVX2, on one thread."""
-GATED = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "granite", "olmo2")
-"""Families of which `model.is_gated` holds. Of others the estimate is too high, where it does."""
 LARGE = 1 << 18
 """Weights of a layer from which another library is worth a call that costs more (`cpu`)."""
 PACKED_INPUTS = 512
@@ -56,47 +54,40 @@ TIED_GRADIENTS = 3.0
 
 def held(work: Workload) -> Parts:
     """Return what is held in every phase."""
-    s, recipe, full = work.shape, work.recipe, not work.recipe.adapters
-    parts = {"Python and libraries": CUDA_CONTEXT if work.device == "cuda" else LIBRARIES}
-    if not full and work.device != "cuda":
-        parts["Python and libraries"] += PEFT
-    parts |= work.held()
+    s, recipe = work.shape, work.recipe
+    parts = {"Python and libraries": LIBRARIES + (PEFT if recipe.adapters else 0)} | work.held()
+    if work.device == "cuda":
+        parts["Python and libraries"] = CUDA_CONTEXT
     if recipe.engine.load_in_4bit:
-        parts["weights"] = NF4 * s.layers * s.block + work.width * (s.embeddings + s.vectors)
+        parts["weights"] = NF4 * s.layers * s.block + work.width * s.embeddings
     elif _packs(work):  # what is read as it is stays float32, the rest is held in 16 bits
         layers, step = _large(work), PACKED_INPUTS
         large = sum(inputs * outputs for inputs, outputs in layers)
         parts["packed weights"] = 2 * sum(-(-a // step) * step * b for a, b in layers)
         parts["weights"] -= 2 * (large - s.tied * (s.embedding >= LARGE) * s.embedding)
     if recipe.engine.sampler == "vllm":
-        rows = work.groups_at_once(recipe.prompts, recipe.group) * recipe.group
+        rows = work.rows_at_once(recipe.prompts, recipe.group)
         parts["vLLM"] = VLLM + s.weights(work.width) + work.cache(rows, work.length)
-    spread = ["weights"]
-    if work.shards > 1 and full:  # the parts are float32, and their own masters
-        parts |= {"weights": s.weights(4), "float32 masters": 0}
-        parts["reference policy"] = 4 * work.trained if recipe.kl > 0 else 0
-        spread += ["reference policy", "AdamW's moments"]
-    return parts | {name: parts[name] / work.shards for name in spread}
+    return parts
 
 
 def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -> Parts:
     """Return what the last decoding step takes, and the statistics on it."""
     s, recipe = work.shape, work.recipe
-    rows = work.groups_at_once(prompts, group) * group
+    rows = work.rows_at_once(prompts, group)
     logits = rows * s.vocabulary
     fixed = work.device == "cuda" and recipe.engine.compile != "off" and not s.windowed
     length = work.length * (1 if work.device == "cpu" or fixed else 1.5)  # storage doubles
+    number = 4 if work.device == "cpu" else work.width  # there attention is float32 (`cache`)
     cut = CUT_LOGITS if recipe.sampling.top_k or recipe.sampling.top_p < 1 else 0
     step = (STEP_LOGITS + cut + GRAPH_LOGITS * fixed) * logits
     pooled = GPU_ELEMENTS if work.gpu else PENDING_ELEMENTS
     pooled = min(logits, max(pooled, group * s.vocabulary))
-    compared = HELD_LOGITS * logits + statistics_copies(stats, ROW_STATS, GROUP_STATS) * pooled
+    compared = HELD_LOGITS * logits + work.statistics(stats, ROW_STATS, GROUP_STATS) * pooled
     arranges = recipe.max_tokens >= WORTH_ARRANGING and not recipe.engine.gradient_checkpointing
     arranged = _large(work) if arranges and not _packs(work) else []
-    number = 4 if work.device == "cpu" else work.width  # there attention is float32 (`cache`)
     return {
-        "gathered weights": s.weights(work.width) if work.shards > 1 else 0,
-        "arranged weights": work.width * sum(a * b for a, b in arranged),
+        "arranged weights": work.width * sum(inputs * outputs for inputs, outputs in arranged),
         "KV cache": work.cache(rows, length, number) * (1 + 1 / s.layers),  # grows by copying
         "LM head": 4 * max(step, compared),
     }
@@ -108,11 +99,8 @@ def updating(work: Workload) -> Iterator[Parts]:
     s, recipe, full = work.shape, work.recipe, not work.recipe.adapters
     joined = choose_joined(work.device, recipe.adapters, recipe.engine, s.parameters)
     largest = work.largest_pass(joined=joined)
-    tokens = largest.tokens
-    summed = 4 * work.trained / (work.shards if full else 1)
-    gathered = work.width * (2 * s.block + s.embeddings)  # a block with its message, and the rest
-    parts: Parts = {"gathered weights": gathered if work.shards > 1 else 0, "gradients": summed}
-    block, fewer = _kept(work, tokens, largest.length)
+    tokens, summed = largest.tokens, 4 * work.trained
+    block, fewer = _kept(work, tokens)
     block += 2 * work.width * largest.repeated * s.queries
     layers = work.blocks * block - (work.blocks - 1) * fewer  # earlier ones need no gradient
     backward, again = 4.0 * tokens * 2 * s.intermediate, 0.0  # through one block
@@ -122,10 +110,11 @@ def updating(work: Workload) -> Iterator[Parts]:
     copies = PASS_LOGITS + TEMPERATURE_LOGITS * (recipe.temperature != 1)
     copies += ENTROPY_LOGITS * (recipe.entropy > 0) + ROUNDED_LOGITS * (work.width < 4)
     head = s.embedding * work.width if full else 0
-    end = (TIED_GRADIENTS if s.tied else 2.0) * head
-    yield parts | {"LM head": 4 * copies * largest.logits * s.vocabulary, "activations": layers}
-    yield parts | {"gradients": summed + head, "activations": layers + again}
-    yield parts | {"gradients": summed + end, "activations": block + backward}
+    end = summed + (TIED_GRADIENTS if s.tied else 2.0) * head
+    logits = 4 * copies * largest.logits * s.vocabulary
+    yield {"gradients": summed, "LM head": logits, "activations": layers}
+    yield {"gradients": summed + head, "activations": layers + again}
+    yield {"gradients": end, "activations": block + backward}
 
 
 def choose_joined(
@@ -162,10 +151,10 @@ def _large(work: Workload) -> list[tuple[int, int]]:
     return [(inputs, outputs) for inputs, outputs in layers if inputs * outputs >= LARGE]
 
 
-def _kept(work: Workload, tokens: int, length: int) -> tuple[float, float]:
-    """Return the bytes that autograd saves for the gradient of one block like Qwen2's, for rows of
-    `length`, and how many fewer of each but the last (`model.frugal`). Norms compute in float32,
-    and in 4 bits so do peft's adapters, of copies that are saved."""
+def _kept(work: Workload, tokens: int) -> tuple[float, float]:
+    """Return the bytes that autograd saves for the gradient of one block like Qwen2's, and how many
+    fewer of each but the last (`model.frugal`). Norms compute in float32, and in 4 bits so do
+    peft's adapters, of copies that are saved."""
     s, adapted, recipe = work.shape, len(work.adapted), work.recipe
     by_peft = adapted > 0 and recipe.engine.load_in_4bit
     wide, square, keys = (10, 19, 4) if by_peft else (8, 11, 4)
@@ -174,7 +163,6 @@ def _kept(work: Workload, tokens: int, length: int) -> tuple[float, float]:
     numbers = wide * s.intermediate + square * (s.hidden + s.queries) + keys * s.keys
     numbers += 4 * adapted * recipe.adapter.rank
     if work.device == "mps" or s.capped:  # no kernel with a gradient: scores are kept
-        numbers += 2 * work.width * s.heads * length
-    arrays = 1 if by_peft and work.width < 4 else 2
-    frugal = s.kind in GATED and s.parameters >= SMALL
-    return tokens * numbers, frugal * arrays * work.width * tokens * s.intermediate
+        numbers += 2 * work.width * s.heads * work.length
+    arrays = (1 if by_peft and work.width < 4 else 2) * (s.parameters >= SMALL)
+    return tokens * numbers, arrays * work.width * tokens * s.intermediate

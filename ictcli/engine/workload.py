@@ -6,7 +6,7 @@ the group `ictcli.plans` under the engine's name.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ictcli.algorithm.quantities import statistic
 from ictcli.algorithm.selection import share_count
@@ -21,9 +21,32 @@ Parts = dict[str, float]
 """Bytes by part: weights, KV cache, activations, ..."""
 
 
+class Pass(NamedTuple):
+    """The largest pass of an update."""
+
+    rows: int
+    prompts: int
+    """Prompts that are run: fewer than rows where rows share them."""
+    prompt: int
+    response: int
+    """Tokens of each."""
+    logits: int
+    """Rows of logits that the LM head makes at once."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that go through the model."""
+        return self.prompts * self.prompt + self.rows * self.response
+
+    @property
+    def repeated(self) -> int:
+        """Positions whose keys and values are repeated for rows that share a prompt."""
+        return self.rows * self.prompt if self.prompts < self.rows else 0
+
+
 @dataclass(frozen=True)
 class Workload:
-    """A recipe on a model of known size and a device."""
+    """A recipe on a model of known size and a device, in one process."""
 
     recipe: Recipe
     shape: ModelShape
@@ -31,10 +54,6 @@ class Workload:
     """cpu, gpu (MLX's), cuda or mps."""
     prompt: int
     """Tokens of a prompt."""
-    processes: int = 1
-    """One a GPU."""
-    shards: int = 1
-    """Processes that weights, gradients and moments are spread over."""
 
     @property
     def gpu(self) -> bool:
@@ -50,13 +69,9 @@ class Workload:
         """Tokens of a row: prompt and full response."""
         return self.prompt + self.recipe.max_tokens
 
-    def share(self, prompts: int) -> int:
-        """Return the prompts of one process, of so many."""
-        return -(-prompts // self.processes)
-
-    def groups_at_once(self, prompts: int, group: int) -> int:
-        """Return the prompts whose rows are decoded side by side."""
-        return min(self.share(prompts), max(1, self.recipe.engine.rows // group))
+    def rows_at_once(self, prompts: int, group: int) -> int:
+        """Return the rows that are decoded side by side."""
+        return min(prompts, max(1, self.recipe.engine.rows // group)) * group
 
     def cache(self, rows: int, positions: float, width: int = 0) -> float:
         """Return the bytes of the keys and values of `rows`, `width` each or as the model has."""
@@ -83,14 +98,6 @@ class Workload:
             return self.shape.parameters
         return self.blocks * self.recipe.adapter.rank * sum(a + b for a, b in self.adapted.values())
 
-    @property
-    def kept(self) -> float:
-        """The largest share of the tokens that a step trains."""
-        keep = getattr(self.recipe.options(), "keep", None)
-        if keep is None or (self.recipe.rule.dense_warmup and self.recipe.warmup):
-            return 1.0
-        return 1 - keep if self.recipe.rule.name == "frequent" else keep
-
     def held(self) -> Parts:
         """Return the bytes that are held in every phase."""
         full, halved = not self.recipe.adapters, self.width < 4
@@ -102,58 +109,32 @@ class Workload:
             "AdamW's moments": 8 * self.trained,
         }
 
-    def largest_pass(self, *, joined: int = 0, share: bool = True) -> "Pass":
+    def statistics(self, stats: tuple[str, ...], row: float, group: float) -> float:
+        """Return `group` if a statistic compares the rows of a group, `row` if there are others."""
+        if any(statistic(name).kind == "group" for name in stats):
+            return group
+        return row if stats else 0.0
+
+    def largest_pass(self, *, joined: int = 0, share: bool = True) -> Pass:
         """Return the largest pass of an update, of rows of full length; with `share` the engine can
         share prompts. With `joined` rows are joined up to so many tokens alone, but for those of a
         prompt that they share."""
         recipe, P, T = self.recipe, self.prompt, self.recipe.max_tokens
         G, budget = recipe.group, recipe.engine.micro_tokens
-        most = self.share(recipe.update.minibatch or recipe.prompts) * G
+        most = (recipe.update.minibatch or recipe.prompts) * G
         worth = share and not self.shape.windowed and is_worth_sharing((G - 1) * P, G * self.length)
         group = P + G * T
         if joined:  # rounded up: shorter rows fill the rest
             budget = min(budget, max(joined, worth * group)) + self.length - 1
         fill = budget // group * G or (budget - P) // T if worth else budget // self.length
         rows = max(1, min(most, fill))
-        logits = rows * max(share_count(self.kept, T), 1)
-        at_once = max(CHUNK_LOGITS // self.shape.vocabulary, 1)
-        return Pass(rows, -(-rows // G) if worth else rows, P, T, min(logits, at_once))
-
-
-@dataclass(frozen=True)
-class Pass:
-    """One pass of an update."""
-
-    rows: int
-    prompts: int
-    """Prompts that are run: fewer than rows where rows share them."""
-    prompt: int
-    response: int
-    """Tokens of each."""
-    logits: int
-    """Rows of logits that the LM head makes at once."""
-
-    @property
-    def length(self) -> int:
-        """Positions that a row looks back at."""
-        return self.prompt + self.response
-
-    @property
-    def tokens(self) -> int:
-        """Tokens that go through the model."""
-        return self.prompts * self.prompt + self.rows * self.response
-
-    @property
-    def repeated(self) -> int:
-        """Positions whose keys and values are repeated for rows that share a prompt."""
-        return self.rows * self.prompt if self.prompts < self.rows else 0
-
-
-def statistics_copies(stats: tuple[str, ...], row: float, group: float) -> float:
-    """Return `group` if a statistic compares the rows of a group, `row` if there are others."""
-    if any(statistic(name).kind == "group" for name in stats):
-        return group
-    return row if stats else 0.0
+        keep = getattr(recipe.options(), "keep", None)
+        if keep is None or (recipe.rule.dense_warmup and recipe.warmup):
+            keep = 1.0
+        elif recipe.rule.name == "frequent":  # it keeps the others
+            keep = 1 - keep
+        logits = min(rows * max(share_count(keep, T), 1), CHUNK_LOGITS // self.shape.vocabulary)
+        return Pass(rows, -(-rows // G) if worth else rows, P, T, max(logits, 1))
 
 
 class MemoryModel(Protocol):

@@ -1,7 +1,7 @@
 """Whether a run fits into memory and, where it does not, the settings that make it fit."""
 
-from dataclasses import dataclass
-from itertools import combinations, product
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 from ictcli.engine import choose_backend
@@ -11,6 +11,7 @@ from ictcli.engine.workload import memory_model
 from ictcli.errors import UserError
 from ictcli.planning.estimate import PROMPT_TOKENS, MemoryEstimate, estimate_memory
 from ictcli.planning.machine import MemoryLimit, device_of, memory_limit
+from ictcli.ranks import find_launch
 from ictcli.recipe import Recipe
 from ictcli.tables.numbers import listed
 
@@ -42,7 +43,7 @@ class MemoryCheck:
     @property
     def settings(self) -> tuple[str, ...]:
         """The changes, as KEY=VALUE."""
-        return settings_of(self.changes)
+        return tuple(f"{key}={str(value).lower()}" for key, value in self.changes)
 
     def json(self) -> dict[str, Any]:
         """Return what `--dry-run --json` prints."""
@@ -62,6 +63,8 @@ def check_memory(
     """Estimate a run's memory for prompts of `prompt` tokens and compare it with `limit`, by
     default this machine's. Imports no engine and does not fail: where the memory is not known, the
     sentence says why."""
+    if find_launch():
+        return MemoryCheck(None, "The memory of several processes is not estimated.")
     try:
         memory_model(choose_backend(recipe.engine.backend))
     except UserError as error:
@@ -82,16 +85,11 @@ def check_memory(
     if estimate.peak() <= limit.size:
         return MemoryCheck(estimate, f"It fits: {sizes}.", limit)
     changes, peak = remedies(recipe, estimate, limit.size)
-    begin, end = (
-        ("With", ".") if peak <= limit.size else ("Even with", ": it takes a smaller model.")
-    )
-    advice = f"{begin} {listed(settings_of(changes))} it is {_gib(peak)}{end}"
-    return MemoryCheck(estimate, f"It does not fit: {sizes}. {advice}", limit, changes)
-
-
-def settings_of(changes: tuple[Change, ...]) -> tuple[str, ...]:
-    """Return changes as KEY=VALUE."""
-    return tuple(f"{key}={str(value).lower()}" for key, value in changes)
+    check = MemoryCheck(estimate, f"It does not fit: {sizes}.", limit, changes)
+    advice = f"With {listed(check.settings)} it is {_gib(peak)}."
+    if peak > limit.size:
+        advice = f"Even with {listed(check.settings)} it is {_gib(peak)}: it takes a smaller model."
+    return replace(check, sentence=f"{check.sentence} {advice}")
 
 
 def _gib(size: float) -> str:
@@ -102,49 +100,44 @@ def remedies(
     recipe: Recipe, estimate: MemoryEstimate, limit: float
 ) -> tuple[tuple[Change, ...], float]:
     """Return the fewest settings, `MOST` at most, that bring a run under `limit` bytes, and the
-    peak with them. Each is as near to the recipe's as may be, and those that change no result come
-    before those that change what is trained. Where none suffice: those that come nearest."""
-
-    def peak(changes: tuple[Change, ...]) -> float:
-        changed = recipe
-        for name, value in changes:
-            table, _, key = name.partition(".")
-            settings = getattr(changed, table).model_copy(update={key: value})
-            changed = changed.model_copy(update={table: settings})
-        return estimate_memory(changed, estimate.shape, estimate.prompt).peak()
+    peak with them. Those that change no result come before those that change what is trained.
+    Where none suffice: those that come nearest."""
 
     def halves(key: str, value: int, least: int) -> list[Change]:
         count = max(value // max(least, 1), 1).bit_length() - 1
         return [(key, value >> n) for n in range(1, count + 1)]
 
-    engine, trains_all = recipe.engine, recipe.adapters is None
-    device = device_of(engine)
-    packs = device in memory_model(choose_backend(engine.backend)).PACKS_ON
-    packed = estimate.shape.bits > 0 or engine.load_in_4bit
-    rounds = in_bfloat16(engine.dtype, gpu=device != "cpu")
-    row = estimate.prompt + recipe.max_tokens
+    engine, device = recipe.engine, device_of(recipe.engine)
+    exact = halves("engine.micro_tokens", engine.micro_tokens, estimate.prompt + recipe.max_tokens)
+    exact += halves("engine.rows", engine.rows, recipe.group)
+    if not engine.gradient_checkpointing:
+        exact.insert(0, ("engine.gradient_checkpointing", True))
+    others: list[Change] = []
     lora, pack = ("adapter.kind", "lora"), ("engine.load_in_4bit", True)
-    rounded = ("engine.dtype", "bfloat16")
-    ladders: list[list[Change]] = [
-        [("engine.gradient_checkpointing", True)] * (not engine.gradient_checkpointing),
-        halves("engine.micro_tokens", engine.micro_tokens, row),
-        halves("engine.rows", engine.rows, recipe.group),
-        [lora] * trains_all,
-        [rounded] * (not packed and not rounds),
-        [pack] * (packs and not packed),
+    if not recipe.adapters:
+        others.append(lora)
+    if not estimate.shape.bits and not engine.load_in_4bit:
+        if not in_bfloat16(engine.dtype, gpu=device != "cpu"):
+            others.append(("engine.dtype", "bfloat16"))
+        if device in memory_model(choose_backend(engine.backend)).PACKS_ON:
+            others.append(pack)
+
+    nearest: tuple[tuple[Change, ...], float] = (), estimate.peak()
+    choices = [
+        changes
+        for number in range(1, MOST + 1)
+        for changes in combinations(exact + others, number)
+        if len(dict(changes)) == number
+        and (recipe.adapters or pack not in changes or lora in changes)
     ]
-    ladders = [ladder for ladder in ladders if ladder]
-    choices = {
-        tuple(ladder[-1] for ladder in choice): choice
-        for n in range(1, MOST + 1)
-        for choice in combinations(ladders, n)
-    }
-    if trains_all:  # packed weights cannot be trained
-        choices = {most: c for most, c in choices.items() if pack not in most or lora in most}
-    order = sorted(choices, key=lambda most: bool({lora, rounded, pack} & {*most}))
-    for most in order:
-        if peak(most) <= limit:
-            changes = next(each for each in product(*choices[most]) if peak(each) <= limit)
-            return changes, peak(changes)
-    nearest = min(order, key=peak)
-    return nearest, peak(nearest)
+    for changes in sorted(choices, key=lambda changes: changes[-1] in others):
+        changed = recipe
+        for name, value in changes:
+            table, _, key = name.partition(".")
+            settings = getattr(changed, table).model_copy(update={key: value})
+            changed = changed.model_copy(update={table: settings})
+        peak = estimate_memory(changed, estimate.shape, estimate.prompt).peak()
+        if peak <= limit:
+            return changes, peak
+        nearest = min(nearest, (changes, peak), key=lambda choice: choice[1])
+    return nearest

@@ -8,7 +8,6 @@ from ictcli.engine.shape import ModelShape
 from ictcli.engine.workload import Parts, Workload, memory_model
 from ictcli.evaluation.samples import CHUNK
 from ictcli.planning.machine import device_of
-from ictcli.ranks import find_launch
 from ictcli.recipe import Recipe
 
 PROMPT_TOKENS = 256
@@ -52,16 +51,14 @@ class MemoryEstimate:
 def estimate_memory(
     recipe: Recipe, shape: ModelShape, prompt: int = PROMPT_TOKENS
 ) -> MemoryEstimate:
-    """Estimate the peaks of a run, in the launch of this process, whose responses all run to
-    max_tokens. Prompts have `prompt` tokens, or fewer where prompt.max_tokens or the context say
-    so. Raises UserError where the engine has no memory model."""
-    model, launch = memory_model(choose_backend(recipe.engine.backend)), find_launch()
-    processes = max(launch.size, 1) if launch else 1
+    """Estimate the peaks of a run of one process, whose responses all run to max_tokens. Prompts
+    have `prompt` tokens, or fewer where prompt.max_tokens or the context say so. Raises UserError
+    where the engine has no memory model."""
+    model = memory_model(choose_backend(recipe.engine.backend))
     prompt = min(prompt, recipe.prompt.max_tokens or prompt)
     space = (recipe.engine.context or shape.context) - recipe.max_tokens
     prompt = prompt if space < 1 else min(prompt, space)
-    shards = processes if recipe.engine.shard else 1
-    work = Workload(recipe, shape, device_of(recipe.engine), prompt, processes, shards)
+    work = Workload(recipe, shape, device_of(recipe.engine), prompt)
     held, problems = model.held(work), min(recipe.eval.problems, CHUNK)
     phases = {
         "sampling": model.sampling(work, recipe.prompts, recipe.group, recipe.wanted_stats),

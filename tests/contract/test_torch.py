@@ -14,13 +14,11 @@ import torch
 from ictcli_torch import cpu as linear
 from ictcli_torch import device
 from ictcli_torch.decode import FixedDecoder, read
-from ictcli_torch.model import blocks, is_gated
 from ictcli_torch.optimizer import Optimizer
-from ictcli_torch.plan import GATED, PACKED_INPUTS
+from ictcli_torch.plan import PACKED_INPUTS
 from refusing import refused
 from safetensors.numpy import load_file, save_file
 from torch.overrides import TorchFunctionMode
-from transformers import AutoConfig, AutoModelForCausalLM
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine.dtype import PACKING
@@ -205,14 +203,6 @@ def test_the_gradient_is_that_of_an_update_that_keeps_all(
     assert state(engines[1]) == state(engines[2])
     assert counts[1] == 3 * counts[2] > 0
     assert apart(weights_of(engines[0]), weights_of(engines[1])) < 1e-6
-
-
-def test_families_of_the_memory_model_keep_less() -> None:
-    for kind in (*GATED, "phi3"):
-        with torch.device("meta"):
-            model: Any = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind))
-        gated = {is_gated(block.mlp) for block in blocks(model)}
-        assert gated == {kind in GATED}, kind
 
 
 def test_what_an_engine_or_a_device_has_not_is_refused(tiny_model: Path) -> None:

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 from ictcli.engine import checksums, dtype, registry
 from ictcli.engine.checksums import fingerprint, identity, weights_fingerprint
 from ictcli.engine.models import BUILTIN, Source
-from ictcli.engine.shape import QWEN2, read_shape
+from ictcli.engine.shape import read_shape
 from ictcli.errors import EngineMissingError, UserError
 from ictcli.recipe.tables import EngineSettings
 
@@ -101,14 +101,16 @@ def test_parameters_are_those_of_the_model(tmp_path: Path, *, tied: bool) -> Non
     shape = read_shape(str(folder))
     assert shape.tied == tied
     assert shape.parameters == true  # by the headers of its files
-    assert replace(shape, stored=None).parameters == true  # by its config alone
-    assert shape.weights(4) == replace(shape, stored=None).weights(4) == 4 * true
+    by_config = replace(shape, stored=None)
+    assert by_config.parameters == pytest.approx(true, rel=0.01)  # its matrices
+    assert shape.weights(4) == 4 * true and by_config.weights(4) == 4 * by_config.parameters
 
 
 def test_weights_of_4_bits_are_a_good_quarter() -> None:
-    qwen = QWEN2["qwen2.5-0.5b"]
-    assert qwen.packed(4).weights(2) / qwen.weights(2) == pytest.approx(0.28, abs=0.005)
-    assert qwen.packed(4).parameters == qwen.parameters
+    plain = replace(read_shape(str(CHAIN)), stored=None)
+    packed = replace(plain, bits=4)
+    assert packed.weights(2) / plain.weights(2) == pytest.approx(0.28, abs=0.005)
+    assert packed.parameters == plain.parameters
 
 
 def test_a_hub_id_in_the_cache_needs_its_config_alone(
@@ -119,7 +121,7 @@ def test_a_hub_id_in_the_cache_needs_its_config_alone(
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *arguments: str(config))
     shape = read_shape("somebody/has-this")
     assert shape.stored is None
-    assert shape.parameters == read_shape(str(CHAIN)).parameters
+    assert shape.parameters == pytest.approx(read_shape(str(CHAIN)).parameters, rel=0.01)
 
 
 @pytest.mark.parametrize("value", [0, -1, 10**400, float("inf"), float("nan"), 1e308, [], None])
