@@ -65,38 +65,3 @@ def softmax(logits: FloatArray) -> FloatArray:
     shifted = np.asarray(logits, dtype=np.float64)
     shifted = np.exp(shifted - shifted.max(axis=-1, keepdims=True))
     return shifted / shifted.sum(axis=-1, keepdims=True)
-
-
-def renyi2(logits: FloatArray) -> FloatArray:
-    """H2 = -log sum p^2 of softmax(logits), nats, float64; drops the last axis."""
-    return -np.log((softmax(logits) ** 2).sum(axis=-1))
-
-
-def predicted_change(before: FloatArray, change: FloatArray) -> FloatArray:
-    """First-order dH2 of a logit change dtheta over V: -2 (E_{p2}[dtheta] - E_p[dtheta]).
-
-    `before` and `change` (..., V); p2 = p^2 / beta. Adding a constant to all logits changes
-    nothing, exactly as it should.
-    """
-    p = softmax(before)
-    p2 = p**2 / (p**2).sum(axis=-1, keepdims=True)
-    dtheta = np.asarray(change, dtype=np.float64)
-    return -2.0 * ((p2 - p) * dtheta).sum(axis=-1)
-
-
-def validate(before: FloatArray, after: FloatArray) -> dict[str, float | None]:
-    """The experiment of A.3.5: measured against predicted dH2 at N probed positions (N, V).
-
-    Gives Pearson's r, the mean absolute error and the mean measured change. The paper claims
-    r > 0.95 and an error under 0.02.
-    """
-    before64, after64 = np.asarray(before, np.float64), np.asarray(after, np.float64)
-    measured = renyi2(after64) - renyi2(before64)
-    predicted = predicted_change(before64, after64 - before64)
-    defined = len(measured) > 1 and np.ptp(measured) > 0 and np.ptp(predicted) > 0
-    return {
-        "probe_positions": float(len(measured)),
-        "probe_pearson": float(np.corrcoef(measured, predicted)[0, 1]) if defined else None,
-        "probe_error": mean_or_none(np.abs(measured - predicted)),
-        "probe_change": mean_or_none(measured),
-    }

@@ -6,7 +6,6 @@ the choice of the best checkpoint are made of it.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -19,12 +18,11 @@ from ictcli.files.record import RunRecord
 if TYPE_CHECKING:
     from ictcli.recipe import Recipe
 
-When = Literal["every step", "forks", "uniqueness", "probes", "kl", "gap", "redraw"]
+When = Literal["every step", "forks", "uniqueness", "kl", "gap", "redraw"]
 WHEN: dict[When, str] = {
     "every step": "every step",
     "forks": "tasks that know their forks: chain, ledger",
     "uniqueness": "methods that need u, or `record.uniqueness`",
-    "probes": "steps of a probe (`record.probe_every`)",
     "kl": "`kl` > 0",
     "gap": "mini-batches, or `engine.sampler=vllm`",
     "redraw": "`sampling.redraw` > 0",
@@ -60,7 +58,6 @@ Figure = float | None
 Share = Annotated[Figure, Metric("%")]
 KeptShare = Annotated[Figure, Metric("%", views=("summary",))]
 Nats = Annotated[Figure, Metric("nats")]
-Probe = Annotated[Figure, Metric("nats", "probes")]
 
 
 class StepMetrics(RunRecord):
@@ -140,14 +137,6 @@ class StepMetrics(RunRecord):
     finite: bool = True
     lr: Annotated[Figure, Metric()] = None
     """Learning rate."""
-    probe_positions: Annotated[Figure, Metric(when="probes")] = None
-    """Token positions probed."""
-    probe_pearson: Annotated[Figure, Metric(when="probes", views=("show",))] = None
-    """Correlation of the predicted with the measured change of H2."""
-    probe_error: Probe = None
-    """Mean absolute error of the predicted change of H2."""
-    probe_change: Probe = None
-    """Mean measured change of H2."""
     sampler_gap: Annotated[Figure, Metric("nats", "gap")] = None
     """Largest difference of the sampler's log-probabilities from the trained model's, at the first
     update."""
@@ -189,11 +178,6 @@ def direction(wanted: str) -> tuple[str, int]:
     return (wanted[1:], -1) if wanted.startswith("-") else (wanted, 1)
 
 
-def is_dense(name: str) -> bool:
-    """Whether every step records the metric."""
-    return name in METRICS and METRICS[name].when != "probes"
-
-
 def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
     """Why a recipe can judge no checkpoint by a metric, and a hint; None if it can, as far as the
     recipe alone tells."""
@@ -222,8 +206,4 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
         return "is not recorded", "record.uniqueness=true"
     if name in STATISTICS and name not in recipe.wanted_stats:
         return "is not recorded", "a method that wants it"
-    if when == "probes":
-        every, saved = recipe.record.probe_every, recipe.checkpoint.every
-        if not every or (math.lcm(every, saved) > recipe.steps and recipe.steps % every):
-            return "is not measured at any checkpoint", f"record.probe_every={saved}"
     return None

@@ -211,10 +211,6 @@ class RecordSettings(Table):
     recorded too. 0 = never."""
     uniqueness: bool = False
     """Record the uniqueness u of tokens even if the method does not need it."""
-    probe_every: int = Field(default=0, ge=0)
-    """Steps between probes of predicted against measured change of H2; 0 = never."""
-    probe_positions: int = Field(default=64, ge=2)
-    """Token positions per probe."""
 
 
 class AlarmSettings(Table):

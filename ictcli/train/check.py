@@ -29,7 +29,7 @@ from ictcli.train.evaluations import samples_of
 from ictcli.train.health import judged
 from ictcli.train.launch import check_prompts, readable, set_budget
 from ictcli.train.sample import sample_batch, sampling_of
-from ictcli.train.step import optimise, select
+from ictcli.train.step import is_finite, optimise, select
 from ictcli.types import Rollouts
 
 SHOWN = 3
@@ -99,8 +99,8 @@ def _try(
     for again in (False, True):  # the first warms up; one that took long is taken as it is
         if update_s < LONG_S:
             started = time.perf_counter()
-            update = optimise(part, engine, batch, selection, 1)
-            finite = finite if again else update.finite  # of the model as it is
+            reports = optimise(part, engine, batch, selection, 1)
+            finite = finite if again else is_finite(reports)  # of the model as it is
             update_s = time.perf_counter() - started
     asked = [tokens_of(engine.tokenizer, p, task.domain, task.prompt) for p in problems[:SHOWN]]
     shown = tuple(

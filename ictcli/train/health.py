@@ -10,7 +10,7 @@ import numpy as np
 from ictcli.errors import RESUME, RunFailedError
 from ictcli.evaluation.evaluate import check_verdicts
 from ictcli.recipe import Recipe
-from ictcli.recipe.metrics import direction, is_dense
+from ictcli.recipe.metrics import METRICS, direction
 from ictcli.rewards import Verdict
 from ictcli.rewards.verifiers import FAILED, name_of
 from ictcli.runs import Run, checkpoints
@@ -120,7 +120,7 @@ class Health:
         metric = self.recipe.checkpoint.best
         if metric and due and metric not in self._warned:
             name = direction(metric)[0]
-            if is_dense(name) and metrics.value(name) is None:
+            if name in METRICS and metrics.value(name) is None:
                 self._warned.add(metric)
                 self.say(
                     f"checkpoint.best: step {state.step} has no {name}, and is not judged by it."

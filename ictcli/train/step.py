@@ -1,16 +1,13 @@
 """The parts of a training step after its batch: select tokens, optimise, measure."""
 
 import math
-import os
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from ictcli.algorithm.controls import controlled
-from ictcli.algorithm.dynamics import diagnose, mean_or_none, validate
+from ictcli.algorithm.dynamics import diagnose, mean_or_none
 from ictcli.algorithm.methods import Choice, Scored
 from ictcli.algorithm.weights import normalise
 from ictcli.engine import Engine
@@ -18,7 +15,6 @@ from ictcli.engine.update import Update
 from ictcli.errors import RunFailedError
 from ictcli.evaluation.record import among_readable
 from ictcli.recipe import Recipe
-from ictcli.rewards import workers
 from ictcli.rewards.shaping import formatted, mean_reward
 from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
@@ -97,23 +93,11 @@ def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> U
     return Update(plain, weights, advantage, objective, terms=terms)
 
 
-@dataclass(frozen=True)
-class Updates:
-    """What the step's optimiser updates did."""
-
-    reports: list[UpdateReport]
-    probe: dict[str, float | None]
-    """Predicted and measured change of H2 (`ictcli.algorithm.dynamics`), on steps that probe."""
-
-    @property
-    def finite(self) -> bool:
-        return bool(self.reports) and all(report.finite for report in self.reports)
-
-
 def optimise(
     recipe: Recipe, engine: Engine, batch: Batch, selection: StepSelection, step: int
-) -> Updates:
-    """Every optimiser update of the step: epochs x mini-batches; stops at one not finite.
+) -> list[UpdateReport]:
+    """Make every optimiser update of the step: epochs x mini-batches; stop at one not finite. A
+    batch that is not finite has none.
 
     With one mini-batch an epoch, pi_old is what the first epoch's own pass computes: the first
     ratio is exactly 1 and no pass is added. With several it is the sampler's log-probability,
@@ -121,47 +105,34 @@ def optimise(
     where what sampled is another policy.
     """
     if not batch.finite:
-        return Updates([], {})
-    parts = selection.mini_batches
-    probed = _probed(recipe, batch, selection, step)
-    before = engine.logits(batch.rollouts, probed) if probed is not None else None
-    probe: dict[str, float | None] = {}
+        return []
+    parts, off_policy = selection.mini_batches, recipe.engine.off_policy
 
-    def known(part: Update) -> FloatArray | None:
+    def before(part: Update) -> FloatArray | None:
         if len(parts) == 1:
             return None
-        if not recipe.engine.off_policy:
+        if not off_policy:
             return part.rollouts.logp
         return engine.score(part.rollouts, (LOGP,), recipe.temperature)[LOGP]
 
-    old = [known(part) for part in parts]
+    old = [before(part) for part in parts]
     reports: list[UpdateReport] = []
-    for number in range(len(parts) * recipe.update.epochs):
-        which = number % len(parts)
-        sampler = parts[which].rollouts.logp if recipe.engine.off_policy else None
-        update = replace(parts[which], old_logp=old[which], sampler_logp=sampler)
-        report = engine.update(update, recipe.lr_at(step))
-        reports.append(report)
-        if old[which] is None:
-            old[which] = report.logp
-        if number == 0 and probed is not None and before is not None:
-            probe = validate(before, engine.logits(batch.rollouts, probed))
-        if not report.finite:
-            break
-    return Updates(reports, probe)
+    for _ in range(recipe.update.epochs):
+        for number, part in enumerate(parts):
+            sampler = part.rollouts.logp if off_policy else None
+            update = replace(part, old_logp=old[number], sampler_logp=sampler)
+            report = engine.update(update, recipe.lr_at(step))
+            reports.append(report)
+            if old[number] is None:
+                old[number] = report.logp
+            if not report.finite:
+                return reports
+    return reports
 
 
-def _probed(recipe: Recipe, batch: Batch, selection: StepSelection, step: int) -> BoolArray | None:
-    """(B, T): a random few of the positions that the first update trains, on steps that probe."""
-    if not recipe.record.probe_every or step % recipe.record.probe_every:
-        return None
-    trained = selection.kept & (batch.advantage != 0)[:, None]
-    trained[len(selection.mini_batches[0].rollouts) :] = False
-    places = np.argwhere(trained)
-    chosen = generator(recipe.seed, "probe", step).permutation(len(places))
-    where = np.zeros_like(trained)
-    where[tuple(places[chosen[: recipe.record.probe_positions]].T)] = True
-    return where if where.any() else None
+def is_finite(reports: Sequence[UpdateReport]) -> bool:
+    """Return whether a step made its updates, each of finite numbers."""
+    return bool(reports) and all(report.finite for report in reports)
 
 
 def measure(
@@ -169,13 +140,14 @@ def measure(
     step: int,
     batch: Batch,
     selection: StepSelection,
-    updates: Updates,
+    reports: Sequence[UpdateReport],
     forks: BoolArray | None = None,
 ) -> StepMetrics:
-    """The metrics of a step; a figure that is not finite is None. `forks` (B, T) are the true
-    forks, where the task knows them. What is said of rewards, verdicts and lengths is of the step's
-    own prompts, whatever was drawn again: groups chosen for their signal say nothing of it."""
-    rollouts, reports, first = batch.rollouts, updates.reports, batch.own
+    """Return the metrics of a step; a figure that is not finite is None. `forks` (B, T) are the
+    true forks, where the task knows them. What is said of rewards, verdicts and lengths is of the
+    step's own prompts, whatever was drawn again: groups chosen for their signal say nothing of
+    it."""
+    rollouts, first = batch.rollouts, batch.own
     statuses = [verdict.status for verdict in first.verdicts]
     correct, unparsed = (statuses.count(each) / len(statuses) for each in ("correct", "unparsed"))
     figures: dict[str, float | None] = {
@@ -198,14 +170,13 @@ def measure(
         "clip_fraction": _over_tokens(reports, "clip_fraction"),
         "kl": _over_tokens(reports, "kl") if recipe.kl > 0 else None,
         "lr": recipe.lr_at(step),
-        **updates.probe,
     }
     if reports and recipe.has_sampler_gap:
         figures["sampler_gap"] = reports[0].ratio_gap
     return StepMetrics(
         step=step,
         updates=sum(report.stepped for report in reports),
-        finite=batch.finite and updates.finite,
+        finite=is_finite(reports),
         **{
             name: None if value is None or not math.isfinite(value) else value
             for name, value in figures.items()
@@ -227,17 +198,3 @@ def _fork_figures(forks: BoolArray, rollouts: Rollouts, kept: BoolArray) -> dict
         "fork_recall": both / int(forks.sum()) if forks.any() else None,
         "fork_precision": both / int(kept.sum()) if kept.any() else None,
     }
-
-
-class Moment(NamedTuple):
-    """Seconds; only differences mean something."""
-
-    clock: float
-    cpu: float
-    """Of this process, the verifiers' workers and every child that ended."""
-
-    @classmethod
-    def now(cls) -> "Moment":
-        ended = os.times()
-        own = time.process_time() + ended.children_user + ended.children_system
-        return cls(time.perf_counter(), own + workers.cpu_seconds())

@@ -1,56 +1,14 @@
-"""The first-order laws of Renyi-2 entropy against finite differences, the A.3.5 experiment, and a
-step's diagnostics on a batch worked out by hand."""
+"""A step's diagnostics on a batch worked out by hand."""
 
 import math
 
 import numpy as np
 import pytest
-from drawn import seeds
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from ictcli.algorithm.dynamics import diagnose, predicted_change, renyi2, validate
+from ictcli.algorithm.dynamics import diagnose
 from ictcli.train.health import entropy_alarm
-from ictcli.types import FloatArray, Rollouts
-
-
-@st.composite
-def positions(draw: st.DrawFn) -> tuple[FloatArray, FloatArray]:
-    """Logits and a direction, (V,) each; a constant on all of either changes nothing."""
-    V, scale = draw(st.integers(2, 20)), draw(st.sampled_from([0.1, 1.0, 4.0]))
-    rng, far = np.random.default_rng(draw(seeds)), st.sampled_from([0.0, -1000.0, 1000.0])
-    return rng.normal(draw(far), scale, V), rng.normal(draw(far), 1, V)
-
-
-@given(positions())
-def test_predicted_change_is_the_derivative_of_renyi2(at: tuple[FloatArray, FloatArray]) -> None:
-    logits, direction = at
-    up, down = renyi2(logits + 1e-5 * direction), renyi2(logits - 1e-5 * direction)
-    assert predicted_change(logits, direction) == pytest.approx((up - down) / 2e-5, abs=1e-7)
-
-
-def test_validate_reports_measured_against_predicted() -> None:
-    before, after = np.log([[0.5, 0.5], [0.9, 0.1]]), np.log([[0.6, 0.4], [0.8, 0.2]])
-    measured = [-math.log(0.52 / 0.5), -math.log(0.68 / 0.82)]
-    # for two tokens: -2 (p2 - p) of the first token, times the change of the log odds
-    odds = [math.log(0.6 / 0.4), math.log(4) - math.log(9)]
-    predicted = [-2 * (0.5 - 0.5) * odds[0], -2 * (0.81 / 0.82 - 0.9) * odds[1]]
-    report = validate(before, after)
-    assert report["probe_change"] == pytest.approx(sum(measured) / 2)
-    errors = [abs(m - p) for m, p in zip(measured, predicted, strict=True)]
-    assert report["probe_error"] == pytest.approx(sum(errors) / 2)
-    assert report["probe_pearson"] == pytest.approx(1)  # two points lie on a line
-
-
-def test_validate_leaves_a_correlation_of_nothing_undefined() -> None:
-    logits = np.random.default_rng(0).normal(size=(5, 4))
-    still = validate(logits, logits.copy())
-    assert (still["probe_pearson"], still["probe_error"], still["probe_change"]) == (None, 0, 0)
-    empty = validate(np.zeros((0, 4)), np.zeros((0, 4)))
-    assert (empty["probe_pearson"], empty["probe_error"]) == (None, None)
-    assert empty["probe_positions"] == 0
-
+from ictcli.types import Rollouts
 
 LENGTHS = [3, 2, 1, 3]
 END = 9.0

@@ -25,7 +25,7 @@ CPU = torch.device("cpu")
 SMALL = [
     *("steps=2", "prompts=3", "group=4", "max_tokens=16", "warmup=1", "keep=0.3"),
     *("eval.problems=3", "eval.n=1", "eval.k=[1]"),
-    *("record.rollouts_every=1", "record.probe_every=1", "optimizer.eps=0.01"),
+    *("record.rollouts_every=1", "optimizer.eps=0.01"),
     *("checkpoint.every=1", "checkpoint.last=9"),
 ]
 """Three prompts on two ranks, so that their shares differ; a large eps, as in `training.SMOOTH`."""

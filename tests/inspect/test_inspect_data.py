@@ -22,7 +22,7 @@ from ictcli.runs import Run
 from ictcli.runs.checkpoints import State
 from ictcli.tasks.prepare import task_of
 from ictcli.train.sample import sample_batch
-from ictcli.train.step import optimise, select
+from ictcli.train.step import is_finite, optimise, select
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +154,7 @@ def sampled(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
             selection = select(recipe, batch, step)
             run.record_rollouts(step, batch, selection.kept, selection.weights)
             if step == 1:
-                assert optimise(recipe, engine, batch, selection, step).finite
+                assert is_finite(optimise(recipe, engine, batch, selection, step))
                 run.checkpoint(engine, State(step=1), 2)
     return folder, engine
 

@@ -109,7 +109,6 @@ REFUSED = {
     "rewrad": "did you mean reward",
     "-kl": "kl > 0",
     "sampler_gap": "update.minibatch",
-    "probe_error": "record.probe_every",
     "": "checkpoint.best",
 }
 
@@ -122,7 +121,7 @@ def test_a_metric_that_is_never_recorded_is_refused(best: str) -> None:
 
 
 def test_a_metric_that_is_recorded_is_taken() -> None:
-    more = {"kl": 0.1, "eval": {"every": 10}, "record": {"probe_every": 5}}
-    for best in ("eval/pass@4", "-entropy", "kl", "sampler_gap", "probe_error", "uniqueness"):
+    more = {"kl": 0.1, "eval": {"every": 10}}
+    for best in ("eval/pass@4", "-entropy", "kl", "sampler_gap", "uniqueness"):
         data = {**LEAST, **more, "update": {"minibatch": 2}, "checkpoint": {"best": best}}
         assert check(data, "r").checkpoint.best == best
