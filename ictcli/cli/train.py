@@ -97,7 +97,7 @@ def command(
 
 def _plan(recipe: Recipe, memory: float, *, as_json: bool) -> None:
     from ictcli.console.lines import narrate, output
-    from ictcli.console.plan import examples, plan
+    from ictcli.console.plan import plan
     from ictcli.planning.advice import check_memory
     from ictcli.planning.machine import memory_limit
     from ictcli.planning.preflight import preflight
@@ -109,8 +109,6 @@ def _plan(recipe: Recipe, memory: float, *, as_json: bool) -> None:
     if not as_json:
         output(*to_toml(recipe).removesuffix("\n").split("\n"))
     plan(recipe, planned, as_json=as_json)
-    if not as_json:
-        examples(recipe)
 
 
 def _beside(

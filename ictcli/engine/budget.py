@@ -149,24 +149,19 @@ class Budget:
 
 
 FULL = re.compile(
-    "DefaultCPUAllocator|Cannot allocate memory|(MPS backend|CUDA|CUDA error:) out of memory|"
+    "out of memory|(Unable|Attempting) to allocate|Insufficient Memory|OutOfMemory|Resource limit|"
+    "DefaultCPUAllocator|Cannot allocate memory|"
     "Invalid buffer size|"  # MPS, of one array larger than Metal allows
     "CUBLAS_STATUS_ALLOC_FAILED|CUBLAS_STATUS_NOT_INITIALIZED.*cublasCreate"  # its workspace
 )
-"""What PyTorch's errors say where memory is what they want."""
-
-
-def says_full(text: str) -> bool:
-    """Return whether an error of PyTorch's with this text was raised for want of memory."""
-    return FULL.search(text) is not None
+"""What errors of MLX and PyTorch say where memory is what they want."""
 
 
 def is_full(error: Exception) -> bool:
     """Return whether an error was raised for want of memory, by any engine."""
-    text = str(error)
-    words = ("memory", "allocate", "resource limit")  # torch's and MLX's
-    full = any(word in text.lower() for word in words) or says_full(text)
-    return full or isinstance(error, MemoryError)
+    if isinstance(error, MemoryError):
+        return True
+    return isinstance(error, (RuntimeError, ValueError)) and bool(FULL.search(str(error)))
 
 
 def forget_peak() -> None:

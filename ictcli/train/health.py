@@ -2,7 +2,6 @@
 numbers, a verifier that fails."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +9,9 @@ import numpy as np
 from ictcli.errors import RESUME, RunFailedError
 from ictcli.evaluation.evaluate import check_verdicts
 from ictcli.recipe import Recipe
-from ictcli.recipe.metrics import METRICS, direction
 from ictcli.rewards import Verdict
 from ictcli.rewards.verifiers import FAILED, name_of
-from ictcli.runs import Run, checkpoints
+from ictcli.runs import Run
 from ictcli.runs.checkpoints import State
 from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
@@ -44,7 +42,7 @@ MESSAGES = 10
 
 
 def entropy_alarm(first: float, now: float) -> str | None:
-    """`collapse`: mean H1 under a tenth of its first value; `explosion`: over three times."""
+    """Return `collapse`: mean H1 under a tenth of its first value; `explosion`: over three times."""
     if now < COLLAPSE_BELOW * first:
         return "collapse"
     if now > EXPLOSION_ABOVE * first:
@@ -53,7 +51,7 @@ def entropy_alarm(first: float, now: float) -> str | None:
 
 
 def decline(correct: Sequence[float]) -> tuple[float, float] | None:
-    """Of the shares of correct rollouts of each step: the mean over the best `WINDOW` and over the
+    """Return the mean of the shares of correct rollouts over the best `WINDOW` steps and over the
     last ones, where these are worse. Noise is told by neighbours, which a trend hardly parts."""
     if len(correct) < 2 * WINDOW:
         return None
@@ -61,15 +59,6 @@ def decline(correct: Sequence[float]) -> tuple[float, float] | None:
     best, now = float(means[:-WINDOW].max()), float(means[-1])
     error = np.sqrt(np.mean(np.square(np.diff(correct))) / WINDOW)
     return (best, now) if best - now > max(DECLINE, NOISE * error) else None
-
-
-@dataclass(frozen=True)
-class Alarm:
-    """Something wrong with a step, and whether the run stops for it."""
-
-    kind: str
-    """One of the keys of `alarms`."""
-    stops: bool
 
 
 class Health:
@@ -115,25 +104,14 @@ class Health:
                     self._warned.add(said)
                     self.say(f"{said} ({reasons.count(reason)} of {len(verdicts)} responses)")
 
-    def update_best(self, state: State, metrics: StepMetrics, *, due: bool) -> bool:
-        """`checkpoints.update_best` by `checkpoint.best`; warns once where a step lacks it."""
-        metric = self.recipe.checkpoint.best
-        if metric and due and metric not in self._warned:
-            name = direction(metric)[0]
-            if name in METRICS and metrics.value(name) is None:
-                self._warned.add(metric)
-                self.say(
-                    f"checkpoint.best: step {state.step} has no {name}, and is not judged by it."
-                )
-        return checkpoints.update_best(state, metric, metrics, due=due)
-
-    def check(self, state: State, metrics: StepMetrics) -> list[Alarm]:
-        """The alarms of a finished step that the recipe does not switch off. The third non-finite
-        step in a row is always one."""
+    def check(self, state: State, metrics: StepMetrics) -> dict[str, bool]:
+        """Return the alarms of a finished step that the recipe does not switch off, by their keys
+        of `alarms`, and whether the run stops for each. The third non-finite step in a row is
+        always one."""
         if not metrics.finite:
             reaction = self.recipe.alarms.nonfinite
             stops = reaction == "stop" or state.nonfinite >= NONFINITE_LIMIT
-            return [Alarm("nonfinite", stops)] if stops or reaction != "off" else []
+            return {"nonfinite": stops} if stops or reaction != "off" else {}
         far = self.recipe.engine.off_policy and (metrics.sampler_gap or 0.0) > SAMPLER_GAP
         most = TRUNCATED / (2 if "truncated" in self._last else 1)  # or it is said again and again
         kinds: list[str | None] = [
@@ -150,10 +128,10 @@ class Health:
         new = [kind for kind in wrong if kind not in self._last]  # each is said once
         self._last = {*wrong}
         reactions = {kind: getattr(self.recipe.alarms, kind) for kind in new}
-        return [Alarm(kind, how == "stop") for kind, how in reactions.items() if how != "off"]
+        return {kind: how == "stop" for kind, how in reactions.items() if how != "off"}
 
     def _declines(self, metrics: StepMetrics) -> bool:
-        """Whether the share of correct rollouts has fallen since it was last said that it had."""
+        """Return whether the share of correct rollouts has fallen since it was last said that it had."""
         before, now = self._correct, metrics.correct or 0.0
         self._correct = [*before, now] if before else [m.correct or 0.0 for m in self.run.metrics()]
         self._fell = decline(self._correct)
@@ -161,17 +139,17 @@ class Health:
             self._correct = [now]
         return self._fell is not None
 
-    def react(self, alarms: Sequence[Alarm], state: State, metrics: StepMetrics) -> None:
+    def react(self, alarms: Mapping[str, bool], state: State, metrics: StepMetrics) -> None:
         """Warn of alarms, then raise RunFailedError if one stops the run."""
-        for alarm in sorted(alarms, key=lambda alarm: alarm.stops):
-            if alarm.kind == "nonfinite":
-                self._nonfinite(alarm, state, metrics)
+        for kind in sorted(alarms, key=alarms.__getitem__):
+            if kind == "nonfinite":
+                self._nonfinite(state, metrics, stops=alarms[kind])
                 continue
-            sentence, way = self._symptom(alarm.kind, state, metrics)
-            if alarm.stops:
+            sentence, way = self._symptom(kind, state, metrics)
+            if alarms[kind]:
                 raise RunFailedError(
                     f"{sentence}. This step is saved as {self.run.checkpoints()[-1]}.",
-                    f"{way}; or set alarms.{alarm.kind} to warn in "
+                    f"{way}; or set alarms.{kind} to warn in "
                     f"{self.run.folder / 'recipe.toml'}, then resume the run",
                 )
             self.say(f"{sentence}. Next: {way}.")
@@ -205,29 +183,27 @@ class Health:
         )
         return ended.sentence, ended.next
 
-    def _nonfinite(self, alarm: Alarm, state: State, metrics: StepMetrics) -> None:
+    def _nonfinite(self, state: State, metrics: StepMetrics, *, stops: bool) -> None:
         reaction, updates = self.recipe.alarms.nonfinite, metrics.updates
         if reaction != "off":
             where = f"ended after {updates} of its updates" if updates else "was skipped"
             self.say(f"Step {state.step} {where}: its loss or gradient is not finite.")
-        if not alarm.stops:
+        if not stops:
             return
         steps = "A step" if reaction == "stop" else f"{NONFINITE_LIMIT} steps in a row"
-        silent = state.skipped - state.nonfinite if reaction == "off" else 0
-        more = f"; {silent} before had too, and were left out without a warning" if silent else ""
         ended, saved = symptom("nonfinite", self.recipe, steps=steps), self.run.checkpoints()
         last = (
             f"The last good checkpoint is {saved[-1]}" if saved else "No checkpoint was saved yet"
         )
-        raise RunFailedError(f"{ended.sentence}{more}. {last}.", f"train again: {ended.next}")
+        raise RunFailedError(f"{ended.sentence}. {last}.", f"train again: {ended.next}")
 
 
 def judged(batch: Batch, domain: Domain) -> Mapping[str, Sequence[Verdict]]:
-    """The verdicts on the step's own prompts, by the names of the verifiers."""
+    """Return the verdicts on the step's own prompts, by the names of the verifiers."""
     return batch.own.parts or {name_of(domain.verify): batch.own.verdicts}
 
 
 def hint_of(run: Path) -> str:
-    """What to do where a verifier ended a run."""
+    """Return what to do where a verifier ended a run."""
     resume = f"{RESUME} {shell_word(run)}"
     return f"if the cause has passed, {resume}; with a mended verifier train anew: --run OTHER"

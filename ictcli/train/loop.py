@@ -53,7 +53,7 @@ def train(
     def judge(evaluation: Evaluation) -> None:
         """Judge the weights as they are by an evaluation."""
         metrics = with_passes(StepMetrics(step=state.step), recipe.eval.k, evaluation)
-        if health.update_best(state, metrics, due=False):
+        if checkpoints.update_best(state, recipe.checkpoint.best, metrics, due=False):
             checkpoints.prune(run.folder, state, recipe.checkpoint.last)
 
     known = known_evaluation(run, recipe, "before", observer.warned)
@@ -107,8 +107,8 @@ def train(
         alarms = health.check(state, metrics)
         if metrics.finite:  # nothing of a skipped step is saved
             due = number % recipe.checkpoint.every == 0 or number == recipe.steps
-            best = health.update_best(state, metrics, due=due)
-            if stop or due or best or any(alarm.stops for alarm in alarms):
+            best = checkpoints.update_best(state, recipe.checkpoint.best, metrics, due=due)
+            if stop or due or best or any(alarms.values()):
                 run.checkpoint(engine, state, recipe.checkpoint.last)
         health.react(alarms, state, metrics)
         if stop and number < recipe.steps:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from ictcli.console.results import _declined
-from ictcli.errors import RunFailedError
 from ictcli.recipe import load_recipe
 from ictcli.rewards import Verdict
 from ictcli.runs import Run
@@ -58,18 +57,6 @@ def test_advice_follows_the_largest_share() -> None:
         (Signal(0, 0, 0.4, 0.4), "group=16"),
     ):
         assert advice(Path("my run"), recipe, domain, signal)[1].startswith(wanted)
-
-
-@pytest.mark.parametrize(
-    ("skipped", "told"), [(3, r"is not finite\. No"), (8, "; 5 before had too, and were left out")]
-)
-def test_steps_left_out_untold_are_told_at_the_end(tmp_path: Path, skipped: int, told: str) -> None:
-    recipe = load_recipe("chain", ["alarms.nonfinite=off"])
-    state = State(step=9, nonfinite=3, skipped=skipped)
-    with Run.create(tmp_path / "run", recipe) as run, pytest.raises(RunFailedError, match=told):
-        health = Health(run, recipe, task_of(recipe).domain, print)
-        metrics = StepMetrics(step=9, updates=0, finite=False)
-        health.react(health.check(state, metrics), state, metrics)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from refusing import refused
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 from ictcli.recipe import load_recipe
 from ictcli.runs import Run
-from ictcli.runs.records import Best, Summary
+from ictcli.runs.records import Summary
 from ictcli.tasks.prepare import task_of
 from ictcli.train.launch import longest_prompt
 from ictcli.types import Problem
@@ -111,17 +111,6 @@ def test_a_step_is_saved_once_whatever_asks_for_it(make: Make, tmp_path: Path) -
     with pytest.raises(RunFailedError, match="Entropy"):
         go((recipe, engine, task), tmp_path / "run", Notes(3))
     assert saved == ["step-000003"]
-
-
-def test_a_best_that_has_no_number_is_told_once(make: Make, tmp_path: Path) -> None:
-    overrides = ("steps=3", "lr=1e-9", "checkpoint.every=1", "checkpoint.best=share_kept_positive")
-    notes, made = Notes(), make(*overrides, "reward=integer")
-    assert go(made, tmp_path / "run", notes).best == Best(
-        metric="share_kept_positive", step=0, value=None
-    )
-    assert [w for w in notes.warnings if "checkpoint.best" in w] == [
-        "checkpoint.best: step 1 has no share_kept_positive, and is not judged by it."
-    ]
 
 
 @pytest.mark.parametrize("reaction", first(["stop", "warn", "off"], 2))
