@@ -13,7 +13,6 @@ from ictcli.engine.packing import bucket
 from ictcli.engine.shape import ModelShape
 from ictcli.engine.workload import Parts, Workload
 
-PACKS_ON: tuple[str, ...] = ("gpu", "cpu")
 CACHE_STEP = 256
 """Positions by which mlx-lm's caches grow."""
 PREFILL_TOKENS, GPU_PREFILL_TOKENS = 256, 8192
@@ -70,11 +69,9 @@ def updating(work: Workload) -> Iterator[Parts]:
     summed = 4 * work.trained
     head = s.embedding * work.width if full else 0
     largest = work.largest_pass(share=not recipe.engine.gradient_checkpointing)
+    tokens, length = largest.tokens, work.length
     if _compiles(work):  # padded: MLX keeps a trace for each size
-        rows, prompts = bucket(largest.rows), bucket(largest.prompts)
-        response = bucket(work.length) - largest.prompt
-        largest = largest._replace(rows=rows, prompts=prompts, response=response)
-    tokens, length = largest.tokens, largest.prompt + largest.response
+        tokens, length = bucket(tokens), bucket(length)
     block = _kept(work, tokens, length) + 2 * work.width * largest.repeated * s.keys
     if work.width < 4:  # adapters compute in float32, of copies
         block += 4 * tokens * sum(a for a, _ in work.adapted.values())

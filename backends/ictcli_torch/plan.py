@@ -13,7 +13,6 @@ from ictcli.engine.dtype import PACKING, X86, choose_kernels
 from ictcli.engine.workload import Parts, Workload
 from ictcli.recipe.tables import AdapterSettings, EngineSettings
 
-PACKS_ON: tuple[str, ...] = ("cuda",)
 LIBRARIES, PEFT = 440 << 20, 20 << 20
 """Resident bytes of Python with torch and transformers, and of peft."""
 VLLM = 320 << 20

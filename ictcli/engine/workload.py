@@ -24,24 +24,12 @@ Parts = dict[str, float]
 class Pass(NamedTuple):
     """The largest pass of an update."""
 
-    rows: int
-    prompts: int
-    """Prompts that are run: fewer than rows where rows share them."""
-    prompt: int
-    response: int
-    """Tokens of each."""
+    tokens: int
+    """Tokens that go through the model."""
+    repeated: int
+    """Positions whose keys and values are repeated for rows that share a prompt."""
     logits: int
     """Rows of logits that the LM head makes at once."""
-
-    @property
-    def tokens(self) -> int:
-        """Tokens that go through the model."""
-        return self.prompts * self.prompt + self.rows * self.response
-
-    @property
-    def repeated(self) -> int:
-        """Positions whose keys and values are repeated for rows that share a prompt."""
-        return self.rows * self.prompt if self.prompts < self.rows else 0
 
 
 @dataclass(frozen=True)
@@ -121,27 +109,24 @@ class Workload:
         prompt that they share."""
         recipe, P, T = self.recipe, self.prompt, self.recipe.max_tokens
         G, budget = recipe.group, recipe.engine.micro_tokens
-        most = (recipe.update.minibatch or recipe.prompts) * G
         worth = share and not self.shape.windowed and is_worth_sharing((G - 1) * P, G * self.length)
-        group = P + G * T
+        row = T + P / G if worth else self.length
         if joined:  # rounded up: shorter rows fill the rest
-            budget = min(budget, max(joined, worth * group)) + self.length - 1
-        fill = budget // group * G or (budget - P) // T if worth else budget // self.length
-        rows = max(1, min(most, fill))
+            budget = min(budget, max(joined, worth * G * row)) + self.length
+        rows = max(1, min((recipe.update.minibatch or recipe.prompts) * G, int(budget / row)))
+        prompts = -(-rows // G) if worth else rows
         keep = getattr(recipe.options(), "keep", None)
         if keep is None or (recipe.rule.dense_warmup and recipe.warmup):
             keep = 1.0
         elif recipe.rule.name == "frequent":  # it keeps the others
             keep = 1 - keep
         logits = min(rows * max(share_count(keep, T), 1), CHUNK_LOGITS // self.shape.vocabulary)
-        return Pass(rows, -(-rows // G) if worth else rows, P, T, max(logits, 1))
+        repeated = rows * P if prompts < rows else 0
+        return Pass(prompts * P + rows * T, repeated, max(logits, 1))
 
 
 class MemoryModel(Protocol):
     """The bytes an engine takes, by part."""
-
-    PACKS_ON: tuple[str, ...]
-    """Devices on which the engine can load a model in 4 bits."""
 
     def held(self, work: Workload) -> Parts:
         """Return what is held in every phase."""

@@ -119,7 +119,7 @@ def remedies(
     if not estimate.shape.bits and not engine.load_in_4bit:
         if not in_bfloat16(engine.dtype, gpu=device != "cpu"):
             others.append(("engine.dtype", "bfloat16"))
-        if device in memory_model(choose_backend(engine.backend)).PACKS_ON:
+        if device == "cuda" or choose_backend(engine.backend) == "mlx":
             others.append(pack)
 
     nearest: tuple[tuple[Change, ...], float] = (), estimate.peak()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ictcli.recipe import Recipe
+from ictcli.tables.numbers import counted
 from ictcli.text import duration
 
 RECENT = 20
@@ -26,16 +27,12 @@ class TimeEstimate:
 
     def parts(self) -> str:
         """Return `80 steps of 0.52s, 2 evaluations of 12s`."""
-        kinds = (
-            (self.steps, "step", self.step),
-            (self.evaluations, "evaluation", self.evaluation),
+        step, evaluation = (
+            f"{seconds:.2g}s" if seconds < 10 else duration(seconds)
+            for seconds in (self.step, self.evaluation)
         )
-        return ", ".join(
-            f"{number} {name}{'s' * (number > 1)} of "
-            + (f"{seconds:.2g}s" if seconds < 10 else duration(seconds))
-            for number, name, seconds in kinds
-            if number
-        )
+        evaluations = counted(self.evaluations, "evaluation")
+        return f"{counted(self.steps, 'step')} of {step}, {evaluations} of {evaluation}"
 
 
 def estimate_time(recipe: Recipe, step: float, evaluation: float, done: int = 0) -> TimeEstimate:

@@ -42,7 +42,7 @@ MESSAGES = 10
 
 
 def entropy_alarm(first: float, now: float) -> str | None:
-    """Return `collapse`: mean H1 under a tenth of its first value; `explosion`: over three times."""
+    """Return collapse where mean H1 is a tenth of its first value, explosion where thrice."""
     if now < COLLAPSE_BELOW * first:
         return "collapse"
     if now > EXPLOSION_ABOVE * first:
@@ -131,7 +131,7 @@ class Health:
         return {kind: how == "stop" for kind, how in reactions.items() if how != "off"}
 
     def _declines(self, metrics: StepMetrics) -> bool:
-        """Return whether the share of correct rollouts has fallen since it was last said that it had."""
+        """Return whether the share of correct rollouts fell since it was last said."""
         before, now = self._correct, metrics.correct or 0.0
         self._correct = [*before, now] if before else [m.correct or 0.0 for m in self.run.metrics()]
         self._fell = decline(self._correct)

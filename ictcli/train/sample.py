@@ -103,6 +103,6 @@ def _replaced(batch: Batch, places: IntArray, other: Batch) -> Batch:
 
 
 def taken_as_correct(recipe: Recipe, batch: Batch) -> BoolArray:
-    """Return (B,): the responses that a method takes to be correct. Those rewarded, under a control of the
-    reward, so that nothing of the verdict is trained on."""
+    """Return (B,): the responses that a method takes to be correct. Under a control of the reward
+    those rewarded, so that nothing of the verdict is trained on."""
     return batch.correct if recipe.reward.signal == "true" else batch.rewards > 0

@@ -2,7 +2,6 @@
 models."""
 
 import gc
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,19 +10,16 @@ import numpy as np
 import pytest
 from harness import make_model
 from hypothesis import given
-from hypothesis import strategies as st
 from ictcli_torch.plan import choose_joined
 from workloads import QWEN, recipe_of, recipe_with, shapes, tables
 
 from ictcli.engine import build_engine
-from ictcli.engine.packing import MicroBatch, micro_batches
 from ictcli.engine.shape import ModelShape, read_shape
 from ictcli.engine.update import Update
-from ictcli.engine.workload import Workload
 from ictcli.planning.estimate import estimate_memory
 from ictcli.recipe import check
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
-from ictcli.types import Rollouts, Sampling
+from ictcli.types import Sampling
 from tests.cases import first
 
 
@@ -33,45 +29,6 @@ def test_more_at_once_never_lowers_a_peak(shape: ModelShape, table: dict[str, An
         recipes = [recipe_with(table, **{key: least * 2**n}) for n in range(0, 10, 2)]
         peaks = [estimate_memory(recipe, shape).peak(phase) for recipe in recipes]
         assert peaks == sorted(peaks)
-
-
-batches = st.fixed_dictionaries(
-    {"prompts": st.integers(1, 6), "group": st.integers(2, 6), "max_tokens": st.integers(2, 40)}
-)
-
-
-def largest_pass(
-    group: int, prompts: Sequence[int], responses: Sequence[int], budget: int, **how: Any
-) -> MicroBatch:
-    """That of an update of prompts and responses of these lengths."""
-    questions, lengths = tuple((3,) * n for n in prompts), np.array(responses, np.int32)
-    tokens = np.ones((len(lengths), max(lengths)), np.int32)
-    made = Rollouts(questions, group, tokens, lengths, lengths > 0, np.zeros(tokens.shape))
-    return max(micro_batches(made, made.valid, budget, **how), key=lambda batch: batch.tokens)
-
-
-@given(batches, st.integers(1, 60), st.integers(1, 400), st.booleans())
-def test_the_largest_pass_is_the_one_that_is_packed(
-    sizes: dict[str, int], prompt: int, budget: int, share: bool
-) -> None:
-    Q, G, T = sizes["prompts"], sizes["group"], sizes["max_tokens"]
-    recipe = recipe_of(**sizes, engine={"micro_tokens": budget})
-    planned = Workload(recipe, QWEN, "cpu", prompt).largest_pass(share=share)
-    packed = largest_pass(G, [prompt] * Q, [T] * Q * G, budget, share=share)
-    rows = len(packed.ids)
-    assert planned.rows == rows
-    assert planned.prompts == (len(packed.shared.ids) if packed.shared else rows)
-
-
-@given(batches, st.integers(1, 60), st.integers(1, 400), st.integers(1, 200), st.booleans())
-def test_no_joined_pass_is_larger_than_planned(
-    sizes: dict[str, int], prompt: int, budget: int, joined: int, share: bool
-) -> None:
-    Q, G, T = sizes["prompts"], sizes["group"], sizes["max_tokens"]
-    recipe = recipe_of(**sizes, engine={"micro_tokens": budget})
-    planned = Workload(recipe, QWEN, "cpu", prompt).largest_pass(joined=joined, share=share)
-    how = {"joined": joined, "share": share}
-    assert largest_pass(G, [prompt] * Q, [T] * Q * G, budget, **how).tokens <= planned.tokens
 
 
 def test_the_engine_fills_passes_as_is_planned(tmp_path: Path, monkeypatch: Any) -> None:
