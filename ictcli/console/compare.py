@@ -13,7 +13,7 @@ from ictcli.compare.time_estimate import ComparisonEstimate, RunEstimate
 from ictcli.console.lines import narrate, narrate_paragraph
 from ictcli.console.table import Screen, print_json, print_noted, print_table
 from ictcli.tables import Column, Table
-from ictcli.tables.numbers import counted, setting, size_text
+from ictcli.tables.numbers import counted, setting
 from ictcli.text import duration, one_line
 
 RUN_COLUMNS = [
@@ -25,7 +25,6 @@ RUN_COLUMNS = [
     Column[RunEstimate](
         "time", lambda run: "finished" if run.finished else duration(run.seconds), str
     ),
-    Column[RunEstimate]("disk", lambda run: "" if run.finished else size_text(run.bytes), str),
 ]
 
 
@@ -45,8 +44,7 @@ def planned(estimate: ComparisonEstimate, jobs: int, *, as_json: bool) -> None:
     timed = "one run" if estimate.kinds == 1 else f"{estimate.kinds} kinds of run"
     narrate_paragraph(
         f"{counted(len(estimate.runs), 'run')}, {left} of them to do: about "
-        f"{duration(estimate.seconds)}{at_once}, and {size_text(estimate.bytes)} of disk; "
-        f"from steps of {timed}, timed now."
+        f"{duration(estimate.seconds)}{at_once}, from a step of {timed}, timed now."
     )
 
 

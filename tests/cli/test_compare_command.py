@@ -82,7 +82,6 @@ def test_a_dry_run_trains_nothing_and_says_what_it_takes(whole: Comparison) -> N
     assert not (whole.folder / "dry").exists()
     found = json.loads(ended.out)
     assert len(found["runs"]) == 6 + 2 and found["kinds"] == 1
-    assert found["bytes"] == sum(one["bytes"] for one in found["runs"]) > 0
     assert 0 < found["seconds"] <= sum(one["seconds"] for one in found["runs"]) + 60
     assert found["jobs"] == 64 > found["at_once"]
 
