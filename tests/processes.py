@@ -27,10 +27,7 @@ from typing import Any
 import psutil
 import pytest
 
-TRAINED = (
-    *("steps=6", "checkpoint.every=2", "eval.every=3"),
-    *("record.rollouts_every=3"),
-)
+TRAINED = ("steps=6", "checkpoint.every=2", "eval.every=3", "record.rollouts_every=3")
 """Settings of the run that many tests read (`trained`), beside `small`."""
 Small = tuple[str, ...]
 NUMBERS = itertools.count()

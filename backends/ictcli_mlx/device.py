@@ -61,16 +61,6 @@ class Memory:
         mx.reset_peak_memory()
 
 
-def ran_out(error: Exception) -> bool:
-    """Whether MLX raised this for want of memory: it has no type of its own for that."""
-    texts = ("Unable to allocate", "Attempting to allocate", "Insufficient Memory", "OutOfMemory")
-    texts += ("out of memory",)  # CUDA's
-    kinds = (RuntimeError, ValueError)
-    return isinstance(error, MemoryError) or (
-        isinstance(error, kinds) and any(text in str(error) for text in texts)
-    )
-
-
 def _size(n: float) -> str:
     return f"{n / 2**30:.2f} GiB" if n >= 2**29 else f"{n / 2**20:.2f} MiB"
 

@@ -11,6 +11,7 @@ import mlx.core as mx
 from mlx.utils import tree_unflatten
 from mlx_lm.utils import get_total_parameters, save_config, save_model
 
+from ictcli.engine.budget import is_full
 from ictcli.engine.core import EngineCore
 from ictcli.engine.model_files import GENERATION, take, write_tokenizer
 from ictcli.engine.models import name_end_token, stop_ids, with_dtype
@@ -18,7 +19,7 @@ from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
 from . import adapter, rotary, sample
-from .device import Memory, choose_device, ran_out
+from .device import Memory, choose_device
 from .files import flat, read_arrays, write_arrays
 from .model import cast, is_quantised, load, model_dtype, restore_layout, vocabulary_of
 from .optimizer import Optimizer
@@ -41,7 +42,7 @@ class MlxEngine(EngineCore):
         self.compiled = settings.compile == "on" or (
             settings.compile == "auto" and self.device.type == mx.gpu
         )
-        super().__init__(model, settings, optimizer, Memory(settings.memory_limit), ran_out)
+        super().__init__(model, settings, optimizer, Memory(settings.memory_limit), is_full)
         loaded = load(self.source, settings, self.device)
         self.model, self.tokenizer, self.config, self.folder, self.lengths = loaded
         self.stop_ids = stop_ids(self.tokenizer, self.config.get("eos_token_id"))

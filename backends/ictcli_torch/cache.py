@@ -8,7 +8,9 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer, StaticLayer
 
 from .cpu import ATTENTION
-from .plan import CHUNK
+
+CHUNK = 32
+"""Free positions of a new cache, whose storage doubles when full."""
 
 
 class GrowingLayer(DynamicLayer):

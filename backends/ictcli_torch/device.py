@@ -10,7 +10,7 @@ from importlib.util import find_spec
 import torch
 from psutil import Process
 
-from ictcli.engine.budget import forget_peak, peak_rss, says_full
+from ictcli.engine.budget import forget_peak, is_full, peak_rss
 from ictcli.engine.dtype import choose_kernels
 from ictcli.errors import EngineMissingError, UserError, install, reason_of
 from ictcli.recipe.tables import EngineSettings, OptimizerSettings
@@ -164,8 +164,6 @@ def _kept_free() -> float:
 def ran_out(error: Exception) -> bool:
     """Whether PyTorch, or what it runs on, raised this for want of memory, or on the way out of
     something that memory ran out in, as the end of a CUDA graph's capture may."""
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return True
-    if isinstance(error, RuntimeError) and says_full(str(error)):
+    if is_full(error):
         return True
     return isinstance(error.__context__, Exception) and ran_out(error.__context__)

@@ -36,7 +36,7 @@ from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options
 @BACKEND
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the runs; continued.")
 @click.option("--details", is_flag=True, help="Print every table of the answer.")
-@click.option("--dry-run", is_flag=True, help="Print the runs, their time and disk; stop.")
+@click.option("--dry-run", is_flag=True, help="Print the runs and their time; stop.")
 @json_option(help="Print the comparison, or with --dry-run the plan, as JSON.")
 @TRUST
 @process_options

@@ -48,9 +48,9 @@ def command(
     from ictcli.runs import Run
     from ictcli.runs.list import find_run
     from ictcli.text import shell_word
+    from ictcli.train.diagnosis import check_learned
     from ictcli.train.finish import check_keys, check_longer, extend, finished, schedule_note
     from ictcli.train.launch import launch
-    from ictcli.train.without_signal import check_learned
 
     folder = find_run(folder)
     warn_altered(folder, "recipe.toml", "environment.json", "summary.json", "eval/before.json*")

@@ -59,6 +59,7 @@ def command(
     from ictcli.console.results import report
     from ictcli.recipe import find_recipe, load_recipe, unused_keys
     from ictcli.runs.trust import read_typed
+    from ictcli.train.diagnosis import check_learned
     from ictcli.train.finish import finished
     from ictcli.train.launch import launch
     from ictcli.train.without_signal import check_learned
@@ -69,6 +70,10 @@ def command(
     if memory and not dry_run:
         raise click.UsageError("--memory plans, and goes with --dry-run.")
     if dry_run:
+        if beside is not None:
+            raise click.UsageError(
+                "--beside trains; ictcli compare --dry-run plans several methods."
+            )
         _plan(resolved, memory or 0.0, as_json=as_json)
         return
     run = _begin(folder, find_recipe(recipe).stem, resolved)
@@ -82,7 +87,7 @@ def command(
 
 def _plan(recipe: Recipe, memory: float, *, as_json: bool) -> None:
     from ictcli.console.lines import narrate, output
-    from ictcli.console.plan import examples, plan
+    from ictcli.console.plan import plan
     from ictcli.planning.advice import check_memory
     from ictcli.planning.machine import memory_limit
     from ictcli.planning.preflight import preflight

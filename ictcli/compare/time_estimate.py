@@ -1,6 +1,5 @@
-"""How much time and disk a comparison will take, from timed steps of each kind of run."""
+"""How much time a comparison will take, by a timed part of a step of each kind of run."""
 
-import heapq
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -9,40 +8,15 @@ from ictcli.compare.design import RunSpec
 from ictcli.errors import RunFailedError, UserError
 from ictcli.evaluation.record import Record
 from ictcli.files import numbered
+from ictcli.planning.time_estimate import TimeEstimate, estimate_time
 from ictcli.recipe import Recipe
-from ictcli.runs import is_run
-from ictcli.train.costs import RunCosts, measure
+from ictcli.train.check import check
 from ictcli.train.launch import failure_message
 
-
-def kind(recipe: Recipe) -> str:
-    """The settings that decide the time of a step: recipes of one kind are timed once."""
-    free = {"seed", "steps", "lr", "eval", "checkpoint", "record", "alarms", "clip", "optimizer"}
-    return repr((recipe.model_dump(exclude=free | {"warmup"}), recipe.dense_steps > 0))
-
-
-def measure_all(runs: Sequence[RunSpec], say: Callable[[str], None]) -> dict[str, RunCosts]:
-    """What one run of each kind was measured to take; kinds whose runs are all finished are left
-    out. Raises InterruptedRunError at Ctrl-C, and RunFailedError, naming the run, where one cannot
-    be timed."""
-    first: dict[str, RunSpec] = {}
-    for spec in runs:
-        if not _is_finished(spec):
-            first.setdefault(kind(spec.recipe), spec)
-    measured: dict[str, RunCosts] = {}
-    for number, (what, spec) in enumerate(first.items(), 1):
-        say(f"timing {number}/{len(first)}: {spec.variant.label}")
-        try:
-            measured[what] = measure(spec.recipe)
-        except Exception as error:  # a model's, a method's, a verifier's
-            if isinstance(error, UserError) and not isinstance(error, RunFailedError):
-                raise  # its hint is of the recipe, not of the folder
-            hint = "without --dry-run it would be reported, and the other runs go on"
-            if isinstance(error, OSError):
-                hint = "TMPDIR=FOLDER has the steps to be timed written elsewhere"
-            why = failure_message(error)
-            raise RunFailedError(f"{spec.name} cannot be timed: {why}", hint) from error
-    return measured
+Timed = tuple[float, TimeEstimate]
+"""Seconds to load a model, and what a run of it takes."""
+PROMPTS = 8
+"""Of a step that is timed, at most."""
 
 
 class RunEstimate(Record):
@@ -50,84 +24,90 @@ class RunEstimate(Record):
 
     folder: Path
     label: str
-    method: str
     seed: int
-    trying: str | None
     steps: int
-    steps_done: int
     lr: float | None
     """None if tuning is still to choose it."""
-    untuned: str | None
     finished: bool
     seconds: float
-    bytes: int
 
 
 class ComparisonEstimate(Record):
     """What is left to do."""
 
     runs: list[RunEstimate]
-    left: int
     at_once: int
     """Runs that the machine can work on side by side, at most `jobs`."""
     seconds: float
-    bytes: int
-    measured: list[RunCosts]
+    kinds: int
+    """Kinds of run that were timed."""
+
+
+def kind(recipe: Recipe) -> str:
+    """Return the settings that decide the time of a step: recipes of one kind are timed once."""
+    free = {"seed", "steps", "lr", "eval", "checkpoint", "record", "alarms", "clip", "optimizer"}
+    return repr(recipe.model_dump(exclude=free | {"warmup"}))
+
+
+def measure_all(runs: Sequence[RunSpec], say: Callable[[str], None]) -> dict[str, Timed]:
+    """Time one run of each kind that has unfinished runs. Raises RunFailedError, naming the run,
+    where one cannot be timed."""
+    specs = {kind(spec.recipe): spec for spec in reversed(runs) if not _is_finished(spec)}
+    measured: dict[str, Timed] = {}
+    for number, (settings, spec) in enumerate(specs.items(), 1):
+        say(f"timing {number}/{len(specs)}: {spec.variant.label}")
+        try:
+            measured[settings] = measure(spec.recipe)
+        except Exception as error:  # a model's, a method's, a verifier's
+            if isinstance(error, UserError) and not isinstance(error, RunFailedError):
+                raise  # its hint is of the recipe, not of the folder
+            hint = "without --dry-run it would be reported, and the other runs go on"
+            why = failure_message(error)
+            raise RunFailedError(f"{spec.name} cannot be timed: {why}", hint) from error
+    return measured
+
+
+def measure(recipe: Recipe) -> Timed:
+    """Time a part of the first step, as `ictcli check` does, without a dense warm-up."""
+    checked = check(recipe.model_copy(update={"warmup": 0}), PROMPTS, lambda text: None)
+    if checked.tried is None:
+        raise RunFailedError(checked.memory.sentence)
+    return checked.tried.load_s, checked.tried.time
 
 
 def estimate_comparison(
-    runs: Sequence[RunSpec], measured: Mapping[str, RunCosts], jobs: int, have: int | None = None
+    runs: Sequence[RunSpec], measured: Mapping[str, Timed], jobs: int, cores: int | None = None
 ) -> ComparisonEstimate:
-    """What the unfinished runs will take, `jobs` at a time. Runs were timed alone, so no more of
-    them count as parallel than the machine has cores for (`have`). Tuning runs end before the
-    others begin. With several jobs each run is a process that loads its libraries."""
-    if have is None:  # macOS knows no affinity
-        have = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    have = have or 1
-    loads = [costs.load for costs in measured.values()] or [0.0]
-    load = loads[0] if jobs > 1 else min(loads)  # the first brought in the libraries
-    threads = max((spec.recipe.engine.threads or have for spec in runs), default=1)
-    at_once = max(1, min(jobs, have // threads))
-    estimates = [_estimate(spec, measured.get(kind(spec.recipe)), load) for spec in runs]
-    seconds = 0.0
-    for trying in (True, False):  # in order, each in the lane that is free first
-        ends = [0.0] * at_once
-        for run in estimates:
-            if bool(run.trying) is trying:
-                heapq.heapreplace(ends, ends[0] + run.seconds)
-        seconds += max(ends)
-    return ComparisonEstimate(
-        runs=estimates,
-        left=sum(not run.finished for run in estimates),
-        at_once=at_once,
-        seconds=seconds + (loads[0] - load if seconds else 0),
-        bytes=sum(run.bytes for run in estimates),
-        measured=list(measured.values()),
-    )
+    """Estimate what the unfinished runs will take, `jobs` at a time. Each is a process that loads
+    its libraries, as the slowest to load did. Runs were timed alone, so no more of them count as
+    parallel than the machine has cores for."""
+    if cores is None:  # macOS knows no affinity
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = cores or 1
+    load = max((load for load, _ in measured.values()), default=0.0)
+    threads = max((spec.recipe.engine.threads or cores for spec in runs), default=1)
+    at_once = max(1, min(jobs, cores // threads))
+    estimates: list[RunEstimate] = []
+    for spec in runs:
+        recipe, finished, seconds = spec.recipe, _is_finished(spec), 0.0
+        if not finished and (timed := measured.get(kind(recipe))):
+            saved = numbered(spec.folder / "checkpoints", r"step-(\d+)")
+            done = min(saved[-1][0], recipe.steps) if saved else 0
+            _, time = timed
+            seconds = load + estimate_time(recipe, time.step, time.evaluation, done).seconds
+        run = RunEstimate(
+            folder=spec.folder,
+            label=spec.variant.label,
+            seed=spec.seed,
+            steps=recipe.steps,
+            lr=None if spec.untuned == "lr" else recipe.lr,
+            finished=finished,
+            seconds=seconds,
+        )
+        estimates.append(run)
+    seconds = sum(run.seconds for run in estimates) / at_once
+    return ComparisonEstimate(runs=estimates, at_once=at_once, seconds=seconds, kinds=len(measured))
 
 
 def _is_finished(spec: RunSpec) -> bool:
     return (spec.folder / "summary.json").is_file()
-
-
-def _estimate(spec: RunSpec, costs: RunCosts | None, load: float) -> RunEstimate:
-    recipe, finished = spec.recipe, _is_finished(spec)
-    if finished:
-        costs = None
-    saved = numbered(spec.folder / "checkpoints", r"step-(\d+)")
-    done = min(saved[-1][0], recipe.steps) if saved else 0
-    is_new = not (done and is_run(spec.folder))
-    return RunEstimate(
-        folder=spec.folder,
-        label=spec.variant.label,
-        method=recipe.rule.name,
-        seed=spec.seed,
-        trying=spec.trying or None,
-        steps=recipe.steps,
-        steps_done=recipe.steps if finished else done,
-        lr=None if spec.untuned == "lr" else recipe.lr,
-        untuned=spec.untuned or None,
-        finished=finished,
-        seconds=load + costs.time(recipe, done).seconds if costs else 0.0,
-        bytes=costs.bytes(recipe) if costs and is_new else 0,
-    )

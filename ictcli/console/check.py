@@ -15,7 +15,7 @@ LONGEST = 1200
 
 def print_check(checked: Checked, command: str, *, as_json: bool) -> None:
     """Print what was found, the verdict, and the command to type."""
-    tried, overlap = checked.tried, checked.overlap
+    tried = checked.tried
     seconds = tried.load_s + tried.time.seconds if tried else 0.0
     if as_json:
         record = asdict(checked)
@@ -27,17 +27,12 @@ def print_check(checked: Checked, command: str, *, as_json: bool) -> None:
     train = (
         counted(checked.train, "problem") if checked.train else "problems made as they are drawn"
     )
-    held = f"{overlap.heldout:,}"
-    if overlap.heldout < overlap.all:
-        held += f" of {overlap.all:,} held out"
-    output(f"data: {checked.name}, {train} to train on, {held} to evaluate on.")
     output(
+        f"data: {checked.name}, {train} to train on, {checked.heldout:,} others to evaluate on.",
         f"method: {checked.method}, at lr={checked.lr:g}; method=NAME takes another of ictcli "
-        "methods, and lr=... its rate."
+        "methods, and lr=... its rate.",
+        *(f"note: {note}" for note in checked.notes),
     )
-    output(*(f"note: {note}" for note in checked.notes))
-    near = f" {overlap.near:,} to evaluate on differ from one trained on in numbers alone."
-    output(f"contamination: no problem is in both.{near * bool(overlap.near)}")
     if tried:
         _tried(tried)
     output("", f"memory: {checked.memory.sentence or 'the limit of this machine is not known.'}")
@@ -60,21 +55,16 @@ def _tried(tried: Tried) -> None:
             f"its greedy answer, {shown.verdict}:",
             *(f"| {line}" for line in middle_cut(shown.answer.strip(), LONGEST // 4).split("\n")),
         )
-    kinds = {"greedy": tried.greedy, "sampled": tried.sampled}
-    names = ["correct", "wrong", "unparsed", "timed_out", "truncated"]
-    columns = [
-        Column[str]("answers", lambda kind: kind, str),
-        Column[str]("in all", lambda kind: kinds[kind].total, str),
-        *(
-            Column[str](name.replace("_", " "), lambda kind, of=name: getattr(kinds[kind], of), str)
-            for name in names
-        ),
+    counts = {"greedy": tried.greedy, "sampled": tried.sampled}
+    columns = [Column[str]("answers", lambda kind: kind, str)]
+    columns += [
+        Column[str](name, lambda kind, name=name: counts[kind][name], str) for name in tried.greedy
     ]
     output("")
-    print_table(Table(columns, list(kinds)))
+    print_table(Table(columns, list(counts)))
     groups = tried.groups
-    counts = f"{groups.all_right} are all right, {groups.all_wrong} all wrong"
-    others = f"; of the others {counts}" if groups.with_signal < groups.total else ""
+    level = f"{groups.all_right} are all right, {groups.all_wrong} all wrong"
+    others = f"; of the others {level}" if groups.with_signal < groups.total else ""
     output(
         f"groups: {groups.with_signal} of {groups.total} have unequal rewards, and teach "
         f"something{others}."
@@ -83,6 +73,3 @@ def _tried(tried: Tried) -> None:
         output(f"reward {name}: {'none given' if mean is None else f'{mean:.3g} on average'}.")
     for reason, number in tried.reasons.items():
         output(f"unparsed: {number} x {reason}.")
-    for text in tried.unparsed:
-        lines = middle_cut(text, LONGEST // 4).split("\n")
-        output("an unparsed answer:", *(f"| {line}" for line in lines))

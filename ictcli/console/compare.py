@@ -13,7 +13,7 @@ from ictcli.compare.time_estimate import ComparisonEstimate, RunEstimate
 from ictcli.console.lines import narrate, narrate_paragraph
 from ictcli.console.table import Screen, print_json, print_noted, print_table
 from ictcli.tables import Column, Table
-from ictcli.tables.numbers import counted, setting, size_text
+from ictcli.tables.numbers import counted, setting
 from ictcli.text import duration, one_line
 
 RUN_COLUMNS = [
@@ -25,7 +25,6 @@ RUN_COLUMNS = [
     Column[RunEstimate](
         "time", lambda run: "finished" if run.finished else duration(run.seconds), str
     ),
-    Column[RunEstimate]("disk", lambda run: "" if run.finished else size_text(run.bytes), str),
 ]
 
 
@@ -35,18 +34,17 @@ def planned(estimate: ComparisonEstimate, jobs: int, *, as_json: bool) -> None:
         print_json({"jobs": jobs, **estimate.model_dump(mode="json")})
         return
     print_table(Table(RUN_COLUMNS, estimate.runs))
-    if not estimate.left:
+    left = sum(not run.finished for run in estimate.runs)
+    if not left:
         narrate(f"{len(estimate.runs)} runs, all of them finished.")
         return
     at_once = f", {estimate.at_once} at a time" if estimate.at_once > 1 else ""
     if estimate.at_once < jobs:
         at_once += f" (--jobs {jobs} asks for more than there are cores for)"
-    kinds = len(estimate.measured)
-    of_each = "one run" if kinds == 1 else f"{kinds} kinds of run"
+    timed = "one run" if estimate.kinds == 1 else f"{estimate.kinds} kinds of run"
     narrate_paragraph(
-        f"{counted(len(estimate.runs), 'run')}, {estimate.left} of them to do: about "
-        f"{duration(estimate.seconds)}{at_once}, and {size_text(estimate.bytes)} of disk; "
-        f"from steps of {of_each}, timed now."
+        f"{counted(len(estimate.runs), 'run')}, {left} of them to do: about "
+        f"{duration(estimate.seconds)}{at_once}, from a step of {timed}, timed now."
     )
 
 

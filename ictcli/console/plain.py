@@ -39,13 +39,12 @@ class PlainObserver(Observer):
         )
 
     def evaluating(self, label: str, done: int, total: int) -> None:
-        self.pace.evaluating(done, total)
         if not done:
             self.say(f"evaluating ({label}): {counted(total, 'sample')}")
 
     def evaluated(self, label: str, evaluation: Evaluation) -> None:
         later = samples_of(self.recipe, "after") / samples_of(self.recipe, label)
-        self.pace.evaluated(evaluation.seconds_in_all * later)
+        self.pace.evaluation = evaluation.seconds_in_all * later
         scores = "  ".join(
             f"{name} {score.value:.3f}" for name, score in evaluation.figures.items()
         )
@@ -55,14 +54,15 @@ class PlainObserver(Observer):
         self.say(f"going on after step {step}")
 
     def supervised(self, metrics: SftMetrics) -> None:
-        self.pace.supervised()
         self.say(
             f"sft {metrics.step}/{self.recipe.sft.steps}  loss {figure(metrics.loss)}  "
             f"tokens {metrics.tokens:,}  grad {figure(metrics.grad_norm)}"
         )
 
     def stepped(self, step: Step) -> None:
-        self.pace.stepped(step.number)
+        self.pace.stepped(step.number, step.timings.seconds or 0.0)
+        if self.pace.timed == 2:  # libraries warmed up in the first
+            self.say(f"time left: about {self.pace.left()}")
         self.show(step)
 
     def show(self, step: Step) -> None:

@@ -2,12 +2,10 @@
 
 from ictcli.console.lines import narrate, narrate_paragraph
 from ictcli.console.table import print_json
-from ictcli.errors import UserError
 from ictcli.planning.advice import MemoryCheck
 from ictcli.planning.estimate import MemoryEstimate
 from ictcli.recipe import Recipe
 from ictcli.tables.numbers import counted
-from ictcli.tasks.prepare import task_of
 from ictcli.train.step import mini_batches
 
 
@@ -37,7 +35,7 @@ def plan(recipe: Recipe, memory: MemoryCheck, *, as_json: bool) -> None:
     if memory.estimate:
         _print_estimate(memory.estimate)
     narrate_paragraph(memory.sentence)
-    narrate_paragraph("time: not known before it is tried; ictcli check RECIPE says it.")
+    narrate("time: ictcli check times a step and says what the training takes.")
 
 
 def _print_estimate(estimate: MemoryEstimate) -> None:
@@ -58,16 +56,3 @@ def _print_estimate(estimate: MemoryEstimate) -> None:
     for name, row in sizes.items():
         cells = (f"{size / 2**30:.2f}" if size else "" for size in row)
         narrate(f"{name:22}" + "".join(f"{cell:>12}" for cell in cells))
-
-
-def examples(recipe: Recipe) -> None:
-    """Print the examples that prompt.shots draws, on stderr, or why they cannot be shown."""
-    if not recipe.prompt.shots:
-        return
-    try:
-        drawn = task_of(recipe).prompt.examples
-    except UserError as error:
-        narrate("", f"examples: they cannot be shown. {error.message} ({error.hint})")
-        return
-    for number, example in enumerate(drawn, 1):
-        narrate("", *f"example {number}: {example.prompt}\n{example.response}".split("\n"))

@@ -25,8 +25,8 @@ from ictcli.tables import Column, Span, Table, text_table
 from ictcli.tables.numbers import counted, signed, thousandths
 from ictcli.text import duration, figure, middle_cut, one_line, shell_word
 from ictcli.tracking import where_to_look
+from ictcli.train.diagnosis import TRIAL, symptom
 from ictcli.train.health import decline
-from ictcli.train.without_signal import TRIAL
 
 EVERY = 10.0
 """Seconds between lines of progress where stderr is no terminal."""
@@ -139,12 +139,10 @@ def _declined(summary: Summary, folder: Path, recipe: Recipe) -> int | None:
         return None
     first = min(map(checkpoints.step_of, checkpoints.complete(folder)), default=summary.steps)
     is_earlier = first < summary.steps
-    narrate_paragraph(
-        f"The share of correct rollouts was {fell[0]:.0%} at its best and is {fell[1]:.0%} at the "
-        f"end: a smaller lr than {recipe.lr:g} often mends it, as lr={recipe.lr / 2:g}."
-        + f" The next commands take the earlier weights of step {first}."
-        * is_earlier
-    )
+    best, now = fell
+    ended = symptom("decline", recipe, best=best, now=now, when="at the end")
+    earlier = f" The next commands take the earlier weights of step {first}." * is_earlier
+    narrate_paragraph(f"{ended.sentence}: {ended.next}.{earlier}")
     return first if is_earlier else None
 
 

@@ -22,8 +22,6 @@ from ictcli.types import BoolArray, Rollouts
 
 T = TypeVar("T")
 
-LEAST = "which is as little as can be done at once"
-
 
 class OverLimitError(RunFailedError):
     """More memory was taken than the recipe or the device allows."""
@@ -37,8 +35,6 @@ class BudgetState(TypedDict, total=False):
 
     micro_tokens: Size
     rows: Size
-    of: list[Size | str | None]
-    """The sizes of the recipe."""
 
 
 class Budget:
@@ -54,150 +50,118 @@ class Budget:
         ran_out: Callable[[Exception], bool],
         free: Callable[[], None] = lambda: None,
     ) -> None:
-        rows = settings.micro_batch
-        self.pass_rows = rows if isinstance(rows, int) else 0
-        """Rows of a pass at most; 0: as many as `tokens` allow."""
-        self.tokens = settings.micro_tokens
-        self.rows = settings.rows
+        self.tokens, self.rows = settings.micro_tokens, settings.rows
         self.longest = 0
         """Tokens of the longest row that the run plans for, its prompt included; 0: not known."""
         self.say: Callable[[str], None] = lambda text: None
         """Called with a line when the budget shrinks."""
-        self._settings = settings
-        self._ran_out, self._free = ran_out, free
-        self._pass, self._joined = (0, 0), self.tokens
-        self._limited = False
-        self._shrunk = BudgetState()
+        self._settings, self._ran_out, self._free = settings, ran_out, free
+        self._pass = 0, 0
 
     def micro_batches(
         self, rollouts: Rollouts, wanted: BoolArray, *, joined: int = 0, share: bool
     ) -> Iterator[packing.MicroBatch]:
-        """`ictcli.engine.packing.micro_batches` within the budget."""
-        self._joined = min(self.tokens, joined or self.tokens)
-        limits = self.tokens, self.pass_rows
-        batches = packing.micro_batches(rollouts, wanted, *limits, joined=joined, share=share)
+        """Yield `ictcli.engine.packing.micro_batches` within the budget."""
+        batches = packing.micro_batches(rollouts, wanted, self.tokens, joined=joined, share=share)
         for batch in batches:
             self._pass = len(batch.ids), batch.tokens
             yield batch
 
     def passing(self, work: Callable[[], T]) -> T:
-        """What `work` gives, whose passes come from `micro_batches`. Where memory runs out it is
-        called again, with half the tokens of the pass that broke for each; it has to begin anew.
-        Raises RunFailedError where one row is too much, or where no pass had begun."""
-
-        def halve(reason: str) -> None:
-            rows, tokens = self._pass
-            if not rows:
-                raise self._exhausted("before a pass began", reason, passing=True)
-            smallest = self.pass_rows == 1 or self._joined <= tokens
-            if rows < 2 and smallest:
-                where = f"in a pass over one row of {tokens:,} tokens, {LEAST}"
-                raise self._exhausted(where, reason, passing=True)
-            most = min(self.tokens, tokens) if rows > 1 else self._joined
-            self.tokens = self._shrunk["micro_tokens"] = max(most // 2, 1)
-            self.say(
-                f"Memory ran out in a pass over {rows:,} rows, {tokens:,} tokens ({reason}); "
-                f"it is done again, with {self.tokens:,} tokens a pass from now on."
-            )
+        """Return what `work` gives, whose passes come from `micro_batches`. Where memory runs out
+        it is called again, with half the tokens of the pass that broke. Raises RunFailedError where
+        one row is too much, or where no pass had begun."""
 
         def begin() -> T:
-            self._pass = (0, 0)
+            self._pass = 0, 0
             return work()
 
-        return self._until_it_fits(begin, halve)
+        def halve() -> str:
+            rows, tokens = self._pass
+            if rows > 1:
+                self.lower(max(min(self.tokens, tokens) // 2, 1), self.rows)
+            size = f"{rows:,} rows, {tokens:,}" if rows > 1 else f"one row of {tokens:,}"
+            return f"in a pass over {size} tokens" if rows else "before a pass began"
+
+        way = "lower max_tokens"
+        if not self._settings.gradient_checkpointing:
+            way += ", or set engine.gradient_checkpointing=true"
+        return self._until_it_fits(begin, halve, way)
 
     def decoding(self, group: int, total: int, work: Callable[[], T]) -> T:
-        """The same of sampling `total` rows in groups of `group`, `rows` of them side by side."""
+        """Return what `work` gives, which samples `total` rows in groups of `group`, `rows` of them
+        side by side; as `passing` does."""
 
-        def halve(reason: str) -> None:
+        def halve() -> str:
             groups = min(self.rows, total) // group
-            if groups < 2:
-                where = f"decoding {group} rows side by side, {LEAST}"
-                raise self._exhausted(where, reason, passing=False)
-            self.rows = self._shrunk["rows"] = groups // 2 * group
-            self.say(
-                f"Memory ran out decoding {groups * group:,} rows side by side ({reason}); they "
-                f"are sampled again, {self.rows:,} at a time from now on."
-            )
+            if groups > 1:
+                self.lower(self.tokens, groups // 2 * group)
+            return f"decoding {max(groups, 1) * group:,} rows side by side"
 
-        return self._until_it_fits(work, halve)
+        return self._until_it_fits(work, halve, "lower max_tokens or group")
 
-    def _until_it_fits(self, work: Callable[[], T], halve: Callable[[str], None]) -> T:
+    def _until_it_fits(self, work: Callable[[], T], halve: Callable[[], str], way: str) -> T:
+        """Call `work` until memory suffices. `halve` shrinks the budget where it can, and returns
+        where memory ran out; `way` is what to do where it cannot."""
         while True:
             try:
                 return work()
             except Exception as error:
                 if not (isinstance(error, OverLimitError) or self._ran_out(error)):
                     raise
-                reason = text_of(error, 200)
-                self._limited = isinstance(error, OverLimitError)
+                reason, limited = text_of(error, 200), isinstance(error, OverLimitError)
             # after the except: the error's frames held what the pass did
             gc.collect()
             self._free()
-            halve(reason)
-
-    def _exhausted(self, where: str, reason: str, *, passing: bool) -> RunFailedError:
-        ways = ["lower max_tokens" if passing else "lower max_tokens or group"]
-        if passing and not self._settings.gradient_checkpointing:
-            ways.append("set engine.gradient_checkpointing=true")
-        ways.append("train adapters (adapter.kind=lora) or a smaller model")
-        if self._limited:
-            ways.append("raise engine.memory_limit (of a run in its recipe.toml, then resume)")
-        return RunFailedError(
-            f"Memory ran out {where}: {reason}.",
-            f"{', or '.join(ways)}; ictcli train RECIPE --dry-run shows what takes how much",
-        )
+            before = self.tokens, self.rows
+            where = halve()
+            if before == (self.tokens, self.rows):
+                way += ", or train adapters (adapter.kind=lora) or a smaller model"
+                if limited:
+                    way += ", or raise engine.memory_limit (in the run's recipe.toml, then resume)"
+                raise RunFailedError(
+                    f"Memory ran out {where}, and less cannot be done at once: {reason}.",
+                    f"{way}; ictcli train RECIPE --dry-run shows what takes how much",
+                )
+            self.say(
+                f"Memory ran out {where} ({reason}); it is done again, from now on with "
+                f"{self.tokens:,} tokens a pass and {self.rows:,} rows side by side."
+            )
 
     def lower(self, tokens: int, rows: int) -> bool:
-        """Shrink to these where they are less, as if memory had run out here; says whether so."""
+        """Shrink to these where they are less, as where memory runs out; return whether so."""
         before = self.tokens, self.rows
-        if tokens < self.tokens:
-            self.tokens = self._shrunk["micro_tokens"] = tokens
-        if rows < self.rows:
-            self.rows = self._shrunk["rows"] = rows
+        self.tokens, self.rows = min(self.tokens, tokens), min(self.rows, rows)
         return before != (self.tokens, self.rows)
 
     def state(self) -> BudgetState:
-        """What shrank, for a checkpoint; empty where nothing did."""
-        if self._shrunk:
-            self._shrunk["of"] = self._configured()
-        return self._shrunk.copy()
+        """Return what is smaller than in the recipe, for a checkpoint."""
+        state = BudgetState()
+        if self.tokens < self._settings.micro_tokens:
+            state["micro_tokens"] = self.tokens
+        if self.rows < self._settings.rows:
+            state["rows"] = self.rows
+        return state
 
     def restore(self, state: BudgetState) -> None:
-        """Begin where `state` ended, unless the recipe's sizes were changed since."""
-        if state.get("of") == self._configured():
-            self._shrunk = state.copy()
-            self.tokens = state.get("micro_tokens", self.tokens)
-            self.rows = state.get("rows", self.rows)
-
-    def _configured(self) -> list[int | str | None]:
-        return [self._settings.micro_tokens, self._settings.micro_batch, self._settings.rows]
+        """Begin where `state` ended."""
+        self.lower(state.get("micro_tokens", self.tokens), state.get("rows", self.rows))
 
 
-FULL = (
-    ("DefaultCPUAllocator",),
-    ("Cannot allocate memory",),
-    ("MPS backend out of memory",),
-    ("Invalid buffer size",),  # MPS, of one array larger than Metal allows
-    ("CUDA out of memory",),
-    ("CUDA error: out of memory",),  # what CUDA itself, or another library, asked for
-    ("CUBLAS_STATUS_ALLOC_FAILED",),
-    ("CUBLAS_STATUS_NOT_INITIALIZED", "cublasCreate"),  # its workspace found no room
+FULL = re.compile(
+    "out of memory|(Unable|Attempting) to allocate|Insufficient Memory|OutOfMemory|Resource limit|"
+    "DefaultCPUAllocator|Cannot allocate memory|"
+    "Invalid buffer size|"  # MPS, of one array larger than Metal allows
+    "CUBLAS_STATUS_ALLOC_FAILED|CUBLAS_STATUS_NOT_INITIALIZED.*cublasCreate"  # its workspace
 )
-"""Texts of which PyTorch's errors hold all of one line where memory is what they want."""
-
-
-def says_full(text: str) -> bool:
-    """Whether an error of PyTorch's with this text was raised for want of memory."""
-    return any(all(part in text for part in parts) for parts in FULL)
+"""What errors of MLX and PyTorch say where memory is what they want."""
 
 
 def is_full(error: Exception) -> bool:
-    """Whether an error was raised for want of memory, by any engine."""
-    text = str(error)
-    words = ("memory", "allocate", "resource limit")  # torch's and MLX's
-    told = any(word in text.lower() for word in words) or says_full(text)
-    return isinstance(error, MemoryError) or told
+    """Return whether an error was raised for want of memory, by any engine."""
+    if isinstance(error, MemoryError):
+        return True
+    return isinstance(error, (RuntimeError, ValueError)) and bool(FULL.search(str(error)))
 
 
 def forget_peak() -> None:
@@ -208,7 +172,7 @@ def forget_peak() -> None:
 
 
 def peak_rss() -> int:
-    """The largest resident set so far, in bytes.
+    """Return the largest resident set so far, in bytes.
 
     On Linux from /proc, whose mark begins anew with a program; getrusage's is inherited from the
     process that started it.

@@ -69,19 +69,16 @@ def micro_batches(
     rollouts: Rollouts,
     wanted: BoolArray,
     budget: int,
-    most_rows: int = 0,
     *,
     joined: int = 0,
     share: bool = True,
 ) -> Iterator[MicroBatch]:
     """Pack the rows that have a wanted token (B, T), longest first, into passes of `budget` tokens
-    and, unless 0, `most_rows` rows at most (one row at least). Unless 0, rows are joined up to
-    `joined` tokens alone, but for those of a prompt that they share. With `share`, the engine can
-    run a prompt once for several rows."""
+    (one row at least). Unless 0, rows are joined up to `joined` tokens alone, but for those of a
+    prompt that they share. With `share`, the engine can run a prompt once for several rows."""
     lengths = np.array([len(prompt) for prompt in rollouts.prompts], dtype=np.int64)
     ends = wanted.shape[1] - wanted[:, ::-1].argmax(axis=1)
     rows, G = np.flatnonzero(wanted.any(axis=1)), rollouts.group
-    most_rows = most_rows or max(len(rows), 1)
     spared = lengths[rows // G].sum() - lengths[np.unique(rows // G)].sum()
     share = share and is_worth_sharing(spared, (lengths[rows // G] + ends[rows]).sum())
 
@@ -97,14 +94,13 @@ def micro_batches(
         units = list[list[int]]()
         for prompt in np.unique(rows // G):
             own = sorted((int(r) for r in rows if r // G == prompt), key=lambda r: -ends[r])
-            most = min(most_rows, len(own))
-            units += _runs(own, ends[own], int(lengths[prompt]), budget, most)
+            units += _runs(own, ends[own], int(lengths[prompt]), budget)
     joined = min(budget, joined or budget)
     units.sort(key=lambda unit: -int(lengths[unit[0] // G] + ends[unit[0]]))
     batch: list[int] = []
     for unit in units:
         both = batch + unit
-        if batch and (len(both) > most_rows or tokens(both) > joined):
+        if batch and tokens(both) > joined:
             yield _pack(rollouts, batch, wanted, ends, share=share)
             both = unit
         batch = both
@@ -117,14 +113,14 @@ def is_worth_sharing(spared: float, tokens: float) -> bool:
     return spared >= SPARED * tokens
 
 
-def _runs(rows: list[int], ends: IntArray, prompt: int, budget: int, most: int) -> list[list[int]]:
+def _runs(rows: list[int], ends: IntArray, prompt: int, budget: int) -> list[list[int]]:
     """A group's rows, longest first, cut where fewer tokens run: a run of n rows takes its prompt
     once and n times the length of its first."""
     best, cut = [0] + [0] * len(rows), [0] * (len(rows) + 1)
     for last in range(1, len(rows) + 1):
         costs = {
             first: best[first] + prompt + (last - first) * int(ends[first])
-            for first in range(max(last - most, 0), last)
+            for first in range(last)
             if last - first == 1 or prompt + (last - first) * ends[first] <= budget
         }
         cut[last] = min(costs, key=lambda first: costs[first])

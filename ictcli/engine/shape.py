@@ -6,7 +6,6 @@ matrices; for them the result is an estimate.
 """
 
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,12 +25,14 @@ class ModelShape:
     """The sizes of a model."""
 
     kind: str
-    """`model_type`: the formulas are exact for qwen2."""
+    """`model_type`."""
     layers: int
     hidden: int
     heads: int
-    kv_heads: int
-    head_dim: int
+    queries: int
+    """Numbers of a token's queries, all heads together."""
+    keys: int
+    """Numbers of a token's keys, and of its values."""
     intermediate: int
     vocabulary: int
     context: int
@@ -39,8 +40,6 @@ class ModelShape:
     tied: bool
     bits: int = 0
     """Bits of a quantised weight; 0 = not quantised."""
-    group_size: int = 64
-    """Quantised weights that share a scale and an offset."""
     dtype: str = ""
     """Of the stored weights; empty = not said."""
     windowed: bool = False
@@ -54,18 +53,10 @@ class ModelShape:
     model's files; None where these are not on this machine."""
 
     def __post_init__(self) -> None:
-        sizes = (self.layers, self.hidden, self.heads, self.kv_heads, self.head_dim)
-        sizes += (self.intermediate, self.vocabulary, self.context, self.group_size)
+        sizes = (self.layers, self.hidden, self.heads, self.queries, self.keys)
+        sizes += (self.intermediate, self.vocabulary, self.context)
         if not all(0 < size < LARGEST for size in sizes) or not 0 <= self.bits < 64:
             raise ValueError("a size in it is that of no model")
-
-    @property
-    def queries(self) -> int:
-        return self.heads * self.head_dim
-
-    @property
-    def keys(self) -> int:
-        return self.kv_heads * self.head_dim
 
     @property
     def linears(self) -> dict[str, tuple[int, int]]:
@@ -96,66 +87,27 @@ class ModelShape:
         return self.embedding * (1 if self.tied else 2)
 
     @property
-    def vectors(self) -> int:
-        """Numbers that are never quantised: norms and the biases of q, k and v."""
-        biases = self.queries + 2 * self.keys if self.kind == "qwen2" else 0
-        return self.layers * (2 * self.hidden + biases) + self.hidden
-
-    @property
     def parameters(self) -> int:
-        if self.stored:
-            return self.stored[2]
-        return self.layers * self.block + self.embeddings + self.vectors
+        """Numbers of the model; without its files those of its matrices."""
+        return self.stored[2] if self.stored else self.layers * self.block + self.embeddings
 
-    def weights(self, width: int) -> int:
-        """Bytes in memory; a number that is not packed, such as a scale or an offset, takes
-        `width`."""
+    def weights(self, width: int) -> float:
+        """Return the bytes in memory; numbers that are not packed take `width`."""
         if self.stored:
             return self.stored[0] + self.stored[1] * width
-        matrices = self.layers * self.block + self.embeddings
-        if not self.bits:
-            return (matrices + self.vectors) * width
-        scales = 2 * matrices // self.group_size
-        return matrices * self.bits // 8 + (scales + self.vectors) * width
-
-    def packed(self, bits: int) -> "ModelShape":
-        """The same model, quantised."""
-        return replace(self, bits=bits, group_size=64, stored=None)
-
-
-QWEN2 = {
-    "qwen2.5-0.5b": ModelShape("qwen2", 24, 896, 14, 2, 64, 4864, 151_936, 32768, tied=True),
-    "qwen2.5-1.5b": ModelShape("qwen2", 28, 1536, 12, 2, 128, 8960, 151_936, 32768, tied=True),
-    "qwen2.5-7b": ModelShape("qwen2", 28, 3584, 28, 4, 128, 18944, 152_064, 32768, tied=False),
-}
-"""The models of the recipes, by what their names hold."""
-OF_RECIPES = r"(?:qwen|mlx-community)/(?P<name>qwen2\.5-[\d.]+b)(?:-instruct)?(?P<packed>-4bit)?"
+        scales = width / 32  # of each number: a scale and an offset for 64 packed ones
+        return self.parameters * (self.bits / 8 + scales if self.bits else width)
 
 
 def read_shape(model: str) -> ModelShape:
-    """The shape of a folder, `builtin:NAME` or hub id. Of a hub id only config.json is fetched,
-    unless it is in the cache, or one of the recipes' models, whose sizes ship. Raises UserError
-    where it is missing or not like Qwen2's."""
-    folder = snapshot(locate(model).path)
-    shipped = None if folder else _shipped(model)
-    return shipped or _read(folder or _from_hub(model))
-
-
-def _shipped(model: str) -> ModelShape | None:
-    known = re.fullmatch(OF_RECIPES, model.lower())
-    if known is None or known["name"] not in QWEN2:
-        return None
-    shape = QWEN2[known["name"]]
-    shape = replace(shape, dtype="bfloat16", longest=shape.context)
-    return shape.packed(4) if known["packed"] else shape
-
-
-def _read(folder: Path) -> ModelShape:
+    """Return the shape of a folder, `builtin:NAME` or hub id, of which only config.json is fetched
+    if the cache lacks it. Raises UserError where it is missing or not like Qwen2's."""
+    folder = snapshot(locate(model).path) or _from_hub(model)
     hint = "it is the config.json of a model that is written for transformers"
     try:
         config = parse_json(read_text(folder / "config.json"))
         shape = _shape(config | config.get("text_config", {}))
-        return replace(shape, stored=_stored(folder, shape.group_size))
+        return replace(shape, stored=_stored(folder, shape.bits))
     except KeyError as error:
         raise UserError(f"{folder / 'config.json'} has no {error}.", hint) from error
     except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
@@ -175,38 +127,33 @@ def _from_hub(model: str) -> Path:
         ) from error
 
 
-def _shape(config: dict[str, Any]) -> "ModelShape":
-    heads = int(config["num_attention_heads"])
-    lengths = read_lengths(config, 0)
+def _shape(config: dict[str, Any]) -> ModelShape:
+    heads, lengths = int(config["num_attention_heads"]), read_lengths(config, 0)
+    head = int(config.get("head_dim") or config["hidden_size"] // heads)
     packed: dict[str, Any] = config.get("quantization") or config.get("quantization_config") or {}
+    windowed = bool(config.get("sliding_window")) and config.get("use_sliding_window", True)
+    if kinds := config.get("layer_types"):
+        windowed = any(kind != "full_attention" for kind in kinds)
     return ModelShape(
         kind=str(config.get("model_type", "")),
         layers=int(config["num_hidden_layers"]),
         hidden=int(config["hidden_size"]),
         heads=heads,
-        kv_heads=int(config.get("num_key_value_heads") or heads),
-        head_dim=int(config.get("head_dim") or config["hidden_size"] // heads),
+        queries=heads * head,
+        keys=int(config.get("num_key_value_heads") or heads) * head,
         intermediate=int(config["intermediate_size"]),
         vocabulary=int(config["vocab_size"]),
         context=lengths.context,
         tied=bool(config.get("tie_word_embeddings", True)),
         bits=int(packed.get("bits", 0)),
-        group_size=int(packed.get("group_size") or 64),
         dtype=str(config.get("dtype") or config.get("torch_dtype") or ""),
-        windowed=_windowed(config),
+        windowed=windowed,
         capped=bool(config.get("attn_logit_softcapping")),
         longest=lengths.longest,
     )
 
 
-def _windowed(config: dict[str, Any]) -> bool:
-    kinds = config.get("layer_types")
-    if kinds is not None:
-        return any(kind != "full_attention" for kind in kinds)
-    return bool(config.get("sliding_window")) and config.get("use_sliding_window", True)
-
-
-def _stored(folder: Path, group_size: int) -> tuple[int, int, int] | None:
+def _stored(folder: Path, bits: int) -> tuple[int, int, int] | None:
     files = weight_files(folder)
     if not files or not all(file.is_file() for file in files):
         return None
@@ -215,10 +162,11 @@ def _stored(folder: Path, group_size: int) -> tuple[int, int, int] | None:
         count = math.prod(shape)
         if kind == "U32":  # several weights in each
             packed += 4 * count
+            parameters += count * 32 // (bits or 4)
             continue
         plain += count
-        if not name.endswith(".biases"):  # the offsets of quantised weights
-            parameters += count * (group_size if name.endswith(".scales") else 1)
+        if not name.endswith((".scales", ".biases")):  # of quantised weights
+            parameters += count
     return packed, plain, parameters
 
 
@@ -242,20 +190,20 @@ class Lengths:
     """Windows, chunks and the like, ascending: after each, sampling and evaluating may part."""
 
     def hint(self, needed: int) -> str:
-        """The end of a hint, where `engine.context` can make room for so many tokens."""
+        """Return the end of a hint, where `engine.context` can make room for so many tokens."""
         return f", or engine.context={needed}" if needed <= self.longest else ""
 
 
 def read_lengths(config: dict[str, Any], wanted: int, longest: int = 1 << 30) -> Lengths:
-    """Of a language model's settings, `engine.context`, and the longest sequence that the engine
-    computes as the model means it.
+    """Return the lengths by a model's settings, `engine.context` (`wanted`, 0 = not set), and the
+    longest sequence that the engine computes as the model means it.
 
     LongRoPE has one set of rotary frequencies for sequences up to an original length and another
     for longer ones. One run has one of them, whatever is in a batch: the first, unless
     `engine.context` is longer. Raises UserError where that is longer than the model takes.
     """
-    own = config.get("max_position_embeddings") or config.get("n_positions") or 1 << 30
-    longest = min(int(own), longest)
+    positions = config.get("max_position_embeddings") or config.get("n_positions") or 1 << 30
+    longest = min(int(positions), longest)
     check_context(wanted, longest)
     ropes = list(rope_settings(config))
     long = [rope for rope in ropes if (rope.get("rope_type") or rope.get("type")) in LONG]
@@ -265,7 +213,7 @@ def read_lengths(config: dict[str, Any], wanted: int, longest: int = 1 << 30) ->
 
 
 def check_context(wanted: int, longest: int) -> None:
-    """UserError where `engine.context` is longer than a model takes."""
+    """Raise UserError where `engine.context` is longer than a model takes."""
     if wanted > longest:
         raise UserError(
             f"engine.context = {wanted:,} exceeds the {longest:,} tokens that this engine takes of "
@@ -275,7 +223,7 @@ def check_context(wanted: int, longest: int) -> None:
 
 
 def rope_settings(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The rotary settings in the spelling of any version of transformers, of each kind of layer."""
+    """Yield the rotary settings of each kind of layer, in the spelling of any transformers."""
     rope = cast(dict[str, Any], config.get("rope_parameters") or config.get("rope_scaling") or {})
     yield rope
     yield from (kind for kind in rope.values() if isinstance(kind, dict))

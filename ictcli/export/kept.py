@@ -17,7 +17,6 @@ from ictcli.engine.score import COMPARED
 from ictcli.engine.shape import ModelShape, read_shape
 from ictcli.errors import RunFailedError, UserError
 from ictcli.files import numbered
-from ictcli.planning.estimate import MARGIN
 from ictcli.planning.machine import memory_limit
 from ictcli.recipe import Recipe
 from ictcli.runs.checkpoints import DAMAGE
@@ -26,6 +25,8 @@ from ictcli.types import BoolArray, FloatArray, Rollouts
 
 RESPONSES, ROWS = 64, 8
 """Responses that are read, and how many of them at once."""
+SHARE = 0.9
+"""Of the memory limit, that this may take."""
 HELD = 1 << 27
 """Logits of the trained model that are held (512 MB): 883 tokens of a vocabulary of 152,000."""
 LEAST = 0.99
@@ -60,7 +61,7 @@ def measure(
         if rollouts is None:
             return Kept(UNMEASURED.format("the run recorded no rollouts"))
         needed = 4 * (shape.parameters + 3 * HELD)
-        if limit and needed > MARGIN * limit:
+        if limit and needed > SHARE * limit:
             sizes = f"{needed / 2**30:.1f} GiB in float32, and {limit / 2**30:.1f} GiB are there"
             return Kept(UNMEASURED.format(f"it takes {sizes}"))
         where = _chosen(rollouts, HELD // shape.vocabulary)

@@ -1,7 +1,7 @@
 """Whether a run fits into memory and, where it does not, the settings that make it fit."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 from ictcli.engine import choose_backend
@@ -9,19 +9,16 @@ from ictcli.engine.dtype import in_bfloat16
 from ictcli.engine.shape import read_shape
 from ictcli.engine.workload import memory_model
 from ictcli.errors import UserError
-from ictcli.evaluation.samples import CHUNK
-from ictcli.planning.estimate import (
-    PROMPT_TOKENS,
-    MemoryEstimate,
-    estimate_memory,
-    resolve_micro_batch,
-)
+from ictcli.planning.estimate import PROMPT_TOKENS, MemoryEstimate, estimate_memory
 from ictcli.planning.machine import MemoryLimit, device_of, memory_limit
+from ictcli.ranks import find_launch
 from ictcli.recipe import Recipe
 from ictcli.tables.numbers import listed
 
-Change = tuple[str, str, Any]
-"""Table, key and value of a recipe."""
+Change = tuple[str, Any]
+"""A key of a recipe, such as engine.rows, and its value."""
+MOST = 3
+"""Settings of an advice."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +40,19 @@ class MemoryCheck:
             return None
         return self.estimate.peak() <= self.limit.size
 
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The changes, as KEY=VALUE."""
+        return tuple(f"{key}={str(value).lower()}" for key, value in self.changes)
+
     def json(self) -> dict[str, Any]:
-        """As `--dry-run --json` prints it."""
+        """Return what `--dry-run --json` prints."""
         return {
             "plan": self.estimate.json() if self.estimate else None,
             "fits": self.fits,
             "limit_bytes": round(self.limit.size) if self.limit else None,
             "limit": self.limit.name if self.limit else None,
-            "changes": {f"{table}.{key}": value for table, key, value in self.changes},
+            "changes": dict(self.changes),
             "sentence": self.sentence,
         }
 
@@ -61,6 +63,8 @@ def check_memory(
     """Estimate a run's memory for prompts of `prompt` tokens and compare it with `limit`, by
     default this machine's. Imports no engine and does not fail: where the memory is not known, the
     sentence says why."""
+    if find_launch():
+        return MemoryCheck(None, "The memory of several processes is not estimated.")
     try:
         memory_model(choose_backend(recipe.engine.backend))
     except UserError as error:
@@ -74,28 +78,18 @@ def check_memory(
         sentence = "Packed weights cannot be trained; adapter.kind=lora can be planned."
         return MemoryCheck(None, sentence)
     limit = limit or memory_limit(recipe.engine)
-    recipe = resolve_micro_batch(recipe, limit, shape, prompt)
     estimate = estimate_memory(recipe, shape, prompt)
     if not limit.size:
         return MemoryCheck(estimate, "")
-    changes, better = remedies(recipe, estimate, limit.size)
-    sentence = verdict(estimate, limit, changes, better)
-    return MemoryCheck(estimate, sentence, limit, tuple(changes))
-
-
-def verdict(
-    estimate: MemoryEstimate, limit: MemoryLimit, changes: list[Change], better: MemoryEstimate
-) -> str:
-    """Whether it fits and, if not, what would make it fit."""
     sizes = f"{_gib(estimate.peak())} at most, and the limit is {_gib(limit.size)} ({limit.name})"
     if estimate.peak() <= limit.size:
-        return f"It fits: {sizes}."
-    if not changes:
-        return f"It does not fit: {sizes}. It takes a smaller model."
-    settings = [f"{table}.{key}={str(value).lower()}" for table, key, value in changes]
-    fits = better.peak() <= limit.size
-    begin, end = ("With", ".") if fits else ("Even with", ": it takes a smaller model.")
-    return f"It does not fit: {sizes}. {begin} {listed(settings)} it is {_gib(better.peak())}{end}"
+        return MemoryCheck(estimate, f"It fits: {sizes}.", limit)
+    changes, peak = remedies(recipe, estimate, limit.size)
+    check = MemoryCheck(estimate, f"It does not fit: {sizes}.", limit, changes)
+    advice = f"With {listed(check.settings)} it is {_gib(peak)}."
+    if peak > limit.size:
+        advice = f"Even with {listed(check.settings)} it is {_gib(peak)}: it takes a smaller model."
+    return replace(check, sentence=f"{check.sentence} {advice}")
 
 
 def _gib(size: float) -> str:
@@ -104,57 +98,46 @@ def _gib(size: float) -> str:
 
 def remedies(
     recipe: Recipe, estimate: MemoryEstimate, limit: float
-) -> tuple[list[Change], MemoryEstimate]:
-    """The changes that bring a run under `limit` bytes, and the estimate with them.
+) -> tuple[tuple[Change, ...], float]:
+    """Return the fewest settings, `MOST` at most, that bring a run under `limit` bytes, and the
+    peak with them. Those that change no result come before those that change what is trained.
+    Where none suffice: those that come nearest."""
 
-    Settings that change no result are tried before those that change what is trained, and each is
-    changed as little as needed. Where none suffice: those that bring the run nearest.
-    """
-    if estimate.peak() <= limit:
-        return [], estimate
-    ladders = _ladders(recipe, estimate)
+    def halves(key: str, value: int, least: int) -> list[Change]:
+        count = max(value // max(least, 1), 1).bit_length() - 1
+        return [(key, value >> n) for n in range(1, count + 1)]
 
-    def with_changes(changes: list[Change | None]) -> MemoryEstimate:
-        changed = recipe
-        for table, key, value in filter(None, changes):
-            inner = getattr(changed, table).model_copy(update={key: value})
-            changed = changed.model_copy(update={table: inner})
-        return estimate_memory(changed, estimate.shape, estimate.prompt)
+    engine, device = recipe.engine, device_of(recipe.engine)
+    exact = halves("engine.micro_tokens", engine.micro_tokens, estimate.prompt + recipe.max_tokens)
+    exact += halves("engine.rows", engine.rows, recipe.group)
+    if not engine.gradient_checkpointing:
+        exact.insert(0, ("engine.gradient_checkpointing", True))
+    others: list[Change] = []
+    lora, pack = ("adapter.kind", "lora"), ("engine.load_in_4bit", True)
+    if not recipe.adapters:
+        others.append(lora)
+    if not estimate.shape.bits and not engine.load_in_4bit:
+        if not in_bfloat16(engine.dtype, gpu=device != "cpu"):
+            others.append(("engine.dtype", "bfloat16"))
+        if device == "cuda" or choose_backend(engine.backend) == "mlx":
+            others.append(pack)
 
-    chosen: list[Change | None] = [None] * len(ladders)
-    for i, ladder in enumerate(ladders):
-        chosen[i] = ladder[-1]
-        if with_changes(chosen).peak() <= limit:
-            break
-    enough = max(limit, with_changes(chosen).peak())
-    for i in reversed(range(len(ladders))):  # take back what is not needed
-        for milder in ladders[i]:
-            changes = [*chosen[:i], milder, *chosen[i + 1 :]]
-            if chosen[i] is not None and with_changes(changes).peak() <= enough:
-                chosen = changes
-                break
-    return [change for change in chosen if change], with_changes(chosen)
-
-
-def _ladders(recipe: Recipe, estimate: MemoryEstimate) -> list[list[Change | None]]:
-    """The settings in the order they are tried, each as it is (None), then ever smaller."""
-    engine, lora = recipe.engine, recipe.adapters is not None
-    packed = estimate.shape.bits > 0 or engine.load_in_4bit
-    device = device_of(engine)
-    packs = device in memory_model(choose_backend(engine.backend)).PACKS_ON
-    rounds = in_bfloat16(engine.dtype, gpu=device != "cpu")
-    rows = min(engine.rows, max(recipe.prompts * recipe.group, CHUNK * recipe.eval.n))
-    row = estimate.prompt + recipe.max_tokens
-    return [
-        [None, ("engine", "gradient_checkpointing", True)],
-        [None, *_halves("micro_tokens", engine.micro_tokens, row)],
-        [None, *_halves("rows", rows, recipe.group)],
-        [None, *([] if lora else [("adapter", "kind", "lora")])],
-        [None, *([] if packed or rounds else [("engine", "dtype", "bfloat16")])],
-        [None, *([("engine", "load_in_4bit", True)] if packs and not packed else [])],
+    nearest: tuple[tuple[Change, ...], float] = (), estimate.peak()
+    choices = [
+        changes
+        for number in range(1, MOST + 1)
+        for changes in combinations(exact + others, number)
+        if len(dict(changes)) == number
+        and (recipe.adapters or pack not in changes or lora in changes)
     ]
-
-
-def _halves(key: str, value: int, least: int) -> Iterator[Change]:
-    while (value := value // 2) >= least:
-        yield "engine", key, value
+    for changes in sorted(choices, key=lambda changes: changes[-1] in others):
+        changed = recipe
+        for name, value in changes:
+            table, _, key = name.partition(".")
+            settings = getattr(changed, table).model_copy(update={key: value})
+            changed = changed.model_copy(update={table: settings})
+        peak = estimate_memory(changed, estimate.shape, estimate.prompt).peak()
+        if peak <= limit:
+            return changes, peak
+        nearest = min(nearest, (changes, peak), key=lambda choice: choice[1])
+    return nearest

@@ -1,24 +1,17 @@
-"""The peak memory of a run, in bytes by part, before anything is loaded; in one process, or in a
-launch of the torch engine on several GPUs."""
+"""The peak memory of a run, in bytes by part, before anything is loaded."""
 
-from bisect import bisect
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ictcli.engine import choose_backend
-from ictcli.engine.shape import ModelShape, read_shape
-from ictcli.engine.workload import Layout, Parts, Workload, memory_model
-from ictcli.errors import UserError
+from ictcli.engine.shape import ModelShape
+from ictcli.engine.workload import Parts, Workload, memory_model
 from ictcli.evaluation.samples import CHUNK
-from ictcli.planning.machine import MemoryLimit, device_of
-from ictcli.ranks import find_launch
+from ictcli.planning.machine import device_of
 from ictcli.recipe import Recipe
 
 PROMPT_TOKENS = 256
 """Length of a prompt that is assumed; questions of GSM8K and MATH are seldom longer."""
-MARGIN = 0.9
-"""Share of the limit that micro_batch = "auto" plans to use: estimates err, allocators waste."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +29,11 @@ class MemoryEstimate:
     """sampling, evaluating, updating."""
 
     def peak(self, phase: str = "") -> float:
-        """Bytes at the peak of one phase, or of the run."""
+        """Return the bytes at the peak of one phase, or of the run."""
         return max(sum(self.phases[name].values()) for name in ([phase] if phase else self.phases))
 
     def json(self) -> dict[str, Any]:
-        """As `--dry-run --json` prints it."""
+        """Return what `--dry-run --json` prints."""
         sizes = {
             name: {part: round(size) for part, size in parts.items()}
             for name, parts in self.phases.items()
@@ -58,81 +51,20 @@ class MemoryEstimate:
 def estimate_memory(
     recipe: Recipe, shape: ModelShape, prompt: int = PROMPT_TOKENS
 ) -> MemoryEstimate:
-    """The peaks of a run in the launch of this process, whose responses all run to
-    max_tokens. Prompts have `prompt` tokens, or fewer where prompt.max_tokens or the context say
-    so.
-
-    Raises UserError where the engine has no memory model.
-    """
+    """Estimate the peaks of a run of one process, whose responses all run to max_tokens. Prompts
+    have `prompt` tokens, or fewer where prompt.max_tokens or the context say so. Raises UserError
+    where the engine has no memory model."""
     model = memory_model(choose_backend(recipe.engine.backend))
-    launch = find_launch()
-    layout = Layout(launch.size, recipe.engine.shard) if launch else Layout()
     prompt = min(prompt, recipe.prompt.max_tokens or prompt)
     space = (recipe.engine.context or shape.context) - recipe.max_tokens
     prompt = prompt if space < 1 else min(prompt, space)
-    work = Workload(recipe, shape, device_of(recipe.engine), prompt, layout)
-    held = model.held(work)
-    problems = min(recipe.eval.problems, CHUNK)
-    moments = {
+    work = Workload(recipe, shape, device_of(recipe.engine), prompt)
+    held, problems = model.held(work), min(recipe.eval.problems, CHUNK)
+    phases = {
         "sampling": model.sampling(work, recipe.prompts, recipe.group, recipe.wanted_stats),
         "evaluating": model.sampling(work, problems, recipe.eval.n, ()),
-        "updating": model.updating(work),
+        "updating": max(model.updating(work), key=lambda parts: sum(parts.values())),
     }
-    phases = {
-        name: max((held | parts for parts in phase), key=lambda parts: sum(parts.values()))
-        for name, phase in moments.items()
-    }
+    phases = {name: held | parts for name, parts in phases.items()}
     tokens = recipe.prompts * recipe.group * work.length
     return MemoryEstimate(shape, work.trained, work.prompt, tokens, phases)
-
-
-def largest_micro_tokens(
-    recipe: Recipe, shape: ModelShape, limit: float, prompt: int = PROMPT_TOKENS
-) -> int:
-    """The most tokens a pass whose update peaks below `MARGIN` of `limit` bytes, in whole rows of
-    full length; one row where even that does not fit."""
-    length = estimate_memory(recipe, shape, prompt).prompt + recipe.max_tokens
-    most = (recipe.update.minibatch or recipe.prompts) * recipe.group
-
-    def fits(rows: int) -> bool:  # all rows allowed, so that a pass is filled as one of `score` is
-        filled = recipe.with_engine(micro_tokens=rows * length, micro_batch=most)
-        return estimate_memory(filled, shape, prompt).peak("updating") <= MARGIN * limit
-
-    more = range(2, most + 1)
-    return length * (1 + bisect(more, False, key=lambda rows: not fits(rows)))  # they fit up to one
-
-
-def resolve_micro_batch(
-    recipe: Recipe, limit: MemoryLimit, shape: ModelShape, prompt: int = PROMPT_TOKENS
-) -> Recipe:
-    """The recipe with micro_tokens in place of micro_batch = "auto", where the limit is known."""
-    if recipe.engine.micro_batch != "auto" or not limit.size:
-        return recipe
-    tokens = largest_micro_tokens(recipe, shape, limit.size, prompt)
-    return recipe.with_engine(micro_tokens=tokens, micro_batch=None)
-
-
-def choose_micro_tokens(
-    recipe: Recipe,
-    recorded: int | None,
-    say: Callable[[str], None],
-    limit: MemoryLimit,
-    prompt: int = PROMPT_TOKENS,
-) -> dict[str, int]:
-    """The `micro_tokens` that micro_batch = "auto" sets, as environment.json records it; empty
-    without auto. A resumed run keeps what was `recorded`, and so repeats the same bits."""
-    if recipe.engine.micro_batch != "auto":
-        return {}
-    if recorded:
-        return {"micro_tokens": recorded}
-    tokens, reason = recipe.engine.micro_tokens, "how much memory there is is not known."
-    try:
-        resolved = resolve_micro_batch(recipe, limit, read_shape(recipe.model), prompt)
-    except UserError as error:
-        reason = error.message
-    else:
-        tokens = resolved.engine.micro_tokens
-        if limit.size:
-            reason = f"the limit is {limit.size / 2**30:.1f} GiB ({limit.name})."
-    say(f"engine.micro_batch=auto sets engine.micro_tokens to {tokens:,}: {reason}")
-    return {"micro_tokens": tokens}

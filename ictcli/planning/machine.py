@@ -30,13 +30,14 @@ class MemoryLimit:
 
 
 def device_of(settings: EngineSettings) -> str:
-    """cuda, mps, gpu (MLX's) or cpu: the device the engine takes, as far as can be told without
-    loading it."""
+    """Return cuda, mps, gpu (MLX's) or cpu: the device the engine takes, as far as can be told
+    without loading it."""
     backend, device = choose_backend(settings.backend), settings.device.partition(":")[0]
     if backend == "mlx":
         cuda = any(list(distributions(name=f"mlx-cuda-{version}")) for version in (12, 13))
-        found = on_apple_silicon() or (cuda and bool(_visible_gpus()))
-        return "gpu" if device in ("gpu", "mps", "cuda") or (device == "auto" and found) else "cpu"
+        has_gpu = on_apple_silicon() or (cuda and bool(_visible_gpus()))
+        named = device in ("gpu", "mps", "cuda")
+        return "gpu" if named or (device == "auto" and has_gpu) else "cpu"
     if device != "auto":
         return device
     if on_apple_silicon():
@@ -45,34 +46,31 @@ def device_of(settings: EngineSettings) -> str:
 
 
 def memory_limit(settings: EngineSettings, machine_gib: float = 0.0) -> MemoryLimit:
-    """What a run may take here, or on a machine of `machine_gib`: at most engine.memory_limit."""
+    """Return what a run may take here, or on a machine of `machine_gib`: at most
+    engine.memory_limit."""
+    device, size = device_of(settings), machine_gib * 2**30
     limit = MemoryLimit((settings.memory_limit or 0) * 2**30, "engine.memory_limit")
-    if limit.size and not machine_gib:
+    if limit.size and not size:
         return limit
-    machine = _machine_limit(settings, machine_gib)
+    if device == "cuda" or (device == "gpu" and not on_apple_silicon()):
+        gpus, number = _visible_gpus(), settings.device.partition(":")[2]
+        index = int(number) if number.isdigit() else 0
+        free = gpus[index] if index < len(gpus) else 0.0
+        name = f"a GPU of {machine_gib:g} GiB" if size else "the GPU's memory"
+        machine = MemoryLimit(size or free, name)
+    elif size:
+        name = f"{RAM_SHARE:.0%} of a machine of {machine_gib:g} GiB"
+        machine = MemoryLimit(RAM_SHARE * size, name)
+    elif sys.platform == "linux":
+        machine = MemoryLimit(_available(), "what this machine has free")
+    else:
+        name = f"{RAM_SHARE:.0%} of this machine's memory"
+        machine = MemoryLimit(RAM_SHARE * psutil.virtual_memory().total, name)
     return limit if 0 < limit.size <= machine.size else machine
 
 
-def _machine_limit(settings: EngineSettings, machine_gib: float) -> MemoryLimit:
-    device = device_of(settings)
-    on_cuda = device == "cuda" or (device == "gpu" and not on_apple_silicon())
-    if machine_gib and on_cuda:
-        return MemoryLimit(machine_gib * 2**30, f"a GPU of {machine_gib:g} GiB")
-    if machine_gib:
-        name = f"{RAM_SHARE:.0%} of a machine of {machine_gib:g} GiB"
-        return MemoryLimit(RAM_SHARE * machine_gib * 2**30, name)
-    if on_cuda:
-        sizes, number = _visible_gpus(), settings.device.partition(":")[2]
-        index = int(number) if number.isdigit() else 0
-        return MemoryLimit(sizes[index] if index < len(sizes) else 0.0, "the GPU's memory")
-    if sys.platform == "linux":
-        return MemoryLimit(_available(), "what this machine has free")
-    name = f"{RAM_SHARE:.0%} of this machine's memory"
-    return MemoryLimit(RAM_SHARE * psutil.virtual_memory().total, name)
-
-
 def _available() -> float:
-    """Bytes that can be had without swapping, on Linux: the machine's, or less in a container."""
+    """Return the bytes that Linux can give without swapping, to the machine or this container."""
     free = float(psutil.virtual_memory().available)
     limit, used = _text(f"{CGROUP}/memory.max").strip(), _text(f"{CGROUP}/memory.current").strip()
     if limit.isdigit() and used.isdigit():  # in a container
@@ -90,42 +88,27 @@ def _text(path: str) -> str:
 
 
 def _visible_gpus() -> list[float]:
-    """Bytes of each GPU that CUDA_VISIBLE_DEVICES names, in its order; 0 for a MIG instance, whose
-    share of its GPU is not known.
-
-    CUDA takes indices and beginnings of uuids, and ignores the list from the first unknown name on
-    (CUDA C++ Programming Guide, "CUDA Environment Variables").
-    """
-    rows = [line.rpartition(",") for line in _nvidia_smi()]
-    uuids = [uuid.strip() for uuid, _, _ in rows]
-    sizes = [float(size) * 2**20 if size.strip().isdigit() else 0.0 for _, _, size in rows]
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
-        return sizes
-    chosen: list[float] = []
-    for name in map(str.strip, visible.split(",")):
-        if name.startswith("MIG-"):
-            gpu = name.removeprefix("MIG-").partition("/")[0]
-            found = [0.0] * bool(sizes and (gpu in uuids or not gpu.startswith("GPU-")))
-        elif name.isdigit():
-            found = sizes[int(name) :][:1]
-        else:
-            pairs = zip(uuids, sizes, strict=True)
-            found = [size for uuid, size in pairs if name and uuid.startswith(name)]
-        if len(found) != 1:
-            break
-        chosen += found
-    return chosen
+    """Return the bytes of each GPU that CUDA_VISIBLE_DEVICES leaves, in its order; 0 for one that
+    it names by a uuid, whose size is not looked up."""
+    sizes, names = _nvidia_smi(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    if names is None or not sizes:
+        return [*sizes]
+    visible: list[float] = []
+    for name in map(str.strip, names.split(",")):
+        if not name or name == "-1" or (name.isdigit() and int(name) >= len(sizes)):
+            break  # as CUDA does
+        visible.append(sizes[int(name)] if name.isdigit() else 0.0)
+    return visible
 
 
 @cache
-def _nvidia_smi() -> tuple[str, ...]:
-    """`UUID, MIB` of every GPU, a line each; empty where nvidia-smi is not there or fails."""
-    command = ["nvidia-smi", "--query-gpu=uuid,memory.total", "--format=csv,noheader,nounits"]
+def _nvidia_smi() -> tuple[float, ...]:
+    """Return the bytes of every GPU; none where nvidia-smi is not there or fails."""
+    command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
     try:
-        done = subprocess.run(
+        lines = subprocess.run(
             command, capture_output=True, text=True, timeout=NVIDIA_SMI_TIMEOUT, check=True
-        )
+        ).stdout.split()
     except (OSError, subprocess.SubprocessError):
         return ()
-    return tuple(done.stdout.splitlines())
+    return tuple(float(line) * 2**20 if line.isdigit() else 0.0 for line in lines)

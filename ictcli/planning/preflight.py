@@ -17,7 +17,7 @@ MODULES = {"tensorboard": "tensorboardX"}
 
 
 def check_trackers(recipe: Recipe) -> None:
-    """UserError where the package of a tracker is not installed: for a run that is not begun."""
+    """Raise UserError where a tracker is not installed: for a run that is not begun."""
     for name in recipe.log:
         if find_spec(module := MODULES.get(name, name)) is None:
             raise UserError(
@@ -27,7 +27,7 @@ def check_trackers(recipe: Recipe) -> None:
 
 
 def recipe_notes(recipe: Recipe) -> list[str]:
-    """Notes on settings that are probably not meant. UserError for those that cannot be."""
+    """Return notes on settings that are probably not meant. UserError for those that cannot be."""
     notes, settings = list[str](), recipe.engine
     if settings.dtype == "bfloat16" and device_of(settings) == "cpu":
         notes.append(
@@ -40,10 +40,7 @@ def recipe_notes(recipe: Recipe) -> list[str]:
         if choose_backend(settings.backend) != "torch":
             raise UserError("engine.shard is a setting of the torch engine.", "engine.shard=false")
         if settings.load_in_4bit:
-            raise UserError(
-                "engine.shard spreads no weights of 4 bits.",
-                "engine.load_in_4bit=false, or engine.shard=false",
-            )
+            raise UserError("engine.shard spreads no weights of 4 bits.", "engine.shard=false")
         if not find_launch():
             notes.append("engine.shard spreads nothing in one process: torchrun starts several.")
     if 0 < recipe.steps <= recipe.dense_steps:
@@ -79,7 +76,7 @@ def _check_vllm(recipe: Recipe) -> None:
 
 
 def preflight(recipe: Recipe) -> list[str]:
-    """Notes on a recipe and its data. Data sets of the hub are not opened; a note says so.
+    """Return notes on a recipe and its data. Data sets of the hub are not opened; a note says so.
 
     Raises UserError for data that `train` would refuse, and for a max_tokens that fills the model's
     context.
@@ -102,7 +99,7 @@ def preflight(recipe: Recipe) -> list[str]:
 
 
 def check_context(recipe: Recipe) -> None:
-    """UserError for a max_tokens that fills the model's context."""
+    """Raise UserError for a max_tokens that fills the model's context."""
     try:
         model = shape.read_shape(recipe.model)
     except UserError:

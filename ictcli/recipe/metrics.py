@@ -172,11 +172,6 @@ def direction(wanted: str) -> tuple[str, int]:
     return (wanted[1:], -1) if wanted.startswith("-") else (wanted, 1)
 
 
-def is_dense(name: str) -> bool:
-    """Whether every step records the metric."""
-    return name in METRICS
-
-
 def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
     """Why a recipe can judge no checkpoint by a metric, and a hint; None if it can, as far as the
     recipe alone tells."""

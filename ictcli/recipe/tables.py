@@ -48,18 +48,6 @@ class EngineSettings(Table):
     micro_tokens: int = Field(default=2048, ge=1)
     """Maximum number of prompt and response tokens per forward and backward pass. Changes memory,
     not results. With PyTorch on a CPU below LoRA, passes of a large model's update take fewer."""
-    micro_batch: int | str | None = None
-    """Maximum number of rows per pass, within `micro_tokens` and no other limit. auto = when the
-    run begins, set `micro_tokens` to the largest number that is estimated to fit in this
-    machine's memory."""
-
-    @field_validator("micro_batch")
-    @classmethod
-    def _positive_or_auto(cls, value: int | str | None) -> int | str | None:
-        if value is not None and value != "auto" and not (isinstance(value, int) and value > 0):
-            raise ValueError("it is a number of rows, 1 or more, or auto")
-        return value
-
     gradient_checkpointing: bool = False
     """Keep one activation per layer and recompute the others in the backward pass."""
     memory_limit: float = Field(default=0.0, ge=0)

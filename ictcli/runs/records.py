@@ -93,17 +93,7 @@ class StepTimings(RunRecord):
     step: int
     sample_s: float | None = None
     update_s: float | None = None
-    sample_cpu_s: float | None = None
-    """CPU seconds of the process that leads, and of its children."""
-    update_cpu_s: float | None = None
     peak_bytes: int | None = None
-
-    @property
-    def cpu_seconds(self) -> float | None:
-        """Of the step; a run of 0.1 has none."""
-        if self.sample_cpu_s is None or self.update_cpu_s is None:
-            return None
-        return self.sample_cpu_s + self.update_cpu_s
 
     @property
     def seconds(self) -> float | None:
@@ -271,8 +261,6 @@ class Environment(RunRecord):
     seed: int | None = None
     command: list[str] = Field(default_factory=list[str])
     recipe_name: str | None = None
-    micro_tokens: int | None = None
-    """Chosen for engine.micro_batch = "auto"."""
     data: DataRecord = DataRecord()
     model: ModelRecord = ModelRecord()
     recipe_sha256: str | None = None

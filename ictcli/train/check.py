@@ -4,7 +4,6 @@ The data are read, the base answers a few of the problems greedily and as traini
 update is timed, and nothing is written.
 """
 
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from ictcli.evaluation.evaluate import check_verdicts
 from ictcli.planning.advice import check_memory
 from ictcli.planning.machine import memory_limit
 from ictcli.planning.preflight import check_trackers, recipe_notes
-from ictcli.planning.time_estimate import TimeEstimate, estimate_time
+from ictcli.planning.time_estimate import estimate_time
 from ictcli.recipe import Recipe
 from ictcli.rewards import Verdict
 from ictcli.rewards.shaping import mean_reward
@@ -24,35 +23,17 @@ from ictcli.seeds import seed_of
 from ictcli.tasks import Task
 from ictcli.tasks.prepare import advised_holdout, heldout, task_of
 from ictcli.tasks.prompts import decode, encode, tokens_of
-from ictcli.tasks.split import key_of
-from ictcli.tasks.unread import usable
-from ictcli.train.checked import (
-    Answers,
-    Checked,
-    Groups,
-    Overlap,
-    ShownPrompt,
-    Tried,
-    verdict_of,
-)
+from ictcli.train.checked import Checked, Groups, ShownPrompt, Tried
+from ictcli.train.diagnosis import verdict_of
 from ictcli.train.evaluations import samples_of
 from ictcli.train.health import judged
 from ictcli.train.launch import check_prompts, set_budget
 from ictcli.train.sample import sample_batch, sampling_of
-from ictcli.train.step import optimise, select
-from ictcli.types import Problem, Rollouts
+from ictcli.train.step import is_finite, optimise, select
+from ictcli.types import Rollouts
 
-NUMBERS = re.compile(
-    r"\d+|\b(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|"
-    r"(?:thir|four|fif|six|seven|eigh|nine)teen|"
-    r"(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundred|thousand)\b",
-    re.IGNORECASE,
-)
-"""Numbers in digits or English words."""
-PROMPTS = 8
-"""Problems of the first step that are answered, at most."""
 SHOWN = 3
-"""Prompts and unparsed answers that are shown."""
+"""Prompts that are shown."""
 LONG_S = 10.0
 """Seconds of an update that is not timed again."""
 
@@ -82,8 +63,7 @@ def check(recipe: Recipe, prompts: int, say: Callable[[str], None]) -> Checked:
         changes = (f"eval.holdout={holdout}",)
     return Checked(
         *(recipe.data_name, recipe.label, recipe.lr),
-        *(len(task.train), tuple(notes), _overlap(task, held)),
-        *(memory, tried, ready, verdict, changes),
+        *(len(task.train), len(held), tuple(notes), memory, tried, ready, verdict, changes),
     )
 
 
@@ -99,7 +79,7 @@ def _try(
     part = recipe.model_copy(update={"prompts": min(prompts, recipe.prompts)})
     limit = memory_limit(recipe.with_engine(device="cpu").engine)
     problems = task.batch(recipe.seed, 1, part.prompts)
-    set_budget(recipe, engine, longest, limit, None, say)
+    set_budget(recipe, engine, longest, limit, say)
     if recipe.kl > 0:
         engine.keep_reference()
     say(f"{part.prompts} greedy answers, then {part.prompts} x {part.group} sampled ones")
@@ -111,51 +91,47 @@ def _try(
     started = time.perf_counter()
     batch = sample_batch(part, engine, task, 1)
     sample_s = time.perf_counter() - started
-    parts, own = judged(batch, task.domain), batch.own
-    for name, judgements in parts.items():
+    first = batch.own
+    for name, judgements in judged(batch, task.domain).items():
         check_verdicts(name, judgements, "mend it")
     say("timing an update")
     selection, update_s, finite = select(part, batch, 1), 0.0, True
-    for _ in range(2):  # the first of two warms up; one that took long is taken as it is
+    for again in (False, True):  # the first warms up; one that took long is taken as it is
         if update_s < LONG_S:
             started = time.perf_counter()
             reports = optimise(part, engine, batch, selection, 1)
-            if not update_s:  # of the model as it is
-                finite = bool(reports) and all(report.finite for report in reports)
+            finite = finite if again else is_finite(reports)  # of the model as it is
             update_s = time.perf_counter() - started
-    asked = (tokens_of(engine.tokenizer, p, task.domain, task.prompt) for p in problems[:SHOWN])
-    shown = zip(problems, asked, texts, verdicts, strict=False)
-    lost = [
-        (verdict.reason, text)
-        for verdict, text in zip([*own.verdicts, *verdicts], [*own.texts, *texts], strict=True)
-        if verdict.status in ("unparsed", "timeout")
-    ]
+    asked = [tokens_of(engine.tokenizer, p, task.domain, task.prompt) for p in problems[:SHOWN]]
+    shown = tuple(
+        ShownPrompt(problem.id, prompt, len(ids), problem.gold, text, verdict.status)
+        for (prompt, ids), problem, text, verdict in zip(
+            asked, problems, texts, verdicts, strict=False
+        )
+    )
+    lost = [v.reason for v in (*first.verdicts, *verdicts) if v.status in ("unparsed", "timeout")]
+    # as if the whole run took as long as the first step of fewer prompts
+    step = (sample_s + update_s) * recipe.prompts / part.prompts
+    samples = (samples_of(recipe, "before") + samples_of(recipe, "after")) / 2
+    evaluation = samples * sample_s / (len(first.texts) + len(batch.redrawn))
     return Tried(
-        shown=tuple(
-            ShownPrompt(p.id, q, len(ids), p.gold, a, v.status) for p, (q, ids), a, v in shown
-        ),
+        shown=shown,
         greedy=_answers(verdicts, greedy),
-        sampled=_answers(own.verdicts, own.rollouts),
-        groups=_groups(own),
-        rewards={name: mean_reward(its) for name, its in own.parts.items()},
-        reasons=dict(Counter(reason for reason, _ in lost).most_common()),
-        unparsed=tuple(text for _, text in lost[:SHOWN]),
+        sampled=_answers(first.verdicts, first.rollouts),
+        groups=_groups(first),
+        rewards={name: mean_reward(rewards) for name, rewards in first.parts.items()},
+        reasons=dict(Counter(lost).most_common()),
         room=engine.context - longest,
         finite=finite,
         load_s=load_s,
-        time=_time(recipe, part, engine, len(own.texts) + len(batch.redrawn), sample_s, update_s),
+        time=estimate_time(recipe, step, evaluation),
     )
 
 
-def _answers(verdicts: Sequence[Verdict], rollouts: Rollouts) -> Answers:
-    number = Counter(verdict.status for verdict in verdicts)
-    return Answers(
-        correct=number["correct"],
-        wrong=number["wrong"],
-        unparsed=number["unparsed"],
-        timed_out=number["timeout"],
-        truncated=int((~rollouts.finished).sum()),
-    )
+def _answers(verdicts: Sequence[Verdict], rollouts: Rollouts) -> dict[str, int]:
+    statuses = [verdict.status for verdict in verdicts]
+    counts = {name: statuses.count(name) for name in ("correct", "wrong", "unparsed", "timeout")}
+    return counts | {"truncated": int((~rollouts.finished).sum())}
 
 
 def _groups(batch: Batch) -> Groups:
@@ -167,23 +143,3 @@ def _groups(batch: Batch) -> Groups:
         all_right=int(level.all(axis=1).sum()),
         all_wrong=int((~level.any(axis=1)).sum()),
     )
-
-
-def _time(
-    recipe: Recipe, part: Recipe, engine: Engine, sampled: int, sample_s: float, update_s: float
-) -> TimeEstimate:
-    """How long the run takes, if all of it goes on as the first step of fewer prompts."""
-    scale = recipe.prompts / part.prompts
-    step = scale * (sample_s + update_s)
-    samples = (samples_of(recipe, "before") + samples_of(recipe, "after")) / 2
-    evaluation = samples * sample_s / sampled
-    return estimate_time(recipe, step=step, dense_step=step, evaluation=evaluation)
-
-
-def _overlap(task: Task, held: Sequence[Problem]) -> Overlap:
-    def form(problem: Problem) -> str:
-        return key_of(NUMBERS.sub("0", problem.prompt))
-
-    forms = {form(problem) for problem in task.train}
-    near = sum(form(problem) in forms for problem in held)
-    return Overlap(len(held), len(task.held) or len(held), task.left_out.get("held_out", 0), near)

@@ -2,7 +2,6 @@
 numbers, a verifier that fails."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,17 +9,18 @@ import numpy as np
 from ictcli.errors import RESUME, RunFailedError
 from ictcli.evaluation.evaluate import check_verdicts
 from ictcli.recipe import Recipe
-from ictcli.recipe.metrics import direction, is_dense
 from ictcli.rewards import Verdict
 from ictcli.rewards.verifiers import FAILED, name_of
-from ictcli.runs import Run, checkpoints
+from ictcli.runs import Run
 from ictcli.runs.checkpoints import State
 from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
 from ictcli.tasks import Domain
 from ictcli.text import shell_word
-from ictcli.train.without_signal import STEPS, Shares, advice, mean, sentence, shares_of
+from ictcli.train.diagnosis import Signal, advice, mean, symptom, without_signal
 
+STEPS = 5
+"""Steps in a row without a group of unequal rewards that are an alarm."""
 COLLAPSE_BELOW, EXPLOSION_ABOVE = 0.1, 3.0
 """Of mean H1 against its first value."""
 NONFINITE_LIMIT = 3
@@ -42,7 +42,7 @@ MESSAGES = 10
 
 
 def entropy_alarm(first: float, now: float) -> str | None:
-    """`collapse`: mean H1 under a tenth of its first value; `explosion`: over three times."""
+    """Return collapse where mean H1 is a tenth of its first value, explosion where thrice."""
     if now < COLLAPSE_BELOW * first:
         return "collapse"
     if now > EXPLOSION_ABOVE * first:
@@ -51,7 +51,7 @@ def entropy_alarm(first: float, now: float) -> str | None:
 
 
 def decline(correct: Sequence[float]) -> tuple[float, float] | None:
-    """Of the shares of correct rollouts of each step: the mean over the best `WINDOW` and over the
+    """Return the mean of the shares of correct rollouts over the best `WINDOW` steps and over the
     last ones, where these are worse. Noise is told by neighbours, which a trend hardly parts."""
     if len(correct) < 2 * WINDOW:
         return None
@@ -59,15 +59,6 @@ def decline(correct: Sequence[float]) -> tuple[float, float] | None:
     best, now = float(means[:-WINDOW].max()), float(means[-1])
     error = np.sqrt(np.mean(np.square(np.diff(correct))) / WINDOW)
     return (best, now) if best - now > max(DECLINE, NOISE * error) else None
-
-
-@dataclass(frozen=True)
-class Alarm:
-    """Something wrong with a step, and whether the run stops for it."""
-
-    kind: str
-    """One of the keys of `alarms`."""
-    stops: bool
 
 
 class Health:
@@ -86,15 +77,15 @@ class Health:
         """Shares of correct rollouts: of each step, or of those since the last decline."""
         self._fell: tuple[float, float] | None = None
         self._had_signal = False
-        self._without_signal: list[Shares] = []
+        self._without_signal: list[Signal] = []
         """Of the last steps in a row whose groups all had equal rewards."""
 
     def check_batch(self, batch: Batch) -> None:
         """Take down whether a step has a signal, and warn of each new way in which the verifier
         fails."""
-        shares = shares_of(batch)
-        self._had_signal |= shares is None
-        self._without_signal = [*self._without_signal, shares] if shares else []
+        signal = without_signal(batch)
+        self._had_signal |= signal is None
+        self._without_signal = [*self._without_signal, signal] if signal else []
         for name, verdicts in judged(batch, self.domain).items():
             failing = self._failing.get(name)
             if failing is None:  # a resumed run's worked before
@@ -113,25 +104,14 @@ class Health:
                     self._warned.add(said)
                     self.say(f"{said} ({reasons.count(reason)} of {len(verdicts)} responses)")
 
-    def update_best(self, state: State, metrics: StepMetrics, *, due: bool) -> bool:
-        """`checkpoints.update_best` by `checkpoint.best`; warns once where a step lacks it."""
-        metric = self.recipe.checkpoint.best
-        if metric and due and metric not in self._warned:
-            name = direction(metric)[0]
-            if is_dense(name) and metrics.value(name) is None:
-                self._warned.add(metric)
-                self.say(
-                    f"checkpoint.best: step {state.step} has no {name}, and is not judged by it."
-                )
-        return checkpoints.update_best(state, metric, metrics, due=due)
-
-    def check(self, state: State, metrics: StepMetrics) -> list[Alarm]:
-        """The alarms of a finished step that the recipe does not switch off. The third non-finite
-        step in a row is always one."""
+    def check(self, state: State, metrics: StepMetrics) -> dict[str, bool]:
+        """Return the alarms of a finished step that the recipe does not switch off, by their keys
+        of `alarms`, and whether the run stops for each. The third non-finite step in a row is
+        always one."""
         if not metrics.finite:
             reaction = self.recipe.alarms.nonfinite
             stops = reaction == "stop" or state.nonfinite >= NONFINITE_LIMIT
-            return [Alarm("nonfinite", stops)] if stops or reaction != "off" else []
+            return {"nonfinite": stops} if stops or reaction != "off" else {}
         far = self.recipe.engine.off_policy and (metrics.sampler_gap or 0.0) > SAMPLER_GAP
         most = TRUNCATED / (2 if "truncated" in self._last else 1)  # or it is said again and again
         kinds: list[str | None] = [
@@ -142,107 +122,88 @@ class Health:
         ]
         if state.first_entropy and metrics.entropy is not None:
             shift = {"collapse": 0.5, "explosion": 2.0}  # as above
-            told = next((by for kind, by in shift.items() if kind in self._last), 1.0)
-            kinds.append(entropy_alarm(state.first_entropy, told * metrics.entropy))
+            factor = next((by for kind, by in shift.items() if kind in self._last), 1.0)
+            kinds.append(entropy_alarm(state.first_entropy, factor * metrics.entropy))
         wrong = dict.fromkeys(filter(None, kinds))
         new = [kind for kind in wrong if kind not in self._last]  # each is said once
         self._last = {*wrong}
         reactions = {kind: getattr(self.recipe.alarms, kind) for kind in new}
-        return [Alarm(kind, how == "stop") for kind, how in reactions.items() if how != "off"]
+        return {kind: how == "stop" for kind, how in reactions.items() if how != "off"}
 
     def _declines(self, metrics: StepMetrics) -> bool:
-        """Whether the share of correct rollouts has fallen since it was last said that it had."""
-        known, now = self._correct, metrics.correct or 0.0
-        self._correct = [*known, now] if known else [m.correct or 0.0 for m in self.run.metrics()]
+        """Return whether the share of correct rollouts fell since it was last said."""
+        before, now = self._correct, metrics.correct or 0.0
+        self._correct = [*before, now] if before else [m.correct or 0.0 for m in self.run.metrics()]
         self._fell = decline(self._correct)
         if self._fell:
             self._correct = [now]
         return self._fell is not None
 
-    def react(self, alarms: Sequence[Alarm], state: State, metrics: StepMetrics) -> None:
+    def react(self, alarms: Mapping[str, bool], state: State, metrics: StepMetrics) -> None:
         """Warn of alarms, then raise RunFailedError if one stops the run."""
-        for alarm in sorted(alarms, key=lambda alarm: alarm.stops):
-            react = self._nonfinite if alarm.kind == "nonfinite" else self._react
-            react(alarm, state, metrics)
+        for kind in sorted(alarms, key=alarms.__getitem__):
+            if kind == "nonfinite":
+                self._nonfinite(state, metrics, stops=alarms[kind])
+                continue
+            sentence, way = self._symptom(kind, state, metrics)
+            if alarms[kind]:
+                raise RunFailedError(
+                    f"{sentence}. This step is saved as {self.run.checkpoints()[-1]}.",
+                    f"{way}; or set alarms.{kind} to warn in "
+                    f"{self.run.folder / 'recipe.toml'}, then resume the run",
+                )
+            self.say(f"{sentence}. Next: {way}.")
 
-    def _react(self, alarm: Alarm, state: State, metrics: StepMetrics) -> None:
-        if alarm.kind == "no_signal":
-            shares = mean(self._without_signal)
-            message = sentence(state.step, shares)
-            hint = advice(self.run.folder, self.recipe, self.domain, shares)
-            if self._had_signal and shares.all_right < 0.5:  # it could be learned from before
-                hint = f"lr={self.recipe.lr / 10:g} (earlier steps had a signal)"
-            warning = f"{message} Next: {hint}"
-        elif alarm.kind == "truncated":
-            message = (
-                f"{metrics.truncated:.0%} of the responses of step {state.step} are cut at "
-                f"max_tokens={self.recipe.max_tokens}: where the answer comes last, they have none."
-            )
-            hint = f"max_tokens={2 * self.recipe.max_tokens} gives room for longer ones"
-            warning = f"{message} {hint}."
-        elif alarm.kind == "sampler":
-            message = (
-                f"log pi of a token is {metrics.sampler_gap:.2g} nats from that of what "
-                f"sampled it ({self.recipe.engine.sampler}), at step {state.step}."
-            )
-            hint = "engine.sampler=own samples from the model itself"
-            warning = f"{message} {hint}."
-        elif alarm.kind == "decline" and self._fell:
-            best, now = self._fell
-            message = (
-                f"The share of correct rollouts was {best:.0%} over {WINDOW} steps and is "
-                f"{now:.0%} over those up to step {state.step}."
-            )
-            hint = f"a smaller lr than {self.recipe.lr:g} often mends it"
-            warning = f"{message} {hint[0].upper()}{hint[1:]}"
-            if saved := self.run.checkpoints():
-                run, number = shell_word(self.run.folder), checkpoints.step_of(saved[-1])
-                warning += f"; ictcli eval {run} --checkpoint {number} judges what was saved before"
-            warning += "."
-        else:
-            warning = message = (
-                f"Entropy {alarm.kind}: {metrics.entropy:.3g} nats a token at step {state.step}, "
-                f"{state.first_entropy:.3g} at the first."
-            )
-            right = metrics.correct or 0.0
-            if alarm.kind == "collapse" and right > SOLVED:
-                warning += f" {right:.0%} of its rollouts are right, so it may be no fault."
-            else:
-                warning += f" A smaller lr than {self.recipe.lr:g} often mends it."
-            hint = f"set alarms.{alarm.kind} to warn in {self.run.folder / 'recipe.toml'}, "
-            hint += "then resume the run"
-        if alarm.stops:
-            saved = f"This step is saved as {self.run.checkpoints()[-1]}."
-            raise RunFailedError(f"{message} {saved}", hint)
-        self.say(warning)
+    def _symptom(self, kind: str, state: State, metrics: StepMetrics) -> tuple[str, str]:
+        """Return what is wrong with a step, and what to do about it."""
+        if kind == "no_signal":
+            signal, step = mean(self._without_signal), state.step
+            why, way = advice(self.run.folder, self.recipe, self.domain, signal)
+            if self._had_signal and signal.all_right < 0.5:  # it could be learned from before
+                lost = symptom("forgotten", self.recipe, **vars(signal))
+                why, way = lost.sentence, lost.next
+            begin = f"Nothing is learned: no group of unequal rewards in the {STEPS} steps up to"
+            return f"{begin} step {step}, as {why}", way
+        correct = metrics.correct or 0.0
+        solved = kind == "collapse" and correct > SOLVED
+        best, now = self._fell or (correct, correct)
+        ended = symptom(
+            "solved" if solved else kind,
+            self.recipe,
+            step=state.step,
+            of_step=f" of step {state.step}",
+            truncated=metrics.truncated,
+            gap=metrics.sampler_gap,
+            best=best,
+            now=now,
+            entropy=metrics.entropy,
+            first=state.first_entropy,
+            when=f"over the {WINDOW} steps up to step {state.step}",
+            correct=correct,
+        )
+        return ended.sentence, ended.next
 
-    def _nonfinite(self, alarm: Alarm, state: State, metrics: StepMetrics) -> None:
-        reaction = self.recipe.alarms.nonfinite
+    def _nonfinite(self, state: State, metrics: StepMetrics, *, stops: bool) -> None:
+        reaction, updates = self.recipe.alarms.nonfinite, metrics.updates
         if reaction != "off":
-            done = metrics.updates
-            where = f"ended after {done} of its updates" if done else "was skipped"
+            where = f"ended after {updates} of its updates" if updates else "was skipped"
             self.say(f"Step {state.step} {where}: its loss or gradient is not finite.")
-        if not alarm.stops:
+        if not stops:
             return
         steps = "A step" if reaction == "stop" else f"{NONFINITE_LIMIT} steps in a row"
-        silent = state.skipped - state.nonfinite if reaction == "off" else 0
-        more = f"; {silent} before had too, and were left out without a warning" if silent else ""
-        saved = self.run.checkpoints()
+        ended, saved = symptom("nonfinite", self.recipe, steps=steps), self.run.checkpoints()
         last = (
             f"The last good checkpoint is {saved[-1]}" if saved else "No checkpoint was saved yet"
         )
-        raise RunFailedError(
-            f"{steps} had a loss or gradient that is not finite{more}. {last}.",
-            f"train again with a smaller learning rate than lr={self.recipe.lr:g}",
-        )
+        raise RunFailedError(f"{ended.sentence}. {last}.", f"train again: {ended.next}")
 
 
 def judged(batch: Batch, domain: Domain) -> Mapping[str, Sequence[Verdict]]:
-    """The verdicts on the step's own prompts, by the names of the verifiers."""
+    """Return the verdicts on the step's own prompts, by the names of the verifiers."""
     return batch.own.parts or {name_of(domain.verify): batch.own.verdicts}
 
 
 def hint_of(run: Path) -> str:
-    """What to do where a verifier ended a run."""
+    """Return what to do where a verifier ended a run."""
     resume = f"{RESUME} {shell_word(run)}"
     return f"if the cause has passed, {resume}; with a mended verifier train anew: --run OTHER"

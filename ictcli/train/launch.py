@@ -15,7 +15,7 @@ from ictcli.engine.dtype import choose_kernels
 from ictcli.engine.registry import check_lengths, communicator
 from ictcli.files import encodable, gate, write_json
 from ictcli.planning.advice import check_memory
-from ictcli.planning.estimate import PROMPT_TOKENS, choose_micro_tokens
+from ictcli.planning.estimate import PROMPT_TOKENS
 from ictcli.planning.machine import MemoryLimit, device_of, memory_limit
 from ictcli.planning.preflight import check_trackers, recipe_notes
 from ictcli.ranks import is_restarted
@@ -96,7 +96,7 @@ def train_to_the_end(
         note(task.notes[known:])
         problems = heldout(recipe, task)
         longest = check_prompts(recipe, engine, task, problems)
-        chosen = set_budget(recipe, engine, longest, limit, began.micro_tokens, observer.noted)
+        set_budget(recipe, engine, longest, limit, observer.noted)
         note(base_notes(recipe.model, problems))
 
         data = described(task, problems) | given
@@ -109,7 +109,6 @@ def train_to_the_end(
         fingerprint.check_same(run.folder, began, {**model, **fingerprint.of_problems(data)})
         if recorded is None:  # a resumed run keeps the first one's
             parts = {
-                **chosen,
                 "data": records.DataRecord.model_validate(data, strict=False),
                 "model": records.ModelRecord(name=recipe.model, sha256=model.get("model", "")),
                 "recipe_sha256": hashed,
@@ -182,27 +181,18 @@ def longest_prompt(
 
 
 def set_budget(
-    recipe: Recipe,
-    engine: Engine,
-    longest: int,
-    limit: MemoryLimit,
-    recorded: int | None,
-    say: Callable[[str], None],
-) -> dict[str, int]:
-    """Set the tokens of a pass where engine.micro_batch = "auto", for the longest prompt, in
-    tokens, and warn where the plan exceeds the memory: a process that the system kills for it
-    cannot say why. Returns what environment.json records of it. `limit` is that of the CPU."""
+    recipe: Recipe, engine: Engine, longest: int, limit: MemoryLimit, say: Callable[[str], None]
+) -> None:
+    """Tell the engine's budget the longest prompt, in tokens, and warn where the plan exceeds the
+    memory: a process that the system kills for it cannot say why. `limit` is that of the CPU."""
     engine.budget.say, engine.budget.longest = say, longest + recipe.max_tokens
     device = str(engine.describe().get("device", recipe.engine.device))
     planned = recipe.with_engine(device=device)
     if device_of(planned.engine) == "cuda":
         limit = memory_limit(planned.engine)
-    chosen = engine.ranks.share(lambda: choose_micro_tokens(planned, recorded, say, limit, longest))
-    engine.budget.tokens = chosen.get("micro_tokens", engine.budget.tokens)
     memory = check_memory(planned, limit, longest)
     if memory.fits is False:
         say(f"The plan of memory: {memory.sentence}")
-    return chosen
 
 
 @contextlib.contextmanager

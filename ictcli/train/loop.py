@@ -11,6 +11,7 @@ from functools import partial
 
 from ictcli.engine import Engine
 from ictcli.errors import InterruptedRunError
+from ictcli.evaluation.record import Evaluation
 from ictcli.recipe import Recipe
 from ictcli.runs import Run, checkpoints
 from ictcli.runs.observer import Observer, Step
@@ -18,13 +19,13 @@ from ictcli.runs.records import StepMetrics, StepTimings, Summary
 from ictcli.tasks import Task
 from ictcli.tasks.forks import fork_mask
 from ictcli.text import shell_word
+from ictcli.train.diagnosis import unlearned
 from ictcli.train.evaluations import evaluate_heldout, known_evaluation, with_passes
 from ictcli.train.finish import finish
 from ictcli.train.health import Health
 from ictcli.train.sample import sample_batch
 from ictcli.train.sft import supervise
-from ictcli.train.step import Moment, measure, optimise, select
-from ictcli.train.without_signal import unlearned
+from ictcli.train.step import measure, optimise, select
 
 
 def train(
@@ -49,51 +50,52 @@ def train(
     evaluate = partial(evaluate_heldout, run, recipe, task, engine, observer, interrupted)
     health = Health(run, recipe, task.domain, observer.warned)
 
+    def judge(evaluation: Evaluation) -> None:
+        """Judge the weights as they are by an evaluation."""
+        metrics = with_passes(StepMetrics(step=state.step), recipe.eval.k, evaluation)
+        if checkpoints.update_best(state, recipe.checkpoint.best, metrics, due=False):
+            checkpoints.prune(run.folder, state, recipe.checkpoint.last)
+
     known = known_evaluation(run, recipe, "before", observer.warned)
     before = known or evaluate("before")  # before a checkpoint is restored
     state = run.restore(engine, observer.warned)
     begin()
     engine.budget.restore(state.budget)
     track(state.sft + state.step)
-    if task.sft and not state.step:
-        supervise(run, recipe, task, engine, state, observer, interrupted)
-    label = f"step-{state.step:06d}"
-    last = known_evaluation(run, recipe, label)  # of a run that is extended
-    if task.sft and not state.step and recipe.steps:  # what of the change is not the loop's
-        last = last or evaluate(label)
-    if last and state.step:
-        judged = with_passes(StepMetrics(step=state.step), recipe.eval.k, last)
-        if health.update_best(state, judged, due=False):
-            checkpoints.write_best(run.folder, state)
     if known:
         observer.evaluated("before", known)
         if state.step:  # else another run's evaluation was taken
             observer.resumed(state.step)
+    if state.step:
+        if last := known_evaluation(run, recipe, f"step-{state.step:06d}"):  # it is extended
+            judge(last)
+    elif task.sft:
+        supervise(run, recipe, task, engine, state, observer, interrupted)
+        if recipe.steps and not known_evaluation(run, recipe, "step-000000"):
+            evaluate("step-000000")  # what of the change is not the loop's
 
     for number in range(state.step + 1, recipe.steps + 1):
-        started = Moment.now()
-        batch = sample_batch(recipe, engine, task, number)
+        started = time.perf_counter()
+        batch = sample_batch(recipe, engine, task, number)  # rollouts, verdicts, advantages
         health.check_batch(batch)
-        sampled = Moment.now()
-        selection = select(recipe, batch, number)
-        update = optimise(recipe, engine, batch, selection, number)
-        updated = Moment.now()
+        sampled = time.perf_counter()
+        selection = select(recipe, batch, number)  # kept tokens and weights, (B, T)
+        reports = optimise(recipe, engine, batch, selection, number)
+        updated = time.perf_counter()
         forks = fork_mask(task, batch.problems, batch.rollouts, engine.tokenizer)
-        metrics = measure(recipe, number, batch, selection, update, forks)
-        state.train_s += time.perf_counter() - started.clock
+        metrics = measure(recipe, number, batch, selection, reports, forks)
+        state.train_s += time.perf_counter() - started
 
         if recipe.eval.every and number % recipe.eval.every == 0 and number < recipe.steps:
             metrics = with_passes(metrics, recipe.eval.k, evaluate(f"step-{number:06d}"))
         timings = StepTimings(
             step=number,
-            sample_s=round(sampled.clock - started.clock, 4),
-            update_s=round(updated.clock - sampled.clock, 4),
-            sample_cpu_s=round(sampled.cpu - started.cpu, 4),
-            update_cpu_s=round(updated.cpu - sampled.cpu, 4),
+            sample_s=round(sampled - started, 4),
+            update_s=round(updated - sampled, 4),
             peak_bytes=engine.peak_memory(),
         )
         state.budget = engine.budget.state()
-        state.add(metrics, batch, selection.kept, time.perf_counter() - started.clock)
+        state.add(metrics, batch, selection.kept, time.perf_counter() - started)
         run.append(metrics)
         run.append(timings)
         every = recipe.record.rollouts_every
@@ -105,8 +107,8 @@ def train(
         alarms = health.check(state, metrics)
         if metrics.finite:  # nothing of a skipped step is saved
             due = number % recipe.checkpoint.every == 0 or number == recipe.steps
-            best = health.update_best(state, metrics, due=due)
-            if stop or due or best or any(alarm.stops for alarm in alarms):
+            best = checkpoints.update_best(state, recipe.checkpoint.best, metrics, due=due)
+            if stop or due or best or any(alarms.values()):
                 run.checkpoint(engine, state, recipe.checkpoint.last)
         health.react(alarms, state, metrics)
         if stop and number < recipe.steps:
@@ -118,8 +120,6 @@ def train(
 
     after = evaluate("after")
     if state.step and state.nonfinite == 0:  # the last step's weights are judged by it too
-        metrics = with_passes(StepMetrics(step=state.step), recipe.eval.k, after)
-        if health.update_best(state, metrics, due=False):
-            checkpoints.prune(run.folder, state, recipe.checkpoint.last)
+        judge(after)
     reason = unlearned(run, recipe, task.domain)
     return finish(run, recipe, engine, state, before, after, reason, len(task.sft))

@@ -1,6 +1,5 @@
 """The batch of a step: rollouts of its problems, judged, and problems drawn again."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +17,7 @@ from ictcli.types import BoolArray, IntArray, Problem, Sampling
 
 
 def sampling_of(recipe: Recipe, engine: Engine, temperature: float | None = None) -> Sampling:
-    """How this recipe samples from this model."""
+    """Return how this recipe samples from this model."""
     return Sampling(
         max_tokens=recipe.max_tokens,
         temperature=recipe.temperature if temperature is None else temperature,
@@ -28,46 +27,37 @@ def sampling_of(recipe: Recipe, engine: Engine, temperature: float | None = None
     )
 
 
-def sample_batch(
-    recipe: Recipe, engine: Engine, task: Task, step: int, wanted: tuple[str, ...] = ()
-) -> Batch:
-    """Sample a group of rollouts for each problem of the step, and judge them. `wanted` replaces
-    the statistics that the recipe's method wants.
+def sample_batch(recipe: Recipe, engine: Engine, task: Task, step: int) -> Batch:
+    """Sample a group of rollouts for each problem of the step, and judge them.
 
     Groups of equal rewards give way to groups of other problems, `sampling.redraw` times at most
     (dynamic sampling: DAPO, arXiv 2503.14476, Eq. 11). Ours: what has no signal then stays, so that
     every batch is full.
     """
-    wanted = wanted or recipe.wanted_stats
     problems = task.batch(recipe.seed, step, recipe.prompts)
-    batch, known = _draw(recipe, engine, task, problems, wanted, step), {p.id for p in problems}
+    batch, asked = _draw(recipe, engine, task, problems, step), {p.id for p in problems}
     for number in range(1, recipe.sampling.redraw + 1):
         silent = np.flatnonzero(~batch.has_signal)
         if not len(silent):
             break
-        found = task.batch(seed_of(recipe.seed, "redraw", number), step, recipe.prompts)
-        problems = sorted(found, key=lambda problem: problem.id in known)[: len(silent)]
-        known |= {problem.id for problem in problems}
-        other = _draw(recipe, engine, task, problems, wanted, step, "redraw", number)
+        drawn = task.batch(seed_of(recipe.seed, "redraw", number), step, recipe.prompts)
+        problems = sorted(drawn, key=lambda problem: problem.id in asked)[: len(silent)]
+        asked |= {problem.id for problem in problems}
+        other = _draw(recipe, engine, task, problems, step, "redraw", number)
         batch = _replaced(batch, silent, other)
     return batch
 
 
 def _draw(
-    recipe: Recipe,
-    engine: Engine,
-    task: Task,
-    problems: list[Problem],
-    wanted: Sequence[str],
-    *purpose: int | str,
+    recipe: Recipe, engine: Engine, task: Task, problems: list[Problem], *purpose: int | str
 ) -> Batch:
-    """A group for each of the problems, judged, with the statistics. What is
-    drawn at random is so by the run's seed and the purpose."""
+    """Return a judged group for each of the problems. What is drawn at random is so by the run's
+    seed and the purpose."""
     ids = prompts.encode(engine, problems, task.domain, task.prompt, recipe.max_tokens)
     seed = seed_of(recipe.seed, "sample", *purpose)
     sampling = replace(sampling_of(recipe, engine), sampler=recipe.engine.sampler)
     try:
-        rollouts = engine.generate(ids, recipe.group, sampling, seed, wanted)
+        rollouts = engine.generate(ids, recipe.group, sampling, seed, recipe.wanted_stats)
     except NotFiniteError as error:  # such a step is skipped: `alarms.nonfinite`
         rollouts = error.rollouts
     texts = prompts.decode(engine.tokenizer, rollouts)
@@ -93,7 +83,7 @@ def _draw(
 
 
 def with_advantage(recipe: Recipe, batch: Batch) -> Batch:
-    """The batch with the advantages that the recipe's method has of it."""
+    """Return the batch with the advantages that the recipe's method has of it."""
     correct = taken_as_correct(recipe, batch)
     advantage = recipe.rule.advantage(batch.rewards, correct, recipe.group)
     return replace(batch, advantage=advantage)
@@ -116,6 +106,6 @@ def _replaced(batch: Batch, places: IntArray, other: Batch) -> Batch:
 
 
 def taken_as_correct(recipe: Recipe, batch: Batch) -> BoolArray:
-    """(B,): the responses that a method takes to be correct. Those rewarded, under a control of the
-    reward, so that nothing of the verdict is trained on."""
+    """Return (B,): the responses that a method takes to be correct. Under a control of the reward
+    those rewarded, so that nothing of the verdict is trained on."""
     return batch.correct if recipe.reward.signal == "true" else batch.rewards > 0

@@ -1,11 +1,8 @@
 """The parts of a training step after its batch: select tokens, optimise, measure."""
 
 import math
-import os
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +15,6 @@ from ictcli.engine.update import Update
 from ictcli.errors import RunFailedError
 from ictcli.evaluation.record import among_readable
 from ictcli.recipe import Recipe
-from ictcli.rewards import workers
 from ictcli.rewards.shaping import formatted, mean_reward
 from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
@@ -99,8 +95,8 @@ def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> U
 def optimise(
     recipe: Recipe, engine: Engine, batch: Batch, selection: StepSelection, step: int
 ) -> list[UpdateReport]:
-    """Make every optimiser update of the step, epochs x mini-batches, up to one that is not finite;
-    returns what they did.
+    """Make every optimiser update of the step: epochs x mini-batches; stop at one not finite. A
+    batch that is not finite has none.
 
     With one mini-batch an epoch, pi_old is what the first epoch's own pass computes: the first
     ratio is exactly 1 and no pass is added. With several it is the sampler's log-probability,
@@ -109,28 +105,33 @@ def optimise(
     """
     if not batch.finite:
         return []
-    parts = selection.mini_batches
+    parts, off_policy = selection.mini_batches, recipe.engine.off_policy
 
-    def known(part: Update) -> FloatArray | None:
+    def before(part: Update) -> FloatArray | None:
         if len(parts) == 1:
             return None
-        if not recipe.engine.off_policy:
+        if not off_policy:
             return part.rollouts.logp
         return engine.score(part.rollouts, (LOGP,), recipe.temperature)[LOGP]
 
-    old = [known(part) for part in parts]
+    old = [before(part) for part in parts]
     reports: list[UpdateReport] = []
-    for number in range(len(parts) * recipe.update.epochs):
-        which = number % len(parts)
-        sampler = parts[which].rollouts.logp if recipe.engine.off_policy else None
-        update = replace(parts[which], old_logp=old[which], sampler_logp=sampler)
-        report = engine.update(update, recipe.lr_at(step))
-        reports.append(report)
-        if old[which] is None:
-            old[which] = report.logp
-        if not report.finite:
-            break
+    for _ in range(recipe.update.epochs):
+        for number, part in enumerate(parts):
+            sampler = part.rollouts.logp if off_policy else None
+            update = replace(part, old_logp=old[number], sampler_logp=sampler)
+            report = engine.update(update, recipe.lr_at(step))
+            reports.append(report)
+            if old[number] is None:
+                old[number] = report.logp
+            if not report.finite:
+                return reports
     return reports
+
+
+def is_finite(reports: Sequence[UpdateReport]) -> bool:
+    """Return whether a step made its updates, each of finite numbers."""
+    return bool(reports) and all(report.finite for report in reports)
 
 
 def measure(
@@ -141,9 +142,10 @@ def measure(
     reports: Sequence[UpdateReport],
     forks: BoolArray | None = None,
 ) -> StepMetrics:
-    """The metrics of a step; a figure that is not finite is None. `forks` (B, T) are the true
-    forks, where the task knows them. What is said of rewards, verdicts and lengths is of the step's
-    own prompts, whatever was drawn again: groups chosen for their signal say nothing of it."""
+    """Return the metrics of a step; a figure that is not finite is None. `forks` (B, T) are the
+    true forks, where the task knows them. What is said of rewards, verdicts and lengths is of the
+    step's own prompts, whatever was drawn again: groups chosen for their signal say nothing of
+    it."""
     rollouts, first = batch.rollouts, batch.own
     statuses = [verdict.status for verdict in first.verdicts]
     correct, unparsed = (statuses.count(each) / len(statuses) for each in ("correct", "unparsed"))
@@ -173,7 +175,7 @@ def measure(
     return StepMetrics(
         step=step,
         updates=sum(report.stepped for report in reports),
-        finite=batch.finite and bool(reports) and all(report.finite for report in reports),
+        finite=is_finite(reports),
         **{
             name: None if value is None or not math.isfinite(value) else value
             for name, value in figures.items()
@@ -195,17 +197,3 @@ def _fork_figures(forks: BoolArray, rollouts: Rollouts, kept: BoolArray) -> dict
         "fork_recall": both / int(forks.sum()) if forks.any() else None,
         "fork_precision": both / int(kept.sum()) if kept.any() else None,
     }
-
-
-class Moment(NamedTuple):
-    """Seconds; only differences mean something."""
-
-    clock: float
-    cpu: float
-    """Of this process, the verifiers' workers and every child that ended."""
-
-    @classmethod
-    def now(cls) -> "Moment":
-        ended = os.times()
-        own = time.process_time() + ended.children_user + ended.children_system
-        return cls(time.perf_counter(), own + workers.cpu_seconds())

@@ -21,7 +21,7 @@ from ictcli.console.live import sparkline
 from ictcli.runs import Run
 from ictcli.tasks.prepare import task_of
 from ictcli.text import wrapped
-from ictcli.train.without_signal import grade_command
+from ictcli.train.diagnosis import grade_command
 
 SMALL = ("steps=1", "prompts=2", "group=2", "max_tokens=8", "eval.problems=4", "eval.n=4")
 QUESTIONS = [f"{n}+{n % 7}=" for n in range(60)]
@@ -100,9 +100,7 @@ def test_five_steps_without_a_signal_are_told(ictcli: Processes, failing: Small)
     assert ended.code == 4, ended.err
     (warning,) = told(ended.err)
     assert ended.err.index("step 5/7") < ended.err.index(warning) < ended.err.index("step 6/7")
-    assert re.search(
-        r"\d+% are unparsed and \d+% truncated; .* 0% are all right and 100% all", warning
-    )
+    assert re.search(r", as \d+% of the (groups are all wrong|responses .*)\. Next: ", warning)
     assert re.search(r"step 1/7 .* unparsed \d+%  truncated \d+%  ", ended.err)
 
 
@@ -143,12 +141,10 @@ def test_its_groups_are_the_first_step_s(ictcli: Processes, small: Small, tmp_pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.jsonl", "test.jsonl"]
     tried = found["tried"]
     assert (tried["groups"]["total"], found["train"], len(tried["shown"])) == (4, 57, 3)
-    verdicts = ("correct", "wrong", "unparsed", "timed_out")
+    verdicts = ("correct", "wrong", "unparsed", "timeout")
     assert sum(tried["sampled"][each] for each in verdicts) == 4 * 4
     assert sum(tried["greedy"][each] for each in verdicts) == 4
-    assert tried["seconds"] > 0
-    assert found["overlap"]["heldout"] == 5 and found["overlap"]["copies"] == 3
-    assert found["overlap"]["near"] == 3  # not "7+ 1 0=" nor "1-1="
+    assert found["heldout"] == 5
     assert found["command"].startswith("ictcli train chain task=rows.jsonl")
     ictcli.done("train", "chain", *own, "steps=1", "--run", "run")
     first = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[0])

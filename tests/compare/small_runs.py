@@ -11,8 +11,9 @@ from made_runs import evaluation
 from ictcli.compare.design import Design, RunSpec
 from ictcli.compare.finished import FinishedRun
 from ictcli.compare.launch import Summaries
-from ictcli.compare.time_estimate import RunCosts
+from ictcli.compare.time_estimate import Timed
 from ictcli.compare.variants import read_grid, variants_of
+from ictcli.planning.time_estimate import TimeEstimate
 from ictcli.runs.records import StepMetrics, StepTimings, Summary
 
 Finished = tuple[list[RunSpec], Summaries]
@@ -24,8 +25,8 @@ def design_of(folder: Path, *sweeps: str, seeds: int = 2) -> Design:
     return Design("chain-compare", ("steps=4",), variants_of(METHODS, grids), seeds, folder)
 
 
-def timed(step: float, load: float = 1.0) -> RunCosts:
-    return RunCosts(load, step, 10 * step, problem=0.01, model=100, checkpoint=10, rollouts=1)
+def timed(step: float, load: float = 1.0) -> Timed:
+    return load, TimeEstimate(4, step, 2, 5.12)
 
 
 def small_design(folder: Path, *overrides: str) -> Design:

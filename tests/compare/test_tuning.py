@@ -59,7 +59,7 @@ def test_a_folder_of_another_tuning_is_known_once_a_value_is_chosen(tmp_path: Pa
     specs = run_specs(design, {}, grid=grid)
     assert {(spec.chosen, spec.untuned) for spec in specs} == {("", "lr")}
     measured = {kind(spec.recipe): timed(1.0) for spec in specs}
-    estimate = estimate_comparison(specs, measured, 1, have=1)
+    estimate = estimate_comparison(specs, measured, 1, cores=1)
     assert [run.lr for run in estimate.runs] == [None] * 4
     assert Tuning(design, grid).earlier() == {}
     tuning = train(design, grid, lambda lr: 0.9 if lr == 2e-4 else 0.1)

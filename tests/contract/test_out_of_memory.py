@@ -115,21 +115,6 @@ def test_one_row_too_much_ends_the_run_unchanged(make_engine: Make, engine_name:
     assert state(engine) == before
 
 
-def test_a_row_that_fills_a_pass_is_not_done_again_as_it_was(
-    make_engine: Make, engine_name: str
-) -> None:
-    engine: Any = make_engine()
-    where, rollouts = f"ictcli_{engine_name}.passes.policy_loss", made_up()
-    longest = len(rollouts.prompts[0]) + int(rollouts.lengths.max())
-    for joined, again in ((1, 0), (2 * longest - 1, 1)):
-        engine.joined, engine.passes.share, told = joined, False, list[str]()
-        engine.budget.say = told.append
-        broken = breaking(where, real_error(engine_name), set(range(99)))
-        with broken, refused("one row", kind=RunFailedError):
-            train(engine, rollouts, 1)
-        assert len(told) == again
-
-
 def test_other_errors_are_not_taken_for_it(make_engine: Make, engine_name: str) -> None:
     engine: Any = make_engine()
     with (
@@ -138,15 +123,6 @@ def test_other_errors_are_not_taken_for_it(make_engine: Make, engine_name: str) 
     ):
         logp_of(engine, made_up())
     assert engine.budget.state() == {}
-
-
-def test_rows_of_a_pass_are_bounded(make_engine: Make) -> None:
-    engine: Any = make_engine(micro_batch=3)
-    rollouts = made_up()
-    passes = list(engine.budget.micro_batches(rollouts, rollouts.valid, share=True))
-    assert max(len(batch.ids) for batch in passes) == 3
-    report, expected = (train(one, rollouts, 1)[0] for one in (engine, make_engine()))
-    assert report.grad_norm == pytest.approx(expected.grad_norm, rel=1e-4)
 
 
 def test_no_room_before_a_pass_ends_the_run() -> None:
@@ -158,7 +134,7 @@ def test_no_room_before_a_pass_ends_the_run() -> None:
         raise MemoryError("no room")
 
     budget = Budget(EngineSettings(), lambda error: isinstance(error, MemoryError))
-    with refused("before a pass began: no room", kind=RunFailedError):
+    with refused("before a pass began", ": no room", kind=RunFailedError):
         budget.passing(work)
     assert len(calls) == 1
     assert budget.state() == {}

@@ -16,14 +16,10 @@ from refusing import refused
 from ictcli.engine.budget import Budget
 from ictcli.engine.distributed import DataParallel
 from ictcli.engine.models import locate
-from ictcli.engine.shape import QWEN2
-from ictcli.planning.estimate import estimate_memory
 from ictcli.planning.preflight import recipe_notes
 from ictcli.ranks import find_launch
 from ictcli.recipe.load import check
 from ictcli.recipe.tables import EngineSettings
-
-QWEN = QWEN2["qwen2.5-0.5b"]
 
 
 def test_processes_that_find_other_weights_are_refused(tiny_model: Path) -> None:
@@ -93,25 +89,6 @@ def test_a_launch_is_known_by_its_environment() -> None:
 def recipe(**engine: Any) -> Any:
     table: dict[str, Any] = {"model": "builtin:chain", "task": "chain", "steps": 1}
     return check(table | {"method": "grpo", "kl": 0.1, "engine": engine}, "test")
-
-
-def test_the_plan_of_a_process_is_that_of_its_launch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts divide what is held; all weights lie there once more while they sample."""
-
-    def parts(*, shard: bool = False) -> dict[str, float]:
-        planned = recipe(backend="torch", device="cuda", dtype="float32", shard=shard)
-        phases = estimate_memory(planned, QWEN).phases
-        return phases["updating"] | {"copy": phases["sampling"].get("gathered weights", 0)}
-
-    alone = parts(shard=True)
-    assert alone["copy"] == 0
-    for name, value in RANKED.items():
-        monkeypatch.setenv(name, value)
-    replicated, sharded = parts(), parts(shard=True)
-    for name in ("weights", "reference policy", "AdamW's moments"):
-        assert replicated[name] == alone[name]
-        assert sharded[name] == alone[name] / 8
-    assert sharded["copy"] == 4 * QWEN.parameters
 
 
 VLLM = {"sampler": "vllm", "device": "cpu"}

@@ -94,8 +94,9 @@ def test_parameters_are_those_of_the_model(tmp_path: Path, *, tied: bool) -> Non
     shape = read_shape(str(folder))
     assert shape.tied == tied
     assert shape.parameters == true  # by the headers of its files
-    assert replace(shape, stored=None).parameters == true  # by its config alone
-    assert shape.weights(4) == replace(shape, stored=None).weights(4) == 4 * true
+    by_config = replace(shape, stored=None)
+    assert by_config.parameters == pytest.approx(true, rel=0.01)  # its matrices
+    assert shape.weights(4) == 4 * true and by_config.weights(4) == 4 * by_config.parameters
 
 
 def test_a_hub_id_in_the_cache_needs_its_config_alone(
@@ -106,7 +107,7 @@ def test_a_hub_id_in_the_cache_needs_its_config_alone(
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *arguments: str(config))
     shape = read_shape("somebody/has-this")
     assert shape.stored is None
-    assert shape.parameters == read_shape(str(CHAIN)).parameters
+    assert shape.parameters == pytest.approx(read_shape(str(CHAIN)).parameters, rel=0.01)
 
 
 @pytest.mark.parametrize("value", [0, -1, 10**400, float("inf"), float("nan"), 1e308, [], None])

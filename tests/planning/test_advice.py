@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,9 +11,9 @@ from workloads import QWEN, recipe_of
 from written import sums, write
 
 from ictcli.cli import cli
-from ictcli.planning.advice import check_memory, remedies
-from ictcli.planning.estimate import MemoryEstimate, choose_micro_tokens, estimate_memory
-from ictcli.planning.machine import MemoryLimit, memory_limit
+from ictcli.planning.advice import Change, check_memory, remedies
+from ictcli.planning.estimate import MemoryEstimate, estimate_memory
+from ictcli.planning.machine import memory_limit
 from ictcli.planning.preflight import preflight
 from ictcli.recipe import Recipe, check, load_recipe, shipped_recipes
 from ictcli.tasks.prepare import task_of
@@ -23,29 +22,27 @@ from ictcli.tasks.prepare import task_of
 def test_what_suffices_first_is_advised_alone() -> None:
     recipe = recipe_of(engine={"device": "gpu", "micro_tokens": 8192}, max_tokens=512)
     estimate = estimate_memory(recipe, QWEN)
-    changes, better = remedies(recipe, estimate, estimate.peak() * 0.99)
-    assert changes == [("engine", "gradient_checkpointing", True)]
-    assert better.peak() < estimate.peak()
+    changes, peak = remedies(recipe, estimate, estimate.peak() * 0.99)
+    assert changes == (("engine.gradient_checkpointing", True),)
+    assert peak < estimate.peak()
 
 
-@given(st.floats(0.02, 1.2), st.sampled_from(["cpu", "gpu"]))
+@given(st.floats(0.02, 0.99), st.sampled_from(["cpu", "gpu"]))
 def test_advice_is_no_more_than_it_takes(share: float, device: str) -> None:
     recipe = recipe_of(engine={"device": device}, max_tokens=1024, prompts=16, group=8)
     estimate = estimate_memory(recipe, QWEN)
     limit = share * estimate.peak()
-    changes, better = remedies(recipe, estimate, limit)
-    assert better.peak() <= max(limit, estimate.peak())
-    order = ("gradient_checkpointing", "micro_tokens", "rows", "kind", "dtype", "load_in_4bit")
-    keys = [key for _, key, _ in changes]
-    assert keys == [key for key in order if key in keys]
-    assert device == "cpu" or ("engine", "dtype", "bfloat16") not in changes
-    if better.peak() <= limit:
+    changes, peak = remedies(recipe, estimate, limit)
+    assert len(changes) <= 3 and peak <= max(limit, estimate.peak())
+    assert device == "cpu" or ("engine.dtype", "bfloat16") not in changes
+    if peak <= limit:
         for i in range(len(changes)):
             assert changed(recipe, changes[:i] + changes[i + 1 :]).peak() > limit
 
 
-def changed(recipe: Recipe, changes: list[tuple[str, str, Any]]) -> MemoryEstimate:
-    for table, key, value in changes:
+def changed(recipe: Recipe, changes: tuple[Change, ...]) -> MemoryEstimate:
+    for name, value in changes:
+        table, _, key = name.partition(".")
         inner = getattr(recipe, table).model_copy(update={key: value})
         recipe = recipe.model_copy(update={table: inner})
     return estimate_memory(recipe, QWEN)
@@ -71,13 +68,9 @@ def test_a_model_of_another_kind_is_a_sentence(
 
 
 def test_an_engine_without_a_memory_model_is_a_sentence() -> None:
-    recipe, said = recipe_of(engine={"backend": "loud", "micro_batch": "auto"}), list[str]()
-    memory = check_memory(recipe)
+    memory = check_memory(recipe_of(engine={"backend": "loud"}))
     assert (memory.estimate, memory.fits) == (None, None)
     assert memory.sentence == "How much memory the loud engine takes is not known."
-    chosen = choose_micro_tokens(recipe, None, said.append, MemoryLimit(2**31, "a machine"))
-    assert chosen == {"micro_tokens": recipe.engine.micro_tokens}
-    assert said[0].endswith("How much memory the loud engine takes is not known.")
 
 
 def test_apple_silicon_computes_in_16_bits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,7 @@
-"""The memory estimate: laws of its parts, the tokens that micro_batch = "auto" takes, and what an
-engine takes; `bench/memory.py` has larger models."""
+"""The memory estimate: laws of its parts, and what an engine takes; `bench/memory.py` has larger
+models."""
 
 import gc
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,25 +10,16 @@ import numpy as np
 import pytest
 from harness import make_model
 from hypothesis import given
-from hypothesis import strategies as st
 from ictcli_torch.plan import choose_joined
 from workloads import QWEN, recipe_of, recipe_with, shapes, tables
 
 from ictcli.engine import build_engine
-from ictcli.engine.packing import MicroBatch, micro_batches
 from ictcli.engine.shape import ModelShape, read_shape
 from ictcli.engine.update import Update
-from ictcli.engine.workload import Workload
-from ictcli.planning.estimate import (
-    MARGIN,
-    choose_micro_tokens,
-    estimate_memory,
-    largest_micro_tokens,
-)
-from ictcli.planning.machine import MemoryLimit
+from ictcli.planning.estimate import estimate_memory
 from ictcli.recipe import check
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
-from ictcli.types import Rollouts, Sampling
+from ictcli.types import Sampling
 from tests.cases import first
 
 
@@ -39,53 +29,6 @@ def test_more_at_once_never_lowers_a_peak(shape: ModelShape, table: dict[str, An
         recipes = [recipe_with(table, **{key: least * 2**n}) for n in range(0, 10, 2)]
         peaks = [estimate_memory(recipe, shape).peak(phase) for recipe in recipes]
         assert peaks == sorted(peaks)
-
-
-batches = st.fixed_dictionaries(
-    {"prompts": st.integers(1, 6), "group": st.integers(2, 6), "max_tokens": st.integers(2, 40)}
-)
-
-
-def largest_pass(
-    group: int, prompts: Sequence[int], responses: Sequence[int], budget: int, **how: Any
-) -> MicroBatch:
-    """That of an update of prompts and responses of these lengths."""
-    questions, lengths = tuple((3,) * n for n in prompts), np.array(responses, np.int32)
-    tokens = np.ones((len(lengths), max(lengths)), np.int32)
-    made = Rollouts(questions, group, tokens, lengths, lengths > 0, np.zeros(tokens.shape))
-    return max(micro_batches(made, made.valid, budget, **how), key=lambda batch: batch.tokens)
-
-
-@given(batches, st.integers(1, 60), st.integers(1, 400), st.booleans())
-def test_the_largest_pass_is_the_one_that_is_packed(
-    sizes: dict[str, int], prompt: int, budget: int, share: bool
-) -> None:
-    Q, G, T = sizes["prompts"], sizes["group"], sizes["max_tokens"]
-    recipe = recipe_of(**sizes, engine={"micro_tokens": budget})
-    (planned,) = Workload(recipe, QWEN, "cpu", prompt).passes(share=share)
-    found = largest_pass(G, [prompt] * Q, [T] * Q * G, budget, share=share)
-    rows = len(found.ids)
-    assert planned.rows == rows
-    assert planned.prompts == (len(found.shared.ids) if found.shared else rows)
-
-
-@given(batches, st.integers(1, 400), st.integers(1, 200), st.booleans(), st.data())
-def test_no_pass_of_shorter_rows_is_larger_than_planned(
-    sizes: dict[str, int], budget: int, joined: int, share: bool, data: st.DataObject
-) -> None:
-    Q, G, T = sizes["prompts"], sizes["group"], sizes["max_tokens"]
-
-    def drawn(count: int, longest: int) -> list[int]:
-        return data.draw(st.lists(st.integers(1, longest), min_size=count, max_size=count))
-
-    prompts, responses = drawn(Q, 60), drawn(Q * G, T)
-    recipe = recipe_of(**sizes, engine={"micro_tokens": budget})
-    P = max(prompts)
-    planned = Workload(recipe, QWEN, "cpu", P).passes(joined=joined, share=share)
-    most = max(one.tokens for one in planned)
-    found = largest_pass(G, prompts, responses, budget, joined=joined, share=share)
-    assert found.tokens <= most
-    assert most <= max(min(budget, joined), P + T, share * min(budget, P + G * T))
 
 
 def test_the_engine_fills_passes_as_is_planned(tmp_path: Path, monkeypatch: Any) -> None:
@@ -98,7 +41,6 @@ def test_the_engine_fills_passes_as_is_planned(tmp_path: Path, monkeypatch: Any)
     assert engine.joined == choose_joined("cpu", lora, settings, shape.parameters) == 512
     assert choose_joined("cpu", None, settings, shape.parameters) == 0
     assert choose_joined("cuda", lora, settings, shape.parameters) == 0
-    assert choose_joined("cpu", lora, EngineSettings(micro_batch=3), shape.parameters) == 0
 
 
 @given(shapes, tables)
@@ -146,49 +88,6 @@ def test_prompts_leave_room_for_the_response() -> None:
     short = replace(QWEN, context=600)
     assert estimate_memory(recipe_of(max_tokens=500), short).prompt == 100
     assert estimate_memory(recipe_of(max_tokens=500), QWEN).prompt == 256
-
-
-@given(tables, st.floats(0.3, 30))
-def test_auto_takes_the_most_that_fits(table: dict[str, Any], gib: float) -> None:
-    recipe = recipe_with(table, device="cpu", micro_batch="auto")
-    tokens, batch = largest_micro_tokens(recipe, QWEN, gib * 2**30), recipe.prompts * recipe.group
-
-    def peak(tokens: int) -> float:
-        filled = recipe_with(table, device="cpu", micro_tokens=tokens, micro_batch=batch)
-        return estimate_memory(filled, QWEN).peak("updating")
-
-    one = 256 + recipe.max_tokens
-    assert tokens % one == 0
-    assert tokens == one or peak(tokens) <= MARGIN * gib * 2**30
-    assert tokens == one * batch or peak(tokens + one) > MARGIN * gib * 2**30
-
-
-def test_what_auto_chose_is_kept_and_said_once() -> None:
-    recipe, said = recipe_of(engine={"micro_batch": "auto"}), list[str]()
-    limit, other = MemoryLimit(2**31, "a machine"), MemoryLimit(2**40, "another")
-    chosen = choose_micro_tokens(recipe, None, said.append, limit)
-    assert len(said) == 1
-    assert f"{chosen['micro_tokens']:,}:" in said[0]
-    assert choose_micro_tokens(recipe, chosen["micro_tokens"], said.append, other) == chosen
-    assert len(said) == 1
-    assert choose_micro_tokens(recipe_of(), None, said.append, limit) == {}
-
-
-def test_a_cache_of_fixed_shapes_is_no_longer_than_its_rows() -> None:
-    """On CUDA, and not for models with windows, which take none."""
-
-    def sampling(shape: ModelShape, chosen: str) -> dict[str, float]:
-        engine = {"backend": "torch", "device": "cuda", "compile": chosen}
-        recipe = recipe_of(prompts=2, group=8, max_tokens=500, engine=engine)
-        return estimate_memory(recipe, shape, 100).phases["sampling"]
-
-    a_layer = 2.0 * 16 * 600 * QWEN.keys * 2
-    whole = a_layer * (QWEN.layers + 1)  # one is copied
-    assert sampling(QWEN, "auto")["KV cache"] == whole
-    assert sampling(QWEN, "auto")["CUDA graph"] > 0
-    assert sampling(QWEN, "off")["KV cache"] > whole
-    windowed = replace(QWEN, windowed=True)
-    assert sampling(windowed, "auto") == sampling(QWEN, "off")
 
 
 # Beside what an engine takes

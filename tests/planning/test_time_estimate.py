@@ -1,138 +1,50 @@
-"""The time that a run takes, from what its parts take; and the sizes of the recipes' models."""
-
-from dataclasses import replace
-from pathlib import Path
+"""The time that a run takes, from what its parts take."""
 
 import pytest
-from safetensors.numpy import save_file
-from workloads import QWEN
 
-from ictcli.engine.shape import read_shape
-from ictcli.errors import UserError
 from ictcli.planning.time_estimate import Pace, estimate_time
-from ictcli.recipe import load_recipe
+from ictcli.recipe import Recipe, load_recipe
 
-DENSE, STEP, EVALUATION = 5.0, 2.0, 30.0
+STEP, EVALUATION = 2.0, 30.0
 
 
-class Clock:
-    """A run of which every part takes as long as it should, step by step."""
-
-    def __init__(self, *settings: str, done: int = 0) -> None:
-        self.recipe = load_recipe("chain", settings)
-        self.now, self.done = 100.0, done
-        self.pace = Pace(self.recipe, lambda: self.now)
-
-    def evaluate(self) -> None:
-        for share in range(5):
-            self.pace.evaluating(share, 4)
-            self.now += EVALUATION / 4 if share < 4 else 0
-        self.pace.evaluated(EVALUATION)
-
-    def step(self) -> None:
-        self.done += 1
-        self.now += DENSE if self.done <= self.recipe.dense_steps else STEP
-        every = self.recipe.eval.every
-        if every and self.done % every == 0 and self.done < self.recipe.steps:
-            self.evaluate()
-        self.pace.stepped(self.done)
-
-    def finish(self) -> float:
-        """Seconds to the end of the run."""
-        began = self.now
-        while self.done < self.recipe.steps:
-            self.step()
-        self.evaluate()
-        return self.now - began
-
-    def check(self) -> None:
-        """What is estimated is what the rest takes."""
-        estimate = self.pace.estimate()
-        assert estimate and estimate.seconds == pytest.approx(self.finish())
+def seconds_left(recipe: Recipe, done: int) -> float:
+    """Seconds to the end of a run of equal steps and evaluations, counted one by one."""
+    every, seconds = recipe.eval.every, EVALUATION
+    for number in range(done + 1, recipe.steps + 1):
+        seconds += STEP
+        if every and number % every == 0 and number < recipe.steps:
+            seconds += EVALUATION
+    return seconds
 
 
 @pytest.mark.parametrize("every", [0, 4, 5, 7, 20])
-@pytest.mark.parametrize("done", [10, 11, 12, 19, 20])
+@pytest.mark.parametrize("done", [2, 10, 12, 19, 20])
 def test_the_time_left_is_exact_where_steps_take_the_same(every: int, done: int) -> None:
-    clock = Clock("steps=20", "warmup=8", f"eval.every={every}")
-    clock.evaluate()
-    while clock.done < done:
-        clock.step()
-    clock.check()
-
-
-@pytest.mark.parametrize("done", [4, 9, 16])
-def test_a_resumed_run_is_judged_by_the_steps_of_its_process(done: int) -> None:
-    clock = Clock("steps=20", "warmup=0", "eval.every=5", done=done)
-    clock.now += 1000.0  # to load
-    clock.pace.evaluated(EVALUATION)  # of an earlier process
-    clock.step()
-    clock.step()
-    clock.check()
+    recipe = load_recipe("chain", ["steps=20", f"eval.every={every}"])
+    pace = Pace(recipe)
+    assert pace.left() == "-"
+    pace.evaluation = EVALUATION
+    for number in (done - 1, done):  # of a resumed run
+        pace.stepped(number, STEP)
+    estimate = pace.estimate()
+    assert estimate and estimate.seconds == pytest.approx(seconds_left(recipe, done))
 
 
 def test_the_time_before_a_step_is_that_of_the_whole_run() -> None:
-    clock = Clock("steps=20", "warmup=8", "eval.every=6")
-    whole = estimate_time(clock.recipe, step=STEP, dense_step=DENSE, evaluation=EVALUATION)
-    began = clock.now
-    clock.evaluate()
-    clock.finish()
-    assert whole.seconds == pytest.approx(clock.now - began)
-    assert whole.parts() == "8 dense steps of 5s, 12 steps of 2s, 5 evaluations of 30s"
+    recipe = load_recipe("chain", ["steps=20", "eval.every=6"])
+    whole = estimate_time(recipe, STEP, EVALUATION)
+    assert whole.seconds == pytest.approx(EVALUATION + seconds_left(recipe, 0))
+    assert whole.parts() == "20 steps of 2s, 5 evaluations of 30s"
 
 
-def test_no_time_is_told_before_the_first_step_and_it_falls_during_the_last_evaluation() -> None:
-    clock = Clock("steps=2", "warmup=0")
-    clock.evaluate()
-    assert clock.pace.estimate() is None and clock.pace.left() == "-"
-    clock.step()
-    clock.step()
-    assert clock.pace.left() == "30s"
-    clock.pace.evaluating(0, 4)
-    clock.pace.evaluating(3, 4)
-    assert clock.pace.left() == "8s"
-
-
-def test_the_estimate_follows_steps_that_get_longer() -> None:
-    clock = Clock("steps=200", "warmup=0")
-    clock.evaluate()
-    for _ in range(30):
-        clock.step()
-    for number in range(31, 91):
-        clock.now += 9.0
-        clock.pace.stepped(number)
-    estimate = clock.pace.estimate()
+def test_the_estimate_follows_steps_that_get_longer_and_leaves_out_the_first() -> None:
+    pace = Pace(load_recipe("chain", ["steps=200"]))
+    for number, (seconds, expected) in enumerate([(99.0, 99.0), (2.0, 2.0), (4.0, 3.0)], 1):
+        pace.stepped(number, seconds)
+        estimate = pace.estimate()
+        assert estimate and estimate.step == pytest.approx(expected)
+    for number in range(4, 30):
+        pace.stepped(number, 9.0)
+    estimate = pace.estimate()
     assert estimate and estimate.step == pytest.approx(9.0)
-
-
-# Sizes
-
-
-def test_the_sizes_that_ship_are_those_of_the_config(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(
-        '{"model_type": "qwen2", "num_hidden_layers": 24, "hidden_size": 896, "vocab_size": 151936,'
-        '"num_attention_heads": 14, "num_key_value_heads": 2, "intermediate_size": 4864,'
-        '"max_position_embeddings": 32768, "tie_word_embeddings": true}'
-    )
-    save_file({}, tmp_path / "model.safetensors")
-    (tmp_path / "tokenizer.json").write_text("{}")
-    of_config, shipped = map(read_shape, (str(tmp_path), "Qwen/Qwen2.5-0.5B-Instruct"))
-    same = {"longest": QWEN.longest, "dtype": QWEN.dtype, "stored": None}
-    assert replace(of_config, **same) == replace(shipped, **same) == QWEN
-
-
-@pytest.mark.parametrize(
-    ("model", "parameters"),
-    [
-        ("Qwen/Qwen2.5-0.5B", 494_032_768),
-        ("Qwen/Qwen2.5-1.5B-Instruct", 1_543_714_304),
-        ("Qwen/Qwen2.5-7B", 7_615_616_512),
-        ("mlx-community/Qwen2.5-1.5B-Instruct-4bit", 1_543_714_304),
-    ],
-)
-def test_the_models_of_the_recipes_need_no_network(model: str, parameters: int) -> None:
-    """Parameters as their pages on the hub have them."""
-    shape = read_shape(model)
-    assert shape.parameters == parameters and bool(shape.bits) == model.endswith("-4bit")
-    with pytest.raises(UserError):
-        read_shape(model.replace("/", "/Other-"))

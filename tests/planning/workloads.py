@@ -4,14 +4,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ictcli.engine.shape import QWEN2, ModelShape
+from ictcli.engine.shape import ModelShape
 from ictcli.recipe import Recipe, check
 
-QWEN = QWEN2["qwen2.5-0.5b"]
+QWEN = ModelShape("qwen2", 24, 896, 14, 896, 128, 4864, 151_936, 32768, tied=True)
+"""Qwen2.5-0.5B."""
 
 shapes = st.builds(
     lambda layers, heads, head_dim, ratio, vocabulary, tied, bits: ModelShape(
-        *("qwen2", layers, heads * head_dim, heads, heads // 2, head_dim),
+        *("qwen2", layers, heads * head_dim, heads, heads * head_dim, heads // 2 * head_dim),
         *(ratio * heads * head_dim, vocabulary, 32768, tied, bits),
     ),
     st.integers(1, 30),

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from ictcli.console.results import _declined
-from ictcli.errors import RunFailedError
 from ictcli.recipe import load_recipe
 from ictcli.rewards import Verdict
 from ictcli.runs import Run
@@ -17,8 +16,8 @@ from ictcli.runs.checkpoints import State
 from ictcli.runs.records import StepMetrics, Summary
 from ictcli.runs.rollouts import Batch
 from ictcli.tasks.prepare import task_of
+from ictcli.train.diagnosis import Signal, advice, without_signal
 from ictcli.train.health import Health
-from ictcli.train.without_signal import Shares, advice, shares_of
 from ictcli.types import Problem, Rollouts
 
 
@@ -41,35 +40,23 @@ def batch(statuses: str, finished: str, advantage: float = 0.0) -> Batch:
 
 
 def test_without_a_group_of_unequal_rewards_shares_count_responses_and_groups() -> None:
-    assert shares_of(batch("ccuw", "yynn")) == Shares(0.25, 0.5, 0.5, 0.5)
-    assert shares_of(batch("uuuu", "nnnn")) == Shares(1, 1, 0, 1)
-    assert shares_of(batch("cccc", "yyyy")) == Shares(0, 0, 1, 0)
-    assert shares_of(batch("cccw", "yyyy", advantage=-1.0)) is None
+    assert without_signal(batch("ccuw", "yynn")) == Signal(0.25, 0.5, 0.5, 0.5)
+    assert without_signal(batch("uuuu", "nnnn")) == Signal(1, 1, 0, 1)
+    assert without_signal(batch("cccc", "yyyy")) == Signal(0, 0, 1, 0)
+    assert without_signal(batch("cccw", "yyyy", advantage=-1.0)) is None
 
 
 def test_advice_follows_the_largest_share() -> None:
     recipe = load_recipe("chain", [])
     domain = task_of(recipe).domain
-    for shares, wanted in (
-        (Shares(1, 0.9, 0, 1), "max_tokens=128"),
-        (Shares(1, 0.1, 0, 1), "ictcli grade 'my run/eval/before.jsonl' --kind chain --explain"),
-        (Shares(0, 0, 1, 0), "group=16"),
-        (Shares(0, 0, 0.1, 0.9), "ictcli grade"),
-        (Shares(0, 0, 0.4, 0.4), "group=16"),
+    for signal, wanted in (
+        (Signal(1, 0.9, 0, 1), "max_tokens=128 "),
+        (Signal(1, 0.1, 0, 1), "ictcli grade 'my run/eval/before.jsonl' --kind chain --explain"),
+        (Signal(0, 0, 1, 0), "group=16"),
+        (Signal(0, 0, 0.1, 0.9), "ictcli grade"),
+        (Signal(0, 0, 0.4, 0.4), "group=16"),
     ):
-        assert advice(Path("my run"), recipe, domain, shares).startswith(wanted)
-
-
-@pytest.mark.parametrize(
-    ("skipped", "told"), [(3, r"is not finite\. No"), (8, "; 5 before had too, and were left out")]
-)
-def test_steps_left_out_untold_are_told_at_the_end(tmp_path: Path, skipped: int, told: str) -> None:
-    recipe = load_recipe("chain", ["alarms.nonfinite=off"])
-    state = State(step=9, nonfinite=3, skipped=skipped)
-    with Run.create(tmp_path / "run", recipe) as run, pytest.raises(RunFailedError, match=told):
-        health = Health(run, recipe, task_of(recipe).domain, print)
-        metrics = StepMetrics(step=9, updates=0, finite=False)
-        health.react(health.check(state, metrics), state, metrics)
+        assert advice(Path("my run"), recipe, domain, signal)[1].startswith(wanted)
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_a_check_says_of_answers_what_it_says_without_redraw(make: Make) -> None
     )
     assert with_ is not None and without is not None
     assert 0 < with_.groups.with_signal < 6
-    for part in ("groups", "sampled", "greedy", "reasons", "unparsed"):
+    for part in ("groups", "sampled", "greedy", "reasons"):
         assert getattr(with_, part) == getattr(without, part)
 
 

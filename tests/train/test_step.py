@@ -1,7 +1,5 @@
-"""The parts of a step, with the engine on a model of random weights; and the CPU time it took."""
+"""The parts of a step, with the engine on a model of random weights."""
 
-import os
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +10,9 @@ from ictcli.algorithm.methods import METHODS, Choice, Options, Scored, register
 from ictcli.errors import RunFailedError
 from ictcli.recipe import Recipe
 from ictcli.rewards import Verdict
-from ictcli.rewards.workers import Limits, isolated
 from ictcli.runs.rollouts import Batch
 from ictcli.train.sample import sample_batch
-from ictcli.train.step import Moment, measure, optimise, select
+from ictcli.train.step import measure, optimise, select
 from ictcli.types import UpdateReport
 
 
@@ -26,8 +23,8 @@ def one_step(make: Make, *overrides: str) -> tuple[Recipe, Batch, list[UpdateRep
 
 
 def test_the_first_epoch_is_on_policy_and_later_ones_are_compared_with_it(make: Make) -> None:
-    _, _, outcome = one_step(make, "update.epochs=3", "lr=0.003", "method=grpo")
-    first, *later = outcome
+    _, _, reports = one_step(make, "update.epochs=3", "lr=0.003", "method=grpo")
+    first, *later = reports
     assert len(later) == 2 and first.stepped
     assert first.ratio_gap == first.clip_fraction == 0
     for report in later:
@@ -38,11 +35,11 @@ def test_the_first_epoch_is_on_policy_and_later_ones_are_compared_with_it(make: 
 
 
 def test_mini_batches_are_compared_with_the_sampler(make: Make) -> None:
-    recipe, batch, outcome = one_step(
+    recipe, batch, reports = one_step(
         make, "update.minibatch=1", "lr=0.003", "method=grpo", "seed=2"
     )
-    assert len(outcome) == 4 and recipe.update.epochs == 1
-    for prompt, report in enumerate(outcome):
+    assert len(reports) == 4 and recipe.update.epochs == 1
+    for prompt, report in enumerate(reports):
         part = batch.rollouts.groups(prompt, prompt + 1)
         gap = np.abs(report.logp - part.logp)[report.logp != 0].max()
         assert report.ratio_gap == pytest.approx(gap, rel=1e-5, abs=1e-7)
@@ -51,12 +48,11 @@ def test_mini_batches_are_compared_with_the_sampler(make: Make) -> None:
 
 
 def test_epochs_go_over_every_mini_batch_in_turn(make: Make) -> None:
-    _, batch, outcome = one_step(make, "update.minibatch=3", "update.epochs=2", "method=grpo")
-    shapes = [report.logp.shape[0] for report in outcome]
+    _, batch, reports = one_step(make, "update.minibatch=3", "update.epochs=2", "method=grpo")
+    shapes = [report.logp.shape[0] for report in reports]
     assert shapes == [12, 4, 12, 4]
     for early, late in ((0, 2), (1, 3)):
-        reports = outcome[early], outcome[late]
-        assert (reports[0].logp != 0).sum() == (reports[1].logp != 0).sum() > 0
+        assert (reports[early].logp != 0).sum() == (reports[late].logp != 0).sum() > 0
     assert len(batch.rollouts) == 16
 
 
@@ -65,12 +61,12 @@ def test_figures_of_several_updates_are_means_over_their_tokens(make: Make) -> N
     engine.keep_reference()
     batch = sample_batch(recipe, engine, task, 1)
     selection = select(recipe, batch, 1)
-    updates = optimise(recipe, engine, batch, selection, 1)
-    tokens = [(report.logp != 0).sum() for report in updates]
+    reports = optimise(recipe, engine, batch, selection, 1)
+    tokens = [(report.logp != 0).sum() for report in reports]
     assert len(set(tokens)) > 1
-    metrics = measure(recipe, 1, batch, selection, updates)
+    metrics = measure(recipe, 1, batch, selection, reports)
     for name in ("clip_fraction", "kl"):
-        each = [getattr(report, name) for report in updates]
+        each = [getattr(report, name) for report in reports]
         assert getattr(metrics, name) == pytest.approx(np.average(each, weights=tokens))
         assert np.average(each, weights=tokens) != pytest.approx(np.mean(each))
 
@@ -129,25 +125,25 @@ def test_a_weight_multiplies_the_mean_s_and_trains_nothing_where_it_is_zero(make
 @pytest.mark.parametrize(("method", "on"), [("gspo", "sequence"), ("cispo", "weight")])
 def test_a_method_s_own_clip_stands_in_for_the_recipe_s(make: Make, method: str, on: str) -> None:
     """Held to the equations of both papers: contract/test_update.py."""
-    recipe, batch, outcome = one_step(
+    recipe, batch, reports = one_step(
         make, f"method={method}", "method.high=0", "clip.high=0.4", "update.epochs=2", "lr=0.003"
     )
     (update,) = select(recipe, batch, 1).mini_batches
     assert (update.objective.clip_on, update.objective.eps_high) == (on, 0)
     assert recipe.objective.eps_high == 0.4
-    first, second = outcome
+    first, second = reports
     assert first.clip_fraction == 0 < second.clip_fraction
     moved = (second.logp - first.logp)[first.logp != 0]
     assert on == "sequence" or second.clip_fraction == pytest.approx((moved > 0).mean())
 
 
 def test_rft_trains_groups_that_are_all_right_and_nothing_that_is_wrong(make: Make) -> None:
-    recipe, batch, outcome = one_step(make, "method=rft", "seed=1", "update.epochs=2", "lr=0.003")
+    recipe, batch, reports = one_step(make, "method=rft", "seed=1", "update.epochs=2", "lr=0.003")
     np.testing.assert_array_equal(batch.advantage, batch.correct)
     kept = select(recipe, batch, 1).kept
     np.testing.assert_array_equal(kept, batch.rollouts.valid & batch.correct[:, None])
     assert 0 < kept.sum() < batch.rollouts.valid.sum()
-    for report in outcome:  # the loss is that of likelihood, in later epochs too
+    for report in reports:  # the loss is that of likelihood, in later epochs too
         assert report.loss == pytest.approx(-report.logp[kept].mean(), rel=1e-5)
     recipe, engine, task = make("method=rft", "reward.signal=format")
     assert sample_batch(recipe, engine, task, 1).has_signal.all()
@@ -198,27 +194,3 @@ def test_no_verdict_is_trained_under_a_control_of_the_reward(make: Make, signal:
         each = recipe.model_copy(update={"method": {"name": name}})
         weights = select(each, replace(batch, verdicts=verdicts), 2).weights
         np.testing.assert_array_equal(weights, select(each, batch, 2).weights)
-
-
-def burn(seconds: float) -> None:
-    began = time.process_time()
-    while time.process_time() - began < seconds:
-        pass
-
-
-def test_own_work_that_of_a_worker_and_that_of_an_ended_child_count_once() -> None:
-    one = Limits(workers=1)
-    isolated(burn, [(0.0,)], one)  # it has started, and imported what it needs
-    taken: list[float] = []
-    for work in (burn, lambda seconds: isolated(burn, [(seconds,)], one), burn_in_child):
-        before = Moment.now().cpu
-        work(0.5)
-        taken.append(Moment.now().cpu - before)
-    assert all(0.48 < each < 0.95 for each in taken), taken  # a fork takes some; twice is 1 or more
-
-
-def burn_in_child(seconds: float) -> None:
-    if (child := os.fork()) == 0:
-        burn(seconds)
-        os._exit(0)
-    os.waitpid(child, 0)
