@@ -92,11 +92,10 @@ def command(
     from ictcli.evaluation.settings import read_settings
     from ictcli.evaluation.specs import benchmark_specs
     from ictcli.evaluation.suite import evaluate_suite
-    from ictcli.runs import free_folder, is_run
+    from ictcli.runs import is_run
     from ictcli.runs.list import find_model
     from ictcli.runs.model import find_models
     from ictcli.tables.numbers import listed
-    from ictcli.text import shell_word
 
     if as_json and as_markdown:
         raise UserError("--json and --markdown are two ways to print.", "take one of them")
@@ -117,12 +116,3 @@ def command(
             specs, benchmarks, settings, out=out, resume=resume, say=narrate, progress=progress
         )
     evaluations(results, folder, as_json=as_json, as_markdown=as_markdown)
-    at = "" if checkpoint is None else f" --checkpoint {checkpoint}"
-    clean = {result.name for result in results if not result.trained_on}
-    runs = [spec.run for spec in specs if spec.run and spec.name in clean]
-    if runs and not as_json and not as_markdown:
-        run = shell_word(runs[0]) if len(runs) == 1 else "RUN"
-        free = free_folder(runs[0], "export")
-        taken = len(runs) == 1 and checkpoint is None and free.name != "export"
-        place = f" --out {shell_word(free)}" if taken else ""
-        narrate(f"next: ictcli export {run}{at} --results {shell_word(folder)}{place}")

@@ -6,16 +6,17 @@ escaped: as JSON in the header, which is valid YAML, and as inline code in the t
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from ictcli.algorithm.methods import METHODS, unread_keys
 from ictcli.errors import UserError
+from ictcli.evaluation.passk import Interval
+from ictcli.evaluation.record import Evaluation, unanswered
 from ictcli.export.asked import asked_by
 from ictcli.export.base import chats, license_of, names_of
-from ictcli.export.measured import Measured, by_run
 from ictcli.export.modelfile import ollama_name
 from ictcli.files.fingerprint import flat
 from ictcli.recipe.data import HOLDOUT
@@ -24,6 +25,8 @@ from ictcli.runs.public import base_of, is_public, place_of, public_data, public
 from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import RecipeRecord, Summary
 from ictcli.runs.trained import is_trained
+from ictcli.tables import Column, Table
+from ictcli.tables.numbers import signed, thousandths
 from ictcli.tables.pages import render
 from ictcli.tasks.custom import HUB
 
@@ -49,20 +52,59 @@ OFF: tuple[Any, ...] = (None, "none", "true", [])
 """Values of settings that are not shown: no adapter, no control, no functions."""
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What a run's own evaluations found of its last weights, or of those of a step."""
+
+    before: Mapping[str, Interval | None]
+    after: Mapping[str, Interval | None]
+    change: Mapping[str, Interval | None]
+    """Paired by problem; empty where that is not known."""
+    head: str
+    """Of the column of the weights' scores."""
+    problems: int
+    n: int
+    """Samples of each problem."""
+    unanswered: str
+    """A sentence on samples without an answer, where there are many."""
+
+    @property
+    def scores(self) -> Table:
+        """Return a row per metric."""
+        columns = [
+            Column[str]("metric", lambda name: name, str),
+            Column[str]("before", self.before.get, thousandths, bounded=True),
+            Column[str](self.head, self.after.get, thousandths, bounded=True),
+        ]
+        if self.change:
+            columns.append(Column[str]("change", self.change.get, signed, bounded=True))
+        return Table(columns, [name for name, score in self.after.items() if score is not None])
+
+
+def _measured(run: Path, step: int | None, summary: Summary | None) -> Measured | None:
+    """Return None where nothing was measured."""
+    if step is not None:
+        paths = (run / "eval" / f"{label}.json" for label in ("before", f"step-{step:06d}"))
+        before, after = (read_record(path, Evaluation, strict=False) for path in paths)
+        if after is None:
+            return None
+        if before is None or before.problems != after.problems:
+            return Measured({}, after.scores, {}, f"step {step}", after.problems, after.n, "")
+        lost = unanswered(before, after).sentence
+        scores = before.scores, after.scores, {}
+        return Measured(*scores, f"step {step}", after.problems, after.n, lost)
+    if summary is None:
+        return None
+    lost = summary.unanswered.sentence if summary.unanswered else ""
+    scores = summary.before, summary.after, summary.change
+    return Measured(*scores, "after", summary.problems, summary.samples_per_problem, lost)
+
+
 def card(
-    run: Path,
-    name: str,
-    title: str,
-    *,
-    adapter: bool,
-    layout: str,
-    step: int | None = None,
-    measured: Sequence[Measured] = (),
-    kept: str = "",
+    run: Path, name: str, title: str, *, adapter: bool, layout: str, step: int | None = None
 ) -> str:
-    """The card of a run's export, with its title. `name` is what others load, `layout` that of its
-    files, `step` that of a checkpoint (None = the last weights), `measured` figures besides the
-    run's own, `kept` a sentence on how much of the training the export keeps.
+    """Return the card of a run's export, with its title. `name` is what others load, `layout` that
+    of its files, `step` that of a checkpoint (None = the last weights).
 
     Raises UserError where the run's recipe cannot be read.
     """
@@ -85,11 +127,7 @@ def card(
     paper = re.match(r"arXiv (\d{4}\.\d{5})", source)
     sources = public_data(data)
     made_here = "train" in data.model_fields_set and data.train is None
-    bench = public_name(str(keys.get("eval.bench") or record.data_name))
     again = is_trained(str(place_of(began, run) or began))
-    own = by_run(run, bench, step, summary)
-    if own and again:  # by what made the base too, for all that is known
-        own = replace(own, seen=None)
     engine = [getattr(environment.engine, each) for each in ("engine", "device", "dtype")]
     made = {each: getattr(environment, each) for each in ("ictcli", "python", "platform")}
     made |= {**environment.libraries, "engine": " ".join(str(part) for part in engine if part)}
@@ -111,9 +149,8 @@ def card(
         adapter=adapter,
         layout=layout,
         step=step,
-        kept=kept,
-        measured=[*([own] if own else []), *measured],
-        heldout=data.heldout.sha256 if data.heldout else None,
+        measured=_measured(run, step, summary),
+        bench=public_name(str(keys.get("eval.bench") or record.data_name)),
         recipe=Path(recipe_name(environment)).stem,
         parameters=environment.engine.parameters,
         settings=_settings(keys, method if reinforced else ""),

@@ -12,7 +12,6 @@ from made_runs import evaluation, write, write_summary
 from ictcli.evaluation.record import unanswered
 from ictcli.export.base import license_of
 from ictcli.export.card import card
-from ictcli.export.measured import Measured
 from ictcli.runs.public import is_public, public_name
 
 
@@ -142,15 +141,6 @@ def test_samples_without_an_answer_are_told_where_they_are_many(tmp_path: Path) 
         write(run / "summary.json", summary | {"unanswered": lost.model_dump(mode="json")})
         text = card(run, "it", "it", adapter=False, layout="hf")
         assert text.count("5.0% (0.1% before); without a readable answer: 2.5%") == sentences
-
-
-def test_problems_that_are_those_of_the_run_are_said_to_be(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run")
-    write(run / "environment.json", {"data": {"heldout": {"problems": 8, "sha256": "ab"}}})
-    for digest, words in {"ab": "the run's own problems", "cd": "may be among these"}.items():
-        later = Measured({}, {}, {}, "after", 8, "b", 2, 0, later=True, digest=digest)
-        text = card(run, "it", "it", adapter=False, layout="hf", measured=[later])
-        assert words in text
 
 
 @pytest.mark.parametrize(
