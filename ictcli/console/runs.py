@@ -11,7 +11,7 @@ from ictcli.console.lines import narrate, narrate_paragraph, output
 from ictcli.console.live import LEAST_SPAN, sparkline
 from ictcli.console.table import print_json, print_table, stdout_width
 from ictcli.evaluation.passk import Difference, Interval
-from ictcli.files.fingerprint import flat
+from ictcli.files.origin import flat
 from ictcli.runs.diff import TOTALS, Paired, Result, RunDiff
 from ictcli.runs.list import Entry, shown
 from ictcli.runs.read import size

@@ -15,7 +15,7 @@ from ictcli.evaluation.evaluate import chunk_of
 from ictcli.evaluation.record import FORMAT
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec
-from ictcli.files.fingerprint import Fingerprint, of_files
+from ictcli.files.origin import Origin, of_files
 from ictcli.recipe.data import Example, PromptSettings
 from ictcli.rewards import Verifier
 from ictcli.tasks import prompts
@@ -75,7 +75,7 @@ def of_benchmark(spec: BenchmarkSpec) -> dict[str, Any]:
 
 def provenance_of(
     settings: EvaluationSettings,
-    models: Sequence[Fingerprint],
+    models: Sequence[Origin],
     benchmarks: Sequence[BenchmarkSpec],
     plugins: Sequence[Path],
 ) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from ictcli.evaluation.passk import Difference, paired, pass_at_k
 from ictcli.evaluation.record import FORMAT, Evaluation, Record, SampleSettings, Scored
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec
-from ictcli.files.fingerprint import Fingerprint
+from ictcli.files.origin import Origin
 from ictcli.tasks import prompts
 from ictcli.tasks.split import digest_of
 
@@ -70,7 +70,7 @@ def result_of(
     spec: BenchmarkSpec,
     engine: Engine,
     settings: EvaluationSettings,
-    provenance: Fingerprint,
+    provenance: Origin,
     trained_on: int | None,
 ) -> Result:
     """The entry of an evaluation, without its difference."""

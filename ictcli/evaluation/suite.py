@@ -20,7 +20,7 @@ from ictcli.evaluation.samples import SampleFile
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec, unlike
 from ictcli.files import write_json, write_text
-from ictcli.files.fingerprint import Fingerprint
+from ictcli.files.origin import Origin
 from ictcli.tasks import prompts
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.split import key_of
@@ -71,7 +71,7 @@ def evaluate_suite(
     engines = Engines(say)
     alone = len(models) == 1
     why = "" if alone else " to check its prompts"
-    loaded: list[Fingerprint] = []
+    loaded: list[Origin] = []
     for model in reversed(models):  # the first stays loaded
         try:
             benchmarks, checked = _checked(engines.of(model, why), model, benchmarks, settings, say)
@@ -177,7 +177,7 @@ def _checked(
     benchmarks: Sequence[BenchmarkSpec],
     settings: EvaluationSettings,
     say: Callable[[str], None],
-) -> tuple[list[BenchmarkSpec], Fingerprint]:
+) -> tuple[list[BenchmarkSpec], Origin]:
     """The benchmarks, with no more tokens an answer than a loaded model's context has room for
     where the user does not say how many, and its provenance. UserError where a prompt is too long,
     shows its own answer or cannot be read."""

@@ -18,7 +18,7 @@ from ictcli.evaluation.record import Evaluation, unanswered
 from ictcli.export.asked import asked_by
 from ictcli.export.base import chats, license_of, names_of
 from ictcli.export.modelfile import ollama_name
-from ictcli.files.fingerprint import flat
+from ictcli.files.origin import flat
 from ictcli.recipe.data import HOLDOUT
 from ictcli.runs.list import recipe_name
 from ictcli.runs.public import base_of, is_public, place_of, public_data, public_name
@@ -91,8 +91,8 @@ def _measured(run: Path, step: int | None, summary: Summary | None) -> Measured 
         if before is None or before.problems != after.problems:
             return Measured({}, after.scores, {}, f"step {step}", after.problems, after.n, "")
         lost = unanswered(before, after).sentence
-        scores = before.scores, after.scores, {}
-        return Measured(*scores, f"step {step}", after.problems, after.n, lost)
+        head = f"step {step}"
+        return Measured(before.scores, after.scores, {}, head, after.problems, after.n, lost)
     if summary is None:
         return None
     lost = summary.unanswered.sentence if summary.unanswered else ""

@@ -25,7 +25,7 @@ from ictcli.errors import RunFailedError, UserError, is_disk_full
 from ictcli.files import drop, new_folder, numbered, write_json
 from ictcli.files.reading import read_bytes
 from ictcli.recipe.metrics import direction
-from ictcli.runs import fingerprint
+from ictcli.runs import origin
 from ictcli.runs.manifest import MANIFEST, checksums, is_unchanged
 from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import BestCheckpoint, Format, Manifest, StepMetrics
@@ -184,8 +184,8 @@ def read(path: Path, engine: Engine, recipe: Mapping[str, Any]) -> State:
     state = check(path)
     run = path.parent.parent
     began = read_environment(run).model_copy(update={"recipe_sha256": state.recipe})
-    now = {"recipe": fingerprint.of_recipe(recipe, began)}
-    fingerprint.check_same(run, began, now, f"{path} was saved")
+    now = {"recipe": origin.of_recipe(recipe, began)}
+    origin.check_same(run, began, now, f"{path} was saved")
     engine.restore(path)
     return state
 

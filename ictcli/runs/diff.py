@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field
 from ictcli.evaluation.passk import Difference, Interval, paired, pass_at_k
 from ictcli.evaluation.record import Evaluation, Scored
 from ictcli.evaluation.samples import Sample
-from ictcli.files.fingerprint import differing
+from ictcli.files.origin import differing
 from ictcli.runs.list import Entry, entry
 from ictcli.runs.read import read_environment, read_lines, read_record
 from ictcli.runs.records import RecipeRecord, RunRecord, Summary, passes_by_k

@@ -32,7 +32,7 @@ from ictcli.files.reading import parse_toml
 from ictcli.recipe import Recipe, RecipeFile, gone, load_recipe, table_to_toml, to_toml
 from ictcli.runs import checkpoints, manifest
 from ictcli.runs.checkpoints import DAMAGE, DamagedError, State
-from ictcli.runs.fingerprint import of_recipe
+from ictcli.runs.origin import of_recipe
 from ictcli.runs.read import cut_lines, read_lines, read_record
 from ictcli.runs.records import SftMetrics, StepMetrics, StepTimings
 from ictcli.runs.rollouts import Batch, write_rollouts

@@ -27,7 +27,7 @@ from ictcli.recipe.tables import (
     RolloutSettings,
     SamplingSettings,
 )
-from ictcli.runs import fingerprint
+from ictcli.runs import origin
 from ictcli.runs.checkpoints import DAMAGE, STATE, check_finished, pick, step_of
 from ictcli.runs.folder import is_run
 from ictcli.runs.manifest import MANIFEST
@@ -281,9 +281,9 @@ def engine_at(run: Path, recipe: Mapping[str, Any], path: Path, settings: Engine
     adapter = AdapterSettings.model_validate(recipe.get("adapter", {}))
     began, base = read_environment(run), locate(recipe["model"], trains=True)
     engine = build_engine(base.path, began.typed(settings), None, adapter)
-    fingerprint.check_same(run, began, fingerprint.of_model(recipe["model"], settings))
+    origin.check_same(run, began, origin.of_model(recipe["model"], settings))
     adapters = adapter.kind != "none"
-    fingerprint.check_engine(run, began, engine, adapters=adapters, option="--backend ")
+    origin.check_engine(run, began, engine, adapters=adapters, option="--backend ")
     try:
         engine.restore(path)
     except DAMAGE as error:

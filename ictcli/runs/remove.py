@@ -7,7 +7,7 @@ from pathlib import Path
 from ictcli.engine.models import typed_path
 from ictcli.errors import UserError
 from ictcli.files import check_inside, drop, locked
-from ictcli.files.fingerprint import flat
+from ictcli.files.origin import flat
 from ictcli.runs import checkpoints
 from ictcli.runs.checkpoints import DAMAGE
 from ictcli.runs.list import find_runs

@@ -18,8 +18,7 @@ from ictcli.planning.machine import MemoryLimit, device_of, memory_limit
 from ictcli.planning.preflight import check_trackers, recipe_notes
 from ictcli.ranks import is_restarted
 from ictcli.recipe import Recipe
-from ictcli.runs import FORMAT, Run, fingerprint, manifest, records
-from ictcli.runs.fingerprint import check_engine
+from ictcli.runs import FORMAT, Run, manifest, origin, records
 from ictcli.runs.observer import Observer
 from ictcli.runs.trained import base_notes
 from ictcli.tasks import Domain, Task
@@ -56,11 +55,10 @@ def launch(
             check_trackers(recipe)
         note([*recipe_notes(recipe), *task.notes])
         began = recorded or records.Environment()
-        hashed = fingerprint.of_recipe(run.recipe, began)
-        fingerprint.check_same(run.folder, began, {"recipe": hashed})
-        manifest.enter(run.folder, "recipe.toml")  # keys that may change may have been edited
+        hashed = origin.of_recipe(run.recipe, began)
         given = examples_of(task)  # as they are without an engine
-        fingerprint.check_same(run.folder, began, fingerprint.of_problems(given))
+        origin.check_same(run.folder, began, {"recipe": hashed, **given})
+        manifest.enter(run.folder, "recipe.toml")  # keys that may change may have been edited
 
         recipe = recipe.with_engine(dtype=began.typed(recipe.engine).dtype)
         if recipe.engine.kernels == "auto":  # for all processes; an older run's are oneDNN's
@@ -70,7 +68,9 @@ def launch(
         observer.loading(recipe.model)
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
         option, adapters = "engine.backend=", recipe.adapters is not None
-        if changed := check_engine(run.folder, began, engine, adapters=adapters, option=option):
+        if changed := origin.check_engine(
+            run.folder, began, engine, adapters=adapters, option=option
+        ):
             observer.warned(changed)
         observer.attach(engine)
         task = readable(engine, task, recipe, note)
@@ -85,8 +85,8 @@ def launch(
                 f"{run.folder} began with reasoning-gym {began.data.version}, and goes on with "
                 f"{now}: its problems and scores may differ."
             )
-        model = fingerprint.of_model(recipe.model, recipe.engine)
-        fingerprint.check_same(run.folder, began, {**model, **fingerprint.of_problems(data)})
+        model = origin.of_model(recipe.model, recipe.engine)
+        origin.check_same(run.folder, began, {**model, **origin.of_problems(data)})
         if recorded is None:  # a resumed run keeps the first one's
             parts = {
                 **chosen,

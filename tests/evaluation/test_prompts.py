@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from ictcli.engine.models import stop_ids
 from ictcli.errors import UserError
 from ictcli.evaluation.provenance import prompt_settings
-from ictcli.files.fingerprint import difference
+from ictcli.files.origin import difference
 from ictcli.recipe.data import Example, PromptSettings
 from ictcli.tasks import Domain, find_benchmark
 from ictcli.tasks.prompts import render, template_of

@@ -12,7 +12,7 @@ from made_runs import evaluation, interval, write, write_summary
 
 from ictcli.cli import cli
 from ictcli.evaluation.passk import bounds_of_mean
-from ictcli.files.fingerprint import differing
+from ictcli.files.origin import differing
 from ictcli.runs.diff import difference
 from ictcli.runs.list import FLAGS, entry, find_runs, list_runs
 from ictcli.runs.show import detail

@@ -12,7 +12,7 @@ from refusing import refused
 
 from ictcli.recipe import load_recipe, read_recipe
 from ictcli.runs import Run
-from ictcli.runs.fingerprint import check_engine, check_same, of_recipe
+from ictcli.runs.origin import check_engine, check_same, of_recipe
 from ictcli.runs.records import EngineRecord, Environment, Summary
 from ictcli.train.finish import finished as finished_run
 from ictcli.train.launch import launch
