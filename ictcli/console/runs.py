@@ -23,7 +23,7 @@ from ictcli.text import duration, figure, visible
 
 STYLES = {"finished": "green", "running": "cyan", "stopped": "yellow", "failed": "red"}
 LISTS = (
-    ("run", "state", "step", "recipe", "model", "task", "method", "seed", "pass@1", "took", "when"),
+    ("run", "state", "step", "model", "task", "method", "seed", "pass@1", "took", "when"),
     ("run", "state", "step", "model", "method", "seed", "pass@1", "took", "when"),
     ("run", "state", "step", "method", "seed", "pass@1", "took", "when"),
     ("run", "state", "step", "method", "pass@1", "when"),
@@ -96,7 +96,6 @@ def _cells(run: Entry) -> dict[str, str]:
         "run": visible(shown(Path(run.run))),
         "state": run.state,
         "step": f"{run.step}/{'?' if run.steps is None else run.steps}",
-        "recipe": short(run.recipe, 24),
         "model": short(model, 28),
         "task": short(run.data_name, 24),
         "method": short(run.method, 32),

@@ -9,9 +9,8 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
-from ictcli.algorithm.methods import METHODS, unread_keys
+from ictcli.algorithm.methods import METHODS
 from ictcli.errors import UserError
 from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.record import Evaluation, unanswered
@@ -19,37 +18,21 @@ from ictcli.export.asked import asked_by
 from ictcli.export.base import chats, license_of, names_of
 from ictcli.export.modelfile import ollama_name
 from ictcli.files.origin import flat
-from ictcli.recipe.data import HOLDOUT
-from ictcli.runs.list import recipe_name
-from ictcli.runs.public import base_of, is_public, place_of, public_data, public_name
+from ictcli.recipe import table_to_toml
+from ictcli.runs.public import (
+    base_of,
+    is_public,
+    place_of,
+    public_data,
+    public_name,
+    public_recipe,
+)
 from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import RecipeRecord, Summary
 from ictcli.runs.trained import is_trained
 from ictcli.tables import Column, Table
 from ictcli.tables.numbers import signed, thousandths
 from ictcli.tables.pages import render
-from ictcli.tasks.custom import HUB
-
-UNSAID = {
-    "reward.correct": 1,
-    "eval.holdout": HOLDOUT,
-    **dict.fromkeys(("reward.format", "reward.overlong", "reward.length", "eval.skip"), 0),
-}
-"""Values of settings that are not shown, as they are the usual ones."""
-NAMED = ("reward.verifier", "reward.functions", "eval.verifier", "sft.data")
-"""Settings that name files."""
-MAIN = (
-    *("steps", "seed", "lr", "prompts", "group", "temperature", "max_tokens", "keep", "warmup"),
-    *("kl", "entropy", "update.epochs", "update.minibatch", "clip.low", "clip.high"),
-    *("columns.prompt", "columns.gold", "columns.gold_pattern", "reward.pattern"),
-    *(*NAMED, "reward.weights", *UNSAID, "eval.problems"),
-    *("sft.steps", "sft.batch", "sft.lr"),
-    *("adapter.kind", "adapter.rank", "adapter.alpha", "control", "reward.signal"),
-)
-SUPERVISED = ("steps", "seed", "max_tokens", "eval.", "sft.", "adapter.")
-"""Keys, or their tables, that are read in a run of supervised steps alone."""
-OFF: tuple[Any, ...] = (None, "none", "true", [])
-"""Values of settings that are not shown: no adapter, no control, no functions."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +100,6 @@ def card(
     if summary and step == summary.steps:
         step = None  # the last weights, measured at the end
     reinforced = bool(keys.get("steps")) and step != 0
-    if step is not None:
-        keys["steps"] = f"{step} of {keys.get('steps')}"
     began = base_of(record.to_json(), environment)
     base, origin = names_of(began, run)
     parent = base if adapter or is_public(base) else origin
@@ -138,7 +119,7 @@ def card(
         base=base,
         public=is_public(base),
         origin=origin,
-        examples=_told("sft.data", keys.get("sft.data")),
+        examples=public_name(str(keys["sft.data"])) if keys.get("sft.data") else None,
         parent=parent if parent and is_public(parent) else None,
         license=license_of(began, run),
         again=again,
@@ -151,9 +132,9 @@ def card(
         step=step,
         measured=_measured(run, step, summary),
         bench=public_name(str(keys.get("eval.bench") or record.data_name)),
-        recipe=Path(recipe_name(environment)).stem,
         parameters=environment.engine.parameters,
-        settings=_settings(keys, method if reinforced else ""),
+        settings=table_to_toml({**public_recipe(record.to_json()), "model": base}).strip(),
+        warmup=keys.get("warmup"),
         trained=None if step is not None else summary,
         ended=(run / "summary.json").exists(),
         apart=any(keys.get(key) for key in ("reward.verifier", "eval.verifier", "eval.bench")),
@@ -168,25 +149,3 @@ def card(
         paper=paper,
         cited=source[paper.end() :] if paper else "",
     )
-
-
-def _settings(keys: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The main keys of the recipe, and the options of the method of that name; without those that
-    are not read. Without a method, the keys of supervised steps."""
-    options = [key for key in keys if key.startswith("method.") and key != "method.name"]
-    main = (*MAIN, *options) if name else [k for k in MAIN if k.startswith(SUPERVISED)]
-    named = [key for key in main if keys.get(key) not in OFF]
-    unread = unread_keys(name) | {key for key, usual in UNSAID.items() if keys.get(key) == usual}
-    if keys.get("adapter.kind") in (None, "none"):
-        unread |= {key for key in named if key.startswith("adapter.")}
-    if keys.get("sft.data") is None:
-        unread |= {key for key in named if key.startswith("sft.")}
-    return {key: _told(key, keys[key]) for key in named if key not in unread}
-
-
-def _told(key: str, value: Any) -> Any:
-    """With commas in a list, and of files their names without their places on this machine."""
-    if isinstance(value, list):
-        return ", ".join(str(_told(key, each)) for each in cast("list[Any]", value))
-    is_place = key in NAMED and isinstance(value, str) and not value.startswith(HUB)
-    return Path(value).name if is_place else value

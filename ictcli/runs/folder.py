@@ -163,7 +163,6 @@ class Run:
         none was saved. `say` is told of each damaged one."""
         files.sweep(self.folder)
         state = self._newest(engine, say)
-        checkpoints.write_best(self.folder, state)
         steps = sum(line.step <= state.step for line in self.metrics())
         if steps != state.step:
             raise UserError(

@@ -78,15 +78,6 @@ class Manifest(Format):
     files: dict[str, FileRecord]
 
 
-class BestCheckpoint(Format):
-    """best.json: the best checkpoint of a run by `checkpoint.best`."""
-
-    checkpoint: str
-    step: int
-    metric: str
-    value: float | None
-
-
 class StepTimings(RunRecord):
     """A line of timings.jsonl: seconds and memory, which no two runs share."""
 
@@ -97,13 +88,6 @@ class StepTimings(RunRecord):
     """CPU seconds of the process that leads, and of its children."""
     update_cpu_s: float | None = None
     peak_bytes: int | None = None
-
-    @property
-    def cpu_seconds(self) -> float | None:
-        """Of the step; a run of 0.1 has none."""
-        if self.sample_cpu_s is None or self.update_cpu_s is None:
-            return None
-        return self.sample_cpu_s + self.update_cpu_s
 
     @property
     def seconds(self) -> float | None:
@@ -270,7 +254,6 @@ class Environment(RunRecord):
     engine: EngineRecord = EngineRecord()
     seed: int | None = None
     command: list[str] = Field(default_factory=list[str])
-    recipe_name: str | None = None
     micro_tokens: int | None = None
     """Chosen for engine.micro_batch = "auto"."""
     data: DataRecord = DataRecord()

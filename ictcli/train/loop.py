@@ -63,8 +63,7 @@ def train(
         last = last or evaluate(label)
     if last and state.step:
         judged = with_passes(StepMetrics(step=state.step), recipe.eval.k, last)
-        if health.update_best(state, judged, due=False):
-            checkpoints.write_best(run.folder, state)
+        health.update_best(state, judged, due=False)
     if known:
         observer.evaluated("before", known)
         if state.step:  # else another run's evaluation was taken

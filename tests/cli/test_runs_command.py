@@ -215,8 +215,9 @@ def test_old_checkpoints_go_and_what_a_resume_needs_stays(ictcli: Processes, two
 
 def test_the_best_checkpoint_stays(ictcli: Processes, two: Path) -> None:
     one = two / "one"
-    best = {"format": 1, "checkpoint": "step-000004", "step": 4, "metric": "reward", "value": 1.0}
-    (one / "checkpoints" / "best.json").write_text(json.dumps(best))
+    summary = json.loads((one / "summary.json").read_text())
+    best = {"best": {"metric": "reward", "step": 4, "value": 1.0}}
+    (one / "summary.json").write_text(json.dumps(summary | best))
     assert "No checkpoint is old." in ictcli.run("runs", "gc", "one").err
     ictcli.done("runs", "gc", "one", "--finished")
     assert saved(one) == ["step-000004"]

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 import pytest
 from filelock import FileLock
@@ -14,7 +13,7 @@ from ictcli.cli import cli
 from ictcli.evaluation.passk import bounds_of_mean
 from ictcli.files.origin import differing
 from ictcli.runs.diff import difference
-from ictcli.runs.list import FLAGS, entry, find_runs, list_runs
+from ictcli.runs.list import entry, find_runs, list_runs
 from ictcli.runs.show import detail
 
 COUNTS = ([4, 0, 1, 2, 3, 3], [1, 1, 1, 1, 3, 0])
@@ -63,7 +62,7 @@ def test_a_run_s_state_is_what_its_files_and_its_lock_say(tmp_path: Path) -> Non
     recipe.write_text(recipe.read_text() + 'scope="group"\n[reward]\nsignal = "random"\n')
     assert entry(done).method == "x (random reward)"
     one = found["done"]
-    assert (one.recipe, one.model, one.method, one.seed) == ("mine", "m", "x", 0)
+    assert (one.model, one.method, one.seed) == ("m", "x", 0)
     assert (one.before, one.after, one.seconds, one.step, one.steps) == (0.3, 0.4, 9.5, 3, 3)
     assert found["cut"].seconds == 6.0
     with FileLock(cut / ".lock"):
@@ -143,24 +142,3 @@ def test_what_is_damaged_within_is_passed_over(
     cli.main(["runs", "ls", str(tmp_path)], standalone_mode=False)
     assert "good" in capsys.readouterr().out
     assert detail(bad).metrics["reward"].first == 0.5
-
-
-def test_the_recipe_is_found_behind_options(tmp_path: Path) -> None:
-    run = make_run(tmp_path, COUNTS[0])
-    for words in (
-        ["train", "--run", "out", "--threads", "2", "mine", "seed=1"],
-        ["train", "--json", "--backend=torch", "a/mine.toml"],
-        ["compare", "--seeds", "2", "--dry-run", "--out", "there", "mine"],
-    ):
-        (run / "environment.json").write_text(json.dumps({"command": words}))
-        assert entry(run).recipe == "mine"
-    recorded = {"command": ["train", "other"], "recipe_name": "mine"}
-    (run / "environment.json").write_text(json.dumps(recorded))
-    assert entry(run).recipe == "mine"
-
-
-@pytest.mark.parametrize("name", FLAGS)
-def test_the_options_without_a_value_are_those_of_the_command(name: str) -> None:
-    command: Any = cli.get_command(click.Context(cli), name)
-    flags = {word for one in command.params if getattr(one, "is_flag", False) for word in one.opts}
-    assert set(FLAGS[name]) == flags
