@@ -8,13 +8,13 @@ import click
 from ictcli.cli import CHECKPOINT, completion
 from ictcli.cli.options import BACKEND, TRUST
 
-TO = ("hf", "mlx", "ollama")
+TO = ("hf", "mlx")
 
 
 @click.command("export")
 @click.argument("run", **completion.RUN)
 @click.option("--merge", is_flag=True, help="Fuse adapters into a whole model.")
-@click.option("--to", "layout", type=click.Choice(TO), help="For which library or program.")
+@click.option("--to", "layout", type=click.Choice(TO), help="For which library.")
 @click.option("--out", type=click.Path(path_type=Path), help="The folder to make.")
 @click.option("--packed", is_flag=True, help="--merge, its weights packed as the model's are.")
 @CHECKPOINT
@@ -23,7 +23,7 @@ TO = ("hf", "mlx", "ollama")
 def command(
     run: Path,
     merge: bool,
-    layout: Literal["hf", "mlx", "ollama"] | None,
+    layout: Literal["hf", "mlx"] | None,
     out: Path | None,
     packed: bool,
     checkpoint: str | None,
@@ -34,20 +34,17 @@ def command(
     --to writes adapters for peft (hf) or for mlx-lm (mlx). --merge makes a whole model of them and
     of the model below, which computes what the run trained: in float16 or, where that does not hold
     the weights, float32; weights of 4 or 8 bits are unpacked. With --packed these are rounded
-    again, which makes the file small and may round what was trained away. --to ollama makes a whole
-    model with a Modelfile. The folder is RUN/model for adapters with --merge, RUN/ollama or else
-    RUN/export, with -step-N for --checkpoint.
+    again, which makes the file small and may round what was trained away. The folder is RUN/model
+    for adapters with --merge, else RUN/export, with -step-N for --checkpoint.
 
     \b
     ictcli export runs/mine --merge
     ictcli export runs/mine --to hf --out mine-peft
-    ictcli export runs/mine --to ollama --out mine-ollama
     ictcli export runs/mine --checkpoint best
     """
     from ictcli.console.lines import narrate, output, warn_altered
     from ictcli.errors import UserError
     from ictcli.export import make
-    from ictcli.export.modelfile import ollama_name
     from ictcli.runs import is_run
     from ictcli.runs.list import find_run
     from ictcli.runs.show import evaluation_command
@@ -59,11 +56,9 @@ def command(
             f"{run} is not a run folder: it has no recipe.toml.",
             "ictcli runs ls lists the runs there are",
         )
-    if packed and layout == "ollama":
-        raise UserError("--to ollama packs no weights.", "leave --packed out")
     warn_altered(run, "*.json", "recipe.toml", "eval/*.json", "model/*", "adapter/*")
     trained = make.trained_by(run, checkpoint, backend)
-    merge = merge or packed or layout == "ollama"
+    merge = merge or packed
     adapters = trained.recipe.adapters
     whole = merge or adapters is None
     made = out or trained.place(layout, merge=merge)
@@ -80,9 +75,5 @@ def command(
     output(made)
     if not whole:
         narrate(f"a whole model: ictcli export {shell_word(run)} --merge")
-    if layout == "ollama":
-        name = ollama_name(run.name, trained.step)
-        narrate(f"next: ollama create {name} -f {shell_word(made / 'Modelfile')}")
-    else:
-        asked = f'ictcli generate {shell_word(made)} "PROMPT"'
-        narrate(f"next: {evaluation_command(run, made) or asked}")
+    asked = f'ictcli generate {shell_word(made)} "PROMPT"'
+    narrate(f"next: {evaluation_command(run, made) or asked}")

@@ -1,11 +1,9 @@
-"""How a run's model is asked, for the card and for the programs that others ask it with."""
+"""How a run's model is asked, for the code in the card."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
-from ictcli.engine.models import Source, loading
 from ictcli.errors import UnknownCodeError, UserError
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.recipe import load_recipe
@@ -35,29 +33,25 @@ class Asked:
     """What it was evaluated on, where others have that too; else empty."""
 
     @property
-    def suffix(self) -> str:
-        """What stands below a question in a chat."""
-        own = self.settings.prompt.suffix
-        return self.domain.suffix if own is None else own
-
-    @property
     def max_tokens(self) -> int:
         return self.settings.max_tokens or MAX_TOKENS
 
     def shown(self, *, chats: bool) -> str | list[dict[str, str]]:
-        """The question as a prompt, or as messages where the model `chats`; the examples of the
-        recipe are left out, which may be text of a data set."""
+        """Return the question as a prompt, or as messages where the model `chats`; the examples of
+        the recipe are left out, which may be text of a data set."""
         prompt = self.settings.prompt.model_copy(update={"examples": ()})
         tokenizer = SimpleNamespace(chat_template=chats, bos_token=None)
         if template_of(tokenizer, self.domain, prompt) != "chat":
             return render(tokenizer, Problem("shown", self.question, ""), self.domain, prompt)
-        asked = f"{self.question}\n{self.suffix}" if self.suffix else self.question
+        suffix = self.domain.suffix if prompt.suffix is None else prompt.suffix
+        asked = f"{self.question}\n{suffix}" if suffix else self.question
         system = [("system", prompt.system)] if prompt.system else []
         return as_messages([*system, ("user", asked)])
 
 
 def asked_by(run: Path) -> Asked:
-    """How the run's model is asked; as in mathematics where its recipe or its data is gone."""
+    """Return how the run's model is asked; as in mathematics where its recipe or its data is
+    gone."""
     settings, domain, question, bench = EvaluationSettings(), None, QUESTION, ""
     try:
         file, settings, _, _ = settings_of(run)
@@ -74,11 +68,3 @@ def asked_by(run: Path) -> Asked:
     except UserError:
         domain = domain or Domain(find_verifier("math"), BOXED)
     return Asked(settings, domain, question, bench)
-
-
-def tokenizer_in(folder: Path) -> Any:
-    """The tokenizer of an exported model. UserError where it cannot be loaded."""
-    from transformers import AutoTokenizer
-
-    with loading(Source(str(folder)), "torch"):
-        return AutoTokenizer.from_pretrained(folder)

@@ -16,7 +16,6 @@ from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.record import Evaluation, unanswered
 from ictcli.export.asked import asked_by
 from ictcli.export.base import chats, license_of, names_of
-from ictcli.export.modelfile import ollama_name
 from ictcli.files.origin import flat
 from ictcli.recipe import table_to_toml
 from ictcli.runs.public import (
@@ -141,7 +140,6 @@ def card(
         sources={key: of for key, of in sources.items() if reinforced or key[:6] != "train."},
         generated=made_here and not {"path", "file"} & {*sources},
         named="".join(each if each.isprintable() else "_" for each in name),
-        ollama=ollama_name(run.name, step),
         word=shlex.quote,
         asked=asked,
         prompt=asked.shown(chats=chats(began, run)),

@@ -27,7 +27,6 @@ from ictcli.engine.older import older_names
 from ictcli.errors import EngineMissingError, UserError, install
 from ictcli.export.base import names_of
 from ictcli.export.card import card
-from ictcli.export.modelfile import write_modelfile
 from ictcli.files import new_folder
 from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import Recipe, RecipeFile, load_recipe
@@ -39,7 +38,7 @@ from ictcli.runs.read import read_environment
 from ictcli.runs.trust import read_run
 from ictcli.text import shell_word
 
-Layout = Literal["hf", "mlx", "ollama"]
+Layout = Literal["hf", "mlx"]
 CODED = "The model needs code of its own, which is not exported: it loads with that of {}."
 OF_TRANSFORMERS_5 = "TokenizersBackend"
 UNREAD = (
@@ -78,7 +77,6 @@ class Trained:
         adapters = self.recipe.adapters is not None
         fused = adapters and merge and layout != "mlx"
         which = "model" if fused or (self.saved and (merge or not adapters)) else "export"
-        which = "ollama" if layout == "ollama" else which
         return self.run / (f"{which}-{self.saved.name}" if self.saved else which)
 
     def engine(self) -> Engine:
@@ -188,10 +186,8 @@ def export_model(
             take(plain, folder, TOKENIZER, by=shutil.move)
         else:
             take(plain, folder, by=shutil.move)
-        if layout == "ollama":
-            notes.append(write_modelfile(trained.run, folder))
         _describe(trained, folder, out.name, layout or "hf", adapter=False)
-    return " ".join(filter(None, notes))
+    return " ".join(notes)
 
 
 def _describe(trained: Trained, folder: Path, name: str, layout: Layout, *, adapter: bool) -> None:

@@ -157,7 +157,8 @@ def evaluation_command(run: Path, model: Path | None = None) -> str | None:
     name = recipe.evaluation.get("bench", recipe.task)
     if not isinstance(name, str) or not name:
         return None
-    if is_custom(name) or (recipe.model_extra or {}).get("data") is not None:
+    own = name == recipe.task and (recipe.model_extra or {}).get("data") is not None
+    if own or is_custom(name):
         return None if model else f"ictcli eval {models}"
     more = [bench for bench in sorted(BENCHMARKS) if bench.startswith(f"{name}-")]
     names = [name, *(bench for bench in more if bench not in TASKS)]  # others are tasks' own
