@@ -238,7 +238,7 @@ def main() -> int:
         table = [
             ("transformers", here, merged, ""),
             ("peft", here, ("--to", "hf"), model),
-            ("mlx-lm", here, ("--merge", "--to", "mlx"), ""),
+            ("mlx-lm", here, merged, ""),
             ("mlx-lm", here, ("--to", "mlx"), model),
         ]
         table += [("transformers 4", options.old, merged, "")] if options.old else []

@@ -118,13 +118,11 @@ class MlxEngine(EngineCore):
         self.model.update(tree_unflatten(values))
         return None
 
-    def export(self, folder: Path, *, packed: bool = False) -> None:
+    def export(self, folder: Path) -> None:
         config, kind = dict(self.config), self.config.get("model_type", "")
-        packed = packed and is_quantised(self.model)
-        if not packed:
-            config.pop("quantization", None)
-            config.pop("quantization_config", None)
-        with adapter.fused(self.model) if packed else adapter.whole(self.model, kind):
+        config.pop("quantization", None)
+        config.pop("quantization_config", None)
+        with adapter.whole(self.model, kind):
             save_model(folder, self.model)
             written = str(model_dtype(self.model)).removeprefix("mlx.core.")
         restore_layout(folder, like=self.folder)

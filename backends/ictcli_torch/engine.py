@@ -206,7 +206,7 @@ class TorchEngine(EngineCore):
             self.model.save_pretrained(folder)
         config.dtype = kept
 
-    def export(self, folder: Path, *, packed: bool = False) -> None:
+    def export(self, folder: Path) -> None:
         self.write_model(folder)
         write_tokenizer(self.tokenizer, snapshot(self.source.path), folder)
         name_end_token(folder)

@@ -16,7 +16,6 @@ TO = ("hf", "mlx")
 @click.option("--merge", is_flag=True, help="Fuse adapters into a whole model.")
 @click.option("--to", "layout", type=click.Choice(TO), help="For which library.")
 @click.option("--out", type=click.Path(path_type=Path), help="The folder to make.")
-@click.option("--packed", is_flag=True, help="--merge, its weights packed as the model's are.")
 @CHECKPOINT
 @BACKEND
 @TRUST
@@ -25,7 +24,6 @@ def command(
     merge: bool,
     layout: Literal["hf", "mlx"] | None,
     out: Path | None,
-    packed: bool,
     checkpoint: str | None,
     backend: str | None,
 ) -> None:
@@ -33,9 +31,8 @@ def command(
 
     --to writes adapters for peft (hf) or for mlx-lm (mlx). --merge makes a whole model of them and
     of the model below, which computes what the run trained: in float16 or, where that does not hold
-    the weights, float32; weights of 4 or 8 bits are unpacked. With --packed these are rounded
-    again, which makes the file small and may round what was trained away. The folder is RUN/model
-    for adapters with --merge, else RUN/export, with -step-N for --checkpoint.
+    the weights, float32; weights of 4 or 8 bits are unpacked. The folder is RUN/model for adapters
+    with --merge, else RUN/export, with -step-N for --checkpoint.
 
     \b
     ictcli export runs/mine --merge
@@ -58,17 +55,16 @@ def command(
         )
     warn_altered(run, "*.json", "recipe.toml", "eval/*.json", "model/*", "adapter/*")
     trained = make.trained_by(run, checkpoint, backend)
-    merge = merge or packed
     adapters = trained.recipe.adapters
     whole = merge or adapters is None
-    made = out or trained.place(layout, merge=merge)
+    made = out or trained.place(merge=merge)
     if made.exists():
         raise UserError(f"{made} exists already.", "remove it first, or --out OTHER")
     if adapters is None and layout and not merge:
         narrate(f"note: {run} trained all weights: it has no adapters, and a whole model is made.")
     narrate(f"exporting {run} to {made}")
     if whole:
-        if note := make.export_model(trained, made, layout, packed=packed):
+        if note := make.export_model(trained, made, layout):
             narrate(f"note: {note}")
     else:
         make.export_adapters(trained, made, layout)

@@ -102,9 +102,9 @@ class Engine(Protocol):
         """Read back what `save` wrote, to the bit; without an optimiser the policy alone."""
         ...
 
-    def export(self, folder: Path, *, packed: bool = False) -> None:
+    def export(self, folder: Path) -> None:
         """Write the model and tokenizer in Hugging Face layout into an existing folder, adapters
-        fused into it. Quantised weights are unpacked, or stay `packed`, which rounds them again.
+        fused into it and quantised weights unpacked.
         Mixtures of experts keep the names that mlx-lm gives their weights, with the MLX engine."""
         ...
 

@@ -1,30 +1,25 @@
 """Write the export's folder: adapters in a layout, or a whole model, and the model card."""
 
 import contextlib
-import importlib
 import json
 import shutil
-import sys
 import tempfile
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ictcli.engine import Engine, is_installed
+from ictcli.engine import Engine
 from ictcli.engine.adapters import FILES, in_layout, layout_of, read_config
 from ictcli.engine.model_files import (
     ASKED,
-    CONFIGS,
-    TOKENIZER,
-    WEIGHTS,
     drop_code,
     take,
     tokenizer_config,
 )
 from ictcli.engine.models import ADAPTER_CONFIG, locate, name_end_token, snapshot
 from ictcli.engine.older import older_names
-from ictcli.errors import EngineMissingError, UserError, install
+from ictcli.errors import UserError
 from ictcli.export.base import names_of
 from ictcli.export.card import card
 from ictcli.files import new_folder
@@ -72,11 +67,11 @@ class Trained:
         """The folder of the last adapters; None where all weights were trained."""
         return self.run / "adapter" if self.recipe.adapters and not self.saved else None
 
-    def place(self, layout: Layout | None, *, merge: bool) -> Path:
+    def place(self, *, merge: bool) -> Path:
         """The folder that an export makes by default."""
         adapters = self.recipe.adapters is not None
-        fused = adapters and merge and layout != "mlx"
-        which = "model" if fused or (self.saved and (merge or not adapters)) else "export"
+        whole = (adapters and merge) or (self.saved and not adapters)
+        which = "model" if whole else "export"
         return self.run / (f"{which}-{self.saved.name}" if self.saved else which)
 
     def engine(self) -> Engine:
@@ -142,7 +137,7 @@ def _blocks(adapter: Path, run: Path) -> int:
         raise UserError(
             f"mlx-lm may compute {source} otherwise than its adapters were trained: its "
             f"config.json, of transformers 5, has no {' and no '.join(missing)}.",
-            f"ictcli export {shell_word(run)} --merge --to mlx makes a whole model; --to hf makes "
+            f"ictcli export {shell_word(run)} --merge makes a whole model; --to hf makes "
             "adapters for peft",
         )
     for place in (config, config.get("text_config") or {}):
@@ -155,37 +150,23 @@ def _blocks(adapter: Path, run: Path) -> int:
     )
 
 
-def export_model(
-    trained: Trained, out: Path, layout: Layout | None, *, packed: bool = False
-) -> str:
-    """Write a whole model to `out`: that of an engine with adapters fused, or, where nothing is to
-    be computed, a copy of RUN/model. mlx-lm's layout is made by its converter, of a folder that
-    holds no code. Returns sentences on what was not written, or nothing."""
-    if layout == "mlx" and not is_installed("mlx"):
-        raise EngineMissingError("--to mlx of a whole model needs mlx-lm.", install("mlx"))
-    with new_folder(out) as folder, tempfile.TemporaryDirectory(dir=folder) as beside:
-        made, plain, converted = (Path(beside) / name for name in ("made", "hf", "mlx"))
-        for each in (made, plain):
-            each.mkdir()
-        if trained.saved or trained.adapter or packed:
-            trained.engine().export(made, packed=packed)
-            take(made, plain, by=shutil.move)
+def export_model(trained: Trained, out: Path, layout: Layout | None) -> str:
+    """Write a whole model to `out`, in the layout that transformers and mlx-lm read: that of an
+    engine with adapters fused, or, where nothing is to be computed, a copy of RUN/model. Return
+    sentences on what was not written, or nothing."""
+    with new_folder(out) as folder:
+        if trained.saved or trained.adapter:
+            with tempfile.TemporaryDirectory(dir=folder) as made:
+                trained.engine().export(Path(made))
+                take(Path(made), folder, by=shutil.move)
         else:
-            take(Path(locate(str(trained.run / "model")).path), plain)
-            name_end_token(plain)
+            take(Path(locate(str(trained.run / "model")).path), folder)
+            name_end_token(folder)
         notes = list[str]()
-        if drop_code(plain) and trained.settings.trust_remote_code:
+        if drop_code(folder) and trained.settings.trust_remote_code:
             notes.append(CODED.format(names_of(trained.base, trained.run)[0]))
-        if tokenizer_config(plain).get("tokenizer_class") == OF_TRANSFORMERS_5:
+        if tokenizer_config(folder).get("tokenizer_class") == OF_TRANSFORMERS_5:
             notes.append(UNREAD)
-        if layout == "mlx" and not packed:
-            convert: Any = importlib.import_module("mlx_lm.convert").convert
-            with contextlib.redirect_stdout(sys.stderr):  # it prints
-                convert(str(plain), str(converted))
-            take(converted, folder, (WEIGHTS, *CONFIGS), by=shutil.move)
-            take(plain, folder, TOKENIZER, by=shutil.move)
-        else:
-            take(plain, folder, by=shutil.move)
         _describe(trained, folder, out.name, layout or "hf", adapter=False)
     return " ".join(notes)
 

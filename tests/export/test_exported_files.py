@@ -70,7 +70,7 @@ def test_adapters_for_mlx_lm_need_a_base_whose_settings_it_finds(
     base = shutil.copytree(tiny_model, tmp_path / "base")
     evil = {"auto_mapping": {"parent_library": "evil"}}
     adapters_of(tmp_path / "run", str(base), base_model_name_or_path=str(base), **evil)
-    with refused("has no rope_theta", hint="--merge --to mlx"):
+    with refused("has no rope_theta", hint="--merge"):
         export("mlx")
     assert "auto_mapping" not in config_in(export("hf"))
     config = json.loads((base / "config.json").read_text())
