@@ -125,10 +125,10 @@ def beside(name: str, codes: list[int], one: Path, two: Path) -> None:
     apart = max(float((a - b).abs().max()) for a, b in pairs)
     found = read(two / "0" / "run")
     gap = max(step["sampler_gap"] for step in found["metrics"])
-    cpu = median(timing["sample_cpu_s"] for timing in found["timings"][1:])
+    seconds = median(timing["sample_s"] for timing in found["timings"][1:])
     print(
         f"{name}: {same} of {len(files)} steps have the same tokens, last weights {apart:.1e} "
-        f"apart; sampler_gap {gap:.1e}; CPU seconds of rank 0 to sample {cpu:.1f}",
+        f"apart; sampler_gap {gap:.1e}; seconds to sample {seconds:.1f}",
         flush=True,
     )
 
@@ -158,11 +158,10 @@ def cost(folder: Path) -> None:
             found = train(folder / f"{name}-{sampler}", model, sampler, *LARGE, *more)
             timings = found["timings"][1:]  # vLLM is loaded in the first
             gap = max(m.get("sampler_gap") or 0 for m in found["metrics"])
-            cpu = [median(t[key] for t in timings) for key in ("sample_cpu_s", "update_cpu_s")]
             wall = [median(t[key] for t in timings) for key in ("sample_s", "update_s")]
             print(
-                f"{name} {sampler:4} CPU seconds a step: sampling {cpu[0]:.1f}, update "
-                f"{cpu[1]:.1f} (wall {wall[0]:.1f}, {wall[1]:.1f}); sampler_gap {gap:.1e}; rewards "
+                f"{name} {sampler:4} seconds a step: sampling {wall[0]:.1f}, update "
+                f"{wall[1]:.1f}; sampler_gap {gap:.1e}; rewards "
                 f"{rewards(found)}",
                 flush=True,
             )

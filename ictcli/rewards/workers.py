@@ -192,11 +192,6 @@ class _Worker:
         self.connection.close()
 
 
-def cpu_seconds() -> float:
-    """That the living workers took so far."""
-    return sum(worker.cpu_seconds() for worker in _workers)
-
-
 _lock = threading.Lock()  # one call of `isolated` at a time
 _workers: list[_Worker] = []
 

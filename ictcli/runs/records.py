@@ -84,9 +84,6 @@ class StepTimings(RunRecord):
     step: int
     sample_s: float | None = None
     update_s: float | None = None
-    sample_cpu_s: float | None = None
-    """CPU seconds of the process that leads, and of its children."""
-    update_cpu_s: float | None = None
     peak_bytes: int | None = None
 
     @property

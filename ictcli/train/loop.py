@@ -23,7 +23,7 @@ from ictcli.train.finish import finish
 from ictcli.train.health import Health
 from ictcli.train.sample import sample_batch
 from ictcli.train.sft import supervise
-from ictcli.train.step import Moment, measure, optimise, select
+from ictcli.train.step import measure, optimise, select
 from ictcli.train.without_signal import unlearned
 
 
@@ -70,29 +70,27 @@ def train(
             observer.resumed(state.step)
 
     for number in range(state.step + 1, recipe.steps + 1):
-        started = Moment.now()
+        started = time.perf_counter()
         batch = sample_batch(recipe, engine, task, number)
         health.check_batch(batch)
-        sampled = Moment.now()
+        sampled = time.perf_counter()
         selection = select(recipe, batch, number)
         update = optimise(recipe, engine, batch, selection, number)
-        updated = Moment.now()
+        updated = time.perf_counter()
         forks = fork_mask(task, batch.problems, batch.rollouts, engine.tokenizer)
         metrics = measure(recipe, number, batch, selection, update, forks)
-        state.train_s += time.perf_counter() - started.clock
+        state.train_s += time.perf_counter() - started
 
         if recipe.eval.every and number % recipe.eval.every == 0 and number < recipe.steps:
             metrics = with_passes(metrics, recipe.eval.k, evaluate(f"step-{number:06d}"))
         timings = StepTimings(
             step=number,
-            sample_s=round(sampled.clock - started.clock, 4),
-            update_s=round(updated.clock - sampled.clock, 4),
-            sample_cpu_s=round(sampled.cpu - started.cpu, 4),
-            update_cpu_s=round(updated.cpu - sampled.cpu, 4),
+            sample_s=round(sampled - started, 4),
+            update_s=round(updated - sampled, 4),
             peak_bytes=engine.peak_memory(),
         )
         state.budget = engine.budget.state()
-        state.add(metrics, batch, selection.kept, time.perf_counter() - started.clock)
+        state.add(metrics, batch, selection.kept, time.perf_counter() - started)
         run.append(metrics)
         run.append(timings)
         every = recipe.record.rollouts_every

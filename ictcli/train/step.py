@@ -1,11 +1,8 @@
 """The parts of a training step after its batch: select tokens, optimise, measure."""
 
 import math
-import os
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +15,6 @@ from ictcli.engine.update import Update
 from ictcli.errors import RunFailedError
 from ictcli.evaluation.record import among_readable
 from ictcli.recipe import Recipe
-from ictcli.rewards import workers
 from ictcli.rewards.shaping import formatted, mean_reward
 from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
@@ -227,17 +223,3 @@ def _fork_figures(forks: BoolArray, rollouts: Rollouts, kept: BoolArray) -> dict
         "fork_recall": both / int(forks.sum()) if forks.any() else None,
         "fork_precision": both / int(kept.sum()) if kept.any() else None,
     }
-
-
-class Moment(NamedTuple):
-    """Seconds; only differences mean something."""
-
-    clock: float
-    cpu: float
-    """Of this process, the verifiers' workers and every child that ended."""
-
-    @classmethod
-    def now(cls) -> "Moment":
-        ended = os.times()
-        own = time.process_time() + ended.children_user + ended.children_system
-        return cls(time.perf_counter(), own + workers.cpu_seconds())

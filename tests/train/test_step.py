@@ -1,7 +1,5 @@
 """The parts of a step, with the engine on a model of random weights; and the CPU time it took."""
 
-import os
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +10,9 @@ from ictcli.algorithm.methods import METHODS, Choice, Options, Scored, register
 from ictcli.errors import RunFailedError
 from ictcli.recipe import Recipe
 from ictcli.rewards import Verdict
-from ictcli.rewards.workers import Limits, isolated
 from ictcli.runs.rollouts import Batch
 from ictcli.train.sample import sample_batch
-from ictcli.train.step import Moment, Updates, measure, optimise, select
+from ictcli.train.step import Updates, measure, optimise, select
 
 
 def one_step(make: Make, *overrides: str) -> tuple[Recipe, Batch, Updates]:
@@ -197,27 +194,3 @@ def test_no_verdict_is_trained_under_a_control_of_the_reward(make: Make, signal:
         each = recipe.model_copy(update={"method": {"name": name}})
         weights = select(each, replace(batch, verdicts=verdicts), 2).weights
         np.testing.assert_array_equal(weights, select(each, batch, 2).weights)
-
-
-def burn(seconds: float) -> None:
-    began = time.process_time()
-    while time.process_time() - began < seconds:
-        pass
-
-
-def test_own_work_that_of_a_worker_and_that_of_an_ended_child_count_once() -> None:
-    one = Limits(workers=1)
-    isolated(burn, [(0.0,)], one)  # it has started, and imported what it needs
-    taken: list[float] = []
-    for work in (burn, lambda seconds: isolated(burn, [(seconds,)], one), burn_in_child):
-        before = Moment.now().cpu
-        work(0.5)
-        taken.append(Moment.now().cpu - before)
-    assert all(0.48 < each < 0.95 for each in taken), taken  # a fork takes some; twice is 1 or more
-
-
-def burn_in_child(seconds: float) -> None:
-    if (child := os.fork()) == 0:
-        burn(seconds)
-        os._exit(0)
-    os.waitpid(child, 0)
