@@ -7,12 +7,12 @@ escaped: as JSON in the header, which is valid YAML, and as inline code in the t
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ictcli.algorithm.methods import METHODS
 from ictcli.errors import UserError
-from ictcli.evaluation.passk import Interval
+from ictcli.evaluation.passk import Difference
 from ictcli.evaluation.record import Evaluation, unanswered
 from ictcli.export.asked import asked_by
 from ictcli.export.base import chats, license_of, names_of
@@ -34,52 +34,39 @@ from ictcli.tables.numbers import signed, thousandths
 from ictcli.tables.pages import render
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What a run's own evaluations found of its last weights, or of those of a step."""
-
-    before: Mapping[str, Interval | None]
-    after: Mapping[str, Interval | None]
-    change: Mapping[str, Interval | None]
-    """Paired by problem; empty where that is not known."""
-    head: str
-    """Of the column of the weights' scores."""
-    problems: int
-    n: int
-    """Samples of each problem."""
-    unanswered: str
-    """A sentence on samples without an answer, where there are many."""
-
-    @property
-    def scores(self) -> Table:
-        """Return a row per metric."""
-        columns = [
-            Column[str]("metric", lambda name: name, str),
-            Column[str]("before", self.before.get, thousandths, bounded=True),
-            Column[str](self.head, self.after.get, thousandths, bounded=True),
-        ]
-        if self.change:
-            columns.append(Column[str]("change", self.change.get, signed, bounded=True))
-        return Table(columns, [name for name, score in self.after.items() if score is not None])
-
-
-def _measured(run: Path, step: int | None, summary: Summary | None) -> Measured | None:
-    """Return None where nothing was measured."""
+def _measured(run: Path, step: int | None, summary: Summary | None) -> dict[str, Any] | None:
+    """Return what the run's own evaluations found of its last weights, or of those of a step: a row
+    per metric, on how many problems and samples, and whether the change is known, paired by
+    problem. None where nothing was measured."""
+    change: Mapping[str, Difference] = {}
     if step is not None:
         paths = (run / "eval" / f"{label}.json" for label in ("before", f"step-{step:06d}"))
-        before, after = (read_record(path, Evaluation, strict=False) for path in paths)
-        if after is None:
+        earlier, later = (read_record(path, Evaluation, strict=False) for path in paths)
+        if later is None:
             return None
-        if before is None or before.problems != after.problems:
-            return Measured({}, after.scores, {}, f"step {step}", after.problems, after.n, "")
-        lost = unanswered(before, after).sentence
-        head = f"step {step}"
-        return Measured(before.scores, after.scores, {}, head, after.problems, after.n, lost)
-    if summary is None:
+        if earlier and earlier.problems != later.problems:
+            earlier = None
+        before, after, head = earlier.scores if earlier else {}, later.scores, f"step {step}"
+        lost, n = unanswered(earlier, later) if earlier else None, later.n
+    elif summary:
+        later, before, after, head = summary, summary.before, summary.after, "after"
+        lost, n, change = summary.unanswered, summary.samples_per_problem, summary.change
+    else:
         return None
-    lost = summary.unanswered.sentence if summary.unanswered else ""
-    scores = summary.before, summary.after, summary.change
-    return Measured(*scores, "after", summary.problems, summary.samples_per_problem, lost)
+    columns = [
+        Column[str]("metric", lambda name: name, str),
+        Column[str]("before", before.get, thousandths, bounded=True),
+        Column[str](head, after.get, thousandths, bounded=True),
+    ]
+    if change:
+        columns.append(Column[str]("change", change.get, signed, bounded=True))
+    return {
+        "scores": Table(columns, [name for name, score in after.items() if score is not None]),
+        "problems": later.problems,
+        "n": n,
+        "paired": bool(change),
+        "unanswered": lost.sentence if lost else "",
+    }
 
 
 def card(

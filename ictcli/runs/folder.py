@@ -214,15 +214,9 @@ class Run:
         with manifest.rewriting(self.folder, name):
             write_rollouts(self.folder / name, step, batch, kept, weights)
 
-    def write_recipe(self, recipe: Recipe) -> None:
-        """Write recipe.toml."""
-        self._write_recipe(to_toml(recipe))
-
-    def write_steps(self, steps: int) -> None:
-        """Change the steps in recipe.toml, and nothing else of it."""
-        self._write_recipe(table_to_toml({**self.recipe, "steps": steps}))
-
-    def _write_recipe(self, text: str) -> None:
+    def write_recipe(self, recipe: Recipe, steps: int | None = None) -> None:
+        """Write recipe.toml; with `steps`, change these and nothing else of it."""
+        text = to_toml(recipe) if steps is None else table_to_toml({**self.recipe, "steps": steps})
         path = self.folder / "recipe.toml"
         with manifest.rewriting(self.folder, path.name):
             files.write_text(path, text)

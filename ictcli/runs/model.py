@@ -44,8 +44,6 @@ OF_ASKED: Mapping[str, Any] = {
     "prompt": {"template", "system", "suffix"},
     "engine": {"dtype"},
 }
-LONGEST = 200
-"""Characters of a benchmark's name in `ASKED`."""
 RECIPES = {"builtin:chain": "chain", "builtin:ledger": "ledger"}
 """The recipe that trains each built-in model."""
 
@@ -94,14 +92,14 @@ def _model_spec(
     the recipe that trains it asks, an exported one as its run."""
     run = Path(model) if is_run(Path(model)) else None
     recipe, loaded, missing, data = None, list[Path](), list[str](), dict[str, Any]()
-    trained, exported, bench = EvaluationSettings(), False, ""
+    trained, exported = EvaluationSettings(), False
     if run:
         recipe, trained, loaded, missing = settings_of(run)
         data = read_environment(run).data.to_json()
     elif model in RECIPES:
         trained = _read(read_recipe(RECIPES[model]))[1]
     elif exported := Path(model, ASKED).is_file():
-        trained, bench = _exported(Path(model, ASKED))
+        trained = _exported(Path(model, ASKED))
     saved = pick(run, checkpoint) if run and checkpoint is not None else None
     reinforced = saved is None or step_of(saved) > 0
     if run and not saved:
@@ -139,7 +137,6 @@ def _model_spec(
         else partial(of_model, model),
         evaluated_on=data,
         known=bool(run) or exported,
-        bench=bench,
     )
     return spec, missing
 
@@ -152,9 +149,9 @@ def bench_of(recipe: Recipe) -> str:
 
 
 def asked_in(recipe: Recipe, folder: Path) -> str:
-    """How a run asks and samples, and what it was evaluated on, as JSON to put beside what it
-    trained, in the `folder` (`ASKED`); without worked examples, which may be text of a data set. A
-    whole model that bfloat16 would round names float32."""
+    """Return how a run asks and samples, as JSON to put beside what it trained, in the `folder`
+    (`ASKED`); without worked examples, which may be text of a data set. A whole model that bfloat16
+    would round names float32."""
     included = {key: of for key, of in OF_ASKED.items() if key != "engine"}
     asked = recipe.model_dump(mode="json", include=included, exclude_none=True)
     if (folder / "config.json").is_file():
@@ -163,23 +160,18 @@ def asked_in(recipe: Recipe, folder: Path) -> str:
             asked["engine"] = {"dtype": "float32"}
     if recipe.eval.temperature is not None:
         asked["temperature"] = recipe.eval.temperature
-    if bench := bench_of(recipe):
-        asked["bench"] = bench
     return json.dumps(asked, indent=2) + "\n"
 
 
-def _exported(file: Path) -> tuple[EvaluationSettings, str]:
-    """What stands in a file that an export wrote, and the benchmark that it names. Nothing else in
-    it counts: it comes with a model, and may be a stranger's."""
+def _exported(file: Path) -> EvaluationSettings:
+    """Return what stands in a file that an export wrote. Nothing else in it counts: it comes with a
+    model, and may be a stranger's."""
     try:
-        found = parse_json(read_text(file))
-        asked = {name: of for name, of in found.items() if name in OF_ASKED}
+        asked = {key: of for key, of in parse_json(read_text(file)).items() if key in OF_ASKED}
         for table in ("prompt", "engine"):
-            known = OF_ASKED[table]
-            asked[table] = {key: of for key, of in asked.get(table, {}).items() if key in known}
-        bench = found.get("bench")
-        named = isinstance(bench, str) and bench.strip() and len(bench) <= LONGEST
-        return EvaluationSettings.model_validate_json(json.dumps(asked)), bench if named else ""
+            names = OF_ASKED[table]
+            asked[table] = {key: of for key, of in asked.get(table, {}).items() if key in names}
+        return EvaluationSettings.model_validate_json(json.dumps(asked))
     except (AttributeError, ValueError) as error:  # pydantic's too
         raise UserError(
             f"{file} does not say how a model is asked.",

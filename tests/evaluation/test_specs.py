@@ -225,14 +225,6 @@ def test_an_export_carries_how_its_run_asks_and_nothing_else(tmp_path: Path) -> 
     assert found.columns == ColumnSettings()
     load: Any = found.load
     assert not load.args[1].trust_remote_code
-    for bench, hint in {
-        "gym:sum;rm": "--bench 'gym:sum;rm'",
-        None: "math500",
-        "x" * 201: "math500",
-    }.items():
-        file.write_text(json.dumps({"bench": bench}))
-        with refused("No benchmark is named", hint=hint):  # it is a hint, and no more
-            benchmark_specs(None, SETTINGS, find_models([str(exported)], SETTINGS))
     for text in ("[]", "{", '{"max_tokens": "x"}', '{"prompt": 3}'):
         file.write_text(text)
         with refused("does not say how a model is asked"):
