@@ -197,7 +197,7 @@ def ours(run: Path, questions: list[str]) -> tuple[list[Any], list[tuple[str, fl
 
     import numpy as np
 
-    from ictcli.export.asked import asked_by
+    from ictcli.export.card import asked_by
     from ictcli.export.make import trained_by
     from ictcli.tasks.prompts import tokens_of
     from ictcli.types import Problem, Sampling

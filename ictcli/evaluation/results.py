@@ -13,7 +13,6 @@ from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec
 from ictcli.files.origin import Origin
 from ictcli.tasks import prompts
-from ictcli.tasks.split import digest_of
 
 
 class ResultSettings(SampleSettings):
@@ -27,8 +26,6 @@ class ResultSettings(SampleSettings):
     limit: int | None
     source: dict[str, JsonValue]
     sha256: str
-    digest: str = ""
-    """Checksum of the problems as a run's environment.json has it."""
     verifier: str
     pattern: str | None
     timeout: float
@@ -87,7 +84,6 @@ def result_of(
     decided: dict[str, Any] = {**provenance, **loaded, **bench, **dict(evaluation.settings)}
     decided |= {"template": template, "suffix": suffix, "limit": settings.limit}
     decided["example_prompt"] = None if hidden else example
-    decided["digest"] = digest_of(spec.problems)
     return Result.model_validate(
         {
             **dict(evaluation),

@@ -146,7 +146,7 @@ class Run:
     # Checkpoints
 
     def checkpoints(self) -> list[Path]:
-        """Complete checkpoints, oldest first."""
+        """Return the complete checkpoints, oldest first."""
         return checkpoints.complete(self.folder)
 
     def checkpoint(self, engine: Engine, state: State, last: int) -> Path:

@@ -20,7 +20,6 @@ from ictcli.files import gate, plugins
 from ictcli.files.reading import parse_json, read_bytes, read_text
 from ictcli.recipe import Recipe, RecipeFile, read_recipe
 from ictcli.recipe.data import ColumnSettings, Example, PromptSettings, RewardSettings
-from ictcli.recipe.generator import is_gym
 from ictcli.recipe.tables import (
     AdapterSettings,
     EngineSettings,
@@ -28,14 +27,13 @@ from ictcli.recipe.tables import (
     SamplingSettings,
 )
 from ictcli.runs import origin
-from ictcli.runs.checkpoints import DAMAGE, STATE, check_finished, pick, step_of
+from ictcli.runs.checkpoints import DAMAGE, STATE, check_finished, pick
 from ictcli.runs.folder import is_run
 from ictcli.runs.manifest import MANIFEST
 from ictcli.runs.read import read_environment
 from ictcli.runs.records import Manifest
 from ictcli.runs.trained import of_model, trained_on
 from ictcli.runs.trust import read_run
-from ictcli.tasks import BENCHMARKS, TASKS
 
 OF_ASKED: Mapping[str, Any] = {
     "temperature": True,
@@ -101,7 +99,6 @@ def _model_spec(
     elif exported := Path(model, ASKED).is_file():
         trained = _exported(Path(model, ASKED))
     saved = pick(run, checkpoint) if run and checkpoint is not None else None
-    reinforced = saved is None or step_of(saved) > 0
     if run and not saved:
         check_finished(run, *EXPORTS)
     engine = _with(trained.engine, typed.engine)
@@ -132,20 +129,11 @@ def _model_spec(
         pattern=trained.reward.pattern,
         plugins=tuple(loaded),
         recipe=recipe,
-        trained_on=partial(trained_on, recipe, reinforced=reinforced)
-        if recipe
-        else partial(of_model, model),
+        trained_on=partial(trained_on, recipe) if recipe else partial(of_model, model),
         evaluated_on=data,
         known=bool(run) or exported,
     )
     return spec, missing
-
-
-def bench_of(recipe: Recipe) -> str:
-    """The benchmark that a run was evaluated on; empty where others do not have it."""
-    name = recipe.eval.bench or ("" if recipe.data else recipe.task)
-    known = is_gym(name) or name in BENCHMARKS or name in TASKS
-    return name if known and not recipe.plugins else ""
 
 
 def asked_in(recipe: Recipe, folder: Path) -> str:

@@ -39,13 +39,10 @@ def is_trained(model: str) -> bool:
     return gone or run_of(path) is not None or (path / ASKED).is_file()
 
 
-def trained_on(
-    file: RecipeFile, *, reinforced: bool = True, seen: frozenset[Path] = frozenset()
-) -> Trained:
-    """Return what the run of a recipe was trained on, and the runs that made its base model.
-    `reinforced`: whether its weights are later than supervised steps; `seen` are runs that came
-    before."""
-    keys, whole = _keys(file, reinforced)
+def trained_on(file: RecipeFile, seen: frozenset[Path] = frozenset()) -> Trained:
+    """Return what the run of a recipe was trained on, and the runs that made its base model. `seen`
+    are runs that came before."""
+    keys, whole = _keys(file)
     base = _of_base(str(file.data.get("model", "")), seen | {file.path})
     return Trained(keys | base.keys, whole and base.whole)
 
@@ -68,10 +65,10 @@ def _of_base(model: str, seen: frozenset[Path]) -> Trained:
             file = read_run(run)
         except FAULTS:
             return Trained()
-        return Trained() if file.path in seen else trained_on(file, seen=seen)
+        return Trained() if file.path in seen else trained_on(file, seen)
 
 
-def _keys(file: RecipeFile, reinforced: bool) -> tuple[set[str], bool]:
+def _keys(file: RecipeFile) -> tuple[set[str], bool]:
     """Return the problems of a run alone, and whether these are all: its task where that is data of
     one's own, and its supervised steps. Problems left out by the tokenizer, as unread or longer
     than `prompt.max_tokens`, are among them."""
@@ -84,7 +81,7 @@ def _keys(file: RecipeFile, reinforced: bool) -> tuple[set[str], bool]:
         if task.sft:
             whole = before.get("sft") == now["sft"]
             keys |= {key_of(example.prompt) for example in task.sft} if whole else set()
-        if not recipe.steps or not reinforced:
+        if not recipe.steps:
             return keys, whole
         if is_custom(recipe.task) or is_gym(recipe.task) or recipe.data:
             by_tokens = recipe.prompt.max_tokens or "unread" in began.data.left_out

@@ -28,7 +28,8 @@ def make_run(folder: Path, counts: list[int], *, finished: bool = True, first: i
         'model = "m"\ntask = "t"\nsteps = 3\n[method]\nname = "x"\n'
     )
     command = ["train", "recipes/mine.toml", "seed=1"]
-    write(folder / "environment.json", {"command": command, "python": "3.11"})
+    data = {"heldout": {"problems": len(counts), "sha256": f"p{first}"}}
+    write(folder / "environment.json", {"command": command, "python": "3.11", "data": data})
     for name, values in (
         ("metrics.jsonl", {"reward": 0.5}),
         ("timings.jsonl", {"sample_s": 1.5, "update_s": 0.5, "peak_bytes": 7}),
