@@ -80,7 +80,7 @@ def asked_by(run: Path) -> Asked:
     gone."""
     settings, domain, question = EvaluationSettings(), None, QUESTION
     try:
-        file, settings, _, _ = settings_of(run)
+        file, settings, _ = settings_of(run)
         recipe = load_recipe(file)
         task = task_alone(recipe)
         domain = task.domain

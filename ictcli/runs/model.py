@@ -59,10 +59,8 @@ def find_models(
             "--checkpoint is of a run, and none is named.", "ictcli runs ls lists the runs"
         )
     named = zip(models, short_names(models, checkpoint), strict=True)
-    found = [_model_spec(model, name, checkpoint, settings) for model, name in named]
-    for note in dict.fromkeys(note for _, missing in found for note in missing):
-        say(f"note: {note}")
-    return _asked_alike([spec for spec, _ in found], say)
+    specs = [_model_spec(model, name, checkpoint, settings, say) for model, name in named]
+    return _asked_alike(specs, say)
 
 
 def _asked_alike(specs: list[ModelSpec], say: Callable[[str], None]) -> list[ModelSpec]:
@@ -83,19 +81,18 @@ def _asked_alike(specs: list[ModelSpec], say: Callable[[str], None]) -> list[Mod
 
 
 def _model_spec(
-    model: str, name: str, checkpoint: str | None, typed: ModelSettings
-) -> tuple[ModelSpec, list[str]]:
-    """A model or run with the settings that were typed in place of its recipe's, and sentences on
-    plugins that are missing: only the run's own benchmarks need them. A built-in model is asked as
-    the recipe that trains it asks, an exported one as its run."""
+    model: str, name: str, checkpoint: str | None, typed: ModelSettings, say: Callable[[str], None]
+) -> ModelSpec:
+    """Return a model or run with the settings that were typed in place of its recipe's. A built-in
+    model is asked as the recipe that trains it asks, an exported one as its run."""
     run = Path(model) if is_run(Path(model)) else None
-    recipe, loaded, missing, data = None, list[Path](), list[str](), dict[str, Any]()
+    recipe, loaded, data = None, list[Path](), dict[str, Any]()
     trained, exported = EvaluationSettings(), False
     if run:
-        recipe, trained, loaded, missing = settings_of(run)
+        recipe, trained, loaded = settings_of(run, say)
         data = read_environment(run).data.to_json()
     elif model in RECIPES:
-        trained = _read(read_recipe(RECIPES[model]))[1]
+        trained = _read(read_recipe(RECIPES[model]), say)[1]
     elif exported := Path(model, ASKED).is_file():
         trained = _exported(Path(model, ASKED))
     saved = pick(run, checkpoint) if run and checkpoint is not None else None
@@ -113,7 +110,7 @@ def _model_spec(
         known = choose_backend(engine.backend) in LIBRARIES
         checksum = partial(checksums.fingerprint, locate(model)) if known else lambda: None
     heats = (typed.temperature, trained.temperature, 1.0)
-    spec = ModelSpec(
+    return ModelSpec(
         model=model,
         name=f"{name}-{saved.name}" if saved else name,
         load=load,
@@ -133,7 +130,6 @@ def _model_spec(
         evaluated_on=data,
         known=bool(run) or exported,
     )
-    return spec, missing
 
 
 def asked_in(recipe: Recipe, folder: Path) -> str:
@@ -171,15 +167,14 @@ def _with(table: Any, typed: Any) -> Any:
     return table.model_copy(update={key: getattr(typed, key) for key in typed.model_fields_set})
 
 
-Read = tuple[RecipeFile, EvaluationSettings, list[Path], list[str]]
-"""A run's recipe, what it says of its model, its plugins, and sentences on those that are gone."""
-
-
-def settings_of(run: Path) -> Read:
-    """Read a run's recipe, and load its plugins where they still are. UserError where it is none,
-    or only a part of one."""
+def settings_of(
+    run: Path, say: Callable[[str], None] = lambda text: None
+) -> tuple[RecipeFile, EvaluationSettings, list[Path]]:
+    """Return a run's recipe, what it says of its model, and its plugins, which are loaded where
+    they still are; `say` is told of the others, which only the run's own benchmarks need. UserError
+    where it is no recipe, or only a part of one."""
     try:
-        return _read(read_run(run))
+        return _read(read_run(run), say)
     except (KeyError, ValueError, TypeError, AttributeError) as error:  # pydantic's too
         if isinstance(error, ValidationError):
             first = error.errors()[0]
@@ -194,17 +189,17 @@ def settings_of(run: Path) -> Read:
         ) from error
 
 
-def _read(file: RecipeFile) -> Read:
-    data = file.data
-    missing: list[str] = []
-    loaded: list[Path] = []
+def _read(
+    file: RecipeFile, say: Callable[[str], None]
+) -> tuple[RecipeFile, EvaluationSettings, list[Path]]:
+    data, loaded = file.data, list[Path]()
     for name in plugins.listed(data):
         try:
             loaded.append(plugins.load(name))
         except UnknownCodeError:
             raise
         except UserError as error:
-            missing.append(error.message)
+            say(f"note: {error.message}")
     reward: object = data.get("reward")
     answers = cast(dict[str, Any], reward) if isinstance(reward, dict) else dict[str, Any]()
     sampling = RolloutSettings.model_validate(data.get("sampling", {}))
@@ -217,7 +212,7 @@ def _read(file: RecipeFile) -> Read:
         columns=_columns(data),
         reward=RewardSettings(pattern=answers.get("pattern")),
     )
-    return file, settings, loaded, missing
+    return file, settings, loaded
 
 
 def _columns(data: Mapping[str, Any]) -> ColumnSettings:
