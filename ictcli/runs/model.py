@@ -1,6 +1,5 @@
 """A run as a model: its weights, and how its recipe prompts and samples."""
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ from ictcli.errors import UnknownCodeError, UserError
 from ictcli.evaluation.settings import EvaluationSettings, ModelSettings
 from ictcli.evaluation.specs import ModelSpec, short_names
 from ictcli.files import gate, plugins
-from ictcli.files.reading import parse_json, read_bytes, read_text
+from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import Recipe, RecipeFile, read_recipe
 from ictcli.recipe.data import ColumnSettings, Example, PromptSettings, RewardSettings
 from ictcli.recipe.tables import (
@@ -27,11 +26,10 @@ from ictcli.recipe.tables import (
     SamplingSettings,
 )
 from ictcli.runs import origin
-from ictcli.runs.checkpoints import DAMAGE, STATE, check_finished, pick
+from ictcli.runs.checkpoints import DAMAGE, check_finished, pick
 from ictcli.runs.folder import is_run
-from ictcli.runs.manifest import MANIFEST
+from ictcli.runs.manifest import MANIFEST, checksum
 from ictcli.runs.read import read_environment
-from ictcli.runs.records import Manifest
 from ictcli.runs.trained import of_model, trained_on
 from ictcli.runs.trust import read_run
 
@@ -104,17 +102,17 @@ def _model_spec(
     sampling = _with(trained.sampling, typed.sampling)
     if recipe and run and saved:
         load = partial(engine_at, run, recipe.data, saved, engine)
-        checksum = partial(weights_of, saved)
+        fingerprint = partial(_saved_as, saved)
     else:
         load = partial(engine_of, run, engine) if run else partial(build_engine, model, engine)
         known = choose_backend(engine.backend) in LIBRARIES
-        checksum = partial(checksums.fingerprint, locate(model)) if known else lambda: None
+        fingerprint = partial(checksums.fingerprint, locate(model)) if known else lambda: None
     heats = (typed.temperature, trained.temperature, 1.0)
     return ModelSpec(
         model=model,
         name=f"{name}-{saved.name}" if saved else name,
         load=load,
-        fingerprint=checksum,
+        fingerprint=fingerprint,
         rows=engine.rows,
         prompt=_with(trained.prompt, typed.prompt),
         temperature=next(heat for heat in heats if heat is not None),
@@ -238,11 +236,8 @@ def _prompt(file: Path, table: dict[str, Any]) -> PromptSettings:
     return prompt.model_copy(update={"examples": examples, "shots": 0, "max_tokens": 0})
 
 
-def weights_of(path: Path) -> str:
-    """A checksum of a checkpoint's files without state.json, which holds seconds."""
-    files = Manifest.model_validate_json(read_bytes(path / MANIFEST)).files
-    saved = {name: file.sha256 for name, file in files.items() if name != STATE}
-    return hashlib.sha256(json.dumps(saved, sort_keys=True).encode()).hexdigest()
+def _saved_as(checkpoint: Path) -> str:
+    return checksum(checkpoint / MANIFEST).sha256
 
 
 def engine_of(run: Path, settings: EngineSettings) -> Engine:

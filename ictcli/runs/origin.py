@@ -16,7 +16,7 @@ from ictcli.engine import LIBRARIES, Engine, choose_backend
 from ictcli.engine.checksums import identity
 from ictcli.engine.models import locate
 from ictcli.errors import UserError
-from ictcli.files.origin import Origin, differing, digest
+from ictcli.files.origin import Origin, difference, differing, digest
 from ictcli.files.reading import read_bytes
 from ictcli.recipe.tables import EngineSettings
 from ictcli.rows import is_file_name
@@ -136,8 +136,8 @@ def of_model(model: str, settings: EngineSettings) -> dict[str, str]:
 
 def check_engine(
     run: Path, began: Environment, engine: Engine, *, adapters: bool, option: str
-) -> str:
-    """Return a sentence on the precision or engine that differs from the run's first one; empty
+) -> str | None:
+    """Return a sentence on the precision or engine that differs from the run's first one; None
     where none does. UserError where a run of adapters changes its engine, since each engine has its
     own layout of adapters; `option` is how the hint asks for an engine."""
     now = engine.describe()
@@ -149,15 +149,8 @@ def check_engine(
             f"{option}{before['engine']}",
         )
     names = ("engine", "dtype", "bits", "kernels")
-    if not differing([{name: about.get(name) for name in names} for about in (before, now)]):
-        return ""
-    return (
-        f"{run} began with {_words(before)}, and goes on with {_words(now)}: its numbers will "
-        "differ from those of a run that was not stopped."
+    differs = difference(*({name: parts.get(name) for name in names} for parts in (before, now)))
+    return differs and (
+        f"{run} began with {differs}: its numbers will differ from those of a run that was not "
+        "stopped."
     )
-
-
-def _words(engine: Mapping[str, Any]) -> str:
-    bits = "".join(f", a model of {number} bits" for number in engine.get("bits") or ())
-    kernels = f", kernels {name}" if (name := engine.get("kernels")) else ""
-    return f"{engine.get('engine')} in {engine.get('dtype')}{bits}{kernels}"
