@@ -88,7 +88,7 @@ class StepTimings(RunRecord):
 
     @property
     def seconds(self) -> float | None:
-        """Of the step, where both of its parts are known."""
+        """Return those of the step, where both of its parts are known."""
         if self.sample_s is None or self.update_s is None:
             return None
         return self.sample_s + self.update_s
