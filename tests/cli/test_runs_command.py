@@ -21,7 +21,7 @@ def test_the_list_has_a_run_s_line(ictcli: Processes, training: tuple[Path, Ende
     run, ended = training
     head, *rows = ictcli.done("runs", "ls", run.parent).out.splitlines()
     assert head.split()[:3] == ["run", "state", "step"]
-    assert [row.split()[:4] for row in rows] == [[str(run), "finished", "6/6", "chain"]]
+    assert [row.split()[:3] for row in rows] == [[str(run), "finished", "6/6"]]
     (told,) = ictcli.json("runs", "ls", run.parent)
     summary = json.loads(ended.out)
     assert told["after"] == summary["after"]["pass@1"]["value"]
