@@ -17,7 +17,6 @@ unknown one is Qwen2's, and a merge that never applies is written where there is
 import argparse
 import importlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -198,7 +197,7 @@ def ours(run: Path, questions: list[str]) -> tuple[list[Any], list[tuple[str, fl
 
     import numpy as np
 
-    from ictcli.export.asked import asked_by
+    from ictcli.export.card import asked_by
     from ictcli.export.make import trained_by
     from ictcli.tasks.prompts import tokens_of
     from ictcli.types import Problem, Sampling
@@ -239,7 +238,7 @@ def main() -> int:
         table = [
             ("transformers", here, merged, ""),
             ("peft", here, ("--to", "hf"), model),
-            ("mlx-lm", here, ("--merge", "--to", "mlx"), ""),
+            ("mlx-lm", here, merged, ""),
             ("mlx-lm", here, ("--to", "mlx"), model),
         ]
         table += [("transformers 4", options.old, merged, "")] if options.old else []
@@ -247,8 +246,7 @@ def main() -> int:
             (folder / "convert_hf_to_gguf.py").write_text(
                 SHIM.format(folder=str(Path(options.llama[0]).resolve()))
             )
-            os.environ["LLAMA_CPP"] = name
-            table.append(("llama.cpp", options.llama[1], ("--to", "gguf"), ""))
+            table.append(("llama.cpp", options.llama[1], merged, ""))
         return int(show(folder, table, chats, answers) > 0)
 
 
@@ -264,7 +262,11 @@ def show(folder: Path, table: list[Any], chats: list[Any], ours: list[Any]) -> i
         except RuntimeError as error:
             print(f"{label} refused: {error}")
             continue
-        place = str(folder / out) + ("/model.gguf" if program == "llama.cpp" else "")
+        place = str(folder / out)
+        if program == "llama.cpp":
+            converter = [sys.executable, str(folder / "convert_hf_to_gguf.py"), place]
+            place += ".gguf"
+            subprocess.run([*converter, "--outfile", place], check=True, capture_output=True)
         asked = json.dumps([program, place, base, chats])
         command = [python, str(Path(__file__).resolve()), "--read"]
         done = subprocess.run(command, input=asked, capture_output=True, text=True)

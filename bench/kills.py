@@ -187,7 +187,7 @@ def moments(runs: Runs, chance: random.Random) -> dict[str, tuple[int, Moment]]:
 def result(folder: Path) -> dict[str, bytes]:
     """All that a run leaves and no clock has touched, by path."""
     parts = ("metrics.jsonl", "rollouts/*", "eval/*.jsonl", "model/*", "adapter/*")
-    saved = ("checkpoints/best.json", "checkpoints/*/*.safetensors")
+    saved = ("checkpoints/*/*.safetensors",)
     files = [path for part in (*parts, *saved) for path in folder.glob(part) if path.is_file()]
     summary = json.loads((folder / "summary.json").read_text())
     rest = {key: value for key, value in summary.items() if key not in CLOCKED}

@@ -21,7 +21,7 @@ from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSetti
 from . import adapter, rotary, sample
 from .device import Memory, choose_device
 from .files import flat, read_arrays, write_arrays
-from .model import cast, is_quantised, load, model_dtype, restore_layout, vocabulary_of
+from .model import is_quantised, load, model_dtype, restore_layout, vocabulary_of
 from .optimizer import Optimizer
 from .passes import Passes
 
@@ -95,9 +95,6 @@ class MlxEngine(EngineCore):
                 changes.enter_context(rotary.shared(self.model))
             yield
 
-    def compute_in_float32(self) -> None:
-        cast(self.model, mx.float32)
-
     def kept_weights(self) -> Any:
         """Arrays never change: an update makes new ones, and these stay."""
         return self.model.trainable_parameters()
@@ -122,13 +119,11 @@ class MlxEngine(EngineCore):
         self.model.update(tree_unflatten(values))
         return None
 
-    def export(self, folder: Path, *, packed: bool = False) -> None:
+    def export(self, folder: Path) -> None:
         config, kind = dict(self.config), self.config.get("model_type", "")
-        packed = packed and is_quantised(self.model)
-        if not packed:
-            config.pop("quantization", None)
-            config.pop("quantization_config", None)
-        with adapter.fused(self.model) if packed else adapter.whole(self.model, kind):
+        config.pop("quantization", None)
+        config.pop("quantization_config", None)
+        with adapter.whole(self.model, kind):
             save_model(folder, self.model)
             written = str(model_dtype(self.model)).removeprefix("mlx.core.")
         restore_layout(folder, like=self.folder)

@@ -157,9 +157,6 @@ class TorchEngine(EngineCore):
                 stack.enter_context(merge.merged(self.model, exactly=exactly))
             yield
 
-    def compute_in_float32(self) -> None:
-        self.model.float()
-
     def kept_weights(self) -> Any:
         return copy.deepcopy(self.model).requires_grad_(False)
 
@@ -202,7 +199,7 @@ class TorchEngine(EngineCore):
             self.model.save_pretrained(folder)
         config.dtype = kept
 
-    def export(self, folder: Path, *, packed: bool = False) -> None:
+    def export(self, folder: Path) -> None:
         self.write_model(folder)
         if self.ranks.rank > 0:
             return

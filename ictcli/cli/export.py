@@ -8,34 +8,22 @@ import click
 from ictcli.cli import CHECKPOINT, RUN
 from ictcli.cli.options import BACKEND, TRUST
 
-TO = ("hf", "mlx", "ollama", "gguf")
+TO = ("hf", "mlx")
 
 
 @click.command("export", short_help="Make a folder of what RUN trained, with a card.")
 @click.argument("run", **RUN)
 @click.option("--merge", is_flag=True, help="Fuse adapters into a whole model.")
-@click.option("--to", "layout", type=click.Choice(TO), help="For which library or program.")
+@click.option("--to", "layout", type=click.Choice(TO), help="For which library.")
 @click.option("--out", type=click.Path(path_type=Path), help="The folder to make.")
-@click.option("--packed", is_flag=True, help="--merge, its weights packed as the model's are.")
-@click.option("--push", "repo", metavar="OWNER/NAME", help="Upload it to the hub, private.")
-@click.option("--public", is_flag=True, help="Let everybody see what --push uploads.")
-@click.option(
-    "--results",
-    type=click.Path(path_type=Path),
-    help="Put figures of ictcli eval on the card, too.",
-)
 @CHECKPOINT
 @BACKEND
 @TRUST
 def command(
     run: Path,
     merge: bool,
-    layout: Literal["hf", "mlx", "ollama", "gguf"] | None,
+    layout: Literal["hf", "mlx"] | None,
     out: Path | None,
-    packed: bool,
-    repo: str | None,
-    public: bool,
-    results: Path | None,
     checkpoint: str | None,
     backend: str | None,
 ) -> None:
@@ -43,25 +31,17 @@ def command(
 
     --to writes adapters for peft (hf) or for mlx-lm (mlx). --merge makes a whole model of them and
     of the model below, which computes what the run trained: in float16 or, where that does not hold
-    the weights, float32; weights of 4 or 8 bits are unpacked. With --packed these are rounded
-    again, which makes the file small and may round what was trained away. --to ollama makes a whole
-    model with a Modelfile, --to gguf one file by llama.cpp's own converter: on PATH, in the folder
-    $LLAMA_CPP or beside llama-quantize. The folder is RUN/model for adapters with --merge,
-    RUN/ollama, RUN/gguf or else RUN/export, with -step-N for --checkpoint.
+    the weights, float32; weights of 4 or 8 bits are unpacked. The folder is RUN/model for adapters
+    with --merge, else RUN/export, with -step-N for --checkpoint.
 
     \b
     ictcli export runs/mine --merge
     ictcli export runs/mine --to hf --out mine-peft
-    ictcli export runs/mine --to ollama --out mine-ollama
-    ictcli export runs/mine --merge --push me/mine
     ictcli export runs/mine --checkpoint best
-    ictcli export runs/mine --results evals/base-vs-mine-seed0
     """
     from ictcli.console.lines import narrate, output, warn_altered
     from ictcli.errors import UserError
     from ictcli.export import make
-    from ictcli.export.modelfile import ollama_name
-    from ictcli.export.push import open_repository, push
     from ictcli.runs import is_run
     from ictcli.runs.list import find_run
     from ictcli.runs.show import evaluation_command
@@ -73,42 +53,23 @@ def command(
             f"{run} is not a run folder: it has no recipe.toml.",
             "ictcli runs ls lists the runs there are",
         )
-    if public and repo is None:
-        raise UserError("--public says who sees what --push uploads.", "--push OWNER/NAME --public")
-    if packed and layout in make.OTHERS:
-        raise UserError(f"--to {layout} packs no weights.", "leave --packed out")
     warn_altered(run, "*.json", "recipe.toml", "eval/*.json", "model/*", "adapter/*")
-    trained = make.trained_by(run, checkpoint, backend, results)
-    merge = merge or packed or layout in make.OTHERS
+    trained = make.trained_by(run, checkpoint, backend)
     adapters = trained.recipe.adapters
     whole = merge or adapters is None
-    made = out or trained.place(layout, merge=merge)
+    made = out or trained.place(merge=merge)
     if made.exists():
         raise UserError(f"{made} exists already.", "remove it first, or --out OTHER")
     if adapters is None and layout and not merge:
         narrate(f"note: {run} trained all weights: it has no adapters, and a whole model is made.")
     narrate(f"exporting {run} to {made}")
-    base = make.check_public(trained, repo) if repo and not whole else None
-    hub = open_repository(repo, public=public) if repo else None
     if whole:
-        note, kept = make.export_model(trained, made, layout, repo or made.name, packed=packed)
-        if note:
+        if note := make.export_model(trained, made, layout):
             narrate(f"note: {note}")
     else:
-        kept = make.export_adapters(trained, made, layout, repo or made.name, base)
-    narrate(f"{'warning' if kept.low else 'note'}: {kept.sentence} {kept.reason}".rstrip())
-    if kept.low and packed:
-        narrate("hint: leave --packed out, which rounds what was trained")
-    elif kept.low and whole and adapters:
-        narrate(f"hint: ictcli export {shell_word(run)} --to hf has the adapters as they are")
+        make.export_adapters(trained, made, layout)
     output(made)
     if not whole:
         narrate(f"a whole model: ictcli export {shell_word(run)} --merge")
-    if repo:
-        narrate(f"pushed: {push(hub, made, repo, public=public)}")
-    if layout == "ollama":
-        name = ollama_name(run.name, trained.step)
-        narrate(f"next: ollama create {name} -f {shell_word(made / 'Modelfile')}")
-    elif layout != "gguf":
-        asked = f'ictcli generate {shell_word(made)} "PROMPT"'
-        narrate(f"next: {evaluation_command(run, made) or asked}")
+    asked = f'ictcli generate {shell_word(made)} "PROMPT"'
+    narrate(f"next: {evaluation_command(run, made) or asked}")

@@ -62,7 +62,6 @@ def command(
     from ictcli.train.diagnosis import check_learned
     from ictcli.train.finish import finished
     from ictcli.train.launch import launch
-    from ictcli.train.without_signal import check_learned
 
     resolved = load_recipe(read_typed(recipe), (*overrides, *engine_settings(backend, threads)))
     for key, setting in unused_keys(resolved, overrides).items():
@@ -70,10 +69,6 @@ def command(
     if memory and not dry_run:
         raise click.UsageError("--memory plans, and goes with --dry-run.")
     if dry_run:
-        if beside is not None:
-            raise click.UsageError(
-                "--beside trains; ictcli compare --dry-run plans several methods."
-            )
         _plan(resolved, memory or 0.0, as_json=as_json)
         return
     run = _begin(folder, find_recipe(recipe).stem, resolved)
@@ -99,8 +94,6 @@ def _plan(recipe: Recipe, memory: float, *, as_json: bool) -> None:
     if not as_json:
         output(*to_toml(recipe).removesuffix("\n").split("\n"))
     plan(recipe, planned, as_json=as_json)
-    if not as_json:
-        examples(recipe)
 
 
 def _begin(folder: Path | None, name: str, recipe: Recipe) -> Run:

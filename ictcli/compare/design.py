@@ -9,7 +9,7 @@ from pathlib import Path
 from ictcli.algorithm.methods import beside
 from ictcli.compare.variants import Grid, Variant
 from ictcli.errors import UserError
-from ictcli.files.fingerprint import difference
+from ictcli.files.origin import difference
 from ictcli.recipe import Recipe, RecipeFile, load_recipe
 from ictcli.runs import is_run
 from ictcli.runs.trust import recipe_of

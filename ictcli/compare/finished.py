@@ -14,9 +14,10 @@ from ictcli.compare.launch import Summaries
 from ictcli.compare.variants import Variant
 from ictcli.errors import UserError
 from ictcli.evaluation.record import Evaluation
+from ictcli.files.origin import Origin
 from ictcli.recipe import Recipe, read_recipe
 from ictcli.recipe.tables import EngineSettings
-from ictcli.runs import fingerprint, manifest
+from ictcli.runs import manifest, origin
 from ictcli.runs.read import read_environment, read_lines, read_record
 from ictcli.runs.records import StepMetrics, StepTimings, Summary
 from ictcli.tasks.prepare import described, heldout, task_of
@@ -34,9 +35,9 @@ def check_began(runs: Sequence[RunSpec]) -> None:
 
     @cache
     def of_model(model: str, backend: str) -> dict[str, str]:
-        return fingerprint.of_model(model, EngineSettings(backend=backend))
+        return origin.of_model(model, EngineSettings(backend=backend))
 
-    problems: dict[tuple[str, int | None], dict[str, Any]] = {}
+    problems: dict[tuple[str, int | None], Origin] = {}
     for spec in runs:
         folder, recipe = spec.folder, spec.recipe
         if not (folder / "summary.json").exists():
@@ -45,7 +46,7 @@ def check_began(runs: Sequence[RunSpec]) -> None:
         now: dict[str, Any] = {}
         if began.recipe_sha256:
             file = read_recipe(folder / "recipe.toml").data
-            now["recipe"] = fingerprint.of_recipe(file, began)
+            now["recipe"] = origin.of_recipe(file, began)
         if began.model.sha256:
             now |= of_model(recipe.model, recipe.engine.backend)
         if began.data.heldout and not recipe.prompt.max_tokens:
@@ -54,10 +55,10 @@ def check_began(runs: Sequence[RunSpec]) -> None:
             if key not in problems:
                 task = task_of(recipe)
                 data = described(task, heldout(recipe, task))
-                problems[key] = fingerprint.of_problems(data)
+                problems[key] = origin.of_problems(data)
             now |= problems[key]
         try:
-            fingerprint.check_same(folder, began, now)
+            origin.check_same(folder, began, now)
         except UserError as error:
             raise UserError(
                 error.message,

@@ -9,7 +9,7 @@ from ictcli.console.lines import narrate, narrate_paragraph, output
 from ictcli.console.live import LEAST_SPAN, sparkline
 from ictcli.console.table import print_json, print_table, stdout_width
 from ictcli.evaluation.passk import Difference, Interval
-from ictcli.files.fingerprint import flat
+from ictcli.files.origin import flat
 from ictcli.recipe import Recipe
 from ictcli.runs.diff import TOTALS, Result, RunDiff
 from ictcli.runs.list import Entry, shown
@@ -20,7 +20,7 @@ from ictcli.tables.numbers import ABSENT, counted, interval, signed, size_text, 
 from ictcli.text import duration, figure, middle_cut, visible
 
 STYLES = {"finished": "green", "running": "cyan", "stopped": "yellow", "failed": "red"}
-DROPPED = ("task", "model", "recipe", "took", "seed", "method", "when")
+DROPPED = ("task", "model", "took", "seed", "method", "when")
 """Columns of the list that a narrow terminal does without, the first of them first."""
 MAIN = ("lr", "prompts", "group", "temperature", "max_tokens")
 """Settings that are shown though they have their default."""
@@ -80,7 +80,6 @@ def _cells(run: Entry) -> dict[str, str]:
         "run": visible(shown(Path(run.run))),
         "state": run.state,
         "step": f"{run.step}/{'?' if run.steps is None else run.steps}",
-        "recipe": middle_cut(visible(run.recipe) or "-", 24),
         "model": middle_cut(visible(model) or "-", 28),
         "task": middle_cut(visible(run.data_name) or "-", 24),
         "method": middle_cut(visible(run.method) or "-", 32),

@@ -5,50 +5,32 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from ictcli.engine.model_files import ASKED
+from ictcli.engine.model_files import CONFIGS, TOKENIZER, listed
 from ictcli.engine.models import Source, snapshot, weight_files
 from ictcli.files.reading import open_plain, parse_json, read_bytes
 
+HEADER = 100_000_000
+"""Bytes that safetensors allows a header."""
+BLOCK, BLOCKS = 1 << 16, 1024
+
 
 def fingerprint(source: Source) -> str:
-    """A checksum of a model's files, and of its adapters', the same wherever they lie: small ones
-    whole, of weights the header and blocks all over them, so that it takes no time."""
+    """Return a checksum of a model's settings, tokenizer, code and weights, and of its adapters',
+    the same wherever they lie."""
     digest = hashlib.sha256()
     model = snapshot(source.path)
     if model is None:
         digest.update(source.path.encode())
     for folder in filter(None, [model, source.adapter]):
-        for file in sorted(folder.iterdir()):
-            if file.suffix in FINGERPRINTED and file.name not in UNREAD and file.is_file():
-                digest.update(f"{file.name} {file.stat().st_size}\n".encode())
-                with open_plain(file) as opened:
-                    _update(digest, opened, 0, file.stat().st_size, BLOCKS)
+        for file in listed(folder, (*CONFIGS, *TOKENIZER, "*.py")):
+            digest.update(f"{file.name} {file.stat().st_size}\n".encode() + read_bytes(file))
+        digest.update(weights_fingerprint(folder).encode())
     return digest.hexdigest()
 
 
-HEADER = 100_000_000
-"""Bytes that safetensors allows a header."""
-FINGERPRINTED = (".safetensors", ".json", ".jinja", ".model", ".txt", ".py")
-UNREAD = (ASKED, "training_args.json", "trainer_state.json", "LICENSE.txt", "requirements.txt")
-BLOCK, BLOCKS = 1 << 16, 1024
-
-
-def _update(digest: Any, opened: BinaryIO, start: int, size: int, blocks: int) -> None:
-    """`size` bytes of a file from `start`; of more than so many blocks that many, at even
-    distances, both ends included, or one of the middle."""
-    if size <= BLOCK * blocks:
-        opened.seek(start)
-        digest.update(opened.read(size))
-        return
-    for number in range(blocks):
-        part, parts = (number, blocks - 1) if blocks > 1 else (1, 2)
-        opened.seek(start + (size - BLOCK) * part // parts)
-        digest.update(opened.read(BLOCK))
-
-
 def identity(source: Source) -> str:
-    """A checksum of what a run begins with: config.json and the weights, whatever else is put
-    beside them. Empty where their folder is not known."""
+    """Return a checksum of what a run begins with: config.json and the weights, whatever else is
+    put beside them. Empty where their folder is not known."""
     folder = snapshot(source.path)
     if folder is None:
         return ""
@@ -60,7 +42,7 @@ def identity(source: Source) -> str:
 
 
 def weights_fingerprint(folder: Path) -> str:
-    """A checksum of a model's weights alone: every tensor's name, type and shape, and of its
+    """Return a checksum of a model's weights alone: every tensor's name, type and shape, and of its
     numbers all where they are few, else blocks all over them, so that it takes no time. The same
     however they are dealt to files, and whatever these say about themselves.
 
@@ -75,6 +57,19 @@ def weights_fingerprint(folder: Path) -> str:
         with open_plain(file) as opened:
             _update(digest, opened, start, size, -(-size * BLOCKS // total))
     return digest.hexdigest()
+
+
+def _update(digest: Any, opened: BinaryIO, start: int, size: int, blocks: int) -> None:
+    """Digest `size` bytes of a file from `start`; of more than so many blocks that many, at even
+    distances, both ends included, or one of the middle."""
+    if size <= BLOCK * blocks:
+        opened.seek(start)
+        digest.update(opened.read(size))
+        return
+    for number in range(blocks):
+        part, parts = (number, blocks - 1) if blocks > 1 else (1, 2)
+        opened.seek(start + (size - BLOCK) * part // parts)
+        digest.update(opened.read(BLOCK))
 
 
 class StoredTensor(NamedTuple):

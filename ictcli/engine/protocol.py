@@ -83,10 +83,6 @@ class Engine(Protocol):
         """(N, V) float32 logits at the N True places of `where` (B, T), in row-major order."""
         ...
 
-    def compute_in_float32(self) -> None:
-        """Evaluate in float32 from now on, with the weights as they are."""
-        ...
-
     def keep_reference(self) -> None:
         """Take the current weights as the reference policy; with adapters, the model without
         them."""
@@ -114,9 +110,9 @@ class Engine(Protocol):
         """Take rank 0's weights and optimiser state, to the bit."""
         ...
 
-    def export(self, folder: Path, *, packed: bool = False) -> None:
+    def export(self, folder: Path) -> None:
         """Write the model and tokenizer in Hugging Face layout into an existing folder, adapters
-        fused into it. Quantised weights are unpacked, or stay `packed`, which rounds them again.
+        fused into it and quantised weights unpacked.
         Mixtures of experts keep the names that mlx-lm gives their weights, with the MLX engine."""
         ...
 

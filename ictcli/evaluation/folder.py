@@ -27,7 +27,7 @@ from ictcli.files import (
     remove_empty,
     write_json,
 )
-from ictcli.files.fingerprint import Fingerprint, difference
+from ictcli.files.origin import Origin, difference
 from ictcli.files.reading import UnreadableError, parse_json, read_text
 
 SETTINGS = "settings.json"
@@ -39,7 +39,7 @@ def opened(
     out: Path | None,
     base: Path,
     name: str,
-    settings: Fingerprint,
+    settings: Origin,
     *,
     resume: bool,
     say: Callable[[str], None],
@@ -95,7 +95,7 @@ def _writing(folder: Path) -> Generator[None]:
         ) from error
 
 
-def _saved_settings(folder: Path) -> Fingerprint | None:
+def _saved_settings(folder: Path) -> Origin | None:
     """Return the settings of the evaluation in a folder; None where it is missing, or empty but for
     what a killed write left. UserError where it holds anything else, or may not be read (see
     `check_inside`)."""
@@ -114,7 +114,7 @@ def _saved_settings(folder: Path) -> Fingerprint | None:
     return settings
 
 
-def _read(path: Path) -> Fingerprint | None:
+def _read(path: Path) -> Origin | None:
     try:
         settings: JsonValue = parse_json(read_text(path))
     except (ValueError, OSError):
@@ -122,9 +122,7 @@ def _read(path: Path) -> Fingerprint | None:
     return settings if isinstance(settings, dict) and "format" in settings else None
 
 
-def _newest(
-    base: Path, name: str, settings: Fingerprint, say: Callable[[str], None]
-) -> Path | None:
+def _newest(base: Path, name: str, settings: Origin, say: Callable[[str], None]) -> Path | None:
     """Return the newest folder with these settings, by the number after its name: clocks may be
     wrong. If there is none, `say` why."""
     reason = f"nothing to resume in {base}; a new evaluation begins"

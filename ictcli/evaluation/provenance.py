@@ -1,4 +1,4 @@
-"""settings.json, the fingerprint of an evaluation: all settings that determine its samples."""
+"""settings.json, the origin of an evaluation: all settings that determine its samples."""
 
 import hashlib
 import json
@@ -15,8 +15,8 @@ from ictcli.evaluation.evaluate import chunk_of
 from ictcli.evaluation.record import FORMAT
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec
-from ictcli.files.fingerprint import Fingerprint, of_files
-from ictcli.recipe.data import Example, PromptSettings
+from ictcli.files.origin import Origin, of_files
+from ictcli.recipe.data import PromptSettings
 from ictcli.rewards import Verifier
 from ictcli.tasks import prompts
 
@@ -25,6 +25,7 @@ def of_model(
     model: ModelSpec, engine: Engine, benchmarks: Sequence[BenchmarkSpec]
 ) -> dict[str, Any]:
     tokens = cast(list[Any], engine.tokenizer.convert_ids_to_tokens(list(engine.stop_ids)))
+    """Return what of a loaded model decides its samples."""
     return {
         "name": model.name,
         "fingerprint": model.fingerprint(),
@@ -43,15 +44,8 @@ def of_model(
 
 
 def prompt_settings(prompt: PromptSettings) -> dict[str, JsonValue]:
-    """How questions are asked; each example as one text."""
-    settings: dict[str, JsonValue] = prompt.model_dump(include={"template", "system", "suffix"})
-    if prompt.examples:
-        settings["examples"] = _listed(prompt.examples)
-    return settings
-
-
-def _listed(examples: Sequence[Example]) -> list[JsonValue]:
-    return [json.dumps([example.prompt, example.response]) for example in examples]
+    """Return how questions are asked."""
+    return prompt.model_dump(mode="json", include={"template", "system", "suffix", "examples"})
 
 
 def of_benchmark(spec: BenchmarkSpec) -> dict[str, Any]:
@@ -69,13 +63,13 @@ def of_benchmark(spec: BenchmarkSpec) -> dict[str, Any]:
         "timeout": domain.limits.seconds,
         "memory": domain.limits.memory,
         "private": domain.private,
-        "shots": _listed(spec.examples) or None,
+        "shots": [example.model_dump() for example in spec.examples],
     }
 
 
 def provenance_of(
     settings: EvaluationSettings,
-    models: Sequence[Fingerprint],
+    models: Sequence[Origin],
     benchmarks: Sequence[BenchmarkSpec],
     plugins: Sequence[Path],
 ) -> dict[str, Any]:

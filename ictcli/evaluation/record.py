@@ -153,8 +153,6 @@ class ResultSettings(SampleSettings):
 
     verifier: str
     fingerprint: str | None
-    digest: str = ""
-    """Checksum of the problems as a run's environment.json has it."""
 
 
 class Result(Evaluation):

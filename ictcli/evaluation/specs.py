@@ -22,7 +22,6 @@ from ictcli.tasks import Benchmark, Domain, find_benchmark
 from ictcli.tasks.custom import HUB, is_custom
 from ictcli.tasks.prepare import check_columns, holds_out, task_of
 from ictcli.tasks.split import digest_of, key_of
-from ictcli.text import one_line, shell_word
 from ictcli.types import Problem, Sampling
 
 
@@ -96,8 +95,6 @@ class ModelSpec:
     """The data as the run's environment.json has it (`tasks.prepare.described`)."""
     known: bool = False
     """Whether it says how it is asked: runs and exports do."""
-    bench: str = ""
-    """What an export says that its run was evaluated on; a suggestion to the user, no more."""
 
     def sampling(self, max_tokens: int, stop_ids: tuple[int, ...]) -> Sampling:
         return Sampling(max_tokens, self.temperature, self.top_p, self.top_k, stop_ids)
@@ -200,10 +197,9 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
     model = next((model for model in models if model.recipe), None)
     if model is None or model.recipe is None:
         names = ", ".join(model.model for model in models)
-        known = next((one_line(model.bench) for model in models if model.bench), "")
         raise UserError(
             f"No benchmark is named, and none of these is a run: {names}.",
-            f"--bench {shell_word(known) if known else 'math500,gsm8k'}",
+            "--bench math500,gsm8k",
         )
     if typed := [key for key in ("data", "columns", "hub") if key in settings.model_fields_set]:
         raise UserError(f"{typed[0]} is of a benchmark, and none is named.", "--bench NAME")

@@ -21,10 +21,10 @@ from ictcli.evaluation.samples import SampleFile
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec, unlike
 from ictcli.files import write_json, write_text
-from ictcli.files.fingerprint import Fingerprint
+from ictcli.files.origin import Origin
 from ictcli.tasks import prompts
 from ictcli.tasks.custom import is_custom
-from ictcli.tasks.split import digest_of, key_of
+from ictcli.tasks.split import key_of
 from ictcli.tasks.unread import unread_notes
 from ictcli.text import shell_word
 
@@ -78,7 +78,7 @@ def evaluate_suite(
     engines = Engines(say)
     alone = len(models) == 1
     why = "" if alone else " to check its prompts"
-    loaded: list[Fingerprint] = []
+    loaded: list[Origin] = []
     for model in reversed(models):  # the first stays loaded
         try:
             benchmarks, checked = _checked(engines.of(model, why), model, benchmarks, settings, say)
@@ -124,7 +124,7 @@ def result_of(
     spec: BenchmarkSpec,
     engine: Engine,
     settings: EvaluationSettings,
-    decided: Fingerprint,
+    decided: Origin,
     trained_on: int | None,
 ) -> Result:
     """Return the entry of an evaluation in results.json, without its difference; `decided` is the
@@ -144,7 +144,6 @@ def result_of(
         "suffix": usual if prompt.suffix is None else prompt.suffix,
         "limit": settings.limit,
         "example_prompt": None if hidden else example,
-        "digest": digest_of(spec.problems),
     }
     entry = {"model": model.model, "name": model.name, "trained_on": trained_on, "settings": how}
     return Result.model_validate(
@@ -205,7 +204,7 @@ def _checked(
     benchmarks: Sequence[BenchmarkSpec],
     settings: EvaluationSettings,
     say: Callable[[str], None],
-) -> tuple[list[BenchmarkSpec], Fingerprint]:
+) -> tuple[list[BenchmarkSpec], Origin]:
     """Return the benchmarks, with no more tokens an answer than a loaded model's context has room
     for where the user does not say how many, and its provenance. UserError where a prompt is too
     long, shows its own answer or cannot be read."""

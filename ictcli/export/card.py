@@ -6,63 +6,135 @@ escaped: as JSON in the header, which is valid YAML, and as inline code in the t
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
 
-from ictcli.algorithm.methods import METHODS, unread_keys
-from ictcli.errors import UserError
-from ictcli.export.asked import asked_by
+from ictcli.algorithm.methods import METHODS
+from ictcli.errors import UnknownCodeError, UserError
+from ictcli.evaluation.passk import Difference
+from ictcli.evaluation.record import Evaluation, unanswered
+from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.export.base import chats, license_of, names_of
-from ictcli.export.measured import Measured, by_run
-from ictcli.export.modelfile import ollama_name
-from ictcli.files.fingerprint import flat
-from ictcli.recipe.data import HOLDOUT
-from ictcli.runs.list import recipe_name
-from ictcli.runs.public import base_of, is_public, place_of, public_data, public_name
+from ictcli.files.origin import flat
+from ictcli.recipe import load_recipe, table_to_toml
+from ictcli.recipe.generator import is_gym
+from ictcli.rewards import find_verifier
+from ictcli.runs.model import settings_of
+from ictcli.runs.public import (
+    base_of,
+    is_public,
+    place_of,
+    public_data,
+    public_name,
+    public_recipe,
+)
 from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import RecipeRecord, Summary
 from ictcli.runs.trained import is_trained
+from ictcli.tables import Column, Table
+from ictcli.tables.numbers import signed, thousandths
 from ictcli.tables.pages import render
-from ictcli.tasks.custom import HUB
+from ictcli.tasks import BOXED, Domain, builtin_task
+from ictcli.tasks.chats import as_messages
+from ictcli.tasks.prepare import task_alone
+from ictcli.tasks.prompts import render as prompt_text
+from ictcli.tasks.prompts import template_of
+from ictcli.types import Problem
 
-UNSAID = {
-    "reward.correct": 1,
-    "eval.holdout": HOLDOUT,
-    **dict.fromkeys(("reward.format", "reward.overlong", "reward.length", "eval.skip"), 0),
-}
-"""Values of settings that are not shown, as they are the usual ones."""
-NAMED = ("reward.verifier", "reward.functions", "eval.verifier", "sft.data")
-"""Settings that name files."""
-MAIN = (
-    *("steps", "seed", "lr", "prompts", "group", "temperature", "max_tokens", "keep", "warmup"),
-    *("kl", "entropy", "update.epochs", "update.minibatch", "clip.low", "clip.high"),
-    *("columns.prompt", "columns.gold", "columns.gold_pattern", "reward.pattern"),
-    *(*NAMED, "reward.weights", *UNSAID, "eval.problems"),
-    *("sft.steps", "sft.batch", "sft.lr"),
-    *("adapter.kind", "adapter.rank", "adapter.alpha", "control", "reward.signal"),
-)
-SUPERVISED = ("steps", "seed", "max_tokens", "eval.", "sft.", "adapter.")
-"""Keys, or their tables, that are read in a run of supervised steps alone."""
-OFF: tuple[Any, ...] = (None, "none", "true", [])
-"""Values of settings that are not shown: no adapter, no control, no functions."""
+QUESTION = "What is 17 + 25?"
+MAX_TOKENS = 512
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the run's recipe says of prompts and sampling."""
+
+    settings: EvaluationSettings
+    domain: Domain
+    question: str
+    """Of a task that makes its problems one of them, or of the built-in model's own task, else one
+    of ours: no text of a data set."""
+
+    @property
+    def max_tokens(self) -> int:
+        return self.settings.max_tokens or MAX_TOKENS
+
+    def shown(self, *, chats: bool) -> str | list[dict[str, str]]:
+        """Return the question as a prompt, or as messages where the model `chats`; the examples of
+        the recipe are left out, which may be text of a data set."""
+        prompt = self.settings.prompt.model_copy(update={"examples": ()})
+        tokenizer = SimpleNamespace(chat_template=chats, bos_token=None)
+        if template_of(tokenizer, self.domain, prompt) != "chat":
+            return prompt_text(tokenizer, Problem("shown", self.question, ""), self.domain, prompt)
+        suffix = self.domain.suffix if prompt.suffix is None else prompt.suffix
+        asked = f"{self.question}\n{suffix}" if suffix else self.question
+        system = [("system", prompt.system)] if prompt.system else []
+        return as_messages([*system, ("user", asked)])
+
+
+def asked_by(run: Path) -> Asked:
+    """Return how the run's model is asked; as in mathematics where its recipe or its data is
+    gone."""
+    settings, domain, question = EvaluationSettings(), None, QUESTION
+    try:
+        file, settings, _ = settings_of(run)
+        recipe = load_recipe(file)
+        task = task_alone(recipe)
+        domain = task.domain
+        made = is_gym(recipe.task) or not (task.train or task.finite or task.source.get("path"))
+        shown = task if made else builtin_task(recipe.model)  # which reads little else
+        if shown is not None:
+            question = shown.heldout(1)[0].prompt
+    except UnknownCodeError:
+        raise
+    except UserError:
+        domain = domain or Domain(find_verifier("math"), BOXED)
+    return Asked(settings, domain, question)
+
+
+def _measured(run: Path, step: int | None, summary: Summary | None) -> dict[str, Any] | None:
+    """Return what the run's own evaluations found of its last weights, or of those of a step: a row
+    per metric, on how many problems and samples, and whether the change is known, paired by
+    problem. None where nothing was measured."""
+    change: Mapping[str, Difference] = {}
+    if step is not None:
+        paths = (run / "eval" / f"{label}.json" for label in ("before", f"step-{step:06d}"))
+        earlier, later = (read_record(path, Evaluation, strict=False) for path in paths)
+        if later is None:
+            return None
+        if earlier and earlier.problems != later.problems:
+            earlier = None
+        before, after, head = earlier.scores if earlier else {}, later.scores, f"step {step}"
+        lost, n = unanswered(earlier, later) if earlier else None, later.n
+    elif summary:
+        later, before, after, head = summary, summary.before, summary.after, "after"
+        lost, n, change = summary.unanswered, summary.samples_per_problem, summary.change
+    else:
+        return None
+    columns = [
+        Column[str]("metric", lambda name: name, str),
+        Column[str]("before", before.get, thousandths, bounded=True),
+        Column[str](head, after.get, thousandths, bounded=True),
+    ]
+    if change:
+        columns.append(Column[str]("change", change.get, signed, bounded=True))
+    return {
+        "scores": Table(columns, [name for name, score in after.items() if score is not None]),
+        "problems": later.problems,
+        "n": n,
+        "paired": bool(change),
+        "unanswered": lost.sentence if lost else "",
+    }
 
 
 def card(
-    run: Path,
-    name: str,
-    title: str,
-    *,
-    adapter: bool,
-    layout: str,
-    step: int | None = None,
-    measured: Sequence[Measured] = (),
-    kept: str = "",
+    run: Path, name: str, title: str, *, adapter: bool, layout: str, step: int | None = None
 ) -> str:
-    """The card of a run's export, with its title. `name` is what others load, `layout` that of its
-    files, `step` that of a checkpoint (None = the last weights), `measured` figures besides the
-    run's own, `kept` a sentence on how much of the training the export keeps.
+    """Return the card of a run's export, with its title. `name` is what others load, `layout` that
+    of its files, `step` that of a checkpoint (None = the last weights).
 
     Raises UserError where the run's recipe cannot be read.
     """
@@ -75,8 +147,6 @@ def card(
     if summary and step == summary.steps:
         step = None  # the last weights, measured at the end
     reinforced = bool(keys.get("steps")) and step != 0
-    if step is not None:
-        keys["steps"] = f"{step} of {keys.get('steps')}"
     began = base_of(record.to_json(), environment)
     base, origin = names_of(began, run)
     parent = base if adapter or is_public(base) else origin
@@ -85,11 +155,7 @@ def card(
     paper = re.match(r"arXiv (\d{4}\.\d{5})", source)
     sources = public_data(data)
     made_here = "train" in data.model_fields_set and data.train is None
-    bench = public_name(str(keys.get("eval.bench") or record.data_name))
     again = is_trained(str(place_of(began, run) or began))
-    own = by_run(run, bench, step, summary)
-    if own and again:  # by what made the base too, for all that is known
-        own = replace(own, seen=None)
     engine = [getattr(environment.engine, each) for each in ("engine", "device", "dtype")]
     made = {each: getattr(environment, each) for each in ("ictcli", "python", "platform")}
     made |= {**environment.libraries, "engine": " ".join(str(part) for part in engine if part)}
@@ -100,7 +166,7 @@ def card(
         base=base,
         public=is_public(base),
         origin=origin,
-        examples=_told("sft.data", keys.get("sft.data")),
+        examples=public_name(str(keys["sft.data"])) if keys.get("sft.data") else None,
         parent=parent if parent and is_public(parent) else None,
         license=license_of(began, run),
         again=again,
@@ -111,19 +177,17 @@ def card(
         adapter=adapter,
         layout=layout,
         step=step,
-        kept=kept,
-        measured=[*([own] if own else []), *measured],
-        heldout=data.heldout.sha256 if data.heldout else None,
-        recipe=Path(recipe_name(environment)).stem,
+        measured=_measured(run, step, summary),
+        bench=public_name(str(keys.get("eval.bench") or record.data_name)),
         parameters=environment.engine.parameters,
-        settings=_settings(keys, method if reinforced else ""),
+        settings=table_to_toml({**public_recipe(record.to_json()), "model": base}).strip(),
+        warmup=keys.get("warmup"),
         trained=None if step is not None else summary,
         ended=(run / "summary.json").exists(),
         apart=any(keys.get(key) for key in ("reward.verifier", "eval.verifier", "eval.bench")),
         sources={key: of for key, of in sources.items() if reinforced or key[:6] != "train."},
         generated=made_here and not {"path", "file"} & {*sources},
         named="".join(each if each.isprintable() else "_" for each in name),
-        ollama=ollama_name(run.name, step),
         word=shlex.quote,
         asked=asked,
         prompt=asked.shown(chats=chats(began, run)),
@@ -131,25 +195,3 @@ def card(
         paper=paper,
         cited=source[paper.end() :] if paper else "",
     )
-
-
-def _settings(keys: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The main keys of the recipe, and the options of the method of that name; without those that
-    are not read. Without a method, the keys of supervised steps."""
-    options = [key for key in keys if key.startswith("method.") and key != "method.name"]
-    main = (*MAIN, *options) if name else [k for k in MAIN if k.startswith(SUPERVISED)]
-    named = [key for key in main if keys.get(key) not in OFF]
-    unread = unread_keys(name) | {key for key, usual in UNSAID.items() if keys.get(key) == usual}
-    if keys.get("adapter.kind") in (None, "none"):
-        unread |= {key for key in named if key.startswith("adapter.")}
-    if keys.get("sft.data") is None:
-        unread |= {key for key in named if key.startswith("sft.")}
-    return {key: _told(key, keys[key]) for key in named if key not in unread}
-
-
-def _told(key: str, value: Any) -> Any:
-    """With commas in a list, and of files their names without their places on this machine."""
-    if isinstance(value, list):
-        return ", ".join(str(_told(key, each)) for each in cast("list[Any]", value))
-    is_place = key in NAMED and isinstance(value, str) and not value.startswith(HUB)
-    return Path(value).name if is_place else value

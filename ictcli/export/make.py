@@ -1,52 +1,39 @@
 """Write the export's folder: adapters in a layout, or a whole model, and the model card."""
 
 import contextlib
-import importlib
 import json
 import shutil
-import sys
 import tempfile
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Generator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ictcli.engine import Engine, build_engine, checksums, is_installed
+from ictcli.engine import Engine
 from ictcli.engine.adapters import FILES, in_layout, layout_of, read_config
 from ictcli.engine.model_files import (
     ASKED,
-    CONFIGS,
-    TOKENIZER,
-    WEIGHTS,
     drop_code,
     take,
     tokenizer_config,
 )
-from ictcli.engine.models import ADAPTER_CONFIG, EXPORTS, locate, name_end_token, snapshot
+from ictcli.engine.models import ADAPTER_CONFIG, locate, name_end_token, snapshot
 from ictcli.engine.older import older_names
-from ictcli.errors import EngineMissingError, UserError, install
-from ictcli.export import gguf
+from ictcli.errors import UserError
 from ictcli.export.base import names_of
 from ictcli.export.card import card
-from ictcli.export.kept import Kept, measure
-from ictcli.export.measured import Measured, by_evaluation
-from ictcli.export.modelfile import write_modelfile
 from ictcli.files import new_folder
 from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import Recipe, RecipeFile, load_recipe
 from ictcli.recipe.tables import EngineSettings
 from ictcli.runs.checkpoints import check_finished, pick, step_of
-from ictcli.runs.fingerprint import check_same, of_model
-from ictcli.runs.model import asked_in, engine_at, engine_of, weights_of
+from ictcli.runs.model import asked_in, engine_at, engine_of
 from ictcli.runs.public import base_of, is_public
 from ictcli.runs.read import read_environment
 from ictcli.runs.trust import read_run
 from ictcli.text import shell_word
 
-Layout = Literal["hf", "mlx", "ollama", "gguf"]
-OTHERS = ("ollama", "gguf")
-"""Layouts for other programs, of whole models alone."""
+Layout = Literal["hf", "mlx"]
 CODED = "The model needs code of its own, which is not exported: it loads with that of {}."
 OF_TRANSFORMERS_5 = "TokenizersBackend"
 UNREAD = (
@@ -64,8 +51,6 @@ class Trained:
     recipe: Recipe
     saved: Path | None
     settings: EngineSettings
-    measured: Sequence[Measured] = ()
-    """What an evaluation found of these weights."""
 
     @property
     def base(self) -> str:
@@ -82,12 +67,11 @@ class Trained:
         """The folder of the last adapters; None where all weights were trained."""
         return self.run / "adapter" if self.recipe.adapters and not self.saved else None
 
-    def place(self, layout: Layout | None, *, merge: bool) -> Path:
+    def place(self, *, merge: bool) -> Path:
         """The folder that an export makes by default."""
         adapters = self.recipe.adapters is not None
-        fused = adapters and merge and layout != "mlx"
-        which = "model" if fused or (self.saved and (merge or not adapters)) else "export"
-        which = layout if layout and layout in OTHERS else which
+        whole = (adapters and merge) or (self.saved and not adapters)
+        which = "model" if whole else "export"
         return self.run / (f"{which}-{self.saved.name}" if self.saved else which)
 
     def engine(self) -> Engine:
@@ -95,21 +79,6 @@ class Trained:
         if self.saved:
             return engine_at(self.run, self.file.data, self.saved, self.settings)
         return engine_of(self.run, self.settings)
-
-    def kept(self, folder: Path, *, whole: bool, layout: Layout | None) -> Kept:
-        """What an export in a folder keeps of the training."""
-        began = read_environment(self.run)
-        typed = began.typed(self.settings)  # training may have rounded the base
-        plain: dict[str, Any] = {"dtype": "float32", "load_in_4bit": False}
-        plain |= {"backend": "mlx"} if layout == "mlx" else {}
-        read = typed.model_copy(update=plain if whole else {})
-
-        def base() -> Engine:
-            check_same(self.run, began, of_model(self.recipe.model, typed))
-            return build_engine(locate(self.recipe.model, trains=True).path, typed)
-
-        others = base, partial(build_engine, str(folder), read)
-        return measure(self.run, self.step, self.recipe, self.engine, others)
 
     @contextlib.contextmanager
     def adapters(self) -> Generator[Path]:
@@ -122,48 +91,20 @@ class Trained:
             yield Path(name)
 
 
-def trained_by(
-    run: Path, checkpoint: str | None, backend: str | None, results: Path | None = None
-) -> Trained:
-    """What a run trained, and the folder of an evaluation of it. UserError where it is not
-    finished, or has no such checkpoint or results."""
+def trained_by(run: Path, checkpoint: str | None, backend: str | None) -> Trained:
+    """What a run trained. UserError where it is not finished, or has no such checkpoint."""
     file = read_run(run)
     recipe = load_recipe(file)
     saved = pick(run, checkpoint) if checkpoint else None
     if not saved:
         check_finished(run, "adapter" if recipe.adapters else "model")
     settings = recipe.with_engine(backend=backend).engine if backend else recipe.engine
-    trained = Trained(run, file, recipe, saved, settings)
-    if results is None:
-        return trained
-    if saved:
-        known = {weights_of(saved)}
-    else:  # its adapters, and the whole model that was made of them
-        made = (run / name for name in EXPORTS)
-        known = {checksums.fingerprint(locate(str(at))) for at in made if at.is_dir()}
-    head = f"step {trained.step}" if saved else "after"
-    return replace(trained, measured=by_evaluation(results, known, recipe.model, head))
+    return Trained(run, file, recipe, saved, settings)
 
 
-def check_public(trained: Trained, repo: str) -> str:
-    """The base model's name on the hub. Raises UserError where others cannot load it: by the
-    recipe, or by what environment.json records."""
-    base = trained.base
-    for model in (base, trained.recipe.model):
-        if not is_public(model, trained.run):
-            raise UserError(
-                f"{repo} would hold adapters of {model}, which others cannot load.",
-                "--merge makes a whole model of them",
-            )
-    return base
-
-
-def export_adapters(
-    trained: Trained, out: Path, layout: Layout | None, name: str, base: str | None = None
-) -> Kept:
-    """Write a run's adapters to `out`, in their layout or the other one; returns what they keep of
-    the training. `name` is what the card says to load; `base` replaces the base model's path on
-    this machine."""
+def export_adapters(trained: Trained, out: Path, layout: Layout | None) -> None:
+    """Write a run's adapters to `out`, in their layout or the other one. A base model of the hub is
+    named there by its name, wherever it lies on this machine."""
     with trained.adapters() as adapter, new_folder(out) as folder:
         present = layout_of(read_config(adapter))
         wanted = present if layout is None else "peft" if layout == "hf" else "mlx"
@@ -176,15 +117,12 @@ def export_adapters(
                 f"The adapters in {adapter} cannot be written for {layout or wanted}: {error}.",
                 f"ictcli export {shell_word(trained.run)} --merge makes a whole model",
             ) from error
-        kept = trained.kept(folder, whole=False, layout=layout)
-        if base is not None:
+        if is_public(trained.base, trained.run):
             key = "model" if wanted == "mlx" else "base_model_name_or_path"
-            config = json.dumps({**read_config(folder), key: base}, indent=2) + "\n"
+            config = json.dumps({**read_config(folder), key: trained.base}, indent=2) + "\n"
             (folder / ADAPTER_CONFIG).write_text(config, encoding="utf-8")
         drop_code(folder)
-        there = "mlx" if wanted == "mlx" else "hf"
-        _describe(trained, folder, name, there, adapter=True, kept=kept)
-    return kept
+        _describe(trained, folder, out.name, "mlx" if wanted == "mlx" else "hf", adapter=True)
 
 
 def _blocks(adapter: Path, run: Path) -> int:
@@ -199,7 +137,7 @@ def _blocks(adapter: Path, run: Path) -> int:
         raise UserError(
             f"mlx-lm may compute {source} otherwise than its adapters were trained: its "
             f"config.json, of transformers 5, has no {' and no '.join(missing)}.",
-            f"ictcli export {shell_word(run)} --merge --to mlx makes a whole model; --to hf makes "
+            f"ictcli export {shell_word(run)} --merge makes a whole model; --to hf makes "
             "adapters for peft",
         )
     for place in (config, config.get("text_config") or {}):
@@ -212,57 +150,30 @@ def _blocks(adapter: Path, run: Path) -> int:
     )
 
 
-def export_model(
-    trained: Trained, out: Path, layout: Layout | None, name: str, *, packed: bool = False
-) -> tuple[str, Kept]:
-    """Write a whole model to `out`: that of an engine with adapters fused, or, where nothing is to
-    be computed, a copy of RUN/model. mlx-lm's layout and GGUF are made by their converters, of a
-    folder that holds no code. Returns sentences on what was not written, or nothing, and what it
-    keeps of the training."""
-    if layout == "mlx" and not is_installed("mlx"):
-        raise EngineMissingError("--to mlx of a whole model needs mlx-lm.", install("mlx"))
-    command = gguf.converter() if layout == "gguf" else []
-    with new_folder(out) as folder, tempfile.TemporaryDirectory(dir=folder) as beside:
-        made, plain, converted = (Path(beside) / name for name in ("made", "hf", "mlx"))
-        for each in (made, plain):
-            each.mkdir()
-        if trained.saved or trained.adapter or packed:
-            trained.engine().export(made, packed=packed)
-            take(made, plain, by=shutil.move)
+def export_model(trained: Trained, out: Path, layout: Layout | None) -> str:
+    """Write a whole model to `out`, in the layout that transformers and mlx-lm read: that of an
+    engine with adapters fused, or, where nothing is to be computed, a copy of RUN/model. Return
+    sentences on what was not written, or nothing."""
+    with new_folder(out) as folder:
+        if trained.saved or trained.adapter:
+            with tempfile.TemporaryDirectory(dir=folder) as made:
+                trained.engine().export(Path(made))
+                take(Path(made), folder, by=shutil.move)
         else:
-            take(Path(locate(str(trained.run / "model")).path), plain)
-            name_end_token(plain)
+            take(Path(locate(str(trained.run / "model")).path), folder)
+            name_end_token(folder)
         notes = list[str]()
-        if drop_code(plain) and trained.settings.trust_remote_code:
+        if drop_code(folder) and trained.settings.trust_remote_code:
             notes.append(CODED.format(names_of(trained.base, trained.run)[0]))
-        if tokenizer_config(plain).get("tokenizer_class") == OF_TRANSFORMERS_5:
+        if tokenizer_config(folder).get("tokenizer_class") == OF_TRANSFORMERS_5:
             notes.append(UNREAD)
-        if layout == "gguf":
-            gguf.convert(plain, folder / "model.gguf", command)
-        elif layout == "mlx" and not packed:
-            convert: Any = importlib.import_module("mlx_lm.convert").convert
-            with contextlib.redirect_stdout(sys.stderr):  # it prints
-                convert(str(plain), str(converted))
-            take(converted, folder, (WEIGHTS, *CONFIGS), by=shutil.move)
-            take(plain, folder, TOKENIZER, by=shutil.move)
-        else:
-            take(plain, folder, by=shutil.move)
-        if layout == "ollama":
-            notes.append(write_modelfile(trained.run, folder))
-        kept = trained.kept(plain if layout == "gguf" else folder, whole=True, layout=layout)
-        if layout == "gguf":
-            kept = replace(kept, sentence=f"{kept.sentence} {gguf.UNREAD}")
-        _describe(trained, folder, name, layout or "hf", adapter=False, kept=kept)
-    return " ".join(filter(None, notes)), kept
+        _describe(trained, folder, out.name, layout or "hf", adapter=False)
+    return " ".join(notes)
 
 
-def _describe(
-    trained: Trained, folder: Path, name: str, layout: Layout, *, adapter: bool, kept: Kept
-) -> None:
+def _describe(trained: Trained, folder: Path, name: str, layout: Layout, *, adapter: bool) -> None:
     """Write the model card, and how the run asked and sampled."""
-    title = trained.run.name if folder.parent == trained.run else name.rpartition("/")[2]
-    made, step, measured = trained.run, trained.step, trained.measured
-    how: dict[str, Any] = {"adapter": adapter, "layout": layout, "step": step}
-    text = card(made, name, title, **how, measured=measured, kept=kept.sentence)
+    title = trained.run.name if folder.parent == trained.run else name
+    text = card(trained.run, name, title, adapter=adapter, layout=layout, step=trained.step)
     (folder / "README.md").write_text(text, encoding="utf-8")
     (folder / ASKED).write_text(asked_in(trained.recipe, folder), encoding="utf-8")

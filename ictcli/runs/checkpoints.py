@@ -4,12 +4,12 @@
 |---|---|
 | step-*/ | what the engine saves, and state.json |
 | step-*/manifest.json | the format, and size and SHA-256 of every other file there |
-| best.json | which of them is the best by `checkpoint.best`; it is kept beside the newest |
 
-A folder gets its name when all of it is on the disk. Every state.json names the best so far, and
-best.json is written from the newest one, so a kill cannot leave the two in disagreement.
+A folder gets its name when all of it is on the disk. Every state.json names the best so far by
+`checkpoint.best`, which is kept beside the newest.
 """
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import asdict, field, replace
 from pathlib import Path
@@ -25,16 +25,16 @@ from ictcli.errors import RunFailedError, UserError, is_disk_full
 from ictcli.files import drop, new_folder, numbered, write_json
 from ictcli.files.reading import read_bytes
 from ictcli.recipe.metrics import direction
-from ictcli.runs import fingerprint
+from ictcli.runs import origin
 from ictcli.runs.manifest import MANIFEST, checksums, is_unchanged
 from ictcli.runs.read import read_environment, read_record
-from ictcli.runs.records import BestCheckpoint, Format, Manifest, StepMetrics
+from ictcli.runs.records import Format, Manifest, StepMetrics, Summary
 from ictcli.runs.rollouts import Batch
 from ictcli.text import shell_word
 from ictcli.types import BoolArray
 
 FORMAT = 2
-STATE, BEST = "state.json", "best.json"
+STATE = "state.json"
 DAMAGE = (ValueError, KeyError, TypeError, FileNotFoundError, SafetensorError)
 """What reading a damaged checkpoint raises; a full memory or a failing disk raises others."""
 
@@ -145,36 +145,36 @@ def save(run: Path, engine: Engine, state: State, recipe: str) -> Path:
 
 
 def check(path: Path) -> State:
-    """Compare a checkpoint with its manifest; returns its state. DamagedError where a file is
+    """Compare a checkpoint with its manifest; return its state. DamagedError where a file is
     missing, cut short or altered; UserError where another version of ictcli wrote it."""
     file = path / MANIFEST
-    has_manifest = file.is_file()  # the first format had none
-    written = read_record(file if has_manifest else path / STATE, Format, strict=False)
+    written = read_record(file, Format, strict=False)
     if written and written.format != FORMAT:
         raise UserError(
             f"{path} was written by another version of ictcli.",
             "resume with that version, or train again",
         )
-    if not has_manifest:
-        raise DamagedError(f"{MANIFEST} is missing")
     manifest = read_record(file, Manifest, strict=False)
     if manifest is None or STATE not in manifest.files:
-        raise DamagedError(f"{MANIFEST} is not what was saved")
+        raise DamagedError(f"{MANIFEST} is {'not what was saved' if file.exists() else 'missing'}")
     for name, record in manifest.files.items():
-        file = path / name
-        if not file.is_file():
+        if not (path / name).is_file():
             raise DamagedError(f"{name} is missing")
-        if not is_unchanged(file, record):
+        if not is_unchanged(path / name, record):
             raise DamagedError(f"{name} is not what was saved")
-    try:
-        state = _STATE.validate_json(read_bytes(path / STATE))
-    except ValueError as error:
-        raise DamagedError(f"{STATE} is not what a run saves") from error
-    if not state.recipe:
+    state = _state(path)
+    if state is None or not state.recipe:
         raise DamagedError(f"{STATE} is not what a run saves")
     if state.step != step_of(path):
         raise DamagedError(f"{STATE} is of step {state.step}")
     return state
+
+
+def _state(path: Path) -> State | None:
+    try:
+        return _STATE.validate_json(read_bytes(path / STATE))
+    except ValueError:
+        return None
 
 
 def read(path: Path, engine: Engine, recipe: Mapping[str, Any]) -> State:
@@ -184,8 +184,8 @@ def read(path: Path, engine: Engine, recipe: Mapping[str, Any]) -> State:
     state = check(path)
     run = path.parent.parent
     began = read_environment(run).model_copy(update={"recipe_sha256": state.recipe})
-    now = {"recipe": fingerprint.of_recipe(recipe, began)}
-    fingerprint.check_same(run, began, now, f"{path} was saved")
+    now = {"recipe": origin.of_recipe(recipe, began)}
+    origin.check_same(run, began, now, f"{path} was saved")
     engine.restore(path)
     return state
 
@@ -214,41 +214,27 @@ def update_best(state: State, metric: str | None, metrics: StepMetrics, *, due: 
 
 
 def prune(run: Path, state: State, last: int) -> None:
-    """Write best.json, and delete all checkpoints up to the state but the `last` newest and the
-    best."""
+    """Delete all checkpoints up to the state but the `last` newest and the best."""
     earlier = [path for path in complete(run) if step_of(path) <= state.step]
-    best = write_best(run, state)
     for path in earlier[:-last]:
-        if path != best:
+        if step_of(path) != state.best_step:
             drop(path)
-
-
-def write_best(run: Path, state: State) -> Path | None:
-    """Name the best checkpoint in best.json, and return its folder; without one, remove the
-    file."""
-    file, path = folder_of(run) / BEST, path_of(run, state.best_step)
-    if not state.best_step or path not in complete(run):
-        file.unlink(missing_ok=True)
-        return None
-    best = BestCheckpoint(
-        format=1,
-        checkpoint=path.name,
-        step=state.best_step,
-        metric=state.best_metric,
-        value=state.best_value,
-    )
-    if read_record(file, BestCheckpoint, strict=False) != best:
-        write_json(file, best.to_json())
-    return path
 
 
 # Using one
 
 
 def best_of(run: Path) -> Path | None:
-    """The checkpoint that best.json names, there or not; None without such a file."""
-    best = read_record(folder_of(run) / BEST, BestCheckpoint, strict=False)
-    return folder_of(run) / best.checkpoint if best else None
+    """Return the checkpoint that the summary or else the newest checkpoint names as the best, there
+    or not; None where none is named."""
+    summary = read_record(run / "summary.json", Summary, strict=False)
+    if summary and summary.best:
+        return path_of(run, summary.best.step) if summary.best.step else None
+    for path in reversed(complete(run)):
+        with contextlib.suppress(OSError):
+            if state := _state(path):
+                return path_of(run, state.best_step) if state.best_step else None
+    return None
 
 
 def pick(run: Path, which: str) -> Path:

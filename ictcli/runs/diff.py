@@ -14,10 +14,9 @@ from pydantic import ConfigDict, Field
 
 from ictcli.evaluation.passk import Difference, Interval, paired, pass_at_k
 from ictcli.evaluation.record import Evaluation, Scored
-from ictcli.evaluation.samples import Sample
-from ictcli.files.fingerprint import differing
+from ictcli.files.origin import differing
 from ictcli.runs.list import Entry, entry
-from ictcli.runs.read import read_environment, read_lines, read_record
+from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import RecipeRecord, RunRecord, Summary, passes_by_k
 
 TOTALS = (
@@ -81,7 +80,11 @@ def difference(runs: Sequence[Path]) -> RunDiff:
 
 
 def _evaluation(run: Path) -> Evaluation | None:
-    return read_record(run / "eval" / "after.json", Evaluation, strict=False)
+    """Return the evaluation after training; None where it is damaged or missing."""
+    evaluation = read_record(run / "eval" / "after.json", Evaluation, strict=False)
+    if evaluation is None or len(evaluation.correct) != evaluation.problems:
+        return None
+    return evaluation if all(0 <= right <= evaluation.n for right in evaluation.correct) else None
 
 
 def _result(run: Path) -> Result:
@@ -96,34 +99,21 @@ def _result(run: Path) -> Result:
 
 
 def _paired(run: Path, first: Path) -> Paired:
-    this, other = _by_problem(run), _by_problem(first)
-    if this is None or other is None:
-        missing = run if this is None else first
+    after, before = _evaluation(run), _evaluation(first)
+    if after is None or before is None:
+        missing = run if after is None else first
         return Paired(run=str(run), why_not=f"{missing} has no evaluation after training")
-    results = this[0], other[0]
+    results = after, before
     settings = [{"benchmark": e.benchmark, **e.settings.model_dump(include=ALIKE)} for e in results]
     if unlike := differing(settings):
         why_not = f"they were evaluated with another {', '.join(unlike)}"
         return Paired(run=str(run), why_not=why_not)
-    if this[1] != other[1]:
+    heldout, other = (read_environment(folder).data.heldout for folder in (run, first))
+    if heldout is None or heldout != other or after.problems != before.problems:
         return Paired(run=str(run), why_not="they were evaluated on other problems")
     scores: dict[str, Difference] = {}
     ks = [{k for k in passes_by_k(e.passes) if k <= e.n} for e in results]
     for k in sorted(ks[0] & ks[1]):
         values = [pass_at_k(e.n, np.array(e.correct), k) for e in results]
         scores[f"pass@{k}"] = paired(values[0], values[1])
-    return Paired(run=str(run), problems=len(this[1]), scores=scores)
-
-
-def _by_problem(run: Path) -> tuple[Evaluation, list[str]] | None:
-    """The evaluation after training and the ids of its problems; None where they cannot be read or
-    do not fit each other."""
-    evaluation = _evaluation(run)
-    samples = read_lines(run / "eval" / "after.jsonl", Sample)
-    problems = list(dict.fromkeys(sample.id for sample in samples))
-    if evaluation is None or not problems:
-        return None
-    n, correct = evaluation.n, evaluation.correct
-    if len(samples) != n * len(problems) or len(correct) != len(problems):
-        return None
-    return (evaluation, problems) if all(0 <= right <= n for right in correct) else None
+    return Paired(run=str(run), problems=after.problems, scores=scores)

@@ -32,7 +32,7 @@ from ictcli.files.reading import parse_toml
 from ictcli.recipe import Recipe, RecipeFile, gone, load_recipe, table_to_toml, to_toml
 from ictcli.runs import checkpoints, manifest
 from ictcli.runs.checkpoints import DAMAGE, DamagedError, State
-from ictcli.runs.fingerprint import of_recipe
+from ictcli.runs.origin import of_recipe
 from ictcli.runs.read import cut_lines, read_lines, read_record
 from ictcli.runs.records import SftMetrics, StepMetrics, StepTimings
 from ictcli.runs.rollouts import Batch, write_rollouts
@@ -146,7 +146,7 @@ class Run:
     # Checkpoints
 
     def checkpoints(self) -> list[Path]:
-        """Complete checkpoints, oldest first."""
+        """Return the complete checkpoints, oldest first."""
         return checkpoints.complete(self.folder)
 
     def checkpoint(self, engine: Engine, state: State, last: int) -> Path:
@@ -165,7 +165,6 @@ class Run:
         state = engine.ranks.broadcast(self._newest(engine, say))  # other ranks have none
         if state != State():
             engine.align()
-        checkpoints.write_best(self.folder, state)
         steps = sum(line.step <= state.step for line in self.metrics())
         if steps != state.step:
             raise UserError(
@@ -217,15 +216,9 @@ class Run:
         with manifest.rewriting(self.folder, name):
             write_rollouts(self.folder / name, step, batch, kept, weights)
 
-    def write_recipe(self, recipe: Recipe) -> None:
-        """Write recipe.toml."""
-        self._write_recipe(to_toml(recipe))
-
-    def write_steps(self, steps: int) -> None:
-        """Change the steps in recipe.toml, and nothing else of it."""
-        self._write_recipe(table_to_toml({**self.recipe, "steps": steps}))
-
-    def _write_recipe(self, text: str) -> None:
+    def write_recipe(self, recipe: Recipe, steps: int | None = None) -> None:
+        """Write recipe.toml; with `steps`, change these and nothing else of it."""
+        text = to_toml(recipe) if steps is None else table_to_toml({**self.recipe, "steps": steps})
         path = self.folder / "recipe.toml"
         with manifest.rewriting(self.folder, path.name):
             files.write_text(path, text)

@@ -4,7 +4,7 @@ a line each."""
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Literal
 
 from ictcli.engine.models import typed_path
@@ -13,9 +13,8 @@ from ictcli.evaluation.passk import Interval
 from ictcli.evaluation.record import Evaluation
 from ictcli.files import check_inside
 from ictcli.runs import manifest
-from ictcli.runs.read import changed, in_use, last_record, read_environment, read_lines, read_record
+from ictcli.runs.read import changed, in_use, last_record, read_lines, read_record
 from ictcli.runs.records import (
-    Environment,
     Failure,
     RecipeRecord,
     RunRecord,
@@ -40,8 +39,6 @@ class Entry(RunRecord):
 
     run: str
     state: State
-    recipe: str
-    """The name it was trained by."""
     model: str
     task: str
     data_name: str
@@ -173,7 +170,6 @@ def _entry(run: Path, *more: str) -> Entry:
     return Entry(
         run=str(run),
         state=state,
-        recipe=PurePath(recipe_name(read_environment(run))).stem,
         model=recipe.model if recipe else "",
         task=recipe.task if recipe else "",
         data_name=recipe.data_name if recipe else "",
@@ -191,7 +187,7 @@ def _entry(run: Path, *more: str) -> Entry:
 
 def _unread(run: Path, why: str) -> Entry:
     unknown = dict.fromkeys(("seed", "steps", "before", "after", "seconds"))
-    empty = dict.fromkeys(("recipe", "model", "task", "data_name", "method"), "")
+    empty = dict.fromkeys(("model", "task", "data_name", "method"), "")
     when = _when(changed(run))
     values = {"run": str(run), "state": "damaged", "step": 0, "when": when, "note": why}
     return Entry.model_validate({**unknown, **empty, **values})
@@ -216,30 +212,6 @@ def _state(run: Path, recipe: RecipeRecord | None, summary: Summary | None) -> t
     if failure:
         return "failed", failure.error
     return "stopped", "" if (run / "environment.json").exists() else "it has not begun"
-
-
-FLAGS = {
-    "train": ("--dry-run", "--json", "--trust"),
-    "compare": ("--details", "--dry-run", "--json", "--trust"),
-}
-"""The options of a command that take no value."""
-
-
-def recipe_name(environment: Environment) -> str:
-    """The recipe's name as recorded, or as typed in `ictcli train NAME` or `compare NAME`; empty if
-    not known."""
-    if environment.recipe_name is not None:
-        return environment.recipe_name
-    words = iter(environment.command)
-    flags = FLAGS.get(next(words, ""))
-    if flags is None:
-        return ""
-    for word in words:
-        if not word.startswith("-"):
-            return "" if "=" in word else word
-        if word != "--" and "=" not in word and word not in flags:
-            next(words, None)  # its value
-    return ""
 
 
 def _scores(run: Path, summary: Summary | None) -> tuple[float | None, float | None]:

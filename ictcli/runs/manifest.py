@@ -33,7 +33,7 @@ def is_unchanged(path: Path, record: FileRecord) -> bool:
 
 
 def checksums(folder: Path, paths: Iterable[Path]) -> dict[str, FileRecord]:
-    """Of files, and of every file below folders, by their paths in `folder`."""
+    """Return the checksums of files, and of all below folders, by their paths in `folder`."""
     files = {file for path in paths for file in (path, *path.rglob("*")) if file.is_file()}
     return {file.relative_to(folder).as_posix(): checksum(file) for file in sorted(files)}
 

@@ -1,6 +1,5 @@
 """A run as a model: its weights, and how its recipe prompts and samples."""
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,25 +16,22 @@ from ictcli.errors import UnknownCodeError, UserError
 from ictcli.evaluation.settings import EvaluationSettings, ModelSettings
 from ictcli.evaluation.specs import ModelSpec, short_names
 from ictcli.files import gate, plugins
-from ictcli.files.reading import parse_json, read_bytes, read_text
+from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import Recipe, RecipeFile, read_recipe
 from ictcli.recipe.data import ColumnSettings, Example, PromptSettings, RewardSettings
-from ictcli.recipe.generator import is_gym
 from ictcli.recipe.tables import (
     AdapterSettings,
     EngineSettings,
     RolloutSettings,
     SamplingSettings,
 )
-from ictcli.runs import fingerprint
-from ictcli.runs.checkpoints import DAMAGE, STATE, check_finished, pick, step_of
+from ictcli.runs import origin
+from ictcli.runs.checkpoints import DAMAGE, check_finished, pick
 from ictcli.runs.folder import is_run
-from ictcli.runs.manifest import MANIFEST
+from ictcli.runs.manifest import MANIFEST, checksum
 from ictcli.runs.read import read_environment
-from ictcli.runs.records import Manifest
 from ictcli.runs.trained import of_model, trained_on
 from ictcli.runs.trust import read_run
-from ictcli.tasks import BENCHMARKS, TASKS
 
 OF_ASKED: Mapping[str, Any] = {
     "temperature": True,
@@ -44,8 +40,6 @@ OF_ASKED: Mapping[str, Any] = {
     "prompt": {"template", "system", "suffix"},
     "engine": {"dtype"},
 }
-LONGEST = 200
-"""Characters of a benchmark's name in `ASKED`."""
 RECIPES = {"builtin:chain": "chain", "builtin:ledger": "ledger"}
 """The recipe that trains each built-in model."""
 
@@ -63,10 +57,8 @@ def find_models(
             "--checkpoint is of a run, and none is named.", "ictcli runs ls lists the runs"
         )
     named = zip(models, short_names(models, checkpoint), strict=True)
-    found = [_model_spec(model, name, checkpoint, settings) for model, name in named]
-    for note in dict.fromkeys(note for _, missing in found for note in missing):
-        say(f"note: {note}")
-    return _asked_alike([spec for spec, _ in found], say)
+    specs = [_model_spec(model, name, checkpoint, settings, say) for model, name in named]
+    return _asked_alike(specs, say)
 
 
 def _asked_alike(specs: list[ModelSpec], say: Callable[[str], None]) -> list[ModelSpec]:
@@ -87,23 +79,21 @@ def _asked_alike(specs: list[ModelSpec], say: Callable[[str], None]) -> list[Mod
 
 
 def _model_spec(
-    model: str, name: str, checkpoint: str | None, typed: ModelSettings
-) -> tuple[ModelSpec, list[str]]:
-    """A model or run with the settings that were typed in place of its recipe's, and sentences on
-    plugins that are missing: only the run's own benchmarks need them. A built-in model is asked as
-    the recipe that trains it asks, an exported one as its run."""
+    model: str, name: str, checkpoint: str | None, typed: ModelSettings, say: Callable[[str], None]
+) -> ModelSpec:
+    """Return a model or run with the settings that were typed in place of its recipe's. A built-in
+    model is asked as the recipe that trains it asks, an exported one as its run."""
     run = Path(model) if is_run(Path(model)) else None
-    recipe, loaded, missing, data = None, list[Path](), list[str](), dict[str, Any]()
-    trained, exported, bench = EvaluationSettings(), False, ""
+    recipe, loaded, data = None, list[Path](), dict[str, Any]()
+    trained, exported = EvaluationSettings(), False
     if run:
-        recipe, trained, loaded, missing = settings_of(run)
+        recipe, trained, loaded = settings_of(run, say)
         data = read_environment(run).data.to_json()
     elif model in RECIPES:
-        trained = _read(read_recipe(RECIPES[model]))[1]
+        trained = _read(read_recipe(RECIPES[model]), say)[1]
     elif exported := Path(model, ASKED).is_file():
-        trained, bench = _exported(Path(model, ASKED))
+        trained = _exported(Path(model, ASKED))
     saved = pick(run, checkpoint) if run and checkpoint is not None else None
-    reinforced = saved is None or step_of(saved) > 0
     if run and not saved:
         check_finished(run, *EXPORTS)
     engine = _with(trained.engine, typed.engine)
@@ -112,17 +102,17 @@ def _model_spec(
     sampling = _with(trained.sampling, typed.sampling)
     if recipe and run and saved:
         load = partial(engine_at, run, recipe.data, saved, engine)
-        checksum = partial(weights_of, saved)
+        fingerprint = partial(_saved_as, saved)
     else:
         load = partial(engine_of, run, engine) if run else partial(build_engine, model, engine)
         known = choose_backend(engine.backend) in LIBRARIES
-        checksum = partial(checksums.fingerprint, locate(model)) if known else lambda: None
+        fingerprint = partial(checksums.fingerprint, locate(model)) if known else lambda: None
     heats = (typed.temperature, trained.temperature, 1.0)
-    spec = ModelSpec(
+    return ModelSpec(
         model=model,
         name=f"{name}-{saved.name}" if saved else name,
         load=load,
-        fingerprint=checksum,
+        fingerprint=fingerprint,
         rows=engine.rows,
         prompt=_with(trained.prompt, typed.prompt),
         temperature=next(heat for heat in heats if heat is not None),
@@ -134,27 +124,16 @@ def _model_spec(
         pattern=trained.reward.pattern,
         plugins=tuple(loaded),
         recipe=recipe,
-        trained_on=partial(trained_on, recipe, reinforced=reinforced)
-        if recipe
-        else partial(of_model, model),
+        trained_on=partial(trained_on, recipe) if recipe else partial(of_model, model),
         evaluated_on=data,
         known=bool(run) or exported,
-        bench=bench,
     )
-    return spec, missing
-
-
-def bench_of(recipe: Recipe) -> str:
-    """The benchmark that a run was evaluated on; empty where others do not have it."""
-    name = recipe.eval.bench or ("" if recipe.data else recipe.task)
-    known = is_gym(name) or name in BENCHMARKS or name in TASKS
-    return name if known and not recipe.plugins else ""
 
 
 def asked_in(recipe: Recipe, folder: Path) -> str:
-    """How a run asks and samples, and what it was evaluated on, as JSON to put beside what it
-    trained, in the `folder` (`ASKED`); without worked examples, which may be text of a data set. A
-    whole model that bfloat16 would round names float32."""
+    """Return how a run asks and samples, as JSON to put beside what it trained, in the `folder`
+    (`ASKED`); without worked examples, which may be text of a data set. A whole model that bfloat16
+    would round names float32."""
     included = {key: of for key, of in OF_ASKED.items() if key != "engine"}
     asked = recipe.model_dump(mode="json", include=included, exclude_none=True)
     if (folder / "config.json").is_file():
@@ -163,23 +142,18 @@ def asked_in(recipe: Recipe, folder: Path) -> str:
             asked["engine"] = {"dtype": "float32"}
     if recipe.eval.temperature is not None:
         asked["temperature"] = recipe.eval.temperature
-    if bench := bench_of(recipe):
-        asked["bench"] = bench
     return json.dumps(asked, indent=2) + "\n"
 
 
-def _exported(file: Path) -> tuple[EvaluationSettings, str]:
-    """What stands in a file that an export wrote, and the benchmark that it names. Nothing else in
-    it counts: it comes with a model, and may be a stranger's."""
+def _exported(file: Path) -> EvaluationSettings:
+    """Return what stands in a file that an export wrote. Nothing else in it counts: it comes with a
+    model, and may be a stranger's."""
     try:
-        found = parse_json(read_text(file))
-        asked = {name: of for name, of in found.items() if name in OF_ASKED}
+        asked = {key: of for key, of in parse_json(read_text(file)).items() if key in OF_ASKED}
         for table in ("prompt", "engine"):
-            known = OF_ASKED[table]
-            asked[table] = {key: of for key, of in asked.get(table, {}).items() if key in known}
-        bench = found.get("bench")
-        named = isinstance(bench, str) and bench.strip() and len(bench) <= LONGEST
-        return EvaluationSettings.model_validate_json(json.dumps(asked)), bench if named else ""
+            names = OF_ASKED[table]
+            asked[table] = {key: of for key, of in asked.get(table, {}).items() if key in names}
+        return EvaluationSettings.model_validate_json(json.dumps(asked))
     except (AttributeError, ValueError) as error:  # pydantic's too
         raise UserError(
             f"{file} does not say how a model is asked.",
@@ -191,15 +165,14 @@ def _with(table: Any, typed: Any) -> Any:
     return table.model_copy(update={key: getattr(typed, key) for key in typed.model_fields_set})
 
 
-Read = tuple[RecipeFile, EvaluationSettings, list[Path], list[str]]
-"""A run's recipe, what it says of its model, its plugins, and sentences on those that are gone."""
-
-
-def settings_of(run: Path) -> Read:
-    """Read a run's recipe, and load its plugins where they still are. UserError where it is none,
-    or only a part of one."""
+def settings_of(
+    run: Path, say: Callable[[str], None] = lambda text: None
+) -> tuple[RecipeFile, EvaluationSettings, list[Path]]:
+    """Return a run's recipe, what it says of its model, and its plugins, which are loaded where
+    they still are; `say` is told of the others, which only the run's own benchmarks need. UserError
+    where it is no recipe, or only a part of one."""
     try:
-        return _read(read_run(run))
+        return _read(read_run(run), say)
     except (KeyError, ValueError, TypeError, AttributeError) as error:  # pydantic's too
         if isinstance(error, ValidationError):
             first = error.errors()[0]
@@ -214,17 +187,17 @@ def settings_of(run: Path) -> Read:
         ) from error
 
 
-def _read(file: RecipeFile) -> Read:
-    data = file.data
-    missing: list[str] = []
-    loaded: list[Path] = []
+def _read(
+    file: RecipeFile, say: Callable[[str], None]
+) -> tuple[RecipeFile, EvaluationSettings, list[Path]]:
+    data, loaded = file.data, list[Path]()
     for name in plugins.listed(data):
         try:
             loaded.append(plugins.load(name))
         except UnknownCodeError:
             raise
         except UserError as error:
-            missing.append(error.message)
+            say(f"note: {error.message}")
     reward: object = data.get("reward")
     answers = cast(dict[str, Any], reward) if isinstance(reward, dict) else dict[str, Any]()
     sampling = RolloutSettings.model_validate(data.get("sampling", {}))
@@ -237,7 +210,7 @@ def _read(file: RecipeFile) -> Read:
         columns=_columns(data),
         reward=RewardSettings(pattern=answers.get("pattern")),
     )
-    return file, settings, loaded, missing
+    return file, settings, loaded
 
 
 def _columns(data: Mapping[str, Any]) -> ColumnSettings:
@@ -263,11 +236,8 @@ def _prompt(file: Path, table: dict[str, Any]) -> PromptSettings:
     return prompt.model_copy(update={"examples": examples, "shots": 0, "max_tokens": 0})
 
 
-def weights_of(path: Path) -> str:
-    """A checksum of a checkpoint's files without state.json, which holds seconds."""
-    files = Manifest.model_validate_json(read_bytes(path / MANIFEST)).files
-    saved = {name: file.sha256 for name, file in files.items() if name != STATE}
-    return hashlib.sha256(json.dumps(saved, sort_keys=True).encode()).hexdigest()
+def _saved_as(checkpoint: Path) -> str:
+    return checksum(checkpoint / MANIFEST).sha256
 
 
 def engine_of(run: Path, settings: EngineSettings) -> Engine:
@@ -281,9 +251,9 @@ def engine_at(run: Path, recipe: Mapping[str, Any], path: Path, settings: Engine
     adapter = AdapterSettings.model_validate(recipe.get("adapter", {}))
     began, base = read_environment(run), locate(recipe["model"], trains=True)
     engine = build_engine(base.path, began.typed(settings), None, adapter)
-    fingerprint.check_same(run, began, fingerprint.of_model(recipe["model"], settings))
+    origin.check_same(run, began, origin.of_model(recipe["model"], settings))
     adapters = adapter.kind != "none"
-    fingerprint.check_engine(run, began, engine, adapters=adapters, option="--backend ")
+    origin.check_engine(run, began, engine, adapters=adapters, option="--backend ")
     try:
         engine.restore(path)
     except DAMAGE as error:

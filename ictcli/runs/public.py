@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path, PureWindowsPath
 from typing import Any, cast
 
-from ictcli.runs.list import recipe_name
-from ictcli.runs.read import Table, read_environment
+from ictcli.runs.read import Table
 from ictcli.runs.records import DataRecord, Environment
 
 SOURCE = (
@@ -34,13 +33,9 @@ def is_public(model: str, run: Path | None = None) -> bool:
 
 
 def place_of(name: str, run: Path | None) -> Path | None:
-    """Where a file or folder is: relative to the working directory, to the run's folder or one
-    above it, or beside the recipe that the run was started by. None where it is in none."""
-    places = [Path()]
-    if run is not None:
-        places += [run.resolve(), *run.resolve().parents]
-        recipe = Path(recipe_name(read_environment(run)))
-        places += [place / recipe.parent for place in list(places)]
+    """Return where a file or folder is: relative to the working directory, or to the run's folder
+    or one above it. None where it is in none."""
+    places = [Path(), *([run.resolve(), *run.resolve().parents] if run else [])]
     try:
         return next((place / name for place in places if (place / name).exists()), None)
     except (OSError, ValueError):  # too long, or with a null: no name of a file

@@ -78,15 +78,6 @@ class Manifest(Format):
     files: dict[str, FileRecord]
 
 
-class BestCheckpoint(Format):
-    """best.json: the best checkpoint of a run by `checkpoint.best`."""
-
-    checkpoint: str
-    step: int
-    metric: str
-    value: float | None
-
-
 class StepTimings(RunRecord):
     """A line of timings.jsonl: seconds and memory, which no two runs share."""
 
@@ -97,7 +88,7 @@ class StepTimings(RunRecord):
 
     @property
     def seconds(self) -> float | None:
-        """Of the step, where both of its parts are known."""
+        """Return those of the step, where both of its parts are known."""
         if self.sample_s is None or self.update_s is None:
             return None
         return self.sample_s + self.update_s
@@ -260,7 +251,6 @@ class Environment(RunRecord):
     engine: EngineRecord = EngineRecord()
     seed: int | None = None
     command: list[str] = Field(default_factory=list[str])
-    recipe_name: str | None = None
     data: DataRecord = DataRecord()
     model: ModelRecord = ModelRecord()
     recipe_sha256: str | None = None

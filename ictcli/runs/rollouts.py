@@ -40,12 +40,12 @@ class Batch:
 
     @property
     def own(self) -> "Batch":
-        """Of the step's own prompts."""
+        """Return the batch of the step's own prompts."""
         return self.first or self
 
     @property
     def tokens_sampled(self) -> int:
-        """Of all rollouts, those included whose groups are not here."""
+        """Return those of all rollouts, also of groups that are not here."""
         return int(self.own.rollouts.lengths.sum() + self.redrawn.sum())
 
     @property

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from pydantic import JsonValue, model_serializer
+from pydantic import model_serializer
 
 from ictcli.evaluation.record import Evaluation
 from ictcli.recipe.metrics import shown_in
@@ -150,29 +150,19 @@ def next_commands(run: Path, state: State, checkpoint: int | None = None) -> lis
 
 
 def evaluation_command(run: Path, model: Path | None = None) -> str | None:
-    """How to measure a finished run, or a `model` made of it, beside the model it began with: on
-    the benchmark of its own that it was evaluated on, else on its task's, or on what was held out
-    of data of one's own, which only the run itself knows."""
+    """Return how to measure a finished run, or a `model` made of it, beside the model it began
+    with: on what the run was evaluated on, which of data of one's own only the run itself knows."""
     recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
-    bench = recipe.evaluation.get("bench")
     models = f"{shell_word(recipe.model)} {shell_word(model or run)}"
-    if not isinstance(bench, str):
-        task, own = recipe.task, (recipe.model_extra or {}).get("data") is not None
-        if own or not task or is_custom(task):
-            return None if model or not task else f"ictcli eval {models}"
-        more = [name for name in sorted(BENCHMARKS) if name.startswith(f"{task}-")]
-        names = [task, *(name for name in more if name not in TASKS)]  # others are tasks' own
-        return f"ictcli eval {models} --bench {shell_word(','.join(names))}"
-    judged = recipe.evaluation
-    tables: list[tuple[str, JsonValue]] = [(name, judged.get(name)) for name in ("columns", "hub")]
-    if model:  # a run has its own
-        tables.insert(0, ("columns", recipe.to_json().get("columns")))
-    keys = {
-        f"{name}.{key}": shell_word(f"{name}.{key}={value}")
-        for name, table in tables
-        for key, value in (table.items() if isinstance(table, dict) else ())
-    }
-    return " ".join([f"ictcli eval {models} --bench {shell_word(bench)}", *keys.values()])
+    name = recipe.evaluation.get("bench", recipe.task)
+    if not isinstance(name, str) or not name:
+        return None
+    own = name == recipe.task and (recipe.model_extra or {}).get("data") is not None
+    if own or is_custom(name):
+        return None if model else f"ictcli eval {models}"
+    more = [bench for bench in sorted(BENCHMARKS) if bench.startswith(f"{name}-")]
+    names = [name, *(bench for bench in more if bench not in TASKS)]  # others are tasks' own
+    return f"ictcli eval {models} --bench {shell_word(','.join(names))}"
 
 
 class RunCheck(RunRecord):

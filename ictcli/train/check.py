@@ -23,6 +23,7 @@ from ictcli.seeds import seed_of
 from ictcli.tasks import Task
 from ictcli.tasks.prepare import advised_holdout, heldout, task_of
 from ictcli.tasks.prompts import decode, encode, tokens_of
+from ictcli.tasks.unread import usable
 from ictcli.train.checked import Checked, Groups, ShownPrompt, Tried
 from ictcli.train.diagnosis import verdict_of
 from ictcli.train.evaluations import samples_of

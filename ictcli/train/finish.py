@@ -175,7 +175,7 @@ def extend(run: Run, before: Recipe, steps: int) -> None:
     _keep_evaluation(run, before)
     exported = export_folder(run.folder, before)
     _rename(run, exported.name, f"{exported.name}-step-{before.steps:06d}")
-    run.write_steps(steps)
+    run.write_recipe(before, steps)
 
 
 def schedule_note(before: Recipe, recipe: Recipe) -> str:

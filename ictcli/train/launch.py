@@ -20,8 +20,7 @@ from ictcli.planning.machine import MemoryLimit, device_of, memory_limit
 from ictcli.planning.preflight import check_trackers, recipe_notes
 from ictcli.ranks import is_restarted
 from ictcli.recipe import Recipe, to_toml
-from ictcli.runs import FORMAT, Run, fingerprint, manifest, records
-from ictcli.runs.fingerprint import check_engine
+from ictcli.runs import FORMAT, Run, manifest, origin, records
 from ictcli.runs.observer import Observer
 from ictcli.runs.trained import base_notes
 from ictcli.tasks import Domain, Task
@@ -73,11 +72,10 @@ def train_to_the_end(
             check_trackers(recipe)
         note([*recipe_notes(recipe), *task.notes])
         began = recorded or records.Environment()
-        hashed = fingerprint.of_recipe(run.recipe, began)
-        fingerprint.check_same(run.folder, began, {"recipe": hashed})
-        manifest.enter(run.folder, "recipe.toml")  # keys that may change may have been edited
+        hashed = origin.of_recipe(run.recipe, began)
         given = examples_of(task)  # as they are without an engine
-        fingerprint.check_same(run.folder, began, fingerprint.of_problems(given))
+        origin.check_same(run.folder, began, {"recipe": hashed, **given})
+        manifest.enter(run.folder, "recipe.toml")  # keys that may change may have been edited
 
         recipe = recipe.with_engine(dtype=began.typed(recipe.engine).dtype)
         if recipe.engine.kernels == "auto":  # for all processes; an older run's are oneDNN's
@@ -88,7 +86,9 @@ def train_to_the_end(
         parts = recipe.model, recipe.engine, recipe.optimizer, recipe.adapters
         engine = build_engine(*parts, ranks)
         option, adapters = "engine.backend=", recipe.adapters is not None
-        if changed := check_engine(run.folder, began, engine, adapters=adapters, option=option):
+        if changed := origin.check_engine(
+            run.folder, began, engine, adapters=adapters, option=option
+        ):
             observer.warned(changed)
         observer.attach(engine)
         known = len(task.notes)
@@ -105,8 +105,8 @@ def train_to_the_end(
                 f"{run.folder} began with reasoning-gym {began.data.version}, and goes on with "
                 f"{now}: its problems and scores may differ."
             )
-        model = fingerprint.of_model(recipe.model, recipe.engine)
-        fingerprint.check_same(run.folder, began, {**model, **fingerprint.of_problems(data)})
+        model = origin.of_model(recipe.model, recipe.engine)
+        origin.check_same(run.folder, began, {**model, **origin.of_problems(data)})
         if recorded is None:  # a resumed run keeps the first one's
             parts = {
                 "data": records.DataRecord.model_validate(data, strict=False),

@@ -56,41 +56,8 @@ def test_exports_of_every_kind_compute_the_same(
         assert f" {made} --bench chain" in ended.err
         card = (tmp_path / made / "README.md").read_text()
         assert card.startswith("---\nlibrary_name: ")
-        (kept,) = re.findall("note: (This export keeps .*)", ended.err)
-        assert kept.startswith("This export keeps more than 99.9 % of what") and kept in card
         assert pass_at_1(ictcli, Path(made), "--backend", engine) == before, args
     assert f"{made} exists already" in ictcli.refused("export", run, "--out", made)
-    merged = shutil.copytree(run, tmp_path / "merged")  # its figures are those of the adapters
-    shutil.copytree(tmp_path / "made-0", merged / "model")
-    (found,) = (merged / "eval").glob("run-*")
-    ictcli.done("export", merged, "--trust", "--to", "hf", "--results", found, "--out", "measured")
-
-
-def test_a_card_takes_the_figures_of_an_evaluation_of_these_weights_alone(
-    ictcli: Processes, trained: Path, tiny_model: Path, tmp_path: Path
-) -> None:
-    bench = ("--bench", "chain", "--n", "2", "--k", "1", "--limit", "9")
-    told = ictcli.done("eval", tiny_model, trained, *bench, "--out", "found").err
-    assert f"next: ictcli export {trained}" in told
-    ictcli.done("export", trained, "--results", "found", "--out", "made")
-    card = (tmp_path / "made" / "README.md").read_text()
-    base, run = json.loads((tmp_path / "found" / "results.json").read_text())
-    row = " | ".join(
-        f"{each['value']:.3f} [{each['low']:.3f}, {each['high']:.3f}]"
-        for each in (base["pass@1"], run["pass@1"])
-    )
-    change = run["difference"]["pass@1"]["value"]
-    assert f"| pass@1 | {row} | {change:+.3f} " in card.replace("\N{MINUS SIGN}", "-")
-    assert (
-        "`ictcli eval`, with samples of its own: 9 problems of `chain`, 2 samples each;" in card
-        and "\n# `made`\n" in card
-    )
-    shutil.copytree(trained, tmp_path / "other")
-    weights = tmp_path / "other" / "model" / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
-    ended = ictcli.refused("export", "other", "--trust", "--results", "found", "--out", "more")
-    assert "found has no results of these weights" in ended
-    assert "no results that can be read" in ictcli.refused("export", trained, "--results", "other")
 
 
 def test_no_other_engine_resumes_a_run(ictcli: Processes, trained: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from processes import Ended, Processes, Running, Small, refusal, wait_until
 
-from ictcli.runs import Run
+from ictcli.runs import Run, checkpoints
 
 STEPS = 10
 SETTINGS = ("eval.every=4", "record.rollouts_every=2", "checkpoint.best=eval/pass@1")
@@ -54,11 +54,11 @@ class Runs:
             for kind in ("metrics.jsonl", "recipe.toml", "**/*.safetensors", "eval/*.jsonl")
             for path in folder.glob(kind)
         }
-        best = (folder / "checkpoints" / "best.json").read_bytes()
+        best = str(checkpoints.best_of(folder)).removeprefix(str(folder)).encode()
         summary = json.loads((folder / "summary.json").read_text())
         for clocked in ("wall_s", "train_s", "peak_bytes", "model"):
             del summary[clocked]
-        return {**found, "best.json": best, "summary.json": json.dumps(summary).encode()}
+        return {**found, "best": best, "summary.json": json.dumps(summary).encode()}
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ def test_the_list_has_a_run_s_line(ictcli: Processes, training: tuple[Path, Ende
     run, ended = training
     head, *rows = ictcli.done("runs", "ls", run.parent).out.splitlines()
     assert head.split()[:3] == ["run", "state", "step"]
-    assert [row.split()[:4] for row in rows] == [[str(run), "finished", "6/6", "chain"]]
+    assert [row.split()[:3] for row in rows] == [[str(run), "finished", "6/6"]]
     (told,) = ictcli.json("runs", "ls", run.parent)
     summary = json.loads(ended.out)
     assert told["after"] == summary["after"]["pass@1"]["value"]
@@ -150,8 +150,9 @@ def test_old_checkpoints_go_and_what_a_resume_needs_stays(ictcli: Processes, two
 
 def test_the_best_checkpoint_stays(ictcli: Processes, two: Path) -> None:
     one = two / "one"
-    best = {"format": 1, "checkpoint": "step-000004", "step": 4, "metric": "reward", "value": 1.0}
-    (one / "checkpoints" / "best.json").write_text(json.dumps(best))
+    summary = json.loads((one / "summary.json").read_text())
+    best = {"best": {"metric": "reward", "step": 4, "value": 1.0}}
+    (one / "summary.json").write_text(json.dumps(summary | best))
     assert "No checkpoint is old." in ictcli.run("runs", "gc", "one").err
     ictcli.done("runs", "gc", "one", "--finished")
     assert saved(one) == ["step-000004"]

@@ -79,9 +79,9 @@ def saved(engine: Engine, folder: Path) -> Path:
     return folder
 
 
-def exported(engine: Any, folder: Path, **how: bool) -> Path:
+def exported(engine: Any, folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
-    engine.export(folder, **how)
+    engine.export(folder)
     return folder
 
 

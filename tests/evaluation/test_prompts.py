@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from ictcli.engine.models import stop_ids
 from ictcli.errors import UserError
 from ictcli.evaluation.provenance import prompt_settings
-from ictcli.files.fingerprint import difference
+from ictcli.files.origin import difference
 from ictcli.recipe.data import Example, PromptSettings
 from ictcli.tasks import Domain, find_benchmark
 from ictcli.tasks.prompts import render, template_of
@@ -73,7 +73,7 @@ def test_a_template_without_a_place_for_the_question_is_refused(template: str) -
 
 def test_each_example_decides_what_an_evaluation_is() -> None:
     plain = prompt_settings(PromptSettings())
-    assert plain == {"template": "auto", "system": "", "suffix": None}
+    assert plain == {"template": "auto", "system": "", "suffix": None, "examples": []}
     shown = prompt_settings(PromptSettings(examples=EXAMPLES))
     other = prompt_settings(PromptSettings(examples=EXAMPLES[::-1]))
     assert difference({"prompt": plain}, {"prompt": shown}) is not None

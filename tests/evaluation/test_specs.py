@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from chain_texts import make_tokenizer
-from datasets import Dataset
 from refusing import refused
 from written import write
 
@@ -24,7 +23,7 @@ from ictcli.files import plugins
 from ictcli.recipe import load_recipe
 from ictcli.recipe.data import ColumnSettings, PromptSettings
 from ictcli.recipe.load import to_toml
-from ictcli.runs.model import asked_in, bench_of, find_models, settings_of
+from ictcli.runs.model import asked_in, find_models, settings_of
 from ictcli.tasks import BENCHMARKS
 from ictcli.tasks.prompts import render
 from ictcli.tasks.split import digest_of, is_heldout, key_of
@@ -218,31 +217,10 @@ def test_an_export_carries_how_its_run_asks_and_nothing_else(tmp_path: Path) -> 
     assert found.columns == ColumnSettings()
     load: Any = found.load
     assert not load.args[1].trust_remote_code
-    for bench, hint in {
-        "gym:sum;rm": "--bench 'gym:sum;rm'",
-        None: "math500",
-        "x" * 201: "math500",
-    }.items():
-        file.write_text(json.dumps({"bench": bench}))
-        with refused("No benchmark is named", hint=hint):  # it is a hint, and no more
-            benchmark_specs(None, SETTINGS, find_models([str(exported)], SETTINGS))
     for text in ("[]", "{", '{"max_tokens": "x"}', '{"prompt": 3}'):
         file.write_text(text)
         with refused("does not say how a model is asked"):
             find_models([str(exported)], SETTINGS)
-
-
-def test_an_export_names_what_others_can_evaluate_on(tmp_path: Path) -> None:
-    Dataset.from_list([{"prompt": "1+1", "gold": "2"}]).save_to_disk(folder := tmp_path / "secret")
-    named = {
-        "ledger": (),
-        "chain": ("eval.bench=chain",),
-        "gym:gcd": ("task=gym:gcd",),
-        "": (f"data={folder}",),
-    }
-    for bench, typed in named.items():
-        assert bench_of(load_recipe("ledger", typed)) == bench
-    assert bench_of(load_recipe("ledger", [f"eval.bench={folder}"])) == ""
 
 
 def test_problems_of_ones_own_have_the_columns_and_the_tokens_of_training(tmp_path: Path) -> None:

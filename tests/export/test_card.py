@@ -12,7 +12,6 @@ from made_runs import evaluation, write, write_summary
 from ictcli.evaluation.record import unanswered
 from ictcli.export.base import license_of
 from ictcli.export.card import card
-from ictcli.export.measured import Measured
 from ictcli.runs.public import is_public, public_name
 
 
@@ -46,8 +45,8 @@ def test_the_card_says_what_was_done_and_found(tmp_path: Path) -> None:
     }
     for told in (
         "| pass@1 | 0.250 [0.150, 0.350] | 0.280 [0.180, 0.380] |",
-        "| lr | `1e-06` |",
-        "| method.keep | `0.1` |",
+        "\nlr = 1e-06\n",
+        '\n[method]\nname = "ict"\nkeep = 0.1\n',
         "11.7% of the ",
         "| revision | `abc123` |",
         "| `torch` | `2.13.0` |",
@@ -63,11 +62,9 @@ def test_every_reward_and_every_example_is_named_and_no_place(tmp_path: Path) ->
     reward |= {"weights": [0.5], "correct": 1.0, "format": 0.0}
     run = make_run(tmp_path / "run", reward=reward, sft={"data": "/home/me/chats.jsonl"})
     text = card(run, "it", "it", adapter=False, layout="hf")
-    for told in ("mine.py:judge", "mine.py:short", "0.5", "chats.jsonl"):
-        assert f"| `{told}` |" in text
+    for told in ('"mine.py:judge"', '"mine.py:short"', "0.5", '"chats.jsonl"'):
+        assert told in text
     assert "on `chats.jsonl` alone, with one seed" in text and "/home" not in text
-    for unsaid in ("reward.correct", "reward.format"):
-        assert unsaid not in text
     (run / "summary.json").write_text("{")
     assert "Its results cannot be read" in card(run, "it", "it", adapter=False, layout="hf")
 
@@ -125,7 +122,6 @@ def test_a_checkpoint_s_card_has_the_figures_of_its_step(tmp_path: Path) -> None
     assert "| metric | before | step 4 |" in text and "checkpoint of step 4" in text
     assert "| pass@1 | 0.250 [0.000, 0.500] | 0.500 [0.250, 0.750] |" in text
     assert "9 held-out problems of `gsm8k`, 3 samples each" in text and "11.7%" not in text
-    assert "| steps | `4 of 9` |" in text
     text = card(run, "it", "it", adapter=False, layout="hf", step=5)
     assert "The weights of step 5 were not measured." in text and "0.280" not in text
 
@@ -142,15 +138,6 @@ def test_samples_without_an_answer_are_told_where_they_are_many(tmp_path: Path) 
         write(run / "summary.json", summary | {"unanswered": lost.model_dump(mode="json")})
         text = card(run, "it", "it", adapter=False, layout="hf")
         assert text.count("5.0% (0.1% before); without a readable answer: 2.5%") == sentences
-
-
-def test_problems_that_are_those_of_the_run_are_said_to_be(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run")
-    write(run / "environment.json", {"data": {"heldout": {"problems": 8, "sha256": "ab"}}})
-    for digest, words in {"ab": "the run's own problems", "cd": "may be among these"}.items():
-        later = Measured({}, {}, {}, "after", 8, "b", 2, 0, later=True, digest=digest)
-        text = card(run, "it", "it", adapter=False, layout="hf", measured=[later])
-        assert words in text
 
 
 @pytest.mark.parametrize(
@@ -174,9 +161,6 @@ def test_a_folder_near_the_run_is_no_name_of_the_hub(tmp_path: Path) -> None:
     (tmp_path / "models" / "base").mkdir(parents=True)
     assert not is_public("models/base", run) and is_public("other/base", run)
     assert public_name("models/base", run) == "base"
-    write(run / "environment.json", {"command": ["train", "b/mine.toml"]})
-    (tmp_path / "b" / "other" / "base").mkdir(parents=True)
-    assert not is_public("other/base", run)
 
 
 def test_the_paper_cited_is_the_method_s(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Exports are loaded by what others use: the code of the card, llama.cpp's converter."""
+"""Exports are loaded by what others use: the code of the card."""
 
 import json
 import shutil
@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from chain_texts import EOS_ID
 
-from ictcli.errors import UserError
-from ictcli.export import gguf
 from ictcli.export.make import CODED, UNREAD, export_model, trained_by
 from ictcli.recipe import load_recipe
 from ictcli.recipe.tables import EngineSettings
@@ -29,7 +27,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (model / file.name).write_bytes(file.read_bytes())
     settings = json.loads((model / "tokenizer_config.json").read_text())
     assert settings["eos_token"] is None
-    export_model(trained_by(run.folder, None, None), folder / "made", "hf", "made")
+    export_model(trained_by(run.folder, None, None), folder / "made", "hf")
     return folder / "made"
 
 
@@ -52,40 +50,14 @@ def test_what_others_cannot_read_is_said(exported: Path, tmp_path: Path) -> None
     about = json.loads(settings.read_text()) | {"tokenizer_class": "TokenizersBackend"}
     settings.write_text(json.dumps(about | {"eos_token": "#"}))
     plain, trusting = trained_by(run, None, None), EngineSettings(trust_remote_code=True)
-    assert export_model(plain, tmp_path / "a", "hf", "a")[0] == UNREAD
+    assert export_model(plain, tmp_path / "a", "hf") == UNREAD
     assert (tmp_path / "a" / settings.name).read_bytes() == settings.read_bytes()
     config = run / "model" / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {"auto_map": {"A": "own.B"}}))
     (run / "model" / "own.py").write_text("raise SystemExit")
-    note, _ = export_model(replace(plain, settings=trusting), tmp_path / "b", "hf", "b")
+    note = export_model(replace(plain, settings=trusting), tmp_path / "b", "hf")
     assert note == f"{CODED.format('builtin:chain')} {UNREAD}"
     assert (
         not [*(tmp_path / "b").glob("*.py")]
         and "auto_map" not in (tmp_path / "b" / config.name).read_text()
     )
-
-
-CONVERTER = """
-import json, pathlib, sys
-_, _, out, _, precision, model = sys.argv
-pathlib.Path(out).write_text(precision + " " + json.load(open(model + "/config.json"))["dtype"])
-"""
-
-
-def test_llama_cpp_s_converter_gets_the_model_s_precision_and_end(
-    exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The tokenizer's own end token is its padding, which would never come."""
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.delenv(gguf.FOLDER, raising=False)
-    with pytest.raises(UserError, match=r"convert_hf_to_gguf\.py is not found"):
-        gguf.converter()
-    (tmp_path / gguf.SCRIPT).write_text(CONVERTER)
-    monkeypatch.setenv(gguf.FOLDER, str(tmp_path))
-    model = shutil.copytree(exported, tmp_path / "hf")
-    gguf.convert(model, tmp_path / "model.gguf", gguf.converter())
-    assert (tmp_path / "model.gguf").read_text() == "f32 float32"
-    assert json.loads((model / "tokenizer_config.json").read_text())["eos_token"] == "#"
-    (tmp_path / gguf.SCRIPT).write_text("raise SystemExit('of no kind I know.')")
-    with pytest.raises(UserError, match="failed: of no kind I know"):
-        gguf.convert(model, tmp_path / "other.gguf", gguf.converter())

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 import pytest
 from filelock import FileLock
@@ -12,9 +11,9 @@ from made_runs import evaluation, interval, write, write_summary
 
 from ictcli.cli import cli
 from ictcli.evaluation.passk import bounds_of_mean
-from ictcli.files.fingerprint import differing
+from ictcli.files.origin import differing
 from ictcli.runs.diff import difference
-from ictcli.runs.list import FLAGS, entry, find_runs, list_runs
+from ictcli.runs.list import entry, find_runs, list_runs
 from ictcli.runs.show import detail
 
 COUNTS = ([4, 0, 1, 2, 3, 3], [1, 1, 1, 1, 3, 0])
@@ -29,7 +28,8 @@ def make_run(folder: Path, counts: list[int], *, finished: bool = True, first: i
         'model = "m"\ntask = "t"\nsteps = 3\n[method]\nname = "x"\n'
     )
     command = ["train", "recipes/mine.toml", "seed=1"]
-    write(folder / "environment.json", {"command": command, "python": "3.11"})
+    data = {"heldout": {"problems": len(counts), "sha256": f"p{first}"}}
+    write(folder / "environment.json", {"command": command, "python": "3.11", "data": data})
     for name, values in (
         ("metrics.jsonl", {"reward": 0.5}),
         ("timings.jsonl", {"sample_s": 1.5, "update_s": 0.5, "peak_bytes": 7}),
@@ -63,7 +63,7 @@ def test_a_run_s_state_is_what_its_files_and_its_lock_say(tmp_path: Path) -> Non
     recipe.write_text(recipe.read_text() + 'scope="group"\n[reward]\nsignal = "random"\n')
     assert entry(done).method == "x (random reward)"
     one = found["done"]
-    assert (one.recipe, one.model, one.method, one.seed) == ("mine", "m", "x", 0)
+    assert (one.model, one.method, one.seed) == ("m", "x", 0)
     assert (one.before, one.after, one.seconds, one.step, one.steps) == (0.3, 0.4, 9.5, 3, 3)
     assert found["cut"].seconds == 6.0
     with FileLock(cut / ".lock"):
@@ -143,24 +143,3 @@ def test_what_is_damaged_within_is_passed_over(
     cli.main(["runs", "ls", str(tmp_path)], standalone_mode=False)
     assert "good" in capsys.readouterr().out
     assert detail(bad).metrics["reward"].first == 0.5
-
-
-def test_the_recipe_is_found_behind_options(tmp_path: Path) -> None:
-    run = make_run(tmp_path, COUNTS[0])
-    for words in (
-        ["train", "--run", "out", "--threads", "2", "mine", "seed=1"],
-        ["train", "--json", "--backend=torch", "a/mine.toml"],
-        ["compare", "--seeds", "2", "--dry-run", "--out", "there", "mine"],
-    ):
-        (run / "environment.json").write_text(json.dumps({"command": words}))
-        assert entry(run).recipe == "mine"
-    recorded = {"command": ["train", "other"], "recipe_name": "mine"}
-    (run / "environment.json").write_text(json.dumps(recorded))
-    assert entry(run).recipe == "mine"
-
-
-@pytest.mark.parametrize("name", FLAGS)
-def test_the_options_without_a_value_are_those_of_the_command(name: str) -> None:
-    command: Any = cli.get_command(click.Context(cli), name)
-    flags = {word for one in command.params if getattr(one, "is_flag", False) for word in one.opts}
-    assert set(FLAGS[name]) == flags

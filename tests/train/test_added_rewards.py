@@ -14,7 +14,7 @@ from ictcli.recipe.metrics import unrecorded
 from ictcli.rewards import Verdict
 from ictcli.rewards.shaping import mean_reward
 from ictcli.runs import Run
-from ictcli.runs.fingerprint import of_recipe
+from ictcli.runs.origin import of_recipe
 from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
 from ictcli.train.check import check

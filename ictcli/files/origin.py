@@ -1,6 +1,6 @@
-"""Fingerprints: what a folder was begun with, and what differs in two of them.
+"""What a folder was begun with, and the one comparison of two such records.
 
-A fingerprint is a table of plain values: settings as they are, and models, data and code by their
+An origin is a table of plain values: settings as they are, and models, data and code by their
 checksums, so that they may lie elsewhere. A run has it in environment.json, a checkpoint in
 state.json, an evaluation in settings.json.
 """
@@ -13,14 +13,15 @@ from typing import Any, cast
 
 from ictcli.files.reading import read_bytes
 
-Fingerprint = Mapping[str, Any]
+Origin = Mapping[str, Any]
 MAIN = ("format", "recipe", "models", "benchmarks")
 """Of several parts that differ, the others depend on these."""
-SHOWN = 60
+LONGEST = 60
+"""Characters of a value in a sentence."""
 
 
-def flat(table: Fingerprint) -> dict[str, Any]:
-    """Nested tables as one, by dotted name; tables in a list go by their own names."""
+def flat(table: Origin) -> dict[str, Any]:
+    """Return nested tables as one, by dotted name; tables in a list go by their own names."""
     return dict(_flat(table, ""))
 
 
@@ -37,47 +38,47 @@ def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _named(value: Any) -> dict[str, Any]:
-    """The tables of a list by their names; empty for anything else."""
+    """Return the tables of a list by their names; empty for anything else."""
     tables = cast(list[Any], value) if isinstance(value, list) else []
     if not all(isinstance(table, dict) and "name" in table for table in tables):
         return {}
     return {str(table["name"]): table for table in tables}
 
 
-def differing(tables: Sequence[Fingerprint]) -> dict[str, list[Any]]:
-    """The values that are not equal in all tables, by dotted name; None where a table lacks one. An
-    empty table, whose file is missing, differs in nothing."""
+def differing(tables: Sequence[Origin]) -> dict[str, list[Any]]:
+    """Return the values that are not equal in all tables, by dotted name; None where a table lacks
+    one. An empty table, whose file is missing, differs in nothing."""
     rows = [flat(table) for table in tables]
-    known = [row for row in rows if row]
-    names = dict.fromkeys(name for row in known for name in row)
-    unlike = [name for name in names if any(row.get(name) != known[0].get(name) for row in known)]
+    filled = [row for row in rows if row]
+    names = dict.fromkeys(name for row in filled for name in row)
+    unlike = [name for name in names if any(row.get(name) != filled[0].get(name) for row in filled)]
     return {name: [row.get(name) for row in rows] for name in unlike}
 
 
-def difference(before: Fingerprint, now: Fingerprint) -> str | None:
-    """What differs, as a clause: `n = 4, and now 8`; None where nothing does."""
+def difference(before: Origin, now: Origin) -> str | None:
+    """Return what differs, as a clause: `n = 4, and now 8`; None where nothing does."""
     parts = differing([before, now])
     if not parts:
         return None
     key = min(parts, key=lambda key: key not in MAIN)
-    old, new = map(_shown, parts[key])
+    old, new = map(_text, parts[key])
     more = f" ({len(parts) - 1} more differ)" if len(parts) > 1 else ""
     return f"{key} = {old}, and now {new}{more}"
 
 
-def _shown(value: Any) -> str:
-    listed = isinstance(value, list)
-    text = ", ".join(map(str, cast(list[Any], value))) if listed else json.dumps(value)
-    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+def _text(value: Any) -> str:
+    is_list = isinstance(value, list)
+    text = ", ".join(map(str, cast(list[Any], value))) if is_list else json.dumps(value)
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
 
 
-def digest(table: Fingerprint) -> str:
-    """SHA-256 of a table, whatever the order of its keys."""
+def digest(table: Origin) -> str:
+    """Return the SHA-256 of a table, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
 
 
 def of_files(files: Iterable[Path]) -> dict[str, list[str]]:
-    """SHA-256 of files by name; folders do not matter."""
+    """Return the SHA-256 of files by name; folders do not matter."""
     checksums: dict[str, list[str]] = {}
     for path in dict.fromkeys(file.resolve() for file in files):
         checksums.setdefault(path.name, []).append(hashlib.sha256(read_bytes(path)).hexdigest())
