@@ -144,7 +144,7 @@ def unfolded(name: str, batches: Iterator[Any]) -> Iterator[Row]:
         try:
             with limited_memory(LARGEST):
                 batch = next(batches, None)
-                rows = [] if batch is None else batch.to_pylist()
+                rows: list[dict[str, Any]] = [] if batch is None else batch.to_pylist()
         except MemoryError as error:
             raise too_large(name) from error
         if batch is None:

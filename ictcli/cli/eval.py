@@ -93,6 +93,7 @@ def command(
     from ictcli.runs.list import find_model
     from ictcli.runs.model import find_models
     from ictcli.tables.numbers import listed
+    from ictcli.text import shell_word
 
     overrides, named = split_settings(arguments)
     if not named:

@@ -75,7 +75,6 @@ class LiveObserver(PlainObserver):
     def loading(self, model: str) -> None: ...  # the status says it
 
     def evaluating(self, label: str, done: int, total: int) -> None:
-        self.pace.evaluating(done, total)
         self._status = f"evaluating ({label}): {done} of {total} samples"
         self._draw()
 

@@ -84,7 +84,7 @@ def asked_by(run: Path) -> Asked:
         recipe = load_recipe(file)
         task = task_alone(recipe)
         domain = task.domain
-        made = is_gym(recipe.task) or not (task.train or task.finite or task.source.get("path"))
+        made = is_gym(recipe.task) or task.draw is not None
         shown = task if made else builtin_task(recipe.model)  # which reads little else
         if shown is not None:
             question = shown.heldout(1)[0].prompt
