@@ -198,7 +198,8 @@ def in_layout(folder: Path, layout: Layout, blocks: int) -> Generator[Path]:
 def _roots(model: str) -> tuple[str, str]:
     """What the names of a multimodal model's language model begin with, in transformers and in
     mlx-lm, as far as its settings are here; empty for others."""
-    folder, config = snapshot(model), dict[str, Any]()
+    folder = snapshot(model)
+    config: dict[str, Any] = {}
     with suppress(OSError, ValueError):
         config = parse_json(read_text(folder / "config.json")) if folder else {}
     if "text_config" not in config:

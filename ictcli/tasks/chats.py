@@ -117,7 +117,8 @@ def rendered(
     answered: bool = False,
 ) -> str:
     """The text of the messages, up to where the model's answer begins, or where it is `answered` to
-    the end. `arguments` are of the template. UserError where the template raises, does not parse, or exceeds a limit."""
+    the end. `arguments` are of the template. UserError where it raises, does not parse, or exceeds
+    a limit."""
     try:
         with _limited(str(tokenizer.chat_template)):
             text = tokenizer.apply_chat_template(
