@@ -87,7 +87,8 @@ def test_supervised_steps_alone_are_no_reinforcement_learning(tmp_path: Path) ->
 
 def test_the_card_s_code_gives_the_chat_template_its_arguments(tmp_path: Path) -> None:
     prompt = {"thinking": "off", "template_args": {"effort": "it's\n low"}}
-    run = make_run(tmp_path / "run", prompt=prompt)
+    sizes = {"prompts": 2, "group": 2, "temperature": 1.0, "max_tokens": 9, "seed": 0}
+    run = make_run(tmp_path / "run", prompt=prompt, **sizes)
     wanted = {"enable_thinking": False, **prompt["template_args"]}
     code = card(run, "me/it", "it", adapter=True, layout="hf").split("```python\n")[1]
     (call,) = (
