@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
+from ictcli.algorithm.branches import where_kept
 from ictcli.algorithm.dynamics import diagnose
 from ictcli.train.health import entropy_alarm
 from ictcli.types import Rollouts
@@ -54,7 +55,7 @@ def test_diagnose_of_a_batch_worked_out_by_hand() -> None:
         "uniqueness": sum(u) / 9,
         "uniqueness_entropy_spearman": float(ranks[0, 1]),
     }
-    assert report == pytest.approx(expected, rel=1e-6)
+    assert report == pytest.approx(expected | where_kept(batch, KEPT), rel=1e-6)
 
 
 def test_diagnose_says_none_where_there_is_nothing_to_mean() -> None:

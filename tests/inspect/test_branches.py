@@ -1,0 +1,44 @@
+"""`ictcli inspect --branches`: where the tokens of methods lie."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from processes import Processes
+from synthetic import batch_of, recipe_of, record
+
+from ictcli.algorithm.branches import where_kept
+from ictcli.inspect.branches import SHARES, branches_of
+from ictcli.train.step import select
+
+
+def test_placements_are_those_of_what_training_would_keep() -> None:
+    recipe, batch = recipe_of("method=ict"), batch_of(10)
+    found = branches_of(recipe, batch, "made up", ["ict", "ict score=h", "kl", "grpo"])
+    assert [row.method for row in found.placements] == ["ict"] * 3 + ["ict score=h"] * 3 + ["grpo"]
+    assert set(found.missing) == {"kl"} and "did not record" in found.missing["kl"]
+    for row, keep in zip(found.placements[:3], SHARES, strict=True):
+        kept = select(recipe_of("method=ict", f"method.keep={keep}"), batch, 1).kept
+        expected = where_kept(batch.rollouts, kept)
+        assert row.branch_recall == expected["branch_recall"]
+        assert row.kept_sure == expected["kept_sure"]
+        assert row.kept == pytest.approx(kept[batch.rollouts.valid].mean())
+        assert np.mean(row.by_entropy) == pytest.approx(row.kept, abs=0.01)
+    dense = found.placements[-1]
+    assert dense.kept == dense.branch_recall == 1 and dense.branch_precision == found.branch_share
+    by_entropy = found.placements[4].by_entropy
+    assert list(by_entropy) == sorted(by_entropy)  # the least sure are kept
+
+
+def test_a_run_and_a_model_are_looked_at_alike(ictcli: Processes, tmp_path: Path) -> None:
+    record(tmp_path / "run")
+    table = ictcli.json("inspect", "run", "--branches", "--method", "ict,random")
+    assert {row["method"] for row in table["placements"]} == {"ict", "random"}
+    small = ("prompts=2", "group=4", "max_tokens=16")
+    table = ictcli.json("inspect", "builtin:chain", "task=chain", *small, "--branches")
+    assert table["responses"] == 8 and table["branch_share"] > 0
+    (ict, *_) = [
+        row for row in table["placements"] if row["method"] == "ict" and row["keep"] == 0.1
+    ]
+    assert ict["branch_recall"] < 1
+    assert "task" in ictcli.refused("inspect", "builtin:chain", "--branches")
