@@ -1,11 +1,8 @@
 """`ictcli inspect --branches`: where the tokens of methods lie."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-from processes import Processes
-from synthetic import batch_of, recipe_of, record
+from synthetic import batch_of, recipe_of
 
 from ictcli.algorithm.branches import where_kept
 from ictcli.inspect.branches import SHARES, branches_of
@@ -28,17 +25,3 @@ def test_placements_are_those_of_what_training_would_keep() -> None:
     assert dense.kept == dense.branch_recall == 1 and dense.branch_precision == found.branch_share
     by_entropy = found.placements[4].by_entropy
     assert list(by_entropy) == sorted(by_entropy)  # the least sure are kept
-
-
-def test_a_run_and_a_model_are_looked_at_alike(ictcli: Processes, tmp_path: Path) -> None:
-    record(tmp_path / "run")
-    table = ictcli.json("inspect", "run", "--branches", "--method", "ict,random")
-    assert {row["method"] for row in table["placements"]} == {"ict", "random"}
-    small = ("prompts=2", "group=4", "max_tokens=16")
-    table = ictcli.json("inspect", "builtin:chain", "task=chain", *small, "--branches")
-    assert table["responses"] == 8 and table["branch_share"] > 0
-    (ict, *_) = [
-        row for row in table["placements"] if row["method"] == "ict" and row["keep"] == 0.1
-    ]
-    assert ict["branch_recall"] < 1
-    assert "task" in ictcli.refused("inspect", "builtin:chain", "--branches")
