@@ -53,34 +53,32 @@ class Trained:
 
     @property
     def base(self) -> str:
-        """The model that was trained, by what environment.json records, else by the recipe."""
+        """Return the model that was trained, by environment.json, else by the recipe."""
         return base_of({"model": self.recipe.model}, read_environment(self.run))
 
     @property
     def step(self) -> int | None:
-        """The checkpoint's."""
+        """Return the checkpoint's."""
         return step_of(self.saved) if self.saved else None
 
     @property
     def adapter(self) -> Path | None:
-        """The folder of the last adapters; None where all weights were trained."""
+        """Return the folder of the last adapters; None where all weights were trained."""
         return self.run / "adapter" if self.recipe.adapters and not self.saved else None
 
     def place(self, *, merge: bool) -> Path:
-        """The folder that an export makes by default."""
-        adapters = self.recipe.adapters is not None
-        whole = (adapters and merge) or (self.saved and not adapters)
-        which = "model" if whole else "export"
+        """Return the folder that an export makes by default."""
+        which = "model" if (merge if self.recipe.adapters else self.saved) else "export"
         return self.run / (f"{which}-{self.saved.name}" if self.saved else which)
 
     def engine(self) -> Engine:
-        """An engine with these weights."""
+        """Return an engine with these weights."""
         if self.saved:
             return engine_at(self.run, self.file.data, self.saved, self.settings)
         return engine_of(self.run, self.settings)
 
     def kept(self, folder: Path, *, whole: bool) -> Kept:
-        """How much of the training an export in a folder keeps."""
+        """Return how much of the training an export in a folder keeps."""
         began = read_environment(self.run)
         typed = began.typed(self.settings)  # training may have rounded the base
         plain: dict[str, Any] = {"dtype": "float32", "load_in_4bit": False} if whole else {}
@@ -94,7 +92,7 @@ class Trained:
 
     @contextlib.contextmanager
     def adapters(self) -> Generator[Path]:
-        """The folder of the adapters; a temporary one for a checkpoint."""
+        """Yield the folder of the adapters; a temporary one for a checkpoint."""
         if self.adapter is not None:
             yield self.adapter
             return
@@ -104,7 +102,7 @@ class Trained:
 
 
 def trained_by(run: Path, checkpoint: str | None, backend: str | None) -> Trained:
-    """What a run trained. UserError where it is not finished, or has no such checkpoint."""
+    """Return what a run trained. UserError where it is not finished, or has no such checkpoint."""
     file = read_run(run)
     recipe = load_recipe(file)
     saved = pick(run, checkpoint) if checkpoint else None
@@ -142,8 +140,9 @@ def export_adapters(trained: Trained, out: Path, layout: Layout | None) -> Kept:
 
 
 def _blocks(adapter: Path, run: Path) -> int:
-    """How many blocks the adapters' model has. UserError where that is not known, or where mlx-lm
-    would read other settings than the model's: it does not know the names of transformers 5."""
+    """Return how many blocks the adapters' model has. UserError where that is not known, or where
+    mlx-lm would read other settings than the model's: it does not know the names of transformers
+    5."""
     source = locate(str(adapter)).path
     folder = snapshot(source)
     config: dict[str, Any] = {}

@@ -113,7 +113,11 @@ def test_the_template_writes_what_the_tokenizer_s_writes(family: str) -> None:
 )
 def test_what_cannot_be_written_is_left_out_and_said(template: str) -> None:
     text, note = written(template, system="Be brief.")
-    assert note == LEFT_OUT.format("TEMPLATE") and "TEMPLATE" not in text and 'SYSTEM """Be brief."""' in text
+    assert (
+        note == LEFT_OUT.format("TEMPLATE")
+        and "TEMPLATE" not in text
+        and 'SYSTEM """Be brief."""' in text
+    )
 
 
 def test_a_text_that_would_end_its_block_is_left_out_alone_and_said() -> None:
