@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 from ictcli.errors import UserError
 from ictcli.recipe.data import HOLDOUT
 from ictcli.rewards import Verifier, find_verifier
+from ictcli.rewards.answers import matched
 from ictcli.rows import Rows
+from ictcli.tasks.golds import is_sentence, proposed_pattern
 from ictcli.tasks.task import BOXED, Benchmark, Domain, Task
 from ictcli.text import folded, middle_cut
 from ictcli.types import Problem
@@ -51,7 +54,7 @@ def digest_of(problems: Sequence[Problem], *, solutions: bool = False) -> str:
     solutions."""
     digest = hashlib.sha256()
     for problem in problems:
-        more = [problem.turns] if problem.turns else []
+        more: list[Any] = [each for each in (problem.turns, problem.more_golds) if each]
         more += [problem.solution] * solutions
         line = json.dumps([problem.prompt, problem.gold, list(problem.choices), *more])
         digest.update(line.encode() + b"\n")
@@ -109,8 +112,16 @@ def _readable(
     """The problems whose golds the verifier can read, and the notes of the data: how many problems
     were left out, with the first ids. UserError if none is left."""
     problems, name = data.problems, _data_name(name, data.rows.source)
-    readable = {gold: verify.readable(gold) for gold in dict.fromkeys(p.gold for p in problems)}
-    out = {p.id: p.gold for p in problems if p.id in data.unsolved or not readable[p.gold]}
+    readable = {gold: verify.readable(gold) for p in problems for gold in p.golds}
+    sentences = [g for g in readable if is_sentence(g)] if verify.golds or verify.boxed else []
+    _check_sentences(name, sentences, len(readable), verify)
+    if verify.golds:
+        readable |= dict.fromkeys(sentences, False)
+    out = {
+        p.id: p.gold
+        for p in problems
+        if p.id in data.unsolved or not any(readable[gold] for gold in p.golds)
+    }
     if not out:
         return list(problems), data.rows.notes
     if len(out) == len(problems):
@@ -126,3 +137,21 @@ def _readable(
         f"unreadable to the verifier {verify.name}. The first: {id_} ({middle_cut(gold, 20)!r})."
     )
     return [p for p in problems if p.id not in out], (*data.rows.notes, note)
+
+
+def _check_sentences(name: str, sentences: Sequence[str], golds: int, verify: Verifier) -> None:
+    """UserError where more than a tenth of the golds are sentences, which are compared as formulas,
+    or as a whole though a pattern reads the answer in them."""
+    if 10 * len(sentences) <= golds:
+        return
+    pattern, first = proposed_pattern(sentences), middle_cut(sentences[0], 80)
+    if pattern is None and not verify.golds:
+        return
+    hint = "columns.gold_pattern=PATTERN reads a part of each, reward.verifier=text takes it whole"
+    if pattern:
+        answer = matched(sentences[0], pattern).answer
+        hint = f"columns.gold_pattern={shlex.quote(pattern)} reads {answer!r} in this one"
+    raise UserError(
+        f"Golds of {name} are sentences, and an answer is no sentence. The first is {first!r}.",
+        hint,
+    )

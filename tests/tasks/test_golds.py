@@ -11,7 +11,8 @@ from written import write
 from ictcli.errors import UserError
 from ictcli.rewards import grade
 from ictcli.tasks import find_benchmark, find_task
-from ictcli.tasks.custom import read_custom, verifier_of
+from ictcli.tasks.custom import read_custom
+from ictcli.tasks.golds import verifier_of
 
 
 @pytest.mark.parametrize(
