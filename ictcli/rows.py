@@ -49,19 +49,14 @@ class Row:
         return f"{self.source} {self.number}"
 
     def get(self, name: str) -> Any:
-        """The value in a column, or in an object by a dotted name; None if it is missing, NaN or
+        """The value in a column or, by a dotted name, in an object; None if it is missing, NaN or
         infinite."""
         value = self.columns.get(name)
         if "." in name and name not in self.columns:
-            value = self.columns
+            value: Any = self.columns
             for part in name.split("."):
                 value = cast("dict[str, Any]", value).get(part) if isinstance(value, dict) else None
         return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    @property
-    def filled(self) -> list[str]:
-        """The columns that have a value."""
-        return [name for name in self.columns if self.get(name) is not None]
 
 
 @dataclass(frozen=True)
@@ -225,8 +220,8 @@ def _integer(digits: str) -> int | str:
 
 
 def _csv(name: str, text: str) -> Iterator[Row]:
-    """The rows of CSV text, with cells of any length; an empty cell has no value. Cells are parted
-    by commas, semicolons or tabs: by what the header has most of outside quotes."""
+    """The rows of CSV text, with cells of any length; an empty cell has no value. The separator is
+    a comma, semicolon or tab: the most frequent of the header's first line, outside quotes."""
     limit = csv.field_size_limit(sys.maxsize)
     first = re.sub(r'"[^"]*"', "", text.lstrip().partition("\n")[0])
     mark = max(",;\t", key=first.count)
@@ -279,9 +274,10 @@ def text(row: Row, *names: str, key: str = "") -> str:
             return encodable(str(value))
     if filled := [name for name in names if row.get(name) is not None]:
         value = row.get(filled[0])
-        parts = list(paths_in(value, f"{filled[0]}.")) if isinstance(value, dict) else []
+        parts = [*paths_in(row.columns)] if isinstance(value, dict) else []
+        parts = [path for path in parts if path.startswith(f"{filled[0]}.")]
         raise UserError(
-            f"{row.where} has a {filled[0]} that is {kind_of(value)}, not text.",
+            f"{row.where} has {kind_of(value)}, not text, as its {filled[0]}.",
             f"columns.{key}={parts[0]} takes a part of it"
             if parts and key
             else "each row needs one, as text",
@@ -291,8 +287,10 @@ def text(row: Row, *names: str, key: str = "") -> str:
             f"{row.where} has an empty {empty[0]}.",
             "fill it in with text or a finite number, or leave the row out",
         )
-    other = f"; columns.{key}=NAME names another" if key else ""
+    paths = [path for path in paths_in(row.columns) if row.get(path) is not None]
+    others = [path for path in paths if path not in (*PROMPTS, *CHATS, "id")]
+    other = f"; columns.{key}={others[0] if len(others) == 1 else 'NAME'} names another"
     raise UserError(
         f"{row.where} has no {' or '.join(names)}.",
-        f"each row needs one, as text; it has {', '.join(row.filled) or 'nothing'}{other}",
+        f"each row needs one, as text; it has {', '.join(paths) or 'nothing'}{other * bool(key)}",
     )

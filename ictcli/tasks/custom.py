@@ -19,10 +19,10 @@ from ictcli.tasks.golds import (
     are_texts,
     behind,
     choices_of,
-    is_placeholder,
     letter_of,
     verifier_of,
     with_choices,
+    without_placeholders,
     worked,
 )
 from ictcli.tasks.hub import HubSource, load, read_saved
@@ -97,13 +97,9 @@ class Reader:
         choices = choices_of(row, self.choices) if self.choices else ()
         prompt, turns, said = self.question(row, choices)
         texts, boxed_alone = self.answers(row, said)
-        known = [answer for answer in texts if boxed_alone or not is_placeholder(answer)]
-        if not known:
-            raise UserError(
-                f"{row.where} has no gold but {''.join(texts[:1]).strip()!r}.",
-                "leave such rows out, or write the answer in words: no, unknown",
-            )
-        golds = [boxed(known[0]) or ""] if boxed_alone else [*map(self._gold, known)]
+        if not boxed_alone and not self.choices:
+            texts = without_placeholders(row, texts)
+        golds = [boxed(texts[0]) or ""] if boxed_alone else [*map(self._gold, texts)]
         if self.choices:
             golds = [letter_of(row, choices, gold, by_text=self.by_text) for gold in golds]
         gold, *more = dict.fromkeys(filter(None, golds)) or [""]

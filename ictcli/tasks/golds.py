@@ -26,9 +26,15 @@ _LATEX_TEXT = re.compile(r"\\(?:text\w*|mbox|mathrm)\s*\{[^{}]*\}")
 _WORD = re.compile(r"(?<![\\\w])[^\W\d_]{2,}")
 
 
-def is_placeholder(answer: str) -> bool:
-    """Whether a text, or what stands in it behind `####`, is no gold."""
-    return behind(answer).casefold() in PLACEHOLDERS
+def without_placeholders(row: Row, texts: Sequence[str]) -> list[str]:
+    """The texts that hold a gold. UserError if none does."""
+    kept = [text for text in texts if behind(text).casefold() not in PLACEHOLDERS]
+    if not kept:
+        raise UserError(
+            f"{row.where} has no gold but {''.join(texts[:1]).strip()!r}.",
+            "leave such rows out, or write the answer in words: no, unknown",
+        )
+    return kept
 
 
 def is_sentence(gold: str) -> bool:

@@ -113,10 +113,7 @@ def _readable(
     were left out, with the first ids. UserError if none is left."""
     problems, name = data.problems, _data_name(name, data.rows.source)
     readable = {gold: verify.readable(gold) for p in problems for gold in p.golds}
-    sentences = [g for g in readable if is_sentence(g)] if verify.golds or verify.boxed else []
-    _check_sentences(name, sentences, len(readable), verify)
-    if verify.golds:
-        readable |= dict.fromkeys(sentences, False)
+    readable |= dict.fromkeys(_sentences(name, list(readable), verify), False)
     out = {
         p.id: p.gold
         for p in problems
@@ -139,19 +136,25 @@ def _readable(
     return [p for p in problems if p.id not in out], (*data.rows.notes, note)
 
 
-def _check_sentences(name: str, sentences: Sequence[str], golds: int, verify: Verifier) -> None:
-    """UserError where more than a tenth of the golds are sentences, which are compared as formulas,
-    or as a whole though a pattern reads the answer in them."""
-    if 10 * len(sentences) <= golds:
-        return
-    pattern, first = proposed_pattern(sentences), middle_cut(sentences[0], 80)
-    if pattern is None and not verify.golds:
-        return
-    hint = "columns.gold_pattern=PATTERN reads a part of each, reward.verifier=text takes it whole"
+def _sentences(name: str, golds: Sequence[str], verify: Verifier) -> list[str]:
+    """The golds that are sentences, where answers are compared as formulas. UserError if they are
+    more than a tenth, or if words are compared and a pattern reads the answers in them."""
+    sentences = [gold for gold in golds if is_sentence(gold)]
+    as_words = verify.name == "text"
+    if not verify.golds and not as_words:
+        return []
+    if 10 * len(sentences) <= len(golds):
+        return [] if as_words else sentences
+    pattern, first = proposed_pattern(golds), sentences[0]
     if pattern:
-        answer = matched(sentences[0], pattern).answer
+        answer = matched(first, pattern).answer
         hint = f"columns.gold_pattern={shlex.quote(pattern)} reads {answer!r} in this one"
+    elif as_words:
+        return []
+    else:
+        hint = "columns.gold_pattern=PATTERN reads a part, reward.verifier=text compares the whole"
     raise UserError(
-        f"Golds of {name} are sentences, and an answer is no sentence. The first is {first!r}.",
+        f"{len(sentences):,} of {len(golds):,} different golds of {name} are sentences, not "
+        f"answers. The first: {middle_cut(first, 80)!r}.",
         hint,
     )
