@@ -112,8 +112,9 @@ def _readable(
     """The problems whose golds the verifier can read, and the notes of the data: how many problems
     were left out, with the first ids. UserError if none is left."""
     problems, name = data.problems, _data_name(name, data.rows.source)
-    readable = {gold: verify.readable(gold) for p in problems for gold in p.golds}
-    readable |= dict.fromkeys(_sentences(name, list(readable), verify), False)
+    golds = dict.fromkeys(gold for problem in problems for gold in problem.golds)
+    readable = {gold: verify.readable(gold) for gold in golds}
+    readable |= dict.fromkeys(_sentences(name, [*golds], verify), False)
     out = {
         p.id: p.gold
         for p in problems
@@ -147,6 +148,7 @@ def _sentences(name: str, golds: Sequence[str], verify: Verifier) -> list[str]:
         return [] if as_words else sentences
     pattern, first = proposed_pattern(golds), sentences[0]
     if pattern:
+        first = next((text for text in sentences if matched(text, pattern).answer), first)
         answer = matched(first, pattern).answer
         hint = f"columns.gold_pattern={shlex.quote(pattern)} reads {answer!r} in this one"
     elif as_words:
@@ -155,6 +157,6 @@ def _sentences(name: str, golds: Sequence[str], verify: Verifier) -> list[str]:
         hint = "columns.gold_pattern=PATTERN reads a part, reward.verifier=text compares the whole"
     raise UserError(
         f"{len(sentences):,} of {len(golds):,} different golds of {name} are sentences, not "
-        f"answers. The first: {middle_cut(first, 80)!r}.",
+        f"answers. One is {middle_cut(first, 80)!r}.",
         hint,
     )
