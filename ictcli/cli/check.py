@@ -49,8 +49,7 @@ def command(
 
     settings = (*overrides, *engine_settings(backend, threads))
     resolved = load_recipe(read_typed(recipe), settings)
-    show = (lambda part: None) if as_json else Shown()
-    checked = check(resolved, seconds, narrate, show)
+    checked = check(resolved, seconds, narrate, Shown(silent=as_json))
     changed = {*map(typed_key, checked.changes)}
     kept = [each for each in overrides if typed_key(each) not in changed]
     options = {"backend": backend, "threads": threads}

@@ -1,5 +1,6 @@
 """What `ictcli check` prints: answers as they come, then what they say."""
 
+import sys
 from dataclasses import asdict
 
 from ictcli.console.lines import output
@@ -17,16 +18,19 @@ SHOWN, TAIL = 3, 60
 class Shown:
     """Prints what a check finds out as it does so."""
 
-    def __init__(self) -> None:
-        self._prompts, self._first = 0, False
+    def __init__(self, *, silent: bool) -> None:
+        self._silent, self._prompts, self._first = silent, 0, False
 
     def __call__(self, part: Training | ShownPrompt | Answer) -> None:
+        if self._silent:
+            return
         if isinstance(part, Training):
             self._training(part)
         elif isinstance(part, ShownPrompt):
             self._prompt(part)
         else:
             self._answer(part)
+        sys.stdout.flush()  # a pipe shows answers as they come, too
 
     def _training(self, training: Training) -> None:
         train = counted(training.train, "problem") if training.train else "problems made as needed"

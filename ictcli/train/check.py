@@ -176,7 +176,7 @@ class _Trial:
         self.show(prompt)
         sampling = training_sampling(recipe, engine)
         rows: list[list[int]] = [[] for _ in range(recipe.group)]
-        verifier, ended = task.domain.verify, set[int]()
+        verifier, ended, answering = task.domain.verify, set[int](), set(range(recipe.group))
         alone = not (isinstance(verifier, Verifier) and verifier.in_groups)
 
         def answered(row: int, verdict: Verdict | None = None) -> None:
@@ -196,10 +196,11 @@ class _Trial:
             for row, token in zip(map(int, where), map(int, tokens), strict=True):
                 if t == len(rows[row]):  # else drawn again, because memory ran out
                     rows[row].append(token)
-                    over = token in sampling.stop_ids or len(rows[row]) == sampling.max_tokens
-                    if over and alone:
-                        answered(row)
-            if time.perf_counter() > self.until:
+                    if token in sampling.stop_ids or len(rows[row]) == sampling.max_tokens:
+                        answering.discard(row)
+                        if alone:
+                            answered(row)
+            if answering and time.perf_counter() > self.until:
                 self.unended = recipe.group - len(ended)
                 raise TimeUpError
             self.clock.start()

@@ -81,7 +81,8 @@ def _joined(batches: Sequence[Batch]) -> Batch:
         join([batch.rollouts for batch in batches], range(len(batches))),
         [text for batch in batches for text in batch.texts],
         [verdict for batch in batches for verdict in batch.verdicts],
-        *(np.concatenate([getattr(b, name) for b in batches]) for name in ("rewards", "advantage")),
+        np.concatenate([batch.rewards for batch in batches]),
+        np.concatenate([batch.advantage for batch in batches]),
     )
 
 
