@@ -33,8 +33,9 @@ from ictcli.train.timing import Clock, estimate, time_update
 from ictcli.train.verdict import is_certain, verdict_of
 from ictcli.types import IntArray, Problem
 
-SAMPLING = 0.7
-"""Share of the time until sampling stops: what is left times an update."""
+SAMPLING, ALONE = 0.7, 0.9
+"""Share of the time until sampling stops, and until it does where no group has ended: what is left
+times an update."""
 SHOWN = 3
 """Prompts that are shown."""
 
@@ -83,9 +84,8 @@ def check(
         set_budget(recipe, engine, longest, limit, say)
         if recipe.kl > 0:
             engine.keep_reference()
-        until = began + SAMPLING * seconds
-        trial = _Trial(recipe, engine, task, until, show)
-        tried = trial.run(most or math.inf, began + seconds, len(held), longest, load_s, seconds)
+        trial = _Trial(recipe, engine, task, began, seconds, show)
+        tried = trial.run(most or math.inf, len(held), longest, load_s)
     worked = any(problem.solution for problem in task.train[:1])
     ready, verdict, changes = verdict_of(recipe, memory, tried, worked=worked)
     if ready and (holdout := advised_holdout(recipe, task)):
@@ -97,30 +97,29 @@ class _Trial:
     """Groups of responses that are sampled one after the other, and what is known of them."""
 
     def __init__(
-        self, recipe: Recipe, engine: Engine, task: Task, until: float, show: Show
+        self, recipe: Recipe, engine: Engine, task: Task, began: float, limit: float, show: Show
     ) -> None:
         self.recipe, self.engine, self.task = recipe, engine, task
-        self.until, self.show = until, show
+        self.began, self.limit, self.show = began, limit, show
         self.clock = Clock()
         self.batches: list[Batch] = []
         self.shown: list[ShownPrompt] = []
         self.answers: list[Answer] = []
         self.unended = 0
 
-    def run(
-        self,
-        most: float,
-        end: float,
-        held: int,
-        longest: int,
-        load_s: float,
-        limit: float,
-    ) -> Tried:
+    @property
+    def is_up(self) -> bool:
+        """Whether the time for sampling is."""
+        share = SAMPLING if self.batches else ALONE
+        return time.perf_counter() - self.began >= share * self.limit
+
+    def run(self, most: float, held: int, longest: int, load_s: float) -> Tried:
         """Sample and time an update."""
         finite, estimated, interrupted = None, None, False
         try:
             self._sample(most)
             if self.batches:
+                end = self.began + self.limit
                 rate, finite = time_update(self.recipe, self.engine, self.batches, end)
                 shared = self.recipe, self.engine, self.task, self.batches, self.clock
                 estimated = estimate(*shared, held, rate, end)
@@ -140,7 +139,7 @@ class _Trial:
             room=self.engine.context - longest,
             finite=finite,
             load_s=load_s,
-            limit=limit,
+            limit=self.limit,
             time=estimated,
             interrupted=interrupted,
         )
@@ -154,7 +153,7 @@ class _Trial:
         for number, problem in enumerate(self._problems()):
             enough = number >= min(self.recipe.prompts, most)
             unread = sum(answer.status == "unparsed" for answer in self.answers)
-            if number >= most or time.perf_counter() >= self.until:
+            if number >= most or self.is_up:
                 return
             if enough and is_certain(self._groups(), len(self.answers), unread):
                 return
@@ -179,11 +178,14 @@ class _Trial:
         verifier, ended, answering = task.domain.verify, set[int](), set(range(recipe.group))
         alone = not (isinstance(verifier, Verifier) and verifier.in_groups)
 
+        def written(row: int) -> str:
+            return engine.tokenizer.decode(
+                rows[row], skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
+
         def answered(row: int, verdict: Verdict | None = None) -> None:
             tokens = rows[row]
-            answer: str = engine.tokenizer.decode(
-                tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
-            )
+            answer = written(row)
             verdict = verdict or task.domain.judge([problem], [answer])[0]
             cut = tokens[-1] not in sampling.stop_ids
             parts = verdict.status, verdict.extracted, problem.gold, verdict.reason
@@ -200,17 +202,23 @@ class _Trial:
                         answering.discard(row)
                         if alone:
                             answered(row)
-            if answering and time.perf_counter() > self.until:
-                self.unended = recipe.group - len(ended)
+            if answering and self.is_up:
                 raise TimeUpError
             self.clock.start()
 
         encoded = encode(engine, [problem], task.domain, task.prompt, recipe.max_tokens)
         seed = seed_of(recipe.seed, "sample", "check", number)
         self.clock.start()
-        rollouts = engine.generate(
-            encoded, recipe.group, sampling, seed, recipe.wanted_stats, on_tokens=hear
-        )
+        try:
+            rollouts = engine.generate(
+                encoded, recipe.group, sampling, seed, recipe.wanted_stats, on_tokens=hear
+            )
+        except KeyboardInterrupt:
+            self.unended = recipe.group - len(ended)
+            for row in sorted({*range(recipe.group)} - ended):
+                parts = "unended", "", problem.gold, "it had not ended"
+                self.show(Answer(written(row), len(rows[row]), False, *parts))
+            raise
         batch = judge(recipe, engine, task, [problem], rollouts, "check", number)
         self.batches.append(batch)
         for row, length in enumerate(rollouts.lengths):

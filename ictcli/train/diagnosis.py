@@ -20,6 +20,9 @@ from ictcli.tables.numbers import counted
 from ictcli.tasks import Domain
 from ictcli.text import shell_word
 
+SOME = 0.1
+"""Share of the responses that are no chance: if so many end and hold no answer, longer ones do not
+help."""
 TRIAL = 5
 """A training of fewer steps tries something out, and ends as it should without a gradient."""
 
@@ -47,7 +50,7 @@ SMALLER_STEP = ("lr={slower:g}", "often mends it")
 ENTROPY = "at step {step}: {entropy:.3g} nats a token, {first:.3g} at the first"
 SYMPTOMS = {
     "truncated": Symptom(
-        "{truncated}{of_step} are cut at max_tokens={max_tokens}{unread}",
+        "{truncated}{of_step} are cut at max_tokens={max_tokens}{before}",
         "max_tokens={longer}",
         "gives room for longer ones",
     ),
@@ -56,14 +59,14 @@ SYMPTOMS = {
         "longer ones"
     ),
     "unparsed": Symptom(
-        "{unparsed} hold no answer that can be read",
+        "{unread} hold no answer that can be read{cut}",
         "prompt.shots=2",
         "shows the model how to answer",
         "prompt.suffix or prompt.system can say how to answer, reward.pattern reads another form, "
         "and a few supervised steps (sft.data=FILE) teach it",
     ),
     "no form": Symptom(
-        "{unparsed} hold no answer that can be read",
+        "{unread} hold no answer that can be read{cut}",
         "prompt.suffix='End with one line: Answer: and the answer alone.' "
         "'reward.pattern=Answer: *(.+)'",
         "say how to answer, and read that",
@@ -126,7 +129,7 @@ def symptom(name: str, recipe: Recipe, **figures: Any) -> Symptom:
         "slower": recipe.lr / 2,
         "sampler": recipe.engine.sampler,
         "label": recipe.label,
-        **dict.fromkeys(("of_step", "unread", "cut"), ""),
+        **dict.fromkeys(("of_step", "before", "cut"), ""),
     }
     return Symptom(*(text.format_map(settings | figures) for text in astuple(SYMPTOMS[name])))
 
@@ -142,7 +145,9 @@ def share_of(share: float, noun: str, total: int = 0) -> str:
 
 
 def share_interval(count: int, total: int) -> Interval:
-    """Return Clopper and Pearson's interval of a share."""
+    """Return Clopper and Pearson's interval of a share; from 0 to 1 where it is of nothing."""
+    if not total:
+        return Interval(0.0, 0.0, 1.0)
     return mean_interval(np.repeat([1.0, 0.0], [count, total - count]))
 
 
@@ -162,7 +167,7 @@ class Signal:
     def words(self, responses: int = 0, groups: int = 0) -> dict[str, str]:
         """Return the shares in words, with intervals where the numbers are known."""
         kinds = {"all_right": ("groups", groups), "all_wrong": ("groups", groups)}
-        shares: dict[str, float] = vars(self)
+        shares: dict[str, float] = {**vars(self), "unread": self.unparsed + self.truncated}
         return {
             name: share_of(share, *kinds.get(name, ("responses", responses)))
             for name, share in shares.items()
@@ -197,8 +202,9 @@ def diagnose(
     of the responses or groups. `room`: tokens that the context leaves to a response; `shots`:
     whether the data has responses to show as examples; `words` say the shares with their
     intervals."""
-    if signal.unparsed + signal.truncated >= 0.5:
-        name = "truncated" if signal.truncated > signal.unparsed else "unparsed"
+    if (unread := signal.unparsed + signal.truncated) >= 0.5:
+        formless = signal.unparsed >= max(1 - unread, SOME)  # of those that ended most
+        name = "unparsed" if formless else "truncated"
     else:
         shares = {"all_wrong": signal.wrong, "all_right": signal.all_right}
         name = next((name for name, share in shares.items() if share >= 0.5), "equal")
@@ -206,7 +212,7 @@ def diagnose(
     if name == "truncated" and longer <= recipe.max_tokens:
         name = "no room"
     shown = "no form" if name == "unparsed" and not shots else name
-    figures = {"unread": " before an answer can be read", **signal.words(), **words}
+    figures = {"before": " before an answer can be read", **signal.words(), **words}
     cause = symptom(shown, recipe, longer=longer, **figures)
     if shown == "no form" and recipe.reward.pattern:  # which does not fit
         cause = Symptom(cause.sentence, more=symptom("unparsed", recipe, **figures).more)

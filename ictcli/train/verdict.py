@@ -42,27 +42,31 @@ def verdict_of(
         return False, f"This model cannot be trained: {numbers}, before any step.", ()
     groups, sampled = tried.groups, tried.sampled
     longer = f"--seconds={4 * tried.limit:g}"
-    if not groups.total:
+    certain = is_certain(groups, tried.answers, sampled["unparsed"])
+    if not groups.total and not certain:
         begin = f"Not known: no group of {recipe.group} responses ended in time"
         return False, f"{begin}. {longer} takes longer; shorter responses take less.", (longer,)
     rewards = "a correct response" if recipe.rule.of_correct else "unequal rewards"
-    share = groups.with_signal / groups.total
+    total = max(groups.total, 1)
+    share = groups.with_signal / total
     having = "has" if groups.total == 1 else "have"
     counts = f"{share_of(share, 'groups', groups.total)} {having} {rewards}"
-    certain = is_certain(groups, tried.answers, sampled["unparsed"])
+    if not groups.total:
+        counts = "no whole group ended in time"
     if certain and share >= FEW:
         return True, f"Train: {counts}, and so something to learn from.", ()
     signal = Signal(
         (sampled["unparsed"] - sampled["cut_unread"]) / tried.answers,
         sampled["cut_unread"] / tried.answers,
         sampled["wrong"] / tried.answers,
-        groups.all_right / groups.total,
-        groups.all_wrong / groups.total,
+        groups.all_right / total,
+        groups.all_wrong / total,
     )
     shots = worked and not (recipe.prompt.examples or recipe.prompt.shots)
     words = signal.words(tried.answers, groups.total)
-    if 2 * sampled["cut_wrong"] > sampled["wrong"]:
-        words["cut"] = f", {sampled['cut_wrong']} of them cut at max_tokens={recipe.max_tokens}"
+    cause = "unread" if 2 * sampled["unparsed"] >= tried.answers else "wrong"
+    if cut := sampled[f"cut_{cause}"]:
+        words["cut"] = f", {cut} of them cut at max_tokens={recipe.max_tokens}"
     name, cause = diagnose(recipe, signal, room=tried.room, shots=shots, **words)
     if recipe.sft.data and share < FEW and name not in ("all_right", "equal"):
         first = "Supervised steps come first, and may change that"
