@@ -90,6 +90,8 @@ def print_check(checked: Checked, command: str, *, as_json: bool) -> None:
             f"time: about {duration(seconds)}: {duration(tried.load_s)} to load, "
             f"{tried.time.parts()}."
         )
+    elif tried:
+        output("time: not known, as no group of answers ended and was timed.")
     if tried and tried.interrupted:
         output("", "interrupted: there is no verdict.")
         return
