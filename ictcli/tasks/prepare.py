@@ -11,14 +11,17 @@ from ictcli.rewards import Judge, Limits, Verifier, find_verifier
 from ictcli.rewards.grading import NOT_PASSED
 from ictcli.rewards.verifiers import name_of
 from ictcli.seeds import generator
-from ictcli.tables.numbers import counted
+from ictcli.tables.numbers import counted, listed
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.registry import find_benchmark, find_task
 from ictcli.tasks.sft import read_examples
 from ictcli.tasks.split import digest_of, key_of
 from ictcli.tasks.task import GENERATED, Domain, Task
+from ictcli.text import middle_cut
 from ictcli.types import Problem
 
+SHOWN = 40
+"""Characters of a gold that are shown."""
 PRECISE = 100
 """With fewer held-out problems than this, a note says how more can be held out."""
 
@@ -42,7 +45,9 @@ def task_of(recipe: Recipe) -> Task:
     if task.train and (is_custom(recipe.task) or recipe.data):
         verify = task.domain.verify
         judged = f", judged by the verifier {verify.name}" if isinstance(verify, Verifier) else ""
-        note = f"{recipe.data_name}: {len(task.train):,} problems to train on{judged}."
+        note = f"{recipe.data_name}: {len(task.train):,} problems to train on{judged}; the first "
+        golds = [middle_cut(problem.gold, SHOWN) for problem in task.train[:3]]
+        note += f"golds are read as {listed(golds)}."
         task = replace(task, notes=(note, *task.notes))
     examples = _examples(recipe, task, held)
     task = replace(task, prompt=recipe.prompt.model_copy(update={"examples": examples}))

@@ -51,8 +51,8 @@ def other_temperatures(recipe: Recipe, label: str) -> dict[float, int]:
 
 
 def samples_of(recipe: Recipe, label: str) -> int:
-    """The samples that an evaluation takes, at all temperatures."""
-    return recipe.eval.problems * (recipe.eval.n + sum(other_temperatures(recipe, label).values()))
+    """The samples of each problem that an evaluation takes, at all temperatures."""
+    return recipe.eval.n + sum(other_temperatures(recipe, label).values())
 
 
 def evaluate_heldout(

@@ -17,7 +17,14 @@ from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
 from ictcli.tasks import Domain
 from ictcli.text import shell_word
-from ictcli.train.diagnosis import Signal, advice, mean, symptom, without_signal
+from ictcli.train.diagnosis import (
+    Signal,
+    advice,
+    mean,
+    share_of,
+    symptom,
+    without_signal,
+)
 
 SURE_STEPS = 10
 """Steps in a row that kept more sure tokens than chance does, after which that is said."""
@@ -169,7 +176,7 @@ class Health:
             signal, step = mean(self._without_signal), state.step
             why, way = advice(self.run.folder, self.recipe, self.domain, signal)
             if self._had_signal and signal.all_right < 0.5:  # it could be learned from before
-                lost = symptom("forgotten", self.recipe, **vars(signal))
+                lost = symptom("forgotten", self.recipe, **signal.words())
                 why, way = lost.sentence, lost.next
             begin = f"Nothing is learned: no group of unequal rewards in the {STEPS} steps up to"
             return f"{begin} step {step}, as {why}", way
@@ -181,7 +188,7 @@ class Health:
             self.recipe,
             step=state.step,
             of_step=f" of step {state.step}",
-            truncated=metrics.truncated,
+            truncated=share_of(metrics.truncated or 0.0, "responses"),
             gap=metrics.sampler_gap,
             best=best,
             now=now,

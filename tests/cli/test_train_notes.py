@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import struct
 import termios
 from pathlib import Path
@@ -132,26 +133,34 @@ def test_the_alarm_can_be_switched_off(ictcli: Processes, failing: Small, tmp_pa
     assert names == ["step-000004", "step-000005"]
 
 
-def test_its_groups_are_the_first_step_s(ictcli: Processes, small: Small, tmp_path: Path) -> None:
+def test_a_check_asks_the_first_step_s_problems(
+    ictcli: Processes, small: Small, tmp_path: Path
+) -> None:
     write(tmp_path, numbered(QUESTIONS))
     write(tmp_path, numbered([*QUESTIONS[:3], "7+ 1 0=", "1-1="]), name="test")
     own = ("task=rows.jsonl", "eval.bench=test.jsonl", "prompt.suffix=", *small)
-    ended = ictcli.done("check", "chain", *own, "--json")
-    found = json.loads(ended.out)
+    checked = ictcli.json("check", "chain", *own)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.jsonl", "test.jsonl"]
-    tried = found["tried"]
-    assert (tried["groups"]["total"], found["train"], len(tried["shown"])) == (4, 57, 3)
+    tried = checked["tried"]
+    assert (tried["groups"]["total"], checked["train"], len(tried["shown"])) == (4, 57, 3)
     verdicts = ("correct", "wrong", "unparsed", "timeout")
-    assert sum(tried["sampled"][each] for each in verdicts) == 4 * 4
-    assert sum(tried["greedy"][each] for each in verdicts) == 4
-    assert found["heldout"] == 5
-    assert found["command"].startswith("ictcli train chain task=rows.jsonl")
-    ictcli.done("train", "chain", *own, "steps=1", "--run", "run")
-    first = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[0])
-    assert first["groups_with_signal"] == tried["groups"]["with_signal"] / 4
-    assert first["unparsed"] == tried["sampled"]["unparsed"] / 16
-    shown = ictcli.run("runs", "ls")  # those here, as there is no runs/
-    assert " rows.jsonl " in shown.out and "rows.jsonl, " not in ended.out
+    assert sum(tried["sampled"][name] for name in verdicts) == 4 * 4
+    assert checked["heldout"] == 5
+    assert checked["command"].startswith("ictcli train chain task=rows.jsonl")
+    time = tried["time"]
+    assert time["evaluations"] == 2 and time["evaluation"] > 0
+    assert any("golds are read as" in note for note in checked["notes"])
+
+
+def test_ctrl_c_ends_a_check_with_what_it_has(
+    ictcli: Processes, small: Small, tmp_path: Path
+) -> None:
+    running = ictcli.start("check", "chain", *small, "prompts=9000")
+    running.says("its first answer")
+    running.send(signal.SIGINT)
+    ended = running.wait()
+    assert ended.code == 130 and "\nanswers: " in ended.out and "no verdict" in ended.out
+    assert "Traceback" not in ended.err and not list(tmp_path.iterdir())
 
 
 def test_it_refuses_what_train_would_and_a_model_without_probabilities(
@@ -172,12 +181,16 @@ def test_it_advises_against_a_training_that_would_learn_nothing(
     ictcli: Processes, failing: Small
 ) -> None:
     check = ("check", *failing[1:])
-    ended = ictcli.run(*check, "--prompts", "2")
+    ended = ictcli.run(*check)
     assert ended.code == 4, ended.err
-    assert "groups: 0 of 2 have unequal rewards" in ended.out
-    assert "\nverdict: Not yet: no group has unequal rewards" in ended.out
-    assert ended.out.splitlines()[-1].startswith("next: ictcli check chain task=rows.jsonl")
-    assert "prompt 1 of 2" in ended.out and "\n| " in ended.out
+    verdict, command = ended.out.splitlines()[-2:]
+    assert re.match(r"verdict: Not yet: .*; 0 of \d+ groups \(0-\d+%\) have unequal", verdict)
+    typed = ["ictcli", *check]
+    words = shlex.split(command.removeprefix("next: "))
+    assert words[:3] == typed[:3] and set(words) - set(typed) and "--seconds" not in command
+    assert "nothing read" in ended.out or ": read " in ended.out
+    short = ictcli.run(*check, "--seconds", "0.001")
+    assert short.code == 4 and "Not known" in short.out and short.out.endswith("--seconds=0.004\n")
     tight = ictcli.run(*check, "engine.memory_limit=0.001")
     assert tight.code == 4 and "It does not fit" in tight.out
     assert "groups:" not in tight.out
