@@ -38,9 +38,12 @@ def is_share(name: str, values: Sequence[float | None]) -> bool:
     return name in METRICS and METRICS[name].unit == "%"
 
 
-def sparkline(values: Sequence[float | None], width: int, *, share: bool = False) -> str:
+def sparkline(
+    values: Sequence[float | None], width: int, least: float = 0.0, *, share: bool = False
+) -> str:
     """The values as a row of block characters, averaged into `width` places at most. Its height is
-    that from 0 to 1 for a `share`, else spans them, and at least a tenth of the largest."""
+    that from 0 to 1 for a `share`, else spans them, and at least `least` and a tenth of the
+    largest."""
     known = [value for value in values if value is not None]
     if not known:
         return ""
@@ -48,7 +51,7 @@ def sparkline(values: Sequence[float | None], width: int, *, share: bool = False
     places = [known[i : i + size] for i in range(0, len(known), size)]
     means = [sum(place) / len(place) for place in places]
     low, high = (0.0, 1.0) if share else (min(means), max(means))
-    span = max(high - low, LEAST_SPAN, 0.1 * max(abs(high), abs(low)))
+    span = max(high - low, least, 0.1 * max(abs(high), abs(low))) or 1.0
     return "".join(BLOCKS[min(7, int((v - low) / span * 8))] for v in means)
 
 
@@ -146,7 +149,8 @@ class LiveObserver(PlainObserver):
             share = metric is not None and metric.unit == "%"
             value = values[-1] if values else None
             last = shown_share(value) if share else figure(value)
-            curve = Text(sparkline(values, width, share=is_share(name, values)), style="cyan")
+            drawn = sparkline(values, width, LEAST_SPAN, share=is_share(name, values))
+            curve = Text(drawn, style="cyan")
             label = name if metric is None else metric.label if share else metric.heading
             curves.add_row(Text(visible(label)), Text(last), curve)
         with contextlib.suppress(OSError):

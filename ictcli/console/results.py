@@ -9,8 +9,9 @@ from pathlib import Path
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from ictcli.console.lines import narrate, narrate_paragraph, output
+from ictcli.console.runs import ending
 from ictcli.console.table import Screen, print_json, print_table
-from ictcli.evaluation.passk import Difference, Interval
+from ictcli.evaluation.passk import Difference
 from ictcli.evaluation.record import Result
 from ictcli.evaluation.report import by_temperature, caption, differences, reached
 from ictcli.recipe import Recipe
@@ -21,8 +22,8 @@ from ictcli.runs import checkpoints
 from ictcli.runs.read import read_lines
 from ictcli.runs.records import StepMetrics, Summary
 from ictcli.runs.show import next_commands
-from ictcli.tables import Column, Span, Table, text_table
-from ictcli.tables.numbers import counted, listed, percent, points, shown_share
+from ictcli.tables import text_table
+from ictcli.tables.numbers import counted, listed, percent, shown_share
 from ictcli.text import duration, figure, middle_cut, one_line, shell_word
 from ictcli.tracking import where_to_look
 from ictcli.train.diagnosis import TRIAL, symptom
@@ -145,25 +146,6 @@ def _declined(summary: Summary, folder: Path, recipe: Recipe) -> int | None:
     return first if is_earlier else None
 
 
-def ending(summary: Summary) -> Table:
-    """Return a row for each figure: before training, after it and the change; where supervised
-    steps came first, also after those, and the change by each."""
-
-    def change(metric: str) -> Interval | Span:
-        gain = summary.after[metric].value - summary.before[metric].value
-        return summary.change.get(metric) or Span(gain, None, None)
-
-    name = Column[str]("", lambda metric: metric, str)
-    scores, changes = {"before": summary.before.get, "after": summary.after.get}, {"change": change}
-    if summary.sft and summary.sft.reached:
-        scores = {"before": summary.before.get, "after supervised": summary.sft.reached.get}
-        scores |= {"after RL": summary.after.get}
-        changes = {"by supervised": summary.sft.change.get, "by RL": summary.sft.change_after.get}
-    columns = [Column(head, of, shown_share, bounded=True) for head, of in scores.items()]
-    columns += [Column(head, of, points, bounded=True) for head, of in changes.items()]
-    return Table([name, *columns], list(summary.after))
-
-
 def verdict_line(summary: Summary) -> str:
     """Return which figures changed significantly, in words; empty where that is not known."""
     if not (summary.sft and summary.sft.reached):
@@ -180,7 +162,7 @@ def _changed(change: Mapping[str, Difference]) -> str:
         if gain.differs
     ]
     if same := [name for name, gain in change.items() if not gain.differs]:
-        parts.append(f"no significant change of {listed(same)}")
+        parts.append(f"{'no' if parts else 'No'} significant change of {listed(same)}")
     worse = any(gain.differs and gain.value < 0 for gain in change.values())
     return ", ".join(parts) + " (a smaller lr may help)" * worse
 

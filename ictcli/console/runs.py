@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from ictcli.console.lines import narrate, narrate_paragraph, output
-from ictcli.console.live import is_share, sparkline
+from ictcli.console.live import CURVES, LEAST_SPAN, is_share, sparkline
 from ictcli.console.table import print_json, print_table, stdout_width
 from ictcli.evaluation.passk import Difference, Interval
 from ictcli.files.origin import flat
 from ictcli.recipe import Recipe
 from ictcli.runs.diff import TOTALS, Result, RunDiff
 from ictcli.runs.list import Entry, shown
-from ictcli.runs.records import Environment
+from ictcli.runs.records import Environment, Summary
 from ictcli.runs.show import Curve, Detail, EvaluationFile, RunCheck
-from ictcli.tables import Column, Table, score_columns, text_table
+from ictcli.tables import Column, Span, Table, score_columns, text_table
 from ictcli.tables.numbers import ABSENT, counted, interval, points, shown_share, size_text
 from ictcli.text import duration, figure, middle_cut, visible
 
@@ -124,6 +124,9 @@ def print_run(run: Detail, *, as_json: bool) -> None:
         _curves(run.metrics)
     if run.evaluations:
         _evaluations(run.evaluations)
+    if run.summary and run.summary.sft and run.summary.sft.reached:
+        output("")
+        print_table(ending(run.summary))
     sizes = {name: size_text(taken) for name, taken in run.bytes.items()}
     for folder in run.checkpoints:
         damage = "" if folder.whole else "  not whole"
@@ -182,7 +185,9 @@ def _curves(metrics: Mapping[str, Curve]) -> None:
         row = {"first": curve.first, "last tenth": curve.last_tenth}
         row |= {"least": curve.least, "most": curve.most}
         share = is_share(name, curve.values)
-        course = {"course": sparkline(curve.values, 40, share=share)} if drawn else {}
+        least = LEAST_SPAN * (name in CURVES)
+        line = sparkline(curve.values, 40, least, share=share)
+        course = {"course": line} if drawn else {}
         form = shown_share if share and name != "reward" else "{:.4g}".format
         texts = {head: form(value) for head, value in row.items()}
         rows.append({"metric": visible(name), **texts, **course})
@@ -203,6 +208,25 @@ def _evaluations(files: Sequence[EvaluationFile]) -> None:
     columns = [label, Column("problems", problems, str), *score_columns(names, scores)]
     output("")
     print_table(Table(columns, files))
+
+
+def ending(summary: Summary) -> Table:
+    """Return a row for each figure: before training, after it and the change; where supervised
+    steps came first, also after those, and the change by each."""
+
+    def change(metric: str) -> Interval | Span:
+        gain = summary.after[metric].value - summary.before[metric].value
+        return summary.change.get(metric) or Span(gain, None, None)
+
+    name = Column[str]("", lambda metric: metric, str)
+    scores, changes = {"before": summary.before.get, "after": summary.after.get}, {"change": change}
+    if summary.sft and summary.sft.reached:
+        scores = {"before": summary.before.get, "after supervised": summary.sft.reached.get}
+        scores |= {"after RL": summary.after.get}
+        changes = {"by supervised": summary.sft.change.get, "by RL": summary.sft.change_after.get}
+    columns = [Column(head, of, shown_share, bounded=True) for head, of in scores.items()]
+    columns += [Column(head, of, points, bounded=True) for head, of in changes.items()]
+    return Table([name, *columns], list(summary.after))
 
 
 def print_diff(diff: RunDiff, *, as_json: bool) -> None:
