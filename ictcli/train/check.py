@@ -21,7 +21,7 @@ from ictcli.runs.rollouts import Batch
 from ictcli.runs.trained import base_notes
 from ictcli.seeds import seed_of
 from ictcli.tasks import Task
-from ictcli.tasks.prepare import advised_holdout, heldout, task_of
+from ictcli.tasks.prepare import advised_holdout, heldout, task_of, try_functions
 from ictcli.tasks.prompts import decode, encode, tokens_of
 from ictcli.tasks.unread import usable
 from ictcli.train.checked import Checked, Groups, ShownPrompt, Tried
@@ -44,6 +44,7 @@ def check(recipe: Recipe, prompts: int, say: Callable[[str], None]) -> Checked:
     would refuse; `say` tells what takes long."""
     say(f"loading {recipe.data_name}")
     task = task_of(recipe)
+    try_functions(recipe, task)
     held = heldout(recipe, task)
     check_trackers(recipe)
     notes = [*recipe_notes(recipe), *task.notes]
