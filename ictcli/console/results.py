@@ -149,7 +149,8 @@ def _declined(summary: Summary, folder: Path, recipe: Recipe) -> int | None:
 def verdict_line(summary: Summary) -> str:
     """Return which figures changed significantly, in words; empty where that is not known."""
     if not (summary.sft and summary.sft.reached):
-        return f"{_changed(summary.change)}." if summary.change else ""
+        text = f"{_changed(summary.change)}." if summary.change else ""
+        return text.replace("no", "No", 1) if text.startswith("no ") else text
     by = {"Supervised steps": summary.sft.change, "RL": summary.sft.change_after}
     return "; ".join(f"{name}: {_changed(change)}" for name, change in by.items()) + "."
 
@@ -162,7 +163,7 @@ def _changed(change: Mapping[str, Difference]) -> str:
         if gain.differs
     ]
     if same := [name for name, gain in change.items() if not gain.differs]:
-        parts.append(f"{'no' if parts else 'No'} significant change of {listed(same)}")
+        parts.append(f"no significant change of {listed(same)}")
     worse = any(gain.differs and gain.value < 0 for gain in change.values())
     return ", ".join(parts) + " (a smaller lr may help)" * worse
 

@@ -99,7 +99,7 @@ def locate(model: str, *, trains: bool = False) -> Source:
         if trains:
             raise UserError(
                 f"{folder} holds adapters, and training begins with a whole model.",
-                f"ictcli export {shell_word(run)} --merge makes one, then the same command",
+                f"ictcli export {shell_word(run)} --merge makes one, for model={shell_word(run)}",
             )
         return _with_adapter(folder, run, named)
     if not (folder / "config.json").is_file():

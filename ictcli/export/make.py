@@ -4,7 +4,7 @@ import contextlib
 import json
 import shutil
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +17,14 @@ from ictcli.engine.model_files import (
     take,
     tokenizer_config,
 )
-from ictcli.engine.models import ADAPTER_CONFIG, locate, name_end_token, snapshot
+from ictcli.engine.models import (
+    ADAPTER_CONFIG,
+    exported,
+    locate,
+    name_end_token,
+    snapshot,
+    typed_path,
+)
 from ictcli.engine.older import older_names
 from ictcli.errors import UserError
 from ictcli.export.base import names_of
@@ -27,6 +34,7 @@ from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import Recipe, RecipeFile, load_recipe
 from ictcli.recipe.tables import EngineSettings
 from ictcli.runs.checkpoints import check_finished, pick, step_of
+from ictcli.runs.folder import is_run
 from ictcli.runs.model import asked_in, engine_at, engine_of
 from ictcli.runs.public import base_of, is_public
 from ictcli.runs.read import read_environment
@@ -169,6 +177,15 @@ def export_model(trained: Trained, out: Path, layout: Layout | None) -> str:
             notes.append(UNREAD)
         _describe(trained, folder, out.name, layout or "hf", adapter=False)
     return " ".join(notes)
+
+
+def merge_base(model: str, say: Callable[[str], None]) -> None:
+    """Make RUN/model of a run that trained adapters, where another training is to begin with it and
+    it is not there yet."""
+    run = typed_path(model)
+    if is_run(run) and exported(run, whole=True) == run / "adapter":
+        say(f"merging the adapters of {run} into {run / 'model'}")
+        export_model(trained_by(run, None, None), run / "model", None)
 
 
 def _describe(trained: Trained, folder: Path, name: str, layout: Layout, *, adapter: bool) -> None:

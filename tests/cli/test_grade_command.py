@@ -81,7 +81,7 @@ def test_explain_says_how_each_side_was_read(ictcli: Processes, tmp_path: Path) 
     ]
     counts = {line.split()[0]: line.split()[1:] for line in lines[13:]}
     assert (
-        counts["correct"] == ["2", "50.0%"] and "1 x no answer in a box or after ####" in ended.err
+        counts["correct"] == ["2", "50.0", "%"] and "1 x no answer in a box or after ####" in ended.err
     )
     command = ("grade", "rows.jsonl", "--explain", "--json", "--out", "v.jsonl")
     found = json.loads(ictcli.run(*command).out)
