@@ -24,7 +24,7 @@ from ictcli.recipe.generator import task_name
 from ictcli.recipe.keys import KEYS_HINT, NAMES, all_keys, apply_overrides, blamed, typed_key
 from ictcli.recipe.metrics import unrecorded
 from ictcli.recipe.recipe import Recipe
-from ictcli.text import compiled, escaped, shell_word
+from ictcli.text import compiled, escaped
 
 T = TypeVar("T", bound=Settings)
 NOTHING: Mapping[str, Any] = {}
@@ -136,6 +136,8 @@ def validate(
     for key, name in NAMES.items():
         if isinstance(data.get(key), str):
             data[key] = {name: data[key]}
+    if model is Recipe and "task" not in data and isinstance(data.get("data"), str):
+        data["task"] = data.pop("data")
     if "task" in data:
         data["task"] = task_name(data["task"])
     read_files(data, base or Path())
@@ -247,10 +249,6 @@ _PLAINLY = {
 
 def _explain(fault: ErrorDetails, source: str, path: str, hint: str) -> UserError:
     if fault["type"] == "missing":
-        data: Any = fault["input"].get("data") if path == "task" else None
-        if isinstance(data, str):
-            hint = f"ictcli check {shell_word(source)} task={shell_word(data)}"
-            return UserError(f"{source}: the key 'task' is missing.", hint)
         return UserError(f"{source}: the key {path!r} is missing.", f"add {path} = ...")
     message = _PLAINLY.get(fault["type"], fault["msg"].removeprefix("Value error, "))
     message = message[:1].lower() + message[1:]
