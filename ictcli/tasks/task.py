@@ -25,8 +25,6 @@ class Domain:
     """Added after the question, on a line of its own."""
     words: bool = True
     """False: the prompt is raw text, without a chat template."""
-    forks: Callable[[str, str], list[int]] | None = None
-    """(prompt, response) to the response positions, in characters, at which a choice is made."""
     pattern: str | None = None
     """A regular expression whose first group is the answer; None: the last box is."""
     limits: Limits = LIMITS
