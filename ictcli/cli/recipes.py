@@ -1,5 +1,6 @@
 """ictcli recipes: list, show and copy the shipped recipes, and explain the keys."""
 
+import json
 from pathlib import Path
 
 import click
@@ -75,5 +76,8 @@ def cp(name: str, target: Path) -> None:
     path = target / source.name if target.is_dir() else path
     if path.exists():
         raise UserError(f"{path} exists already.", "choose another name")
-    write_text(path, recipe_text(source))
+    text = recipe_text(source)
+    for data in sorted(source.parent.glob("data/*")):  # found beside the recipe alone
+        text = text.replace(f'"data/{data.name}"', json.dumps(str(data.resolve())))
+    write_text(path, text)
     narrate(f"{path} is yours to change; ictcli train {shell_word(path)}")
