@@ -43,12 +43,14 @@ def command(
     from ictcli.console.check import Shown, print_check
     from ictcli.console.lines import narrate
     from ictcli.errors import NothingLearnedError
+    from ictcli.export.make import merge_base
     from ictcli.recipe import load_recipe, typed_key
     from ictcli.runs.trust import read_typed
     from ictcli.train.check import check
 
     settings = (*overrides, *engine_settings(backend, threads))
     resolved = load_recipe(read_typed(recipe), settings)
+    merge_base(resolved.model, narrate)
     checked = check(resolved, seconds, narrate, Shown(silent=as_json))
     changed = {*map(typed_key, checked.changes)}
     kept = [each for each in overrides if typed_key(each) not in changed]

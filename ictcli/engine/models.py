@@ -98,8 +98,8 @@ def locate(model: str, *, trains: bool = False) -> Source:
     if (folder / ADAPTER_CONFIG).is_file():
         if trains:
             raise UserError(
-                f"{folder} holds adapters, and training begins with a model.",
-                "ictcli export RUN --merge makes a whole model of a run",
+                f"{folder} holds adapters, and training begins with a whole model.",
+                f"ictcli export {shell_word(run)} --merge makes one, for model={shell_word(run)}",
             )
         return _with_adapter(folder, run, named)
     if not (folder / "config.json").is_file():

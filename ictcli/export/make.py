@@ -4,7 +4,7 @@ import contextlib
 import json
 import shutil
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,14 @@ from typing import Any, Literal
 from ictcli.engine import Engine, build_engine
 from ictcli.engine.adapters import FILES, in_layout, layout_of, read_config
 from ictcli.engine.model_files import ASKED, drop_code, take, tokenizer_config
-from ictcli.engine.models import ADAPTER_CONFIG, locate, name_end_token, snapshot
+from ictcli.engine.models import (
+    ADAPTER_CONFIG,
+    exported,
+    locate,
+    name_end_token,
+    snapshot,
+    typed_path,
+)
 from ictcli.engine.older import older_names
 from ictcli.errors import UserError
 from ictcli.export.base import names_of
@@ -25,6 +32,7 @@ from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import Recipe, RecipeFile, load_recipe
 from ictcli.recipe.tables import EngineSettings
 from ictcli.runs.checkpoints import check_finished, pick, step_of
+from ictcli.runs.folder import is_run
 from ictcli.runs.model import asked_in, engine_at, engine_of
 from ictcli.runs.origin import check_same, of_model
 from ictcli.runs.public import base_of, is_public
@@ -187,6 +195,15 @@ def export_model(trained: Trained, out: Path, layout: Layout | None) -> tuple[st
         kept = trained.kept(folder, whole=True)
         _describe(trained, folder, out.name, layout or "hf", kept, adapter=False)
     return " ".join(notes), kept
+
+
+def merge_base(model: str, say: Callable[[str], None]) -> None:
+    """Make RUN/model of a run that trained adapters, where another training is to begin with it and
+    it is not there yet."""
+    run = typed_path(model)
+    if is_run(run) and exported(run, whole=True) == run / "adapter":
+        say(f"merging the adapters of {run} into {run / 'model'}")
+        export_model(trained_by(run, None, None), run / "model", None)
 
 
 def _describe(

@@ -197,7 +197,7 @@ class EvalSettings(Table):
     n: int = Field(default=4, ge=1)
     """Responses per problem."""
     k: Ks = (1, 4)
-    """Values of k for pass@k, each at most n."""
+    """Values of k for pass@k, each at most n; a typed `eval.n` lowers them."""
     every: int = Field(default=0, ge=0)
     """Steps between evaluations during training; 0 = none."""
     temperature: float | None = Field(default=None, ge=0)

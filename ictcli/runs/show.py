@@ -77,6 +77,7 @@ class Detail(Entry):
     seconds_per_step: float | None
     """The median."""
     peak_bytes: int | None
+    summary: Summary | None
     evaluations: list[EvaluationFile]
     checkpoints: list[CheckpointFolder]
     bytes: dict[str, int]
@@ -101,6 +102,7 @@ def detail(run: Path) -> Detail:
         metrics=curves(read_lines(run / "metrics.jsonl", StepMetrics)),
         seconds_per_step=median(seconds) if seconds else None,
         peak_bytes=max(filter(None, peaks), default=None),
+        summary=summary,
         evaluations=[
             EvaluationFile(label=path.stem, evaluation=read_record(path, Evaluation, strict=False))
             for path in evaluations(run)

@@ -9,7 +9,7 @@ from ictcli.recipe import Recipe, data_name
 from ictcli.recipe.data import HOLDOUT, Example
 from ictcli.rewards import Judge, Limits, Verifier, find_verifier
 from ictcli.rewards.grading import NOT_PASSED
-from ictcli.rewards.verifiers import name_of
+from ictcli.rewards.verifiers import FAILED, OPTIONAL, name_of
 from ictcli.seeds import generator
 from ictcli.tables.numbers import counted, listed
 from ictcli.tasks.custom import is_custom
@@ -90,6 +90,30 @@ def check_columns(
     for verifier in verifiers:
         if isinstance(verifier, Verifier):
             verifier.check_columns(f"the data of {name}", columns, hint)
+
+
+def try_functions(recipe: Recipe, task: Task) -> None:
+    """Judge a first problem by each function of the user's own. UserError where one fails on its
+    gold, bare and in a box, and on its solution: before a model is loaded."""
+    name, domain = task.exam
+    problems = task.train[:1] or task.batch(recipe.seed, 1, 1)
+    functions = [task.domain.verify, *map(find_verifier, recipe.reward.functions)]
+    tries = [(function, problems[0]) for function in functions]
+    if domain.verify is not task.domain.verify:
+        tries += [(domain.verify, problem) for problem in task.heldout(1)]
+    for function, problem in tries:
+        if not isinstance(function, Verifier) or function.named or function.name in OPTIONAL:
+            continue
+        answers = dict.fromkeys((problem.gold, f"\\boxed{{{problem.gold}}}", problem.solution))
+        verdicts = [
+            task.domain.judge([problem], [text], by=function)[0] for text in answers if text
+        ]
+        if verdicts and all(verdict.failed for verdict in verdicts):
+            reason = "" if domain.private else f": {verdicts[0].reason.removeprefix(FAILED)}"
+            raise UserError(
+                f"The function {name_of(function)} fails on the first problem of {name}{reason}.",
+                "fix it there, then the same command",
+            )
 
 
 def _with_benchmark(recipe: Recipe, task: Task) -> Task:

@@ -22,7 +22,7 @@ from ictcli.runs.rollouts import Batch
 from ictcli.runs.trained import base_notes
 from ictcli.seeds import seed_of
 from ictcli.tasks import Task
-from ictcli.tasks.prepare import advised_holdout, heldout, task_of
+from ictcli.tasks.prepare import advised_holdout, heldout, task_of, try_functions
 from ictcli.tasks.prompts import encode, tokens_of
 from ictcli.tasks.unread import usable
 from ictcli.train.checked import Answer, Checked, Groups, ShownPrompt, Training, Tried
@@ -60,6 +60,7 @@ def check(
     began = time.perf_counter()
     say(f"loading {recipe.data_name}")
     task = task_of(recipe)
+    try_functions(recipe, task)
     held = heldout(recipe, task)
     check_trackers(recipe)
     memory, tried = check_memory(recipe), None

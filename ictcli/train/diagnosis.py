@@ -137,7 +137,8 @@ def symptom(name: str, recipe: Recipe, **figures: Any) -> Symptom:
         "label": recipe.label,
         **dict.fromkeys(("of_step", "before", "cut"), ""),
     }
-    return Symptom(*(text.format_map(settings | figures) for text in astuple(SYMPTOMS[name])))
+    texts = (text.format_map(settings | figures) for text in astuple(SYMPTOMS[name]))
+    return Symptom(*(text.replace("%", " %") for text in texts))
 
 
 def share_of(share: float, noun: str, total: int = 0) -> str:

@@ -44,10 +44,10 @@ def known_evaluation(
 
 
 def other_temperatures(recipe: Recipe, label: str) -> dict[float, int]:
-    """How often an evaluation asks each problem at other temperatures than its own: before and
-    after training once greedily."""
+    """How often an evaluation asks each problem at other temperatures than its own: those that the
+    end of a run shows once greedily."""
     own = recipe.temperature if recipe.eval.temperature is None else recipe.eval.temperature
-    return {0.0: 1} if label in ("before", "after") and own != 0 else {}
+    return {0.0: 1} if label in ALONE and own != 0 else {}
 
 
 def samples_of(recipe: Recipe, label: str) -> int:

@@ -26,7 +26,7 @@ from ictcli.runs.records import (
     Unlearned,
 )
 from ictcli.text import shell_word
-from ictcli.train.evaluations import with_passes
+from ictcli.train.evaluations import known_evaluation, with_passes
 
 
 def kept_tokens(metrics: Sequence[StepMetrics], recipe: Recipe) -> dict[str, float]:
@@ -130,6 +130,14 @@ def finish(
             first_loss=lines[0].loss,
             last_loss=lines[-1].loss,
         )
+        if between := known_evaluation(run, recipe, "step-000000"):
+            reached = {name: score for name, score in between.figures.items() if name in figures}
+            parts = {
+                "reached": reached,
+                "change": pass_differences(between, before),
+                "change_after": pass_differences(after, between),
+            }
+            sft = sft.model_copy(update=parts)
         summary = summary.model_copy(update={"sft": sft})
     manifest.enter(run.folder, *STEPS, SFT)
     run.write("summary.json", summary)

@@ -24,7 +24,7 @@ from ictcli.runs import FORMAT, Run, manifest, origin, records
 from ictcli.runs.observer import Observer
 from ictcli.runs.trained import base_notes
 from ictcli.tasks import Domain, Task
-from ictcli.tasks.prepare import described, examples_of, heldout, task_of
+from ictcli.tasks.prepare import described, examples_of, heldout, task_of, try_functions
 from ictcli.tasks.prompts import BATCH, TooLongError, encode
 from ictcli.tasks.unread import usable
 from ictcli.text import shell_word
@@ -67,6 +67,7 @@ def train_to_the_end(
 
     with record_failure(run, recipe), ranks.together():
         task = task_of(recipe)  # before a model is loaded
+        ranks.share(lambda: try_functions(recipe, task))
         recorded = run.read("environment.json", records.Environment)
         if recorded is None:
             check_trackers(recipe)

@@ -118,7 +118,7 @@ def test_a_verifier_that_fails_is_told_of_once_and_on_all_answers_ends_it(
     (tmp_path / "none.py").write_text("def judge(response, gold):\n    raise KeyError('gone')\n")
     bench = ("--bench", "chain", "--limit", "2", "max_tokens=8", "--out", "none")
     said = ictcli.refused("eval", tiny_model, *bench, "reward.verifier=none.py:judge", code=1)
-    assert "The verifier judge failed on all of 32 answers: KeyError: 'gone'." in said
+    assert "The verifier judge failed on all of 32 answers: KeyError: 'gone' (" in said
     (tmp_path / "own.csv").write_text("question,gold\n1+1=,2\n")
     (tmp_path / "of.py").write_text("def of(completions, metadata):\n    return [1]\n")
     own = ("--bench", "own.csv", "reward.verifier=of.py:of")

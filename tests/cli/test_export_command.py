@@ -62,6 +62,21 @@ def test_exports_of_every_kind_compute_the_same(
     assert f"{made} exists already" in ictcli.refused("export", run, "--out", made)
 
 
+def test_a_run_of_adapters_is_trained_on_as_a_whole_model(
+    ictcli: Processes, small: Small, adapted: tuple[Path, Ended], tmp_path: Path
+) -> None:
+    run = shutil.copytree(adapted[0], tmp_path / "first")
+    settings = [each for each in small if not each.startswith("model=")]
+    more = ("model=first", "--backend", "mlx", "steps=1", "--trust", "--run", "next")
+    ended = ictcli.done("train", "chain", *settings, *more)
+    assert "merging the adapters" in ended.err and (run / "model" / "config.json").is_file()
+    before, after = (
+        json.loads((tmp_path / path).read_text())["pass@1"]["value"]
+        for path in ("next/eval/before.json", "first/eval/after.json")
+    )
+    assert before == after
+
+
 def test_no_other_engine_resumes_a_run(ictcli: Processes, trained: Path, tmp_path: Path) -> None:
     """Its optimiser's state would be lost."""
     run = shutil.copytree(trained, tmp_path / "run")
