@@ -44,8 +44,7 @@ def command(
     from ictcli.export import make
     from ictcli.runs import is_run
     from ictcli.runs.list import find_run
-    from ictcli.runs.show import evaluation_command
-    from ictcli.text import shell_word
+    from ictcli.text import command as typed
 
     run = find_run(run)
     if not is_run(run):
@@ -70,6 +69,6 @@ def command(
         make.export_adapters(trained, made, layout)
     output(made)
     if not whole:
-        narrate(f"a whole model: ictcli export {shell_word(run)} --merge")
-    asked = f'ictcli generate {shell_word(made)} "PROMPT"'
-    narrate(f"next: {evaluation_command(run, made) or asked}")
+        more = {"checkpoint": checkpoint, "backend": backend}
+        narrate(f"a whole model: {typed('export', run, merge=True, **more)}")
+    narrate(f"next: {typed('eval', run, made, checkpoint=checkpoint)}")

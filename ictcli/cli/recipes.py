@@ -6,7 +6,7 @@ import click
 
 from ictcli.cli import JSON, completion
 from ictcli.errors import UserError
-from ictcli.text import shell_word
+from ictcli.text import command as typed
 
 
 @click.group("recipes")
@@ -76,4 +76,4 @@ def cp(name: str, target: Path) -> None:
     if path.exists():
         raise UserError(f"{path} exists already.", "choose another name")
     write_text(path, recipe_text(source))
-    narrate(f"{path} is yours to change; ictcli train {shell_word(path)}")
+    narrate(f"{path} is yours to change; {typed('train', path)}")

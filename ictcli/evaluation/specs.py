@@ -9,18 +9,20 @@ from typing import Any
 from ictcli.engine import Engine
 from ictcli.engine.models import exported
 from ictcli.errors import UserError
+from ictcli.evaluation.samples import CHUNK
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.recipe import RecipeFile, load_recipe
 from ictcli.recipe.data import ColumnSettings, Example, HubSettings, PromptSettings, RewardSettings
 from ictcli.recipe.generator import is_gym
+from ictcli.recipe.tables import EngineSettings
 from ictcli.rewards import find_verifier
 from ictcli.rewards.verifiers import name_of
 from ictcli.rows import is_saved
-from ictcli.seeds import generator
+from ictcli.seeds import generator, seed_of
 from ictcli.tables.numbers import listed
 from ictcli.tasks import Benchmark, Domain, find_benchmark
 from ictcli.tasks.custom import HUB, is_custom
-from ictcli.tasks.prepare import check_columns, holds_out, task_of
+from ictcli.tasks.prepare import check_columns, exam_of, task_of
 from ictcli.tasks.split import digest_of, key_of
 from ictcli.types import Problem, Sampling
 
@@ -36,6 +38,8 @@ class BenchmarkSpec:
     """The samples are in STEM.jsonl: the name, numbered if it is taken."""
     examples: tuple[Example, ...] = ()
     """Those that `eval.shots` draws."""
+    chunk: int | None = None
+    """Problems a call of the engine, which decides the seeds; None: by the samples of each."""
 
     @property
     def name(self) -> str:
@@ -50,6 +54,12 @@ class BenchmarkSpec:
         suffix = prompt.suffix or ""  # the examples end as they do, not in a box
         update = {"examples": self.examples, "template": template, "suffix": suffix}
         return prompt.model_copy(update=update)
+
+    def read_by(self, pattern: str | None) -> "BenchmarkSpec":
+        """Return the benchmark with a model's answer pattern, where it has none of its own."""
+        domain = self.benchmark.domain
+        domain = replace(domain, pattern=pattern if domain.pattern is None else domain.pattern)
+        return replace(self, benchmark=replace(self.benchmark, domain=domain))
 
 
 @dataclass(frozen=True)
@@ -70,11 +80,10 @@ class ModelSpec:
     """As it was typed."""
     name: str
     """Short and unique."""
-    load: Callable[[], Engine]
+    build: Callable[[EngineSettings], Engine]
+    engine: EngineSettings
     fingerprint: Callable[[], str | None]
     """A checksum of the weights; None if only the engine knows where they are."""
-    rows: int
-    """Rows decoded at once (`engine.rows`)."""
     prompt: PromptSettings
     temperature: float
     top_p: float
@@ -87,7 +96,9 @@ class ModelSpec:
     columns: ColumnSettings = field(default_factory=ColumnSettings)
     """Of the data that the run is evaluated on, or trained on; benchmarks have their own."""
     pattern: str | None = None
-    """The answer pattern in training; benchmarks have their own."""
+    """The answer pattern in training, as which its answers are read."""
+    reward: RewardSettings = field(default_factory=RewardSettings)
+    """The verifier and the limits of the run's evaluations, for problems of the user's own."""
     plugins: tuple[Path, ...] = ()
     """The run's."""
     trained_on: Callable[[], Trained] = Trained
@@ -95,6 +106,14 @@ class ModelSpec:
     """The data as the run's environment.json has it (`tasks.prepare.described`)."""
     known: bool = False
     """Whether it says how it is asked: runs and exports do."""
+
+    @property
+    def rows(self) -> int:
+        """Rows decoded at once."""
+        return self.engine.rows
+
+    def load(self) -> Engine:
+        return self.build(self.engine)
 
     def sampling(self, max_tokens: int, stop_ids: tuple[int, ...]) -> Sampling:
         return Sampling(max_tokens, self.temperature, self.top_p, self.top_k, stop_ids)
@@ -127,6 +146,7 @@ def unlike(models: Sequence[ModelSpec]) -> str | None:
         "top_p": "sampling.top_p",
         "top_k": "sampling.top_k",
         "prompt": "prompt.*",
+        "pattern": "reward.pattern",
     }
     differing = [
         key
@@ -159,11 +179,15 @@ def benchmark_specs(
     named = (model.columns for model in models if model.columns != ColumnSettings())
     usual = next(named, None)
     trained = max((model.max_tokens or 0 for model in models), default=0)
+    reward = next((model.reward for model in models if model.run), RewardSettings())
+    typed = {key: getattr(settings.reward, key) for key in settings.reward.model_fields_set}
+    reward = reward.model_copy(update=typed)
     specs: list[BenchmarkSpec] = []
     for name in wanted:
         columns = settings.columns if is_custom(name) else None
         hub = settings.hub if name in parted else None
-        benchmark = find_benchmark(name, files.get(name), columns, hub, usual)
+        judge = reward.verifier if is_custom(name) else None
+        benchmark = find_benchmark(name, files.get(name), columns, hub, usual, judge)
         problems = benchmark.problems(settings.limit)
         if not problems:
             raise UserError(f"The benchmark {name} has no problems.", "look at its data")
@@ -177,7 +201,8 @@ def benchmark_specs(
         if examples and benchmark.shots:
             domain = replace(benchmark.domain, pattern=benchmark.shots.pattern)
             benchmark = replace(benchmark, domain=domain)
-        benchmark = replace(benchmark, domain=judged(benchmark.domain, settings.reward))
+        how = reward if is_custom(name) else settings.reward
+        benchmark = replace(benchmark, domain=judged(benchmark.domain, how))
         if is_custom(name):
             judge = f"{name} is judged by the verifier {name_of(benchmark.domain.verify)}."
             benchmark = replace(benchmark, notes=(judge, *benchmark.notes))
@@ -189,6 +214,18 @@ def benchmark_specs(
         most = settings.max_tokens or most
         specs.append(BenchmarkSpec(benchmark, problems, most, stem, examples))
     return specs
+
+
+def as_its_run(settings: EvaluationSettings, models: Sequence[ModelSpec]) -> EvaluationSettings:
+    """Return the settings with the samples, the k and the seed of the first run among the models,
+    where the user names none: they give the figures that the run gave."""
+    file = next((model.recipe for model in models if model.recipe), None)
+    if file is None:
+        return settings
+    recipe, typed = load_recipe(file), settings.model_fields_set
+    usual: dict[str, Any] = {} if {"n", "k"} & typed else {"n": recipe.eval.n, "k": recipe.eval.k}
+    usual |= {} if "seed" in typed else {"seed": seed_of(recipe.seed, "eval")}
+    return settings.model_copy(update=usual)
 
 
 def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> BenchmarkSpec:
@@ -207,9 +244,8 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
         raise UserError("eval.shots is of a benchmark, and none is named.", "--bench NAME")
     recipe = load_recipe(model.recipe)
     task, first = task_of(recipe), recipe.eval.skip
-    (name, domain), most = task.exam, settings.limit or recipe.eval.problems
-    name = recipe.data_name if holds_out(recipe) else name
-    domain = judged(domain, settings.reward)
+    (name, domain), most = exam_of(recipe, task), settings.limit or recipe.eval.problems
+    domain = judged(replace(domain, pattern=None), settings.reward)
     held = task.heldout(first + max(most, recipe.eval.problems))[first:]
     problems, source = held[:most], {} if task.examined else task.source
     check_columns(name, [domain.verify], problems)
@@ -217,7 +253,7 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
     notes = tuple(_changes(model, usual, source.get("sha256"), judge))
     benchmark = Benchmark(name, domain, lambda n: problems[:n], source=source, notes=notes)
     most = settings.max_tokens or recipe.max_tokens
-    return BenchmarkSpec(benchmark, problems, most, stem_of(name))
+    return BenchmarkSpec(benchmark, problems, most, stem_of(name), chunk=CHUNK)
 
 
 def stem_of(name: str) -> str:

@@ -31,7 +31,7 @@ from ictcli.runs.model import asked_in, engine_at, engine_of
 from ictcli.runs.public import base_of, is_public
 from ictcli.runs.read import read_environment
 from ictcli.runs.trust import read_run
-from ictcli.text import shell_word
+from ictcli.text import command, shell_word
 
 Layout = Literal["hf", "mlx"]
 CODED = "The model needs code of its own, which is not exported: it loads with that of {}."
@@ -115,7 +115,7 @@ def export_adapters(trained: Trained, out: Path, layout: Layout | None) -> None:
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(
                 f"The adapters in {adapter} cannot be written for {layout or wanted}: {error}.",
-                f"ictcli export {shell_word(trained.run)} --merge makes a whole model",
+                f"{command('export', trained.run, merge=True)} makes a whole model",
             ) from error
         if is_public(trained.base, trained.run):
             key = "model" if wanted == "mlx" else "base_model_name_or_path"
@@ -137,7 +137,7 @@ def _blocks(adapter: Path, run: Path) -> int:
         raise UserError(
             f"mlx-lm may compute {source} otherwise than its adapters were trained: its "
             f"config.json, of transformers 5, has no {' and no '.join(missing)}.",
-            f"ictcli export {shell_word(run)} --merge makes a whole model; --to hf makes "
+            f"{command('export', run, merge=True)} makes a whole model; --to hf makes "
             "adapters for peft",
         )
     for place in (config, config.get("text_config") or {}):

@@ -28,7 +28,8 @@ class Domain:
     forks: Callable[[str, str], list[int]] | None = None
     """(prompt, response) to the response positions, in characters, at which a choice is made."""
     pattern: str | None = None
-    """A regular expression whose first group is the answer; None: the last box is."""
+    """A regular expression whose last match is the answer, by its first group; None: the last box
+    is."""
     limits: Limits = LIMITS
     """Limits of judging one answer."""
     private: bool = False
