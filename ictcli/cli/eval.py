@@ -88,8 +88,8 @@ def command(
     """
     from ictcli.console.lines import narrate, warn_altered
     from ictcli.console.results import eval_progress, evaluations
+    from ictcli.evaluation.benchmarks import as_its_run, benchmark_specs
     from ictcli.evaluation.settings import read_settings
-    from ictcli.evaluation.specs import as_its_run, benchmark_specs
     from ictcli.evaluation.suite import evaluate_suite
     from ictcli.runs import is_run
     from ictcli.runs.list import find_model

@@ -15,9 +15,10 @@ from written import write
 
 from ictcli.engine import Engine
 from ictcli.engine.models import locate
+from ictcli.evaluation.benchmarks import benchmark_specs
 from ictcli.evaluation.provenance import of_benchmark, provenance_of
 from ictcli.evaluation.settings import read_settings
-from ictcli.evaluation.specs import BenchmarkSpec, benchmark_specs
+from ictcli.evaluation.specs import BenchmarkSpec
 from ictcli.evaluation.suite import evaluate_suite
 from ictcli.files import plugins
 from ictcli.recipe import load_recipe
