@@ -100,7 +100,7 @@ def evaluate(
     evaluation, *further = evaluations
     if evaluation.unparsed >= UNREAD:
         grade = None if private else grade_command(file.path, domain, settings.plugins)
-        warn(unread_warning(evaluation, grade))
+        warn(unread_warning(name, evaluation, grade))
     curve = tuple(at for each in further for at in each.curve)
     evaluation = evaluation.model_copy(update={"temperatures": curve})
     greedy = evaluation.solved.get(0.0)
@@ -119,7 +119,7 @@ def check_verdicts(
         raise RunFailedError(f"The verifier {name} {how} of {len(verdicts)} answers{reason}.", hint)
 
 
-def unread_warning(evaluation: Evaluation, grade: str | None) -> str:
+def unread_warning(name: str, evaluation: Evaluation, grade: str | None) -> str:
     """Return that hardly an answer can be read and what helps, and on a second line the command
     that shows how they are read."""
     share, cut = evaluation.unparsed, evaluation.truncated
@@ -127,7 +127,7 @@ def unread_warning(evaluation: Evaluation, grade: str | None) -> str:
     if cut >= 0.5:
         room = 2 * evaluation.settings.max_tokens
         how = f"max_tokens={room} gives room to those that are cut ({cut:.1%}), {how}"
-    sentence = f"{share:.1%} of the answers to {evaluation.benchmark} cannot be read; {how}."
+    sentence = f"{share:.1%} of the answers to {name} cannot be read; {how}."
     return sentence + (f"\nnext: {grade}" if grade else "")
 
 
