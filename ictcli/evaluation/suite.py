@@ -114,8 +114,9 @@ def evaluate_suite(
             bar = progress(spec.name if alone else f"{model.name}, {spec.name}")
             sampling = model.sampling(spec.max_tokens, engine.stop_ids)
             prompt, spec = spec.asked(model.prompt), spec.read_by(model.pattern)
-            how = engine, spec, settings, prompt, sampling, file, bar, say
-            evaluation = evaluate(*how, warn=warn)
+            evaluation = evaluate(
+                engine, spec, settings, prompt, sampling, file, bar, say, warn=warn
+            )
             known = seen.get((model.name, spec.name))
             result = result_of(evaluation, model, spec, engine, settings, decided, known)
             del engine  # else it is held while the next model loads
