@@ -157,6 +157,9 @@ class TorchEngine(EngineCore):
                 stack.enter_context(merge.merged(self.model, exactly=exactly))
             yield
 
+    def compute_in_float32(self) -> None:
+        self.model.float()
+
     def kept_weights(self) -> Any:
         return copy.deepcopy(self.model).requires_grad_(False)
 
