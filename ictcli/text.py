@@ -187,6 +187,14 @@ def middle_cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
 
 
+def kind_of(value: Any) -> str:
+    """The type of a value in words: text, a list, an object, a number, nothing."""
+    if value is None:
+        return "nothing"
+    kinds = ((str, "text"), (list, "a list"), (dict, "an object"), (int | float, "a number"))
+    return next((word for kind, word in kinds if isinstance(value, kind)), type(value).__name__)
+
+
 def figure(value: Any, form: str = ".3f") -> str:
     """A number by its format; `-` for None."""
     return "-" if value is None else format(value, form)

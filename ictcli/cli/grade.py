@@ -31,7 +31,7 @@ def command(
     """Judge each row of a JSONL, CSV or Parquet file.
 
     Its columns: response, gold, and optionally choices, the texts of (A), (B), ..., and question
-    (or prompt). What counts as equal: docs/verifier.md.
+    (or prompt). What counts as equal: docs/verifiers.md.
 
     \b
     ictcli grade answers.jsonl

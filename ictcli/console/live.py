@@ -25,7 +25,7 @@ from ictcli.text import figure, visible
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 CURVES = shown_in("live")
-LEAST_SPAN = dict.fromkeys([*CURVES, "groups_with_signal", "fork_recall"], 0.1)
+LEAST_SPAN = dict.fromkeys([*CURVES, "groups_with_signal", "branch_recall"], 0.1)
 """What the height of a sparkline stands for at least, so that noise does not look like change."""
 SHOWN_TOKENS = 400
 

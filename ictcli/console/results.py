@@ -187,11 +187,11 @@ def kept_line(kept: dict[str, float], dense: int, steps: int) -> str:
         return f"tokens trained{when}: all."
     parts = [form.format(kept[name]) for name, form in KEPT.items() if name in kept]
     text = f"tokens trained{when}: {'; '.join(parts)}."
-    if "fork_recall" in kept and "fork_precision" in kept:
+    if "branch_recall" in kept and "kept_sure" in kept:
         text += (
-            f" Where an answer is decided (forks, {kept['fork_share']:.0%} of all tokens): "
-            f"{kept['fork_recall']:.0%} of the forks were trained, and "
-            f"{kept['fork_precision']:.0%} of the trained tokens are forks."
+            f" Of the branches, where responses to one prompt part ({kept['branch_share']:.0%} of "
+            f"all tokens), {kept['branch_recall']:.0%} were trained; of the trained tokens "
+            f"{kept['kept_sure']:.0%} are sure (p > 0.99), of all {kept['sure']:.0%}."
         )
     return text
 

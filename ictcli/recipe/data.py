@@ -21,7 +21,8 @@ class ColumnSettings(Table):
     messages or conversations."""
     gold: str | None = None
     """The correct answer: the text after `####`, in the last box, or all of it. Default: gold or
-    answer, or a solution with a box; of messages that end with one, that of the assistant."""
+    answer, or a solution with a box; of messages that end with one, that of the assistant. A dotted
+    name (`answer.value`) reaches into an object; of a list of answers any counts."""
     gold_pattern: str | None = None
     """Regular expression whose last match in the gold's text is the answer, by its first group."""
     choices: str | None = None

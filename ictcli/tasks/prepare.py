@@ -147,7 +147,7 @@ def named_verifiers(recipe: Recipe) -> list[Verifier]:
 
 def _judged(domain: Domain, recipe: Recipe) -> Domain:
     limits = Limits(recipe.reward.timeout, recipe.reward.memory)
-    return replace(domain, pattern=recipe.reward.pattern, limits=limits)
+    return replace(domain, pattern=recipe.reward.pattern or domain.pattern, limits=limits)
 
 
 def described(task: Task, heldout: Sequence[Problem]) -> dict[str, Any]:

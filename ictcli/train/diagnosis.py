@@ -106,6 +106,12 @@ SYMPTOMS = {
         f"Entropy collapse {ENTROPY}",
         more="{correct:.0%} of its rollouts are right, so it may be no fault",
     ),
+    "sure": Symptom(
+        "{label} trains tokens that the model is sure of: {kept_sure:.0%} of them have p > 0.99, "
+        "and {sure:.0%} of all",
+        "method.max_prob=0.99",
+        "leaves them out, with ict and random",
+    ),
     "nonfinite": Symptom("{steps} had a loss or gradient that is not finite", *SMALLER_STEP),
 }
 """By name. Alarms have the names of their keys in `alarms`."""

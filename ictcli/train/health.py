@@ -19,6 +19,8 @@ from ictcli.tasks import Domain
 from ictcli.text import command
 from ictcli.train.diagnosis import Signal, advice, mean, symptom, without_signal
 
+SURE_STEPS = 10
+"""Steps in a row that kept more sure tokens than chance does, after which that is said."""
 STEPS = 5
 """Steps in a row without a group of unequal rewards that are an alarm."""
 COLLAPSE_BELOW, EXPLOSION_ABOVE = 0.1, 3.0
@@ -76,6 +78,8 @@ class Health:
         self._correct: list[float] = []
         """Shares of correct rollouts: of each step, or of those since the last decline."""
         self._fell: tuple[float, float] | None = None
+        self._sure = 0
+        """Last steps in a row that kept more sure tokens than chance does."""
         self._had_signal = False
         self._without_signal: list[Signal] = []
         """Of the last steps in a row whose groups all had equal rewards."""
@@ -112,6 +116,11 @@ class Health:
             reaction = self.recipe.alarms.nonfinite
             stops = reaction == "stop" or state.nonfinite >= NONFINITE_LIMIT
             return {"nonfinite": stops} if stops or reaction != "off" else {}
+        kept, every = metrics.kept_sure or 0.0, metrics.sure or 0.0
+        self._sure = self._sure + 1 if kept > every else 0
+        if self._sure == SURE_STEPS:
+            found = symptom("sure", self.recipe, kept_sure=kept, sure=every)
+            self.say(f"{found.sentence}. Next: {found.next}.")
         far = self.recipe.engine.off_policy and (metrics.sampler_gap or 0.0) > SAMPLER_GAP
         most = TRUNCATED / (2 if "truncated" in self._last else 1)  # or it is said again and again
         kinds: list[str | None] = [

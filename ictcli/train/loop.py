@@ -17,7 +17,6 @@ from ictcli.runs import Run, checkpoints
 from ictcli.runs.observer import Observer, Step
 from ictcli.runs.records import StepMetrics, StepTimings, Summary
 from ictcli.tasks import Task
-from ictcli.tasks.forks import fork_mask
 from ictcli.text import command
 from ictcli.train.diagnosis import unlearned
 from ictcli.train.evaluations import evaluate_heldout, known_evaluation, with_passes
@@ -82,8 +81,7 @@ def train(
         selection = select(recipe, batch, number)  # kept tokens and weights, (B, T)
         reports = optimise(recipe, engine, batch, selection, number)
         updated = time.perf_counter()
-        forks = fork_mask(task, batch.problems, batch.rollouts, engine.tokenizer)
-        metrics = measure(recipe, number, batch, selection, reports, forks)
+        metrics = measure(recipe, number, batch, selection, reports)
         state.train_s += time.perf_counter() - started
 
         if recipe.eval.every and number % recipe.eval.every == 0 and number < recipe.steps:
