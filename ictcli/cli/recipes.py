@@ -7,7 +7,7 @@ import click
 
 from ictcli.cli import JSON, completion
 from ictcli.errors import UserError
-from ictcli.text import shell_word
+from ictcli.text import command as typed
 
 
 @click.group("recipes")
@@ -80,4 +80,4 @@ def cp(name: str, target: Path) -> None:
     for data in sorted(source.parent.glob("data/*")):  # found beside the recipe alone
         text = text.replace(f'"data/{data.name}"', json.dumps(str(data.resolve())))
     write_text(path, text)
-    narrate(f"{path} is yours to change; ictcli train {shell_word(path)}")
+    narrate(f"{path} is yours to change; {typed('train', path)}")

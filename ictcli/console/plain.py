@@ -86,7 +86,8 @@ class PlainObserver(Observer):
         self.notes.add(message)
 
     def warned(self, message: str) -> None:
-        self.say(f"warning: {message}")
+        for line in f"warning: {message}".split("\n"):
+            self.say(line)
 
     def say(self, line: str) -> None:
         narrate(line)

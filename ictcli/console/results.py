@@ -24,7 +24,7 @@ from ictcli.runs.records import StepMetrics, Summary
 from ictcli.runs.show import next_commands
 from ictcli.tables import text_table
 from ictcli.tables.numbers import counted, listed, percent, shown_share
-from ictcli.text import duration, figure, middle_cut, one_line, shell_word
+from ictcli.text import command, duration, figure, middle_cut, one_line
 from ictcli.tracking import where_to_look
 from ictcli.train.diagnosis import TRIAL, symptom
 from ictcli.train.health import decline
@@ -119,14 +119,14 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
     step = "" if earlier is None else f" (of step {summary.steps})"
     narrate(f"{model.name}: {model}{step}")
     if model.name == "adapter":
-        narrate(f"whole: ictcli export {shell_word(folder)} --merge")
+        narrate(f"whole: {command('export', folder, merge=True)}")
     if (best := summary.best) and checkpoints.best_of(folder) in checkpoints.complete(folder):
         reached = f"step {best.step} by {best.metric} ({figure(best.value)})"
-        narrate(f"best:  {reached}: ictcli export {shell_word(folder)} --checkpoint best")
+        narrate(f"best:  {reached}: {command('export', folder, checkpoint='best')}")
     for name in recipe.log:
         if (folder / name).exists():  # it was opened
             narrate(f"log:   {where_to_look(name, folder)}")
-    narrate(*(f"next:  {command}" for command in next_commands(folder, "finished", earlier)))
+    narrate(*(f"next:  {line}" for line in next_commands(folder, "finished", earlier)))
 
 
 def _declined(summary: Summary, folder: Path, recipe: Recipe) -> int | None:

@@ -38,7 +38,7 @@ from ictcli.runs.origin import check_same, of_model
 from ictcli.runs.public import base_of, is_public
 from ictcli.runs.read import read_environment
 from ictcli.runs.trust import read_run
-from ictcli.text import shell_word
+from ictcli.text import command, shell_word
 
 Layout = Literal["hf", "mlx", "ollama"]
 CODED = "The model needs code of its own, which is not exported: it loads with that of {}."
@@ -134,7 +134,7 @@ def export_adapters(trained: Trained, out: Path, layout: Layout | None) -> Kept:
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(
                 f"The adapters in {adapter} cannot be written for {layout or wanted}: {error}.",
-                f"ictcli export {shell_word(trained.run)} --merge makes a whole model",
+                f"{command('export', trained.run, merge=True)} makes a whole model",
             ) from error
         kept = trained.kept(folder, whole=False)
         if is_public(trained.base, trained.run):
@@ -160,7 +160,7 @@ def _blocks(adapter: Path, run: Path) -> int:
         raise UserError(
             f"mlx-lm may compute {source} otherwise than its adapters were trained: its "
             f"config.json, of transformers 5, has no {' and no '.join(missing)}.",
-            f"ictcli export {shell_word(run)} --merge makes a whole model; --to hf makes "
+            f"{command('export', run, merge=True)} makes a whole model; --to hf makes "
             "adapters for peft",
         )
     for place in (config, config.get("text_config") or {}):

@@ -124,7 +124,8 @@ class RewardSettings(Table):
     weights: tuple[float, ...] = Field(default=(), strict=False)
     """Weight of each of `functions`; default: 1."""
     pattern: str | None = None
-    """Regular expression whose first group is the answer; default: the answer is the last box."""
+    """Regular expression whose last match is the answer, by its first group; default: the answer is
+    the last box."""
     correct: float = 1.0
     """Weight of the verdict: 1 if correct, else 0, or the verifier's own score."""
     format: float = 0.0

@@ -118,9 +118,11 @@ def try_functions(recipe: Recipe, task: Task) -> None:
 
 def _with_benchmark(recipe: Recipe, task: Task) -> Task:
     """The task with the problems of `eval.bench` held out. Problems of one's own are asked as those
-    of the task are."""
+    of the task are, and judged so where the recipe names a verifier."""
     settings, name = recipe.eval, recipe.eval.bench or ""
-    bench = find_benchmark(name, settings.data, settings.columns, settings.hub, recipe.columns)
+    judge = (settings.verifier or recipe.reward.verifier) if is_custom(name) else None
+    own = settings.columns, settings.hub, recipe.columns
+    bench = find_benchmark(name, settings.data, *own, judge)
     domain = _judged(bench.domain, recipe)
     if is_custom(name):
         domain = replace(domain, suffix=task.domain.suffix, words=task.domain.words)
@@ -157,6 +159,13 @@ def task_alone(recipe: Recipe) -> Task:
 def holds_out(recipe: Recipe) -> bool:
     """Whether a part of a data set of one's own is held out."""
     return recipe.eval.bench is None and (is_custom(recipe.task) or bool(recipe.data))
+
+
+def exam_of(recipe: Recipe, task: Task) -> tuple[str, Domain]:
+    """Name and domain of the held-out problems, which are of a file of one's own where a part of it
+    is held out."""
+    name, domain = task.exam
+    return recipe.data_name if holds_out(recipe) else name, domain
 
 
 def named_verifiers(recipe: Recipe) -> list[Verifier]:
@@ -220,9 +229,8 @@ def _heldout_notes(recipe: Recipe, task: Task) -> Iterator[str]:
     asks for."""
     wanted = recipe.eval.problems
     held = len(task.held) - recipe.eval.skip
-    name, domain = task.exam
+    name, domain = exam_of(recipe, task)
     listed = recipe.eval.bench and is_custom(name)
-    name = recipe.data_name if holds_out(recipe) else name
     judges = name_of(domain.verify), name_of(task.domain.verify)
     if listed and judges[0] != judges[1] and not recipe.eval.verifier:
         note = f"{name} is judged by the verifier {judges[0]}, and {recipe.data_name} by "

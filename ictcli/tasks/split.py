@@ -92,9 +92,12 @@ def split_task(
     )
 
 
-def listed(name: str, data: ProblemSet, *, private: bool = False) -> Benchmark:
-    """A benchmark over a list of problems. UserError if no gold can be read."""
-    verify = find_verifier(data.verifier)
+def listed(
+    name: str, data: ProblemSet, verify: Verifier | None = None, *, private: bool = False
+) -> Benchmark:
+    """A benchmark over a list of problems; `verify` replaces the verifier. UserError if no gold can
+    be read."""
+    verify = verify or find_verifier(data.verifier)
     kept, notes = _readable(name, data, verify)
     domain = Domain(verify, BOXED, private=private)
     return Benchmark(name, domain, lambda n: kept[:n], source=data.rows.source, notes=notes)

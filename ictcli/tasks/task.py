@@ -28,7 +28,8 @@ class Domain:
     words: bool = True
     """False: the prompt is raw text, without a chat template."""
     pattern: str | None = None
-    """A regular expression whose first group is the answer; None: the last box is."""
+    """A regular expression whose last match is the answer, by its first group; None: the last box
+    is."""
     limits: Limits = LIMITS
     """Limits of judging one answer."""
     private: bool = False

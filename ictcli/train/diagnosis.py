@@ -1,7 +1,6 @@
 """Why a training does not learn, and what to type next: one table of symptoms for `ictcli check`,
 the alarms of a run and its end."""
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -10,15 +9,14 @@ from typing import Any
 import numpy as np
 
 from ictcli.errors import NothingLearnedError
+from ictcli.evaluation.evaluate import grade_command
 from ictcli.evaluation.passk import Interval, mean_interval
 from ictcli.recipe import Recipe
-from ictcli.rewards import Verifier
 from ictcli.runs import Run
 from ictcli.runs.records import Summary, Unlearned
 from ictcli.runs.rollouts import Batch
 from ictcli.tables.numbers import counted
 from ictcli.tasks import Domain
-from ictcli.text import shell_word
 
 SOME = 0.1
 """Share of the responses that are no chance: if so many end and hold no answer, longer ones do not
@@ -231,21 +229,9 @@ def advice(run: Path, recipe: Recipe, domain: Domain, signal: Signal) -> tuple[s
     name, cause = diagnose(recipe, signal)
     if name not in ("unparsed", "all_wrong"):
         return cause.sentence, cause.next
-    grade = grade_command(run, recipe, domain)
-    return cause.sentence, f"{grade} (shows how answers are judged); {cause.next}"
-
-
-def grade_command(run: Path, recipe: Recipe, domain: Domain) -> str:
-    """Return `ictcli grade` on the responses before training, judged as the run does."""
-    options: list[str] = []
-    if isinstance(domain.verify, Verifier):
-        options += ["--kind", domain.verify.name]
-    for plugin in recipe.plugins:
-        options += ["--plugin", plugin]
-    if domain.pattern is not None:
-        options += ["--pattern", domain.pattern]
-    file = run / "eval" / "before.jsonl"
-    return f"ictcli grade {shell_word(file)} {shlex.join([*options, '--explain'])}"
+    grade = grade_command(run / "eval" / "before.jsonl", domain, recipe.plugins)
+    shown = f"{grade} (shows how answers are judged)" if grade else ""
+    return cause.sentence, "; ".join(filter(None, [shown, cause.next]))
 
 
 def unlearned(run: Run, recipe: Recipe, domain: Domain) -> Unlearned | None:

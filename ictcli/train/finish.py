@@ -25,7 +25,7 @@ from ictcli.runs.records import (
     Summary,
     Unlearned,
 )
-from ictcli.text import shell_word
+from ictcli.text import command
 from ictcli.train.evaluations import known_evaluation, with_passes
 
 
@@ -149,18 +149,17 @@ def check_keys(run: Path, overrides: Sequence[str]) -> None:
     for override in overrides:
         key = override.partition("=")[0].strip()
         if key != "steps":
-            recipe = shell_word(run / "recipe.toml")
             raise UserError(
                 f"A run keeps the recipe it began with: {key} cannot change.",
                 "resume takes steps=N alone; for a run of its own: "
-                f"ictcli train {recipe} {shell_word(override)}",
+                + command("train", run / "recipe.toml", override),
             )
 
 
 def check_longer(run: Run, before: Recipe, recipe: Recipe) -> None:
     """UserError where the steps of `recipe` are fewer than a run has, or no checkpoint is left to
     go on from."""
-    anew = f"ictcli train {shell_word(run.folder / 'recipe.toml')} steps={recipe.steps}"
+    anew = command("train", run.folder / "recipe.toml", f"steps={recipe.steps}")
     if recipe.steps < before.steps:
         raise UserError(
             f"{run.folder} is a run of {before.steps} steps, and steps={recipe.steps} are fewer.",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ictcli.errors import RESUME, RunFailedError
+from ictcli.errors import RunFailedError
 from ictcli.evaluation.evaluate import check_verdicts
 from ictcli.recipe import Recipe
 from ictcli.rewards import Verdict
@@ -16,7 +16,7 @@ from ictcli.runs.checkpoints import State
 from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
 from ictcli.tasks import Domain
-from ictcli.text import shell_word
+from ictcli.text import command
 from ictcli.train.diagnosis import (
     Signal,
     advice,
@@ -221,5 +221,5 @@ def judged(batch: Batch, domain: Domain) -> Mapping[str, Sequence[Verdict]]:
 
 def hint_of(run: Path) -> str:
     """Return what to do where a verifier ended a run."""
-    resume = f"{RESUME} {shell_word(run)}"
-    return f"if the cause has passed, {resume}; with a mended verifier train anew: --run OTHER"
+    again = command("resume", run)
+    return f"if the cause has passed, {again}; with a mended verifier train anew: --run OTHER"

@@ -27,7 +27,7 @@ from ictcli.tasks import Domain, Task
 from ictcli.tasks.prepare import described, examples_of, heldout, task_of, try_functions
 from ictcli.tasks.prompts import BATCH, TooLongError, encode
 from ictcli.tasks.unread import usable
-from ictcli.text import shell_word
+from ictcli.text import command
 from ictcli.tracking import tracked
 from ictcli.train.loop import train
 from ictcli.types import Problem
@@ -245,7 +245,7 @@ def record_failure(run: Run, recipe: Recipe) -> Generator[None]:
     if before and before.final:
         raise errors.RunFailedError(
             before.error,
-            f"that is no lost process: {errors.RESUME} {shell_word(run.folder)} goes on",
+            f"that is no lost process: {command('resume', run.folder)} goes on",
         )
     (run.folder / "failure.json").unlink(missing_ok=True)
     try:
@@ -270,5 +270,5 @@ def record_failure(run: Run, recipe: Recipe) -> Generator[None]:
 
 
 def _again(run: Run, recipe: Recipe) -> str:
-    longer = run.recipe.get("steps") != recipe.steps
-    return f"{errors.RESUME} {shell_word(run.folder)}" + f" steps={recipe.steps}" * longer
+    longer = [f"steps={recipe.steps}"] * (run.recipe.get("steps") != recipe.steps)
+    return command("resume", run.folder, *longer)

@@ -2,6 +2,8 @@
 if it is still the same evaluation."""
 
 import json
+import re
+import shlex
 import shutil
 import signal
 from pathlib import Path
@@ -252,9 +254,9 @@ def test_ctrl_c_says_how_to_go_on_and_it_ends_with_the_same_numbers(
     wait_until(lambda: (out / "slow.jsonl").exists() and (out / "slow.jsonl").stat().st_size)
     running.send(signal.SIGINT)
     told = refusal(running.wait(), 130)
-    assert "the same command with --resume --out evals/tied-seed7 goes on from there" in told
+    (again,) = re.findall(r"ictcli (.+ --resume --out evals/tied-seed7) goes on from there", told)
     kept = (out / "slow.jsonl").read_bytes()
-    ended = ictcli.run(*command, "--resume")  # it finds the folder
+    ended = ictcli.run(*shlex.split(again))
     assert ended.code == 0, ended.err
     assert (out / "slow.jsonl").read_bytes().startswith(kept)
     found = [timeless(json.loads((path / "results.json").read_text())) for path in (whole, out)]

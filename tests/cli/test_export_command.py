@@ -53,7 +53,7 @@ def test_exports_of_every_kind_compute_the_same(
         made = f"made-{len(list(tmp_path.iterdir()))}"
         ended = ictcli.run("export", run, *args, "--out", made)
         assert (ended.code, ended.out) == (0, f"{made}\n"), ended.err
-        assert f" {made} --bench chain" in ended.err
+        assert f"eval {run} {made}\n" in ended.err
         card = (tmp_path / made / "README.md").read_text()
         assert card.startswith("---\nlibrary_name: ")
         (kept,) = re.findall("note: (This export keeps .*)", ended.err)

@@ -21,12 +21,12 @@ from safetensors.numpy import load_file, save_file
 from written import numbered, write
 
 from ictcli.console.live import LiveObserver, sparkline
+from ictcli.evaluation.evaluate import grade_command
 from ictcli.recipe import load_recipe
 from ictcli.runs import Run
 from ictcli.runs.records import SftMetrics
 from ictcli.tasks.prepare import task_of
 from ictcli.text import wrapped
-from ictcli.train.diagnosis import grade_command
 
 SMALL = ("steps=1", "prompts=2", "group=2", "max_tokens=8", "eval.problems=4", "eval.n=4")
 QUESTIONS = [f"{n}+{n % 7}=" for n in range(60)]
@@ -139,8 +139,9 @@ def test_a_run_without_a_signal_stops_if_it_should(
     assert "Nothing is learned" in text and "step-000005" in text
     monkeypatch.chdir(tmp_path)
     run, recipe = Run.open(Path("my run"))
-    command = shlex.split(grade_command(run.folder, recipe, task_of(recipe).domain))
-    graded = ictcli.done(*command[1:])
+    file = run.folder / "eval" / "before.jsonl"
+    command = grade_command(file, task_of(recipe).domain, recipe.plugins) or ""
+    graded = ictcli.done(*shlex.split(command)[1:])
     counts = dict(re.findall(r"^(\w+) +(\d+) ", graded.out, re.MULTILINE))
     samples = (tmp_path / "my run" / "eval" / "before.jsonl").read_text().splitlines()
     assert counts["wrong"] == str(sum('"status": "wrong"' in line for line in samples)) != "0"
