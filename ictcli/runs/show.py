@@ -28,7 +28,6 @@ from ictcli.tasks import BENCHMARKS, TASKS
 from ictcli.tasks.custom import is_custom
 from ictcli.text import shell_word
 
-PARTS = ("model", "adapter", "checkpoints", "rollouts", "eval", "tensorboard", "wandb")
 EVALUATED = {"benchmark", "problems", "n", "truncated", "unparsed", "timed_out", "seconds"}
 
 
@@ -79,8 +78,8 @@ class Detail(Entry):
     peak_bytes: int | None
     evaluations: list[EvaluationFile]
     checkpoints: list[CheckpointFolder]
-    bytes: dict[str, int]
-    """On the disk, by part of the folder."""
+    bytes: int
+    """On the disk."""
     next: list[str]
 
 
@@ -91,8 +90,6 @@ def detail(run: Path) -> Detail:
     summary = read_record(run / "summary.json", Summary, strict=False)
     peaks = [line.peak_bytes for line in timings] + [summary.peak_bytes if summary else None]
     seconds = [line.seconds for line in timings if line.seconds is not None]
-    parts = {name: taken for name in PARTS if (taken := size(run / name))}
-    total = size(run)
     return Detail(
         **dict(shown),
         keys=read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord(),
@@ -106,7 +103,7 @@ def detail(run: Path) -> Detail:
             for path in evaluations(run)
         ],
         checkpoints=[_checkpoint(path) for path in sorted((run / "checkpoints").glob("step-*"))],
-        bytes={**parts, "other": total - sum(parts.values()), "total": total},
+        bytes=size(run),
         next=next_commands(run, shown.state),
     )
 
