@@ -222,5 +222,5 @@ def test_no_two_variants_are_drawn_alike(found: dict[str, Any]) -> None:
         for n, method in enumerate(methods)
     ]
     styles, css = styles_of(variants)
-    drawn = [(each.mark, each.dashes, css[each.slot][1]) for each in styles.values()]
+    drawn = [(each.mark, css[each.slot][1]) for each in styles.values()]
     assert len(set(drawn)) == len(variants) + 1
