@@ -18,8 +18,6 @@ from ictcli.rewards.worker import described
 from ictcli.rewards.workers import Fault, Limits, isolated
 
 LIMITS = Limits()
-TOGETHER = 64
-"""Responses that a worker judges in one call, by a verifier that is cheap."""
 Kind = str | Verifier | Judge
 Texts = Sequence[str]
 NO_COLUMNS: Mapping[str, Any] = {}
@@ -140,7 +138,8 @@ def _verdicts(
     if verifier.runs_here:
         results = [_here(verifier.judge, *texts) for texts, _ in calls]
     else:
-        results = _isolated(verifier, [texts for texts, _ in calls], limits)
+        named = [(verifier.name, verifier.source, *texts) for texts, _ in calls]
+        results = isolated(_judged, named, limits, prepare=_load)
     for (texts, places), result in zip(calls, results, strict=True):
         if isinstance(result, Fault):
             result = _without(result, texts[0][:200] if verifier.golds else "")
@@ -152,20 +151,6 @@ def _verdicts(
         rewarded(verdicts[place], row.found.answer or "", row.gold, row.question)
         for place, row in enumerate(rows)
     ]
-
-
-def _isolated(verifier: Verifier, calls: Sequence[tuple[Any, ...]], limits: Limits) -> list[Any]:
-    """What workers make of the calls. Those of a cheap verifier go together, as a message costs
-    more than a verdict; where one of them fails, each is judged alone."""
-    named = [(verifier.name, verifier.source, *texts) for texts in calls]
-    if not verifier.named or verifier.golds is not None:
-        return isolated(_judged, named, limits, prepare=_load)
-    shares = [named[start : start + TOGETHER] for start in range(0, len(named), TOGETHER)]
-    results: list[Any] = []
-    for share, found in zip(shares, isolated(_judged_all, [*zip(shares)], limits), strict=True):
-        alone = isinstance(found, Fault)
-        results += isolated(_judged, share, limits, prepare=_load) if alone else found
-    return results
 
 
 def _at_once(verifier: Verifier, row: Row, required: bool) -> Verdict | None:
@@ -242,11 +227,6 @@ def _as_arguments(rows: Sequence[Row]) -> tuple[list[Any], list[Any], dict[str, 
 def _judged(name: str, source: str | None, *arguments: Any) -> Any:
     """In a worker: the verdict of a verifier, or those on the responses to a problem."""
     return _load(name, source).judge(*arguments)
-
-
-def _judged_all(calls: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """In a worker: the verdicts of several calls."""
-    return [_judged(*call) for call in calls]
 
 
 def _load(name: str, source: str | None, *_: Any) -> Verifier:
