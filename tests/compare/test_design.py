@@ -131,18 +131,6 @@ def notes(*methods: str, folder: Path = Path("none"), **options: Any) -> str:
     return "; ".join(plan.notes)
 
 
-def test_few_seeds_and_one_rate_are_told_of_before_training() -> None:
-    told = notes("ict", "grpo", seeds=2)
-    assert "Two seeds hardly" in told and "every method trains at lr=0.0002" in told
-    assert "One seed says nothing" in notes("ict", "grpo", seeds=1)
-    for quiet in (
-        notes("ict lr=1e-4", "grpo"),
-        notes("ict", "grpo", tune="lr=1e-4,2e-4,4e-4"),
-        notes("grpo", seeds=1),
-    ):
-        assert "lr=0" not in quiet and "One seed" not in quiet
-
-
 def contrasts(*methods: str, **options: Any) -> tuple[str, list[str]]:
     plan = plan_of("chain-compare", (), CompareOptions(methods, **options), Path("none"))
     return plan.baseline, [each.name for each in plan.contrasts]
