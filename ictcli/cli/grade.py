@@ -10,7 +10,7 @@ from ictcli.cli import json_option
 @click.command("grade")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--kind", default="math", show_default=True, help="math, integer, choice, ...")
-@click.option("--pattern", help="A regular expression whose first group is the answer.")
+@click.option("--pattern", help="Regular expression; its last match (first group) counts.")
 @click.option("--timeout", default=5.0, show_default=True, help="CPU seconds an answer.")
 @click.option("--memory", default=1.0, show_default=True, help="GiB an answer.")
 @click.option("--plugin", "plugin_files", multiple=True, help="A .py file that adds verifiers.")

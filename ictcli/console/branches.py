@@ -7,7 +7,7 @@ from ictcli.console.live import BLOCKS
 from ictcli.console.table import print_json, print_table
 from ictcli.inspect.branches import PAPER, Branches, Placement
 from ictcli.tables import Column, Table
-from ictcli.tables.numbers import counted, percent
+from ictcli.tables.numbers import counted, percent, shown_share
 from ictcli.text import figure
 
 COLUMNS = [
@@ -37,9 +37,9 @@ def print_branches(found: Branches, *, as_json: bool) -> None:
     output(
         f"{found.source} on {found.task}: {counted(found.responses, 'response')} in groups of "
         f"{found.group}, temperature {found.temperature:g}, {counted(found.tokens, 'token')}.",
-        f"Branches, where responses to one prompt part: {figure(found.branch_share, '.1%')} of the "
+        f"Branches, where responses to one prompt part: {shown_share(found.branch_share)} of the "
         f"tokens. A response stands alone from token {figure(found.alone_from, 'g')} (median).",
-        f"Sure tokens (p > 0.99): {figure(found.sure, '.1%')}. Mean p: {found.prob:.2f}.",
+        f"Sure tokens (p > 0.99): {shown_share(found.sure)}. Mean p: {found.prob:.2f}.",
     )
     if found.uniqueness is not None:
         output(

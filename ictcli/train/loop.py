@@ -17,7 +17,7 @@ from ictcli.runs import Run, checkpoints
 from ictcli.runs.observer import Observer, Step
 from ictcli.runs.records import StepMetrics, StepTimings, Summary
 from ictcli.tasks import Task
-from ictcli.text import shell_word
+from ictcli.text import command
 from ictcli.train.diagnosis import unlearned
 from ictcli.train.evaluations import evaluate_heldout, known_evaluation, with_passes
 from ictcli.train.finish import finish
@@ -113,7 +113,7 @@ def train(
             saved = "and saved" if metrics.finite else "but not saved: it was not finite"
             raise InterruptedRunError(
                 f"Interrupted: step {number} of {recipe.steps} is finished {saved}.",
-                f"ictcli resume {shell_word(run.folder)}",
+                command("resume", run.folder),
             )
 
     after = evaluate("after")

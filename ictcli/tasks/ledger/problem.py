@@ -155,6 +155,7 @@ def ledger_benchmark(name: str) -> Benchmark:
     return Benchmark(name, DOMAIN, lambda n: heldout(name, n or 512), max_tokens=300)
 
 
-for _name in SETTINGS:
-    register_task(_name, ABOUT)(partial(ledger_task, _name))
+for _name, _setting in SETTINGS.items():
+    _about = f"{ABOUT} Each asks:{_setting.ask}" if _setting.ask else ABOUT
+    register_task(_name, _about)(partial(ledger_task, _name))
     register_benchmark(_name)(partial(ledger_benchmark, _name))
