@@ -27,7 +27,7 @@ def put_on(model: Any, settings: AdapterSettings, path: str) -> dict[str, Any]:
     """Freeze the model and give it new adapters; returns mlx-lm's adapter_config.json for a model
     read from `path`."""
     linear = [_linear_layers(layer) for layer in model.layers]
-    chosen = adapters.choose_layers(settings, linear)
+    chosen = adapters.choose_layers(settings, linear, getattr(model, "model_type", ""))
     config: dict[str, Any] = {
         "model": path,
         "fine_tune_type": "lora",

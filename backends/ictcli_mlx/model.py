@@ -1,6 +1,7 @@
 """Loading a causal language model, and running it with the LM head only where it is needed."""
 
 import contextlib
+import json
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from functools import cache
@@ -30,6 +31,11 @@ from .rotary import hold_frequencies
 
 ADAPTED = frozenset(("lora_a", "lora_b", "m"))
 """Names of an adapter's weights: A, B, and DoRA's magnitudes."""
+ADDING_1 = (
+    *("input_layernorm.weight", "post_attention_layernorm.weight", "model.norm.weight"),
+    *("language_model.norm.weight", "q_norm.weight", "k_norm.weight"),
+)
+"""Norms of Qwen3.5 and Qwen3-Next that compute with 1 + their weight."""
 SLIDING, GROUP = "sliding_attention", 64
 
 
@@ -131,19 +137,39 @@ def is_quantised(model: nn.Module) -> bool:
 
 
 def restore_layout(folder: Path, like: Path) -> None:
-    """Turn the axes of saved weights back to what they are in the folder they were read from:
-    mlx-lm keeps a convolution's channels last."""
+    """Give saved weights the names and axes that they have in the folder they were read from.
+    mlx-lm keeps a convolution's channels last, and then 1 + the weight of some norms."""
     files = like.glob("model*.safetensors")
     shapes = {each.name: each.shape for file in files for each in stored_tensors(file)}
+    names = {_place(name): name for name in shapes}
     for file in folder.glob("model*.safetensors"):
         arrays = read_arrays(file)
+        named = {
+            name if name in shapes else names.get(_place(name), name): value
+            for name, value in arrays.items()
+        }
         turned = {
             name: value.transpose(*axes)
-            for name, value in arrays.items()
+            for name, value in named.items()
             if (axes := _axes(tuple(value.shape), shapes.get(name))) is not None
         }
-        if turned:
-            write_arrays(file, arrays | turned)
+        if any("linear_attn.conv1d" in name for name in turned):  # Qwen3.5 and Qwen3-Next
+            norms = (name for name in named if name.endswith(ADDING_1))
+            turned |= {name: named[name] - 1 for name in norms}
+        if turned or named.keys() != arrays.keys():
+            write_arrays(file, named | turned)
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        about = json.loads(index.read_text(encoding="utf-8"))
+        for name in [*about["weight_map"].keys() - shapes.keys()]:
+            stored = names.get(_place(name), name)
+            about["weight_map"][stored] = about["weight_map"].pop(name)
+        index.write_text(json.dumps(about, indent=4), encoding="utf-8")
+
+
+def _place(name: str) -> str:
+    """The name of a weight without what different programs call the model around it."""
+    return ".".join(part for part in name.split(".") if part not in ("model", "language_model"))
 
 
 def _axes(now: tuple[int, ...], then: tuple[int, ...] | None) -> tuple[int, ...] | None:

@@ -101,7 +101,7 @@ def _targets(model: Any, settings: AdapterSettings) -> dict[str, str]:
     names = {id(module): name for name, module in model.named_modules()}
     return {
         names[id(layers[block].get_submodule(name))]: f"{block}.{name}"
-        for block, name in choose_layers(settings, linear)
+        for block, name in choose_layers(settings, linear, model.config.model_type)
     }
 
 

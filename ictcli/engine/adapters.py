@@ -15,8 +15,7 @@ import math
 import re
 import tempfile
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
-from functools import partial
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -25,7 +24,7 @@ import numpy.typing as npt
 import safetensors.numpy
 from safetensors import safe_open
 
-from ictcli.engine.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, PEFT_WEIGHTS
+from ictcli.engine.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, PEFT_WEIGHTS, snapshot
 from ictcli.errors import UserError, nearest, text_of
 from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe.tables import AdapterSettings
@@ -60,6 +59,11 @@ PLAIN: dict[str, tuple[Any, ...]] = {
 """Settings at whose values adapters are B A on top of the model's own weights; other first values,
 like PiSSA's, change these too."""
 
+REFUSING = frozenset(("falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h"))
+REFUSED = frozenset(("conv1d", "out_proj"))
+"""Kinds of model, and their layers that peft puts no adapters on, as Mamba's kernels read the
+weights past them."""
+
 OFF: tuple[Any, ...] = (None, False, {}, [])
 """What any other setting of peft's has to be, known or of a version to come."""
 
@@ -73,13 +77,25 @@ def first_values(seed: int, name: str, inputs: int, rank: int) -> npt.NDArray[np
 
 
 def choose_layers(
-    settings: AdapterSettings, blocks: Sequence[Iterable[str]]
+    settings: AdapterSettings, blocks: Sequence[Iterable[str]], kind: str
 ) -> list[tuple[int, str]]:
-    """Block and name of each layer to adapt, of the linear layers that every block has.
+    """Block and name of each layer to adapt, of the linear layers that every block has. Those that
+    peft refuses in models of this kind are left out, so that every engine has the same.
 
     Raises UserError for targets that no block has, or none of the chosen blocks."""
-    names = [list(names) for names in blocks]
+    refused = REFUSED if kind in REFUSING else frozenset[str]()
+    if asked := sorted({_last(target) for target in settings.targets} & refused):
+        raise UserError(
+            f"adapter.targets: peft puts no adapter on {asked[0]} of a model of the kind {kind}.",
+            "leave it out",
+        )
+    names = [[name for name in block if _last(name) not in refused] for block in blocks]
     known = set[str]().union(*names)
+    if not known:
+        raise UserError(
+            f"The blocks of a model of the kind {kind} have no layer that takes adapters.",
+            "adapter.kind=none trains all weights",
+        )
     short = {_last(name) for name in known}
     for target in settings.targets:
         if target not in short | known:
@@ -102,6 +118,20 @@ def choose_layers(
             "adapter.layers=0 takes all blocks",
         )
     return chosen
+
+
+@contextmanager
+def putting_on(model: str) -> Generator[None]:
+    """Around what puts new adapters on a model: whatever the library raises becomes a UserError."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # of a kind of model that it does not know
+        raise UserError(
+            f"The model {model} takes no such adapters: {text_of(error).rstrip('.')}.",
+            "adapter.targets names the layers to adapt; adapter.kind=none trains all weights",
+        ) from error
 
 
 def _last(name: str) -> str:
@@ -148,8 +178,14 @@ def in_layout(folder: Path, layout: Layout, blocks: int) -> Generator[Path]:
         yield folder
         return
     with tempfile.TemporaryDirectory() as name:
-        convert = _to_peft if layout == "peft" else partial(_to_mlx, blocks=blocks)
-        converted, weights = convert(config, stored.load_file(folder / FILES[layout_of(config)]))
+        weights = stored.load_file(folder / FILES[layout_of(config)])
+        peft, mlx = _roots(str(config["model" if layout == "peft" else "base_model_name_or_path"]))
+        if layout == "peft":
+            weights = {peft + name.removeprefix(mlx): of for name, of in weights.items()}
+            converted, weights = _to_peft(config, weights)
+        else:
+            converted, weights = _to_mlx(config, weights, blocks=blocks)
+            weights = {mlx + name.removeprefix(peft): of for name, of in weights.items()}
         base = base_of(folder)
         about = {"base": base} if layout == "peft" else {"format": "mlx"}
         converted |= {"base": base} if layout == "mlx" and base else {}
@@ -157,6 +193,19 @@ def in_layout(folder: Path, layout: Layout, blocks: int) -> Generator[Path]:
         text = json.dumps(converted, indent=2) + "\n"
         (Path(name) / ADAPTER_CONFIG).write_text(text, encoding="utf-8")
         yield Path(name)
+
+
+def _roots(model: str) -> tuple[str, str]:
+    """What the names of a multimodal model's language model begin with, in transformers and in
+    mlx-lm, as far as its settings are here; empty for others."""
+    folder = snapshot(model)
+    config: dict[str, Any] = {}
+    with suppress(OSError, ValueError):
+        config = parse_json(read_text(folder / "config.json")) if folder else {}
+    if "text_config" not in config:
+        return "", ""
+    alone = str(config.get("model_type")).startswith("qwen3_5")  # which transformers loads alone
+    return "model." if alone else "model.language_model.", "language_model.model."
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ictcli.algorithm.quantities import statistic
-from ictcli.engine.adapters import stored_base
+from ictcli.engine.adapters import putting_on, stored_base
 from ictcli.engine.budget import Budget
 from ictcli.engine.checksums import weights_fingerprint
 from ictcli.engine.distributed import DataParallel
@@ -88,7 +88,8 @@ class EngineCore(DataParallel, Engine):
         if self.source.adapter is not None:
             self.adapted = self.adapters().read(self.model, self.source.adapter, self.base)
         else:
-            self.adapted = self.adapters().put_on(self.model, settings, self.source.path)
+            with putting_on(self.source.path):
+                self.adapted = self.adapters().put_on(self.model, settings, self.source.path)
 
     def check_tokens(self, *rows: Sequence[int] | IntArray) -> None:
         highest = max((int(np.max(row)) for row in rows if len(row)), default=0)

@@ -72,6 +72,7 @@ class Asked:
         """Return the question as a prompt, or as messages where the model `chats`; the examples of
         the recipe are left out, which may be text of a data set."""
         prompt = self.settings.prompt.model_copy(update={"examples": ()})
+        chats = chats or bool(prompt.template_arguments)
         tokenizer = SimpleNamespace(chat_template=chats, bos_token=None)
         if template_of(tokenizer, self.domain, prompt) != "chat":
             return prompt_text(tokenizer, Problem("shown", self.question, ""), self.domain, prompt)
@@ -228,6 +229,7 @@ def card(
         ollama=ollama_name(run.name, step),
         word=shlex.quote,
         asked=asked,
+        arguments=asked.settings.prompt.template_arguments,
         prompt=asked.shown(chats=chats(began, run)),
         versions={each: version for each, version in made.items() if version},
         paper=paper,

@@ -2,7 +2,8 @@
 
 import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def modelfile(
     that the template puts first."""
     prompt, sampling = asked.settings.prompt, asked.settings.sampling
     if template_of(tokenizer, asked.domain, prompt) == "chat":
-        blocks = [("TEMPLATE", "", _chat(tokenizer, asked.suffix, first))]
+        blocks = [("TEMPLATE", "", _chat(tokenizer, asked, first))]
         for example in prompt.examples:
             blocks += [("MESSAGE", "user ", example.prompt)]
             blocks += [("MESSAGE", "assistant ", example.response)]
@@ -97,7 +98,7 @@ def _text(tokenizer: Any, asked: Asked, first: str) -> str | None:
     return f"{_literal(before)}{{{{ .Prompt }}}}{_literal(parts[1])}"
 
 
-def _chat(tokenizer: Any, suffix: str, bos: str) -> str | None:
+def _chat(tokenizer: Any, asked: Asked, bos: str) -> str | None:
     """Return the tokenizer's chat template in Go's language, None where it is no chain of turns.
 
     It is found by what the template makes of conversations: the texts between their messages are
@@ -105,8 +106,9 @@ def _chat(tokenizer: Any, suffix: str, bos: str) -> str | None:
     """
     if "strftime" in str(tokenizer.chat_template):
         return None  # it writes today's date
-    begin = _between(tokenizer, "user")
-    longer = _between(tokenizer, "user", "assistant", "user", "assistant", "user")
+    between = partial(_between, tokenizer, asked.settings.prompt.template_arguments)
+    begin = between("user")
+    longer = between("user", "assistant", "user", "assistant", "user")
     if begin is None or longer is None:
         return None
     first, end = begin
@@ -114,7 +116,7 @@ def _chat(tokenizer: Any, suffix: str, bos: str) -> str | None:
     if longer != [first, reply, turn, reply, turn, end]:
         return None
     opening = _literal(bos + _without_bos(tokenizer, first))
-    if ordered := _between(tokenizer, "system", "user", "assistant", "user"):
+    if ordered := between("system", "user", "assistant", "user"):
         if ordered[2:] != [reply, turn, end]:
             return None
         before = _literal(bos + _without_bos(tokenizer, ordered[0]))
@@ -124,7 +126,7 @@ def _chat(tokenizer: Any, suffix: str, bos: str) -> str | None:
     if reply != end:
         last = "{{ if eq (len (slice $.Messages $i)) 1 }}"
         after = f"{last}{_literal(end)}{{{{ else }}}}{after}{{{{ end }}}}"
-    asks = _literal(f"\n{suffix}" if suffix else "")
+    asks = _literal(f"\n{asked.suffix}" if asked.suffix else "")
     return (
         f"{opening}{{{{ range $i, $_ := .Messages }}}}"
         f'{{{{ if eq .Role "user" }}}}{{{{ .Content }}}}{asks}{after}'
@@ -133,12 +135,12 @@ def _chat(tokenizer: Any, suffix: str, bos: str) -> str | None:
     )
 
 
-def _between(tokenizer: Any, *roles: str) -> list[str] | None:
+def _between(tokenizer: Any, arguments: Mapping[str, Any], *roles: str) -> list[str] | None:
     """Return the texts around the messages of a conversation; None where the template refuses it,
     or leaves a message out."""
     messages = as_messages([(role, f"zq{number}z") for number, role in enumerate(roles)])
     with contextlib.suppress(UserError):
-        texts = re.split(r"zq\dz", rendered(tokenizer, messages))
+        texts = re.split(r"zq\dz", rendered(tokenizer, messages, arguments))
         return texts if len(texts) == len(roles) + 1 else None
     return None
 

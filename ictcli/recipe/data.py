@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
 
 from ictcli.recipe.tables import Table
 
@@ -11,6 +11,15 @@ HOLDOUT = 16
 TEMPLATES = ("auto", "chat", "none")
 QUESTION = "{question}"
 """Placeholder of the question in a custom template."""
+RESERVED = {
+    "enable_thinking": "prompt.thinking sets it",
+    "chat_template": "it is the model's own",
+    **dict.fromkeys(
+        ("conversation", "messages", "add_generation_prompt", "continue_final_message", "tokenize"),
+        "ictcli sets it",
+    ),
+}
+"""Arguments of a chat template that are no `prompt.template_args`, and why."""
 
 
 class ColumnSettings(Table):
@@ -68,6 +77,10 @@ class PromptSettings(Table):
     """System message, or text before the prompt where there is no chat template; empty = none."""
     suffix: str | None = None
     """Text after the question; default: the task's, or none with your own template."""
+    thinking: Literal["on", "off"] | None = None
+    """Passed to the chat template as `enable_thinking`; default: what the template does without."""
+    template_args: dict[str, JsonValue] | None = None
+    """Other arguments of the chat template."""
     examples: tuple[Example, ...] = Field(default=(), strict=False)
     """Few-shot examples, as turns of a chat or as text: a list of tables, or in TOML the path of a
     file with a prompt and a response per row."""
@@ -82,6 +95,19 @@ class PromptSettings(Table):
         if value not in TEMPLATES and QUESTION not in value:
             raise ValueError(f"it is auto, chat, none, or a text with {QUESTION} in it")
         return value
+
+    @field_validator("template_args")
+    @classmethod
+    def _not_reserved(cls, value: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
+        for name in RESERVED.keys() & (value or {}).keys():
+            raise ValueError(f"{name} is none of these arguments: {RESERVED[name]}")
+        return value
+
+    @property
+    def template_arguments(self) -> dict[str, JsonValue]:
+        """All arguments of the chat template."""
+        thinking = {} if self.thinking is None else {"enable_thinking": self.thinking == "on"}
+        return {**thinking, **(self.template_args or {})}
 
     @model_validator(mode="after")
     def _shots_or_examples(self) -> Self:

@@ -37,7 +37,7 @@ OF_ASKED: Mapping[str, Any] = {
     "temperature": True,
     "max_tokens": True,
     "sampling": {"top_p", "top_k"},
-    "prompt": {"template", "system", "suffix"},
+    "prompt": {"template", "system", "suffix", "thinking", "template_args"},
     "reward": {"pattern"},
     "engine": {"dtype"},
 }

@@ -110,14 +110,19 @@ _spent: dict[str, float] = {}
 
 
 def rendered(
-    tokenizer: Any, messages: Sequence[Mapping[str, str]], *, answered: bool = False
+    tokenizer: Any,
+    messages: Sequence[Mapping[str, str]],
+    arguments: Mapping[str, Any],
+    *,
+    answered: bool = False,
 ) -> str:
     """The text of the messages, up to where the model's answer begins, or where it is `answered` to
-    the end. UserError where the template raises, does not parse, or exceeds a limit."""
+    the end. `arguments` are of the template. UserError where it raises, does not parse, or exceeds
+    a limit."""
     try:
         with _limited(str(tokenizer.chat_template)):
             text = tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=not answered
+                messages, tokenize=False, add_generation_prompt=not answered, **arguments
             )
         if len(text) <= CHARACTERS and text.strip():
             return text

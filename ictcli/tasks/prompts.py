@@ -19,15 +19,23 @@ PROBE = 16
 
 def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Template:
     """Whether a question is put in the tokenizer's chat template, in none, or in the user's own.
-    UserError if a chat template is required and the tokenizer has none."""
-    if settings.template not in TEMPLATES:
-        return "own"
+    UserError if a chat template is required, or given arguments, and none is used."""
     has_template = bool(getattr(tokenizer, "chat_template", None))
     if settings.template == "chat" and not has_template:
         raise UserError(
             "The model's tokenizer has no chat template.", "prompt.template=none leaves it out"
         )
-    return "none" if settings.template == "none" or not (has_template and domain.words) else "chat"
+    own, without = settings.template not in TEMPLATES, settings.template == "none"
+    if not own and not without and has_template and domain.words:
+        return "chat"
+    if settings.template_arguments:
+        key = "prompt.template_args" if settings.thinking is None else "prompt.thinking"
+        why = "these prompts do without it" if has_template else "the model has none"
+        raise UserError(
+            f"{key} is an argument of the chat template, and {why}.",
+            f"leave {key} out",
+        )
+    return "own" if own else "none"
 
 
 def render(
@@ -66,7 +74,8 @@ def render(
     turns += [turn for turn in problem.turns[:-1] if turn[0] != "system"]
     turns.append(("user", questions[-1]))
     turns += [("assistant", response)] if response is not None else []
-    return rendered(tokenizer, as_messages(turns), answered=response is not None)
+    arguments = settings.template_arguments
+    return rendered(tokenizer, as_messages(turns), arguments, answered=response is not None)
 
 
 def _as_text(questions: Sequence[str], answers: Sequence[str], template: str) -> str:

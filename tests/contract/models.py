@@ -29,10 +29,10 @@ def make_kind(folder: Path, kind: str, seed: int = 1, **more: Any) -> Path:
     return save(AutoConfig.for_model(kind, **TINY | more), folder, seed)
 
 
-def save(config: Any, folder: Path, seed: int = 0) -> Path:
+def save(config: Any, folder: Path, seed: int = 0, kind: Any = None) -> Path:
     """A model of these settings, and the chain tokenizer."""
     torch.manual_seed(seed)
-    model = AutoModelForCausalLM.from_config(config)
+    model = kind(config) if kind else AutoModelForCausalLM.from_config(config)
     model.generation_config.eos_token_id = TINY["eos_token_id"]
     model.save_pretrained(folder)
     AutoTokenizer.from_pretrained(BUILTIN["chain"]).save_pretrained(folder)
@@ -73,6 +73,21 @@ def make_multimodal(folder: Path, **text: Any) -> Path:
     config = Gemma3Config(text_config=words, vision_config=vision)
     config.vocab_size = words["vocab_size"]  # mlx-lm goes by it
     return save(config, folder, seed=4)
+
+
+def make_qwen3_5(folder: Path) -> Path:
+    """Qwen3.5, with eyes as its checkpoints have them: three layers of gated delta nets below one
+    of full attention."""
+    from transformers import Qwen3_5Config, Qwen3_5ForConditionalGeneration
+
+    delta = {"linear_key_head_dim": 8, "linear_value_head_dim": 8, "linear_conv_kernel_dim": 2}
+    delta |= {"linear_num_key_heads": 2, "linear_num_value_heads": 4}
+    vision = {"hidden_size": 16, "intermediate_size": 16, "depth": 1, "num_heads": 2}
+    vision |= {"patch_size": 4, "out_hidden_size": 32, "num_position_embeddings": 4}
+    tied = {"tie_word_embeddings": True}
+    text = TINY | delta | tied | {"head_dim": 8, "num_hidden_layers": 4}
+    config = Qwen3_5Config(text_config=text, vision_config=vision, **tied)
+    return save(config, folder, seed=3, kind=Qwen3_5ForConditionalGeneration)
 
 
 def make_narrow(like: Path, folder: Path) -> Path:

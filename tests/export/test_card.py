@@ -1,5 +1,8 @@
 """The model card: what it says of a run, and that nothing in a recipe can break out of it."""
 
+import ast
+import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,8 @@ from made_runs import evaluation, write, write_summary
 
 from ictcli.export.base import license_of
 from ictcli.export.card import card
+from ictcli.recipe import load_recipe
+from ictcli.runs.model import asked_in
 from ictcli.runs.public import is_public, public_name
 
 
@@ -77,6 +82,25 @@ def test_supervised_steps_alone_are_no_reinforcement_learning(tmp_path: Path) ->
     assert "After what made `first`, it was trained on `chats.jsonl` alone" in text
     assert not any(word in text for word in ("reinforcement", "`ict`", "2606.19771", "sampled tok"))
     assert "held-out problems" not in text  # the first run may have trained on them
+
+
+def test_the_card_s_code_gives_the_chat_template_its_arguments(tmp_path: Path) -> None:
+    prompt = {"thinking": "off", "template_args": {"effort": "it's\n low"}}
+    sizes = {"prompts": 2, "group": 2, "temperature": 1.0, "max_tokens": 9, "seed": 0}
+    run = make_run(tmp_path / "run", prompt=prompt, **sizes)
+    wanted = {"enable_thinking": False, **prompt["template_args"]}
+    code = card(run, "me/it", "it", adapter=True, layout="hf").split("```python\n")[1]
+    (call,) = (
+        node
+        for node in ast.walk(ast.parse(code.split("```")[0]))
+        if isinstance(node, ast.Call) and "apply_chat_template" in ast.unparse(node.func)
+    )
+    assert ast.literal_eval(call.keywords[-1].value) == wanted
+    console = card(run, "me/it", "it", adapter=True, layout="mlx").split("```console\n")[1]
+    words = shlex.split(console.split("```")[0])
+    assert json.loads(words[words.index("--chat-template-config") + 1]) == wanted
+    kept = json.loads(asked_in(load_recipe(run / "recipe.toml"), tmp_path))["prompt"]
+    assert kept == {"template": "auto", "system": "", **prompt}
 
 
 def test_a_licence_is_told_where_the_model_below_tells_it(tmp_path: Path) -> None:

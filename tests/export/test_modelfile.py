@@ -35,6 +35,7 @@ TEMPLATES = {
     "<turn>{{ 'model' if m.role == 'assistant' else m.role }}\n{{ m.content }}</turn>\n{% endfor %}"
     "<turn>model\n",
     "thinking": CHATML + "<think>\n",
+    "qwen3": CHATML + "{% if enable_thinking is false %}<think>\n\n</think>\n\n{% endif %}",
 }
 """Of the families of chat models, in short."""
 
@@ -47,8 +48,9 @@ class Tokenizer(SimpleNamespace):
 
     def apply_chat_template(self, messages: Any, **options: Any) -> str:
         environment = Environment(keep_trailing_newline=True)
-        options = {"messages": messages, "add_generation_prompt": options["add_generation_prompt"]}
-        return environment.from_string(self.chat_template or "").render(**options)
+        return environment.from_string(self.chat_template or "").render(
+            messages=messages, **options
+        )
 
 
 def written(template: str | None, **prompt: Any) -> tuple[str, str]:
@@ -88,7 +90,7 @@ def template_in(text: str) -> str:
 @pytest.mark.parametrize("family", TEMPLATES)
 def test_the_template_writes_what_the_tokenizer_s_writes(family: str) -> None:
     """With the suffix under every question, and without the token that llama.cpp puts first."""
-    text, note = written(TEMPLATES[family])
+    text, note = written(TEMPLATES[family], thinking="off")
     assert not note
     turns = [("user", "a"), ("assistant", "b"), ("user", "c"), ("assistant", "d"), ("user", "e")]
     for count in (1, 3, 5):
@@ -98,7 +100,8 @@ def test_the_template_writes_what_the_tokenizer_s_writes(family: str) -> None:
             suffixed = [m | {"content": m["content"] + "\nIn a box."} for m in said[::2]]
             asked = [suffixed[i // 2] if i % 2 == 0 else m for i, m in enumerate(said)]
             tokenizer = Tokenizer(chat_template=TEMPLATES[family])
-            whole = tokenizer.apply_chat_template([*first, *asked], add_generation_prompt=True)
+            how = {"add_generation_prompt": True, "enable_thinking": False}
+            whole = tokenizer.apply_chat_template([*first, *asked], **how)
             assert go(template_in(text), [*first, *said], system) == whole.removeprefix("<bos>")
 
 

@@ -10,10 +10,12 @@ from typing import Any, cast
 import datasets
 import pytest
 from chain_texts import make_tokenizer
+from pydantic import ValidationError
 from refusing import refused
 from written import write
 
 from ictcli.errors import UserError
+from ictcli.evaluation.provenance import prompt_settings
 from ictcli.recipe.data import ColumnSettings, Example, HubSettings, PromptSettings
 from ictcli.rewards import find_verifier
 from ictcli.tasks import Domain, find_benchmark, find_task
@@ -95,6 +97,26 @@ def test_roles_and_the_system_message_go_through_the_models_own_template(tmp_pat
     assert asked(shown, CHATML).startswith("<system>Be brief.</><user>1+1?\nBox it.</><assistant>2")
     with refused("System role", hint="prompt.template=none"):
         asked(PromptSettings(), "{{ raise_exception('System role not supported') }}")
+
+
+def test_arguments_go_to_the_template_and_are_part_of_how_a_model_is_asked() -> None:
+    """Qwen3's way: without thinking the prompt ends with an empty thought, also under an answer."""
+    closed = "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}"
+    settings = PromptSettings(thinking="off", template_args={"effort": "low"})
+    template = f"{CHATML}{closed}{{{{ effort }}}}"
+    assert asked(PromptSettings(), template).endswith("<assistant>")
+    assert asked(PromptSettings(thinking="on"), template).endswith("<assistant>")
+    assert asked(settings, template).endswith("<assistant><think></think>low")
+    known = {"template_arguments": {"enable_thinking": False, "effort": "low"}}
+    assert prompt_settings(settings) == prompt_settings(PromptSettings()) | known
+    why = "prompt.thinking is an argument of the chat template, and "
+    with refused(f"{why}the model has none", hint="leave prompt.thinking out"):
+        asked(settings, None)
+    with refused(f"{why}these prompts do without it"):
+        asked(settings.model_copy(update={"template": "none"}), template)
+    for name in ("enable_thinking", "chat_template", "tokenize"):
+        with pytest.raises(ValidationError, match=name):
+            PromptSettings(template_args={name: True})
 
 
 def test_without_a_template_a_conversation_is_text_as_examples_are() -> None:
