@@ -38,12 +38,11 @@ def command(
     ictcli grade answers.jsonl --explain
     ictcli grade answers.jsonl --kind integer --pattern '^A: (.*)$' --out verdicts.jsonl
     """
-    from functools import partial
-
     from ictcli.console.results import graded
     from ictcli.errors import UserError
     from ictcli.files import gate, plugins
     from ictcli.rewards import Limits, find_verifier, grade
+    from ictcli.rewards import explain as explained
     from ictcli.rewards.files import read_responses, write_verdicts
 
     for name in plugin_files:
@@ -62,8 +61,7 @@ def command(
     responses = read_responses(file)
     columns = [name for response in responses for name in response.columns]
     verifier.check_columns(str(file), columns, "the file needs a column of that name")
-    judge = partial(
-        grade,
+    verdicts = (explained if explain else grade)(
         [response.text for response in responses],
         [response.gold for response in responses],
         verifier,
@@ -73,7 +71,6 @@ def command(
         columns=[response.columns for response in responses],
         limits=limits,
     )
-    verdicts = judge(explain=True) if explain else judge()
     unread = [response.number for response in responses if not verifier.readable(response.gold)]
     graded(responses, verdicts, unread, as_json=as_json)
     if out is not None:

@@ -14,7 +14,7 @@ from ictcli.compare.folder import GOES_ON, OTHER, full
 from ictcli.errors import InterruptedRunError, UserError
 from ictcli.evaluation.record import Evaluation
 from ictcli.files import appended, gate, lock_of, new_file
-from ictcli.files.reading import lines, parse_json, read_bytes
+from ictcli.files.reading import lines, read_bytes
 from ictcli.runs import Run, is_run, manifest
 from ictcli.runs.read import read_record
 from ictcli.runs.records import Failure, Summary
@@ -107,7 +107,7 @@ def _earlier(spec: RunSpec, say: Callable[[str], None]) -> tuple[bool, Outcome |
             manifest.leave(spec.folder, "environment.json")
             Run(spec.folder).write_recipe(spec.recipe)
             return False, None
-        return True, read_summary(spec.folder) or _damage(spec.folder)
+        return True, read_summary(spec.folder)
     finally:
         lock.release()
 
@@ -119,21 +119,6 @@ def read_summary(folder: Path) -> Outcome | None:
         return None
     damage = f"{path} is damaged; rm {shell_word(path)} has it made again"
     return read_record(path, Summary, strict=False) or damage
-
-
-def _damage(folder: Path) -> str | None:
-    """What is wrong with the files that an unfinished run goes on from, beside its checkpoints."""
-    for name in ("eval/before.json", "metrics.jsonl", "timings.jsonl"):
-        path = folder / name
-        try:
-            for part in lines(path) if path.suffix == ".jsonl" else [read_bytes(path)]:
-                if path.suffix == ".json" or part.endswith(b"\n"):  # a kill may tear the last line
-                    parse_json(part)
-        except FileNotFoundError:
-            continue
-        except (OSError, ValueError):
-            return f"{path} is damaged; rm -r {shell_word(folder)} trains it again"
-    return None
 
 
 def _trained(

@@ -2,7 +2,6 @@
 or was made otherwise."""
 
 from collections.abc import Sequence
-from operator import attrgetter
 
 import numpy as np
 
@@ -10,25 +9,15 @@ from ictcli.compare.finished import VariantRuns
 from ictcli.compare.plan import ComparisonPlan
 from ictcli.compare.statistics import Scores, paired
 from ictcli.compare.tuning import Tuned, best_of
+from ictcli.files.origin import differing
 from ictcli.runs.read import read_environment
-from ictcli.runs.records import Environment
 from ictcli.tables.numbers import listed
 
 CEILING = 0.95
 """A mean above it is at its ceiling, one below 1 - CEILING at its floor: methods can hardly differ
 there."""
-MADE_WITH = {
-    "version of ictcli": ("ictcli",),
-    "version of Python": ("python",),
-    "libraries": ("libraries",),
-    "platform": ("platform",),
-    "engine": ("engine.engine",),
-    "precision": ("engine.dtype", "engine.bits"),
-    "kernels": ("engine.kernels",),
-    "device": ("engine.device", "engine.device_name"),
-    "threads": ("engine.threads",),
-}
-"""What runs are made with, and the fields of environment.json that say so."""
+MADE_WITH = {"ictcli", "python", "libraries", "platform", "engine"}
+"""The fields of environment.json that say what a run is made with."""
 
 
 def notes_of(
@@ -46,7 +35,8 @@ def notes_of(
             notes.append(f"{variant.label} is left out: none of its {runs} finished.")
     notes += at_bounds(scores, [each.label for each in finished])
     environments = [read_environment(run.spec.folder) for each in variants for run in each.runs]
-    if differ := [what for what, fields in MADE_WITH.items() if _differs(environments, fields)]:
+    made = [each.model_dump(include=MADE_WITH, exclude_defaults=True) for each in environments]
+    if differ := list(differing(made)):
         notes.append(
             f"The runs were not all made with the same {listed(differ)}: the times of some "
             "say nothing beside those of others, and figures may differ for that reason too."
@@ -78,9 +68,3 @@ def at_bounds(scores: Scores, labels: Sequence[str]) -> list[str]:
                     "be seen."
                 )
     return notes
-
-
-def _differs(environments: Sequence[Environment], fields: Sequence[str]) -> bool:
-    value = attrgetter(*fields)
-    known = [value(each) for each in environments if value(each) != value(Environment())]
-    return any(each != known[0] for each in known)

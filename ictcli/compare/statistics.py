@@ -4,18 +4,16 @@ Run s of every variant saw the same prompts, evaluation problems and draws, so v
 cell by cell, seed and problem, which cancels what they share; `crossed` then infers over seeds and
 problems together. The usual ways are wrong with 3 to 10 seeds: `bench/worlds.py` measures them.
 
-No exact permutation test can do this: that the runs of a seed may swap labels (`p_swap`) leaves 32
+No exact permutation test can do this: that the runs of a seed may swap labels leaves 32
 arrangements of 5 seeds, and 2 of 32 is 0.0625. So `p` buys its resolution with a normal law of
-how runs vary, and `p_swap` stands beside it for who will not grant that.
+how runs vary.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, cast
 
 import numpy as np
-from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
 from ictcli.compare.crossed import LEVEL, Ends, Inference, infer, level_near_bound, near_bound
 from ictcli.evaluation.passk import pass_at_k
@@ -24,7 +22,6 @@ from ictcli.types import FloatArray, IntArray
 
 BEFORE = "(before)"
 """The label of the model before training."""
-RESAMPLES = 9999
 MARGIN = 0.03
 """Two figures that differ by less than this are as good as equal. Ours."""
 
@@ -55,15 +52,10 @@ class PairedDifference(Estimate):
 
     p: float | None
     """Over what the interval is over; None where all differences are equal."""
-    p_swap: float
-    """The exact permutation test: the two runs of each seed swap labels (with one seed, the two
-    values of each problem). It assumes nothing of how runs vary, but sees whole runs alone."""
     detectable: float | None
     """The true difference that 4 of 5 comparisons of this size and variation would find at 5 %,
     before any correction. None with one seed, where nothing varies, and where it is above 1: no
     such difference is possible."""
-    equal_within: float | None = None
-    """The least margin within which two one-sided tests (TOST) at 5 % call the two equal."""
     by_seed: Sequence[float] = ()
     """The mean difference of each seed that both finished."""
     p_holm: float | None = None
@@ -158,14 +150,10 @@ class Evidence:
 
     def difference(self) -> PairedDifference:
         """With its tests, before any correction."""
-        units = self.cells.mean(axis=1) if len(self.cells) > 1 else self.cells[0]
-        within = self.ends(2 * LEVEL)[0]
         return PairedDifference(
             **asdict(self.estimate()),
             p=self.p,
-            p_swap=_swapped(units),
             detectable=self.detectable(),
-            equal_within=None if within is None else max(map(abs, within)),
             p_equal=self.p_within(MARGIN),
             by_seed=self.cells.mean(axis=1).tolist(),
         )
@@ -209,16 +197,3 @@ def _runs(values: FloatArray) -> FloatArray:
     if cells.size == 0:
         raise ValueError("no run of any seed is left to judge")
     return cells
-
-
-def _swapped(units: FloatArray) -> float:
-    """p of the mean of (n,) differences among those with any of their signs changed."""
-    if len(units) < 2:
-        return 1.0
-
-    def mean(values: FloatArray, axis: int) -> Any:
-        return cast(Any, np.round(values.mean(axis=axis), 12))  # ties are ties
-
-    rng = np.random.default_rng(0)
-    how = {"permutation_type": "samples", "vectorized": True, "n_resamples": RESAMPLES, "rng": rng}
-    return min(float(cast(Any, stats).permutation_test((units,), mean, **how).pvalue), 1.0)

@@ -207,8 +207,9 @@ def graded(
 
 def explain(subject: str, explanation: Explanation) -> None:
     """Three lines on a verdict: what was taken for the answer, and how both sides were read."""
+    verdict = explanation.verdict
     output(
-        f"{subject}: {explanation.verdict.status}, {explanation.why}",
+        ", ".join(filter(None, (f"{subject}: {verdict.status}", verdict.reason))),
         f"  answer  {_side(explanation.answer)} ({SOURCES[explanation.source]})",
         f"  gold    {_side(explanation.gold)}",
     )

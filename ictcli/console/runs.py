@@ -8,7 +8,7 @@ from typing import Any, cast
 from ictcli.console.lines import narrate, narrate_paragraph, output
 from ictcli.console.live import CURVES, LEAST_SPAN, is_share, sparkline
 from ictcli.console.table import print_json, print_table, stdout_width
-from ictcli.evaluation.passk import Difference, Interval
+from ictcli.evaluation.passk import Interval
 from ictcli.files.origin import flat
 from ictcli.recipe import Recipe
 from ictcli.runs.diff import TOTALS, Result, RunDiff
@@ -127,7 +127,7 @@ def print_run(run: Detail, *, as_json: bool) -> None:
     if run.summary and run.summary.sft and run.summary.sft.reached:
         output("")
         print_table(ending(run.summary))
-    sizes = {name: size_text(taken) for name, taken in run.bytes.items()}
+    sizes = {"all": size_text(run.bytes)}
     for folder in run.checkpoints:
         damage = "" if folder.whole else "  not whole"
         sizes[Path(folder.path).name] = f"{size_text(folder.bytes)}{damage}"
@@ -250,22 +250,6 @@ def print_diff(diff: RunDiff, *, as_json: bool) -> None:
         reached = {name: [_reached(name, result) for result in diff.results] for name in names}
         output("")
         print_table(_by_run("after training", heads, reached))
-    paired = dict(zip(heads[1:], diff.paired, strict=True))
-    rows = [(head, *score) for head, pair in paired.items() for score in pair.scores.items()]
-    if rows:
-        Row = tuple[str, str, Difference]
-        output("")
-        head = Column[Row]("run", lambda row: row[0], str)
-        metric = Column[Row]("metric", lambda row: row[1], str)
-        minus = Column[Row](f"minus {heads[0]}", lambda row: row[2], points, bounded=True)
-        print_table(Table([head, metric, minus], rows))
-        narrate_paragraph(
-            "in points, paired by problem, 95 % intervals over problems; * where 0 is outside. "
-            "They say nothing of other seeds: ictcli compare does."
-        )
-    for head, pair in paired.items():
-        if pair.why_not:
-            narrate(f"{head} and {heads[0]}: {pair.why_not}.")
 
 
 def _by_run(head: str, runs: Sequence[str], values: Mapping[str, Sequence[Any]]) -> Table:

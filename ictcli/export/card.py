@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from ictcli.algorithm.methods import METHODS
 from ictcli.errors import UnknownCodeError, UserError
@@ -19,7 +19,7 @@ from ictcli.evaluation.record import Evaluation, unanswered
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.export.base import chats, license_of, names_of
 from ictcli.files.origin import flat
-from ictcli.recipe import load_recipe, table_to_toml
+from ictcli.recipe import Recipe, load_recipe, table_to_toml
 from ictcli.recipe.generator import is_gym
 from ictcli.rewards import find_verifier
 from ictcli.runs.model import settings_of
@@ -136,6 +136,21 @@ def _measured(run: Path, step: int | None, summary: Summary | None) -> dict[str,
     }
 
 
+def _changed(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a recipe's tables without the keys that have their default."""
+    least: dict[str, Any] = {"model": "-", "task": "-", "method": {}, "steps": -1}
+    usual = Recipe.model_construct(**least).model_dump(mode="json", exclude_none=True)
+
+    def differing(value: Any, default: Any) -> Any:
+        if not (isinstance(value, dict) and isinstance(default, dict)):
+            return cast(Any, value)
+        table, defaults = cast(dict[str, Any], value), cast(dict[str, Any], default)
+        keys = [key for key in table if table[key] != defaults.get(key)]
+        return {key: differing(table[key], defaults.get(key)) for key in keys}
+
+    return differing(recipe, usual)
+
+
 def ollama_name(run: str, step: int | None = None) -> str:
     """Return the name that a run's model may have in Ollama."""
     name = re.sub(r"[^a-z0-9_.-]+", "-", run.lower()).strip("-.") or "model"
@@ -201,7 +216,9 @@ def card(
         measured=_measured(run, step, summary),
         bench=public_name(str(keys.get("eval.bench") or record.data_name)),
         parameters=environment.engine.parameters,
-        settings=table_to_toml({**public_recipe(record.to_json()), "model": base}).strip(),
+        settings=table_to_toml(
+            _changed({**public_recipe(record.to_json()), "model": base})
+        ).strip(),
         warmup=keys.get("warmup"),
         trained=None if step is not None else summary,
         ended=(run / "summary.json").exists(),

@@ -140,16 +140,10 @@ def _file() -> Path:
 # Other processes
 
 
-def state(*, elsewhere: bool = False) -> dict[str, Any]:
-    """What a process that works for this one has to `adopt`; `elsewhere`: perhaps on a machine
-    where the user's file is another."""
-    known = sorted(_known() if elsewhere else _now.known)
-    return {
-        "asks": _now.asks,
-        "trusts": _now.trusts,
-        "typed": sorted(_now.typed),
-        "known": known,
-    }
+def state() -> dict[str, Any]:
+    """Return what a process that works for this one has to `adopt`."""
+    names = {"typed": sorted(_now.typed), "known": sorted(_now.known)}
+    return {"asks": _now.asks, "trusts": _now.trusts, **names}
 
 
 def adopt(given: Mapping[str, Any]) -> None:

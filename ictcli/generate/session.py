@@ -14,7 +14,7 @@ from ictcli.evaluation.specs import ModelSpec
 from ictcli.files import encodable
 from ictcli.recipe import load_recipe
 from ictcli.recipe.data import RewardSettings
-from ictcli.rewards import Explanation, find_verifier, grade
+from ictcli.rewards import Explanation, explain, find_verifier
 from ictcli.rewards.verifiers import as_verifier
 from ictcli.seeds import seed_of
 from ictcli.tasks import BOXED, Domain, Task, builtin_task, prompts
@@ -85,14 +85,13 @@ class Form:
                 f"note: the gold cannot be read by the verifier {verifier.name}: only an answer "
                 "that is the same letter by letter is correct"
             )
-        return grade(
+        return explain(
             answers,
             [gold] * len(answers),
             verifier,
             pattern=self.domain.pattern,
             questions=[question] * len(answers),
             limits=self.domain.limits,
-            explain=True,
         )
 
 

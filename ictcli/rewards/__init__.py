@@ -1,6 +1,6 @@
 """Verifiers: a response and its gold answer to a verdict.
 
-`grade` judges one response or many; with `explain=True` it says why. Add a verifier with
+`grade` judges one response or many; `explain` says how they were read. Add a verifier with
 `register_verifier(name)` in a plugin file, or name a function, `my_rewards.py:grade`;
 docs/extending.md.
 """
@@ -10,6 +10,7 @@ from ictcli.rewards.explanations import Explanation as Explanation
 from ictcli.rewards.explanations import Reading as Reading
 from ictcli.rewards.grading import LIMITS as LIMITS
 from ictcli.rewards.grading import Limits as Limits
+from ictcli.rewards.grading import explain as explain
 from ictcli.rewards.grading import grade as grade
 from ictcli.rewards.verifiers import VERIFIERS as VERIFIERS
 from ictcli.rewards.verifiers import Judge as Judge

@@ -53,8 +53,8 @@ def as_columns(verdict: Verdict | Explanation) -> dict[str, Any]:
     has one."""
     if isinstance(verdict, Verdict):
         return asdict(verdict)
-    parts = {name: part for name, part in asdict(verdict).items() if name != "verdict"}
-    return {**asdict(verdict.verdict), "explanation": {**parts, "why": verdict.why}}
+    parts = asdict(verdict)
+    return {**parts.pop("verdict"), "explanation": parts}
 
 
 def write_verdicts(

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any, Literal, TypedDict, Unpack, cast, overload
+from typing import Any, TypedDict, Unpack, cast, overload
 
 from ictcli.files import plugins
 from ictcli.rewards import answers, choice
@@ -18,18 +18,15 @@ from ictcli.rewards.worker import described
 from ictcli.rewards.workers import Fault, Limits, isolated
 
 LIMITS = Limits()
-TOGETHER = 64
-"""Responses that a worker judges in one call, by a verifier that is cheap."""
 Kind = str | Verifier | Judge
 Texts = Sequence[str]
-Yes = Literal[True]
 NO_COLUMNS: Mapping[str, Any] = {}
 NOT_PASSED = ("prompt", "completion", "completion_ids")
 """Columns that functions in TRL's form do not get by their names."""
 
 
 class Options(TypedDict, total=False):
-    """What `grade` may be told beside the texts."""
+    """Options of `grade` and `explain`."""
 
     pattern: str | None
     choices: Sequence[Any]
@@ -43,55 +40,63 @@ def grade(  # pyright: ignore[reportOverlappingOverload]  # a str is a sequence 
     responses: str, golds: str, kind: Kind = ..., **options: Unpack[Options]
 ) -> Verdict: ...
 @overload
-def grade(  # pyright: ignore[reportOverlappingOverload]
-    responses: str, golds: str, kind: Kind = ..., *, explain: Yes, **options: Unpack[Options]
-) -> Explanation: ...
-@overload
 def grade(
     responses: Texts, golds: Texts, kind: Kind = ..., **options: Unpack[Options]
 ) -> list[Verdict]: ...
-@overload
-def grade(
-    responses: Texts, golds: Texts, kind: Kind = ..., *, explain: Yes, **options: Unpack[Options]
-) -> list[Explanation]: ...
 def grade(
     responses: str | Texts,
     golds: str | Texts,
     kind: Kind = "math",
-    *,
+    **options: Unpack[Options],
+) -> Verdict | list[Verdict]:
+    """Return the verdict on a response, or a list of verdicts on many. One that fails, hangs or
+    explodes does not affect the others. What counts as equal: docs/verifiers.md.
+
+    `kind` is a verifier's name (math, integer, text, choice, chain, one of a plugin,
+    `file.py:function`), a verifier, or a function of response and gold, and of the question if it
+    has a parameter `question`, which runs in this process.
+
+    Options: `pattern` is a regular expression whose first group is the answer, in place of the last
+    box. `choices` are the texts of (A), (B), ... for kind choice, one sequence per response.
+    `questions` are what was asked: a formula copied from there is no answer. `columns` are those of
+    the data, for functions in TRL's form, which judge responses with the same question, gold and
+    columns (one object) in one call if they stand together. What cannot be decided at once is
+    judged in worker processes within `limits`.
+
+    UserError for an unknown kind or an invalid pattern; ValueError if the numbers of responses,
+    golds, choices and questions differ.
+    """
+    if isinstance(responses, str) != isinstance(golds, str):
+        raise ValueError("one response has one gold, many have as many")
+    if isinstance(responses, str) and isinstance(golds, str):
+        lists = {key: [options.get(key)] for key in ("choices", "questions") if options.get(key)}
+        return _graded([responses], [golds], kind, **cast(Any, {**options, **lists}))[2][0]
+    return _graded(responses, golds, kind, **options)[2]
+
+
+def explain(
+    responses: Texts, golds: Texts, kind: Kind = "math", **options: Unpack[Options]
+) -> list[Explanation]:
+    """Return the verdicts of `grade`, each with where the answer stands, and how it and the gold
+    were read."""
+    verifier, rows, verdicts = _graded(responses, golds, kind, **options)
+    return [explained(verifier, *judged) for judged in zip(verdicts, rows, strict=True)]
+
+
+def _graded(
+    responses: Texts,
+    golds: Texts,
+    kind: Kind,
     pattern: str | None = None,
     choices: Sequence[Any] = (),
     questions: str | Texts = (),
     columns: Sequence[Mapping[str, Any]] = (),
     limits: Limits = LIMITS,
-    explain: bool = False,
-) -> Verdict | Explanation | list[Verdict] | list[Explanation]:
-    """The verdict on a response, or a list of verdicts on many. One that fails, hangs or explodes
-    does not affect the others. What counts as equal: docs/verifiers.md.
-
-    `kind` is a verifier's name (math, integer, text, choice, chain, one of a plugin,
-    `file.py:function`), a verifier, or a function of response and gold, and of the question if it
-    has a parameter `question`, which runs in this process. `pattern` is a regular expression whose
-    first group is the answer, in place of the last box. `choices` are the texts of (A), (B), ...
-    for kind choice, one sequence per response. `questions` are what was asked: a formula copied
-    from there is no answer. `columns` are those of the data, for functions in TRL's form, which
-    judge responses with the same question, gold and columns (one object) in one call if they stand
-    together. What cannot be decided at once is judged in worker processes within
-    `limits`. With `explain`, each verdict comes in an Explanation: where the answer stands, how it
-    and the gold were read, what decided. UserError for an unknown kind or an invalid pattern;
-    ValueError if the numbers of responses, golds, choices and questions differ.
-    """
-    single = isinstance(responses, str)
-    if single != isinstance(golds, str):
-        raise ValueError("one response has one gold, many have as many")
-    if isinstance(responses, str) or isinstance(golds, str):
-        responses, golds = [str(responses)], [str(golds)]
-        choices = [choices] if choices else ()
-        questions = [str(questions)] if questions else ()
-    beside = {"golds": golds, "choices": choices, "questions": questions, "columns": columns}
-    for name, given in beside.items():
-        if len(given) != len(responses) and (given or name == "golds"):
-            raise ValueError(f"{len(responses)} responses, but {len(given)} {name}")
+) -> tuple[Verifier, list[Row], list[Verdict]]:
+    lists = {"golds": golds, "choices": choices, "questions": questions, "columns": columns}
+    for name, values in lists.items():
+        if len(values) != len(responses) and (values or name == "golds"):
+            raise ValueError(f"{len(responses)} responses, but {len(values)} {name}")
     verifier = as_verifier(kind)
     if pattern is not None:
         answers.compiled(pattern)  # raises for an invalid pattern
@@ -104,11 +109,7 @@ def grade(
         found = _located(verifier, text, gold, question, pattern, limits)
         its = columns[row] if columns else NO_COLUMNS
         rows.append(Row(seen, gold, choices[row] if choices else (), found, question, its))
-    verdicts = _verdicts(verifier, rows, pattern is not None, limits)
-    if explain:
-        reasons = [explained(verifier, v, row) for v, row in zip(verdicts, rows, strict=True)]
-        return reasons[0] if single else reasons
-    return verdicts[0] if single else verdicts
+    return verifier, rows, _verdicts(verifier, rows, pattern is not None, limits)
 
 
 def _located(
@@ -137,7 +138,8 @@ def _verdicts(
     if verifier.runs_here:
         results = [_here(verifier.judge, *texts) for texts, _ in calls]
     else:
-        results = _isolated(verifier, [texts for texts, _ in calls], limits)
+        named = [(verifier.name, verifier.source, *texts) for texts, _ in calls]
+        results = isolated(_judged, named, limits, prepare=_load)
     for (texts, places), result in zip(calls, results, strict=True):
         if isinstance(result, Fault):
             result = _without(result, texts[0][:200] if verifier.golds else "")
@@ -149,20 +151,6 @@ def _verdicts(
         rewarded(verdicts[place], row.found.answer or "", row.gold, row.question)
         for place, row in enumerate(rows)
     ]
-
-
-def _isolated(verifier: Verifier, calls: Sequence[tuple[Any, ...]], limits: Limits) -> list[Any]:
-    """What workers make of the calls. Those of a cheap verifier go together, as a message costs
-    more than a verdict; where one of them fails, each is judged alone."""
-    named = [(verifier.name, verifier.source, *texts) for texts in calls]
-    if not verifier.named or verifier.golds is not None:
-        return isolated(_judged, named, limits, prepare=_load)
-    shares = [named[start : start + TOGETHER] for start in range(0, len(named), TOGETHER)]
-    results: list[Any] = []
-    for share, found in zip(shares, isolated(_judged_all, [*zip(shares)], limits), strict=True):
-        alone = isinstance(found, Fault)
-        results += isolated(_judged, share, limits, prepare=_load) if alone else found
-    return results
 
 
 def _at_once(verifier: Verifier, row: Row, required: bool) -> Verdict | None:
@@ -239,11 +227,6 @@ def _as_arguments(rows: Sequence[Row]) -> tuple[list[Any], list[Any], dict[str, 
 def _judged(name: str, source: str | None, *arguments: Any) -> Any:
     """In a worker: the verdict of a verifier, or those on the responses to a problem."""
     return _load(name, source).judge(*arguments)
-
-
-def _judged_all(calls: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """In a worker: the verdicts of several calls."""
-    return [_judged(*call) for call in calls]
 
 
 def _load(name: str, source: str | None, *_: Any) -> Verifier:

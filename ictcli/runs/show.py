@@ -28,7 +28,6 @@ from ictcli.runs.records import (
 )
 from ictcli.text import command
 
-PARTS = ("model", "adapter", "checkpoints", "rollouts", "eval", "tensorboard", "wandb")
 EVALUATED = {"benchmark", "problems", "n", "truncated", "unparsed", "timed_out", "seconds"}
 
 
@@ -80,8 +79,8 @@ class Detail(Entry):
     summary: Summary | None
     evaluations: list[EvaluationFile]
     checkpoints: list[CheckpointFolder]
-    bytes: dict[str, int]
-    """On the disk, by part of the folder."""
+    bytes: int
+    """On the disk."""
     next: list[str]
 
 
@@ -92,8 +91,6 @@ def detail(run: Path) -> Detail:
     summary = read_record(run / "summary.json", Summary, strict=False)
     peaks = [line.peak_bytes for line in timings] + [summary.peak_bytes if summary else None]
     seconds = [line.seconds for line in timings if line.seconds is not None]
-    parts = {name: taken for name in PARTS if (taken := size(run / name))}
-    total = size(run)
     return Detail(
         **dict(shown),
         keys=read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord(),
@@ -108,7 +105,7 @@ def detail(run: Path) -> Detail:
             for path in evaluations(run)
         ],
         checkpoints=[_checkpoint(path) for path in sorted((run / "checkpoints").glob("step-*"))],
-        bytes={**parts, "other": total - sum(parts.values()), "total": total},
+        bytes=size(run),
         next=next_commands(run, shown.state),
     )
 

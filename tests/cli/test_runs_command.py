@@ -32,10 +32,9 @@ def test_a_run_is_shown_and_does_not_differ_from_itself(ictcli: Processes, train
     assert [one["label"] for one in found["evaluations"]] == ["before", "step-000003", "after"]
     assert [one["step"] for one in found["checkpoints"]] == [4, 6]
     files = [path for path in trained.rglob("*") if path.is_file()]
-    assert found["bytes"]["total"] == sum(path.stat().st_size for path in files)
+    assert found["bytes"] == sum(path.stat().st_size for path in files)
     ended = ictcli.run("runs", "diff", trained, trained)
     assert "recipe: the same" in ended.out and "environment: the same" in ended.out
-    assert " 0.0 [" in ended.out and "] *" not in ended.out
     assert "There is no folder runs" in ictcli.refused("runs", "ls")
     assert "takes two runs" in ictcli.refused("runs", "diff", trained)
 

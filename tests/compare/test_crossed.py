@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 from worlds import normal_cells, p_values
 
@@ -28,20 +26,6 @@ def test_the_quadrature_is_the_pivot_drawn_many_times(S: int, N: int) -> None:
     for distance, expected in ((found.mean, found.p), (found.half() or 0, 0.05)):
         drawn = 2 * stats.norm.sf(abs(distance) / sd).mean()
         assert drawn == pytest.approx(expected, rel=0.02, abs=4e-4)
-
-
-@given(st.integers(2, 5), st.integers(2, 6), st.integers(0, 99))
-def test_mean_squares_are_those_of_the_definition(S: int, N: int, seed: int) -> None:
-    cells = normal_cells(S, N, seed)
-    mean, squares = mean_squares(cells)
-    by_seed, by_problem = cells.mean(axis=1), cells.mean(axis=0)
-    rest = [cells[s, i] - by_seed[s] - by_problem[i] + mean for s in range(S) for i in range(N)]
-    expected = [
-        N * by_seed.var(ddof=1),
-        S * by_problem.var(ddof=1),
-        np.sum(np.square(rest)) / ((S - 1) * (N - 1)),
-    ]
-    np.testing.assert_allclose(squares, expected, rtol=1e-9)
 
 
 def test_where_only_seeds_or_only_problems_vary_it_is_student_s_t() -> None:

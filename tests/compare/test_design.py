@@ -131,29 +131,6 @@ def notes(*methods: str, folder: Path = Path("none"), **options: Any) -> str:
     return "; ".join(plan.notes)
 
 
-@pytest.mark.parametrize(("seeds", "even"), [(2, 3), (3, None), (4, 6)])
-def test_it_is_told_where_models_do_not_share_the_seeds_evenly(
-    seeds: int, even: int | None
-) -> None:
-    told = notes("ict", "grpo", seeds=seeds, models="a,b,c")
-    assert (f"--seeds {even} would" in told) == (even is not None)
-    assert "evenly" not in notes("ict", "grpo", seeds=seeds, models="a")
-    with pytest.raises(UserError, match="--models"):
-        notes("ict", "grpo", models="")
-
-
-def test_few_seeds_and_one_rate_are_told_of_before_training() -> None:
-    told = notes("ict", "grpo", seeds=2)
-    assert "Two seeds hardly" in told and "every method trains at lr=0.0002" in told
-    assert "One seed says nothing" in notes("ict", "grpo", seeds=1)
-    for quiet in (
-        notes("ict lr=1e-4", "grpo"),
-        notes("ict", "grpo", tune="lr=1e-4,2e-4,4e-4"),
-        notes("grpo", seeds=1),
-    ):
-        assert "lr=0" not in quiet and "One seed" not in quiet
-
-
 def contrasts(*methods: str, **options: Any) -> tuple[str, list[str]]:
     plan = plan_of("chain-compare", (), CompareOptions(methods, **options), Path("none"))
     return plan.baseline, [each.name for each in plan.contrasts]

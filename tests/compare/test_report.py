@@ -89,7 +89,7 @@ def test_what_is_written_is_read_again(found: dict[str, Any]) -> None:
 
 def test_every_number_of_the_tables_is_the_results(page: str, found: dict[str, Any]) -> None:
     read = Reader(page)
-    fields = ["value", "low", "high", "p_holm", "p", "p_swap", "equal_within", "detectable_holm"]
+    fields = ["value", "low", "high", "p_holm", "p", "detectable_holm"]
     _, *rows = csv.reader(io.StringIO(read.files["differences"]))
     assert [[value_of(text) for text in row[:6] + row[7:]] for row in rows] == [
         [metric, name.replace(":", " \u2212 "), *(each[field] for field in fields), each["seeds"]]
@@ -222,5 +222,5 @@ def test_no_two_variants_are_drawn_alike(found: dict[str, Any]) -> None:
         for n, method in enumerate(methods)
     ]
     styles, css = styles_of(variants)
-    drawn = [(each.mark, each.dashes, css[each.slot][1]) for each in styles.values()]
+    drawn = [(each.mark, css[each.slot][1]) for each in styles.values()]
     assert len(set(drawn)) == len(variants) + 1

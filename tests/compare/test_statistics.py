@@ -1,6 +1,5 @@
 """Intervals, tests and corrections against scipy, by brute force, and in simulated comparisons."""
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -67,16 +66,12 @@ def test_laws_of_a_difference(S: int, N: int, seed: int) -> None:
     first, other = rng.binomial(4, 0.5, (2, S, N)) / 4
     found, back = evidence(other, first).difference(), evidence(first, other).difference()
     assert found.value == pytest.approx((other - first).mean(), abs=1e-12)
-    assert back.value == -found.value and back.p == found.p and back.p_swap == found.p_swap
+    assert back.value == -found.value and back.p == found.p
     assert (back.low is None) == (N == 1 and np.ptp(other - first) == 0)  # one value included
     assert found.detectable is None or 0 < found.detectable <= 1
     if found.low is not None and back.high is not None:
         assert -1 <= found.low <= found.value <= (found.high or 0) <= 1
         assert back.high == pytest.approx(-found.low)
-    d = (other - first).mean(axis=1) if S > 1 else (other - first)[0]
-    means = [abs(np.mean(d * signs)) for signs in itertools.product((-1, 1), repeat=len(d))]
-    assert found.p_swap == pytest.approx(np.mean(np.array(means) >= abs(d.mean()) - 1e-12))
-    assert found.p_swap >= 2.0 ** (1 - len(d))  # of all swaps
     assert evidence(other[::-1, ::-1], first[::-1, ::-1]).p == pytest.approx(found.p)
 
 
@@ -85,7 +80,7 @@ def test_a_variant_does_not_differ_from_itself_nor_by_rounding() -> None:
     same = evidence(first, first).difference()
     # equal but for the last bits: no variation was seen
     shifted = evidence(first + 0.1, first).difference()
-    assert (same.value, same.p_swap, shifted.p_swap) == (0, 1, 0.5)
+    assert same.value == 0
     for found in (same, shifted):
         assert (found.p, found.detectable) == (None, None) and not found.differs
         assert found.low is not None and found.high is not None and found.over == "problems"
@@ -190,5 +185,3 @@ def test_equality_is_two_one_sided_t_tests(seed: int, margin: float) -> None:
         for end, way in ((-margin, "greater"), (margin, "less"))
     ]
     assert found.p_within(margin) == pytest.approx(max(test.pvalue for test in tests), rel=1e-6)
-    within = found.difference().equal_within
-    assert within is not None and found.p_within(within) == pytest.approx(0.05, rel=1e-3)

@@ -87,15 +87,6 @@ def test_a_value_beyond_the_grid_stays_chosen_where_another_failed(tmp_path: Pat
     assert tuning.earlier() == dict.fromkeys(METHODS, "lr=0.0008")
 
 
-def test_where_every_tuning_run_failed_the_same_command_tunes_again(tmp_path: Path) -> None:
-    grid = read_grid("lr=1e-4,2e-4", "--tune")
-    alone = replace(design_of(tmp_path), variants=variants_of(["grpo"], []))
-    tuning = train(alone, grid, lambda lr: 0)
-    with pytest.raises(RunFailedError, match="Every tuning run failed"):
-        tuning.chosen({"grpo": {override: [None] for override in grid.overrides}})
-    assert tuning.earlier() == {}
-
-
 def test_tuning_sees_no_problem_of_the_final_runs(tmp_path: Path) -> None:
     design = design_of(tmp_path)
     tries = Tuning(design, read_grid("lr=1e-4,2e-4", "--tune")).first
@@ -157,14 +148,6 @@ def test_runs_that_fail_and_values_without_order_have_their_place() -> None:
     kl = Grid("kl", ("0", "0.001", "0.01"))
     tries = dict(zip(kl.overrides, ([None], [{"pass@1": 0.4}], [{"pass@1": 0.6}]), strict=True))
     assert next_values(tries, kl) == ["kl=0.1"]
-
-
-def test_the_value_of_the_highest_mean_is_chosen() -> None:
-    """A value whose best run is the best of all may still be worse on average."""
-    shares = {1e-4: (0.5, 0.9, 0.1), 2e-4: (0.6, 0.6, 0.7), 4e-4: (0.4, 0.4, 0.5)}
-    tries = tuned(LR, lambda lr, number: shares[lr][number])
-    assert best_of(tries) == "lr=2e-4"
-    assert means_of(tries)["lr=1e-4"]["pass@1"] == pytest.approx(0.5)
 
 
 def test_a_variant_of_which_no_run_finished_is_left_out(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import tomli_w
 import yaml
 from made_runs import evaluation, write, write_summary
 
-from ictcli.evaluation.record import unanswered
 from ictcli.export.base import license_of
 from ictcli.export.card import card
 from ictcli.recipe import load_recipe
@@ -149,20 +148,6 @@ def test_a_checkpoint_s_card_has_the_figures_of_its_step(tmp_path: Path) -> None
     assert "The weights of step 5 were not measured." in text and "28.0 %" not in text
 
 
-def test_samples_without_an_answer_are_told_where_they_are_many(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run")
-    before, after = (
-        evaluation({"pass@1": 0.5}).model_copy(update={"truncated": cut, "unparsed": cut / 2})
-        for cut in (0.001, 0.05)
-    )
-    summary = json.loads((run / "summary.json").read_text())
-    for sentences, second in enumerate((before, after)):
-        lost = unanswered(before, second)
-        write(run / "summary.json", summary | {"unanswered": lost.model_dump(mode="json")})
-        text = card(run, "it", "it", adapter=False, layout="hf")
-        assert text.count("5.0 % (0.1 % before); without a readable answer: 2.5 %") == sentences
-
-
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
@@ -184,14 +169,6 @@ def test_a_folder_near_the_run_is_no_name_of_the_hub(tmp_path: Path) -> None:
     (tmp_path / "models" / "base").mkdir(parents=True)
     assert not is_public("models/base", run) and is_public("other/base", run)
     assert public_name("models/base", run) == "base"
-
-
-def test_the_paper_cited_is_the_method_s(tmp_path: Path) -> None:
-    for method, paper in (("dapo", "2503.14476"), ("random", None), ("unheard", None)):
-        run = make_run(tmp_path / method, method={"name": method})
-        cited = card(run, "it", "it", adapter=False, layout="hf").partition("## Citation")[2]
-        assert f"`{method}`" in cited and ("arXiv" in cited) == (paper is not None)
-        assert paper is None or f"https://arxiv.org/abs/{paper}" in cited
 
 
 def test_a_base_of_one_s_own_is_named_by_what_it_was(tmp_path: Path) -> None:

@@ -123,11 +123,6 @@ def test_what_cannot_be_written_is_left_out_and_said(template: str) -> None:
     )
 
 
-def test_a_text_that_would_end_its_block_is_left_out_alone_and_said() -> None:
-    text, note = written(CHATML, system='Say """hi""".')
-    assert "no SYSTEM" in note and "SYSTEM" not in text and "TEMPLATE" in text
-
-
 def test_a_chat_has_its_system_message_examples_sampling_and_stops() -> None:
     examples = (Example(prompt="2+2", response="4"),)
     text, _ = written(CHATML, system="Be brief.", examples=examples)

@@ -48,16 +48,6 @@ def test_the_order_in_which_different_keys_are_typed_does_not_matter(
     assert first != load_recipe(recipe)
 
 
-def test_a_typed_name_keeps_typed_keys_and_drops_of_the_file_s_a_method_s_alone(
-    recipe: Path,
-) -> None:
-    typed = ["method.keep=0.33", "method=ict", "reward.pattern=(x)", "reward=integer"]
-    found = load_recipe(recipe, typed)
-    assert found.method == {"name": "ict", "keep": 0.33}
-    reward = found.reward
-    assert (reward.verifier, reward.pattern, reward.length) == ("integer", "(x)", 0.5)
-
-
 @pytest.mark.parametrize(
     ("typed", "path"),
     [
@@ -117,10 +107,3 @@ def test_a_metric_that_is_never_recorded_is_refused(best: str) -> None:
     with pytest.raises(UserError) as caught:
         check({**LEAST, "checkpoint": {"best": best}}, "r.toml")
     assert REFUSED[best] in f"{caught.value.message} {caught.value.hint}"
-
-
-def test_a_metric_that_is_recorded_is_taken() -> None:
-    more = {"kl": 0.1, "eval": {"every": 10}}
-    for best in ("eval/pass@4", "-entropy", "kl", "sampler_gap", "uniqueness"):
-        data = {**LEAST, **more, "update": {"minibatch": 2}, "checkpoint": {"best": best}}
-        assert check(data, "r").checkpoint.best == best

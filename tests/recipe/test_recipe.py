@@ -105,13 +105,6 @@ def test_a_key_with_a_slip_is_refused_with_a_key_that_exists() -> None:
                 load_recipe("chain", [f"{slip}=1"])
 
 
-@pytest.mark.parametrize("missing", LEAST)
-def test_a_missing_key_is_named(missing: str) -> None:
-    data = {key: value for key, value in LEAST.items() if key != missing}
-    with refused(f"mine.toml: the key {missing!r} is missing.", hint=f"add {missing} = ..."):
-        check(data, "mine.toml")
-
-
 @pytest.mark.parametrize(
     ("method", "typed", "expected"),
     [

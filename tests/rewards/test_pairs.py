@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ictcli.rewards import Verdict, grade
+from ictcli.rewards import Verdict, explain, grade
 from ictcli.rewards.builtin import as_integer, math_at_once
 from tests.conftest import PROFILE
-from tests.rewards.test_rules import DESCRIBED, equal
+from tests.rewards.test_rules import equal
 
 HERE = Path(__file__).parent
 
@@ -58,16 +58,12 @@ def test_equality_is_symmetric_where_no_side_is_a_named_value(verdicts: list[Ver
 
 
 def test_to_explain_changes_no_verdict_and_tells_every_reading(verdicts: list[Verdict]) -> None:
-    explanations = grade(ANSWERS[::5], [pair["gold"] for pair in PAIRS[::5]], explain=True)
+    explanations = explain(ANSWERS[::5], [pair["gold"] for pair in PAIRS[::5]])
     assert [one.verdict for one in explanations] == verdicts[::5]
     for one in explanations:
-        assert one.gold.meaning and (one.source == "box") == (one.rule != "no answer")
+        assert one.gold.meaning and one.source == "box"
         assert bool(one.answer.meaning) or one.verdict.status != "correct"
         assert "\ue000" not in one.answer.meaning + one.gold.meaning
-
-
-def test_every_pair_names_the_rule_that_decides_it() -> None:
-    assert {pair["rule"] for pair in PAIRS} <= {*DESCRIBED}
 
 
 def test_integer_judges_as_math_does(verdicts: list[Verdict]) -> None:

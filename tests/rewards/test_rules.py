@@ -63,26 +63,6 @@ def test_every_rule_is_described_and_has_a_row() -> None:
     assert {*DESCRIBED} == {rule for rule, *_ in rows()} and len({*DESCRIBED}) == len(DESCRIBED)
 
 
-@pytest.mark.parametrize(
-    ("title", "words"),
-    [
-        ("Symbols of units", vocabulary.SYMBOLS),
-        ("Symbols in plain letters", vocabulary.PLAIN),
-        ("Spelled units", " ".join(vocabulary.SPELLED.values()).split()),
-        ("Spelled units with prefixes", vocabulary.PREFIXED),
-        ("Prefixes", vocabulary.WORD_PREFIXES),
-        ("Numbers", vocabulary.NUMBERS),
-        ("Negations and doubts", vocabulary.NEGATIONS),
-        ("Comparisons and conditions", vocabulary.COMPARISONS),
-        ("Operations", vocabulary.OPERATIONS),
-        ("After a value", vocabulary.AFTER),
-    ],
-)
-def test_the_page_prints_the_list(title: str, words: list[str]) -> None:
-    block = PAGE.partition(f"**{title}**:\n")[2].partition("\n\n")[0]
-    assert set(" ".join(block.split()).split(", ")) == set(words)
-
-
 @given(st.from_regex(r"([bdfglmprst][aeiou]){2,4}[nlrs]", fullmatch=True), st.integers(2, 99))
 def test_an_unknown_noun_after_a_number_says_nothing(noun: str, value: int) -> None:
     assume(not changes_value(noun) and unit_name(noun) is None)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calls import LIMITS, ONE, POWER, act, add, busy, keep, pid, pids
+from calls import LIMITS, ONE, POWER, act, add, keep, pids
 
-from ictcli.rewards import worker, workers
+from ictcli.rewards import worker
 from ictcli.rewards.worker import LARGEST_RESULT, TOO_LARGE
 from ictcli.rewards.workers import Fault, Limits, isolated
 from tests.cases import first
@@ -40,23 +40,6 @@ def test_no_call_can_ignore_its_limit_or_cost_another_its_result(
     found = isolated(act, asked, limits)
     assert time.monotonic() - start < 30  # 3 s for the call that sleeps, 1 s for the others
     assert found == [each for fault in costs.values() for each in (*every, fault, *every)]
-
-
-@pytest.mark.thorough
-def test_time_in_which_a_worker_does_not_run_does_not_count() -> None:
-    one = Limits(seconds=1, workers=1)
-    (worker,) = pids(one)
-    timers = [threading.Timer(0.2, os.kill, (worker, signal.SIGSTOP))]
-    timers.append(threading.Timer(3.2, os.kill, (worker, signal.SIGCONT)))
-    for timer in timers:
-        timer.start()
-    assert isolated(busy, [(0.6,)], one) == [worker]
-    assert not timers[1].is_alive()  # it was stopped for longer than its limit
-
-
-def test_the_clock_starts_with_the_call_not_with_its_worker() -> None:
-    short = Limits(seconds=0.25, workers=1)
-    assert isolated(pid, [(0.1,)] * 5, short) == isolated(pid, [(0.1,)], short) * 5
 
 
 def test_errors_of_a_call_leave_its_worker_alive() -> None:
@@ -138,15 +121,6 @@ threading.Thread(target=worker._watch, args=({os.getpid()},), daemon=True).start
 blocks = []\nwhile True: blocks.append(b'x' * 10**6)"
     done = subprocess.run([sys.executable, "-c", script], timeout=20)
     assert done.returncode == worker.OUT_OF_MEMORY
-
-
-def test_each_process_of_a_launch_adds_four_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(20), raising=False)
-    found = list[int]()
-    for processes in ("", "2", "8"):
-        monkeypatch.setenv("LOCAL_WORLD_SIZE", processes)
-        found.append(workers._most())
-    assert found == [4, 8, 20]
 
 
 # Scripts

@@ -151,16 +151,6 @@ def test_the_best_is_the_first_of_the_best_of_all_that_were_judged(tmp_path: Pat
         assert checkpoints.pick(run.folder, "best").name == f"step-{top:06d}"
 
 
-def test_another_metric_forgets_the_best(tmp_path: Path) -> None:
-    state = State(step=2)
-    assert update_best(state, "reward", figure("reward", 1.0), due=True)
-    state.step = 4
-    assert update_best(state, "-entropy", figure("entropy", 9.0), due=True)
-    assert (state.best_step, state.best_value) == (4, 9.0)
-    assert not update_best(state, None, figure("entropy", 1.0), due=True)
-    assert state == State(step=4)
-
-
 @pytest.mark.parametrize("kind", [errno.ENOSPC, errno.EROFS, errno.EIO])
 def test_a_save_that_fails_leaves_those_before_and_says_what_to_do(
     tmp_path: Path, kind: int

@@ -1,16 +1,14 @@
-"""Laws of reading what runs left: states, damage, and paired differences."""
+"""Laws of reading what runs left: states, damage, and differences."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from filelock import FileLock
 from made_runs import evaluation, interval, write, write_summary
 
 from ictcli.cli import cli
-from ictcli.evaluation.passk import bounds_of_mean
 from ictcli.files.origin import differing
 from ictcli.runs.diff import difference
 from ictcli.runs.list import entry, find_runs, list_runs
@@ -95,21 +93,6 @@ def test_damage_is_listed_and_never_fatal(tmp_path: Path, kind: str) -> None:
         for record in (entry(run), detail(run), difference([whole, run]), difference([run, whole])):
             json.dumps(record.to_json(), allow_nan=False)
     assert len(list_runs(tmp_path)) == len(names) + 1
-
-
-def test_differences_are_paired_on_the_same_problems_only(tmp_path: Path) -> None:
-    first, second = (make_run(tmp_path / str(i), counts) for i, counts in enumerate(COUNTS))
-    other = make_run(tmp_path / "other", COUNTS[1], first=1)
-    found = difference([first, second, other])
-    paired, refused = found.paired
-    each = np.array(COUNTS[1]) / N - np.array(COUNTS[0]) / N
-    assert paired.scores["pass@1"].value == pytest.approx(each.mean())
-    low, high = bounds_of_mean(each, -1.0, 1.0)
-    assert (paired.scores["pass@1"].low, paired.scores["pass@1"].high) == (low, high)
-    right = [np.array(counts) > 0 for counts in COUNTS]  # pass@4 of 4 samples
-    assert paired.scores["pass@4"].value == pytest.approx(right[1].mean() - right[0].mean())
-    assert refused.why_not == "they were evaluated on other problems"
-    assert found.recipe == {} and found.environment == {}
 
 
 def test_what_differs_is_every_key_that_is_not_the_same_in_all() -> None:

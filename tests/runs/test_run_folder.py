@@ -13,11 +13,11 @@ from synthetic import batch_of, recipe_of
 from untrained import begun, fill, names, number, save
 
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
-from ictcli.runs import Run, checkpoints, free_folder, is_run, read_rollouts
+from ictcli.runs import Run, checkpoints, is_run, read_rollouts
 from ictcli.runs.checkpoints import State
 from ictcli.runs.manifest import checksum
 from ictcli.runs.read import read_lines
-from ictcli.runs.records import Environment, Failure, StepMetrics, StepTimings, Summary
+from ictcli.runs.records import Environment, Failure, StepMetrics, StepTimings
 from ictcli.train.launch import record_failure
 from ictcli.train.step import select
 from tests.cases import first
@@ -133,13 +133,6 @@ def test_metrics_taken_out_behind_a_run_are_missed(run: Run) -> None:
         run.restore(number(), print)
 
 
-def test_metrics_hold_no_number_that_is_not_one(run: Run) -> None:
-    with pytest.raises(ValueError, match="finite number"):
-        run.append(StepMetrics(step=5, loss=float("nan")))
-    assert len(run.metrics()) == 4
-    assert run.read("summary.json", Summary) is None
-
-
 def test_recorded_rollouts_come_back_as_they_were(run: Run) -> None:
     batch = batch_of(1)
     batch = replace(batch, texts=[text + "\u2028\n\0é" for text in batch.texts])
@@ -202,10 +195,3 @@ def test_a_run_that_was_taken_away_is_not_made_anew(tmp_path: Path) -> None:
         shutil.rmtree(run.folder)
         run.append(StepMetrics(step=1))
     assert not run.folder.exists()
-
-
-def test_a_free_folder_is_free(tmp_path: Path) -> None:
-    for name in ("a", "a-2", "a-3"):
-        path = free_folder(tmp_path, "a")
-        assert path == tmp_path / name
-        path.mkdir()

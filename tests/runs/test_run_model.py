@@ -65,10 +65,6 @@ def test_problems_that_a_run_trains_on_are_counted(tmp_path: Path) -> None:
     assert trained_on(read_run(run)) == Trained()
 
 
-def test_a_task_that_ships_with_its_own_split_is_not_looked_at(tmp_path: Path) -> None:
-    assert trained_on(read_run(begun(tmp_path / "run", "chain"))) == Trained()
-
-
 def test_supervised_steps_and_the_runs_that_made_the_base_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,9 +3,9 @@ writes as SVG.
 
 A method has the same colour in every figure. The hues are Okabe and Ito's
 (https://jfly.uni-koeln.de/color), which people with every common kind of colour blindness tell
-apart, made darker on white and lighter on black; dashes and marks say the same again. Settings of
-one method share its hue and differ in depth, dashes and mark, and so do methods where there are
-more of them than hues.
+apart, made darker on white and lighter on black; marks say the same again. Settings of one method
+share its hue and differ in depth and mark, and so do methods where there are more of them than
+hues.
 
 Drawings are 360 units wide, so that on a phone a unit is a pixel and text stays readable; a figure
 of several drawings flows beside or below one another. The style of paths is in report.css.
@@ -36,7 +36,6 @@ MARKS = (
     *(CIRCLE, SQUARE, "M0-4.2 4.3 3.8H-4.3z", "M0-4.6 4.6 0 0 5-4.4 0z", "M0 4.2 4.3-3.8H-4.3z"),
     *("M-1.5-4h3v2.5H4v3h-2.5V4h-3V1.5H-4v-3h2.5z", CROSS, "M0-4.4 4.3-1.2 2.6 4H-2.6L-4.3-1.2z"),
 )
-DASHES = ((), (5, 2), (1.5, 1.5), (7, 2, 1.5, 2), (3, 1.5))
 DEPTHS = (100, 62, 80, 45, 30)
 """Percent of the hue, the rest ink."""
 
@@ -48,8 +47,6 @@ class Style:
     label: str
     colour: str
     mark: str
-    dashes: tuple[float, ...] | None = None
-    """Of its line; None: a mark alone."""
     slot: int = 0
     """The place among the variants."""
 
@@ -71,13 +68,12 @@ def styles_of(variants: Sequence[VariantRecord]) -> tuple[Styles, list[tuple[str
         place = hues[variant.method]
         rank = seen[place] = seen.get(place, -1) + 1
         mark = MARKS[(place + 3 * rank) % len(MARKS)]
-        dashes = DASHES[rank % len(DASHES)]
-        styles[variant.label] = Style(variant.label, f"var(--v{slot})", mark, dashes, slot)
+        styles[variant.label] = Style(variant.label, f"var(--v{slot})", mark, slot)
         hue, depth = f"var(--m{place})", DEPTHS[rank % len(DEPTHS)]
         mixed = f"color-mix(in oklab, {hue} {depth}%, var(--ink))"
         css.append((f"--v{slot}", hue if depth == 100 else mixed))
     slot = len(variants)
-    styles[BEFORE] = Style("before training", f"var(--v{slot})", CIRCLE, (1.5, 1.5), slot)
+    styles[BEFORE] = Style("before training", f"var(--v{slot})", CIRCLE, slot)
     css.append((f"--v{slot}", "var(--soft)"))
     return styles, css
 
@@ -141,7 +137,6 @@ class Path:
     d: str
     colour: str = ""
     opacity: float = 1.0
-    dashes: str = ""
     at: tuple[float, float] | None = None
 
 
@@ -205,14 +200,13 @@ class Chart:
     def line(self, points: Points, style: Style, marks: int = MARKED) -> None:
         """A variant's line, with `marks` marks that do not fall on those of the next variant."""
         self.lines.append(style)
-        dashes = " ".join(f"{1.7 * part:g}" for part in style.dashes or ())
-        self.curve(points, style.colour, dashes)
+        self.curve(points, style.colour)
         every = max(1, len(points) // marks)
         for x, y in points[style.slot * max(1, every // 5) % every :: every]:
             self.mark(x, y, style.mark, style.colour)
 
-    def curve(self, points: Points, colour: str, dashes: str = "") -> None:
-        self.paths.append(Path("line", f"M{self.place(points)}", colour, dashes=dashes))
+    def curve(self, points: Points, colour: str) -> None:
+        self.paths.append(Path("line", f"M{self.place(points)}", colour))
 
     def band(self, low: Points, high: Points, style: Style) -> None:
         edge = self.place([*low, *reversed(high)])

@@ -112,8 +112,6 @@ def differences(c: Comparison, *, tests: bool = True) -> Table:
         columns += [
             Column[DifferenceRow]("corrected interval", corrected, str, name="interval_holm"),
             figure("p", "p", p_value),
-            figure("p by swaps", "p_swap", p_value),
-            figure("equal within", "equal_within", percent),
             figure("detectable", "detectable_holm", percent),
             figure("seeds", "seeds", whole),
         ]

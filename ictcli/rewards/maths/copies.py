@@ -3,8 +3,6 @@ tests/rewards/rules.md."""
 
 import contextlib
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator
 from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
@@ -15,14 +13,12 @@ from ictcli.rewards.maths.latex import CLOSE, FUNCTIONS, OPEN, ROW, balanced, fl
 from ictcli.rewards.maths.nodes import Chain, Named, UndecidedError, UnreadableError, split
 from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.reader import tree_of
-from ictcli.rewards.maths.trees import Tree, is_number, powers, rational, shape
+from ictcli.rewards.maths.trees import Tree, is_number, rational, shape
 
 LONGEST_QUESTION = 20_000
 """Characters of a question that are searched."""
 
 _RELATION = re.compile(r"[=<>]|\\(?:le|ge|ne|in|approx|equiv)(?![a-z])")
-_HIGHEST = 12
-"""The highest power that is a product."""
 _FORMULA = re.compile(
     r"\$\$(.+?)\$\$|(?<!\\)\$(.+?)(?<!\\)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]"
     r"|(\\begin\{(?:align|equation|gather|eqnarray)\*?\}.+?\\end\{(?:align|equation|gather|eqnarray)\*?\})",
@@ -39,9 +35,6 @@ _REWRITTEN = re.compile(
 """`Write 3/5 as a decimal`."""
 _DECIMAL = re.compile(r"(?<![\d.])0*(\d*)\.(\d+?)0*(?!\d)")
 
-Signs = frozenset[tuple[str, int]]
-"""The symbols, numbers and functions of a formula, each with its count."""
-
 
 def copied(answer: str, gold: str, question: str) -> bool:
     """Whether an answer is a formula of the question, or a part of one, however it is ordered and
@@ -53,8 +46,7 @@ def copied(answer: str, gold: str, question: str) -> bool:
     formulas = _formulas(question[:LONGEST_QUESTION])
     golds = _trees(left)
     parts = [part for tree in golds for part in tree.subtrees()]
-    own = {signs for part in parts for signs in _signs(part)}
-    shapes = set(map(shape, parts))
+    own = frozenset[str]().union(*map(_shapes, parts))
     if _to_be_rewritten(right, left, question) or _unsolved(right, left, formulas):
         return True
 
@@ -64,15 +56,10 @@ def copied(answer: str, gold: str, question: str) -> bool:
             return bool(sides) and all(is_copy(side) or _unfinished(side, golds) for side in sides)
         if tree.head in COLLECTIONS and not _is_normal(tree):
             return any(map(is_copy, tree.parts))
-        signs = _signs(tree) - own
+        shapes = _shapes(tree) - own
         if _is_normal(tree):
-            return len(formulas) == 1 and not signs.isdisjoint(formulas[0].signs)
-        return any(
-            not signs.isdisjoint(formula.signs)
-            or (shape(tree) in formula.shapes and shape(tree) not in shapes)
-            or (_signs(tree) == signs and any(map(_is_part(tree), formula.parts)))
-            for formula in formulas
-        )
+            return len(formulas) == 1 and not shapes.isdisjoint(formulas[0].shapes)
+        return any(not shapes.isdisjoint(formula.shapes) for formula in formulas)
 
     return any(map(is_copy, _trees(right)))
 
@@ -164,7 +151,6 @@ def _sides(text: str) -> list[str]:
 
 class _Formula(NamedTuple):
     parts: tuple[Tree, ...]
-    signs: frozenset[Signs]
     shapes: frozenset[str]
     """Of each of its parts."""
     alone: frozenset[str]
@@ -191,88 +177,20 @@ def _formulas(question: str) -> tuple[_Formula, ...]:
             forms = [tree.form for tree in whole if not is_number(tree) and not is_name(tree)]
             if whole == trees[-1:] and not number(formula) and len(letters(formula)) > 1:
                 forms.append(flat(formula))  # ab, [ABC]
-            signs = frozenset[Signs]().union(*map(_signs, parts))
-            found.append(_Formula(parts, signs, frozenset(map(shape, parts)), frozenset(forms)))
+            shapes = frozenset[str]().union(*map(_shapes, parts))
+            found.append(_Formula(parts, shapes, frozenset(forms)))
     return tuple(found)
 
 
-@lru_cache(maxsize=8192)
-def _signs(tree: Tree) -> frozenset[Signs]:
-    """The signs of a formula, with 0.5 as 5/10 and as 1/2."""
-    kinds = (_leaves(tree, lowest) for lowest in (False, True))
-    return frozenset(frozenset(kind.items()) for kind in kinds if kind)
-
-
-@lru_cache(maxsize=8192)
-def _leaves(tree: Tree, lowest: bool) -> Counter[str]:
-    """The symbols, numbers and functions of a tree, without signs, 0, factors 1 and what stands
-    above and below; divisors are marked. Powers are products and roots powers; a sum over a divisor
-    is the sum of its quotients, and a ratio a quotient."""
-    if tree.head in ("+", "=", ",") or (tree.head == ":" and len(tree.parts) != 2):
-        return _sum(_leaves(part, lowest) or _one(part) for part in tree.parts)
-    if tree.head == ":":
-        return _leaves(Tree("/", tree.parts), lowest)
-    counts = Counter(each for each in powers(tree) if rational(each[0]) != 1)
-    for (base, power), count in counts.items():
-        both = min(count, counts.get((base, -power), 0))
-        counts.update({(base, power): -both, (base, -power): -both} if both > 0 else {})
-    factors = list(counts.elements())
-    above = [each for each in factors if each[1] > 0]
-    if any(rational(base) == 0 for base, _ in above):
-        return Counter()
-    if len(above) == 1 < len(factors) and above[0][0].head == "+" and above[0][1] == 1:
-        below = [Tree("^", (base, Tree(str(power)))) for base, power in factors if power < 0]
-        return _sum(_leaves(Tree("*", (term, *below)), lowest) for term in above[0][0].parts)
-    found: Counter[str] = Counter()
-    for base, power in factors:
-        if base is tree and tree.parts:
-            inner = Counter({tree.head: 1}) + _sum(_leaves(part, lowest) for part in tree.parts)
-        else:
-            inner = _leaves(base, lowest) if base.parts else _number(base.head, lowest)
-        times, index = abs(power.numerator), power.denominator
-        for sign, count in inner.items():
-            sign = f"1/{sign}".removeprefix("1/1/") if power < 0 else sign
-            found[sign] += count * min(times, _HIGHEST)
-        if index > 1 or times > _HIGHEST:
-            found[f"^{times if times > _HIGHEST else 1}/{index}"] += len(inner) or 1
-    return found
-
-
-def _one(term: Tree) -> Counter[str]:
-    return Counter() if any(rational(base) == 0 for base, _ in powers(term)) else Counter(["1"])
-
-
-def _sum(counters: Iterator[Counter[str]]) -> Counter[str]:
-    total = Counter[str]()
-    for each in counters:
-        total.update(each)
-    return total
-
-
-def _number(text: str, lowest: bool) -> Counter[str]:
-    """A symbol; or the numerator and denominator of a number, without 1. The denominator of a
-    decimal is a power of 10, or in `lowest` terms."""
-    value = number(text)
-    if value is None:
-        return Counter([text])
-    above, below = value.numerator, value.denominator
-    tens = next((10**n for n in range(1, 30) if 10**n % below == 0), 0)
-    if tens and below > 1 and not lowest and "frac" not in text and "/" not in text:
-        above, below = above * tens // below, tens
-    parts = (str(abs(above)), f"1/{below}")
-    return Counter(part for part in parts if part not in ("0", "1", "1/1"))
-
-
-def _is_part(tree: Tree) -> Callable[[Tree], bool]:
-    """Whether another tree is a sum or product of this one's terms or factors, and of more."""
-    pieces = _pieces(tree)
-    return lambda whole: len(pieces) > 1 and whole.head == tree.head and pieces <= _pieces(whole)
-
-
-def _pieces(tree: Tree) -> Counter[Signs]:
-    if tree.head not in ("+", "*"):
-        return Counter()
-    return Counter(frozenset(_leaves(part, False).items()) for part in tree.parts)
+def _shapes(tree: Tree) -> frozenset[str]:
+    """The shape of a formula; of a number how it is written, a decimal as a fraction too."""
+    if rational(tree) is None:
+        return frozenset((shape(tree),))
+    decimal = _DECIMAL.fullmatch(tree.head)
+    fraction = decimal and Tree(
+        "/", (Tree(decimal[1] + decimal[2]), Tree(f"1{'0' * len(decimal[2])}"))
+    )
+    return frozenset(each.form for each in (tree, fraction) if each)
 
 
 def _is_normal(tree: Tree) -> bool:

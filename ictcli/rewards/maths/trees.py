@@ -117,9 +117,13 @@ def shape(tree: Tree) -> str:
     if factors[0][0] is not tree:
         found: dict[str, Fraction] = {}
         for base, power in factors:
-            if rational(base) not in (1, -1):
-                name = shape(base)
-                found[name] = found.get(name, Fraction(0)) + power
+            value = rational(base)
+            parts = [(shape(base), power)]
+            if value is not None:
+                parts = [(str(abs(value.numerator)), power), (str(value.denominator), -power)]
+            for name, exponent in parts:
+                if name != "1":
+                    found[name] = found.get(name, Fraction(0)) + exponent
         forms = sorted(f"{name}^{power}" for name, power in found.items() if power)
         return forms[0].removesuffix("^1") if len(forms) == 1 else f"*({' '.join(forms)})"
     forms = [shape(part) for part in tree.parts]

@@ -8,13 +8,12 @@ takes 200 digits, `5+e^{-5000}` some thousands.
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import reduce
 from typing import Any, TypeVar
 
 import mpmath
 import sympy
 
-from ictcli.rewards.maths.algebra import FUNCTIONS, LARGEST_COUNT
+from ictcli.rewards.maths.algebra import FUNCTIONS
 from ictcli.rewards.maths.nodes import UnreadableError
 
 _MP = mpmath.mp.clone()
@@ -183,34 +182,6 @@ class Evaluation:
     def sign(self, value: Value) -> Value:
         return Fraction((_ordered(value) > 0) - (value < 0))
 
-    def largest(self, *values: Value) -> Value:
-        def larger(left: Value, right: Value) -> Value:
-            return left if self.subtract(_ordered(left), _ordered(right)) > 0 else right
-
-        return reduce(larger, values)
-
-    def smallest(self, *values: Value) -> Value:
-        return -self.largest(*(-value for value in values))
-
-    def ceiling(self, value: Value) -> Value:
-        return -self.floor(-value)
-
-    def floor(self, value: Value) -> Value:
-        if isinstance(value, Fraction):
-            return Fraction(math.floor(value))
-        nearest = Fraction(int(_MP.nint(_ordered(value))))
-        return nearest - (self.subtract(value, nearest) < 0)
-
-    def factorial(self, value: Value) -> Value:
-        if isinstance(value, Fraction) and value.denominator == 1 and value >= 0:
-            return Fraction(math.factorial(_countable(value)))
-        return self._simple(_MP.factorial(self._inexact(value)))
-
-    def binomial(self, above: Value, below: Value) -> Value:
-        if all(isinstance(v, Fraction) and v.denominator == 1 and v >= 0 for v in (above, below)):
-            return Fraction(math.comb(_countable(above), _countable(below)))
-        return self._simple(_MP.binomial(self._inexact(above), self._inexact(below)))
-
     def _other(self, node: Any, point: Point) -> Value:
         rational = {symbol: sympy.Rational(point[symbol]) for symbol in node.free_symbols}
         value = node.xreplace(rational).doit()
@@ -225,9 +196,6 @@ class Evaluation:
 _OPERATIONS: dict[Any, Callable[..., Value]] = {
     sympy.Add: Evaluation.add, sympy.Mul: Evaluation.multiply, sympy.Pow: Evaluation.power,
     sympy.Abs: Evaluation.absolute, sympy.sign: Evaluation.sign,
-    sympy.floor: Evaluation.floor, sympy.ceiling: Evaluation.ceiling,
-    sympy.Max: Evaluation.largest, sympy.Min: Evaluation.smallest,
-    sympy.factorial: Evaluation.factorial, sympy.binomial: Evaluation.binomial,
 }  # fmt: skip
 
 
@@ -244,12 +212,6 @@ def _ordered(value: Value) -> Value:
     if not real(value):
         raise ValueError("no order")
     return value
-
-
-def _countable(value: Fraction) -> int:
-    if value > 5 * LARGEST_COUNT:
-        raise TooLargeError("too large a factorial or binomial")
-    return int(value)
 
 
 def _digits(value: Value) -> float:

@@ -1,6 +1,6 @@
 """Words beside a value: the units of measurement, and what changes a value.
 
-tests/rewards/rules.md prints these lists. Any other word says nothing.
+Any other word says nothing.
 """
 
 
