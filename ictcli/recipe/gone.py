@@ -1,72 +1,116 @@
-"""Keys that recipes had before: what to write instead.
+"""Keys and values that recipes had before: what to write instead.
 
-A recipe that names one is refused with a sentence. A run's own recipe holds every key, so these are
-dropped when it is read; a run that used one is listed, shown, evaluated and exported, and is not
-resumed.
+A recipe that names one is refused with a sentence. A run's own recipe holds every key, so those
+with which nothing was done are dropped when it is read; a run that used one is listed, shown,
+evaluated and exported, and is not resumed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from ictcli.algorithm.methods import METHODS
 from ictcli.errors import UserError
 
 ANY = object()
-"""Among idle values: every value."""
+"""Among values: every value."""
 
 
 @dataclass(frozen=True)
 class Gone:
-    """A key that is gone."""
-
     key: str
     instead: str
     """What to write in its place."""
+    values: tuple[Any, ...] = (ANY,)
+    """The values that are gone."""
     idle: tuple[Any, ...] = ()
-    """Values with which a run did nothing that it does not do now."""
+    """Those of them with which a run did nothing that it does not do now."""
+    now: Any = None
+    """What is read in their place in a run's recipe; None: the key's default."""
+
+    def names(self, value: object) -> bool:
+        return ANY in self.values or value in self.values
 
 
+PLUGIN = 'plugins = ["examples/methods/methods.py"] brings it'
+MOVED = (
+    *("gmts", "rsi", "quadrants", "lp_reg", "wapo", "nat", "stare", "tempo", "gtpo", "eapo"),
+    *("pepo", "taco", "maxrl"),
+)
 GONE = (
-    Gone("eval.temperatures", "ictcli eval --temperatures asks at other temperatures", (ANY,)),
-    Gone("curriculum", "leave it out: each epoch has a random order", ("none",)),
+    Gone("eval.temperatures", "ictcli eval --temperatures asks at other temperatures", idle=(ANY,)),
+    Gone("curriculum", "leave it out: each epoch has a random order", idle=("none",)),
     *(
-        Gone(f"{table}columns.difficulty", "leave it out: no order goes by it", (ANY,))
+        Gone(f"{table}columns.difficulty", "leave it out: no order goes by it", idle=(ANY,))
         for table in ("", "eval.", "sft.")
     ),
-    Gone("method.reference", "u compares with the group at the same position", ("position",)),
-    Gone("engine.vllm_memory", "leave it out", (0.3,)),
-    Gone("engine.importance_cap", "leave it out", (3.0,)),
-    Gone("engine.vllm_server", 'engine.sampler = "vllm" runs it in the process', ("",)),
+    Gone("method.reference", "u compares with the group at the same position", idle=("position",)),
+    Gone("method.name", PLUGIN, MOVED, now="grpo"),
+    Gone(
+        "method.name", "--methods of ictcli compare lists what there is", ("sc_grpo",), now="grpo"
+    ),
+    Gone("engine.backend", 'engine.backend = "torch"', ("trl",), idle=("trl",), now="torch"),
+    Gone("engine.vllm_memory", "leave it out", idle=(0.3,)),
+    Gone("engine.importance_cap", "leave it out", idle=(3.0,)),
+    Gone("engine.shard", "engine.shard = true", ("blocks",), now=False),
+    Gone("engine.sampler", 'engine.sampler = "own" or "vllm"', ("int8", "transformers"), now="own"),
+    Gone("engine.vllm_server", 'engine.sampler = "vllm" runs it in the process', idle=("",)),
     Gone("engine.micro_batch", "engine.micro_tokens says how much a pass takes"),
-    Gone("record.probe_every", "leave it out: no step is probed", (ANY,)),
-    Gone("record.probe_positions", "leave it out: no step is probed", (ANY,)),
-    Gone("optimizer.kind", "leave it out: AdamW is the optimiser", ("adamw",)),
-    Gone("optimizer.decay_steps", "linear and cosine reach 0 at the last step", (0,)),
+    Gone("record.probe_every", "leave it out: no step is probed", idle=(ANY,)),
+    Gone("record.probe_positions", "leave it out: no step is probed", idle=(ANY,)),
+    Gone("adapter.kind", 'adapter.kind = "lora"', ("dora",), now="lora"),
+    Gone("optimizer.kind", "leave it out: AdamW is the optimiser", idle=("adamw",)),
+    Gone("optimizer.decay_steps", "linear and cosine reach 0 at the last step", idle=(0,)),
+    Gone("log", 'log = ["tensorboard"] or ["wandb"]', ("trackio",), idle=("trackio",)),
 )
 
 
 def refuse(data: Mapping[str, Any], source: str) -> None:
-    """UserError if a recipe's tables name a key that is gone."""
-    for gone, _, _ in _present(data):
-        raise UserError(f"{source}: {gone.key} is gone.", gone.instead)
+    """UserError if a recipe's tables name a key or a value that is gone."""
+    for gone, _, _, value in _found(data):
+        shown = f" = {value!r}" if ANY not in gone.values else ""
+        raise UserError(f"{source}: {gone.key}{shown} is gone.", gone.instead)
 
 
-def dropped(data: Mapping[str, Any]) -> list[str]:
-    """Take the keys that are gone out of a run's recipe, in place; return those the run used."""
+def dropped(data: MutableMapping[str, Any]) -> list[str]:
+    """Take what is gone out of a run's recipe, in place; the keys that the run had used."""
     used: list[str] = []
-    for gone, table, key in [*_present(data)]:
-        value = table.pop(key)
+    if isinstance(data.get("method"), str):
+        data["method"] = {"name": data["method"]}
+    for gone, table, key, value in [*_found(data)]:
         if ANY not in gone.idle and value not in gone.idle:
             used.append(f"{gone.key} = {value!r}")
+        if isinstance(table[key], list) and table[key] != value:
+            table[key] = [each for each in cast(list[object], table[key]) if each != value]
+        elif gone.now is None:
+            del table[key]
+        else:
+            if gone.key == "method.name":
+                table.clear()  # its options
+            table[key] = gone.now
     return used
 
 
-def _present(data: Mapping[str, Any]) -> Iterator[tuple[Gone, dict[str, Any], str]]:
-    """What is gone in a recipe, with the table where it stands and its name there."""
+def _found(
+    data: Mapping[str, Any],
+) -> Iterator[tuple[Gone, MutableMapping[str, Any], str, object]]:
+    """What is gone in a recipe: where it stands, and its value, of a list each item."""
     for gone in GONE:
-        *names, key = gone.key.split(".")
+        head, _, key = gone.key.rpartition(".")
         table: Any = data
-        for name in names:
+        for name in head.split(".") if head else ():
             table = cast(dict[str, Any], table).get(name) if isinstance(table, dict) else None
-        if isinstance(table, dict) and key in table:
-            yield gone, cast(dict[str, Any], table), key
+        if head and isinstance(table, str):  # `method = "ict"`
+            table = {"name": table}
+        if not isinstance(table, dict) or key not in table:
+            continue
+        table = cast(dict[str, Any], table)
+        value: Any = table[key]
+        if gone.key == "method.name" and (data.get("plugins") or value in METHODS):
+            continue  # a plugin brings it
+        parts: list[object] = [value]
+        if isinstance(value, list) and ANY not in gone.values:
+            parts = cast(list[object], value)
+        for part in parts:
+            if gone.names(part):
+                yield gone, table, key, part

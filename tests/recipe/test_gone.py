@@ -8,7 +8,8 @@ import pytest
 import tomli_w
 from refusing import refused
 
-from ictcli.recipe import Recipe, RecipeFile, apply_overrides, load_recipe, to_toml
+from ictcli.algorithm.methods import METHODS
+from ictcli.recipe import Recipe, RecipeFile, apply_overrides, gone, load_recipe, to_toml
 from ictcli.runs import Run
 
 OLD = (
@@ -16,21 +17,38 @@ OLD = (
     ("curriculum=none", "random order", False),
     ("sft.columns.difficulty=level", "no order", False),
     ("eval.temperatures=[0, 0.3]", "ictcli eval --temperatures", False),
+    ("engine.shard=blocks", "engine.shard = true", True),
+    ("engine.sampler=int8", "own", True),
     ("engine.vllm_server=http://here:8000", "vllm", True),
     ("engine.micro_batch=4", "engine.micro_tokens", True),
+    ("adapter.kind=dora", "lora", True),
     ("optimizer.kind=adamw8bit", "AdamW", True),
     ("optimizer.kind=adamw", "AdamW", False),
+    ("method=gmts", "examples/methods", True),
     ("record.probe_every=10", "leave it out", False),
+    ('log=["trackio", "wandb"]', "wandb", False),
 )
+
+
+@pytest.fixture(autouse=True)
+def _no_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests of this process may have loaded one."""
+    for name in gone.MOVED:
+        monkeypatch.delitem(METHODS, name, raising=False)
+
+
+@pytest.mark.parametrize(("override", "instead", "used"), OLD)
+def test_what_is_gone_is_refused_with_what_to_write_instead(
+    override: str, instead: str, used: bool
+) -> None:
+    with refused("gone", hint=instead):
+        load_recipe("chain", [override])
 
 
 @pytest.mark.parametrize(("override", "instead", "used"), OLD)
 def test_a_run_of_before_is_read_and_says_what_it_used(
     override: str, instead: str, used: bool, tmp_path: Path
 ) -> None:
-    """Where it is typed it is refused with what to write instead."""
-    with refused("gone", hint=instead):
-        load_recipe("chain", [override])
     data = tomllib.loads(to_toml(load_recipe("chain")))
     apply_overrides(data, [override], Recipe)
     path = tmp_path / "recipe.toml"
