@@ -11,7 +11,6 @@ import numpy as np
 from mlx.utils import tree_map
 from mlx_lm.models.cache import make_prompt_cache
 
-from ictcli.algorithm.quantities import Statistic
 from ictcli.engine.sampling import Recorder, Written, draw
 from ictcli.errors import RunFailedError, UserError
 from ictcli.types import FloatArray, IntArray, OnTokens, Rollouts, Sampling
@@ -188,7 +187,7 @@ class StatsRecorder(Recorder):
         self._compiled = compiled
 
     def formula(self, name: str) -> Callable[..., mx.array]:
-        return _compiled(self.wanted[name]) if self._compiled else super().formula(name)
+        return _compiled(self.wanted[name].formula) if self._compiled else super().formula(name)
 
     def measure(
         self, values: mx.array, tokens: IntArray, apart: IntArray, counts: IntArray
@@ -219,6 +218,6 @@ class StatsRecorder(Recorder):
 
 
 @functools.cache
-def _compiled(each: Statistic) -> Any:
+def _compiled(formula: Callable[..., Any]) -> Any:
     """Its dozen passes over (N, V) become one or two."""
-    return mx.compile(partial(each, mx), shapeless=True)
+    return mx.compile(partial(formula, mx), shapeless=True)

@@ -7,7 +7,7 @@ oracle's. Distributions lie along the last axis; every result drops it. Natural 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from ictcli.errors import unknown
@@ -34,11 +34,6 @@ def kl(xp: Any, p: Any, q: Any) -> Any:
     return xp.sum(p * log_ratio, axis=-1)
 
 
-def kl_reversed(xp: Any, p: Any, q: Any) -> Any:
-    """KL(q || p) in nats."""
-    return kl(xp, q, p)
-
-
 def js(xp: Any, p: Any, q: Any) -> Any:
     """Jensen-Shannon divergence KL(p||m)/2 + KL(q||m)/2, m = (p+q)/2, in [0, log 2].
 
@@ -58,11 +53,6 @@ def wasserstein(xp: Any, p: Any, q: Any) -> Any:
     Token ids carry no meaning as a metric; it is here because the ICT paper (table 3) tries it.
     """
     return xp.sum(xp.abs(xp.cumsum(p - q, axis=-1)), axis=-1)
-
-
-def itself(xp: Any, p: Any) -> Any:
-    """p, of which a statistic takes the probability of the token."""
-    return p
 
 
 def pick(xp: Any, values: Any, index: Any) -> Any:
@@ -90,40 +80,29 @@ class Statistic:
     """What it is, with its unit."""
     mean: bool = False
     """Whether its mean over all tokens is a metric, by the statistic's name."""
-    number: float | None = None
-    """Of a statistic NAME:NUMBER: what the formula takes last."""
-
-    def __call__(self, xp: Any, *p: Any) -> Any:
-        last = () if self.number is None else (self.number,)
-        return self.formula(xp, *p, *last)
 
     def at(self, xp: Any, p: Any, tokens: Any) -> Any:
         """(N,) of p (N, V) where the tokens (N,) were drawn, if it compares p with nothing."""
-        values = self(xp, p)
+        values = self.formula(xp, p)
         return pick(xp, values, tokens) if self.kind == "token" else values
 
 
 STATISTICS: dict[str, Statistic] = {
     "entropy": Statistic(entropy, "alone", "Shannon entropy H1, nats", mean=True),
     "purity": Statistic(purity, "alone", "strategy purity beta = sum p^2; H2 = -log beta"),
-    "prob": Statistic(itself, "token", "p of the token"),
+    "prob": Statistic(lambda xp, p: p, "token", "p of the token"),
     "uniqueness": Statistic(js, "group", "u = JS(p, P_avg), nats, in [0, log 2]", mean=True),
     "kl_from_mean": Statistic(kl, "group", "KL(p || P_avg), nats"),
-    "kl_to_mean": Statistic(kl_reversed, "group", "KL(P_avg || p), nats"),
+    "kl_to_mean": Statistic(lambda xp, p, q: kl(xp, q, p), "group", "KL(P_avg || p), nats"),
     "wasserstein": Statistic(wasserstein, "group", "Wasserstein-1 distance of p and P_avg, ids"),
 }
-"""All statistics by name; a plugin adds its own. `NAME:` stands for NAME:NUMBER. Those of a group
-are exactly 0 where all rollouts share a prefix."""
+"""All statistics by name; a plugin adds its own. Those of a group are exactly 0 where all rollouts
+share a prefix."""
 
 
 def statistic(name: str) -> Statistic:
-    """The statistic of that name, its number filled in. UserError where there is none."""
-    base, colon, number = name.partition(":")
-    found = STATISTICS.get(base + colon)
-    try:
-        if found is not None:
-            return replace(found, number=float(number)) if colon else found
-    except ValueError:
-        pass
-    hint = "a plugin declares one in ictcli.algorithm.quantities.STATISTICS"
-    raise unknown("token statistic", name, STATISTICS, hint)
+    """Return the statistic of that name. UserError where there is none."""
+    if name not in STATISTICS:
+        hint = "a plugin declares one in ictcli.algorithm.quantities.STATISTICS"
+        raise unknown("token statistic", name, STATISTICS, hint)
+    return STATISTICS[name]

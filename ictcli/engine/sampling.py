@@ -198,7 +198,7 @@ class Recorder(ABC):
 
     def formula(self, name: str) -> Callable[..., Any]:
         """The formula of a statistic over the device's arrays."""
-        return partial(self.wanted[name], self.xp)
+        return partial(self.wanted[name].formula, self.xp)
 
     def measure(
         self, values: Any, tokens: IntArray, apart: IntArray, counts: IntArray

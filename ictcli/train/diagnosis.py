@@ -124,7 +124,8 @@ def symptom(name: str, recipe: Recipe, **figures: Any) -> Symptom:
         "label": recipe.label,
         "of_step": "",
     }
-    return Symptom(*(text.format_map(settings | figures) for text in astuple(SYMPTOMS[name])))
+    texts = (text.format_map(settings | figures) for text in astuple(SYMPTOMS[name]))
+    return Symptom(*(text.replace("%", " %") for text in texts))
 
 
 @dataclass(frozen=True)

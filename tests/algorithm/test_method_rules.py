@@ -82,15 +82,11 @@ def test_dense_methods_keep_every_token(name: str, batch: Scored) -> None:
     np.testing.assert_array_equal(choose(name, batch).kept, batch.valid)
 
 
-def unsure(batch: Scored) -> Any:
-    return (batch.stats["entropy"] >= 0.7) & (batch.stats["prob"] <= 0.4)
-
-
-UNSURE = {"score": "u*h", "min_entropy": 0.7, "max_prob": 0.4}
+UNSURE = {"score": "u*h", "max_prob": 0.4}
 SCORES: list[tuple[str, dict[str, Any], Callable[[Scored], Any]]] = [
     ("ict", {}, lambda x: x.stats["uniqueness"]),
     ("ict", {"advantage_power": 0.1}, lambda x: x.stats["uniqueness"] * gain(x)[:, None]),
-    ("ict", UNSURE, lambda x: x.stats["uniqueness"] * x.stats["entropy"] * unsure(x)),
+    ("ict", UNSURE, lambda x: x.stats["uniqueness"] * x.stats["entropy"] * (x.stats["prob"] <= 0.4)),
     ("kl", {}, lambda x: x.stats["kl_from_mean"]),
     ("kl", {"reverse": True}, lambda x: x.stats["kl_to_mean"]),
     ("wasserstein", {}, lambda x: x.stats["wasserstein"]),
@@ -189,7 +185,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     "quadrants": {"share": 0.2, "bins": ["pos_high", "neg_high"]},
     "clip_cov": {"ratio": 2e-4, "low": 1.0, "high": 5.0},
     "kl_cov": {"ratio": 2e-4, "coefficient": 1.0},
-    "lp_reg": {"share": 0.01, "min_p": 0.02, "coefficient": 1.0},
+    "lp_reg": {"share": 0.01, "coefficient": 1.0},
     "stare": {"share": 0.1, "raise_by": 1.1, "lower_by": 1.0, "target_entropy": 0.3},
     "taco": {"alpha": 0.01, "strength": 0.9},
     "pepo": {"window": 101},
