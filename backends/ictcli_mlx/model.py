@@ -13,6 +13,7 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_map_with_path
 from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.models.rope_utils import SuScaledRoPE
 from mlx_lm.utils import load_config, load_model
 from transformers import AutoTokenizer
 from transformers import logging as transformers_logging
@@ -21,12 +22,11 @@ from ictcli.engine.checksums import stored_tensors
 from ictcli.engine.model_files import fetch
 from ictcli.engine.models import Source, loading
 from ictcli.engine.older import older_names
-from ictcli.engine.shape import Lengths, read_lengths
+from ictcli.engine.shape import Lengths, read_lengths, rope_settings
 from ictcli.errors import UserError
 from ictcli.recipe.tables import EngineSettings
 
 from .files import flat, read_arrays, write_arrays
-from .rotary import hold_frequencies
 
 ADAPTED = frozenset(("lora_a", "lora_b", "m"))
 """Names of an adapter's weights: A, B, and DoRA's magnitudes."""
@@ -59,8 +59,19 @@ def load(
         mx.eval(model.parameters())  # weights are read here, not in the first step
         text = config.get("text_config", config)
         lengths = read_lengths(text, settings.context, _computed(model, text))
-        hold_frequencies(model, text, lengths.context)
+        _take_short_frequencies(model, text)
     return model, tokenizer, config, folder, lengths
+
+
+def _take_short_frequencies(model: nn.Module, config: dict[str, Any]) -> None:
+    """Rotate by LongRoPE's frequencies for sequences of the original length: mlx-lm has those of
+    long ones alone."""
+    ropes = [rope for rope in rope_settings(config) if "short_factor" in rope]
+    for module in model.modules():
+        for rope in ropes if type(module) is SuScaledRoPE else ():
+            short, long = (mx.array(rope[name]) for name in ("short_factor", "long_factor"))
+            module._freqs = module._freqs / long * short
+            module._scale = rope.get("short_mscale") or module._scale
 
 
 def vocabulary_of(config: dict[str, Any], folder: Path) -> int:

@@ -12,18 +12,15 @@ from mlx.utils import tree_map
 from mlx_lm.models.cache import make_prompt_cache
 
 from ictcli.engine.sampling import Recorder, Written, draw
-from ictcli.errors import RunFailedError, UserError
+from ictcli.errors import UserError
 from ictcli.types import FloatArray, IntArray, OnTokens, Rollouts, Sampling
 
 from .device import Memory
-from .files import number
 from .plan import GPU_ELEMENTS, GPU_PREFILL_TOKENS, PENDING_ELEMENTS, PREFILL_TOKENS
 
 GONE = 8
 """Ended rows are decoded along, unread, until they are one in so many: taking rows out copies the
 whole cache."""
-MIXED_TOLERANCE = 0.05
-"""Of the logits' range: beyond what 16 bits round, well below what a wrong mask does."""
 
 
 def _searchsorted(cdf: mx.array, target: mx.array, *, right: bool) -> mx.array:
@@ -129,25 +126,6 @@ def _prefill(
     rows = mx.array(np.repeat(np.arange(len(prompts)), group))
     take(caches, rows)
     return logits[rows], caches
-
-
-def mixes_lengths(model: Any, vocabulary: int, memory: Memory) -> bool:
-    """Whether the model decodes prompts of several lengths side by side as it does each alone.
-
-    Some of mlx-lm's models do not look at the padding of their batched caches: they raise, or give
-    wrong numbers without a word. A few made-up tokens tell, once for a model.
-    """
-    tokens = [1 + i % (vocabulary - 1) for i in range(9)]
-    prompts = [tokens[:length] for length in (7, 2, 9, 4, 1)]
-    try:
-        together, _ = _prefill(model, prompts, 1, memory)
-        alone = mx.concatenate([_prefill(model, [p], 1, memory)[0] for p in prompts])
-        gap, spread = mx.abs(together - alone).max(), alone.max() - alone.min()
-        return number(gap / spread) < MIXED_TOLERANCE
-    except RunFailedError:  # the memory's limit
-        raise
-    except Exception:  # whatever a model that does not know padding makes of it
-        return False
 
 
 def new_cache(model: Any, lengths: Sequence[int]) -> list[Any]:

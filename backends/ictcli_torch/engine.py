@@ -13,7 +13,7 @@ import transformers
 
 from ictcli.engine.core import EngineCore
 from ictcli.engine.model_files import write_tokenizer
-from ictcli.engine.models import loading, name_end_token, snapshot, stop_ids, with_dtype
+from ictcli.engine.models import name_end_token, snapshot, stop_ids, with_dtype
 from ictcli.engine.older import older_names
 from ictcli.engine.sampling import join
 from ictcli.engine.shape import read_lengths
@@ -24,7 +24,7 @@ from .cpu import arranged, in_whole, kernels_of, pack
 from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
 from .files import read_arrays, write_arrays
-from .model import hold_frequencies, load, text_config
+from .model import load, text_config
 from .optimizer import Optimizer
 from .passes import Passes
 from .plan import SMALL, WORTH_ARRANGING, choose_joined
@@ -59,8 +59,6 @@ class TorchEngine(EngineCore):
             torch.set_num_threads(settings.threads or 1)
         config = text_config(self.model)
         self.lengths = read_lengths(config.to_dict(), settings.context)
-        with loading(self.source, "mlx"):
-            hold_frequencies(self.model, self.lengths.context, self.device)
         self.vocabulary = int(config.vocab_size)
         self.stop_ids = stop_ids(self.tokenizer, self.model.generation_config.eos_token_id)
         self.adapt(adapters)
@@ -143,7 +141,7 @@ class TorchEngine(EngineCore):
             self.vllm = self.vllm or vllm.start(self, prompts[share], group, sampling)
             self.vllm.load(self)
             drawn = vllm.draw(self.vllm, prompts[share], group, sampling, seeds[share])
-        return join(self.ranks.gather(drawn), range(len(prompts)))
+        return join(self.ranks.gather(drawn))
 
     @contextlib.contextmanager
     def merged(self, *, exactly: bool = False) -> Generator[None]:

@@ -34,6 +34,11 @@ def kl(xp: Any, p: Any, q: Any) -> Any:
     return xp.sum(p * log_ratio, axis=-1)
 
 
+def kl_reversed(xp: Any, p: Any, q: Any) -> Any:
+    """KL(q || p) in nats."""
+    return kl(xp, q, p)
+
+
 def js(xp: Any, p: Any, q: Any) -> Any:
     """Jensen-Shannon divergence KL(p||m)/2 + KL(q||m)/2, m = (p+q)/2, in [0, log 2].
 
@@ -53,6 +58,11 @@ def wasserstein(xp: Any, p: Any, q: Any) -> Any:
     Token ids carry no meaning as a metric; it is here because the ICT paper (table 3) tries it.
     """
     return xp.sum(xp.abs(xp.cumsum(p - q, axis=-1)), axis=-1)
+
+
+def itself(xp: Any, p: Any) -> Any:
+    """p, of which a statistic takes the probability of the token."""
+    return p
 
 
 def pick(xp: Any, values: Any, index: Any) -> Any:
@@ -90,10 +100,10 @@ class Statistic:
 STATISTICS: dict[str, Statistic] = {
     "entropy": Statistic(entropy, "alone", "Shannon entropy H1, nats", mean=True),
     "purity": Statistic(purity, "alone", "strategy purity beta = sum p^2; H2 = -log beta"),
-    "prob": Statistic(lambda xp, p: p, "token", "p of the token"),
+    "prob": Statistic(itself, "token", "p of the token"),
     "uniqueness": Statistic(js, "group", "u = JS(p, P_avg), nats, in [0, log 2]", mean=True),
     "kl_from_mean": Statistic(kl, "group", "KL(p || P_avg), nats"),
-    "kl_to_mean": Statistic(lambda xp, p, q: kl(xp, q, p), "group", "KL(P_avg || p), nats"),
+    "kl_to_mean": Statistic(kl_reversed, "group", "KL(P_avg || p), nats"),
     "wasserstein": Statistic(wasserstein, "group", "Wasserstein-1 distance of p and P_avg, ids"),
 }
 """All statistics by name; a plugin adds its own. Those of a group are exactly 0 where all rollouts

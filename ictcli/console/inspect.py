@@ -55,7 +55,7 @@ def _methods(methods: list[MethodView]) -> None:
         {
             "method": method.name,
             "kept here": str(method.kept),
-            "share of the step": shown_share(method.share),
+            "share of the step": f"{method.share:.1%}",
             "overlap with trained": figure(method.overlap_with_trained, ".2f"),
         }
         for method in methods

@@ -96,7 +96,7 @@ class Frame:
         if self.palette.coloured:
             shades = [("  ", self.palette.shades[shade]) for shade in range(1, LEVELS)]
             legend = [" 0 ", *shades, f" {self.top:.3g}"]
-        name, share = one_line(method.name), f" ({method.kept} here, {shown_share(method.share)})"
+        name, share = one_line(method.name), f" ({method.kept} here, {method.share:.1%})"
         kept = Text.assemble("kept by ", (name, "bold underline"), share)
         shaded = Text.assemble(f"shaded by {self.cursor.by}", *legend)
         second = Text.assemble(question, (gold, "bold"))

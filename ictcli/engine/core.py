@@ -54,8 +54,6 @@ class EngineCore(DataParallel, Engine):
     """What `keep_reference` kept."""
     adapted: Any = None
     """What the backend's adapter library knows of the model's adapters; None without any."""
-    mixes_lengths = True
-    """Whether prompts of several lengths may be decoded side by side."""
 
     write_arrays: Any
     """Write (path, arrays by name, **header) as safetensors; equal arrays make equal bytes."""
@@ -141,16 +139,14 @@ class EngineCore(DataParallel, Engine):
         def in_budget() -> Rollouts:
             tokens = 0 if on_tokens else sampling.max_tokens
             with self.for_sampling(tokens):
-                return in_passes(
-                    share, group, self.budget.rows, numbers, decode, mixed=self.mixes_lengths
-                )
+                return in_passes(share, group, self.budget.rows, numbers, decode)
 
         def work() -> Rollouts | None:
             return self.budget.decoding(group, len(numbers), in_budget) if share else None
 
         with self._phase(), self.gathered():
             parts = self.agreed(work)
-        return join([part for part in parts if part is not None], range(len(prompts)))
+        return join([part for part in parts if part is not None])
 
     def score(
         self,

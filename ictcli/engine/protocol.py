@@ -21,7 +21,7 @@ class Engine(Protocol):
     tokenizer: Any
     """The model's own tokenizer: a Hugging Face `PreTrainedTokenizerBase`."""
     lengths: Lengths
-    """The context, what `engine.context` can make of it, and where the arithmetic changes."""
+    """The context, and where the arithmetic changes."""
     stop_ids: tuple[int, ...]
     """Token ids that end a response, from the model's generation settings and tokenizer."""
     budget: Budget

@@ -104,13 +104,10 @@ def check_context(recipe: Recipe) -> None:
         model = shape.read_shape(recipe.model)
     except UserError:
         return  # `check_memory` says why
-    shape.check_context(recipe.engine.context, model.longest)
-    context = recipe.engine.context or model.context
+    context = shape.choose_context(recipe.engine.context, model.context)
     if recipe.max_tokens >= context:
         raise UserError(
             f"max_tokens = {recipe.max_tokens} leaves a prompt no room in the model's "
             f"context of {context}.",
-            f"raise engine.context (to {model.longest} at most), or lower max_tokens"
-            if context < model.longest
-            else "lower max_tokens, or take a model with a longer context",
+            "lower max_tokens, or take a model with a longer context",
         )

@@ -124,8 +124,7 @@ def symptom(name: str, recipe: Recipe, **figures: Any) -> Symptom:
         "label": recipe.label,
         "of_step": "",
     }
-    texts = (text.format_map(settings | figures) for text in astuple(SYMPTOMS[name]))
-    return Symptom(*(text.replace("%", " %") for text in texts))
+    return Symptom(*(text.format_map(settings | figures) for text in astuple(SYMPTOMS[name])))
 
 
 @dataclass(frozen=True)

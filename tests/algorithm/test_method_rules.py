@@ -86,7 +86,11 @@ UNSURE = {"score": "u*h", "max_prob": 0.4}
 SCORES: list[tuple[str, dict[str, Any], Callable[[Scored], Any]]] = [
     ("ict", {}, lambda x: x.stats["uniqueness"]),
     ("ict", {"advantage_power": 0.1}, lambda x: x.stats["uniqueness"] * gain(x)[:, None]),
-    ("ict", UNSURE, lambda x: x.stats["uniqueness"] * x.stats["entropy"] * (x.stats["prob"] <= 0.4)),
+    (
+        "ict",
+        UNSURE,
+        lambda x: x.stats["uniqueness"] * x.stats["entropy"] * (x.stats["prob"] <= 0.4),
+    ),
     ("kl", {}, lambda x: x.stats["kl_from_mean"]),
     ("kl", {"reverse": True}, lambda x: x.stats["kl_to_mean"]),
     ("wasserstein", {}, lambda x: x.stats["wasserstein"]),

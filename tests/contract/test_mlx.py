@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -111,22 +110,6 @@ def test_compiled_kernels_change_nothing() -> None:
     del environment["MLX_DISABLE_COMPILE"]
     command = [sys.executable, "-m", "pytest", "-n", "0", "-k", "mlx", *laws]
     subprocess.run(command, env=environment, check=True)
-
-
-@pytest.mark.parametrize(("dtype", "rounding"), [("float32", 1e-6), ("bfloat16", 2**-8)])
-def test_rotation_by_a_shared_matrix_is_the_models_own(dtype: str, rounding: float) -> None:
-    import mlx.core as mx
-    import mlx.nn as nn
-    from ictcli_mlx.rotary import SharedRoPE
-
-    places = [(0, 1e4), (5, 1e4), (5, 1e6), (3000, 1e6)]
-    for (offset, base), dims, traditional in product(places, (8, 16), (False, True)):
-        rope = nn.RoPE(dims, traditional, base)
-        x = mx.random.normal((3, 2, 1, 16)).astype(getattr(mx, dtype))
-        found, wanted = SharedRoPE(rope)(x, offset), rope(x.astype(mx.float32), offset)
-        assert found.dtype == x.dtype
-        close = np.array(found.astype(mx.float32)), np.array(wanted)
-        np.testing.assert_allclose(*close, rtol=rounding, atol=1e-6)
 
 
 @pytest.mark.parametrize("prompts", [PROMPTS, PROMPTS[1:2] * 3], ids=["several", "one length"])
