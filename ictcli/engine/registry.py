@@ -245,7 +245,7 @@ def _check(
     other = "torch" if name == "mlx" else "mlx"
     try:
         engine.tokenizer.decode(engine.tokenizer("1 + 1")["input_ids"])  # its settings show here
-        rollouts = engine.generate((prompt, (4,)), 2, Sampling(most), 0)
+        rollouts = engine.generate((prompt, (4, 3), (4,)), 2, Sampling(most), 0)
         gaps = np.abs(rollouts.logp - engine.score(rollouts, (LOGP,))[LOGP]).mean(axis=1)
     except UserError:  # the memory is full, or the weights are damaged
         raise
