@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 from ictcli.engine.core import EngineCore
 from ictcli.engine.model_files import write_tokenizer
@@ -23,7 +24,6 @@ from ictcli.types import Rollouts, Sampling
 from .cpu import arranged, in_whole, kernels_of, pack
 from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
-from .files import read_arrays, write_arrays
 from .model import load, text_config
 from .optimizer import Optimizer
 from .passes import Passes
@@ -34,7 +34,7 @@ from .sample import lockstep
 class TorchEngine(EngineCore):
     """A Hugging Face causal LM with AdamW. See `ictcli.engine.Engine` for what each verb does."""
 
-    read_arrays, write_arrays = staticmethod(read_arrays), staticmethod(write_arrays)
+    read_arrays = staticmethod(load_file)
     root: Any = None
     """What runs the model that is trained, where its weights are spread."""
     vllm: Any = None
@@ -53,6 +53,7 @@ class TorchEngine(EngineCore):
         super().__init__(model, settings, optimizer, Memory(self.device), ran_out)
         self.model, self.tokenizer = load(self.source, settings, self.device)
         self.small = sum(p.numel() for p in self.model.parameters()) < SMALL
+        self.memory.small = self.small
         if settings.gradient_checkpointing and not self.small:
             self.memory.return_blocks()
         if settings.threads or (self.small and self.device.type == "cpu"):
@@ -154,6 +155,10 @@ class TorchEngine(EngineCore):
 
                 stack.enter_context(merge.merged(self.model, exactly=exactly))
             yield
+
+    @staticmethod
+    def write_arrays(path: Path, arrays: dict[str, torch.Tensor], **about: str) -> None:
+        save_file(arrays, path, metadata=about or None)
 
     def kept_weights(self) -> Any:
         return copy.deepcopy(self.model).requires_grad_(False)

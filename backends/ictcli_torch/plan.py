@@ -1,4 +1,4 @@
-"""The torch engine's memory model (`ictcli.engine.workload.MemoryModel`). Imports no torch.
+"""The torch engine's memory model (`ictcli.engine.workload`). Imports no torch.
 
 On a CPU and on MPS it estimates the resident set of the process, libraries included; on a CUDA GPU
 the device's memory, without the allocator's fragments. How many copies of an array are held at once

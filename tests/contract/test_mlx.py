@@ -20,8 +20,7 @@ from ictcli.types import Rollouts
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, make_mlx, require
 from .lowrank import LORA
-from .models import GEMMA, make_deep, make_kind
-from .oracle import Oracle
+from .models import make_deep
 from .test_generate import same
 from .training import LR, PLAIN, SMOOTH, logp_of, plain_update, sparse_weights, state, train
 
@@ -121,27 +120,6 @@ def test_prompts_read_in_chunks_are_alike(
     for tokens in (1, 8, 12):
         monkeypatch.setattr("ictcli_mlx.sample.PREFILL_TOKENS", tokens)
         same(engine.generate(prompts, GROUP, SAMPLING, 3, WANTED), wanted)
-
-
-EXPERTS: Any = {"num_experts_per_tok": 2, "moe_intermediate_size": 32, "head_dim": 8}
-PAIRS = ["sliding_attention", "full_attention"] * 2
-
-
-@pytest.mark.parametrize(
-    ("kind", "more", "close"),
-    [
-        ("qwen3_moe", {"num_experts": 4, **EXPERTS}, 2e-5),
-        ("gemma3_text", {**GEMMA, "num_hidden_layers": 4, "layer_types": PAIRS}, 5e-3),
-    ],
-    ids=lambda x: x if isinstance(x, str) else "",
-)
-def test_what_transformers_5_saves_is_read_as_it_reads_it(
-    tmp_path: Path, kind: str, more: dict[str, Any], close: float
-) -> None:
-    """Whatever it calls its settings and weights. mlx-lm's Gemma rounds the embedding's scale."""
-    folder, rollouts = make_kind(tmp_path, kind, **more), made_up()
-    found = logp_of(make_mlx(folder), rollouts)
-    np.testing.assert_allclose(found, Oracle(folder).logp(rollouts, 1.0), atol=close)
 
 
 def long_rollouts(T: int = 120, rows: int = 4) -> Rollouts:
