@@ -182,7 +182,9 @@ def _run() -> int:
 
 
 def _command() -> Any:
-    """Run the command; in a launch of several processes, on rank 0."""
+    """Run the command; in a launch of several processes, on rank 0. Other ranks are silent but for
+    their errors."""
+    stderr = sys.stderr
     for word in sys.argv[1:]:
         word.encode()  # some libraries write no file of another name
     command = partial(cli.main, prog_name="ictcli", standalone_mode=False)
@@ -202,6 +204,8 @@ def _command() -> Any:
             said = f"The plugin {place} fails: {type(error).__name__}: {text_of(error)}."
             raise RunFailedError(said, f"mend it, then: {_again(error)}") from error
         raise
+    finally:
+        sys.stderr = stderr
 
 
 def fail(message: str, hint: str, code: int) -> int:

@@ -107,7 +107,9 @@ def _recipe(run: Path, rollouts: Rollouts, step: int) -> tuple[Recipe, str | Non
         why = error.message.rstrip(".")
         notes.append(f"The recipe cannot be read: {why}: methods choose with their defaults.")
     T = int(np.asarray(rollouts.lengths).max(initial=1))
-    recipe = Recipe(model=model, task="", method={"name": "ict"}, steps=max(1, step), max_tokens=T)
+    recipe = Recipe(
+        model=model, task="unknown", method={"name": "ict"}, steps=max(1, step), max_tokens=T
+    )
     return recipe.model_copy(update=sizes), None, tuple(notes)
 
 

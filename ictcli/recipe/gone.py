@@ -61,8 +61,6 @@ GONE = (
     Gone("record.probe_positions", "leave it out: no step is probed", idle=(ANY,)),
     Gone("adapter.kind", 'adapter.kind = "lora"', ("dora",), now="lora"),
     Gone("optimizer.kind", "leave it out: AdamW is the optimiser", idle=("adamw",)),
-    Gone("record.probe_every", "leave it out: probes of H2 are no more", idle=(ANY,)),
-    Gone("record.probe_positions", "leave it out: probes of H2 are no more", idle=(ANY,)),
     Gone("optimizer.decay_steps", "linear and cosine reach 0 at the last step", idle=(0,)),
     Gone("log", 'log = ["tensorboard"] or ["wandb"]', ("trackio",), idle=("trackio",)),
 )

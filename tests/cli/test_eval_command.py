@@ -76,7 +76,7 @@ def test_a_run_is_evaluated_as_it_was_trained(ictcli: Processes, tmp_path: Path)
     assert said.startswith(f"The plugin {plugin}, line 6, fails: KeyError: 0. mend it")
     plugin.write_text(text.replace("return Benchmark", "Benchmark"))
     said = ictcli.refused("eval", "builtin:chain", named, "--bench", "sums-of-a-plugin")
-    assert said.startswith("The builder of the benchmark sums-of-a-plugin gave None")
+    assert said.startswith("The builder of sums-of-a-plugin gave None")
     plugin.unlink()  # the model of a run outlives its plugins
     ended = ictcli.run(*asked, "chain", "--limit", "4", "temperature=0.5")
     assert json.loads(ended.out)[0]["settings"]["temperature"] == 0.5

@@ -78,13 +78,3 @@ VLLM = {"sampler": "vllm", "device": "cpu"}
 def test_settings_an_engine_cannot_follow_are_refused(engine: dict[str, Any], about: str) -> None:
     with refused(about):
         recipe_notes(recipe(**{"backend": "torch", **engine}))
-
-
-def test_recipes_of_version_0_1_are_read() -> None:
-    """They hold every key, those of the TRL engine too, which the torch engine takes over."""
-    old = {"vllm_server": "", "vllm_memory": 0.3, "importance_cap": 3.0}
-    assert recipe(**old, backend="torch", sampler="own").engine == EngineSettings(backend="torch")
-    assert recipe(**old, backend="trl", sampler="transformers").engine.backend == "torch"
-    with refused("vllm_memory"):
-        recipe(vllm_memory=0.4)
-    assert recipe(**old, backend="trl", sampler="vllm").engine.sampler == "vllm"

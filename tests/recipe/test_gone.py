@@ -21,7 +21,6 @@ OLD = (
     ("engine.sampler=int8", "own", True),
     ("engine.vllm_server=http://here:8000", "vllm", True),
     ("engine.micro_batch=4", "engine.micro_tokens", True),
-    ("record.probe_every=10", "leave it out", False),
     ("adapter.kind=dora", "lora", True),
     ("optimizer.kind=adamw8bit", "AdamW", True),
     ("optimizer.kind=adamw", "AdamW", False),
