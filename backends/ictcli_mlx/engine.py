@@ -44,7 +44,7 @@ class MlxEngine(EngineCore):
         )
         super().__init__(model, settings, optimizer, Memory(settings.memory_limit), is_full)
         loaded = load(self.source, settings, self.device)
-        self.model, self.tokenizer, self.config, self.folder, self.lengths = loaded
+        self.model, self.tokenizer, self.config, self.folder, self.context = loaded
         self.stop_ids = stop_ids(self.tokenizer, self.config.get("eos_token_id"))
         self.vocabulary = vocabulary_of(self.config, self.folder)
         self.memory.watch("Loading the model", "take a smaller or a 4-bit model")

@@ -17,7 +17,7 @@ from ictcli.engine.model_files import write_tokenizer
 from ictcli.engine.models import name_end_token, snapshot, stop_ids, with_dtype
 from ictcli.engine.older import older_names
 from ictcli.engine.sampling import join
-from ictcli.engine.shape import read_lengths
+from ictcli.engine.shape import read_context
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import Rollouts, Sampling
 
@@ -59,7 +59,7 @@ class TorchEngine(EngineCore):
         if settings.threads or (self.small and self.device.type == "cpu"):
             torch.set_num_threads(settings.threads or 1)
         config = text_config(self.model)
-        self.lengths = read_lengths(config.to_dict(), settings.context)
+        self.context = read_context(config.to_dict(), settings.context)
         self.vocabulary = int(config.vocab_size)
         self.stop_ids = stop_ids(self.tokenizer, self.model.generation_config.eos_token_id)
         self.adapt(adapters)
@@ -68,9 +68,9 @@ class TorchEngine(EngineCore):
         self.counts = {"parameters": self.model.num_parameters() - added, "trained": sum(trained)}
         self.optimizer = self.make_optimizer(optimizer) if optimizer else None
         self.pack = cache(partial(pack, self.model))  # once
-        self.frozen = (not optimizer or self.adapted is not None) and not settings.shard
+        self.frozen = not optimizer or self.adapted is not None
         parameters = self.counts["parameters"]
-        self.joined = choose_joined(self.device.type, adapters, settings, parameters)
+        self.joined = choose_joined(self.device.type, adapters, parameters)
         if self.optimizer and self.frozen:
             self.pack()
         self.compiled = (

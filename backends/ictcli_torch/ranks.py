@@ -179,9 +179,9 @@ def build(
         )
     settings, kind = settings.model_copy(update={"device": device}), TorchEngine
     if settings.shard and optimizer is not None:
-        from .shard import ShardedEngine, ShardedWeights
+        from .shard import ShardedEngine
 
-        kind = ShardedEngine if adapters else ShardedWeights
+        kind = ShardedEngine
     engine = kind(model, settings, optimizer, adapters)
     engine.ranks = ranks
     engine.check_same()

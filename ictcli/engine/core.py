@@ -40,7 +40,7 @@ WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
 class EngineCore(DataParallel, Engine):
     """The verbs of `ictcli.engine.Engine` that need no device.
 
-    A backend's `__init__` sets `model`, `tokenizer`, `lengths`, `vocabulary`, `stop_ids`,
+    A backend's `__init__` sets `model`, `tokenizer`, `context`, `vocabulary`, `stop_ids`,
     `lockstep`, `passes` and, to train, `optimizer`.
     """
 

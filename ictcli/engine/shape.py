@@ -36,7 +36,7 @@ class ModelShape:
     intermediate: int
     vocabulary: int
     context: int
-    """The longest sequence (`read_lengths`)."""
+    """The longest sequence (`read_context`)."""
     tied: bool
     bits: int = 0
     """Bits of a quantised weight; 0 = not quantised."""
@@ -141,7 +141,7 @@ def _shape(config: dict[str, Any]) -> ModelShape:
         keys=int(config.get("num_key_value_heads") or heads) * head,
         intermediate=int(config["intermediate_size"]),
         vocabulary=int(config["vocab_size"]),
-        context=read_lengths(config, 0).context,
+        context=read_context(config, 0),
         tied=bool(config.get("tie_word_embeddings", True)),
         bits=int(packed.get("bits", 0)),
         dtype=str(config.get("dtype") or config.get("torch_dtype") or ""),
@@ -168,26 +168,11 @@ def _stored(folder: Path, bits: int) -> tuple[int, int, int] | None:
 
 
 ORIGINAL, LONG = "original_max_position_embeddings", ("longrope", "su")
-CHANGES = frozenset((
-    "sliding_window", "attention_chunk_size", "window_size", "chunk_size", "mamba_chunk_size",
-    ORIGINAL,
-))  # fmt: skip
-"""Settings of a model that are such lengths, in tokens."""
 
 
-@dataclass(frozen=True)
-class Lengths:
-    """In tokens, prompt and response together."""
-
-    context: int
-    """The longest sequence that a run may have."""
-    changes: tuple[int, ...]
-    """Windows, chunks and the like, ascending: after each, sampling and evaluating may part."""
-
-
-def read_lengths(config: dict[str, Any], wanted: int, longest: int = 1 << 30) -> Lengths:
-    """Return the lengths by a model's settings, `engine.context` (`wanted`, 0 = not set), and the
-    longest sequence that the engine computes as the model means it.
+def read_context(config: dict[str, Any], wanted: int) -> int:
+    """Return the longest sequence of a run by a model's settings and `engine.context` (`wanted`,
+    0 = not set), prompt and response together, in tokens.
 
     LongRoPE has one set of rotary frequencies for sequences up to an original length and another
     for longer ones: a run has the first. Raises UserError where `wanted` is longer.
@@ -195,8 +180,7 @@ def read_lengths(config: dict[str, Any], wanted: int, longest: int = 1 << 30) ->
     positions = config.get("max_position_embeddings") or config.get("n_positions") or 1 << 30
     long = [r for r in rope_settings(config) if (r.get("rope_type") or r.get("type")) in LONG]
     originals = [config.get(ORIGINAL) or rope.get(ORIGINAL) for rope in long]
-    longest = min([int(positions), longest, *filter(None, originals)])
-    return Lengths(choose_context(wanted, longest), tuple(sorted(set(_changes(config)))))
+    return choose_context(wanted, min([int(positions), *filter(None, originals)]))
 
 
 def choose_context(wanted: int, longest: int) -> int:
@@ -216,11 +200,3 @@ def rope_settings(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
     rope = cast(dict[str, Any], config.get("rope_parameters") or config.get("rope_scaling") or {})
     yield rope
     yield from (kind for kind in rope.values() if isinstance(kind, dict))
-
-
-def _changes(config: dict[str, Any]) -> Iterator[int]:
-    for name, value in config.items():
-        if isinstance(value, dict):
-            yield from _changes(cast(dict[str, Any], value))
-        elif name in CHANGES and isinstance(value, int) and value > 0:
-            yield value

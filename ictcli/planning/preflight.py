@@ -39,8 +39,11 @@ def recipe_notes(recipe: Recipe) -> list[str]:
     if settings.shard:
         if choose_backend(settings.backend) != "torch":
             raise UserError("engine.shard is a setting of the torch engine.", "engine.shard=false")
-        if settings.load_in_4bit:
-            raise UserError("engine.shard spreads no weights of 4 bits.", "engine.shard=false")
+        if recipe.adapters:
+            raise UserError(
+                "engine.shard spreads weights that are trained, and below adapters none are.",
+                "engine.shard=false",
+            )
         if not find_launch():
             notes.append("engine.shard spreads nothing in one process: torchrun starts several.")
     if 0 < recipe.steps <= recipe.dense_steps:

@@ -55,7 +55,8 @@ def make_capped(folder: Path) -> Path:
 def make_hybrid(folder: Path) -> Path:
     """A recurrent layer (a short convolution) below one of full attention."""
     kinds = ["conv", "full_attention"]
-    return make_kind(folder, "lfm2", 3, block_auto_adjust_ff_dim=False, layer_types=kinds)
+    more = {"block_auto_adjust_ff_dim": False, "block_dim": TINY["hidden_size"]}
+    return make_kind(folder, "lfm2", 3, layer_types=kinds, **more)
 
 
 def make_recurrent(folder: Path) -> Path:

@@ -27,11 +27,11 @@ SMALL = [
 """Three prompts on two ranks, so that their shares differ; a large eps, as in `training.SMOOTH`."""
 
 
-KINDS = ("sharded", "replicated", "sharded below adapters", "sharded in 16 bits")
+KINDS = ("sharded", "replicated", "replicated adapters", "sharded in 16 bits")
 
 
 def settings(kind: str) -> list[str]:
-    return ["--backend=torch", f"engine.shard={str(kind != 'replicated').lower()}"]
+    return ["--backend=torch", f"engine.shard={str(kind.startswith('sharded')).lower()}"]
 
 
 def run_alone(folder: Path, command: list[str]) -> None:
@@ -48,7 +48,7 @@ def apart(one: Path, other: Path) -> float:
 TRAINED = {
     "sharded": ["kl=0.01", "update.minibatch=2"],
     "replicated": ["method=kl_cov", "method.ratio=0.1", "entropy=0.01"],
-    "sharded below adapters": ["adapter.kind=lora", "method=gspo", "update.epochs=2"],
+    "replicated adapters": ["adapter.kind=lora", "method=gspo", "update.epochs=2"],
     "sharded in 16 bits": ["engine.dtype=bfloat16", "method=kl_cov"],
 }
 """Terms of the loss beside the clipped ratio."""

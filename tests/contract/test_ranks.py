@@ -70,7 +70,6 @@ VLLM = {"sampler": "vllm", "device": "cpu"}
     ("engine", "about"),
     [
         ({"shard": True, "backend": "mlx"}, "engine.shard"),
-        ({"shard": True, "load_in_4bit": True}, "engine.shard"),
         (VLLM | {"backend": "mlx"}, "samples for the torch engine"),
         (VLLM | {"load_in_4bit": True}, "samples for the torch engine"),
     ],
