@@ -21,7 +21,7 @@ from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSetti
 from . import adapter, sample
 from .device import Memory, choose_device
 from .files import flat, read_arrays, write_arrays
-from .model import is_quantised, load, model_dtype, vocabulary_of
+from .model import is_quantised, load, model_dtype, restore_layout, vocabulary_of
 from .optimizer import Optimizer
 from .passes import Passes
 
@@ -121,6 +121,7 @@ class MlxEngine(EngineCore):
         with adapter.whole(self.model, kind):
             save_model(folder, self.model)
             written = str(model_dtype(self.model)).removeprefix("mlx.core.")
+        restore_layout(folder, like=self.folder)
         save_config(with_dtype(config, written), folder / "config.json")
         write_tokenizer(self.tokenizer, self.folder, folder)
         name_end_token(folder)

@@ -4,6 +4,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from functools import cache
+from itertools import permutations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from mlx_lm.utils import load_config, load_model
 from transformers import AutoTokenizer
 from transformers import logging as transformers_logging
 
+from ictcli.engine.checksums import stored_tensors
 from ictcli.engine.model_files import fetch
 from ictcli.engine.models import Source, loading
 from ictcli.engine.older import older_names
@@ -23,7 +25,7 @@ from ictcli.engine.shape import read_context, rope_settings
 from ictcli.errors import UserError
 from ictcli.recipe.tables import EngineSettings
 
-from .files import flat
+from .files import flat, read_arrays, write_arrays
 
 ADAPTED = frozenset(("lora_a", "lora_b"))
 """Names of an adapter's weights."""
@@ -127,6 +129,31 @@ def is_float(value: mx.array) -> bool:
 
 def is_quantised(model: nn.Module) -> bool:
     return any(hasattr(module, "bits") for module in model.modules())
+
+
+def restore_layout(folder: Path, like: Path) -> None:
+    """Turn the axes of saved weights back to what they are in the folder they were read from:
+    mlx-lm keeps a convolution's channels last."""
+    files = like.glob("model*.safetensors")
+    shapes = {each.name: each.shape for file in files for each in stored_tensors(file)}
+    for file in folder.glob("model*.safetensors"):
+        arrays = read_arrays(file)
+        turned = {
+            name: value.transpose(*axes)
+            for name, value in arrays.items()
+            if (axes := _axes(tuple(value.shape), shapes.get(name))) is not None
+        }
+        if turned:
+            write_arrays(file, arrays | turned)
+
+
+def _axes(now: tuple[int, ...], then: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """The one order of axes that gives the shape `then`; None where it is the shape already."""
+    if then is None or now == then or sorted(now) != sorted(then):
+        return None
+    return next(
+        order for order in permutations(range(len(now))) if tuple(now[i] for i in order) == then
+    )
 
 
 Head = tuple[Any, str]
