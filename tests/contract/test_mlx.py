@@ -86,20 +86,6 @@ def test_more_memory_than_the_limit_ends_with_a_sentence(tiny_model: Path) -> No
     assert state(cramped) == state(plain)
 
 
-def test_the_limit_bounds_freed_buffers_and_is_mlx_s_own_too(tiny_model: Path) -> None:
-    """They are kept for the next pass, and are memory too. Near its limit MLX finishes what it has
-    begun before it begins more."""
-    import mlx.core as mx
-
-    engine = make_mlx(tiny_model, memory_limit=0.5)
-    assert mx.set_memory_limit(mx.get_memory_limit()) == 2**29
-    engine.generate(PROMPTS, GROUP, SAMPLING, 3)
-    train(engine, made_up(), 1)
-    assert mx.set_cache_limit(1 << 30) <= 2**29 // 8
-    make_mlx(tiny_model)
-    assert mx.get_memory_limit() > 2**30
-
-
 @pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("g++") is None, reason="MLX compiles for a CPU with g++")
 def test_compiled_kernels_change_nothing() -> None:

@@ -65,15 +65,6 @@ def test_uniqueness_is_exactly_zero_where_the_group_agrees(rollouts: Rollouts) -
     assert (u <= np.log(2)).all()
 
 
-def test_only_wanted_statistics_are_given(tiny_engine: Engine) -> None:
-    without = tiny_engine.generate(PROMPTS, GROUP, SAMPLING, 7)
-    assert dict(without.stats) == {}
-    for wanted in [("entropy",), ("wasserstein", "prob")]:
-        found = tiny_engine.generate(PROMPTS, GROUP, SAMPLING, 7, wanted)
-        assert set(found.stats) == set(wanted)
-        np.testing.assert_array_equal(found.tokens, without.tokens)
-
-
 def test_logprobs_are_the_models_whatever_the_micro_batches(
     make_engine: Make, model: Path, oracle: Oracle
 ) -> None:
