@@ -21,7 +21,7 @@ from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSetti
 from . import adapter, sample
 from .device import Memory, choose_device
 from .files import flat, read_arrays, write_arrays
-from .model import is_quantised, load, model_dtype, restore_layout, vocabulary_of
+from .model import cast, is_quantised, load, model_dtype, restore_layout, vocabulary_of
 from .optimizer import Optimizer
 from .passes import Passes
 
@@ -89,6 +89,9 @@ class MlxEngine(EngineCore):
         if self.adapted is None or not exact:
             return contextlib.nullcontext()
         return adapter.fused(self.model)
+
+    def compute_in_float32(self) -> None:
+        cast(self.model, mx.float32)
 
     def kept_weights(self) -> Any:
         """Arrays never change: an update makes new ones, and these stay."""

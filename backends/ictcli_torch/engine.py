@@ -160,6 +160,9 @@ class TorchEngine(EngineCore):
     def write_arrays(path: Path, arrays: dict[str, torch.Tensor], **about: str) -> None:
         save_file(arrays, path, metadata=about or None)
 
+    def compute_in_float32(self) -> None:
+        self.model.float()
+
     def kept_weights(self) -> Any:
         return copy.deepcopy(self.model).requires_grad_(False)
 

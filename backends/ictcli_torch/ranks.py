@@ -139,7 +139,8 @@ class Communicator:
     def sum(self, tensors: Sequence[Tensor]) -> None:
         """Put the sum over ranks in each tensor's place, the same bits on every rank."""
         parts = [tensor.contiguous() for tensor in tensors]
-        for work in [dist.all_reduce(part, async_op=True) for part in parts]:
+        works: list[Any] = [dist.all_reduce(part, async_op=True) for part in parts]
+        for work in works:
             work.wait()
         for tensor, part in zip(tensors, parts, strict=True):
             tensor.copy_(part)

@@ -1,4 +1,4 @@
-"""ictcli export: what a run trained as a folder for others, with a card, and onto the hub."""
+"""ictcli export: what a run trained as a folder for others, with a card."""
 
 from pathlib import Path
 from typing import Literal
@@ -8,13 +8,13 @@ import click
 from ictcli.cli import CHECKPOINT, RUN
 from ictcli.cli.options import BACKEND, TRUST
 
-TO = ("hf", "mlx")
+TO = ("hf", "mlx", "ollama")
 
 
 @click.command("export", short_help="Make a folder of what RUN trained, with a card.")
 @click.argument("run", **RUN)
 @click.option("--merge", is_flag=True, help="Fuse adapters into a whole model.")
-@click.option("--to", "layout", type=click.Choice(TO), help="For which library.")
+@click.option("--to", "layout", type=click.Choice(TO), help="For which library or program.")
 @click.option("--out", type=click.Path(path_type=Path), help="The folder to make.")
 @CHECKPOINT
 @BACKEND
@@ -22,7 +22,7 @@ TO = ("hf", "mlx")
 def command(
     run: Path,
     merge: bool,
-    layout: Literal["hf", "mlx"] | None,
+    layout: Literal["hf", "mlx", "ollama"] | None,
     out: Path | None,
     checkpoint: str | None,
     backend: str | None,
@@ -31,17 +31,20 @@ def command(
 
     --to writes adapters for peft (hf) or for mlx-lm (mlx). --merge makes a whole model of them and
     of the model below, which computes what the run trained: in float16 or, where that does not hold
-    the weights, float32; weights of 4 or 8 bits are unpacked. The folder is RUN/model for adapters
-    with --merge, else RUN/export, with -step-N for --checkpoint.
+    the weights, float32; weights of 4 or 8 bits are unpacked. --to ollama makes a whole model
+    with a Modelfile. The folder is RUN/model for a whole model of adapters, else RUN/export, with
+    -step-N for --checkpoint.
 
     \b
     ictcli export runs/mine --merge
     ictcli export runs/mine --to hf --out mine-peft
+    ictcli export runs/mine --to ollama --out mine-ollama
     ictcli export runs/mine --checkpoint best
     """
     from ictcli.console.lines import narrate, output, warn_altered
     from ictcli.errors import UserError
     from ictcli.export import make
+    from ictcli.export.card import ollama_name
     from ictcli.runs import is_run
     from ictcli.runs.list import find_run
     from ictcli.runs.show import evaluation_command
@@ -55,6 +58,7 @@ def command(
         )
     warn_altered(run, "*.json", "recipe.toml", "eval/*.json", "model/*", "adapter/*")
     trained = make.trained_by(run, checkpoint, backend)
+    merge = merge or layout == "ollama"
     adapters = trained.recipe.adapters
     whole = merge or adapters is None
     made = out or trained.place(merge=merge)
@@ -64,12 +68,19 @@ def command(
         narrate(f"note: {run} trained all weights: it has no adapters, and a whole model is made.")
     narrate(f"exporting {run} to {made}")
     if whole:
-        if note := make.export_model(trained, made, layout):
+        note, kept = make.export_model(trained, made, layout)
+        if note:
             narrate(f"note: {note}")
     else:
-        make.export_adapters(trained, made, layout)
+        kept = make.export_adapters(trained, made, layout)
+    narrate(f"{'warning' if kept.low else 'note'}: {kept.sentence} {kept.reason}".rstrip())
+    if kept.low and whole and adapters:
+        narrate(f"hint: ictcli export {shell_word(run)} --to hf has the adapters as they are")
     output(made)
     if not whole:
         narrate(f"a whole model: ictcli export {shell_word(run)} --merge")
-    asked = f'ictcli generate {shell_word(made)} "PROMPT"'
-    narrate(f"next: {evaluation_command(run, made) or asked}")
+    then = evaluation_command(run, made) or f'ictcli generate {shell_word(made)} "PROMPT"'
+    if layout == "ollama":
+        name = ollama_name(run.name, trained.step)
+        then = f"ollama create {name} -f {shell_word(made / 'Modelfile')}"
+    narrate(f"next: {then}")

@@ -77,6 +77,10 @@ class Engine(Protocol):
         """(N, V) float32 logits at the N True places of `where` (B, T), in row-major order."""
         ...
 
+    def compute_in_float32(self) -> None:
+        """Evaluate in float32 from now on, with the weights as they are."""
+        ...
+
     def keep_reference(self) -> None:
         """Take the current weights as the reference policy; with adapters, the model without
         them."""

@@ -24,6 +24,8 @@ LARGEST = 1 << 40
 class ModelShape:
     """The sizes of a model."""
 
+    kind: str
+    """`model_type`."""
     layers: int
     hidden: int
     heads: int
@@ -131,6 +133,7 @@ def _shape(config: dict[str, Any]) -> ModelShape:
     if kinds := config.get("layer_types"):
         windowed = any(kind != "full_attention" for kind in kinds)
     return ModelShape(
+        kind=str(config.get("model_type", "")),
         layers=int(config["num_hidden_layers"]),
         hidden=int(config["hidden_size"]),
         heads=heads,

@@ -18,8 +18,8 @@ DEEPEST = 8
 
 
 def names_of(model: str, run: Path, deep: int = DEEPEST) -> tuple[str, str | None]:
-    """A base model's name for others, and the model it was made from, where this machine knows: by
-    the hub's cache, a run, a model card or a config. `run` is as in `public_name`."""
+    """Return a base model's name for others, and the model it was made from, where this machine
+    knows: by the hub's cache, a run, a model card or a config. `run` is as in `public_name`."""
     if cached := re.search(r"models--([\w.-]+?)--([\w.-]+)/snapshots/", model):
         return "/".join(cached.groups()), None
     place = place_of(model, run) if model and not is_public(model, run) else None
@@ -36,17 +36,17 @@ def names_of(model: str, run: Path, deep: int = DEEPEST) -> tuple[str, str | Non
 
 
 def _made_from(folder: Path) -> str | None:
-    """By a model's card or config: a name of the hub alone, as no path may be told."""
+    """Return the base by a model's card or config: a name of the hub alone, and no path."""
     config: Any = {}
     with contextlib.suppress(OSError, ValueError):
         config = parse_json(read_text(folder / "config.json"))
-    told = _header(folder).get("base_model") or cast(dict[str, Any], config).get("_name_or_path")
-    name: Any = [*cast(list[Any], told), None][0] if isinstance(told, list) else told
+    base = _header(folder).get("base_model") or cast(dict[str, Any], config).get("_name_or_path")
+    name: Any = [*cast(list[Any], base), None][0] if isinstance(base, list) else base
     return name if isinstance(name, str) and is_public(name) else None
 
 
 def files_of(base: str, run: Path | None = None) -> Path | None:
-    """The folder of a base model's files, if that is on this machine."""
+    """Return the folder of a base model's files, if that is on this machine."""
     place = BUILTIN.get(base.removeprefix("builtin:")) or place_of(base, run)
     if place is None:
         return snapshot(base) if is_public(base) else None
@@ -54,8 +54,8 @@ def files_of(base: str, run: Path | None = None) -> Path | None:
 
 
 def license_of(base: str, run: Path | None = None) -> str | None:
-    """The licence in the base model's card, if that is on this machine; that of ictcli for its
-    own models."""
+    """Return the licence in the base model's card, if that is on this machine; that of ictcli for
+    its own models."""
     if base.startswith("builtin:"):
         return "apache-2.0"
     folder = files_of(base, run)
@@ -64,7 +64,8 @@ def license_of(base: str, run: Path | None = None) -> str | None:
 
 
 def chats(base: str, run: Path | None = None) -> bool:
-    """Whether the base model's tokenizer has a chat template, as far as its files are here."""
+    """Return whether the base model's tokenizer has a chat template, as far as its files are
+    here."""
     folder = files_of(base, run)
     if folder is None or (folder / "chat_template.jinja").is_file():
         return folder is not None

@@ -59,6 +59,12 @@ class Asked:
     of ours: no text of a data set."""
 
     @property
+    def suffix(self) -> str:
+        """What stands below a question in a chat."""
+        suffix = self.settings.prompt.suffix
+        return self.domain.suffix if suffix is None else suffix
+
+    @property
     def max_tokens(self) -> int:
         return self.settings.max_tokens or MAX_TOKENS
 
@@ -69,8 +75,7 @@ class Asked:
         tokenizer = SimpleNamespace(chat_template=chats, bos_token=None)
         if template_of(tokenizer, self.domain, prompt) != "chat":
             return prompt_text(tokenizer, Problem("shown", self.question, ""), self.domain, prompt)
-        suffix = self.domain.suffix if prompt.suffix is None else prompt.suffix
-        asked = f"{self.question}\n{suffix}" if suffix else self.question
+        asked = f"{self.question}\n{self.suffix}" if self.suffix else self.question
         system = [("system", prompt.system)] if prompt.system else []
         return as_messages([*system, ("user", asked)])
 
@@ -130,11 +135,25 @@ def _measured(run: Path, step: int | None, summary: Summary | None) -> dict[str,
     }
 
 
+def ollama_name(run: str, step: int | None = None) -> str:
+    """Return the name that a run's model may have in Ollama."""
+    name = re.sub(r"[^a-z0-9_.-]+", "-", run.lower()).strip("-.") or "model"
+    return name if step is None else f"{name}-step-{step}"
+
+
 def card(
-    run: Path, name: str, title: str, *, adapter: bool, layout: str, step: int | None = None
+    run: Path,
+    name: str,
+    title: str,
+    *,
+    adapter: bool,
+    layout: str,
+    step: int | None = None,
+    kept: str = "",
 ) -> str:
     """Return the card of a run's export, with its title. `name` is what others load, `layout` that
-    of its files, `step` that of a checkpoint (None = the last weights).
+    of its files, `step` that of a checkpoint (None = the last weights), `kept` a sentence on how
+    much of the training the export keeps.
 
     Raises UserError where the run's recipe cannot be read.
     """
@@ -177,6 +196,7 @@ def card(
         adapter=adapter,
         layout=layout,
         step=step,
+        kept=kept,
         measured=_measured(run, step, summary),
         bench=public_name(str(keys.get("eval.bench") or record.data_name)),
         parameters=environment.engine.parameters,
@@ -188,6 +208,7 @@ def card(
         sources={key: of for key, of in sources.items() if reinforced or key[:6] != "train."},
         generated=made_here and not {"path", "file"} & {*sources},
         named="".join(each if each.isprintable() else "_" for each in name),
+        ollama=ollama_name(run.name, step),
         word=shlex.quote,
         asked=asked,
         prompt=asked.shown(chats=chats(began, run)),

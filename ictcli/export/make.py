@@ -6,34 +6,33 @@ import shutil
 import tempfile
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from ictcli.engine import Engine
+from ictcli.engine import Engine, build_engine
 from ictcli.engine.adapters import FILES, in_layout, layout_of, read_config
-from ictcli.engine.model_files import (
-    ASKED,
-    drop_code,
-    take,
-    tokenizer_config,
-)
+from ictcli.engine.model_files import ASKED, drop_code, take, tokenizer_config
 from ictcli.engine.models import ADAPTER_CONFIG, locate, name_end_token, snapshot
 from ictcli.engine.older import older_names
 from ictcli.errors import UserError
 from ictcli.export.base import names_of
 from ictcli.export.card import card
+from ictcli.export.kept import Kept, measure
+from ictcli.export.modelfile import write_modelfile
 from ictcli.files import new_folder
 from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import Recipe, RecipeFile, load_recipe
 from ictcli.recipe.tables import EngineSettings
 from ictcli.runs.checkpoints import check_finished, pick, step_of
 from ictcli.runs.model import asked_in, engine_at, engine_of
+from ictcli.runs.origin import check_same, of_model
 from ictcli.runs.public import base_of, is_public
 from ictcli.runs.read import read_environment
 from ictcli.runs.trust import read_run
 from ictcli.text import shell_word
 
-Layout = Literal["hf", "mlx"]
+Layout = Literal["hf", "mlx", "ollama"]
 CODED = "The model needs code of its own, which is not exported: it loads with that of {}."
 OF_TRANSFORMERS_5 = "TokenizersBackend"
 UNREAD = (
@@ -54,35 +53,46 @@ class Trained:
 
     @property
     def base(self) -> str:
-        """The model that was trained, by what environment.json records, else by the recipe."""
+        """Return the model that was trained, by environment.json, else by the recipe."""
         return base_of({"model": self.recipe.model}, read_environment(self.run))
 
     @property
     def step(self) -> int | None:
-        """The checkpoint's."""
+        """Return the checkpoint's."""
         return step_of(self.saved) if self.saved else None
 
     @property
     def adapter(self) -> Path | None:
-        """The folder of the last adapters; None where all weights were trained."""
+        """Return the folder of the last adapters; None where all weights were trained."""
         return self.run / "adapter" if self.recipe.adapters and not self.saved else None
 
     def place(self, *, merge: bool) -> Path:
-        """The folder that an export makes by default."""
-        adapters = self.recipe.adapters is not None
-        whole = (adapters and merge) or (self.saved and not adapters)
-        which = "model" if whole else "export"
+        """Return the folder that an export makes by default."""
+        which = "model" if (merge if self.recipe.adapters else self.saved) else "export"
         return self.run / (f"{which}-{self.saved.name}" if self.saved else which)
 
     def engine(self) -> Engine:
-        """An engine with these weights."""
+        """Return an engine with these weights."""
         if self.saved:
             return engine_at(self.run, self.file.data, self.saved, self.settings)
         return engine_of(self.run, self.settings)
 
+    def kept(self, folder: Path, *, whole: bool) -> Kept:
+        """Return how much of the training an export in a folder keeps."""
+        began = read_environment(self.run)
+        typed = began.typed(self.settings)  # training may have rounded the base
+        plain: dict[str, Any] = {"dtype": "float32", "load_in_4bit": False} if whole else {}
+
+        def base() -> Engine:
+            check_same(self.run, began, of_model(self.recipe.model, typed))
+            return build_engine(locate(self.recipe.model, trains=True).path, typed)
+
+        others = base, partial(build_engine, str(folder), typed.model_copy(update=plain))
+        return measure(self.run, self.step, self.recipe, self.engine, others)
+
     @contextlib.contextmanager
     def adapters(self) -> Generator[Path]:
-        """The folder of the adapters; a temporary one for a checkpoint."""
+        """Yield the folder of the adapters; a temporary one for a checkpoint."""
         if self.adapter is not None:
             yield self.adapter
             return
@@ -92,7 +102,7 @@ class Trained:
 
 
 def trained_by(run: Path, checkpoint: str | None, backend: str | None) -> Trained:
-    """What a run trained. UserError where it is not finished, or has no such checkpoint."""
+    """Return what a run trained. UserError where it is not finished, or has no such checkpoint."""
     file = read_run(run)
     recipe = load_recipe(file)
     saved = pick(run, checkpoint) if checkpoint else None
@@ -102,9 +112,10 @@ def trained_by(run: Path, checkpoint: str | None, backend: str | None) -> Traine
     return Trained(run, file, recipe, saved, settings)
 
 
-def export_adapters(trained: Trained, out: Path, layout: Layout | None) -> None:
-    """Write a run's adapters to `out`, in their layout or the other one. A base model of the hub is
-    named there by its name, wherever it lies on this machine."""
+def export_adapters(trained: Trained, out: Path, layout: Layout | None) -> Kept:
+    """Write a run's adapters to `out`, in their layout or the other one, and return how much of the
+    training they keep. A base model of the hub is named there by its name, wherever it lies on this
+    machine."""
     with trained.adapters() as adapter, new_folder(out) as folder:
         present = layout_of(read_config(adapter))
         wanted = present if layout is None else "peft" if layout == "hf" else "mlx"
@@ -117,17 +128,21 @@ def export_adapters(trained: Trained, out: Path, layout: Layout | None) -> None:
                 f"The adapters in {adapter} cannot be written for {layout or wanted}: {error}.",
                 f"ictcli export {shell_word(trained.run)} --merge makes a whole model",
             ) from error
+        kept = trained.kept(folder, whole=False)
         if is_public(trained.base, trained.run):
             key = "model" if wanted == "mlx" else "base_model_name_or_path"
             config = json.dumps({**read_config(folder), key: trained.base}, indent=2) + "\n"
             (folder / ADAPTER_CONFIG).write_text(config, encoding="utf-8")
         drop_code(folder)
-        _describe(trained, folder, out.name, "mlx" if wanted == "mlx" else "hf", adapter=True)
+        there = "mlx" if wanted == "mlx" else "hf"
+        _describe(trained, folder, out.name, there, kept, adapter=True)
+    return kept
 
 
 def _blocks(adapter: Path, run: Path) -> int:
-    """How many blocks the adapters' model has. UserError where that is not known, or where mlx-lm
-    would read other settings than the model's: it does not know the names of transformers 5."""
+    """Return how many blocks the adapters' model has. UserError where that is not known, or where
+    mlx-lm would read other settings than the model's: it does not know the names of transformers
+    5."""
     source = locate(str(adapter)).path
     folder = snapshot(source)
     config: dict[str, Any] = {}
@@ -150,10 +165,10 @@ def _blocks(adapter: Path, run: Path) -> int:
     )
 
 
-def export_model(trained: Trained, out: Path, layout: Layout | None) -> str:
+def export_model(trained: Trained, out: Path, layout: Layout | None) -> tuple[str, Kept]:
     """Write a whole model to `out`, in the layout that transformers and mlx-lm read: that of an
     engine with adapters fused, or, where nothing is to be computed, a copy of RUN/model. Return
-    sentences on what was not written, or nothing."""
+    sentences on what was not written, or nothing, and how much of the training it keeps."""
     with new_folder(out) as folder:
         if trained.saved or trained.adapter:
             with tempfile.TemporaryDirectory(dir=folder) as made:
@@ -167,13 +182,19 @@ def export_model(trained: Trained, out: Path, layout: Layout | None) -> str:
             notes.append(CODED.format(names_of(trained.base, trained.run)[0]))
         if tokenizer_config(folder).get("tokenizer_class") == OF_TRANSFORMERS_5:
             notes.append(UNREAD)
-        _describe(trained, folder, out.name, layout or "hf", adapter=False)
-    return " ".join(notes)
+        if layout == "ollama" and (note := write_modelfile(trained.run, folder)):
+            notes.append(note)
+        kept = trained.kept(folder, whole=True)
+        _describe(trained, folder, out.name, layout or "hf", kept, adapter=False)
+    return " ".join(notes), kept
 
 
-def _describe(trained: Trained, folder: Path, name: str, layout: Layout, *, adapter: bool) -> None:
+def _describe(
+    trained: Trained, folder: Path, name: str, layout: Layout, kept: Kept, *, adapter: bool
+) -> None:
     """Write the model card, and how the run asked and sampled."""
     title = trained.run.name if folder.parent == trained.run else name
-    text = card(trained.run, name, title, adapter=adapter, layout=layout, step=trained.step)
+    about: dict[str, Any] = {"layout": layout, "step": trained.step, "kept": kept.sentence}
+    text = card(trained.run, name, title, adapter=adapter, **about)
     (folder / "README.md").write_text(text, encoding="utf-8")
     (folder / ASKED).write_text(asked_in(trained.recipe, folder), encoding="utf-8")

@@ -56,6 +56,8 @@ def test_exports_of_every_kind_compute_the_same(
         assert f" {made} --bench chain" in ended.err
         card = (tmp_path / made / "README.md").read_text()
         assert card.startswith("---\nlibrary_name: ")
+        (kept,) = re.findall("note: (This export keeps .*)", ended.err)
+        assert kept.startswith("This export keeps more than 99.9 % of what") and kept in card
         assert pass_at_1(ictcli, Path(made), "--backend", engine) == before, args
     assert f"{made} exists already" in ictcli.refused("export", run, "--out", made)
 

@@ -50,12 +50,12 @@ def test_what_others_cannot_read_is_said(exported: Path, tmp_path: Path) -> None
     about = json.loads(settings.read_text()) | {"tokenizer_class": "TokenizersBackend"}
     settings.write_text(json.dumps(about | {"eos_token": "#"}))
     plain, trusting = trained_by(run, None, None), EngineSettings(trust_remote_code=True)
-    assert export_model(plain, tmp_path / "a", "hf") == UNREAD
+    assert export_model(plain, tmp_path / "a", "hf")[0] == UNREAD
     assert (tmp_path / "a" / settings.name).read_bytes() == settings.read_bytes()
     config = run / "model" / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {"auto_map": {"A": "own.B"}}))
     (run / "model" / "own.py").write_text("raise SystemExit")
-    note = export_model(replace(plain, settings=trusting), tmp_path / "b", "hf")
+    note, _ = export_model(replace(plain, settings=trusting), tmp_path / "b", "hf")
     assert note == f"{CODED.format('builtin:chain')} {UNREAD}"
     assert (
         not [*(tmp_path / "b").glob("*.py")]

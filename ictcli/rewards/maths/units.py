@@ -1,6 +1,7 @@
 """Units of measurement in one spelling, and answers split into value and unit."""
 
 import re
+import unicodedata
 from functools import lru_cache
 
 import regex  # knows the letters of all scripts
@@ -23,6 +24,7 @@ from ictcli.rewards.maths.vocabulary import (
     SCALES,
     SPELLED,
     SYMBOLS,
+    WITHIN,
     WORD_PREFIXES,
 )
 
@@ -44,6 +46,9 @@ _LETTER = r"[\p{L}\p{M}]"
 _PLAIN_TAIL = regex.compile(
     rf"^(.*?[\d}})\]])(\s*)({_LETTER}[\p{{L}}\p{{M}}.]*"
     rf"(?:(?:[\s/·-]|{_POWER_SIGN})+[\p{{L}}\p{{M}}.]+)*(?:{_POWER_SIGN})?)$"
+)
+_ABROAD = regex.compile(
+    rf"(?:{_LETTER}{{3,}}|[\p{{Han}}\p{{Hangul}}\p{{Hiragana}}\p{{Katakana}}]{{1,12}})"
 )
 _HEAD = re.compile(rf"^(-?\s*){OPEN}([^{OPEN}{CLOSE}]*){CLOSE}\s*(?=[-\d.(\\])(.*)$")
 _WORDS_HEAD = re.compile(
@@ -84,11 +89,19 @@ def changes_value(word: str) -> bool:
 def _says_nothing(word: str) -> bool:
     """Whether a word after a number is a noun or goes with one; short ones may be symbols."""
     small = word.lower()
-    if not (_NOUN.fullmatch(word) or small in _SMALL):
+    if not (_NOUN.fullmatch(word) or small in _SMALL or _is_of_another_script(word)):
         return False
-    scales = small in AFTER or small.endswith("fold")
+    parts = unicodedata.normalize("NFD", small)
+    bare = "".join(part for part in parts if not unicodedata.combining(part))
+    scales = bare in AFTER or small.endswith("fold") or any(part in small for part in WITHIN)
     scales = scales or (small.endswith("ly") and changes_value(small[:-2]))
     return not scales and not changes_value(word)
+
+
+def _is_of_another_script(word: str) -> bool:
+    """Whether a word holds letters beside those of English that are no signs in another style."""
+    styled = any(unicodedata.decomposition(letter)[:1] == "<" for letter in word)
+    return not word.isascii() and not styled and bool(_ABROAD.fullmatch(word))
 
 
 @lru_cache(maxsize=4096)
@@ -177,6 +190,7 @@ def split_unit(text: str) -> tuple[str, str | None, str]:
     words = words.replace(OPEN, " ").replace(CLOSE, " ").strip()
     scale = 1
     while first := words.split(" ", 1)[0].lower():
+        first = first if first.isascii() else first[0]
         factor = next((SCALES[name] for name in singulars(first) if name in SCALES), None)
         if factor is None:
             break
@@ -196,7 +210,9 @@ def _in_plain_letters(space: str, tail: str) -> bool:
     in PLAIN, or words after a space. The letters of a product stand in order, mostly."""
     runs: list[str] = regex.findall(rf"{_LETTER}+", tail)
     return all(
-        run in PLAIN or (space and run.isascii() and (run in _SMALL or _is_spelled(run)))
+        run in PLAIN
+        or (space and run.isascii() and (run in _SMALL or _is_spelled(run)))
+        or (_is_of_another_script(run) and (space or not run[0].islower()))
         for run in runs
     )
 

@@ -77,6 +77,7 @@ LENGTHS = frozenset(word_list("m nm µm mm cm dm km Mm in ft yd mi unit"))
 SCALES = {
     "hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12,
     "dozen": 12, "lakh": 10**5, "lac": 10**5, "crore": 10**7, "grand": 10**3,
+    "百": 10**2, "千": 10**3, "万": 10**4, "萬": 10**4, "億": 10**8, "亿": 10**8,
 }  # fmt: skip
 POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 CURRENCIES = {
@@ -130,9 +131,18 @@ AFTER = frozenset(word_list(
     "tysiecy milion miliony milionow miliard tucet milyon milyar ribu juta miliar lusin "
     "supposedly allegedly ausgeschlossen nicht kein keine keinen falsch pas faux fausse sauf "
     "incorrecto incorrecta falso falsa nunca excepto nao errado niet fout menos mas mehr weniger "
-    "moins "
+    "moins сто сотня сотни сотен тысяча тысячи тысяч тыс миллион миллиона миллионов млн миллиард "
+    "миллиарда миллиардов млрд дюжина дюжины дюжин половина пара пары не нет неверно неправильно "
+    "кроме χιλιαδες εκατομμυρια الف الاف مليون مليار אלף מיליון हजार लाख करोड"
 ))  # fmt: skip
-"""Words after a value that scale it or take it back; before one they may be part of a name."""
+"""Words after a value, without accents, that scale it or take it back; before one they may be part
+of a name."""
+WITHIN = word_list(
+    "十 百 千 万 萬 億 亿 兆 半 倍 成 割 折 一 二 三 四 五 六 七 八 九 零 两 双 数 几 多 余 "
+    "不 非 無 无 没 错 誤 误 除 负 負 以上 以下 以外 以内 以內 未満 超 至少 最 大于 小于 少于 "
+    "백 천 만 억 반 배"
+)
+"""Parts of words, in scripts without spaces, that scale, deny or compare."""
 LEADS = word_list("so thus hence therefore then")
 LINKS = ("is equal to", "is", "are", "equals", "=")
 HEDGES = word_list("about approximately exactly around roughly")

@@ -1,0 +1,134 @@
+"""How much of what training changed an export keeps, on responses that the run recorded.
+
+1 - KL(trained || exported) / KL(trained || base): per token, exact over the vocabulary, all three
+in float32. The export is read back from its files. Ours.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ictcli.engine import Engine
+from ictcli.engine.packing import chunks
+from ictcli.engine.sampling import NotFiniteError
+from ictcli.engine.score import COMPARED, HELD
+from ictcli.engine.shape import ModelShape, read_shape
+from ictcli.errors import RunFailedError, UserError
+from ictcli.files import numbered
+from ictcli.planning.machine import memory_limit
+from ictcli.recipe import Recipe
+from ictcli.runs.checkpoints import DAMAGE
+from ictcli.runs.rollouts import batch_of, read_rollouts
+from ictcli.types import BoolArray, FloatArray, Rollouts
+
+RESPONSES = 64
+LEAST = 0.99
+MOVED = 1e-8
+"""KL per token below which float32 does not tell two models apart."""
+UNMEASURED = "What this export keeps of training was not measured: {}."
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What was measured, as a sentence."""
+
+    sentence: str
+    low: bool = False
+    """Whether it is too little."""
+    reason: str = ""
+    """Why a model could not be read; it may name places on this machine."""
+
+
+def measure(
+    run: Path,
+    step: int | None,
+    recipe: Recipe,
+    trained: Callable[[], Engine],
+    others: Sequence[Callable[[], Engine]],
+) -> Kept:
+    """Compare the model that a run `trained`, up to a step of it, with its base and its export (the
+    `others`), which are loaded one at a time."""
+    try:
+        shape, limit = read_shape(recipe.model), memory_limit(recipe.engine).size
+        rollouts = _recorded(run, step, shape)
+        if rollouts is None:
+            return Kept(UNMEASURED.format("the run recorded no rollouts"))
+        needed = 4 * (shape.parameters + 3 * HELD)
+        if limit and needed > limit:
+            sizes = f"{needed / 2**30:.1f} GiB in float32, and {limit / 2**30:.1f} GiB are there"
+            return Kept(UNMEASURED.format(f"it takes {sizes}"))
+        where = _chosen(rollouts, HELD // shape.vocabulary)
+        p = _logits(trained, rollouts, where)
+        base, exported = (_divergence(p, _logits(other, rollouts, where)) for other in others)
+    except NotFiniteError:  # its own words are of sampling
+        return Kept("A model gives numbers that are not finite.", low=True)
+    except (UserError, RunFailedError, *DAMAGE, OSError, MemoryError) as error:
+        return Kept(
+            UNMEASURED.format("a model or the rollouts could not be read"), reason=str(error)
+        )
+    measured = (
+        f"KL per token is {exported:.1e} to this export and {base:.1e} to the base "
+        f"({len(rollouts)} recorded responses, {len(p):,} tokens)"
+    )
+    if not np.isfinite([base, exported]).all():
+        return Kept(f"A model gives numbers that are not finite: {measured}.", low=True)
+    if base < MOVED:
+        return Kept(f"Training hardly moved the model: {measured}.", low=exported >= MOVED)
+    share = 1 - exported / base
+    percent = "more than 99.9 %" if share >= 0.9995 else f"{100 * share:.1f} %"
+    percent = percent if share > 0 else "nothing"
+    return Kept(f"This export keeps {percent} of what training changed: {measured}.", share < LEAST)
+
+
+def _recorded(run: Path, step: int | None, shape: ModelShape) -> Rollouts | None:
+    """Return responses of the last recorded step, before or at `step` if there is one; None where
+    there are none that the model can read."""
+    files = numbered(run / "rollouts", r"step-(\d+)\.safetensors")
+    before = [path for number, path in files if step is None or number <= step]
+    if not files:
+        return None
+    rollouts = batch_of(*read_rollouts(before[-1] if before else files[0][1])).rollouts
+    rows = np.array([row for row in range(len(rollouts)) if _is_readable(rollouts, row, shape)])
+    if not len(rows):
+        return None
+    rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), RESPONSES)).astype(int)]
+    return rollouts.take(rows, [rollouts.prompt_of(int(row)) for row in rows], 1)
+
+
+def _is_readable(rollouts: Rollouts, row: int, shape: ModelShape) -> bool:
+    """Return whether a response is there, and the model knows its tokens and has room for them."""
+    prompt, length = rollouts.prompt_of(row), int(rollouts.lengths[row])
+    known = max((*prompt, *rollouts.tokens[row])) < shape.vocabulary
+    return known and bool(prompt) and 0 < length <= shape.longest - len(prompt)
+
+
+def _chosen(rollouts: Rollouts, most: int) -> BoolArray:
+    """Return (B, T): so many tokens at most, at even distances."""
+    tokens = np.flatnonzero(rollouts.valid)
+    where = np.zeros(rollouts.valid.shape, dtype=bool)
+    places = np.linspace(0, len(tokens) - 1, min(len(tokens), max(most, 1))).astype(int)
+    where.flat[tokens[places]] = True
+    return where
+
+
+def _logits(build: Callable[[], Engine], rollouts: Rollouts, where: BoolArray) -> FloatArray:
+    engine = build()
+    engine.compute_in_float32()
+    return engine.logits(rollouts, where)
+
+
+def _divergence(p: FloatArray, q: FloatArray) -> float:
+    """Return the mean KL(p || q) in nats of logits (N, V)."""
+    total = 0.0
+    for some in chunks(len(p), max(COMPARED // p.shape[1], 1)):
+        logp, logq = _log_softmax(p[some]), _log_softmax(q[some])
+        total += float((np.exp(logp) * (logp - logq)).sum())
+    return max(total / len(p), 0.0)
+
+
+def _log_softmax(logits: FloatArray) -> FloatArray:
+    x = logits.astype(np.float64)
+    x -= x.max(axis=-1, keepdims=True)
+    return x - np.log(np.exp(x).sum(axis=-1, keepdims=True))
