@@ -217,7 +217,7 @@ def interrupts_held() -> Generator[None]:
 FLOAT32_GAP, ROUNDED_GAP = 0.01, 0.5
 """Mean |log p| a token that sampling and evaluation may differ by in a row, in float32 and in 16
 bits: far above what rounding makes, and below what a lost prefix does."""
-PROBES = (1, 2, 3, 1, 2, 3), (4, 3), (4,)
+PROBES = (1, 2, 3, 1, 2, 3), (3, 3, 1), (4,)
 """Prompts of made-up tokens, long enough to be shared, and padded by one and by several."""
 
 
