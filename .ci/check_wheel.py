@@ -17,7 +17,7 @@ def main(wheel: str) -> None:
     assert packages == TOP, f"the wheel holds {sorted(packages)}, not {sorted(TOP)}"
     sources = {str(p) for p in Path("ictcli").rglob("*.py")}
     sources |= {str(p.relative_to("backends")) for p in Path("backends").rglob("*.py")}
-    recipes = {f"ictcli/{p}" for p in Path("recipes").rglob("*.toml")}
+    recipes = {f"ictcli/{p}" for p in Path("recipes").rglob("*.*")}  # their data too
     models = {str(p) for p in Path("ictcli/tasks").glob("*/model/*")}
     typed = {f"{package}/py.typed" for package in TOP}
     missing = (sources | recipes | models | typed) - set(names)

@@ -4,8 +4,8 @@
 
 The model is a tiny Qwen2 that has seen sound solutions whose choices of operator are wrong more
 often than right. It computes and copies almost without error and chooses badly, decoded greedily
-too: what is left to learn by reinforcement is at the fork tokens. One thread, so that a seed gives
-the same model on the same machine and library versions.
+too: what is left to learn by reinforcement is at the tokens where responses part. One thread, so
+that a seed gives the same model on the same machine and library versions.
 """
 
 # pyright: reportUnknownMemberType=false
@@ -30,7 +30,6 @@ from ictcli.tasks.chain.problem import (
     CHAIN,
     CHAIN_LONG,
     DOMAIN,
-    forks,
     heldout,
     make_expression,
 )
@@ -115,8 +114,6 @@ class ChainMeasurement(Measurement):
     """Share of responses with an error of arithmetic or copying, or no proper end."""
     response_tokens: float
     """Mean length of a response, `#` included."""
-    fork_share: float
-    """Share of all response tokens that are forks."""
 
 
 def measure(engine: Engine, operands: tuple[int, int]) -> ChainMeasurement:
@@ -128,7 +125,6 @@ def measure(engine: Engine, operands: tuple[int, int]) -> ChainMeasurement:
         **asdict(figures),
         slips=sum(not is_sound(*pair) for pair in pairs) / len(pairs),
         response_tokens=tokens / len(pairs),
-        fork_share=sum(len(forks(*pair)) for pair in pairs) / tokens,
     )
 
 

@@ -5,7 +5,7 @@
 The model is a tiny Llama that has seen sound solutions of every setting, whose days are right only
 some of the time: it copies and counts almost without error, and where an entry has four days or
 more it takes the day that it starts from for the first, more often than not. What is left to learn
-by reinforcement is at the fork tokens, and decoding it greedily does not help.
+by reinforcement is at the tokens where responses part, and decoding it greedily does not help.
 """
 
 # pyright: reportUnknownMemberType=false
@@ -34,11 +34,10 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from ictcli.algorithm.branches import prefix_tree
 from ictcli.algorithm.selection import top_share
 from ictcli.engine import Engine
 from ictcli.engine.models import BUILTIN
-from ictcli.tasks import find_task
-from ictcli.tasks.forks import fork_mask
 from ictcli.tasks.ledger.problem import (
     DAYS,
     DOMAIN,
@@ -151,24 +150,23 @@ class LedgerMeasurement(Measurement):
     """Share of responses with an error of counting or copying, or no proper end."""
     response_tokens: float
     """Mean length of a response, its end token included."""
-    fork_share: float
-    """Share of all response tokens that are forks."""
-    fork_entropy: float
+    branch_share: float
+    """Share of all response tokens that are branches."""
+    branch_entropy: float
     other_entropy: float
     """Of all other tokens."""
-    fork_uniqueness: float
+    branch_uniqueness: float
     other_uniqueness: float
     recall_ict: float
-    """Share of the forks among the 10 % of each response with the highest u; blind choice: 0.1."""
+    """Share of branches among the 10 % of each response with the highest u; by chance 0.1."""
     recall_entropy20: float
-    """Share of the forks among the 20 % of all tokens with the highest H1; blind choice: 0.2."""
+    """Share of branches among the 20 % of all tokens with the highest H1; by chance 0.2."""
 
 
 def measure(engine: Engine, name: str, problems: int) -> LedgerMeasurement:
     asked = heldout(name, problems)
     figures, pairs, rollouts = measured(engine, asked, DOMAIN, 300)
-    mask = fork_mask(find_task(name), asked, rollouts, engine.tokenizer)
-    assert mask is not None
+    mask = prefix_tree(rollouts).branch
     entropy, uniqueness = (rollouts.stats[name] for name in STATS)
     others = rollouts.valid & ~mask
     ict = top_share(uniqueness, rollouts.valid, 0.1)
@@ -177,10 +175,10 @@ def measure(engine: Engine, name: str, problems: int) -> LedgerMeasurement:
         **asdict(figures),
         slips=sum(not is_sound(*pair) for pair in pairs) / len(pairs),
         response_tokens=float(rollouts.lengths.mean()),
-        fork_share=float(mask.sum() / rollouts.lengths.sum()),
-        fork_entropy=float(entropy[mask].mean()),
+        branch_share=float(mask.sum() / rollouts.lengths.sum()),
+        branch_entropy=float(entropy[mask].mean()),
         other_entropy=float(entropy[others].mean()),
-        fork_uniqueness=float(uniqueness[mask].mean()),
+        branch_uniqueness=float(uniqueness[mask].mean()),
         other_uniqueness=float(uniqueness[others].mean()),
         recall_ict=float(ict[mask].mean()),
         recall_entropy20=float(entropy20[mask].mean()),

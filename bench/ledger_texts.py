@@ -11,11 +11,8 @@ from transformers import PreTrainedTokenizerFast
 
 from ictcli.tasks.ledger.problem import (
     DAYS,
-    ENTRY,
-    LINE,
     NAMES,
     NUMBERS,
-    OPENING,
     SETTINGS,
     TRADES,
     Ledger,
@@ -23,6 +20,9 @@ from ictcli.tasks.ledger.problem import (
 )
 
 DAY = "|".join(DAYS)
+ENTRY = re.compile(rf"\b([a-z]+) for ({'|'.join(NUMBERS[1:])}) days?\b")
+LINE = re.compile(rf"{ENTRY.pattern}[^\n]*?({DAY})")
+OPENING = re.compile(rf"\nSay [A-Z][a-z]+ begins on ({DAY})\.")
 CLOSING = re.compile(rf"\nFrom ({DAY}) to ({DAY}) is ({'|'.join(NUMBERS)}) days?\.\n#### ([0-6])")
 OPENERS = ("Then", "Next", "Later", "Soon")
 JOINTS = ("so", "thus", "hence", "now")
@@ -45,7 +45,7 @@ class Style:
     """How a setting's solutions are told."""
 
     phrases: int = 0
-    """Phrases of filler in an entry's line: the more, the rarer the forks."""
+    """Phrases of filler in an entry's line: the more, the rarer the days that matter."""
     echoes: int = 0
     """How often a line repeats its day: tokens without a choice that tell rollouts apart."""
     drift: float = 0.0

@@ -15,6 +15,7 @@ from typing import Any, cast
 from ictcli.errors import UserError, reason_of
 from ictcli.files import encodable
 from ictcli.files.reading import UnreadableError, limited_memory, parse_json, read_bytes
+from ictcli.text import kind_of
 
 FILES = (".jsonl", ".json", ".csv", ".parquet")
 """File name suffixes of data files."""
@@ -48,14 +49,14 @@ class Row:
         return f"{self.source} {self.number}"
 
     def get(self, name: str) -> Any:
-        """The value in a column; None if it is missing, NaN or infinite."""
+        """The value in a column or, by a dotted name, in an object; None if it is missing, NaN or
+        infinite."""
         value = self.columns.get(name)
+        if "." in name and name not in self.columns:
+            value: Any = self.columns
+            for part in name.split("."):
+                value = cast("dict[str, Any]", value).get(part) if isinstance(value, dict) else None
         return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    @property
-    def filled(self) -> list[str]:
-        """The columns that have a value."""
-        return [name for name in self.columns if self.get(name) is not None]
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,20 @@ class Rows:
         """The column names of all rows, in order."""
         return list(dict.fromkeys(name for row in self.rows for name in row.columns))
 
+    @property
+    def paths(self) -> list[str]:
+        """The column names, and dotted ones in place of those that hold objects."""
+        return list(dict.fromkeys(path for row in self.rows for path in paths_in(row.columns)))
+
+
+def paths_in(value: dict[str, Any], before: str = "") -> Iterator[str]:
+    """The dotted names of what is in an object."""
+    for name, part in value.items():
+        if isinstance(part, dict) and part:
+            yield from paths_in(cast("dict[str, Any]", part), f"{before}{name}.")
+        else:
+            yield f"{before}{name}"
+
 
 def is_file_name(name: str) -> bool:
     """Whether the name of a task or benchmark is a data file, or a folder that `datasets` saved."""
@@ -84,14 +99,6 @@ def is_saved(folder: Path) -> bool:
         return (folder / SPLITS).is_file() or (folder / SAVED).is_file()
     except OSError:  # no name of a file, such as one of 300 characters
         return False
-
-
-def kind_of(value: Any) -> str:
-    """The type of a value in words: text, a list, an object, a number, nothing."""
-    if value is None:
-        return "nothing"
-    kinds = ((str, "text"), (list, "a list"), (dict, "an object"), (int | float, "a number"))
-    return next((word for kind, word in kinds if isinstance(value, kind)), type(value).__name__)
 
 
 def read_file(name: str) -> Rows:
@@ -213,9 +220,12 @@ def _integer(digits: str) -> int | str:
 
 
 def _csv(name: str, text: str) -> Iterator[Row]:
-    """The rows of CSV text, with cells of any length; an empty cell has no value."""
+    """The rows of CSV text, with cells of any length; an empty cell has no value. The separator is
+    a comma, semicolon or tab: the most frequent of the header's first line, outside quotes."""
     limit = csv.field_size_limit(sys.maxsize)
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    first = re.sub(r'"[^"]*"', "", text.lstrip().partition("\n")[0])
+    mark = max(",;\t", key=first.count)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=mark)
     header: list[str] = []
     line = 1
     try:
@@ -223,15 +233,10 @@ def _csv(name: str, text: str) -> Iterator[Row]:
             number, line = line, reader.line_num + 1
             if cells and not header:
                 header = [cell.strip() for cell in cells]
-                if len(header) == 1 and re.search(r"[;\t]", cells[0]):
-                    raise UserError(
-                        f"{name}, line {number} parts its cells by semicolons or tabs.",
-                        "save it with commas between the cells",
-                    )
             elif len(cells) > len(header):
                 raise UserError(
                     f"{name}, line {number} has {len(cells)} cells, and the header {len(header)}.",
-                    'a text with a comma in it stands in quotes: "a, b"',
+                    f'a text with {mark!r} in it stands in quotes: "a{mark} b"',
                 )
             elif cells:
                 filled = [cell or None for cell in cells]
@@ -268,18 +273,24 @@ def text(row: Row, *names: str, key: str = "") -> str:
         if isinstance(value, str | int | float):
             return encodable(str(value))
     if filled := [name for name in names if row.get(name) is not None]:
-        kind = kind_of(row.columns[filled[0]])
+        value = row.get(filled[0])
+        parts = [*paths_in(row.columns)] if isinstance(value, dict) else []
+        parts = [path for path in parts if path.startswith(f"{filled[0]}.")]
         raise UserError(
-            f"{row.where} has a {filled[0]} that is {kind}, not text.",
-            "each row needs one, as text",
+            f"{row.where} has {kind_of(value)}, not text, as its {filled[0]}.",
+            f"columns.{key}={parts[0]} takes a part of it"
+            if parts and key
+            else "each row needs one, as text",
         )
     if empty := [name for name in names if name in row.columns]:
         raise UserError(
             f"{row.where} has an empty {empty[0]}.",
             "fill it in with text or a finite number, or leave the row out",
         )
-    other = f"; columns.{key}=NAME names another" if key else ""
+    paths = [path for path in paths_in(row.columns) if row.get(path) is not None]
+    others = [path for path in paths if path not in (*PROMPTS, *CHATS, "id")]
+    other = f"; columns.{key}={others[0] if len(others) == 1 else 'NAME'} names another"
     raise UserError(
         f"{row.where} has no {' or '.join(names)}.",
-        f"each row needs one, as text; it has {', '.join(row.filled) or 'nothing'}{other}",
+        f"each row needs one, as text; it has {', '.join(paths) or 'nothing'}{other * bool(key)}",
     )

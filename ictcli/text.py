@@ -6,6 +6,7 @@ import math
 import os
 import re
 import shlex
+import sys
 import textwrap
 import unicodedata
 from collections.abc import Iterable
@@ -58,6 +59,25 @@ def shell_word(text: object) -> str:
     """A path or a name as one word of a command that a user types, and no option of it."""
     word = shlex.quote(str(text))
     return f"./{word}" if str(text).startswith("-") else word
+
+
+def command(verb: str, *words: object, **options: object) -> str:
+    """Return an ictcli command as it is typed, each word quoted for the shell. An option that is
+    None or False is left out, one that is True stands alone, and a list repeats it."""
+    parts = ["ictcli", *verb.split()]
+    parts += [f"./{word}" if word.startswith("-") else word for word in map(str, words)]
+    for name, value in options.items():
+        values = cast(list[object], value) if isinstance(value, list | tuple) else [value]
+        for each in values:
+            if each is not None and each is not False:
+                parts += [f"--{name}", *([] if each is True else [str(each)])]
+    return shlex.join(parts)
+
+
+def command_again(*more: object) -> str:
+    """Return the command of this process as it was typed, with more words at its end."""
+    words = ["ictcli", *sys.argv[1:], *map(str, more)]
+    return shlex.join(words).encode("utf-8", "replace").decode()
 
 
 def escaped(data: str, wide: str = "\\U{:08x}") -> str:
@@ -165,6 +185,14 @@ def middle_cut(text: str, most: int) -> str:
     """At most `most` characters of a text: of a longer one its beginning and its end."""
     half = (most - 3) // 2
     return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
+
+
+def kind_of(value: Any) -> str:
+    """The type of a value in words: text, a list, an object, a number, nothing."""
+    if value is None:
+        return "nothing"
+    kinds = ((str, "text"), (list, "a list"), (dict, "an object"), (int | float, "a number"))
+    return next((word for kind, word in kinds if isinstance(value, kind)), type(value).__name__)
 
 
 def figure(value: Any, form: str = ".3f") -> str:

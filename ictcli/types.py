@@ -48,11 +48,19 @@ class Problem:
     columns: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
     """Its row of the data, for reward functions that take columns, with a conversation's messages
     as `prompt`."""
+    more_golds: tuple[str, ...] = ()
+    """Other golds, any of which counts too."""
+
+    @property
+    def golds(self) -> tuple[str, ...]:
+        """All golds."""
+        return (self.gold, *self.more_golds)
 
     def to_json(self) -> dict[str, Any]:
         """What a run and an evaluation record of it: the fields that tell one from another."""
-        told = {"id": self.id, "prompt": self.prompt, "gold": self.gold, "choices": self.choices}
-        return told | ({"turns": self.turns} if self.turns else {})
+        record = {"id": self.id, "prompt": self.prompt, "gold": self.gold, "choices": self.choices}
+        extra = {"turns": self.turns, "more_golds": self.more_golds}
+        return record | {name: value for name, value in extra.items() if value}
 
 
 @dataclass(frozen=True)

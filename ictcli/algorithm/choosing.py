@@ -35,8 +35,9 @@ class IctOptions(UnsureOptions):
     advantage_power: float = Field(default=0.0, ge=0)
     """lambda of the reward-augmented score u * max(A, 0)^lambda; the paper tried 0.1, 0 is off.
     With it a response without A > 0 scores 0 and keeps nothing."""
-    score: Literal["u", "u*h"] = "u"
-    """Ours: u*h multiplies u by the entropy H1, which is 0 where the model is sure."""
+    score: Literal["u", "u*h", "h"] = "u"
+    """Ours: u*h multiplies u by the entropy H1, which is 0 where the model is sure; h is H1 alone,
+    the control that keeps the same share of the same sets."""
 
 
 @register("arXiv 2402.03300, Eq. 3")
@@ -48,9 +49,9 @@ def grpo(batch: Scored, options: Options) -> Choice:
 @selects("arXiv 2606.19771, A.3.7", options=IctOptions, wants=("uniqueness",))
 def ict(batch: Scored, options: IctOptions) -> Choice:
     """The share `keep` of tokens with the highest uniqueness u = JS(p, mean p of the group)."""
-    score = np.where(_unsure(batch, options), batch.stats["uniqueness"], 0)
-    if options.score == "u*h":
-        score = score * np.maximum(batch.stats["entropy"], 0)
+    u, H1 = batch.stats["uniqueness"], np.maximum(batch.stats["entropy"], 0)
+    score = {"u": u, "u*h": u * H1, "h": H1}[options.score]
+    score = np.where(_unsure(batch, options), score, 0)
     if options.advantage_power > 0:
         gain = np.maximum(batch.advantage, 0.0) ** options.advantage_power
         score = score * gain[:, None]

@@ -6,6 +6,7 @@ one with pi < beta is in R_L, where raising it raises H2 (explosion).
 
 import numpy as np
 
+from ictcli.algorithm.branches import where_kept
 from ictcli.algorithm.quantities import statistic
 from ictcli.types import BoolArray, FloatArray, Rollouts
 
@@ -37,7 +38,7 @@ def diagnose(rollouts: Rollouts, advantage: FloatArray, kept: BoolArray) -> dict
     mean pi, and their shares in R_H and R_L.
     high_low_ratio: kept tokens above against not above the batch's median H1 (threshold ours; the
     paper names none). uniqueness_entropy_spearman where u was recorded. share_kept_positive and
-    _negative: share kept in responses with A > 0 and with A < 0.
+    _negative: share kept in responses with A > 0 and with A < 0. The rest: `branches.where_kept`.
     """
     valid, stats = rollouts.valid, rollouts.stats
     H1, beta, prob = stats["entropy"], stats["purity"], stats["prob"]
@@ -55,6 +56,7 @@ def diagnose(rollouts: Rollouts, advantage: FloatArray, kept: BoolArray) -> dict
         "share_kept_positive": mean_or_none(kept[valid & (sign > 0)]),
         "share_kept_negative": mean_or_none(kept[valid & (sign < 0)]),
     }
+    report |= where_kept(rollouts, kept)
     if "uniqueness" in stats:
         report["uniqueness_entropy_spearman"] = spearman(stats["uniqueness"][valid], H1[valid])
     return report

@@ -7,6 +7,7 @@ import errno
 import importlib
 import io
 import os
+import shlex
 import sys
 from collections.abc import Generator
 from functools import partial
@@ -59,8 +60,35 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise unknown("command", args[0], COMMANDS, "ictcli --help lists them")
+            raise _unknown(*args)
         return super().resolve_command(ctx, args)
+
+
+OTHERS = {
+    "train": ("finetune", "fine-tune", "tune", "fit", "sft", "grpo", "rl", "start"),
+    "eval": ("evaluate", "test", "bench", "benchmark"),
+    "generate": ("chat", "ask", "sample", "predict"),
+    "export": ("merge", "convert", "push", "upload"),
+    "runs ls": ("ls", "list"),
+    "runs show": ("show", "status"),
+}
+"""What other programs call a command."""
+
+
+def _unknown(name: str, *arguments: str) -> UserError:
+    """That there is no command of this name, and the one that is meant, as far as that is known."""
+    meant = next((command for command, names in OTHERS.items() if name in names), "")
+    if not meant:
+        return unknown("command", name, COMMANDS, "ictcli --help lists them")
+    hint = shlex.join(["ictcli", *meant.split(), *arguments])
+    if meant == "train":
+        from ictcli.recipe import find_recipe
+
+        try:
+            find_recipe(arguments[0] if arguments else "")
+        except UserError as error:
+            hint = error.hint if arguments else "ictcli train quickstart"
+    return UserError(f"There is no command {name!r}; it is {meant} here.", hint)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -69,8 +67,9 @@ def command(
     from ictcli.compare.variants import read_methods
     from ictcli.console.lines import narrate
     from ictcli.errors import RunFailedError
-    from ictcli.files import check_inside, encodable
+    from ictcli.files import check_inside
     from ictcli.recipe import find_recipe
+    from ictcli.text import command_again
 
     asked = CompareOptions(methods=read_methods(methods, "--methods"), **options)
     folder = out or Path("runs") / f"compare-{find_recipe(recipe).stem}"
@@ -92,8 +91,7 @@ def command(
 
         with status(drawn=not as_json) as show:
             train = partial(train_all, say=narrate, show=show, jobs=jobs, threads=threads)
-            command = encodable("ictcli " + shlex.join(sys.argv[1:]))
-            result = run_comparison(plan, train, narrate, command)
+            result = run_comparison(plan, train, narrate, command_again())
         comparison(result, folder, plan.notes, as_json=as_json, details=details)
     if failed := result.failed:
         more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""

@@ -32,8 +32,10 @@ def _numbers(kind: type[float]) -> Callable[[Any, Any, str | None], tuple[float,
     "names",
     help="Benchmarks, with commas between.  [default: what the run was evaluated on]",
 )
-@click.option("--n", type=click.IntRange(1), help="Samples each.  [default: 16]")
-@click.option("-k", "--k", callback=_numbers(int), help="pass@k.  [default: 1,2,4, ... n, to 256]")
+@click.option("--n", type=click.IntRange(1), help="Samples each.  [default: 16, or the run's]")
+@click.option(
+    "-k", "--k", callback=_numbers(int), help="pass@k.  [default: 1,2,4, ... n, or the run's]"
+)
 @click.option(
     "--temperatures", callback=_numbers(float), help="Evaluate at these too.  [default: 0]"
 )
@@ -71,8 +73,8 @@ def command(
     data; data.BENCH for one of several), plugins, columns.*, hub.*, prompt.*, sampling.*,
     reward.verifier, .pattern, .timeout, .memory, engine.*; and eval.shots, worked
     examples as the public figures of gsm8k have them. Without one the run's recipe decides, or
-    the benchmark. Samples are kept as they come: --resume goes on with an evaluation that was
-    stopped.
+    the benchmark. Without --bench a run's evaluation is made again, with its samples and seed.
+    Samples are kept as they come: --resume goes on with an evaluation that was stopped.
 
     \b
     ictcli eval builtin:ledger runs/quickstart-ict-s0 --bench ledger,ledger-easy
@@ -86,14 +88,14 @@ def command(
     """
     from ictcli.console.lines import narrate, warn_altered
     from ictcli.console.results import eval_progress, evaluations
+    from ictcli.evaluation.benchmarks import as_its_run, benchmark_specs
     from ictcli.evaluation.settings import read_settings
-    from ictcli.evaluation.specs import benchmark_specs
     from ictcli.evaluation.suite import evaluate_suite
     from ictcli.runs import is_run
     from ictcli.runs.list import find_model
     from ictcli.runs.model import find_models
     from ictcli.tables.numbers import listed
-    from ictcli.text import shell_word
+    from ictcli.text import command as typed
 
     overrides, named = split_settings(arguments)
     if not named:
@@ -106,6 +108,7 @@ def command(
     specs = find_models(models, settings, checkpoint, narrate)
     if names or any(spec.run for spec in specs):
         narrate(f"loading {listed(names.split(',')) if names else 'the problems of the run'}")
+    settings = settings if names else as_its_run(settings, specs)
     benchmarks = benchmark_specs(names, settings, specs)
     with eval_progress() as progress:
         results, folder = evaluate_suite(
@@ -114,5 +117,4 @@ def command(
     evaluations(results, folder, as_json=as_json)
     runs = [spec.run for spec in specs if spec.run]
     if runs and not as_json:
-        at = "" if checkpoint is None else f" --checkpoint {checkpoint}"
-        narrate(f"next: ictcli export {shell_word(runs[0])}{at}")
+        narrate(f"next: {typed('export', runs[0], checkpoint=checkpoint)}")

@@ -47,7 +47,7 @@ def command(
     from ictcli.export.card import ollama_name
     from ictcli.runs import is_run
     from ictcli.runs.list import find_run
-    from ictcli.runs.show import evaluation_command
+    from ictcli.text import command as typed
     from ictcli.text import shell_word
 
     run = find_run(run)
@@ -74,12 +74,13 @@ def command(
     else:
         kept = make.export_adapters(trained, made, layout)
     narrate(f"{'warning' if kept.low else 'note'}: {kept.sentence} {kept.reason}".rstrip())
+    more = {"checkpoint": checkpoint, "backend": backend}
     if kept.low and whole and adapters:
-        narrate(f"hint: ictcli export {shell_word(run)} --to hf has the adapters as they are")
+        narrate(f"hint: {typed('export', run, to='hf', **more)} has the adapters as they are")
     output(made)
     if not whole:
-        narrate(f"a whole model: ictcli export {shell_word(run)} --merge")
-    then = evaluation_command(run, made) or f'ictcli generate {shell_word(made)} "PROMPT"'
+        narrate(f"a whole model: {typed('export', run, merge=True, **more)}")
+    then = typed("eval", run, made, checkpoint=checkpoint)
     if layout == "ollama":
         name = ollama_name(run.name, trained.step)
         then = f"ollama create {name} -f {shell_word(made / 'Modelfile')}"

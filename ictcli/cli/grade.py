@@ -10,7 +10,7 @@ from ictcli.cli import json_option
 @click.command("grade")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--kind", default="math", show_default=True, help="math, integer, choice, ...")
-@click.option("--pattern", help="A regular expression whose first group is the answer.")
+@click.option("--pattern", help="Regular expression; its last match (first group) counts.")
 @click.option("--timeout", default=5.0, show_default=True, help="CPU seconds an answer.")
 @click.option("--memory", default=1.0, show_default=True, help="GiB an answer.")
 @click.option("--plugin", "plugin_files", multiple=True, help="A .py file that adds verifiers.")
@@ -31,7 +31,7 @@ def command(
     """Judge each row of a JSONL, CSV or Parquet file.
 
     Its columns: response, gold, and optionally choices, the texts of (A), (B), ..., and question
-    (or prompt). What counts as equal: docs/verifier.md.
+    (or prompt). What counts as equal: docs/verifiers.md.
 
     \b
     ictcli grade answers.jsonl

@@ -10,7 +10,9 @@ from ictcli.errors import UserError
 
 
 @click.command("inspect")
-@click.argument("source", metavar="RUN", **RUN)
+@click.argument("source", metavar="RUN|MODEL", **RUN)
+@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--branches", is_flag=True, help="Show where the tokens of methods lie.")
 @click.option("--step", type=click.IntRange(0), help="A recorded step.  [default: the last]")
 @click.option(
     "--prompt", type=int, help="A prompt, from 1.  [default: the first with unequal rewards]"
@@ -26,6 +28,8 @@ from ictcli.errors import UserError
 @TRUST
 def command(
     source: Path,
+    overrides: tuple[str, ...],
+    branches: bool,
     step: int | None,
     prompt: int | None,
     methods: str | None,
@@ -39,12 +43,17 @@ def command(
 
     Tokens are shaded by uniqueness and marked if the method kept them; other methods show what they
     would have kept of the same rollouts. On a terminal keys move; elsewhere a group is printed.
+    --branches shows instead, over all groups, which tokens each method would train: those where
+    responses to one prompt part, or those that the model is sure of. With a model and task=TASK it
+    samples groups first; nothing is trained.
 
     \b
     ictcli inspect runs/mine
     ictcli inspect runs/mine --step 50 --prompt 3 --method ict,entropy20 --by entropy
     ictcli inspect runs/mine --json
     ictcli inspect runs/mine --html group.html
+    ictcli inspect runs/mine --branches
+    ictcli inspect builtin:ledger task=ledger prompts=8 --branches
     """
     from ictcli.console.inspect import can_move, print_group
     from ictcli.console.lines import narrate, output
@@ -57,6 +66,16 @@ def command(
     names = [name.strip() for name in (methods or "").split(",") if name.strip()]
     if methods is not None and not names:
         raise UserError("--method names no method.", "ictcli methods lists them")
+    if branches:
+        from ictcli.console.branches import print_branches
+        from ictcli.inspect.branches import recorded_or_sampled
+
+        print_branches(
+            recorded_or_sampled(str(source), overrides, step, names, narrate), as_json=as_json
+        )
+        return 0
+    if overrides:
+        raise UserError("KEY=VALUE goes with --branches of a model.", "leave it out")
     if html:
         check_target(html)
     session = Session(find_run(source), names, by, model)

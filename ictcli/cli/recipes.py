@@ -1,12 +1,13 @@
 """ictcli recipes: list, show and copy the shipped recipes, and explain the keys."""
 
+import json
 from pathlib import Path
 
 import click
 
 from ictcli.cli import JSON, completion
 from ictcli.errors import UserError
-from ictcli.text import shell_word
+from ictcli.text import command as typed
 
 
 @click.group("recipes")
@@ -75,5 +76,8 @@ def cp(name: str, target: Path) -> None:
     path = target / source.name if target.is_dir() else path
     if path.exists():
         raise UserError(f"{path} exists already.", "choose another name")
-    write_text(path, recipe_text(source))
-    narrate(f"{path} is yours to change; ictcli train {shell_word(path)}")
+    text = recipe_text(source)
+    for data in sorted(source.parent.glob("data/*")):  # found beside the recipe alone
+        text = text.replace(f'"data/{data.name}"', json.dumps(str(data.resolve())))
+    write_text(path, text)
+    narrate(f"{path} is yours to change; {typed('train', path)}")

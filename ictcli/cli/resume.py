@@ -47,7 +47,7 @@ def command(
     from ictcli.recipe import load_recipe
     from ictcli.runs import Run
     from ictcli.runs.list import find_run
-    from ictcli.text import shell_word
+    from ictcli.text import command as typed
     from ictcli.train.diagnosis import check_learned
     from ictcli.train.finish import check_keys, check_longer, extend, finished, schedule_note
     from ictcli.train.launch import launch
@@ -64,7 +64,7 @@ def command(
             narrate(f"note: {note}")
         summary = None if longer else finished(run, recipe, narrate)
         if summary is not None:
-            more = f"ictcli resume {shell_word(folder)} steps=N trains on"
+            more = f"{typed('resume', folder)} steps=N trains on"
             narrate(f"{folder} is finished: {summary.steps} steps. {more}.")
         else:
             recipe = recipe.with_engine(threads=threads) if threads else recipe

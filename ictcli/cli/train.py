@@ -57,6 +57,7 @@ def command(
     from ictcli.console.lines import narrate
     from ictcli.console.live import observer
     from ictcli.console.results import report
+    from ictcli.export.make import merge_base
     from ictcli.recipe import find_recipe, load_recipe, unused_keys
     from ictcli.runs.trust import read_typed
     from ictcli.train.diagnosis import check_learned
@@ -71,6 +72,7 @@ def command(
     if dry_run:
         _plan(resolved, memory or 0.0, as_json=as_json)
         return
+    merge_base(resolved.model, narrate)
     run = _begin(folder, find_recipe(recipe).stem, resolved)
     narrate(f"loading {resolved.data_name}")
     with run, observer(resolved, run.folder, live=not as_json) as observing:

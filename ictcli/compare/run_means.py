@@ -36,8 +36,9 @@ class TrainedTokens(Record):
     tokens_kept_share: float
     """Of all steps, the dense warm-up included."""
     kept_prob: float | None = None
-    fork_recall: float | None = None
-    fork_precision: float | None = None
+    branch_recall: float | None = None
+    branch_precision: float | None = None
+    kept_sure: float | None = None
 
 
 def curve(runs: Sequence[FinishedRun], name: str) -> Curve:
@@ -74,7 +75,10 @@ def trained_tokens(runs: Sequence[FinishedRun]) -> TrainedTokens:
 
     return TrainedTokens(
         tokens_kept_share=float(np.mean([run.summary.tokens_kept_share for run in runs])),
-        **{name: mean(name) for name in ("kept_prob", "fork_recall", "fork_precision")},
+        **{
+            name: mean(name)
+            for name in ("kept_prob", "branch_recall", "branch_precision", "kept_sure")
+        },
     )
 
 

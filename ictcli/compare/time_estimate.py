@@ -1,5 +1,6 @@
 """How much time a comparison will take, by a timed part of a step of each kind of run."""
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -68,9 +69,11 @@ def measure_all(runs: Sequence[RunSpec], say: Callable[[str], None]) -> dict[str
 
 
 def measure(recipe: Recipe) -> Timed:
-    """Time a part of the first step, as `ictcli check` does, without a dense warm-up."""
-    checked = check(recipe.model_copy(update={"warmup": 0}), PROMPTS, lambda text: None)
-    if checked.tried is None:
+    """Time a part of the first step, as `ictcli check` does."""
+    checked = check(recipe, math.inf, lambda text: None, most=PROMPTS)
+    if checked.tried and checked.tried.interrupted:
+        raise KeyboardInterrupt
+    if checked.tried is None or checked.tried.time is None:
         raise RunFailedError(checked.memory.sentence)
     return checked.tried.load_s, checked.tried.time
 

@@ -1,22 +1,80 @@
-"""What `ictcli check` prints."""
+"""What `ictcli check` prints: answers as they come, then what they say."""
 
+import sys
 from dataclasses import asdict
 
 from ictcli.console.lines import output
-from ictcli.console.table import print_json, print_table
-from ictcli.tables import Column, Table
+from ictcli.console.table import print_json
 from ictcli.tables.numbers import counted
 from ictcli.text import duration, middle_cut
-from ictcli.train.checked import Checked, Tried
+from ictcli.train.checked import Answer, Checked, ShownPrompt, Training, Tried
 
 LONGEST = 1200
-"""Characters of a prompt that are shown, and of an answer a quarter of them."""
+"""Characters of a prompt that are shown, and of the first answer a quarter of them."""
+SHOWN, TAIL = 3, 60
+"""Prompts that are shown whole, and characters of the end of an answer."""
+
+
+class Shown:
+    """Prints what a check finds out as it does so."""
+
+    def __init__(self, *, silent: bool) -> None:
+        self._silent, self._prompts, self._first = silent, 0, False
+
+    def __call__(self, part: Training | ShownPrompt | Answer) -> None:
+        if self._silent:
+            return
+        if isinstance(part, Training):
+            self._training(part)
+        elif isinstance(part, ShownPrompt):
+            self._prompt(part)
+        else:
+            self._answer(part)
+        sys.stdout.flush()  # a pipe shows answers as they come, too
+
+    def _training(self, training: Training) -> None:
+        train = counted(training.train, "problem") if training.train else "problems made as needed"
+        output(
+            f"data: {training.name}, {train} to train on, {training.heldout:,} others to evaluate "
+            "on.",
+            f"method: {training.method}, at lr={training.lr:g}; method=NAME takes another of "
+            "ictcli methods, and lr=... its rate.",
+            *(f"note: {note}" for note in training.notes),
+        )
+
+    def _prompt(self, prompt: ShownPrompt) -> None:
+        self._prompts += 1
+        self._first = self._prompts <= SHOWN
+        output("", f"problem {middle_cut(prompt.problem, 60)}, gold {middle_cut(prompt.gold, 60)}:")
+        if self._first:
+            output(
+                f"the prompt as the model reads it, {counted(prompt.tokens, 'token')}:",
+                *(f"| {line}" for line in middle_cut(prompt.text, LONGEST).split("\n")),
+            )
+
+    def _answer(self, answer: Answer) -> None:
+        gold = f", gold {middle_cut(answer.gold, 60)}"
+        read = f"read {middle_cut(answer.read, 60)}" if answer.read else "nothing read"
+        if not answer.read and answer.reason:
+            read += f" ({middle_cut(answer.reason, 60)})"
+        size = counted(answer.tokens, "token") + ", cut at max_tokens" * answer.cut
+        said = answer.text.strip()
+        if self._first:  # of a prompt that is shown
+            self._first = False
+            output(
+                "its first answer:",
+                *(f"| {line}" for line in middle_cut(said, LONGEST // 4).split("\n")),
+            )
+            output(f"{answer.status}: {read}{gold}; {size}")
+            return
+        end = " ".join(said[-TAIL:].split())
+        output(f"{answer.status}: {read}{gold}; {size}: {'...' * (len(said) > TAIL)}{end}")
 
 
 def print_check(checked: Checked, command: str, *, as_json: bool) -> None:
-    """Print what was found, the verdict, and the command to type."""
+    """Print what the answers say, the verdict, and the command to type."""
     tried = checked.tried
-    seconds = tried.load_s + tried.time.seconds if tried else 0.0
+    seconds = tried.load_s + tried.time.seconds if tried and tried.time else None
     if as_json:
         record = asdict(checked)
         record |= {"memory": checked.memory.json(), "command": command}
@@ -24,44 +82,31 @@ def print_check(checked: Checked, command: str, *, as_json: bool) -> None:
             record["tried"]["seconds"] = seconds
         print_json(record)
         return
-    train = (
-        counted(checked.train, "problem") if checked.train else "problems made as they are drawn"
-    )
-    output(
-        f"data: {checked.name}, {train} to train on, {checked.heldout:,} others to evaluate on.",
-        f"method: {checked.method}, at lr={checked.lr:g}; method=NAME takes another of ictcli "
-        "methods, and lr=... its rate.",
-        *(f"note: {note}" for note in checked.notes),
-    )
     if tried:
         _tried(tried)
     output("", f"memory: {checked.memory.sentence or 'the limit of this machine is not known.'}")
-    if tried:
+    if tried and tried.time and seconds is not None:
         output(
             f"time: about {duration(seconds)}: {duration(tried.load_s)} to load, "
-            f"{tried.time.parts()}, by a part of the first step."
+            f"{tried.time.parts()}."
         )
-    output("", f"verdict: {checked.verdict}", f"next: {command}")
+    elif tried:
+        output("time: not known, as no group of answers ended and was timed.")
+    if tried and tried.interrupted:
+        output("", "interrupted: there is no verdict.")
+        return
+    output("", f"verdict: {checked.verdict}", *([f"next: {command}"] if command else []))
 
 
 def _tried(tried: Tried) -> None:
-    for number, shown in enumerate(tried.shown, 1):
-        output(
-            "",
-            f"prompt {number} of {len(tried.shown)}, problem {middle_cut(shown.problem, 60)}, "
-            f"{counted(shown.tokens, 'token')}, as the model reads it:",
-            *(f"| {line}" for line in middle_cut(shown.text, LONGEST).split("\n")),
-            f"the right answer: {middle_cut(shown.gold, 60)}",
-            f"its greedy answer, {shown.verdict}:",
-            *(f"| {line}" for line in middle_cut(shown.answer.strip(), LONGEST // 4).split("\n")),
-        )
-    counts = {"greedy": tried.greedy, "sampled": tried.sampled}
-    columns = [Column[str]("answers", lambda kind: kind, str)]
-    columns += [
-        Column[str](name, lambda kind, name=name: counts[kind][name], str) for name in tried.greedy
-    ]
-    output("")
-    print_table(Table(columns, list(counts)))
+    counts = tried.sampled
+    kinds = (f"{counts[name]} {name}" for name in ("correct", "wrong", "unparsed", "timeout"))
+    unended = f"; {counts['unended']} more were cut by the time limit" if counts["unended"] else ""
+    output(
+        "",
+        f"answers: {tried.answers}: {', '.join(kinds)}; {counts['truncated']} cut at "
+        f"max_tokens{unended}.",
+    )
     groups = tried.groups
     level = f"{groups.all_right} are all right, {groups.all_wrong} all wrong"
     others = f"; of the others {level}" if groups.with_signal < groups.total else ""

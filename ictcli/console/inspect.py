@@ -8,6 +8,7 @@ from ictcli.console.lines import narrate, output
 from ictcli.console.table import print_json, print_table
 from ictcli.inspect.group import GroupView, MethodView, RolloutView
 from ictcli.tables import text_table
+from ictcli.tables.numbers import shown_share
 from ictcli.text import figure, sign, visible
 
 MOST = 8
@@ -55,7 +56,7 @@ def _methods(methods: list[MethodView]) -> None:
         {
             "method": method.name,
             "kept here": str(method.kept),
-            "share of the step": f"{method.share:.1%}",
+            "share of the step": shown_share(method.share),
             "overlap with trained": figure(method.overlap_with_trained, ".2f"),
         }
         for method in methods

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ictcli.console.table import cell_text
 from ictcli.inspect.group import LEVELS, GroupView, RolloutView, level
+from ictcli.tables.numbers import shown_share
 from ictcli.text import figure, one_line, sign, visible
 
 WIDEST = 14
@@ -96,7 +97,7 @@ class Frame:
         if self.palette.coloured:
             shades = [("  ", self.palette.shades[shade]) for shade in range(1, LEVELS)]
             legend = [" 0 ", *shades, f" {self.top:.3g}"]
-        name, share = one_line(method.name), f" ({method.kept} here, {method.share:.1%})"
+        name, share = one_line(method.name), f" ({method.kept} here, {shown_share(method.share)})"
         kept = Text.assemble("kept by ", (name, "bold underline"), share)
         shaded = Text.assemble(f"shaded by {self.cursor.by}", *legend)
         second = Text.assemble(question, (gold, "bold"))

@@ -19,27 +19,38 @@ from ictcli.evaluation.record import Evaluation
 from ictcli.recipe import Recipe
 from ictcli.recipe.metrics import METRICS, shown_in
 from ictcli.runs.observer import Observer, Step
-from ictcli.runs.records import StepMetrics
+from ictcli.runs.records import SftMetrics, StepMetrics
+from ictcli.tables.numbers import shown_share
 from ictcli.tasks.detokenize import token_texts
 from ictcli.text import figure, visible
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 CURVES = shown_in("live")
-LEAST_SPAN = dict.fromkeys([*CURVES, "groups_with_signal", "fork_recall"], 0.1)
+LEAST_SPAN = 0.1
 """What the height of a sparkline stands for at least, so that noise does not look like change."""
 SHOWN_TOKENS = 400
 
 
-def sparkline(values: Sequence[float | None], width: int, least: float = 0.0) -> str:
-    """The values as a row of block characters, averaged into `width` places at most. Its height
-    spans them, but at least `least` and a tenth of the largest."""
+def is_share(name: str, values: Sequence[float | None]) -> bool:
+    """Whether a metric is a share, as a mean reward between 0 and 1 is too."""
+    if name == "reward":
+        return all(0 <= value <= 1 for value in values if value is not None)
+    return name in METRICS and METRICS[name].unit == "%"
+
+
+def sparkline(
+    values: Sequence[float | None], width: int, least: float = 0.0, *, share: bool = False
+) -> str:
+    """The values as a row of block characters, averaged into `width` places at most. Its height is
+    that from 0 to 1 for a `share`, else spans them, and at least `least` and a tenth of the
+    largest."""
     known = [value for value in values if value is not None]
     if not known:
         return ""
     size = -(-len(known) // width)
     places = [known[i : i + size] for i in range(0, len(known), size)]
     means = [sum(place) / len(place) for place in places]
-    low, high = min(means), max(means)
+    low, high = (0.0, 1.0) if share else (min(means), max(means))
     span = max(high - low, least, 0.1 * max(abs(high), abs(low))) or 1.0
     return "".join(BLOCKS[min(7, int((v - low) / span * 8))] for v in means)
 
@@ -60,7 +71,7 @@ class LiveObserver(PlainObserver):
         self._live = Live(console=self._console, refresh_per_second=8, transient=True)
         self._spinner = Spinner("dots")  # it turns while a model loads or is evaluated
         self._history: list[StepMetrics] = []
-        self._status = "loading the model"
+        self._status, self._done, self._of = "loading the model", 0, 1
         self._rollout: RenderableType = Text("")
 
     def __enter__(self) -> Self:
@@ -75,12 +86,24 @@ class LiveObserver(PlainObserver):
     def loading(self, model: str) -> None: ...  # the status says it
 
     def evaluating(self, label: str, done: int, total: int) -> None:
-        self._status = f"evaluating ({label}): {done} of {total} samples"
-        self._draw()
+        self._progress(f"evaluating ({label}): {done} of {total} samples", done, total)
 
     def evaluated(self, label: str, evaluation: Evaluation) -> None:
         super().evaluated(label, evaluation)
-        self._status = "training"
+        number = self._history[-1].step if self._history else 0
+        self._progress("training", number, self.recipe.steps)
+
+    def resumed(self, step: int) -> None:
+        super().resumed(step)
+        self._progress("training", step, self.recipe.steps)
+
+    def supervised(self, metrics: SftMetrics) -> None:
+        step, steps = metrics.step, self.recipe.sft.steps
+        self._progress(f"supervised step {step}/{steps}, loss {figure(metrics.loss)}", step, steps)
+
+    def _progress(self, status: str, done: int, total: int) -> None:
+        """Show what is done, in words and as a bar."""
+        self._status, self._done, self._of = status, done, total
         self._draw()
 
     def say(self, line: str) -> None:
@@ -91,7 +114,7 @@ class LiveObserver(PlainObserver):
     def show(self, step: Step) -> None:
         self._history.append(step.metrics)
         self._rollout = self._newest(step)
-        self._draw()
+        self._progress("training", step.number, self.recipe.steps)
 
     def _newest(self, step: Step) -> RenderableType:
         batch, kept = step.batch, step.kept
@@ -115,7 +138,7 @@ class LiveObserver(PlainObserver):
         name = cell_text(f"{recipe.label} on {recipe.data_name}", style="bold")
         state = cell_text(f"step {number}/{recipe.steps}  left {self.pace.left()}  {self._status}")
         room = self._console.width - len(name) - len(state) - 4
-        bar = ProgressBar(total=recipe.steps, completed=number, width=max(4, min(30, room)))
+        bar = ProgressBar(total=self._of, completed=self._done, width=max(4, min(30, room)))
         head.add_row(self._spinner, name, bar, state)
         curves = Table.grid(padding=(0, 2))
         width = max(10, min(60, self._console.width - 30))
@@ -124,8 +147,10 @@ class LiveObserver(PlainObserver):
             values = [metrics.value(name) for metrics in self._history]
             metric = METRICS.get(name)
             share = metric is not None and metric.unit == "%"
-            last = figure(values[-1], ".1%" if share else ".3f") if values else "-"
-            curve = Text(sparkline(values, width, LEAST_SPAN.get(name, 0.1)), style="cyan")
+            value = values[-1] if values else None
+            last = shown_share(value) if share else figure(value)
+            drawn = sparkline(values, width, LEAST_SPAN, share=is_share(name, values))
+            curve = Text(drawn, style="cyan")
             label = name if metric is None else metric.label if share else metric.heading
             curves.add_row(Text(visible(label)), Text(last), curve)
         with contextlib.suppress(OSError):

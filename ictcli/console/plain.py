@@ -9,7 +9,7 @@ from ictcli.planning.time_estimate import Pace
 from ictcli.recipe import Recipe
 from ictcli.runs.observer import Observer, Step
 from ictcli.runs.records import SftMetrics
-from ictcli.tables.numbers import counted
+from ictcli.tables.numbers import counted, shown_share
 from ictcli.text import figure, visible
 from ictcli.tracking import where_to_look
 from ictcli.train.evaluations import samples_of
@@ -46,7 +46,7 @@ class PlainObserver(Observer):
         later = samples_of(self.recipe, "after") / samples_of(self.recipe, label)
         self.pace.evaluation = evaluation.seconds_in_all * later
         scores = "  ".join(
-            f"{name} {score.value:.3f}" for name, score in evaluation.figures.items()
+            f"{name} {shown_share(score.value)}" for name, score in evaluation.figures.items()
         )
         self.say(f"{label}: {scores}  ({counted(evaluation.problems, 'problem')} x {evaluation.n})")
 
@@ -74,8 +74,8 @@ class PlainObserver(Observer):
         self.say(
             f"step {step.number}/{self.recipe.steps}  reward {figure(m.reward)}{each}  "
             f"H1 {figure(m.entropy)}  H2 {figure(m.renyi2)}  "
-            f"kept {figure(m.share_kept, '.1%')}  length {figure(m.length, '.1f')}  "
-            f"unparsed {figure(m.unparsed, '.0%')}  truncated {figure(m.truncated, '.0%')}  "
+            f"kept {shown_share(m.share_kept)}  length {figure(m.length, '.1f')}  "
+            f"unparsed {shown_share(m.unparsed)}  truncated {shown_share(m.truncated)}  "
             f"grad {figure(m.grad_norm)}  "
             f"{step.timings.seconds:.2f}s  left {self.pace.left()}"
         )
@@ -86,7 +86,8 @@ class PlainObserver(Observer):
         self.notes.add(message)
 
     def warned(self, message: str) -> None:
-        self.say(f"warning: {message}")
+        for line in f"warning: {message}".split("\n"):
+            self.say(line)
 
     def say(self, line: str) -> None:
         narrate(line)

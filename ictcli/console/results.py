@@ -9,8 +9,9 @@ from pathlib import Path
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from ictcli.console.lines import narrate, narrate_paragraph, output
+from ictcli.console.runs import ending
 from ictcli.console.table import Screen, print_json, print_table
-from ictcli.evaluation.passk import Difference, Interval
+from ictcli.evaluation.passk import Difference
 from ictcli.evaluation.record import Result
 from ictcli.evaluation.report import by_temperature, caption, differences, reached
 from ictcli.recipe import Recipe
@@ -21,9 +22,9 @@ from ictcli.runs import checkpoints
 from ictcli.runs.read import read_lines
 from ictcli.runs.records import StepMetrics, Summary
 from ictcli.runs.show import next_commands
-from ictcli.tables import Column, Span, Table, text_table
-from ictcli.tables.numbers import counted, signed, thousandths
-from ictcli.text import duration, figure, middle_cut, one_line, shell_word
+from ictcli.tables import text_table
+from ictcli.tables.numbers import counted, listed, percent, shown_share
+from ictcli.text import command, duration, figure, middle_cut, one_line
 from ictcli.tracking import where_to_look
 from ictcli.train.diagnosis import TRIAL, symptom
 from ictcli.train.health import decline
@@ -94,106 +95,77 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
     if as_json:
         print_json(summary.to_json())
         return
-    print_table(Table(_reached(summary), list(summary.after)))
+    print_table(ending(summary))
     redrawn = (summary.rollouts_sampled or 0) - summary.steps * recipe.prompts * recipe.group
     again = f" ({redrawn:,} of the rollouts for prompts drawn again)" if redrawn > 0 else ""
+    parts = [summary.sft.words] if summary.sft else []
+    parts += [counted(summary.steps, "step")] if summary.steps else []
+    sampled = f"; {summary.tokens_sampled:,} tokens sampled{again}, "
+    sampled += f"{shown_share(summary.tokens_kept_share)} of them trained"
     narrate_paragraph(
         f"{counted(summary.problems, 'held-out problem')}, "
-        f"{counted(summary.samples_per_problem, 'sample')} each, 95 % intervals over problems. "
-        f"{counted(summary.steps, 'step')} and the evaluations in {summary.wall_s:.0f} s; "
-        f"{summary.tokens_sampled:,} tokens sampled{again}, "
-        f"{summary.tokens_kept_share:.1%} of them kept."
+        f"{counted(summary.samples_per_problem, 'sample')} each, 95 % intervals over problems; "
+        "changes in points, * where 0 is outside. "
+        f"{listed([*parts, 'the evaluations'])} in {duration(summary.wall_s)}"
+        f"{sampled * bool(summary.steps)}."
     )
-    if summary.sft:
-        narrate_paragraph(summary.sft.sentence)
     if summary.unlearned and summary.steps < TRIAL:
         narrate_paragraph(f"{summary.unlearned.sentence} Next: {summary.unlearned.hint}")
-    elif not summary.unlearned:
-        if verdict := verdict_line(summary.change):
-            narrate_paragraph(verdict)
-        if summary.unanswered and summary.unanswered.sentence:
-            narrate_paragraph(summary.unanswered.sentence)
-        if summary.kept_tokens:
-            narrate_paragraph(kept_line(summary.kept_tokens, recipe.dense_steps, summary.steps))
+    elif not summary.unlearned and (verdict := verdict_line(summary)):
+        narrate_paragraph(verdict)
     earlier = _declined(summary, folder, recipe)
     narrate("")
     model = Path(summary.model)
     step = "" if earlier is None else f" (of step {summary.steps})"
     narrate(f"{model.name}: {model}{step}")
     if model.name == "adapter":
-        narrate(f"whole: ictcli export {shell_word(folder)} --merge")
+        narrate(f"whole: {command('export', folder, merge=True)}")
     if (best := summary.best) and checkpoints.best_of(folder) in checkpoints.complete(folder):
         reached = f"step {best.step} by {best.metric} ({figure(best.value)})"
-        narrate(f"best:  {reached}: ictcli export {shell_word(folder)} --checkpoint best")
+        narrate(f"best:  {reached}: {command('export', folder, checkpoint='best')}")
     for name in recipe.log:
         if (folder / name).exists():  # it was opened
             narrate(f"log:   {where_to_look(name, folder)}")
-    narrate(*(f"next:  {command}" for command in next_commands(folder, "finished", earlier)))
+    narrate(*(f"next:  {line}" for line in next_commands(folder, "finished", earlier)))
 
 
 def _declined(summary: Summary, folder: Path, recipe: Recipe) -> int | None:
-    """Print whether the run ended far below its best; the step of earlier weights, if so and there
-    are any."""
+    """Print whether the run ended far below its best, else how many samples have no answer; return
+    the step of earlier weights, if it did and there are any."""
     steps = read_lines(folder / "metrics.jsonl", StepMetrics)
     if not (fell := decline([step.correct or 0.0 for step in steps])):
+        if summary.unanswered and summary.unanswered.sentence and not summary.unlearned:
+            narrate_paragraph(summary.unanswered.sentence)
         return None
     first = min(map(checkpoints.step_of, checkpoints.complete(folder)), default=summary.steps)
     is_earlier = first < summary.steps
     best, now = fell
     ended = symptom("decline", recipe, best=best, now=now, when="at the end")
-    earlier = f" The next commands take the earlier weights of step {first}." * is_earlier
-    narrate_paragraph(f"{ended.sentence}: {ended.next}.{earlier}")
+    earlier = f"; the next commands take the earlier weights of step {first}" * is_earlier
+    narrate_paragraph(f"{ended.sentence}: {ended.next}{earlier}.")
     return first if is_earlier else None
 
 
-def _reached(summary: Summary) -> list[Column[str]]:
-    def change(metric: str) -> Interval | Span:
-        gain = summary.after[metric].value - summary.before[metric].value
-        known = summary.change.get(metric)
-        return Interval(known.value, known.low, known.high) if known else Span(gain, None, None)
+def verdict_line(summary: Summary) -> str:
+    """Return which figures changed significantly, in words; empty where that is not known."""
+    if not (summary.sft and summary.sft.reached):
+        text = f"{_changed(summary.change)}." if summary.change else ""
+        return text.replace("no", "No", 1) if text.startswith("no ") else text
+    by = {"Supervised steps": summary.sft.change, "RL": summary.sft.change_after}
+    return "; ".join(f"{name}: {_changed(change)}" for name, change in by.items()) + "."
 
-    return [
-        Column("", lambda metric: metric, str),
-        Column("before", summary.before.get, thousandths, bounded=True),
-        Column("after", summary.after.get, thousandths, bounded=True),
-        Column("change", change, signed, bounded=True),
+
+def _changed(change: Mapping[str, Difference]) -> str:
+    """Return what changed significantly, each figure by how much, and what did not."""
+    parts = [
+        f"{name} {'fell' if gain.value < 0 else 'rose'} by {percent(abs(gain.value))} points"
+        for name, gain in change.items()
+        if gain.differs
     ]
-
-
-def verdict_line(change: Mapping[str, Difference]) -> str:
-    """Return whether the first score changed, in words; empty where that is not known."""
-    name, gain = next(iter(change.items()), ("", None))
-    if gain is None:
-        return ""
-    if not gain.differs:
-        return f"{name}: no significant change with so many problems and samples."
-    way, advice = ("fell", " A smaller lr may help.") if gain.value < 0 else ("rose", "")
-    return f"{name} {way}: the interval of its change excludes 0.{advice}"
-
-
-KEPT = {
-    "share_kept": "{:.1%} of all",
-    "kept_prob": "their mean probability is {:.2f}",
-    "regime_high": "raising {:.0%} of them lowers H2",
-}
-
-
-def kept_line(kept: dict[str, float], dense: int, steps: int) -> str:
-    """Return sentences on which tokens were trained after the `dense` first steps, or in all steps
-    if each was dense, with the figures there are."""
-    when = f" after the {dense} dense steps" if 0 < dense < steps else ""
-    when = " (every step was dense)" if dense and dense >= steps else when
-    if kept.get("share_kept") == 1:
-        return f"tokens trained{when}: all."
-    parts = [form.format(kept[name]) for name, form in KEPT.items() if name in kept]
-    text = f"tokens trained{when}: {'; '.join(parts)}."
-    if "fork_recall" in kept and "fork_precision" in kept:
-        text += (
-            f" Where an answer is decided (forks, {kept['fork_share']:.0%} of all tokens): "
-            f"{kept['fork_recall']:.0%} of the forks were trained, and "
-            f"{kept['fork_precision']:.0%} of the trained tokens are forks."
-        )
-    return text
+    if same := [name for name, gain in change.items() if not gain.differs]:
+        parts.append(f"no significant change of {listed(same)}")
+    worse = any(gain.differs and gain.value < 0 for gain in change.values())
+    return ", ".join(parts) + " (a smaller lr may help)" * worse
 
 
 SHOWN = 5
@@ -224,7 +196,7 @@ def graded(
             explain(f"line {row.number}", verdict)
     plain = [v.verdict if isinstance(v, Explanation) else v for v in verdicts]
     counts = Counter(verdict.status for verdict in plain)
-    shares = {status: f"{counts[status] / len(plain):.1%}" for status in STATUSES}
+    shares = {status: shown_share(counts[status] / len(plain)) for status in STATUSES}
     print_table(
         text_table([{"": s, "responses": f"{counts[s]:,}", "share": shares[s]} for s in STATUSES])
     )

@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Any, cast
 
 from ictcli.console.lines import narrate, narrate_paragraph, output
-from ictcli.console.live import LEAST_SPAN, sparkline
+from ictcli.console.live import CURVES, LEAST_SPAN, is_share, sparkline
 from ictcli.console.table import print_json, print_table, stdout_width
 from ictcli.evaluation.passk import Difference, Interval
 from ictcli.files.origin import flat
 from ictcli.recipe import Recipe
 from ictcli.runs.diff import TOTALS, Result, RunDiff
 from ictcli.runs.list import Entry, shown
-from ictcli.runs.records import Environment
+from ictcli.runs.records import Environment, Summary
 from ictcli.runs.show import Curve, Detail, EvaluationFile, RunCheck
-from ictcli.tables import Column, Table, score_columns, text_table
-from ictcli.tables.numbers import ABSENT, counted, interval, signed, size_text, thousandths
+from ictcli.tables import Column, Span, Table, score_columns, text_table
+from ictcli.tables.numbers import ABSENT, counted, interval, points, shown_share, size_text
 from ictcli.text import duration, figure, middle_cut, visible
 
 STYLES = {"finished": "green", "running": "cyan", "stopped": "yellow", "failed": "red"}
@@ -24,7 +24,7 @@ DROPPED = ("task", "model", "took", "seed", "method", "when")
 """Columns of the list that a narrow terminal does without, the first of them first."""
 MAIN = ("lr", "prompts", "group", "temperature", "max_tokens")
 """Settings that are shown though they have their default."""
-FORMATS = {"peak_bytes": size_text, "tokens_kept_share": "{:.1%}".format}
+FORMATS = {"peak_bytes": size_text, "tokens_kept_share": shown_share}
 """Of figures that were reached; others have six digits."""
 
 
@@ -75,7 +75,7 @@ def print_list(runs: Sequence[Entry], folder: Path, *, as_json: bool) -> None:
 
 def _cells(run: Entry) -> dict[str, str]:
     model = Path(run.model).name if run.model.startswith("/") else run.model
-    gain = f"{figure(run.before)} → {figure(run.after)}"
+    gain = f"{shown_share(run.before)} → {shown_share(run.after)}"
     return {
         "run": visible(shown(Path(run.run))),
         "state": run.state,
@@ -124,6 +124,9 @@ def print_run(run: Detail, *, as_json: bool) -> None:
         _curves(run.metrics)
     if run.evaluations:
         _evaluations(run.evaluations)
+    if run.summary and run.summary.sft and run.summary.sft.reached:
+        output("")
+        print_table(ending(run.summary))
     sizes = {name: size_text(taken) for name, taken in run.bytes.items()}
     for folder in run.checkpoints:
         damage = "" if folder.whole else "  not whole"
@@ -181,8 +184,13 @@ def _curves(metrics: Mapping[str, Curve]) -> None:
     for name, curve in metrics.items():
         row = {"first": curve.first, "last tenth": curve.last_tenth}
         row |= {"least": curve.least, "most": curve.most}
-        course = {"course": sparkline(curve.values, 40, LEAST_SPAN.get(name, 0.0))} if drawn else {}
-        rows.append({"metric": visible(name), **{k: f"{v:.4g}" for k, v in row.items()}, **course})
+        share = is_share(name, curve.values)
+        least = LEAST_SPAN * (name in CURVES)
+        line = sparkline(curve.values, 40, least, share=share)
+        course = {"course": line} if drawn else {}
+        form = shown_share if share and name != "reward" else "{:.4g}".format
+        texts = {head: form(value) for head, value in row.items()}
+        rows.append({"metric": visible(name), **texts, **course})
     output("")
     print_table(text_table(rows))
 
@@ -200,6 +208,25 @@ def _evaluations(files: Sequence[EvaluationFile]) -> None:
     columns = [label, Column("problems", problems, str), *score_columns(names, scores)]
     output("")
     print_table(Table(columns, files))
+
+
+def ending(summary: Summary) -> Table:
+    """Return a row for each figure: before training, after it and the change; where supervised
+    steps came first, also after those, and the change by each."""
+
+    def change(metric: str) -> Interval | Span:
+        gain = summary.after[metric].value - summary.before[metric].value
+        return summary.change.get(metric) or Span(gain, None, None)
+
+    name = Column[str]("", lambda metric: metric, str)
+    scores, changes = {"before": summary.before.get, "after": summary.after.get}, {"change": change}
+    if summary.sft and summary.sft.reached:
+        scores = {"before": summary.before.get, "after supervised": summary.sft.reached.get}
+        scores |= {"after RL": summary.after.get}
+        changes = {"by supervised": summary.sft.change.get, "by RL": summary.sft.change_after.get}
+    columns = [Column(head, of, shown_share, bounded=True) for head, of in scores.items()]
+    columns += [Column(head, of, points, bounded=True) for head, of in changes.items()]
+    return Table([name, *columns], list(summary.after))
 
 
 def print_diff(diff: RunDiff, *, as_json: bool) -> None:
@@ -230,10 +257,10 @@ def print_diff(diff: RunDiff, *, as_json: bool) -> None:
         output("")
         head = Column[Row]("run", lambda row: row[0], str)
         metric = Column[Row]("metric", lambda row: row[1], str)
-        minus = Column[Row](f"minus {heads[0]}", lambda row: row[2], signed, bounded=True)
+        minus = Column[Row](f"minus {heads[0]}", lambda row: row[2], points, bounded=True)
         print_table(Table([head, metric, minus], rows))
         narrate_paragraph(
-            "paired by problem, 95 % intervals over problems; * where 0 is outside. "
+            "in points, paired by problem, 95 % intervals over problems; * where 0 is outside. "
             "They say nothing of other seeds: ictcli compare does."
         )
     for head, pair in paired.items():
@@ -256,7 +283,7 @@ def _reached(name: str, result: Result) -> str:
     if value is None:
         return ABSENT
     if isinstance(value, Interval):
-        return f"{thousandths(value.value)} {interval(value.low, value.high, thousandths)}"
+        return f"{shown_share(value.value)} {interval(value.low, value.high, shown_share)}"
     return FORMATS.get(name, "{:,.6g}".format)(value)
 
 

@@ -137,7 +137,8 @@ class EngineCore(DataParallel, Engine):
             return self.lockstep(prompts, group, sampling, numbers, wanted, on_tokens and hear)
 
         def in_budget() -> Rollouts:
-            tokens = 0 if on_tokens else sampling.max_tokens
+            # one answer is shown as it grows, and is not kept waiting for weights to be arranged
+            tokens = 0 if on_tokens and group == 1 else sampling.max_tokens
             with self.for_sampling(tokens):
                 return in_passes(share, group, self.budget.rows, numbers, decode)
 

@@ -17,7 +17,7 @@ from ictcli.errors import UserError, nearest, text_of
 from ictcli.files import check_base, check_inside
 from ictcli.files.reading import check_file, parse_json, read_text
 from ictcli.recipe.files import is_of_run
-from ictcli.text import shell_word
+from ictcli.text import command, shell_word
 
 _TASKS = Path(__file__).parents[1] / "tasks"
 BUILTIN = {name: _TASKS / name / "model" for name in ("chain", "ledger")}
@@ -88,9 +88,7 @@ def locate(model: str, *, trains: bool = False) -> Source:
         named = ""
     if (folder / "recipe.toml").is_file():
         if (made := exported(folder, whole=trains)) is None:
-            raise UserError(
-                f"The run {model} has no finished model yet.", f"ictcli resume {shell_word(model)}"
-            )
+            raise UserError(f"The run {model} has no finished model yet.", command("resume", model))
         folder = made
     for path in (*folder.iterdir(), *folder.glob("*/*.jinja")):
         if path.exists() and not path.is_dir():
@@ -98,8 +96,8 @@ def locate(model: str, *, trains: bool = False) -> Source:
     if (folder / ADAPTER_CONFIG).is_file():
         if trains:
             raise UserError(
-                f"{folder} holds adapters, and training begins with a model.",
-                "ictcli export RUN --merge makes a whole model of a run",
+                f"{folder} holds adapters, and training begins with a whole model.",
+                f"ictcli export {shell_word(run)} --merge makes one, for model={shell_word(run)}",
             )
         return _with_adapter(folder, run, named)
     if not (folder / "config.json").is_file():

@@ -17,17 +17,20 @@ from ictcli.evaluation.samples import Sample, SampleFile, make_samples
 from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import BenchmarkSpec
 from ictcli.recipe.data import PromptSettings
-from ictcli.rewards import Verdict
+from ictcli.rewards import LIMITS, Verdict, Verifier
 from ictcli.rewards.verifiers import FAILED, name_of
 from ictcli.rows import is_file_name
 from ictcli.seeds import seed_of
-from ictcli.tasks import prompts
+from ictcli.tasks import Domain, prompts
+from ictcli.text import command
 from ictcli.types import Sampling
 
 ROWS = 256
 """Samples a call of the engine in `ictcli eval`: what a killed evaluation loses at most."""
 
 FAILURES = 10
+UNREAD = 0.9
+"""A share of answers that cannot be read which no model should have."""
 
 
 def chunk_of(n: int) -> int:
@@ -45,13 +48,15 @@ def evaluate(
     progress: Callable[[int, int], None] = lambda done, total: None,
     say: Callable[[str], None] = lambda text: None,
     hint: str = "mend it or take another, and write to another folder (--out)",
+    warn: Callable[[str], None] = lambda text: None,
 ) -> Evaluation:
     """Return pass@k and maj@n of a model that is asked and sampled like this, and its figures at
     the other temperatures of the settings; write its samples to files as they come.
 
-    `progress` gets the samples taken and all; `say` each new failure of the verifier; `hint` is
-    what to do where it fails on all of the first answers. RunFailedError where it does, or where a
-    sample or its verdict is missing; UserError where a file was changed.
+    `progress` gets the samples taken and all; `say` each new failure of the verifier; `warn` what
+    helps where hardly an answer can be read; `hint` is what to do where the verifier fails on all
+    of the first answers. RunFailedError where it does, or where a sample or its verdict is missing;
+    UserError where a file was changed.
     """
     failures: set[str] = set()
     evaluations: list[Evaluation] = []
@@ -93,6 +98,9 @@ def evaluate(
         figures = spec, how, sorted(ks), taken, kept, time.perf_counter() - started
         evaluations.append(engine.ranks.share(lambda: score(*figures)))  # noqa: B023
     evaluation, *further = evaluations
+    if evaluation.unparsed >= UNREAD:
+        grade = None if private else grade_command(file.path, domain, settings.plugins)
+        warn(unread_warning(name, evaluation, grade))
     curve = tuple(at for each in further for at in each.curve)
     evaluation = evaluation.model_copy(update={"temperatures": curve})
     greedy = evaluation.solved.get(0.0)
@@ -109,6 +117,36 @@ def check_verdicts(
         how = "failed on all" if all(each.failed for each in verdicts) else "gave a verdict on none"
         reason = "" if private else f": {verdicts[0].reason.removeprefix(FAILED)}"
         raise RunFailedError(f"The verifier {name} {how} of {len(verdicts)} answers{reason}.", hint)
+
+
+def unread_warning(name: str, evaluation: Evaluation, grade: str | None) -> str:
+    """Return that hardly an answer can be read and what helps, and on a second line the command
+    that shows how they are read."""
+    share, cut = evaluation.unparsed, evaluation.truncated
+    how = "prompt.suffix says how to answer, and reward.pattern reads another form"
+    if cut >= 0.5:
+        room = 2 * evaluation.settings.max_tokens
+        how = f"max_tokens={room} gives room to those that are cut ({cut:.1%}), {how}"
+    sentence = f"{share:.1%} of the answers to {name} cannot be read; {how}."
+    return sentence + (f"\nnext: {grade}" if grade else "")
+
+
+def grade_command(file: Path, domain: Domain, plugins: Sequence[str]) -> str | None:
+    """Return `ictcli grade` on a file of samples, judged as they were; None for a verifier that
+    reads more columns than samples have, or has no name."""
+    verify, limits = domain.verify, domain.limits
+    if not isinstance(verify, Verifier) or verify.needs:
+        return None
+    return command(
+        "grade",
+        file,
+        kind=verify.name,
+        plugin=plugins,
+        pattern=domain.pattern,
+        timeout=None if limits.seconds == LIMITS.seconds else limits.seconds,
+        memory=None if limits.memory == LIMITS.memory else limits.memory,
+        explain=True,
+    )
 
 
 def score(

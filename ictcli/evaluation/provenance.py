@@ -34,6 +34,7 @@ def of_model(
         # the tokens that end a response, by id
         "stop": {str(id_): str(token) for id_, token in zip(engine.stop_ids, tokens, strict=True)},
         "prompt": prompt_settings(model.prompt),
+        **({"pattern": model.pattern} if model.pattern else {}),
         "template": {  # what surrounds a question, by benchmark
             spec.name: prompts.template_of(
                 engine.tokenizer, spec.benchmark.domain, spec.asked(model.prompt)
@@ -82,7 +83,7 @@ def provenance_of(
         "libraries": {name: of for name, of in versions().items() if name != "datasets"},
         "n": settings.n,
         "seed": settings.seed,
-        "chunk": chunk_of(settings.n),
+        "chunk": benchmarks[0].chunk or chunk_of(settings.n),
         "show_private": settings.show_private,
         "plugins": of_files([*plugins, *verifiers]),
         "models": list(models),

@@ -19,6 +19,7 @@ from pydantic import (
 
 from ictcli.evaluation.passk import Difference, Interval, paired, pass_at_k
 from ictcli.files.record import Record as Record
+from ictcli.tables.numbers import shown_share
 from ictcli.types import FloatArray
 
 FORMAT = 1
@@ -217,7 +218,7 @@ class Unanswered(Record):
         if max(*self.truncated, *self.unparsed) < NOTABLE:
             return ""
         ends, reads = (
-            f"{after:.1%} ({before:.1%} before)"
+            f"{shown_share(after)} ({shown_share(before)} before)"
             for before, after in (self.truncated, self.unparsed)
         )
         return f"Samples cut at max_tokens: {ends}; without a readable answer: {reads}."

@@ -7,7 +7,7 @@ from pathlib import Path
 from ictcli.evaluation.passk import Difference
 from ictcli.evaluation.record import AtTemperature, Evaluation, Result
 from ictcli.tables import Column, Table, score_columns
-from ictcli.tables.numbers import setting, signed, thousandths, whole
+from ictcli.tables.numbers import points, setting, shown_share, whole
 from ictcli.tables.pages import render, sentence
 
 Results = Sequence[Result]
@@ -18,10 +18,10 @@ LABELS = [
     Column[Result]("benchmark", lambda result: result.benchmark, str),
 ]
 COSTS = [
-    Column[Result]("truncated", lambda result: result.truncated, "{:.1%}".format),
-    Column[Result]("unparsed", lambda result: result.unparsed, "{:.1%}".format),
-    Column[Result]("right of readable", lambda row: row.accuracy_readable, "{:.1%}".format),
-    Column[Result]("timed out", lambda result: result.timed_out, "{:.1%}".format),
+    Column[Result]("truncated", lambda result: result.truncated, shown_share),
+    Column[Result]("unparsed", lambda result: result.unparsed, shown_share),
+    Column[Result]("right of readable", lambda row: row.accuracy_readable, shown_share),
+    Column[Result]("timed out", lambda result: result.timed_out, shown_share),
     Column[Result]("tokens", lambda result: result.tokens, whole),
 ]
 
@@ -46,7 +46,7 @@ def differences(results: Results) -> Table | None:
     def minus(result: Result) -> Mapping[str, Difference | None]:
         return result.difference.scores if result.difference else {}
 
-    scores = score_columns(metrics_of(results), minus, signed)
+    scores = score_columns(metrics_of(results), minus, points)
     return Table([model, LABELS[1], *scores], others) if others else None
 
 
@@ -59,7 +59,7 @@ def by_temperature(results: Results) -> Table | None:
         Column[Row]("benchmark", lambda row: row[0].benchmark, str),
         Column[Row]("temperature", lambda row: row[1].temperature, setting),
         Column[Row]("samples", lambda row: row[1].n, whole),
-        Column[Row]("pass@1", lambda row: row[1].scores.get("pass@1"), thousandths, bounded=True),
+        Column[Row]("pass@1", lambda row: row[1].scores.get("pass@1"), shown_share, bounded=True),
     ]
     further = any(at.temperature for result in results for at in result.temperatures)
     return Table(columns, rows) if further else None

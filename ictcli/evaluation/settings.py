@@ -106,13 +106,17 @@ def typed_settings(
     return settings
 
 
+def curve_of(n: int) -> tuple[int, ...]:
+    """Return the k of pass@k where none is asked for: 1, 2, 4, ... and n."""
+    powers = {2**power for power in range(n.bit_length())}
+    return tuple(sorted(k for k in {*powers, n} if k <= MOST_K))
+
+
 def read_settings(overrides: Sequence[str], **options: Any) -> EvaluationSettings:
     """Return the settings of an evaluation. UserError for a k above n too."""
     settings = typed_settings(EvaluationSettings, "ictcli eval", overrides, options)
     if "k" not in settings.model_fields_set:
-        powers = {2**power for power in range(settings.n.bit_length())}
-        curve = sorted(k for k in {*powers, settings.n} if k <= MOST_K)
-        settings = settings.model_copy(update={"k": tuple(curve)})
+        settings = settings.model_copy(update={"k": curve_of(settings.n)})
     least, most = min(settings.k, default=0), max(settings.k, default=0)
     if least < 1:
         raise UserError(f"There is no pass@{least}.", "--k 1,4: numbers from 1 up")

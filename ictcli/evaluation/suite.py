@@ -25,13 +25,13 @@ from ictcli.tasks import prompts
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.split import key_of
 from ictcli.tasks.unread import unread_notes
-from ictcli.text import shell_word
+from ictcli.text import command_again
 
 Bar = Callable[[str], Callable[[int, int], None]]
 """The name of an evaluation to what shows its progress: samples taken, and all."""
 
 OF_RESULT = (
-    *("source", "sha256", "verifier", "pattern", "timeout"),
+    *("source", "sha256", "verifier", "timeout"),
     *("stop", "fingerprint", "engine", "ictcli", "libraries"),
 )
 """What a result has of settings.json."""
@@ -89,13 +89,20 @@ def evaluate_suite(
     plugins = [*map(Path, settings.plugins), *(path for model in models for path in model.plugins)]
     decided = provenance.provenance_of(settings, loaded, benchmarks, plugins)
     base = models[0].run / "eval" if alone and models[0].run else Path("evals")
-    name = "-vs-".join(model.name for model in models)[:80] + f"-seed{settings.seed}"
+    name = "-vs-".join(model.name for model in models)[:80]
+    name += "-heldout" if benchmarks[0].chunk else f"-seed{settings.seed}"
+    settings = settings.model_copy(update={"plugins": tuple(map(str, dict.fromkeys(plugins)))})
+
+    def warn(message: str) -> None:
+        for line in f"warning: {message}".split("\n"):
+            say(line)
+
     results: list[Result] = []
     opened = folders.opened(out, base, name, decided, resume=resume, say=say)
     with opened as (folder, resumed), _kept(folder):
         for model, spec in product(models, benchmarks):
             path = (folder if alone else folder / model.name) / f"{spec.stem}.jsonl"
-            file = SampleFile(path, chunk_of(settings.n), resume=True)
+            file = SampleFile(path, spec.chunk or chunk_of(settings.n), resume=True)
             for samples in (file, *map(file.at, settings.temperatures)):
                 if not resumed and samples.path.exists():
                     raise UserError(
@@ -105,8 +112,10 @@ def evaluate_suite(
             engine = engines.of(model)
             bar = progress(spec.name if alone else f"{model.name}, {spec.name}")
             sampling = model.sampling(spec.max_tokens, engine.stop_ids)
-            prompt = spec.asked(model.prompt)
-            evaluation = evaluate(engine, spec, settings, prompt, sampling, file, bar, say)
+            prompt, spec = spec.asked(model.prompt), spec.read_by(model.pattern)
+            evaluation = evaluate(
+                engine, spec, settings, prompt, sampling, file, bar, say, warn=warn
+            )
             known = seen.get((model.name, spec.name))
             result = result_of(evaluation, model, spec, engine, settings, decided, known)
             del engine  # else it is held while the next model loads
@@ -139,6 +148,7 @@ def result_of(
     how: dict[str, Any] = {
         **{key: merged[key] for key in OF_RESULT},
         **dict(evaluation.settings),
+        "pattern": domain.pattern,
         "template": template,
         "suffix": usual if prompt.suffix is None else prompt.suffix,
         "limit": settings.limit,
@@ -177,12 +187,6 @@ def notes(
         yield warning
     if settings.n > 1 and all(model.temperature == 0 for model in models):
         yield f"at temperature 0 the {settings.n} samples of a problem are one and the same."
-    for model in models:
-        if model.pattern is not None and model.pattern != settings.reward.pattern:
-            yield (
-                f"{model.name} was trained with the answer pattern {model.pattern!r}; "
-                "reward.pattern reads answers so here too."
-            )
     for model, spec in product(models, benchmarks):
         count = seen.get((model.name, spec.name))
         of = f"of these {len(spec.problems):,} problems of {spec.name}"
@@ -232,7 +236,7 @@ def _checked(
 @contextlib.contextmanager
 def _kept(folder: Path) -> Generator[None]:
     """Adds to an error that stops sampling how to resume from the samples so far."""
-    again = f"the same command with --resume --out {shell_word(folder)}"
+    again = command_again("--resume", "--out", folder)
     so_far = f"the samples so far are in {folder}."
     try:
         yield

@@ -35,7 +35,7 @@ from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import RecipeRecord, Summary
 from ictcli.runs.trained import is_trained
 from ictcli.tables import Column, Table
-from ictcli.tables.numbers import signed, thousandths
+from ictcli.tables.numbers import points, shown_share
 from ictcli.tables.pages import render
 from ictcli.tasks import BOXED, Domain, builtin_task
 from ictcli.tasks.chats import as_messages
@@ -121,11 +121,11 @@ def _measured(run: Path, step: int | None, summary: Summary | None) -> dict[str,
         return None
     columns = [
         Column[str]("metric", lambda name: name, str),
-        Column[str]("before", before.get, thousandths, bounded=True),
-        Column[str](head, after.get, thousandths, bounded=True),
+        Column[str]("before", before.get, shown_share, bounded=True),
+        Column[str](head, after.get, shown_share, bounded=True),
     ]
     if change:
-        columns.append(Column[str]("change", change.get, signed, bounded=True))
+        columns.append(Column[str]("change, points", change.get, points, bounded=True))
     return {
         "scores": Table(columns, [name for name, score in after.items() if score is not None]),
         "problems": later.problems,

@@ -4,7 +4,7 @@ import contextlib
 import json
 import shutil
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,14 @@ from typing import Any, Literal
 from ictcli.engine import Engine, build_engine
 from ictcli.engine.adapters import FILES, in_layout, layout_of, read_config
 from ictcli.engine.model_files import ASKED, drop_code, take, tokenizer_config
-from ictcli.engine.models import ADAPTER_CONFIG, locate, name_end_token, snapshot
+from ictcli.engine.models import (
+    ADAPTER_CONFIG,
+    exported,
+    locate,
+    name_end_token,
+    snapshot,
+    typed_path,
+)
 from ictcli.engine.older import older_names
 from ictcli.errors import UserError
 from ictcli.export.base import names_of
@@ -25,12 +32,13 @@ from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import Recipe, RecipeFile, load_recipe
 from ictcli.recipe.tables import EngineSettings
 from ictcli.runs.checkpoints import check_finished, pick, step_of
+from ictcli.runs.folder import is_run
 from ictcli.runs.model import asked_in, engine_at, engine_of
 from ictcli.runs.origin import check_same, of_model
 from ictcli.runs.public import base_of, is_public
 from ictcli.runs.read import read_environment
 from ictcli.runs.trust import read_run
-from ictcli.text import shell_word
+from ictcli.text import command, shell_word
 
 Layout = Literal["hf", "mlx", "ollama"]
 CODED = "The model needs code of its own, which is not exported: it loads with that of {}."
@@ -126,7 +134,7 @@ def export_adapters(trained: Trained, out: Path, layout: Layout | None) -> Kept:
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(
                 f"The adapters in {adapter} cannot be written for {layout or wanted}: {error}.",
-                f"ictcli export {shell_word(trained.run)} --merge makes a whole model",
+                f"{command('export', trained.run, merge=True)} makes a whole model",
             ) from error
         kept = trained.kept(folder, whole=False)
         if is_public(trained.base, trained.run):
@@ -152,7 +160,7 @@ def _blocks(adapter: Path, run: Path) -> int:
         raise UserError(
             f"mlx-lm may compute {source} otherwise than its adapters were trained: its "
             f"config.json, of transformers 5, has no {' and no '.join(missing)}.",
-            f"ictcli export {shell_word(run)} --merge makes a whole model; --to hf makes "
+            f"{command('export', run, merge=True)} makes a whole model; --to hf makes "
             "adapters for peft",
         )
     for place in (config, config.get("text_config") or {}):
@@ -187,6 +195,15 @@ def export_model(trained: Trained, out: Path, layout: Layout | None) -> tuple[st
         kept = trained.kept(folder, whole=True)
         _describe(trained, folder, out.name, layout or "hf", kept, adapter=False)
     return " ".join(notes), kept
+
+
+def merge_base(model: str, say: Callable[[str], None]) -> None:
+    """Make RUN/model of a run that trained adapters, where another training is to begin with it and
+    it is not there yet."""
+    run = typed_path(model)
+    if is_run(run) and exported(run, whole=True) == run / "adapter":
+        say(f"merging the adapters of {run} into {run / 'model'}")
+        export_model(trained_by(run, None, None), run / "model", None)
 
 
 def _describe(

@@ -8,8 +8,9 @@ from typing import Any
 
 from ictcli.engine import Engine
 from ictcli.errors import UnknownCodeError, UserError
+from ictcli.evaluation.benchmarks import judged
 from ictcli.evaluation.settings import GenerateSettings
-from ictcli.evaluation.specs import ModelSpec, judged
+from ictcli.evaluation.specs import ModelSpec
 from ictcli.files import encodable
 from ictcli.recipe import load_recipe
 from ictcli.recipe.data import RewardSettings

@@ -15,7 +15,7 @@ from ictcli.runs import is_run, manifest, read_rollouts
 from ictcli.runs.rollouts import Batch, batch_of
 from ictcli.runs.trust import read_run
 from ictcli.tasks.detokenize import Decode
-from ictcli.text import shell_word
+from ictcli.text import command
 from ictcli.types import BoolArray, FloatArray, Rollouts
 
 READ = ("recipe.toml", "model/*.json", "adapter/*.json")
@@ -51,7 +51,7 @@ def find_recordings(source: Path) -> dict[int, Path]:
     none."""
     if not is_run(source):
         inside = [p.parent for deep in ("*", "*/*") for p in source.glob(f"{deep}/recipe.toml")]
-        hint = f"ictcli inspect {shell_word(min(inside))}" if inside else "ictcli train RECIPE"
+        hint = command("inspect", min(inside)) if inside else "ictcli train RECIPE"
         raise UserError(f"{source} is not a run folder: it has no recipe.toml.", hint)
     check_inside(source, plain=True)
     steps = dict(numbered(source / "rollouts", NAME))

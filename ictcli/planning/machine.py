@@ -59,12 +59,12 @@ def memory_limit(settings: EngineSettings, machine_gib: float = 0.0) -> MemoryLi
         name = f"a GPU of {machine_gib:g} GiB" if size else "the GPU's memory"
         machine = MemoryLimit(size or free, name)
     elif size:
-        name = f"{RAM_SHARE:.0%} of a machine of {machine_gib:g} GiB"
+        name = f"{100 * RAM_SHARE:.0f} % of a machine of {machine_gib:g} GiB"
         machine = MemoryLimit(RAM_SHARE * size, name)
     elif sys.platform == "linux":
         machine = MemoryLimit(_available(), "what this machine has free")
     else:
-        name = f"{RAM_SHARE:.0%} of this machine's memory"
+        name = f"{100 * RAM_SHARE:.0f} % of this machine's memory"
         machine = MemoryLimit(RAM_SHARE * psutil.virtual_memory().total, name)
     return limit if 0 < limit.size <= machine.size else machine
 

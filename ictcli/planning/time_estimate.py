@@ -20,27 +20,36 @@ class TimeEstimate:
     step: float
     evaluations: int
     evaluation: float
+    supervised: int = 0
+    supervised_step: float = 0.0
 
     @property
     def seconds(self) -> float:
-        return self.steps * self.step + self.evaluations * self.evaluation
+        supervised = self.supervised * self.supervised_step
+        return supervised + self.steps * self.step + self.evaluations * self.evaluation
 
     def parts(self) -> str:
         """Return `80 steps of 0.52s, 2 evaluations of 12s`."""
-        step, evaluation = (
-            f"{seconds:.2g}s" if seconds < 10 else duration(seconds)
-            for seconds in (self.step, self.evaluation)
+        kinds = (
+            (self.supervised, "supervised step", self.supervised_step),
+            (self.steps, "step", self.step),
+            (self.evaluations, "evaluation", self.evaluation),
         )
-        evaluations = counted(self.evaluations, "evaluation")
-        return f"{counted(self.steps, 'step')} of {step}, {evaluations} of {evaluation}"
+        return ", ".join(
+            f"{counted(number, kind)} of " + (f"{each:.2g}s" if each < 10 else duration(each))
+            for number, kind, each in kinds
+            if number or kind != "supervised step"
+        )
 
 
 def estimate_time(recipe: Recipe, step: float, evaluation: float, done: int = 0) -> TimeEstimate:
     """Estimate what is left after `done` steps: the other steps, the evaluations between and after
-    them and, before the first step, the one of the base model."""
+    them and, before the first step, those of the base model and after supervised steps."""
     every = recipe.eval.every
     between = max((recipe.steps - 1) // every - done // every, 0) if every else 0
-    return TimeEstimate(recipe.steps - done, step, (done == 0) + between + 1, evaluation)
+    taught = bool(recipe.sft.data and recipe.sft.steps and recipe.steps)
+    before = 0 if done else 1 + taught
+    return TimeEstimate(recipe.steps - done, step, before + between + 1, evaluation)
 
 
 class Pace:

@@ -21,7 +21,8 @@ class ColumnSettings(Table):
     messages or conversations."""
     gold: str | None = None
     """The correct answer: the text after `####`, in the last box, or all of it. Default: gold or
-    answer, or a solution with a box; of messages that end with one, that of the assistant."""
+    answer, or a solution with a box; of messages that end with one, that of the assistant. A dotted
+    name (`answer.value`) reaches into an object; of a list of answers any counts."""
     gold_pattern: str | None = None
     """Regular expression whose last match in the gold's text is the answer, by its first group."""
     choices: str | None = None
@@ -123,7 +124,8 @@ class RewardSettings(Table):
     weights: tuple[float, ...] = Field(default=(), strict=False)
     """Weight of each of `functions`; default: 1."""
     pattern: str | None = None
-    """Regular expression whose first group is the answer; default: the answer is the last box."""
+    """Regular expression whose last match is the answer, by its first group; default: the answer is
+    the last box."""
     correct: float = 1.0
     """Weight of the verdict: 1 if correct, else 0, or the verifier's own score."""
     format: float = 0.0
@@ -196,7 +198,7 @@ class EvalSettings(Table):
     n: int = Field(default=4, ge=1)
     """Responses per problem."""
     k: Ks = (1, 4)
-    """Values of k for pass@k, each at most n."""
+    """Values of k for pass@k, each at most n; a typed `eval.n` lowers them."""
     every: int = Field(default=0, ge=0)
     """Steps between evaluations during training; 0 = none."""
     temperature: float | None = Field(default=None, ge=0)

@@ -9,6 +9,7 @@ from ictcli.errors import UserError, unknown
 from ictcli.files.reading import MIB, read_bytes
 from ictcli.recipe.data import QUESTION, TEMPLATES, Example
 from ictcli.rows import PROMPTS, is_saved, read_file, text
+from ictcli.text import shell_word
 
 
 def read_files(data: dict[str, Any], base: Path) -> None:
@@ -108,8 +109,21 @@ def is_of_run(path: Path) -> bool:
     return path.name == "recipe.toml" and any(each.exists() for each in beside)
 
 
+STARTER = "qwen2.5-0.5b-lora-gsm8k"
+"""The shipped recipe into which a model or data of one's own goes."""
+
+
 def find_recipe(source: str) -> Path:
-    """The path of a recipe file, or of a shipped recipe by its name. UserError if there is none."""
+    """The path of a recipe file, or of a shipped recipe by its name. UserError if there is none; it
+    has the command that takes a run, a model or data."""
+    path = Path(source)
+    of_run, kind = path / "recipe.toml", "task" if _is_data(path) else "model"
+    if of_run.is_file():
+        raise UserError(f"{source} is a run, not a recipe.", f"ictcli train {shell_word(of_run)}")
+    if (path / "config.json").is_file() or (kind == "task" and path.suffix != ".toml"):
+        command = f"ictcli check {STARTER} {kind}={shell_word(source)}"
+        what = "data" if kind == "task" else "a model"
+        raise UserError(f"{source} is {what}, not a recipe.", command)
     if source.endswith(".toml") or "/" in source:
         path = Path(source)
         if not path.is_file():

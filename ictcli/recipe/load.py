@@ -7,7 +7,7 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -18,7 +18,7 @@ from ictcli.errors import UserError, nearest
 from ictcli.files import gate, plugins
 from ictcli.files.reading import LARGEST, parse_toml, read_bytes
 from ictcli.recipe import gone
-from ictcli.recipe.data import ColumnSettings, HubSettings
+from ictcli.recipe.data import ColumnSettings, EvalSettings, HubSettings
 from ictcli.recipe.files import find_recipe, is_of_run, read_files
 from ictcli.recipe.generator import task_name
 from ictcli.recipe.keys import KEYS_HINT, NAMES, all_keys, apply_overrides, blamed, typed_key
@@ -75,13 +75,23 @@ def load_recipe(source: str | Path | RecipeFile, overrides: Sequence[str] = ()) 
         gone.dropped(data)
     apply_overrides(data, overrides, Recipe)
     gone.refuse(data, str(file.path))
+    typed = [*map(typed_key, overrides)]
+    if "eval.n" in typed and "eval.k" not in typed:
+        _lower_k(data["eval"])
     own, base = data, file.path.parent
     if not file.own:  # nothing is looked for in a run's folder
         gate.ask()
         own, base = dict[str, Any](), None
         apply_overrides(own, overrides, Recipe)
-    typed = [*map(typed_key, overrides)]
     return check(data, str(file.path), base, typed, own)
+
+
+def _lower_k(table: dict[str, Any]) -> None:
+    """In place: leave out each k of `eval` above an n that was typed."""
+    n, ks = table["n"], table.get("k", EvalSettings().k)
+    if isinstance(n, int) and isinstance(ks, list | tuple):
+        fitting = [k for k in cast(Sequence[Any], ks) if not isinstance(k, int) or k <= n]
+        table["k"] = fitting or [1]
 
 
 def check(
@@ -126,6 +136,8 @@ def validate(
     for key, name in NAMES.items():
         if isinstance(data.get(key), str):
             data[key] = {name: data[key]}
+    if model is Recipe and "task" not in data and isinstance(data.get("data"), str):
+        data["task"] = data.pop("data")
     if "task" in data:
         data["task"] = task_name(data["task"])
     read_files(data, base or Path())

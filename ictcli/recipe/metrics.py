@@ -18,10 +18,9 @@ from ictcli.files.record import RunRecord
 if TYPE_CHECKING:
     from ictcli.recipe import Recipe
 
-When = Literal["every step", "forks", "uniqueness", "kl", "gap", "redraw"]
+When = Literal["every step", "uniqueness", "kl", "gap", "redraw"]
 WHEN: dict[When, str] = {
     "every step": "every step",
-    "forks": "tasks that know their forks: chain, ledger",
     "uniqueness": "methods that need u, or `record.uniqueness`",
     "kl": "`kl` > 0",
     "gap": "`update.minibatch`, or `engine.sampler=vllm`",
@@ -112,12 +111,19 @@ class StepMetrics(RunRecord):
     """Mean uniqueness u of the tokens."""
     uniqueness_entropy_spearman: Annotated[Figure, Metric(when="uniqueness")] = None
     """Spearman's rank correlation of u and H1 over the tokens."""
-    fork_share: Annotated[Figure, Metric("%", "forks", ("summary",))] = None
-    """Tokens that hold a true fork."""
-    fork_recall: Annotated[Figure, Metric("%", "forks", ("show", "summary"))] = None
-    """True forks that are trained."""
-    fork_precision: Annotated[Figure, Metric("%", "forks", ("summary",))] = None
-    """Trained tokens that hold a true fork."""
+    branch_share: KeptShare = None
+    """Branches: tokens at which another response of the group has the same text so far, and then
+    another token."""
+    branch_recall: Annotated[Figure, Metric("%", views=("show", "summary"))] = None
+    """Branches that are trained."""
+    branch_precision: KeptShare = None
+    """Trained tokens that are branches."""
+    alone: Share = None
+    """Tokens whose response so far no other response of the group shares."""
+    sure: KeptShare = None
+    """Tokens of a probability above 0.99."""
+    kept_sure: KeptShare = None
+    """Trained tokens of a probability above 0.99."""
     loss: Annotated[Figure, Metric()] = None
     """Mean loss of the updates."""
     grad_norm: Annotated[Figure, Metric(views=("show", "compare"), label="gradient norm")] = None

@@ -67,7 +67,7 @@ def grade(
     explain: bool = False,
 ) -> Verdict | Explanation | list[Verdict] | list[Explanation]:
     """The verdict on a response, or a list of verdicts on many. One that fails, hangs or explodes
-    does not affect the others. What counts as equal: docs/verifier.md.
+    does not affect the others. What counts as equal: docs/verifiers.md.
 
     `kind` is a verifier's name (math, integer, text, choice, chain, one of a plugin,
     `file.py:function`), a verifier, or a function of response and gold, and of the question if it

@@ -30,6 +30,9 @@ AS_CODE = "reasoning-gym would run this answer as Python"
 _FORMULA = re.compile(
     r"(?:\d++(?:\.\d*+)?|[\s+\-*/()^]|\b(?:[A-Za-z]|sin|cos|tan|exp|log|ln|sqrt)\b(?!\s*\.))++"
 )
+_LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
+_END = re.compile(r"(?<=[\w\])])\. |(?: by| together with)?: ?(?=$|[-\d])")
+_THOUSANDS = re.compile(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _TEXT = re.compile(r"\\text\{([^{}]*)\}")
 
 
@@ -83,10 +86,13 @@ def options_of(kind: str) -> dict[str, Any]:
 
 
 def about(kind: str) -> str:
-    """What a generator makes, in its own words, or else of what kind it is."""
+    """A sentence on what a generator makes: its own first one, or else of what kind it is."""
     made = DATASETS[kind][0]
-    said = (made.__doc__ or "").strip().partition("\n")[0]
-    return said or f"Of reasoning-gym's {made.__module__.split('.')[1]} tasks."
+    words = " ".join((made.__doc__ or "").partition("\n\n")[0].split())
+    first = _END.split(_LINK.sub(r"\1", words))[0].rstrip(".")
+    if not first or kind == "codeio":  # whose first sentence is a warning
+        return f"Generates problems of the kind {made.__module__.split('.')[1]}."
+    return f"{first}."
 
 
 def scores(
@@ -105,6 +111,8 @@ def scores(
 
 def _verdict(text: str, entry: dict[str, Any], name: str) -> Verdict:
     answer = _TEXT.sub(r"\1", text).strip()
+    if _THOUSANDS.fullmatch(answer) and "," not in entry["answer"]:
+        answer = answer.replace(",", "")
     judge, known = generator(name), None if _FORMULA.fullmatch(answer) else repr(entry)
     try:
         with _watched(known):

@@ -1,8 +1,8 @@
 """What a response says, for every verifier that looks for a marked answer in it.
 
 Left out are what is hidden, crossed out or only thought, and each box and `####` that the words
-around it deny or take back. docs/verifier.md has the rules in words. The time is linear in the
-response.
+around it deny or take back. tests/rewards/rules.md has the rules in words. The time is linear in
+the response.
 """
 
 import re

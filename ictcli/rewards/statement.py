@@ -1,5 +1,5 @@
 """The letter that a response says is the answer, in linear time. The last decision counts; what is
-asked, supposed, denied or taken back decides nothing. docs/verifier.md has the rules in words."""
+asked, supposed, denied or taken back decides nothing. tests/rewards/rules.md has the rules."""
 
 import re
 from collections.abc import Callable

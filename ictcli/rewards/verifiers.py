@@ -23,6 +23,8 @@ UNFINISHED = "it leaves to do what the gold has done"
 LONGEST_TEXT = 1000
 """Characters of a verdict's texts; what is longer is cut."""
 ABSTAINED = "the function gives no reward here"
+UNREAD = (TypeError, AttributeError, IndexError)
+"""What a function in TRL's form raises that takes texts for lists of messages."""
 ROWS = ("prompts", "completions")
 """What a function in TRL's form takes besides columns of the data."""
 
@@ -161,8 +163,9 @@ def made_of(name: str, function: Callable[..., Any]) -> Verifier:
 def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | None) -> Judge:
     """A function in TRL's form, (prompts, completions, **columns) to a list of rewards, as one to
     verdicts. It may be async. `taken`: the parameters that it has; None: it takes any. A reward of
-    1 or more is correct; None and NaN are no reward at all; a Verdict is one. TypeError or
-    ValueError for any other result."""
+    1 or more is correct; None and NaN are no reward at all; a Verdict is one. If it cannot take
+    texts it gets lists of messages, as TRL passes chats. TypeError or ValueError for any other
+    result."""
 
     def verdict(reward: Any) -> Verdict:
         if isinstance(reward, Verdict):
@@ -173,18 +176,32 @@ def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | Non
             return Verdict("unparsed", "", ABSTAINED, 0.0)
         return Verdict("correct" if score >= 1 else "wrong", score=score)
 
-    def judge(
-        prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Sequence[Any]]
-    ) -> list[Verdict]:
-        given = {"prompts": prompts, "completions": completions, **columns}
+    def called(prompts: Any, completions: Any, columns: Mapping[str, Sequence[Any]]) -> Any:
+        values = {"prompts": prompts, "completions": completions, **columns}
         if taken is not None:
-            given = {key: values for key, values in given.items() if key in taken}
-        n = len(completions)  # a function may change the list
-        rewards: Any = function(**given)
+            values = {key: value for key, value in values.items() if key in taken}
+        rewards: Any = function(**values)
         if inspect.isawaitable(rewards):
             import asyncio  # takes long
 
-            rewards = asyncio.run(_awaited(rewards))
+            return asyncio.run(_awaited(rewards))
+        return rewards
+
+    def judge(
+        prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Sequence[Any]]
+    ) -> list[Verdict]:
+        n, chats = len(completions), _as_chats(prompts, completions)  # it may change the lists
+        try:
+            rewards = called(prompts, completions, columns)
+        except UNREAD:
+            if chats is None:
+                raise
+            with contextlib.suppress(*UNREAD):
+                return verdicts(called(*chats, columns), n)
+            raise
+        return verdicts(rewards, n)
+
+    def verdicts(rewards: Any, n: int) -> list[Verdict]:
         no_list = isinstance(rewards, str | bytes | dict | set)
         if no_list or not hasattr(cast(object, rewards), "__len__"):
             what = f"{cast(object, rewards)!r:.80}, and no list"
@@ -194,6 +211,14 @@ def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | Non
         return [verdict(reward) for reward in rewards]
 
     return judge
+
+
+def _as_chats(prompts: Sequence[Any], completions: Sequence[Any]) -> tuple[Any, Any] | None:
+    """Prompts and completions as lists of messages; None where they are no texts."""
+    if not all(isinstance(text, str) for text in (*prompts, *completions)):
+        return None
+    asked = [[{"role": "user", "content": text}] for text in prompts]
+    return asked, [[{"role": "assistant", "content": text}] for text in completions]
 
 
 async def _awaited(rewards: Awaitable[Any]) -> Any:

@@ -9,9 +9,12 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from ictcli.files.reading import limited_memory, process_size
@@ -159,4 +162,16 @@ def described(error: BaseException) -> Fault:
         text = " ".join(str(error).split())[:200]
     except BaseException:
         text = ""
-    return Fault("error", f"{type(error).__name__[:100]}: {text}".removesuffix(": "))
+    said = f"{type(error).__name__[:100]}: {text}".removesuffix(": ")
+    return Fault("error", said + _place(error))
+
+
+def _place(error: BaseException) -> str:
+    """Where the function that a verifier calls raised or passed on an exception, as
+    ` (FILE, line N)`; "" where it is one of ictcli."""
+    stack = traceback.extract_tb(error.__traceback__)
+    caller = str(Path(__file__).with_name("verifiers.py"))
+    files = {at.filename for before, at in pairwise(stack) if before.filename == caller}
+    ours = str(Path(__file__).parents[1])
+    own = [at for at in stack if at.filename in files and not at.filename.startswith(ours)]
+    return f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""

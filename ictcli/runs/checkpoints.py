@@ -30,7 +30,7 @@ from ictcli.runs.manifest import MANIFEST, checksums, is_unchanged
 from ictcli.runs.read import read_environment, read_record
 from ictcli.runs.records import Format, Manifest, StepMetrics, Summary
 from ictcli.runs.rollouts import Batch
-from ictcli.text import shell_word
+from ictcli.text import command
 from ictcli.types import BoolArray
 
 FORMAT = 2
@@ -139,7 +139,7 @@ def save(run: Path, engine: Engine, state: State, recipe: str) -> Path:
         stands = f"{earlier[-1]} stands" if earlier else "no checkpoint was saved before"
         raise RunFailedError(
             f"{reason}: step {state.step} could not be saved ({error.filename or path}); {stands}.",
-            f"{'free some space' if full else 'mend that'}, then: ictcli resume {shell_word(run)}",
+            f"{'free some space' if full else 'mend that'}, then: {command('resume', run)}",
         ) from error
     return path
 
@@ -268,6 +268,4 @@ def check_finished(run: Path, *names: str) -> None:
         return
     steps = [step_of(path) for path in complete(run)]
     other = f", or take its last checkpoint: --checkpoint {steps[-1]}" if steps else ""
-    raise UserError(
-        f"The run {run} has no finished model yet.", f"ictcli resume {shell_word(run)}{other}"
-    )
+    raise UserError(f"The run {run} has no finished model yet.", f"{command('resume', run)}{other}")

@@ -38,7 +38,7 @@ from ictcli.runs.records import SftMetrics, StepMetrics, StepTimings
 from ictcli.runs.rollouts import Batch, write_rollouts
 from ictcli.runs.trust import read_run
 from ictcli.tables.numbers import listed
-from ictcli.text import shell_word
+from ictcli.text import command, shell_word
 from ictcli.types import BoolArray, FloatArray
 
 R = TypeVar("R", bound=Record)
@@ -65,9 +65,11 @@ class Run:
         there = folder.iterdir() if folder.is_dir() else [folder] * folder.exists()
         if any(path.name != ".lock" and not files.is_leftover(path) for path in there):
             ways = "--run OTHER takes another folder"
-            word = shell_word(folder)
             if is_run(folder):  # never advise to delete what is not ours
-                ways = f"ictcli resume {word} continues it; {ways}; rm -r {word} starts over"
+                ways = (
+                    f"{command('resume', folder)} continues it; {ways}; "
+                    f"rm -r {shell_word(folder)} starts over"
+                )
             raise UserError(f"The run folder {folder} exists already.", ways)
         run = Run(folder)
         with contextlib.ExitStack() as closing:

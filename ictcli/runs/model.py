@@ -13,7 +13,7 @@ from ictcli.engine import LIBRARIES, Engine, build_engine, checksums, choose_bac
 from ictcli.engine.model_files import ASKED
 from ictcli.engine.models import EXPORTS, locate
 from ictcli.errors import UnknownCodeError, UserError
-from ictcli.evaluation.settings import EvaluationSettings, ModelSettings
+from ictcli.evaluation.settings import JUDGING, EvaluationSettings, ModelSettings
 from ictcli.evaluation.specs import ModelSpec, short_names
 from ictcli.files import gate, plugins
 from ictcli.files.reading import parse_json, read_text
@@ -38,8 +38,11 @@ OF_ASKED: Mapping[str, Any] = {
     "max_tokens": True,
     "sampling": {"top_p", "top_k"},
     "prompt": {"template", "system", "suffix"},
+    "reward": {"pattern"},
     "engine": {"dtype"},
 }
+ALIKE = ("prompt", "pattern", "temperature", "top_p", "top_k")
+"""What a model that is no run takes from the runs beside it."""
 RECIPES = {"builtin:chain": "chain", "builtin:ledger": "ledger"}
 """The recipe that trains each built-in model."""
 
@@ -65,17 +68,17 @@ def _asked_alike(specs: list[ModelSpec], say: Callable[[str], None]) -> list[Mod
     """A model that is no run is asked and sampled as the runs beside it, where these agree: then
     only the models differ. Without runs, as the exports beside it."""
     known = [spec for spec in specs if spec.run] or [spec for spec in specs if spec.known]
-    asked = [
-        {"prompt": s.prompt, "temperature": s.temperature, "top_p": s.top_p, "top_k": s.top_k}
-        for s in known
-    ]
+    asked = [{name: getattr(spec, name) for name in ALIKE} for spec in known]
     if not asked or any(other != asked[0] for other in asked):
         return specs
     alike = [replace(spec, **asked[0]) for spec in specs]
     if names := [spec.name for spec, same in zip(specs, alike, strict=True) if spec != same]:
         beside = "the run beside it" if known[0].run else known[0].name
         say(f"note: {', '.join(names)}: asked and sampled as {beside}.")
-    return alike
+    engines = [spec.engine for spec in known if spec.run]
+    if not engines or any(engine != engines[0] for engine in engines):
+        return alike
+    return [spec if spec.known else replace(spec, engine=engines[0]) for spec in alike]
 
 
 def _model_spec(
@@ -101,19 +104,19 @@ def _model_spec(
         gate.note_typed(f"model {model}")
     sampling = _with(trained.sampling, typed.sampling)
     if recipe and run and saved:
-        load = partial(engine_at, run, recipe.data, saved, engine)
+        build = partial(engine_at, run, recipe.data, saved)
         fingerprint = partial(_saved_as, saved)
     else:
-        load = partial(engine_of, run, engine) if run else partial(build_engine, model, engine)
+        build = partial(engine_of, run) if run else partial(build_engine, model)
         known = choose_backend(engine.backend) in LIBRARIES
         fingerprint = partial(checksums.fingerprint, locate(model)) if known else lambda: None
     heats = (typed.temperature, trained.temperature, 1.0)
     return ModelSpec(
         model=model,
         name=f"{name}-{saved.name}" if saved else name,
-        load=load,
+        build=build,
         fingerprint=fingerprint,
-        rows=engine.rows,
+        engine=engine,
         prompt=_with(trained.prompt, typed.prompt),
         temperature=next(heat for heat in heats if heat is not None),
         top_p=sampling.top_p,
@@ -121,7 +124,8 @@ def _model_spec(
         max_tokens=trained.max_tokens,
         run=run,
         columns=trained.columns,
-        pattern=trained.reward.pattern,
+        pattern=_with(trained.reward, typed.reward).pattern,
+        reward=trained.reward.model_copy(update={"pattern": None}),
         plugins=tuple(loaded),
         recipe=recipe,
         trained_on=partial(trained_on, recipe) if recipe else partial(of_model, model),
@@ -150,7 +154,7 @@ def _exported(file: Path) -> EvaluationSettings:
     model, and may be a stranger's."""
     try:
         asked = {key: of for key, of in parse_json(read_text(file)).items() if key in OF_ASKED}
-        for table in ("prompt", "engine"):
+        for table in ("prompt", "reward", "engine"):
             names = OF_ASKED[table]
             asked[table] = {key: of for key, of in asked.get(table, {}).items() if key in names}
         return EvaluationSettings.model_validate_json(json.dumps(asked))
@@ -198,8 +202,11 @@ def _read(
             raise
         except UserError as error:
             say(f"note: {error.message}")
-    reward: object = data.get("reward")
-    answers = cast(dict[str, Any], reward) if isinstance(reward, dict) else dict[str, Any]()
+    table: object = data.get("reward")
+    reward = cast(dict[str, Any], table) if isinstance(table, dict) else dict[str, Any]()
+    reward = {key: reward[key] for key in JUDGING if key in reward}
+    if judge := data.get("eval", {}).get("verifier"):
+        reward["verifier"] = judge
     sampling = RolloutSettings.model_validate(data.get("sampling", {}))
     settings = EvaluationSettings(
         engine=EngineSettings.model_validate(data.get("engine", {})),
@@ -208,7 +215,7 @@ def _read(
         temperature=float(data.get("eval", {}).get("temperature", data["temperature"])),
         max_tokens=data.get("max_tokens"),
         columns=_columns(data),
-        reward=RewardSettings(pattern=answers.get("pattern")),
+        reward=RewardSettings.model_validate(reward),
     )
     return file, settings, loaded
 

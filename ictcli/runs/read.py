@@ -15,7 +15,7 @@ from ictcli.evaluation.record import Record
 from ictcli.files import write_text
 from ictcli.files.reading import lines, open_plain, parse_toml, read_bytes
 from ictcli.runs.records import FORMAT, Environment, Stamp, StepTimings
-from ictcli.text import shell_word
+from ictcli.text import command, shell_word
 
 R = TypeVar("R", bound=Record)
 Table = dict[str, Any]
@@ -91,7 +91,7 @@ def _record(line: bytes, kind: type[R]) -> R | None:
 
 def damaged(path: Path) -> UserError:
     """For a file of a run's folder that is not what a run wrote."""
-    again = f"ictcli resume {shell_word(path.parent)} makes it again"
+    again = f"{command('resume', path.parent)} makes it again"
     return UserError(f"{path} is damaged.", f"put it back; or rm {shell_word(path)}, and {again}")
 
 

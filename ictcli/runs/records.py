@@ -15,6 +15,7 @@ from ictcli.files.record import RunRecord as RunRecord
 from ictcli.recipe import data_name, labelled
 from ictcli.recipe.metrics import StepMetrics as StepMetrics
 from ictcli.recipe.tables import EngineSettings
+from ictcli.tables.numbers import counted
 
 FORMAT = 1
 """Of recorded rollouts, summary.json and environment.json."""
@@ -117,12 +118,18 @@ class SftSummary(RunRecord):
     first_loss: float
     last_loss: float
     """Mean of -log pi, in nats."""
+    reached: dict[str, Interval] = Field(default_factory=dict[str, Interval])
+    """The figures after these steps; empty where no other steps followed."""
+    change: dict[str, Difference] = Field(default_factory=dict[str, Difference])
+    """Their change by these steps, paired by problem."""
+    change_after: dict[str, Difference] = Field(default_factory=dict[str, Difference])
+    """Their change by the steps that followed."""
 
     @property
-    def sentence(self) -> str:
+    def words(self) -> str:
         return (
-            f"{self.steps} supervised steps on {self.examples:,} examples came first "
-            f"({self.tokens:,} tokens; loss {self.first_loss:.3g}, then {self.last_loss:.3g})."
+            f"{counted(self.steps, 'supervised step')} on {counted(self.examples, 'example')} "
+            f"({self.tokens:,} tokens; loss {self.first_loss:.3g}, then {self.last_loss:.3g})"
         )
 
 

@@ -138,6 +138,7 @@ def batch_of(arrays: dict[str, np.ndarray], description: Description) -> Batch:
         Problem(
             *(str(p["id"]), p["prompt"], str(p["gold"]), tuple(p.get("choices") or ())),
             turns=tuple((role, text) for role, text in p.get("turns") or ()),
+            more_golds=tuple(p.get("more_golds") or ()),
         )
         for p in description["problems"]
     ]

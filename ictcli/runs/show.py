@@ -8,7 +8,9 @@ from typing import Any
 
 from pydantic import model_serializer
 
+from ictcli.engine.models import exported
 from ictcli.evaluation.record import Evaluation
+from ictcli.recipe import is_of_run
 from ictcli.recipe.metrics import shown_in
 from ictcli.runs import checkpoints, manifest
 from ictcli.runs.checkpoints import DAMAGE
@@ -24,9 +26,7 @@ from ictcli.runs.records import (
     StepTimings,
     Summary,
 )
-from ictcli.tasks import BENCHMARKS, TASKS
-from ictcli.tasks.custom import is_custom
-from ictcli.text import shell_word
+from ictcli.text import command
 
 PARTS = ("model", "adapter", "checkpoints", "rollouts", "eval", "tensorboard", "wandb")
 EVALUATED = {"benchmark", "problems", "n", "truncated", "unparsed", "timed_out", "seconds"}
@@ -77,6 +77,7 @@ class Detail(Entry):
     seconds_per_step: float | None
     """The median."""
     peak_bytes: int | None
+    summary: Summary | None
     evaluations: list[EvaluationFile]
     checkpoints: list[CheckpointFolder]
     bytes: dict[str, int]
@@ -101,6 +102,7 @@ def detail(run: Path) -> Detail:
         metrics=curves(read_lines(run / "metrics.jsonl", StepMetrics)),
         seconds_per_step=median(seconds) if seconds else None,
         peak_bytes=max(filter(None, peaks), default=None),
+        summary=summary,
         evaluations=[
             EvaluationFile(label=path.stem, evaluation=read_record(path, Evaluation, strict=False))
             for path in evaluations(run)
@@ -137,32 +139,30 @@ def _checkpoint(path: Path) -> CheckpointFolder:
 
 def next_commands(run: Path, state: State, checkpoint: int | None = None) -> list[str]:
     """What can be done with a run in its state, or with the weights of a step of it."""
-    where = shell_word(run)
-    at = "" if checkpoint is None else f" --checkpoint {checkpoint}"
-    commands = [f"ictcli resume {where}"] if state in ("stopped", "failed") else []
-    if state == "finished" and (evaluation := evaluation_command(run)):
-        commands.append(evaluation + at)
+    commands = [command("resume", run)] if state in ("stopped", "failed") else []
+    if state == "finished" and (evaluation := evaluation_command(run, checkpoint)):
+        commands.append(evaluation)
     if any((run / "rollouts").glob("step-*.safetensors")):
-        commands.append(f"ictcli inspect {where}")
+        commands.append(command("inspect", run))
     if state == "finished":
-        commands += [f'ictcli generate {where} "PROMPT"{at}', f"ictcli export {where}{at}"]
+        commands += [prompt_command(run, checkpoint), command("export", run, checkpoint=checkpoint)]
     return commands
 
 
-def evaluation_command(run: Path, model: Path | None = None) -> str | None:
-    """Return how to measure a finished run, or a `model` made of it, beside the model it began
-    with: on what the run was evaluated on, which of data of one's own only the run itself knows."""
+def evaluation_command(run: Path, checkpoint: int | None = None) -> str | None:
+    """Return how to measure a finished run beside the model it began with: alone it takes all else
+    from the run. A base that is a run goes by its weights, which then are asked as this run's."""
     recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
-    models = f"{shell_word(recipe.model)} {shell_word(model or run)}"
-    name = recipe.evaluation.get("bench", recipe.task)
-    if not isinstance(name, str) or not name:
+    if not recipe.model:
         return None
-    own = name == recipe.task and (recipe.model_extra or {}).get("data") is not None
-    if own or is_custom(name):
-        return None if model else f"ictcli eval {models}"
-    more = [bench for bench in sorted(BENCHMARKS) if bench.startswith(f"{name}-")]
-    names = [name, *(bench for bench in more if bench not in TASKS)]  # others are tasks' own
-    return f"ictcli eval {models} --bench {shell_word(','.join(names))}"
+    base = Path(recipe.model)
+    weights = exported(base) if is_of_run(base / "recipe.toml") else None
+    return command("eval", weights or recipe.model, run, checkpoint=checkpoint)
+
+
+def prompt_command(model: Path, checkpoint: int | None = None) -> str:
+    """Return how to ask a model, whose user puts a text in place of PROMPT."""
+    return f'{command("generate", model, checkpoint=checkpoint)} "PROMPT"'
 
 
 class RunCheck(RunRecord):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
-from ictcli.tables.numbers import ABSENT, Format, interval, rounded, thousandths
+from ictcli.tables.numbers import ABSENT, Format, interval, rounded, shown_share
 from ictcli.text import markdown_text, one_line
 
 Row = TypeVar("Row")
@@ -46,7 +46,7 @@ class Cell:
 
     @property
     def line(self) -> str:
-        """`0.312 [0.280, 0.344] *`."""
+        """`31.2 % [28.0, 34.4] *`."""
         parts = (self.text, self.interval, "*" * self.star)
         return one_line(" ".join(filter(None, parts)))
 
@@ -157,7 +157,7 @@ def text_table(rows: Sequence[dict[str, Any]], **about: str) -> Table:
 def score_columns(
     names: Iterable[str],
     scores: Callable[[Row], Mapping[str, Span | None]],
-    form: Format = thousandths,
+    form: Format = shown_share,
 ) -> list[Column[Row]]:
     """A column for each of these scores of a row, by its name."""
     return [Column(n, lambda row, n=n: scores(row).get(n), form, bounded=True) for n in names]

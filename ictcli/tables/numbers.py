@@ -11,18 +11,14 @@ whole = "{:,}".format
 setting = "{:g}".format
 
 
-def thousandths(value: float) -> str:
-    return f"{value:.3f}".replace("-", MINUS)
-
-
-def signed(value: float) -> str:
-    """Thousandths with their sign."""
-    return f"{value:+.3f}".replace("-", MINUS)
-
-
 def percent(share: float) -> str:
     """Rounded as a share of three digits is, so that both say the same."""
     return f"{100 * round(share, 3):.1f}".replace("-", MINUS)
+
+
+def shown_share(share: float | None) -> str:
+    """A share as every screen has it: `37.9 %`; `-` for None."""
+    return "-" if share is None else f"{percent(share)} %"
 
 
 def points(difference: float) -> str:
@@ -58,8 +54,9 @@ def size_text(count: float) -> str:
 
 
 def interval(low: float | None, high: float | None, form: Format) -> str:
-    """`[0.280, 0.344]`; empty where an end is not known."""
-    return "" if low is None or high is None else f"[{form(low)}, {form(high)}]"
+    """`[28.0, 34.4]`, whose unit stands before it; empty where an end is not known."""
+    text = "" if low is None or high is None else f"[{form(low)}, {form(high)}]"
+    return text.replace(" %", "")
 
 
 def counted(number: int, noun: str) -> str:

@@ -31,7 +31,7 @@ _FORM = '[{"role": "user", "content": "..."}, {"role": "assistant", "content": "
 def messages_of(row: Row, name: str) -> tuple[Turn, ...] | None:
     """The messages in a column, a list of objects; None if it holds something else. UserError where
     one of them has no role or no text, or where they are written as text."""
-    value = row.columns.get(name)
+    value = row.get(name)
     if isinstance(value, str) and _AS_TEXT.match(value):
         raise UserError(
             f"{row.where} has a {name} that is a list of messages written as text.",

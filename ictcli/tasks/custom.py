@@ -3,15 +3,15 @@ columns that the user names."""
 
 import contextlib
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ictcli.errors import UserError, nearest
 from ictcli.recipe.data import ColumnSettings, HubSettings
 from ictcli.rewards.answers import boxed, matched
-from ictcli.rewards.builtin import are_words
 from ictcli.rows import CHATS, PROMPTS, Row, Rows, is_file_name, is_saved, read_file, text
 from ictcli.tasks.chats import as_messages, as_text, messages_of, parted
 from ictcli.tasks.golds import (
@@ -20,7 +20,9 @@ from ictcli.tasks.golds import (
     behind,
     choices_of,
     letter_of,
+    verifier_of,
     with_choices,
+    without_placeholders,
     worked,
 )
 from ictcli.tasks.hub import HubSource, load, read_saved
@@ -30,8 +32,6 @@ from ictcli.types import Problem, Turn
 
 T = TypeVar("T")
 HUB = "hub:"
-BARE = re.compile(r"[-+]?\d[\d,]*")
-"""An integer alone. A unit or % next to it may matter, and the verifier `integer` ignores those."""
 ASKED = (*PROMPTS, *CHATS)
 GOLDS = ("gold", "answer")
 MOST_LOST = 0.1
@@ -96,23 +96,25 @@ class Reader:
         id_ = text(row, columns.id or "id") if named else str(row.number)
         choices = choices_of(row, self.choices) if self.choices else ()
         prompt, turns, said = self.question(row, choices)
-        whole, boxed_alone = self.answer(row, said)
+        texts, boxed_alone = self.answers(row, said)
+        if not boxed_alone and not self.choices:
+            texts = without_placeholders(row, texts)
+        golds = [boxed(texts[0]) or ""] if boxed_alone else [*map(self._gold, texts)]
         if self.choices:
-            gold = letter_of(row, choices, self._gold(whole), by_text=self.by_text)
-        else:
-            gold = boxed(whole) or "" if boxed_alone else self._gold(whole)
+            golds = [letter_of(row, choices, gold, by_text=self.by_text) for gold in golds]
+        gold, *more = dict.fromkeys(filter(None, golds)) or [""]
         if columns.response is not None:
             solution = text(row, columns.response)
         else:
-            texts = (said, row.get("solution"), *map(row.get, self.golds))
-            marked = (t for t in texts if isinstance(t, str) and ("####" in t or boxed(t)))
+            worked_texts = (said, row.get("solution"), *map(row.get, self.golds))
+            marked = (t for t in worked_texts if isinstance(t, str) and ("####" in t or boxed(t)))
             solution = worked(next(marked, ""), gold)
         kept: dict[str, Any] = {name: row.get(name) for name in self.names}
         if turns:
             kept["prompt"] = as_messages(turns)
         several = turns if len(turns) > 1 else ()
-        problem = Problem(id_, prompt, gold, choices, solution, several, kept)
-        return problem, bool(gold) or not (boxed_alone or columns.gold_pattern)
+        problem = Problem(id_, prompt, gold, choices, solution, several, kept, tuple(more))
+        return problem, bool(gold)
 
     def question(
         self, row: Row, choices: Sequence[str] = ()
@@ -125,7 +127,7 @@ class Reader:
         if messages is None:
             if self.columns.prompt is None:
                 names = (name,) if name in CHATS else PROMPTS
-            question = text(row, *names, key="" if self.columns.prompt else "prompt")
+            question = text(row, *names, key="prompt")
             turns, answer = (), None
         else:
             turns, answer = parted(row, messages)
@@ -137,15 +139,21 @@ class Reader:
         last = "user", with_choices(question, choices)
         return with_choices(as_text(turns), choices), (*turns[:-1], last), answer
 
-    def answer(self, row: Row, said: str | None) -> tuple[str, bool]:
-        """Return the text that holds the gold, where the assistant `said` something, and whether
-        it is a solution, whose box alone counts."""
-        if filled(row, self.golds) is None:
+    def answers(self, row: Row, said: str | None) -> tuple[list[str], bool]:
+        """Return the texts that hold a gold each, any of which counts, where the assistant `said`
+        something, and whether it is a solution, whose box alone counts."""
+        name = filled(row, self.golds)
+        if name is None:
             if said is not None:
-                return said, False
+                return [said], False
             if row.get("solution") is not None and not self.choices:
-                return text(row, "solution"), True
-        return said_in(row, self.golds, key="" if self.columns.gold else "gold"), False
+                return [text(row, "solution")], True
+        value = row.get(name or "")
+        if isinstance(value, list) and messages_of(row, name or "") is None:
+            listed = cast("list[Any]", value)
+            rows = (replace(row, columns={name: part}) for part in listed if part is not None)
+            return [text(part, name or "") for part in rows], False
+        return [said_in(row, self.golds, key="gold")], False
 
     def _gold(self, answer: str) -> str:
         """What the pattern finds; without one the text after `####`, or in the last box, or all."""
@@ -169,8 +177,8 @@ class Reader:
             with contextlib.suppress(UserError):
                 answered = filled(row, self.golds) is not None
                 said = None if answered else self.question(row)[2]
-                gold = self._gold(said or said_in(row, self.golds))
-                golds.append((row, gold, choices_of(row, column)))
+                texts, its_choices = self.answers(row, said)[0], choices_of(row, column)
+                golds += [(row, self._gold(answer), its_choices) for answer in texts]
         if column == "options" and not are_letters([gold for _, gold, _ in golds]):
             return self
         return replace(self, choices=column, by_text=are_texts(golds))
@@ -187,16 +195,17 @@ def reader_of(
     """Return what reads these rows by the columns named, and by the `usual` ones that are there.
     UserError if a named column is missing, or if no column holds the question: it names the key of
     the `answer`, too, where none of the usual `answers` is there."""
-    known = rows.columns
+    known, paths = rows.columns, rows.paths
+    named = {*known, *paths}
     for key, column in columns.model_dump(exclude_none=True, exclude={"gold_pattern"}).items():
-        if column not in known:
+        if column not in named:
             raise UserError(
-                f"{name} has no column {column!r}{nearest(column, known)}; it has "
-                f"{', '.join(known) or 'none'}.",
+                f"{name} has no column {column!r}{nearest(column, paths)}; it has "
+                f"{middle_cut(', '.join(paths), 300) or 'none'}.",
                 f"columns.{key}=NAME names it, or eval.columns.{key} and sft.columns.{key} for "
                 "eval.bench and sft.data",
             )
-    there = {k: name for k, name in (usual or columns) if name in known or k == "gold_pattern"}
+    there = {k: name for k, name in (usual or columns) if name in named or k == "gold_pattern"}
     columns = columns.filled_by(ColumnSettings(**there))
     if columns.gold_pattern is not None:
         compiled(columns.gold_pattern)  # what is wrong with it is no fault of the rows
@@ -204,10 +213,14 @@ def reader_of(
         keys = ["prompt"]
         if not getattr(columns, answer) and not {*known} & {*answers}:
             keys.append(answer)
+        others = [column for column in known if column not in answers]
+        others = others if len(others) == len(keys) else ["NAME"] * len(keys)
+        pairs = zip(keys, others, strict=True)
+        settings = " ".join(shlex.quote(f"columns.{key}={column}") for key, column in pairs)
         raise UserError(
             f"{name} has no column of a known name for the {' or the '.join(keys)}; it has "
-            f"{middle_cut(', '.join(known), 300)}.",
-            " ".join(f"columns.{key}=NAME" for key in keys),
+            f"{middle_cut(', '.join(paths), 300)}.",
+            f"{settings}, or columns of the names {', '.join(ASKED)} and {', '.join(answers)}",
         )
     return Reader(columns, known).with_choices(rows)
 
@@ -231,7 +244,7 @@ def read_custom(
     problems = with_own_ids([problem for problem, _ in read])
     solved = [is_solved for _, is_solved in read]
     unsolved = {p.id for p, is_solved in zip(problems, solved, strict=True) if not is_solved}
-    golds = [problem.gold for problem in problems if problem.id not in unsolved]
+    golds = [gold for problem in problems if problem.id not in unsolved for gold in problem.golds]
     kind = "choice" if reader.choices else verifier_of(golds)
     lost = len(rows.rows) - len(problems)
     return ProblemSet(problems, replace(rows, notes=notes), kind, unsolved, lost)
@@ -255,15 +268,6 @@ def read_each(read: Callable[[Row], T], rows: Rows) -> tuple[list[T], tuple[str,
         raise UserError(first.message + more * (len(errors) > 1), first.hint)
     note = f"{count} left out, as they cannot be read. The first: {first.message}"
     return results, (*rows.notes, note)
-
-
-def verifier_of(golds: Sequence[str]) -> str:
-    """The name of the verifier that judges answers with these golds."""
-    if are_letters(golds):
-        return "choice"
-    if all(map(BARE.fullmatch, golds)):
-        return "integer"
-    return "text" if are_words(golds) else "math"
 
 
 def with_own_ids(problems: Sequence[Problem]) -> list[Problem]:

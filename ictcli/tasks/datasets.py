@@ -67,7 +67,6 @@ Read = Callable[[str, Rows], ProblemSet]
 
 def _task(
     name: str,
-    usual: tuple[str, str],
     read: Read,
     data: str | None = None,
     verify: Verifier | None = None,
@@ -75,16 +74,14 @@ def _task(
     hub: HubSettings | None = None,
     holdout: int | None = HOLDOUT,
 ) -> Task:
-    """A task of the hub's rows, or of data in their place: read alike where it has the `usual`
-    columns and none are named, else as data of one's own."""
+    """A task of the hub's rows, or of data of one's own in their place."""
     rows = rows_of(f"{name}-train", data, hub)
-    unnamed = columns is None or columns == ColumnSettings()
-    if data is None or (unnamed and {*usual} <= {*rows.columns}):
-        found = read(f"{name}-train", rows)
+    if data is None:
+        problems = read(f"{name}-train", rows)
     else:
         verifier = "integer" if name == "gsm8k" else "math"
-        found = replace(read_custom(data, columns, rows=rows), verifier=verifier)
-    return split_task(name, found, verify, holdout)
+        problems = replace(read_custom(data, columns, rows=rows), verifier=verifier)
+    return split_task(name, problems, verify, holdout)
 
 
 def _benchmark(
@@ -193,11 +190,11 @@ GSM8K_SHOTS = Shots(
 
 register_task(
     "gsm8k", "openai/gsm8k, train: 7,473 word problems with integer answers after `####`."
-)(partial(_task, "gsm8k", ("question", "answer"), _gsm8k))
+)(partial(_task, "gsm8k", _gsm8k))
 register_task(
     "math",
     "DigitalLearningGmbH/MATH-lighteval, train: 7,500 problems, gold the solution's last box.",
-)(partial(_task, "math", ("problem", "solution"), _math))
+)(partial(_task, "math", _math))
 
 for _name, _about, _read in (
     ("math500", "HuggingFaceH4/MATH-500: 500 problems of MATH's test set.", _math500),

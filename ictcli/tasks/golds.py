@@ -7,12 +7,49 @@ from typing import Any, cast
 from ictcli.errors import UserError
 from ictcli.files import encodable
 from ictcli.files.reading import parse_json
-from ictcli.rewards.answers import boxed
+from ictcli.rewards.answers import boxed, matched
+from ictcli.rewards.builtin import are_words
 from ictcli.rows import Row
 
 CALCULATOR = re.compile(r"<<[^<>\n]*>>")
 """Calculator annotations in GSM8K's solutions."""
+BARE = re.compile(r"[-+]?\d[\d,]*")
+"""An integer alone. A unit or % next to it may matter, and the verifier `integer` ignores those."""
 _LETTER = re.compile(r"\(?[A-J]\)?\.?")
+PLACEHOLDERS = ("", "-", "n/a", "nan", "none", "null")
+"""What stands, in any case, where there is no gold."""
+LAST_NUMBER = r"(-?\d+(?:[.,/]\d+)*)"
+"""Pattern of an answer: the last number of a text."""
+_PATTERNS = (r"(?i)answer(?: is|:)[ *]*(.+?)[*.]*$", LAST_NUMBER)
+"""Those that are proposed where golds are sentences, as the first that reads them."""
+_LATEX_TEXT = re.compile(r"\\(?:text\w*|mbox|mathrm)\s*\{[^{}]*\}")
+_WORD = re.compile(r"(?<![\\\w])[^\W\d_]{2,}")
+
+
+def without_placeholders(row: Row, texts: Sequence[str]) -> list[str]:
+    """The texts that hold a gold. UserError if none does."""
+    kept = [text for text in texts if behind(text).casefold() not in PLACEHOLDERS]
+    if not kept:
+        raise UserError(
+            f"{row.where} has no gold but {''.join(texts[:1]).strip()!r}.",
+            "leave such rows out, or write the answer in words: no, unknown",
+        )
+    return kept
+
+
+def is_sentence(gold: str) -> bool:
+    """Whether a gold has three words or more, those of LaTeX aside, and so is no formula."""
+    return len(_WORD.findall(_LATEX_TEXT.sub("", gold))) >= 3
+
+
+def proposed_pattern(golds: Sequence[str]) -> str | None:
+    """A pattern that reads a short answer in nine of ten golds."""
+    for pattern in _PATTERNS:
+        read = [matched(gold, pattern).answer for gold in golds]
+        short = sum(answer is not None and not is_sentence(answer) for answer in read)
+        if 10 * short >= 9 * len(golds) > 0:
+            return pattern
+    return None
 
 
 def behind(answer: str) -> str:
@@ -54,6 +91,15 @@ def choices_of(row: Row, name: str = "choices") -> tuple[str, ...]:
 def are_letters(golds: Sequence[str]) -> bool:
     """Whether golds are letters of choices, A to J."""
     return bool(golds) and all(_LETTER.fullmatch(gold.strip()) for gold in golds)
+
+
+def verifier_of(golds: Sequence[str]) -> str:
+    """The name of the verifier that judges answers with these golds."""
+    if are_letters(golds):
+        return "choice"
+    if all(map(BARE.fullmatch, golds)):
+        return "integer"
+    return "text" if are_words(golds) else "math"
 
 
 def are_texts(golds: Iterable[tuple[Row, str, Sequence[str]]]) -> bool:

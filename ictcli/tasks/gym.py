@@ -2,6 +2,7 @@
 and with another to hold out.
 """
 
+import re
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
@@ -12,6 +13,7 @@ from ictcli.errors import UserError, install, reason_of
 from ictcli.recipe.generator import joined, parted
 from ictcli.rewards import find_verifier
 from ictcli.rewards.verifiers import OPTIONAL
+from ictcli.tasks.golds import LAST_NUMBER
 from ictcli.tasks.split import key_of
 from ictcli.tasks.task import BOXED, Domain, Task
 from ictcli.types import Problem
@@ -24,6 +26,8 @@ BY_HASH = (
     *("polynomial_multiplication", "ransom_note", "word_ladder"),
 )
 """Generators of version 0.1.25 that give other problems under another hash seed of Python."""
+NUMBERS = "Reason step by step, and end with the answer as a number."
+"""Asked for where all answers are numbers: the last one of a response counts."""
 LEAST = 8
 """Problems to train on, and different ones, that a task has at least."""
 
@@ -75,9 +79,12 @@ def gym_task(name: str) -> Task:
     train, repeated = tuple(different.values()), size - len(different)
     note = f"{repeated:,} of {size:,} problems drawn from {name} left out: they are repeated."
     seeds = {"train": seed, "heldout": HELDOUT_SEED}
+    are_numbers = all(re.fullmatch(LAST_NUMBER, problem.gold) for problem in (*train, *held))
+    form = (NUMBERS, LAST_NUMBER) if are_numbers else (BOXED, None)
+    domain = Domain(find_verifier("gym"), form[0], pattern=form[1])
     return Task(
         name,
-        Domain(find_verifier("gym"), BOXED),
+        domain,
         train,
         tuple(held),
         source={"generator": name, "version": version("reasoning-gym"), "seeds": seeds},

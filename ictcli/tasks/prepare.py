@@ -9,16 +9,19 @@ from ictcli.recipe import Recipe, data_name
 from ictcli.recipe.data import HOLDOUT, Example
 from ictcli.rewards import Judge, Limits, Verifier, find_verifier
 from ictcli.rewards.grading import NOT_PASSED
-from ictcli.rewards.verifiers import name_of
+from ictcli.rewards.verifiers import FAILED, OPTIONAL, name_of
 from ictcli.seeds import generator
-from ictcli.tables.numbers import counted
+from ictcli.tables.numbers import counted, listed
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.registry import find_benchmark, find_task
 from ictcli.tasks.sft import read_examples
 from ictcli.tasks.split import digest_of, key_of
 from ictcli.tasks.task import GENERATED, Domain, Task
+from ictcli.text import middle_cut
 from ictcli.types import Problem
 
+SHOWN = 40
+"""Characters of a gold that are shown."""
 PRECISE = 100
 """With fewer held-out problems than this, a note says how more can be held out."""
 
@@ -42,7 +45,9 @@ def task_of(recipe: Recipe) -> Task:
     if task.train and (is_custom(recipe.task) or recipe.data):
         verify = task.domain.verify
         judged = f", judged by the verifier {verify.name}" if isinstance(verify, Verifier) else ""
-        note = f"{recipe.data_name}: {len(task.train):,} problems to train on{judged}."
+        note = f"{recipe.data_name}: {len(task.train):,} problems to train on{judged}; the first "
+        golds = [middle_cut(problem.gold, SHOWN) for problem in task.train[:3]]
+        note += f"golds are read as {listed(golds)}."
         task = replace(task, notes=(note, *task.notes))
     examples = _examples(recipe, task, held)
     task = replace(task, prompt=recipe.prompt.model_copy(update={"examples": examples}))
@@ -87,11 +92,37 @@ def check_columns(
             verifier.check_columns(f"the data of {name}", columns, hint)
 
 
+def try_functions(recipe: Recipe, task: Task) -> None:
+    """Judge a first problem by each function of the user's own. UserError where one fails on its
+    gold, bare and in a box, and on its solution: before a model is loaded."""
+    name, domain = task.exam
+    problems = task.train[:1] or task.batch(recipe.seed, 1, 1)
+    functions = [task.domain.verify, *map(find_verifier, recipe.reward.functions)]
+    tries = [(function, problems[0]) for function in functions]
+    if domain.verify is not task.domain.verify:
+        tries += [(domain.verify, problem) for problem in task.heldout(1)]
+    for function, problem in tries:
+        if not isinstance(function, Verifier) or function.named or function.name in OPTIONAL:
+            continue
+        answers = dict.fromkeys((problem.gold, f"\\boxed{{{problem.gold}}}", problem.solution))
+        verdicts = [
+            task.domain.judge([problem], [text], by=function)[0] for text in answers if text
+        ]
+        if verdicts and all(verdict.failed for verdict in verdicts):
+            reason = "" if domain.private else f": {verdicts[0].reason.removeprefix(FAILED)}"
+            raise UserError(
+                f"The function {name_of(function)} fails on the first problem of {name}{reason}.",
+                "fix it there, then the same command",
+            )
+
+
 def _with_benchmark(recipe: Recipe, task: Task) -> Task:
     """The task with the problems of `eval.bench` held out. Problems of one's own are asked as those
-    of the task are."""
+    of the task are, and judged so where the recipe names a verifier."""
     settings, name = recipe.eval, recipe.eval.bench or ""
-    bench = find_benchmark(name, settings.data, settings.columns, settings.hub, recipe.columns)
+    judge = (settings.verifier or recipe.reward.verifier) if is_custom(name) else None
+    own = settings.columns, settings.hub, recipe.columns
+    bench = find_benchmark(name, settings.data, *own, judge)
     domain = _judged(bench.domain, recipe)
     if is_custom(name):
         domain = replace(domain, suffix=task.domain.suffix, words=task.domain.words)
@@ -130,6 +161,13 @@ def holds_out(recipe: Recipe) -> bool:
     return recipe.eval.bench is None and (is_custom(recipe.task) or bool(recipe.data))
 
 
+def exam_of(recipe: Recipe, task: Task) -> tuple[str, Domain]:
+    """Name and domain of the held-out problems, which are of a file of one's own where a part of it
+    is held out."""
+    name, domain = task.exam
+    return recipe.data_name if holds_out(recipe) else name, domain
+
+
 def named_verifiers(recipe: Recipe) -> list[Verifier]:
     """The verifiers that a recipe names. UserError if one is not there, or may not run."""
     named = (recipe.reward.verifier, recipe.eval.verifier, *recipe.reward.functions)
@@ -138,7 +176,7 @@ def named_verifiers(recipe: Recipe) -> list[Verifier]:
 
 def _judged(domain: Domain, recipe: Recipe) -> Domain:
     limits = Limits(recipe.reward.timeout, recipe.reward.memory)
-    return replace(domain, pattern=recipe.reward.pattern, limits=limits)
+    return replace(domain, pattern=recipe.reward.pattern or domain.pattern, limits=limits)
 
 
 def described(task: Task, heldout: Sequence[Problem]) -> dict[str, Any]:
@@ -191,9 +229,8 @@ def _heldout_notes(recipe: Recipe, task: Task) -> Iterator[str]:
     asks for."""
     wanted = recipe.eval.problems
     held = len(task.held) - recipe.eval.skip
-    name, domain = task.exam
+    name, domain = exam_of(recipe, task)
     listed = recipe.eval.bench and is_custom(name)
-    name = recipe.data_name if holds_out(recipe) else name
     judges = name_of(domain.verify), name_of(task.domain.verify)
     if listed and judges[0] != judges[1] and not recipe.eval.verifier:
         note = f"{name} is judged by the verifier {judges[0]}, and {recipe.data_name} by "

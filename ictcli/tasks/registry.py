@@ -89,15 +89,17 @@ def find_benchmark(
     columns: ColumnSettings | None = None,
     hub: HubSettings | None = None,
     usual: ColumnSettings | None = None,
+    reward: str | None = None,
 ) -> Benchmark:
     """The benchmark of that name, the held-out part of the task of that name, or a benchmark over a
     custom data set, as for `find_task`. `data` is a file with the same columns to use in place of
-    the benchmark's data, `usual` names columns of a custom data set where it has them. UserError if
-    there is no such benchmark, or no data."""
+    the benchmark's data, `usual` names columns of a custom data set where it has them, `reward` the
+    verifier that judges one. UserError if there is no such benchmark, or no data."""
     columns, hub = columns or ColumnSettings(), hub or HubSettings()
     if is_custom(name):
         _refuse(f"{name} is a data set", {"data": data})
-        return listed(name, read_custom(name, columns, hub, "test", usual))
+        verify = None if reward is None else find_verifier(reward)
+        return listed(name, read_custom(name, columns, hub, "test", usual), verify)
     _refuse(f"the benchmark {name} has its own", _set_keys(columns, hub))
     if is_gym(name) or (name in TASKS and name not in BENCHMARKS):
         task = find_task(name, data=data)

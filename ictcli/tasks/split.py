@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 from ictcli.errors import UserError
 from ictcli.recipe.data import HOLDOUT
 from ictcli.rewards import Verifier, find_verifier
+from ictcli.rewards.answers import matched
 from ictcli.rows import Rows
+from ictcli.tasks.golds import is_sentence, proposed_pattern
 from ictcli.tasks.task import BOXED, Benchmark, Domain, Task
 from ictcli.text import folded, middle_cut
 from ictcli.types import Problem
@@ -51,7 +54,7 @@ def digest_of(problems: Sequence[Problem], *, solutions: bool = False) -> str:
     solutions."""
     digest = hashlib.sha256()
     for problem in problems:
-        more = [problem.turns] if problem.turns else []
+        more: list[Any] = [each for each in (problem.turns, problem.more_golds) if each]
         more += [problem.solution] * solutions
         line = json.dumps([problem.prompt, problem.gold, list(problem.choices), *more])
         digest.update(line.encode() + b"\n")
@@ -89,9 +92,12 @@ def split_task(
     )
 
 
-def listed(name: str, data: ProblemSet, *, private: bool = False) -> Benchmark:
-    """A benchmark over a list of problems. UserError if no gold can be read."""
-    verify = find_verifier(data.verifier)
+def listed(
+    name: str, data: ProblemSet, verify: Verifier | None = None, *, private: bool = False
+) -> Benchmark:
+    """A benchmark over a list of problems; `verify` replaces the verifier. UserError if no gold can
+    be read."""
+    verify = verify or find_verifier(data.verifier)
     kept, notes = _readable(name, data, verify)
     domain = Domain(verify, BOXED, private=private)
     return Benchmark(name, domain, lambda n: kept[:n], source=data.rows.source, notes=notes)
@@ -109,8 +115,14 @@ def _readable(
     """The problems whose golds the verifier can read, and the notes of the data: how many problems
     were left out, with the first ids. UserError if none is left."""
     problems, name = data.problems, _data_name(name, data.rows.source)
-    readable = {gold: verify.readable(gold) for gold in dict.fromkeys(p.gold for p in problems)}
-    out = {p.id: p.gold for p in problems if p.id in data.unsolved or not readable[p.gold]}
+    golds = dict.fromkeys(gold for problem in problems for gold in problem.golds)
+    readable = {gold: verify.readable(gold) for gold in golds}
+    readable |= dict.fromkeys(_sentences(name, [*golds], verify), False)
+    out = {
+        p.id: p.gold
+        for p in problems
+        if p.id in data.unsolved or not any(readable[gold] for gold in p.golds)
+    }
     if not out:
         return list(problems), data.rows.notes
     if len(out) == len(problems):
@@ -126,3 +138,28 @@ def _readable(
         f"unreadable to the verifier {verify.name}. The first: {id_} ({middle_cut(gold, 20)!r})."
     )
     return [p for p in problems if p.id not in out], (*data.rows.notes, note)
+
+
+def _sentences(name: str, golds: Sequence[str], verify: Verifier) -> list[str]:
+    """The golds that are sentences, where answers are compared as formulas. UserError if they are
+    more than a tenth, or if words are compared and a pattern reads the answers in them."""
+    sentences = [gold for gold in golds if is_sentence(gold)]
+    as_words = verify.name == "text"
+    if not verify.golds and not as_words:
+        return []
+    if 10 * len(sentences) <= len(golds):
+        return [] if as_words else sentences
+    pattern, first = proposed_pattern(golds), sentences[0]
+    if pattern:
+        first = next((text for text in sentences if matched(text, pattern).answer), first)
+        answer = matched(first, pattern).answer
+        hint = f"columns.gold_pattern={shlex.quote(pattern)} reads {answer!r} in this one"
+    elif as_words:
+        return []
+    else:
+        hint = "columns.gold_pattern=PATTERN reads a part, reward.verifier=text compares the whole"
+    raise UserError(
+        f"{len(sentences):,} of {len(golds):,} different golds of {name} are sentences, not "
+        f"answers. One is {middle_cut(first, 80)!r}.",
+        hint,
+    )

@@ -3,11 +3,13 @@
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from random import Random
 from typing import Any
 
 from ictcli.recipe.data import Example, PromptSettings
 from ictcli.rewards import LIMITS, Judge, Limits, Verdict, Verifier, grade
+from ictcli.rewards.verifiers import as_verifier
 from ictcli.seeds import generator, seed_of
 from ictcli.types import Problem
 
@@ -25,10 +27,9 @@ class Domain:
     """Added after the question, on a line of its own."""
     words: bool = True
     """False: the prompt is raw text, without a chat template."""
-    forks: Callable[[str, str], list[int]] | None = None
-    """(prompt, response) to the response positions, in characters, at which a choice is made."""
     pattern: str | None = None
-    """A regular expression whose first group is the answer; None: the last box is."""
+    """A regular expression whose last match is the answer, by its first group; None: the last box
+    is."""
     limits: Limits = LIMITS
     """Limits of judging one answer."""
     private: bool = False
@@ -41,17 +42,31 @@ class Domain:
         """A verdict per response. Every problem has the same number of responses, next to each
         other. `by`: another verifier than the domain's, which judges whole responses."""
         each = len(responses) // max(len(problems), 1)
-        repeated = [problem for problem in problems for _ in range(each)]
-        return grade(
-            responses,
-            [problem.gold for problem in repeated],
-            by or self.verify,
+        verifier = as_verifier(by or self.verify)
+        counts = [1 if verifier.in_groups else len(problem.golds) for problem in problems]
+        pairs = [
+            (problem, gold, responses[place * each + i])
+            for place, (problem, count) in enumerate(zip(problems, counts, strict=True))
+            for i in range(each)
+            for gold in problem.golds[:count]
+        ]
+        repeated = [problem for problem, _, _ in pairs]
+        verdicts = grade(
+            [response for _, _, response in pairs],
+            [gold for _, gold, _ in pairs],
+            verifier,
             pattern=None if by else self.pattern,
             choices=[problem.choices for problem in repeated],
             questions=[problem.prompt for problem in repeated],
             columns=[problem.columns for problem in repeated],
             limits=self.limits,
         )
+        by_gold = iter(verdicts)
+        return [
+            max(islice(by_gold, count), key=lambda verdict: verdict.reward)
+            for count in counts
+            for _ in range(each)
+        ]
 
 
 @dataclass(frozen=True)

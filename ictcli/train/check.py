@@ -1,146 +1,249 @@
-"""Whether a training is worth its hours: what `ictcli check` finds out by a part of its first step.
+"""Whether a training is worth its hours: what `ictcli check` finds out in a minute.
 
-The data are read, the base answers a few of the problems greedily and as training samples, one
-update is timed, and nothing is written.
+The data are read, the model answers problems of the first steps as in training, a group at a time
+until the verdict is certain or time is up, a part of an update is timed, and nothing is written.
 """
 
+import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from itertools import count
 
 from ictcli.engine import Engine, build_engine
 from ictcli.evaluation.evaluate import check_verdicts
 from ictcli.planning.advice import check_memory
 from ictcli.planning.machine import memory_limit
 from ictcli.planning.preflight import check_trackers, recipe_notes
-from ictcli.planning.time_estimate import estimate_time
 from ictcli.recipe import Recipe
-from ictcli.rewards import Verdict
+from ictcli.rewards import Verdict, Verifier
 from ictcli.rewards.shaping import mean_reward
 from ictcli.runs.rollouts import Batch
 from ictcli.runs.trained import base_notes
 from ictcli.seeds import seed_of
 from ictcli.tasks import Task
-from ictcli.tasks.prepare import advised_holdout, heldout, task_of
-from ictcli.tasks.prompts import decode, encode, tokens_of
+from ictcli.tasks.prepare import advised_holdout, heldout, task_of, try_functions
+from ictcli.tasks.prompts import encode, tokens_of
 from ictcli.tasks.unread import usable
-from ictcli.train.checked import Checked, Groups, ShownPrompt, Tried
-from ictcli.train.diagnosis import verdict_of
-from ictcli.train.evaluations import samples_of
+from ictcli.train.checked import Answer, Checked, Groups, ShownPrompt, Training, Tried
 from ictcli.train.health import judged
 from ictcli.train.launch import check_prompts, set_budget
-from ictcli.train.sample import sample_batch, sampling_of
-from ictcli.train.step import is_finite, optimise, select
-from ictcli.types import Rollouts
+from ictcli.train.sample import judge, training_sampling
+from ictcli.train.timing import Clock, estimate, time_update
+from ictcli.train.verdict import is_certain, verdict_of
+from ictcli.types import IntArray, Problem
 
+SAMPLING, ALONE = 0.7, 0.9
+"""Share of the time until sampling stops, and until it does where no group has ended: what is left
+times an update."""
 SHOWN = 3
 """Prompts that are shown."""
-LONG_S = 10.0
-"""Seconds of an update that is not timed again."""
+
+Show = Callable[[Training | ShownPrompt | Answer], None]
 
 
-def check(recipe: Recipe, prompts: int, say: Callable[[str], None]) -> Checked:
-    """Try a recipe on `prompts` problems of its first step at most. UserError for what `train`
-    would refuse; `say` tells what takes long."""
+class TimeUpError(KeyboardInterrupt):
+    """Ends the sampling of a group: no `Exception`, which an engine may take for a lack of
+    memory."""
+
+
+def check(
+    recipe: Recipe,
+    seconds: float,
+    say: Callable[[str], None],
+    show: Show = lambda part: None,
+    most: int | None = None,
+) -> Checked:
+    """Try a recipe for so many seconds at most, and on `most` problems. UserError for what `train`
+    would refuse. `say` tells what takes long; `show` gets what is known as it becomes known.
+    Ctrl-C while the model answers ends the check with what it has."""
+    began = time.perf_counter()
     say(f"loading {recipe.data_name}")
     task = task_of(recipe)
+    try_functions(recipe, task)
     held = heldout(recipe, task)
     check_trackers(recipe)
-    notes = [*recipe_notes(recipe), *task.notes]
     memory, tried = check_memory(recipe), None
-    if memory.fits is not False:
+    names = recipe.data_name, recipe.label, recipe.lr
+
+    def training() -> Training:
+        notes = (*recipe_notes(recipe), *task.notes, *base_notes(recipe.model, held))
+        return Training(*names, len(task.train), len(held), notes, memory)
+
+    if memory.fits is False:
+        show(training())
+    else:
         say(f"loading {recipe.model}")
         started = time.perf_counter()
         engine = build_engine(recipe.model, recipe.engine, recipe.optimizer, recipe.adapters)
         load_s = time.perf_counter() - started
         task = usable(engine, task, recipe)
         held = heldout(recipe, task)
-        notes = [*recipe_notes(recipe), *task.notes, *base_notes(recipe.model, held)]
+        show(training())
         longest = check_prompts(recipe, engine, task, held)
-        tried = _try(recipe, engine, task, prompts, longest, load_s, say)
+        limit = memory_limit(recipe.with_engine(device="cpu").engine)
+        set_budget(recipe, engine, longest, limit, say)
+        if recipe.kl > 0:
+            engine.keep_reference()
+        trial = _Trial(recipe, engine, task, began, seconds, show)
+        tried = trial.run(most or math.inf, len(held), longest, load_s)
     worked = any(problem.solution for problem in task.train[:1])
     ready, verdict, changes = verdict_of(recipe, memory, tried, worked=worked)
     if ready and (holdout := advised_holdout(recipe, task)):
         changes = (f"eval.holdout={holdout}",)
-    return Checked(
-        *(recipe.data_name, recipe.label, recipe.lr),
-        *(len(task.train), len(held), tuple(notes), memory, tried, ready, verdict, changes),
-    )
+    return Checked(**vars(training()), tried=tried, ready=ready, verdict=verdict, changes=changes)
 
 
-def _try(
-    recipe: Recipe,
-    engine: Engine,
-    task: Task,
-    prompts: int,
-    longest: int,
-    load_s: float,
-    say: Callable[[str], None],
-) -> Tried:
-    part = recipe.model_copy(update={"prompts": min(prompts, recipe.prompts)})
-    limit = memory_limit(recipe.with_engine(device="cpu").engine)
-    problems = task.batch(recipe.seed, 1, part.prompts)
-    set_budget(recipe, engine, longest, limit, say)
-    if recipe.kl > 0:
-        engine.keep_reference()
-    say(f"{part.prompts} greedy answers, then {part.prompts} x {part.group} sampled ones")
-    ids = encode(engine, problems, task.domain, task.prompt, recipe.max_tokens)
-    sampling, seed = sampling_of(recipe, engine, 0.0), seed_of(recipe.seed, "check")
-    greedy = engine.generate(ids, 1, sampling, seed)  # libraries warm up too
-    texts = decode(engine.tokenizer, greedy)
-    verdicts = task.domain.judge(problems, texts)
-    started = time.perf_counter()
-    batch = sample_batch(part, engine, task, 1)
-    sample_s = time.perf_counter() - started
-    first = batch.own
-    for name, judgements in judged(batch, task.domain).items():
-        check_verdicts(name, judgements, "mend it")
-    say("timing an update")
-    selection, update_s, finite = select(part, batch, 1), 0.0, True
-    for again in (False, True):  # the first warms up; one that took long is taken as it is
-        if update_s < LONG_S:
-            started = time.perf_counter()
-            reports = optimise(part, engine, batch, selection, 1)
-            finite = finite if again else is_finite(reports)  # of the model as it is
-            update_s = time.perf_counter() - started
-    asked = [tokens_of(engine.tokenizer, p, task.domain, task.prompt) for p in problems[:SHOWN]]
-    shown = tuple(
-        ShownPrompt(problem.id, prompt, len(ids), problem.gold, text, verdict.status)
-        for (prompt, ids), problem, text, verdict in zip(
-            asked, problems, texts, verdicts, strict=False
+class _Trial:
+    """Groups of responses that are sampled one after the other, and what is known of them."""
+
+    def __init__(
+        self, recipe: Recipe, engine: Engine, task: Task, began: float, limit: float, show: Show
+    ) -> None:
+        self.recipe, self.engine, self.task = recipe, engine, task
+        self.began, self.limit, self.show = began, limit, show
+        self.clock = Clock()
+        self.batches: list[Batch] = []
+        self.shown: list[ShownPrompt] = []
+        self.answers: list[Answer] = []
+        self.unended = 0
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the time for sampling is."""
+        share = SAMPLING if self.batches else ALONE
+        return time.perf_counter() - self.began >= share * self.limit
+
+    def run(self, most: float, held: int, longest: int, load_s: float) -> Tried:
+        """Sample and time an update."""
+        finite, estimated, interrupted = None, None, False
+        try:
+            self._sample(most)
+            if self.batches:
+                end = self.began + self.limit
+                rate, finite = time_update(self.recipe, self.engine, self.batches, end)
+                shared = self.recipe, self.engine, self.task, self.batches, self.clock
+                estimated = estimate(*shared, held, rate, end)
+        except KeyboardInterrupt:
+            interrupted = True
+        parts: dict[str, list[Verdict]] = {}
+        for batch in self.batches:
+            for name, verdicts in batch.parts.items():
+                parts.setdefault(name, []).extend(verdicts)
+        lost = [each.reason for each in self.answers if each.status in ("unparsed", "timeout")]
+        return Tried(
+            shown=tuple(self.shown),
+            sampled=self._counts(),
+            groups=self._groups(),
+            rewards={name: mean_reward(verdicts) for name, verdicts in parts.items()},
+            reasons=dict(Counter(lost).most_common()),
+            room=self.engine.context - longest,
+            finite=finite,
+            load_s=load_s,
+            limit=self.limit,
+            time=estimated,
+            interrupted=interrupted,
         )
-    )
-    lost = [v.reason for v in (*first.verdicts, *verdicts) if v.status in ("unparsed", "timeout")]
-    # as if the whole run took as long as the first step of fewer prompts
-    step = (sample_s + update_s) * recipe.prompts / part.prompts
-    samples = (samples_of(recipe, "before") + samples_of(recipe, "after")) / 2
-    evaluation = samples * sample_s / (len(first.texts) + len(batch.redrawn))
-    return Tried(
-        shown=shown,
-        greedy=_answers(verdicts, greedy),
-        sampled=_answers(first.verdicts, first.rollouts),
-        groups=_groups(first),
-        rewards={name: mean_reward(rewards) for name, rewards in first.parts.items()},
-        reasons=dict(Counter(lost).most_common()),
-        room=engine.context - longest,
-        finite=finite,
-        load_s=load_s,
-        time=estimate_time(recipe, step, evaluation),
-    )
 
+    def _problems(self) -> Iterator[Problem]:
+        for step in count(1):
+            yield from self.task.batch(self.recipe.seed, step, self.recipe.prompts)
 
-def _answers(verdicts: Sequence[Verdict], rollouts: Rollouts) -> dict[str, int]:
-    statuses = [verdict.status for verdict in verdicts]
-    counts = {name: statuses.count(name) for name in ("correct", "wrong", "unparsed", "timeout")}
-    return counts | {"truncated": int((~rollouts.finished).sum())}
+    def _sample(self, most: float) -> None:
+        """Sample the first step's groups, and more until the verdict is certain."""
+        for number, problem in enumerate(self._problems()):
+            enough = number >= min(self.recipe.prompts, most)
+            unread = sum(answer.status == "unparsed" for answer in self.answers)
+            if number >= most or self.is_up:
+                return
+            if enough and is_certain(self._groups(), len(self.answers), unread):
+                return
+            try:
+                self._answer(number, problem)
+            except TimeUpError:
+                return
+            if number == 0:
+                for name, verdicts in judged(self.batches[0], self.task.domain).items():
+                    check_verdicts(name, verdicts, "mend it")
 
+    def _answer(self, number: int, problem: Problem) -> None:
+        """Sample a group, and show each answer as it ends. TimeUpError where time is up."""
+        recipe, engine, task = self.recipe, self.engine, self.task
+        text, ids = tokens_of(engine.tokenizer, problem, task.domain, task.prompt)
+        prompt = ShownPrompt(problem.id, text, len(ids), problem.gold)
+        if number < SHOWN:
+            self.shown.append(prompt)
+        self.show(prompt)
+        sampling = training_sampling(recipe, engine)
+        rows: list[list[int]] = [[] for _ in range(recipe.group)]
+        verifier, ended, answering = task.domain.verify, set[int](), set(range(recipe.group))
+        alone = not (isinstance(verifier, Verifier) and verifier.in_groups)
 
-def _groups(batch: Batch) -> Groups:
-    right = batch.correct.reshape(-1, batch.rollouts.group)
-    level = right[~batch.has_signal]
-    return Groups(
-        total=len(right),
-        with_signal=len(right) - len(level),
-        all_right=int(level.all(axis=1).sum()),
-        all_wrong=int((~level.any(axis=1)).sum()),
-    )
+        def written(row: int) -> str:
+            return engine.tokenizer.decode(
+                rows[row], skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
+
+        def answered(row: int, verdict: Verdict | None = None) -> None:
+            tokens = rows[row]
+            answer = written(row)
+            verdict = verdict or task.domain.judge([problem], [answer])[0]
+            cut = tokens[-1] not in sampling.stop_ids
+            parts = verdict.status, verdict.extracted, problem.gold, verdict.reason
+            self.answers.append(Answer(answer, len(tokens), cut, *parts))
+            self.show(self.answers[-1])
+            ended.add(row)
+
+        def hear(t: int, where: IntArray, tokens: IntArray) -> None:
+            self.clock.tick(t, where, tokens)
+            for row, token in zip(map(int, where), map(int, tokens), strict=True):
+                if t == len(rows[row]):  # else drawn again, because memory ran out
+                    rows[row].append(token)
+                    if token in sampling.stop_ids or len(rows[row]) == sampling.max_tokens:
+                        answering.discard(row)
+                        if alone:
+                            answered(row)
+            if answering and self.is_up:
+                raise TimeUpError
+            self.clock.start()
+
+        encoded = encode(engine, [problem], task.domain, task.prompt, recipe.max_tokens)
+        seed = seed_of(recipe.seed, "sample", "check", number)
+        self.clock.start()
+        try:
+            rollouts = engine.generate(
+                encoded, recipe.group, sampling, seed, recipe.wanted_stats, on_tokens=hear
+            )
+        except KeyboardInterrupt:
+            self.unended = recipe.group - len(ended)
+            for row in sorted({*range(recipe.group)} - ended):
+                parts = "unended", "", problem.gold, "it had not ended"
+                self.show(Answer(written(row), len(rows[row]), False, *parts))
+            raise
+        batch = judge(recipe, engine, task, [problem], rollouts, "check", number)
+        self.batches.append(batch)
+        for row, length in enumerate(rollouts.lengths):
+            if row not in ended:  # judged in groups, or sampled by what does not say its tokens
+                rows[row] = rollouts.tokens[row, :length].tolist()
+                answered(row, batch.verdicts[row])
+
+    def _counts(self) -> dict[str, int]:
+        statuses = Counter(answer.status for answer in self.answers)
+        cut = Counter(answer.status for answer in self.answers if answer.cut)
+        counts = {name: statuses[name] for name in ("correct", "wrong", "unparsed", "timeout")}
+        return counts | {
+            "truncated": cut.total(),
+            "cut_unread": cut["unparsed"],
+            "cut_wrong": cut["wrong"],
+            "unended": self.unended,
+        }
+
+    def _groups(self) -> Groups:
+        signals = [bool(batch.has_signal.any()) for batch in self.batches]
+        level = [b.correct for b, signal in zip(self.batches, signals, strict=True) if not signal]
+        return Groups(
+            total=len(signals),
+            with_signal=sum(signals),
+            all_right=sum(bool(right.all()) for right in level),
+            all_wrong=sum(not right.any() for right in level),
+        )

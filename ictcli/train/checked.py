@@ -7,54 +7,8 @@ from ictcli.planning.time_estimate import TimeEstimate
 
 
 @dataclass(frozen=True)
-class ShownPrompt:
-    """A prompt as the model reads it."""
-
-    problem: str
-    text: str
-    tokens: int
-    gold: str
-    answer: str
-    """The greedy one."""
-    verdict: str
-
-
-@dataclass(frozen=True)
-class Groups:
-    """The groups of the sampled answers, by their rewards."""
-
-    total: int
-    with_signal: int
-    all_right: int
-    """Of those without a signal, as `all_wrong` is."""
-    all_wrong: int
-
-
-@dataclass(frozen=True)
-class Tried:
-    """What the model did."""
-
-    shown: tuple[ShownPrompt, ...]
-    greedy: dict[str, int]
-    """Answers by verdict: correct, wrong, unparsed, timeout; and those cut at max_tokens."""
-    sampled: dict[str, int]
-    """With `sampling.redraw` those to the step's own prompts, and so the groups."""
-    groups: Groups
-    rewards: dict[str, float | None]
-    """The mean reward of each function, where there are several; None where it gave none."""
-    reasons: dict[str, int]
-    """Why answers are unparsed or timed out, the most frequent reason first."""
-    room: int
-    """Tokens that the model's context leaves to a response after the longest prompt."""
-    finite: bool
-    """Whether log-probabilities, loss and gradient are numbers."""
-    load_s: float
-    time: TimeEstimate
-
-
-@dataclass(frozen=True)
-class Checked:
-    """What is known of a training before it begins."""
+class Training:
+    """What is known of a training before its model is asked."""
 
     name: str
     method: str
@@ -65,9 +19,84 @@ class Checked:
     """Problems to evaluate on."""
     notes: tuple[str, ...]
     memory: MemoryCheck
+
+
+@dataclass(frozen=True)
+class ShownPrompt:
+    """A prompt as the model reads it."""
+
+    problem: str
+    text: str
+    tokens: int
+    gold: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A sampled response, judged."""
+
+    text: str
+    tokens: int
+    cut: bool
+    """Whether it was cut at max_tokens."""
+    status: str
+    read: str
+    """The answer that was read."""
+    gold: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of the sampled answers, by their rewards."""
+
+    total: int = 0
+    with_signal: int = 0
+    all_right: int = 0
+    """Of those without a signal, as `all_wrong` is."""
+    all_wrong: int = 0
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What the model did."""
+
+    shown: tuple[ShownPrompt, ...]
+    sampled: dict[str, int]
+    """Answers by verdict: correct, wrong, unparsed, timeout. Of them `truncated` were cut at
+    max_tokens, `cut_unread` without an answer that is read and `cut_wrong` with a wrong one.
+    Those that the time limit cut are none of them, but `unended`."""
+    groups: Groups
+    """Those whose answers all ended."""
+    rewards: dict[str, float | None]
+    """The mean reward of each function, where there are several; None where it gave none."""
+    reasons: dict[str, int]
+    """Why answers are unparsed or timed out, the most frequent reason first."""
+    room: int
+    """Tokens that the model's context leaves to a response after the longest prompt."""
+    finite: bool | None
+    """Whether log-probabilities, loss and gradient are numbers; None: no update was tried."""
+    load_s: float
+    limit: float
+    """Seconds that the check was to take at most."""
+    time: TimeEstimate | None
+    """None where no group of answers ended in time."""
+    interrupted: bool = False
+    """By Ctrl-C."""
+
+    @property
+    def answers(self) -> int:
+        """Return how many answers were judged."""
+        return sum(self.sampled[name] for name in ("correct", "wrong", "unparsed", "timeout"))
+
+
+@dataclass(frozen=True)
+class Checked(Training):
+    """What is known of a training before it begins."""
+
     tried: Tried | None
     """None where the model does not fit into memory."""
     ready: bool
     verdict: str
     changes: tuple[str, ...]
-    """Settings, KEY=VALUE, that are advised."""
+    """Words of the command, KEY=VALUE, that are advised."""

@@ -1,7 +1,6 @@
 """Why a training does not learn, and what to type next: one table of symptoms for `ictcli check`,
 the alarms of a run and its end."""
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -10,19 +9,18 @@ from typing import Any
 import numpy as np
 
 from ictcli.errors import NothingLearnedError
-from ictcli.planning.advice import MemoryCheck
+from ictcli.evaluation.evaluate import grade_command
+from ictcli.evaluation.passk import Interval, mean_interval
 from ictcli.recipe import Recipe
-from ictcli.rewards import Verifier
 from ictcli.runs import Run
 from ictcli.runs.records import Summary, Unlearned
 from ictcli.runs.rollouts import Batch
 from ictcli.tables.numbers import counted
 from ictcli.tasks import Domain
-from ictcli.text import shell_word
-from ictcli.train.checked import Tried
 
-FEW = 0.2
-"""Share of groups with a signal below which most of the sampling is spent for nothing."""
+SOME = 0.1
+"""Share of the responses that are no chance: if so many end and hold no answer, longer ones do not
+help."""
 TRIAL = 5
 """A training of fewer steps tries something out, and ends as it should without a gradient."""
 
@@ -50,35 +48,42 @@ SMALLER_STEP = ("lr={slower:g}", "often mends it")
 ENTROPY = "at step {step}: {entropy:.3g} nats a token, {first:.3g} at the first"
 SYMPTOMS = {
     "truncated": Symptom(
-        "{truncated:.0%} of the responses{of_step} are cut at max_tokens={max_tokens}",
+        "{truncated}{of_step} are cut at max_tokens={max_tokens}{before}",
         "max_tokens={longer}",
         "gives room for longer ones",
     ),
     "no room": Symptom(
-        "{truncated:.0%} of the responses are cut at max_tokens={max_tokens}, and the model's "
-        "context has no room for longer ones"
+        "{truncated} are cut at max_tokens={max_tokens}, and the model's context has no room for "
+        "longer ones"
     ),
     "unparsed": Symptom(
-        "{unparsed:.0%} of the responses hold no answer that can be read",
+        "{unread} hold no answer that can be read{cut}",
         "prompt.shots=2",
         "shows the model how to answer",
         "prompt.suffix or prompt.system can say how to answer, reward.pattern reads another form, "
         "and a few supervised steps (sft.data=FILE) teach it",
     ),
+    "no form": Symptom(
+        "{unread} hold no answer that can be read{cut}",
+        "prompt.suffix='End with one line: Answer: and the answer alone.' "
+        "'reward.pattern=Answer: *(.+)'",
+        "say how to answer, and read that",
+        "a few supervised steps (sft.data=FILE) teach it",
+    ),
     "all_right": Symptom(
-        "{all_right:.0%} of the groups are all right",
+        "{all_right} are all right",
         "group={wider}",
         "finds wrong responses too",
         "harder problems teach more",
     ),
     "all_wrong": Symptom(
-        "{all_wrong:.0%} of the groups are all wrong",
+        "{wrong} are read and wrong{cut}",
         "group={wider}",
         "finds more",
         "easier problems, examples (prompt.shots) or a larger model help",
     ),
     "equal": Symptom(
-        "{all_right:.0%} of the groups are all right and {all_wrong:.0%} all wrong",
+        "{all_right} are all right and {all_wrong} all wrong",
         "group={wider}",
         "takes more responses to each problem",
     ),
@@ -89,7 +94,7 @@ SYMPTOMS = {
         "trains every token",
     ),
     "forgotten": Symptom(
-        "earlier steps had unequal rewards, and now {all_wrong:.0%} of the groups are all wrong",
+        "earlier steps had unequal rewards, and now {all_wrong} are all wrong",
         *SMALLER_STEP,
     ),
     "sampler": Symptom(
@@ -108,6 +113,12 @@ SYMPTOMS = {
         f"Entropy collapse {ENTROPY}",
         more="{correct:.0%} of its rollouts are right, so it may be no fault",
     ),
+    "sure": Symptom(
+        "{label} trains tokens that the model is sure of: {kept_sure:.0%} of them have p > 0.99, "
+        "and {sure:.0%} of all",
+        "method.max_prob=0.99",
+        "leaves them out, with ict and random",
+    ),
     "nonfinite": Symptom("{steps} had a loss or gradient that is not finite", *SMALLER_STEP),
 }
 """By name. Alarms have the names of their keys in `alarms`."""
@@ -122,9 +133,27 @@ def symptom(name: str, recipe: Recipe, **figures: Any) -> Symptom:
         "slower": recipe.lr / 2,
         "sampler": recipe.engine.sampler,
         "label": recipe.label,
-        "of_step": "",
+        **dict.fromkeys(("of_step", "before", "cut"), ""),
     }
-    return Symptom(*(text.format_map(settings | figures) for text in astuple(SYMPTOMS[name])))
+    texts = (text.format_map(settings | figures) for text in astuple(SYMPTOMS[name]))
+    return Symptom(*(text.replace("%", " %") for text in texts))
+
+
+def share_of(share: float, noun: str, total: int = 0) -> str:
+    """Return `72% of the responses`; of a known number `46 of 64 responses (59-82%)`, with the
+    95 % interval."""
+    if not total:
+        return f"{share:.0%} of the {noun}"
+    count = round(share * total)
+    interval = share_interval(count, total)
+    return f"{count} of {total} {noun} ({100 * interval.low:.0f}-{interval.high:.0%})"
+
+
+def share_interval(count: int, total: int) -> Interval:
+    """Return Clopper and Pearson's interval of a share; from 0 to 1 where it is of nothing."""
+    if not total:
+        return Interval(0.0, 0.0, 1.0)
+    return mean_interval(np.repeat([1.0, 0.0], [count, total - count]))
 
 
 @dataclass(frozen=True)
@@ -132,9 +161,22 @@ class Signal:
     """Why groups have equal rewards: shares of responses, then shares of groups."""
 
     unparsed: float
+    """Those that ended without an answer that can be read."""
     truncated: float
+    """Those that were cut at max_tokens before one."""
+    wrong: float
+    """Those with an answer that is read and wrong."""
     all_right: float
     all_wrong: float
+
+    def words(self, responses: int = 0, groups: int = 0) -> dict[str, str]:
+        """Return the shares in words, with intervals where the numbers are known."""
+        kinds = {"all_right": ("groups", groups), "all_wrong": ("groups", groups)}
+        shares: dict[str, float] = {**vars(self), "unread": self.unparsed + self.truncated}
+        return {
+            name: share_of(share, *kinds.get(name, ("responses", responses)))
+            for name, share in shares.items()
+        }
 
 
 def without_signal(batch: Batch) -> Signal | None:
@@ -142,10 +184,10 @@ def without_signal(batch: Batch) -> Signal | None:
     if batch.advantage.any():
         return None
     right = batch.correct.reshape(-1, batch.rollouts.group)
-    unparsed = np.mean([verdict.status == "unparsed" for verdict in batch.verdicts])
-    truncated = 1 - batch.rollouts.finished.mean()
-    shares = unparsed, truncated, right.all(axis=1).mean(), (~right.any(axis=1)).mean()
-    return Signal(*map(float, shares))
+    statuses = np.array([verdict.status for verdict in batch.verdicts])
+    unread, cut = statuses == "unparsed", ~batch.rollouts.finished
+    shares = (unread & ~cut).mean(), (unread & cut).mean(), (statuses == "wrong").mean()
+    return Signal(*map(float, (*shares, right.all(axis=1).mean(), (~right.any(axis=1)).mean())))
 
 
 def mean(steps: Sequence[Signal]) -> Signal:
@@ -154,18 +196,31 @@ def mean(steps: Sequence[Signal]) -> Signal:
 
 
 def diagnose(
-    recipe: Recipe, signal: Signal, *, room: int | None = None, shots: bool = False
+    recipe: Recipe,
+    signal: Signal,
+    *,
+    room: int | None = None,
+    shots: bool = False,
+    **words: str,
 ) -> tuple[str, Symptom]:
-    """Return why groups have equal rewards, by name and in words. `room`: tokens that the context
-    leaves to a response; `shots`: whether the data has responses to show as examples."""
-    names = ("truncated", "unparsed", "all_right", "all_wrong")
-    name = next((name for name in names if getattr(signal, name) >= 0.5), "equal")
+    """Return why groups have equal rewards, by name and in words: the most specific cause of half
+    of the responses or groups. `room`: tokens that the context leaves to a response; `shots`:
+    whether the data has responses to show as examples; `words` say the shares with their
+    intervals."""
+    if (unread := signal.unparsed + signal.truncated) >= 0.5:
+        formless = signal.unparsed >= max(1 - unread, SOME)  # of those that ended most
+        name = "unparsed" if formless else "truncated"
+    else:
+        shares = {"all_wrong": signal.wrong, "all_right": signal.all_right}
+        name = next((name for name, share in shares.items() if share >= 0.5), "equal")
     longer = 2 * recipe.max_tokens if room is None else min(2 * recipe.max_tokens, room)
     if name == "truncated" and longer <= recipe.max_tokens:
         name = "no room"
-    cause = symptom(name, recipe, **vars(signal), longer=longer)
-    if name == "unparsed" and not shots:
-        cause = Symptom(cause.sentence, more=cause.more)
+    shown = "no form" if name == "unparsed" and not shots else name
+    figures = {"before": " before an answer can be read", **signal.words(), **words}
+    cause = symptom(shown, recipe, longer=longer, **figures)
+    if shown == "no form" and recipe.reward.pattern:  # which does not fit
+        cause = Symptom(cause.sentence, more=symptom("unparsed", recipe, **figures).more)
     return name, cause
 
 
@@ -174,52 +229,9 @@ def advice(run: Path, recipe: Recipe, domain: Domain, signal: Signal) -> tuple[s
     name, cause = diagnose(recipe, signal)
     if name not in ("unparsed", "all_wrong"):
         return cause.sentence, cause.next
-    grade = grade_command(run, recipe, domain)
-    return cause.sentence, f"{grade} (shows how answers are judged); {cause.next}"
-
-
-def grade_command(run: Path, recipe: Recipe, domain: Domain) -> str:
-    """Return `ictcli grade` on the responses before training, judged as the run does."""
-    options: list[str] = []
-    if isinstance(domain.verify, Verifier):
-        options += ["--kind", domain.verify.name]
-    for plugin in recipe.plugins:
-        options += ["--plugin", plugin]
-    if domain.pattern is not None:
-        options += ["--pattern", domain.pattern]
-    file = run / "eval" / "before.jsonl"
-    return f"ictcli grade {shell_word(file)} {shlex.join([*options, '--explain'])}"
-
-
-def verdict_of(
-    recipe: Recipe, memory: MemoryCheck, tried: Tried | None, *, worked: bool
-) -> tuple[bool, str, tuple[str, ...]]:
-    """Return whether to train, why, and the settings to try first, as `ictcli check` says.
-    `worked`: the data has responses to show as examples."""
-    if tried is None:
-        return False, memory.sentence, memory.settings
-    if not tried.finite:
-        numbers = "its log-probabilities, loss or gradient are not finite"
-        return False, f"This model cannot be trained: {numbers}, before any step.", ()
-    groups, sampled = tried.groups, tried.sampled
-    rewards = "a correct response" if recipe.rule.of_correct else "unequal rewards"
-    counts = f"{groups.with_signal} of {groups.total} groups have {rewards}"
-    if groups.with_signal >= FEW * groups.total:
-        return True, f"Train: {counts}, and so something to learn from.", ()
-    answers = sum(sampled.values()) - sampled["truncated"]
-    signal = Signal(
-        *(sampled["unparsed"] / answers, sampled["truncated"] / answers),
-        *(groups.all_right / groups.total, groups.all_wrong / groups.total),
-    )
-    shots = worked and not (recipe.prompt.examples or recipe.prompt.shots)
-    name, cause = diagnose(recipe, signal, room=tried.room, shots=shots)
-    if name == "unparsed" and recipe.sft.data:
-        first = "Supervised steps come first, and may change that"
-        return True, f"Train: {cause.sentence}. {first}; the evaluation step-000000 will tell.", ()
-    begin = f"only {counts}" if groups.with_signal else f"no group has {rewards}"
-    more = f" {cause.next[0].upper()}{cause.next[1:]}." if cause.next else ""
-    changes = (cause.setting,) if cause.setting else ()
-    return False, f"Not yet: {begin}, as {cause.sentence}.{more}", changes
+    grade = grade_command(run / "eval" / "before.jsonl", domain, recipe.plugins)
+    shown = f"{grade} (shows how answers are judged)" if grade else ""
+    return cause.sentence, "; ".join(filter(None, [shown, cause.next]))
 
 
 def unlearned(run: Run, recipe: Recipe, domain: Domain) -> Unlearned | None:
@@ -239,7 +251,8 @@ def unlearned(run: Run, recipe: Recipe, domain: Domain) -> Unlearned | None:
         sentence = f"{begin} every gradient of {number} was 0: {cause.sentence}."
         return Unlearned(sentence=sentence, hint=cause.next)
     correct = share("correct")  # rewards are equal, so of groups as of responses
-    signal = Signal(share("unparsed"), share("truncated"), correct, 1 - correct)
+    unread, cut = share("unparsed"), min(share("unparsed"), share("truncated"))
+    signal = Signal(unread - cut, cut, 1 - correct - unread, correct, 1 - correct)
     why, hint = advice(run.folder, recipe, domain, signal)
     sentence = f"{begin} the rewards of a group differed in none of {number}: {why}."
     return Unlearned(sentence=sentence, hint=hint)

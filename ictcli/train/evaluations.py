@@ -16,8 +16,8 @@ from ictcli.runs.read import read_record
 from ictcli.runs.records import StepMetrics
 from ictcli.seeds import seed_of
 from ictcli.tasks import Benchmark, Task
-from ictcli.tasks.prepare import heldout
-from ictcli.text import shell_word
+from ictcli.tasks.prepare import exam_of, heldout
+from ictcli.text import command
 from ictcli.train.health import hint_of
 from ictcli.train.sample import sampling_of
 
@@ -44,15 +44,15 @@ def known_evaluation(
 
 
 def other_temperatures(recipe: Recipe, label: str) -> dict[float, int]:
-    """How often an evaluation asks each problem at other temperatures than its own: before and
-    after training once greedily."""
+    """How often an evaluation asks each problem at other temperatures than its own: those that the
+    end of a run shows once greedily."""
     own = recipe.temperature if recipe.eval.temperature is None else recipe.eval.temperature
-    return {0.0: 1} if label in ("before", "after") and own != 0 else {}
+    return {0.0: 1} if label in ALONE and own != 0 else {}
 
 
 def samples_of(recipe: Recipe, label: str) -> int:
-    """The samples that an evaluation takes, at all temperatures."""
-    return recipe.eval.problems * (recipe.eval.n + sum(other_temperatures(recipe, label).values()))
+    """The samples of each problem that an evaluation takes, at all temperatures."""
+    return recipe.eval.n + sum(other_temperatures(recipe, label).values())
 
 
 def evaluate_heldout(
@@ -73,7 +73,7 @@ def evaluate_heldout(
         if interrupted() and label in ALONE:  # no step is in flight
             raise InterruptedRunError(
                 f"Interrupted in the evaluation {ALONE[label]}; no step is lost.",
-                f"ictcli resume {shell_word(run.folder)}",
+                command("resume", run.folder),
             )
 
     file = SampleFile(run.folder / "eval" / f"{label}.jsonl")
@@ -81,7 +81,7 @@ def evaluate_heldout(
     names = [f"eval/{samples.path.name}" for samples in (file, *map(file.at, others))]
     manifest.leave(run.folder, *names)  # they are written as they come
     problems = heldout(recipe, task)
-    benchmark = Benchmark(*task.exam, lambda _: problems)
+    benchmark = Benchmark(*exam_of(recipe, task), lambda _: problems)
     evaluation = evaluate(
         engine,
         BenchmarkSpec(benchmark, problems, recipe.max_tokens, label),
@@ -90,12 +90,14 @@ def evaluate_heldout(
             k=recipe.eval.k,
             seed=seed_of(recipe.seed, "eval"),
             temperatures=others,
+            plugins=recipe.plugins,
         ),
         task.prompt,
         sampling_of(recipe, engine, recipe.eval.temperature),
         file,
         progress,
         hint=hint_of(run.folder),
+        warn=observer.warned,
     )
     run.write(f"eval/{label}.json", evaluation)
     manifest.enter(run.folder, *names)

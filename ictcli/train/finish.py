@@ -25,8 +25,8 @@ from ictcli.runs.records import (
     Summary,
     Unlearned,
 )
-from ictcli.text import shell_word
-from ictcli.train.evaluations import with_passes
+from ictcli.text import command
+from ictcli.train.evaluations import known_evaluation, with_passes
 
 
 def kept_tokens(metrics: Sequence[StepMetrics], recipe: Recipe) -> dict[str, float]:
@@ -130,6 +130,14 @@ def finish(
             first_loss=lines[0].loss,
             last_loss=lines[-1].loss,
         )
+        if between := known_evaluation(run, recipe, "step-000000"):
+            reached = {name: score for name, score in between.figures.items() if name in figures}
+            parts = {
+                "reached": reached,
+                "change": pass_differences(between, before),
+                "change_after": pass_differences(after, between),
+            }
+            sft = sft.model_copy(update=parts)
         summary = summary.model_copy(update={"sft": sft})
     manifest.enter(run.folder, *STEPS, SFT)
     run.write("summary.json", summary)
@@ -141,18 +149,17 @@ def check_keys(run: Path, overrides: Sequence[str]) -> None:
     for override in overrides:
         key = override.partition("=")[0].strip()
         if key != "steps":
-            recipe = shell_word(run / "recipe.toml")
             raise UserError(
                 f"A run keeps the recipe it began with: {key} cannot change.",
                 "resume takes steps=N alone; for a run of its own: "
-                f"ictcli train {recipe} {shell_word(override)}",
+                + command("train", run / "recipe.toml", override),
             )
 
 
 def check_longer(run: Run, before: Recipe, recipe: Recipe) -> None:
     """UserError where the steps of `recipe` are fewer than a run has, or no checkpoint is left to
     go on from."""
-    anew = f"ictcli train {shell_word(run.folder / 'recipe.toml')} steps={recipe.steps}"
+    anew = command("train", run.folder / "recipe.toml", f"steps={recipe.steps}")
     if recipe.steps < before.steps:
         raise UserError(
             f"{run.folder} is a run of {before.steps} steps, and steps={recipe.steps} are fewer.",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ictcli.errors import RESUME, RunFailedError
+from ictcli.errors import RunFailedError
 from ictcli.evaluation.evaluate import check_verdicts
 from ictcli.recipe import Recipe
 from ictcli.rewards import Verdict
@@ -16,9 +16,18 @@ from ictcli.runs.checkpoints import State
 from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
 from ictcli.tasks import Domain
-from ictcli.text import shell_word
-from ictcli.train.diagnosis import Signal, advice, mean, symptom, without_signal
+from ictcli.text import command
+from ictcli.train.diagnosis import (
+    Signal,
+    advice,
+    mean,
+    share_of,
+    symptom,
+    without_signal,
+)
 
+SURE_STEPS = 10
+"""Steps in a row that kept more sure tokens than chance does, after which that is said."""
 STEPS = 5
 """Steps in a row without a group of unequal rewards that are an alarm."""
 COLLAPSE_BELOW, EXPLOSION_ABOVE = 0.1, 3.0
@@ -76,6 +85,8 @@ class Health:
         self._correct: list[float] = []
         """Shares of correct rollouts: of each step, or of those since the last decline."""
         self._fell: tuple[float, float] | None = None
+        self._sure = 0
+        """Last steps in a row that kept more sure tokens than chance does."""
         self._had_signal = False
         self._without_signal: list[Signal] = []
         """Of the last steps in a row whose groups all had equal rewards."""
@@ -112,6 +123,11 @@ class Health:
             reaction = self.recipe.alarms.nonfinite
             stops = reaction == "stop" or state.nonfinite >= NONFINITE_LIMIT
             return {"nonfinite": stops} if stops or reaction != "off" else {}
+        kept, every = metrics.kept_sure or 0.0, metrics.sure or 0.0
+        self._sure = self._sure + 1 if kept > every else 0
+        if self._sure == SURE_STEPS:
+            found = symptom("sure", self.recipe, kept_sure=kept, sure=every)
+            self.say(f"{found.sentence}. Next: {found.next}.")
         far = self.recipe.engine.off_policy and (metrics.sampler_gap or 0.0) > SAMPLER_GAP
         most = TRUNCATED / (2 if "truncated" in self._last else 1)  # or it is said again and again
         kinds: list[str | None] = [
@@ -160,7 +176,7 @@ class Health:
             signal, step = mean(self._without_signal), state.step
             why, way = advice(self.run.folder, self.recipe, self.domain, signal)
             if self._had_signal and signal.all_right < 0.5:  # it could be learned from before
-                lost = symptom("forgotten", self.recipe, **vars(signal))
+                lost = symptom("forgotten", self.recipe, **signal.words())
                 why, way = lost.sentence, lost.next
             begin = f"Nothing is learned: no group of unequal rewards in the {STEPS} steps up to"
             return f"{begin} step {step}, as {why}", way
@@ -172,7 +188,7 @@ class Health:
             self.recipe,
             step=state.step,
             of_step=f" of step {state.step}",
-            truncated=metrics.truncated,
+            truncated=share_of(metrics.truncated or 0.0, "responses"),
             gap=metrics.sampler_gap,
             best=best,
             now=now,
@@ -205,5 +221,5 @@ def judged(batch: Batch, domain: Domain) -> Mapping[str, Sequence[Verdict]]:
 
 def hint_of(run: Path) -> str:
     """Return what to do where a verifier ended a run."""
-    resume = f"{RESUME} {shell_word(run)}"
-    return f"if the cause has passed, {resume}; with a mended verifier train anew: --run OTHER"
+    again = command("resume", run)
+    return f"if the cause has passed, {again}; with a mended verifier train anew: --run OTHER"

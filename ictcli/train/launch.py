@@ -24,10 +24,10 @@ from ictcli.runs import FORMAT, Run, manifest, origin, records
 from ictcli.runs.observer import Observer
 from ictcli.runs.trained import base_notes
 from ictcli.tasks import Domain, Task
-from ictcli.tasks.prepare import described, examples_of, heldout, task_of
+from ictcli.tasks.prepare import described, examples_of, heldout, task_of, try_functions
 from ictcli.tasks.prompts import BATCH, TooLongError, encode
 from ictcli.tasks.unread import usable
-from ictcli.text import shell_word
+from ictcli.text import command
 from ictcli.tracking import tracked
 from ictcli.train.loop import train
 from ictcli.types import Problem
@@ -67,6 +67,7 @@ def train_to_the_end(
 
     with record_failure(run, recipe), ranks.together():
         task = task_of(recipe)  # before a model is loaded
+        ranks.share(lambda: try_functions(recipe, task))
         recorded = run.read("environment.json", records.Environment)
         if recorded is None:
             check_trackers(recipe)
@@ -243,7 +244,7 @@ def record_failure(run: Run, recipe: Recipe) -> Generator[None]:
     if before and before.final:
         raise errors.RunFailedError(
             before.error,
-            f"that is no lost process: {errors.RESUME} {shell_word(run.folder)} goes on",
+            f"that is no lost process: {command('resume', run.folder)} goes on",
         )
     (run.folder / "failure.json").unlink(missing_ok=True)
     try:
@@ -268,5 +269,5 @@ def record_failure(run: Run, recipe: Recipe) -> Generator[None]:
 
 
 def _again(run: Run, recipe: Recipe) -> str:
-    longer = run.recipe.get("steps") != recipe.steps
-    return f"{errors.RESUME} {shell_word(run.folder)}" + f" steps={recipe.steps}" * longer
+    longer = [f"steps={recipe.steps}"] * (run.recipe.get("steps") != recipe.steps)
+    return command("resume", run.folder, *longer)

@@ -17,8 +17,7 @@ from ictcli.runs import Run, checkpoints
 from ictcli.runs.observer import Observer, Step
 from ictcli.runs.records import StepMetrics, StepTimings, Summary
 from ictcli.tasks import Task
-from ictcli.tasks.forks import fork_mask
-from ictcli.text import shell_word
+from ictcli.text import command
 from ictcli.train.diagnosis import unlearned
 from ictcli.train.evaluations import evaluate_heldout, known_evaluation, with_passes
 from ictcli.train.finish import finish
@@ -82,8 +81,7 @@ def train(
         selection = select(recipe, batch, number)  # kept tokens and weights, (B, T)
         reports = optimise(recipe, engine, batch, selection, number)
         updated = time.perf_counter()
-        forks = fork_mask(task, batch.problems, batch.rollouts, engine.tokenizer)
-        metrics = measure(recipe, number, batch, selection, reports, forks)
+        metrics = measure(recipe, number, batch, selection, reports)
         state.train_s += time.perf_counter() - started
 
         if recipe.eval.every and number % recipe.eval.every == 0 and number < recipe.steps:
@@ -115,7 +113,7 @@ def train(
             saved = "and saved" if metrics.finite else "but not saved: it was not finite"
             raise InterruptedRunError(
                 f"Interrupted: step {number} of {recipe.steps} is finished {saved}.",
-                f"ictcli resume {shell_word(run.folder)}",
+                command("resume", run.folder),
             )
 
     after = evaluate("after")

@@ -13,7 +13,7 @@ from ictcli.rewards.verifiers import name_of
 from ictcli.runs.rollouts import Batch
 from ictcli.seeds import generator, seed_of
 from ictcli.tasks import Task, prompts
-from ictcli.types import BoolArray, IntArray, Problem, Sampling
+from ictcli.types import BoolArray, IntArray, Problem, Rollouts, Sampling
 
 
 def sampling_of(recipe: Recipe, engine: Engine, temperature: float | None = None) -> Sampling:
@@ -25,6 +25,11 @@ def sampling_of(recipe: Recipe, engine: Engine, temperature: float | None = None
         top_k=recipe.sampling.top_k,
         stop_ids=engine.stop_ids,
     )
+
+
+def training_sampling(recipe: Recipe, engine: Engine) -> Sampling:
+    """Return how the steps of this recipe sample from this model."""
+    return replace(sampling_of(recipe, engine), sampler=recipe.engine.sampler)
 
 
 def sample_batch(recipe: Recipe, engine: Engine, task: Task, step: int) -> Batch:
@@ -55,11 +60,23 @@ def _draw(
     seed and the purpose."""
     ids = prompts.encode(engine, problems, task.domain, task.prompt, recipe.max_tokens)
     seed = seed_of(recipe.seed, "sample", *purpose)
-    sampling = replace(sampling_of(recipe, engine), sampler=recipe.engine.sampler)
+    sampling = training_sampling(recipe, engine)
     try:
         rollouts = engine.generate(ids, recipe.group, sampling, seed, recipe.wanted_stats)
     except NotFiniteError as error:  # such a step is skipped: `alarms.nonfinite`
         rollouts = error.rollouts
+    return judge(recipe, engine, task, problems, rollouts, *purpose)
+
+
+def judge(
+    recipe: Recipe,
+    engine: Engine,
+    task: Task,
+    problems: list[Problem],
+    rollouts: Rollouts,
+    *purpose: int | str,
+) -> Batch:
+    """Return the batch that sampled groups of these problems are, with verdicts and rewards."""
     texts = prompts.decode(engine.tokenizer, rollouts)
     share = engine.ranks.share  # rank 0 judges
     verdicts = share(lambda: task.domain.judge(problems, texts))

@@ -23,7 +23,7 @@ from ictcli.seeds import seed_of
 from ictcli.tasks import Task
 from ictcli.tasks.sft import given_rollouts
 from ictcli.tasks.task import shuffled_batch
-from ictcli.text import shell_word
+from ictcli.text import command
 
 NLL = Objective(eps_low=0.0, eps_high=0.0, clip_on=LIKELIHOOD.on)
 """-sum w log pi, at temperature 1."""
@@ -75,5 +75,5 @@ def supervise(
         if stop:
             raise InterruptedRunError(
                 f"Interrupted: supervised step {number} of {settings.steps} is finished and saved.",
-                f"ictcli resume {shell_word(run.folder)}",
+                command("resume", run.folder),
             )

@@ -20,7 +20,7 @@ from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
 from ictcli.seeds import generator
 from ictcli.train.sample import taken_as_correct
-from ictcli.types import LOGP, BoolArray, FloatArray, Rollouts, UpdateReport
+from ictcli.types import LOGP, BoolArray, FloatArray, UpdateReport
 
 
 @dataclass(frozen=True)
@@ -140,12 +140,10 @@ def measure(
     batch: Batch,
     selection: StepSelection,
     reports: Sequence[UpdateReport],
-    forks: BoolArray | None = None,
 ) -> StepMetrics:
-    """Return the metrics of a step; a figure that is not finite is None. `forks` (B, T) are the
-    true forks, where the task knows them. What is said of rewards, verdicts and lengths is of the
-    step's own prompts, whatever was drawn again: groups chosen for their signal say nothing of
-    it."""
+    """Return the metrics of a step; a figure that is not finite is None. What is said of rewards,
+    verdicts and lengths is of the step's own prompts, whatever was drawn again: groups chosen for
+    their signal say nothing of it."""
     rollouts, first = batch.rollouts, batch.own
     statuses = [verdict.status for verdict in first.verdicts]
     correct, unparsed = (statuses.count(each) / len(statuses) for each in ("correct", "unparsed"))
@@ -163,7 +161,6 @@ def measure(
         **{f"reward/{name}": mean_reward(its) for name, its in first.parts.items()},
         "redrawn": len(batch.redrawn) if recipe.sampling.redraw else None,
         **diagnose(rollouts, batch.advantage, selection.kept),
-        **({} if forks is None else _fork_figures(forks, rollouts, selection.kept)),
         "loss": mean_or_none([report.loss for report in reports]),
         "grad_norm": mean_or_none([report.grad_norm for report in reports]),
         "clip_fraction": _over_tokens(reports, "clip_fraction"),
@@ -188,12 +185,3 @@ def _over_tokens(reports: Sequence[UpdateReport], name: str) -> float | None:
     total = sum(report.evaluated for report in reports)
     summed = sum(getattr(report, name) * report.evaluated for report in reports)
     return summed / max(total, 1) if reports else None
-
-
-def _fork_figures(forks: BoolArray, rollouts: Rollouts, kept: BoolArray) -> dict[str, float | None]:
-    both = int((forks & kept).sum())
-    return {
-        "fork_share": float(forks.sum() / rollouts.lengths.sum()),
-        "fork_recall": both / int(forks.sum()) if forks.any() else None,
-        "fork_precision": both / int(kept.sum()) if kept.any() else None,
-    }

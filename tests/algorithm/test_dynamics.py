@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
+from ictcli.algorithm.branches import where_kept
 from ictcli.algorithm.dynamics import diagnose
 from ictcli.train.health import entropy_alarm
 from ictcli.types import Rollouts
@@ -54,6 +55,8 @@ def test_diagnose_of_a_batch_worked_out_by_hand() -> None:
         "uniqueness": sum(u) / 9,
         "uniqueness_entropy_spearman": float(ranks[0, 1]),
     }
+    placed = where_kept(batch, KEPT)
+    assert {name: report.pop(name) for name in placed} == placed
     assert report == pytest.approx(expected, rel=1e-6)
 
 
@@ -62,7 +65,7 @@ def test_diagnose_says_none_where_there_is_nothing_to_mean() -> None:
     report = diagnose(rollouts(**stats, uniqueness=np.zeros((4, 3)).tolist()), np.zeros(4), none)
     nothing = {name for name, value in report.items() if value is None}
     assert nothing == {
-        "kept_prob",
+        *("kept_prob", "branch_recall", "branch_precision", "kept_sure"),
         "regime_high",
         "regime_low",
         "high_low_ratio",

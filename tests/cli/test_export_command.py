@@ -53,13 +53,28 @@ def test_exports_of_every_kind_compute_the_same(
         made = f"made-{len(list(tmp_path.iterdir()))}"
         ended = ictcli.run("export", run, *args, "--out", made)
         assert (ended.code, ended.out) == (0, f"{made}\n"), ended.err
-        assert f" {made} --bench chain" in ended.err
+        assert f"eval {run} {made}\n" in ended.err
         card = (tmp_path / made / "README.md").read_text()
         assert card.startswith("---\nlibrary_name: ")
         (kept,) = re.findall("note: (This export keeps .*)", ended.err)
         assert kept.startswith("This export keeps more than 99.9 % of what") and kept in card
         assert pass_at_1(ictcli, Path(made), "--backend", engine) == before, args
     assert f"{made} exists already" in ictcli.refused("export", run, "--out", made)
+
+
+def test_a_run_of_adapters_is_trained_on_as_a_whole_model(
+    ictcli: Processes, small: Small, adapted: tuple[Path, Ended], tmp_path: Path
+) -> None:
+    run = shutil.copytree(adapted[0], tmp_path / "first")
+    settings = [each for each in small if not each.startswith("model=")]
+    more = ("model=first", "--backend", "mlx", "steps=1", "--trust", "--run", "next")
+    ended = ictcli.done("train", "chain", *settings, *more)
+    assert "merging the adapters" in ended.err and (run / "model" / "config.json").is_file()
+    before, after = (
+        json.loads((tmp_path / path).read_text())["pass@1"]["value"]
+        for path in ("next/eval/before.json", "first/eval/after.json")
+    )
+    assert before == after
 
 
 def test_no_other_engine_resumes_a_run(ictcli: Processes, trained: Path, tmp_path: Path) -> None:

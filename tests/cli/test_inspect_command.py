@@ -177,3 +177,17 @@ def test_what_is_not_there_is_refused(ictcli: Processes, trained: Path, tmp_path
     (tmp_path / "bare" / "recipe.toml").write_bytes((trained / "recipe.toml").read_bytes())
     told = ictcli.refused("inspect", "bare")
     assert "has no recorded rollouts" in told and "record.rollouts_every" in told
+
+
+def test_a_run_and_a_model_are_looked_at_alike(ictcli: Processes, tmp_path: Path) -> None:
+    record(tmp_path / "run")
+    table = ictcli.json("inspect", "run", "--branches", "--method", "ict,random")
+    assert {row["method"] for row in table["placements"]} == {"ict", "random"}
+    small = ("prompts=2", "group=4", "max_tokens=16")
+    table = ictcli.json("inspect", "builtin:chain", "task=chain", *small, "--branches")
+    assert table["responses"] == 8 and table["branch_share"] > 0
+    (ict, *_) = [
+        row for row in table["placements"] if row["method"] == "ict" and row["keep"] == 0.1
+    ]
+    assert ict["branch_recall"] < 1
+    assert "task" in ictcli.refused("inspect", "builtin:chain", "--branches")

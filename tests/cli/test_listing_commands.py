@@ -43,6 +43,13 @@ def test_a_copied_recipe_trains_alike_and_replaces_none(ictcli: Processes, tmp_p
     assert (tmp_path / "mine.toml").read_text() == "mine"
 
 
+def test_a_copied_recipe_finds_the_data_that_ships_with_it(ictcli: Processes) -> None:
+    name = "smollm2-135m-invoices"
+    ictcli.done("recipes", "cp", name, "mine.toml")
+    dry = [ictcli.run("train", recipe, "--dry-run").out for recipe in ("mine.toml", name)]
+    assert dry[0] == dry[1] != ""
+
+
 def test_every_method_is_listed_with_its_source(ictcli: Processes) -> None:
     found = ictcli.json("methods")
     own = [name for name, each in METHODS.items() if each.rule.__module__.startswith("ictcli.")]

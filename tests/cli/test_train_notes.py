@@ -2,11 +2,13 @@
 `ictcli check`, of a training that is not begun, what the training then does."""
 
 import fcntl
+import io
 import json
 import os
 import re
 import shlex
 import shutil
+import signal
 import struct
 import termios
 from pathlib import Path
@@ -14,14 +16,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from processes import Processes, Small, refusal
+from rich.console import Console
 from safetensors.numpy import load_file, save_file
 from written import numbered, write
 
-from ictcli.console.live import sparkline
+from ictcli.console.live import LiveObserver, sparkline
+from ictcli.evaluation.evaluate import grade_command
+from ictcli.recipe import load_recipe
 from ictcli.runs import Run
+from ictcli.runs.records import SftMetrics
 from ictcli.tasks.prepare import task_of
 from ictcli.text import wrapped
-from ictcli.train.diagnosis import grade_command
 
 SMALL = ("steps=1", "prompts=2", "group=2", "max_tokens=8", "eval.problems=4", "eval.n=4")
 QUESTIONS = [f"{n}+{n % 7}=" for n in range(60)]
@@ -70,6 +75,28 @@ def test_a_sparkline_draws_noise_flat_and_change_high() -> None:
     assert sparkline([0.50, 0.501, 0.499], 10, 0.1) == "▁▁▁"
     assert sparkline([1000.0, 1001.0], 10) == sparkline([0.0, 0.0], 10, 0.1) == "▁▁"
     assert sparkline([0.1, 0.9], 10, 0.1) == "▁█"
+    assert sparkline([0.21, 0.24], 10, share=True) == "▂▂"
+    assert sparkline([0.0, 0.5, 1.0], 10, share=True) == "▁▅█"
+
+
+def test_the_bar_moves_in_supervised_steps_and_evaluations(tmp_path: Path) -> None:
+    observer = LiveObserver(load_recipe("chain", ["sft.data=rows.jsonl", "sft.steps=4"]), tmp_path)
+
+    def drawn() -> tuple[int, str]:
+        screen = Console(file=io.StringIO(), force_terminal=True, width=120, no_color=True)
+        with screen.capture() as capture:
+            screen.print(observer._live.renderable)
+        head = capture.get().split("\n")[0]
+        return head.count("━"), head
+
+    bars: list[int] = []
+    for step in (1, 4):
+        observer.supervised(SftMetrics(step=step, loss=0.5, tokens=8, grad_norm=1.0, lr=0.1))
+        full, head = drawn()
+        bars.append(full)
+        assert f"supervised step {step}/4, loss 0.500" in head
+    observer.evaluating("after", 64, 128)
+    assert "64 of 128 samples" in drawn()[1] and len(bars) == 2
 
 
 def test_sentences_wrap_at_words_on_a_terminal_alone(tmp_path: Path) -> None:
@@ -100,8 +127,8 @@ def test_five_steps_without_a_signal_are_told(ictcli: Processes, failing: Small)
     assert ended.code == 4, ended.err
     (warning,) = told(ended.err)
     assert ended.err.index("step 5/7") < ended.err.index(warning) < ended.err.index("step 6/7")
-    assert re.search(r", as \d+% of the (groups are all wrong|responses .*)\. Next: ", warning)
-    assert re.search(r"step 1/7 .* unparsed \d+%  truncated \d+%  ", ended.err)
+    assert re.search(r", as \d+ % of the (groups are all wrong|responses .*)\. Next: ", warning)
+    assert re.search(r"step 1/7 .* unparsed \S+ %  truncated \S+ %  ", ended.err)
 
 
 def test_a_run_without_a_signal_stops_if_it_should(
@@ -112,8 +139,9 @@ def test_a_run_without_a_signal_stops_if_it_should(
     assert "Nothing is learned" in text and "step-000005" in text
     monkeypatch.chdir(tmp_path)
     run, recipe = Run.open(Path("my run"))
-    command = shlex.split(grade_command(run.folder, recipe, task_of(recipe).domain))
-    graded = ictcli.done(*command[1:])
+    file = run.folder / "eval" / "before.jsonl"
+    command = grade_command(file, task_of(recipe).domain, recipe.plugins) or ""
+    graded = ictcli.done(*shlex.split(command)[1:])
     counts = dict(re.findall(r"^(\w+) +(\d+) ", graded.out, re.MULTILINE))
     samples = (tmp_path / "my run" / "eval" / "before.jsonl").read_text().splitlines()
     assert counts["wrong"] == str(sum('"status": "wrong"' in line for line in samples)) != "0"
@@ -124,7 +152,6 @@ def test_the_alarm_can_be_switched_off(ictcli: Processes, failing: Small, tmp_pa
     ended = ictcli.run(*failing, *more)
     assert ended.code == 4 and not told(ended.err), ended.err
     assert "Nothing was learned, because the rewards of a group differed in none of 5" in ended.err
-    assert "tokens trained" not in ended.err
     again = ictcli.run("resume", "run")
     assert again.code == 4 and "Nothing was learned" in again.err
     assert [run["note"] for run in ictcli.json("runs", "ls", ".")] == ["nothing was learned"]
@@ -132,26 +159,34 @@ def test_the_alarm_can_be_switched_off(ictcli: Processes, failing: Small, tmp_pa
     assert names == ["step-000004", "step-000005"]
 
 
-def test_its_groups_are_the_first_step_s(ictcli: Processes, small: Small, tmp_path: Path) -> None:
+def test_a_check_asks_the_first_step_s_problems(
+    ictcli: Processes, small: Small, tmp_path: Path
+) -> None:
     write(tmp_path, numbered(QUESTIONS))
     write(tmp_path, numbered([*QUESTIONS[:3], "7+ 1 0=", "1-1="]), name="test")
     own = ("task=rows.jsonl", "eval.bench=test.jsonl", "prompt.suffix=", *small)
-    ended = ictcli.done("check", "chain", *own, "--json")
-    found = json.loads(ended.out)
+    checked = ictcli.json("check", "chain", *own)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.jsonl", "test.jsonl"]
-    tried = found["tried"]
-    assert (tried["groups"]["total"], found["train"], len(tried["shown"])) == (4, 57, 3)
+    tried = checked["tried"]
+    assert (tried["groups"]["total"], checked["train"], len(tried["shown"])) == (4, 57, 3)
     verdicts = ("correct", "wrong", "unparsed", "timeout")
-    assert sum(tried["sampled"][each] for each in verdicts) == 4 * 4
-    assert sum(tried["greedy"][each] for each in verdicts) == 4
-    assert found["heldout"] == 5
-    assert found["command"].startswith("ictcli train chain task=rows.jsonl")
-    ictcli.done("train", "chain", *own, "steps=1", "--run", "run")
-    first = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[0])
-    assert first["groups_with_signal"] == tried["groups"]["with_signal"] / 4
-    assert first["unparsed"] == tried["sampled"]["unparsed"] / 16
-    shown = ictcli.run("runs", "ls")  # those here, as there is no runs/
-    assert " rows.jsonl " in shown.out and "rows.jsonl, " not in ended.out
+    assert sum(tried["sampled"][name] for name in verdicts) == 4 * 4
+    assert checked["heldout"] == 5
+    assert checked["command"].startswith("ictcli train chain task=rows.jsonl")
+    time = tried["time"]
+    assert time["evaluations"] == 2 and time["evaluation"] > 0
+    assert any("golds are read as" in note for note in checked["notes"])
+
+
+def test_ctrl_c_ends_a_check_with_what_it_has(
+    ictcli: Processes, small: Small, tmp_path: Path
+) -> None:
+    running = ictcli.start("check", "chain", *small, "prompts=9000")
+    running.says("its first answer")
+    running.send(signal.SIGINT)
+    ended = running.wait()
+    assert ended.code == 130 and "\nanswers: " in ended.out and "no verdict" in ended.out
+    assert "Traceback" not in ended.err and not list(tmp_path.iterdir())
 
 
 def test_it_refuses_what_train_would_and_a_model_without_probabilities(
@@ -172,12 +207,16 @@ def test_it_advises_against_a_training_that_would_learn_nothing(
     ictcli: Processes, failing: Small
 ) -> None:
     check = ("check", *failing[1:])
-    ended = ictcli.run(*check, "--prompts", "2")
+    ended = ictcli.run(*check)
     assert ended.code == 4, ended.err
-    assert "groups: 0 of 2 have unequal rewards" in ended.out
-    assert "\nverdict: Not yet: no group has unequal rewards" in ended.out
-    assert ended.out.splitlines()[-1].startswith("next: ictcli check chain task=rows.jsonl")
-    assert "prompt 1 of 2" in ended.out and "\n| " in ended.out
+    verdict, command = ended.out.splitlines()[-2:]
+    assert re.match(r"verdict: Not yet: .*; 0 of \d+ groups \(0-\d+%\) have unequal", verdict)
+    typed = ["ictcli", *check]
+    words = shlex.split(command.removeprefix("next: "))
+    assert words[:3] == typed[:3] and set(words) - set(typed) and "--seconds" not in command
+    assert "nothing read" in ended.out or ": read " in ended.out
+    short = ictcli.run(*check, "--seconds", "0.001")
+    assert short.code == 4 and "Not known" in short.out and short.out.endswith("--seconds=0.004\n")
     tight = ictcli.run(*check, "engine.memory_limit=0.001")
     assert tight.code == 4 and "It does not fit" in tight.out
     assert "groups:" not in tight.out

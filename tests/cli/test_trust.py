@@ -139,7 +139,7 @@ RUNS = {"plugins": {"text", "list", "dotted"}, "reward.functions": {"list", "tex
 OF_ALL = (
     COMMANDS["train"],
     ("eval", "run", "--limit", "1", "--n", "1", "-k", "1"),
-    ("check", "run/recipe.toml", "--prompts", "1"),
+    ("check", "run/recipe.toml", "--seconds", "9"),
     ("compare", "run/recipe.toml", "--methods", "ict,random", "--seeds", "1", "--dry-run"),
 )
 """Commands that are given every form; the others are given one."""

@@ -15,14 +15,16 @@ from written import write
 
 from ictcli.engine import Engine
 from ictcli.engine.models import locate
+from ictcli.evaluation.benchmarks import benchmark_specs
 from ictcli.evaluation.provenance import of_benchmark, provenance_of
 from ictcli.evaluation.settings import read_settings
-from ictcli.evaluation.specs import BenchmarkSpec, benchmark_specs
+from ictcli.evaluation.specs import BenchmarkSpec
 from ictcli.evaluation.suite import evaluate_suite
 from ictcli.files import plugins
 from ictcli.recipe import load_recipe
 from ictcli.recipe.data import ColumnSettings, PromptSettings
 from ictcli.recipe.load import to_toml
+from ictcli.recipe.tables import EngineSettings
 from ictcli.runs.model import asked_in, find_models, settings_of
 from ictcli.tasks import BENCHMARKS
 from ictcli.tasks.prompts import render
@@ -215,8 +217,7 @@ def test_an_export_carries_how_its_run_asks_and_nothing_else(tmp_path: Path) -> 
     found = find_models([str(exported)], SETTINGS)[0]
     assert (found.max_tokens, found.prompt.examples, found.plugins) == (5, (), ())
     assert found.columns == ColumnSettings()
-    load: Any = found.load
-    assert not load.args[1].trust_remote_code
+    assert not found.engine.trust_remote_code
     for text in ("[]", "{", '{"max_tokens": "x"}', '{"prompt": 3}'):
         file.write_text(text)
         with refused("does not say how a model is asked"):
@@ -275,11 +276,11 @@ def test_one_model_is_held_at_a_time(tmp_path: Path) -> None:
     specs = find_models(["builtin:chain", str(locate("builtin:chain").path)], settings)
     loaded, held = specs[0].load(), list[weakref.ref[Engine]]()
 
-    def load() -> Engine:
+    def build(settings: EngineSettings) -> Engine:
         assert not any(engine() for engine in held)
         held.append(weakref.ref(engine := copy.copy(loaded)))
         return engine
 
-    models = [replace(spec, load=load) for spec in specs]
+    models = [replace(spec, build=build) for spec in specs]
     evaluate_suite(models, benchmark_specs("chain", settings), settings, out=tmp_path / "out")
     assert len(held) == 3

@@ -44,10 +44,10 @@ def test_the_card_says_what_was_done_and_found(tmp_path: Path) -> None:
         "datasets": ["openai/gsm8k"],
     }
     for told in (
-        "| pass@1 | 0.250 [0.150, 0.350] | 0.280 [0.180, 0.380] |",
+        "| pass@1 | 25.0 % [15.0, 35.0] | 28.0 % [18.0, 38.0] |",
         "\nlr = 1e-06\n",
         '\n[method]\nname = "ict"\nkeep = 0.1\n',
-        "11.7% of the ",
+        "11.7 % of the ",
         "| revision | `abc123` |",
         "| `torch` | `2.13.0` |",
         "arXiv 2606.19771",
@@ -120,10 +120,10 @@ def test_a_checkpoint_s_card_has_the_figures_of_its_step(tmp_path: Path) -> None
         write(run / "eval" / f"{name}.json", found.model_dump(mode="json"))
     text = card(run, "it", "it", adapter=False, layout="hf", step=4)
     assert "| metric | before | step 4 |" in text and "checkpoint of step 4" in text
-    assert "| pass@1 | 0.250 [0.000, 0.500] | 0.500 [0.250, 0.750] |" in text
-    assert "9 held-out problems of `gsm8k`, 3 samples each" in text and "11.7%" not in text
+    assert "| pass@1 | 25.0 % [0.0, 50.0] | 50.0 % [25.0, 75.0] |" in text
+    assert "9 held-out problems of `gsm8k`, 3 samples each" in text and "11.7 %" not in text
     text = card(run, "it", "it", adapter=False, layout="hf", step=5)
-    assert "The weights of step 5 were not measured." in text and "0.280" not in text
+    assert "The weights of step 5 were not measured." in text and "28.0 %" not in text
 
 
 def test_samples_without_an_answer_are_told_where_they_are_many(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_samples_without_an_answer_are_told_where_they_are_many(tmp_path: Path) 
         lost = unanswered(before, second)
         write(run / "summary.json", summary | {"unanswered": lost.model_dump(mode="json")})
         text = card(run, "it", "it", adapter=False, layout="hf")
-        assert text.count("5.0% (0.1% before); without a readable answer: 2.5%") == sentences
+        assert text.count("5.0 % (0.1 % before); without a readable answer: 2.5 %") == sentences
 
 
 @pytest.mark.parametrize(

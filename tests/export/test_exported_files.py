@@ -95,4 +95,4 @@ def test_adapters_name_the_model_of_the_hub_that_was_trained(
     text = (out / "README.md").read_text()
     assert 'PeftModel.from_pretrained(model, "out-hf")' in text
     assert 'base_model: "me/base"' in text
-    assert f" {out} --bench chain" in capsys.readouterr().err
+    assert f"eval {run} {out}\n" in capsys.readouterr().err

@@ -20,7 +20,7 @@ MakeSession = Callable[..., Session]
 
 def session_of(engine: Engine, folder: Path, *keys: str) -> Session:
     settings = typed_settings(GenerateSettings, "ictcli generate", keys, {})
-    model = replace(find_models([str(folder)], settings)[0], load=lambda: engine)
+    model = replace(find_models([str(folder)], settings)[0], build=lambda settings: engine)
     return Session(model, form_of(model, settings.reward, print, judge=False), settings)
 
 

@@ -36,6 +36,8 @@ def test_the_time_before_a_step_is_that_of_the_whole_run() -> None:
     whole = estimate_time(recipe, STEP, EVALUATION)
     assert whole.seconds == pytest.approx(EVALUATION + seconds_left(recipe, 0))
     assert whole.parts() == "20 steps of 2s, 5 evaluations of 30s"
+    taught = load_recipe("chain", ["steps=20", "eval.every=6", "sft.data=taught.jsonl"])
+    assert estimate_time(taught, STEP, EVALUATION).evaluations == 6
 
 
 def test_the_estimate_follows_steps_that_get_longer_and_leaves_out_the_first() -> None:

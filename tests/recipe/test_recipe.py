@@ -1,5 +1,6 @@
 """Recipes: what is read, what is written, and what an override means."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from refusing import refused
 
 from ictcli.algorithm.methods import METHODS
+from ictcli.errors import UserError
 from ictcli.recipe import (
     Recipe,
     check,
@@ -147,3 +149,32 @@ def test_the_learning_rate_rises_then_falls_and_is_never_0(
         assert max(rates) == 0.5
     if decay == "none":
         assert set(rates[top - 1 :]) == {rates[top - 1]}
+
+
+def test_the_hint_for_what_is_no_recipe_is_a_command_that_reads_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path, text in (
+        ("my data.csv", "question,answer\n1+1?,2\n"),
+        ("a model/config.json", "{}"),
+        ("a run/recipe.toml", to_toml(load_recipe("chain"))),
+        ("no task.toml", 'data = "my data.csv"\nmodel = "m"\nmethod = "grpo"\nsteps = 1\n'),
+    ):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    recipe = load_recipe("no task.toml")
+    assert Path(recipe.task).name == "my data.csv" and recipe.data is None
+    for source in ("my data.csv", "a model", "a run"):
+        with pytest.raises(UserError) as refusal:
+            load_recipe(source)
+        command = shlex.split(refusal.value.hint)
+        assert command[:2] in (["ictcli", "check"], ["ictcli", "train"])
+        load_recipe(command[2], command[3:])
+        assert source in " ".join(command)
+
+
+def test_a_typed_n_lowers_k() -> None:
+    assert load_recipe("chain", ["eval.n=2"]).eval.k == (1,)
+    with refused("every k must lie in 1..n = 2"):
+        load_recipe("chain", ["eval.n=2", "eval.k=[1,4]"])

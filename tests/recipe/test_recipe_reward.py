@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from written import write
+from written import numbered, write
 
 from ictcli.engine import Engine
 from ictcli.recipe import Recipe, load_recipe, to_toml
+from ictcli.rewards.verifiers import name_of
 from ictcli.runs import Run
 from ictcli.runs.observer import Observer
 from ictcli.tasks.prepare import task_of
@@ -72,3 +73,23 @@ def test_a_run_is_trained_by_the_verdicts_and_evaluated_on_and_by_what_the_recip
         for text, length in zip(batch.texts, batch.rollouts.lengths, strict=True)
     ]
     assert batch.rewards == pytest.approx(expected) and np.ptp(expected) > 0
+
+
+def test_a_file_to_evaluate_on_is_judged_by_the_verifier_that_the_recipe_names(
+    tmp_path: Path,
+) -> None:
+    """So are its golds read; a verifier that nobody names is chosen by the golds of each."""
+    files = (("integers", "12", "0+{}="), ("words", "yes", "1+{}="))
+    integers, words = (
+        write(tmp_path, numbered(map(asked.format, range(9)), gold), name=name)
+        for name, gold, asked in files
+    )
+    both = (f"task={integers}", f"eval.bench={words}", "prompt.suffix=")
+
+    def judges(*overrides: str) -> list[str]:
+        task = task_of(recipe_of(tmp_path, *both, *overrides))
+        return [name_of(domain.verify) for domain in (task.domain, task.exam[1])]
+
+    assert judges() == ["integer", "text"]
+    assert judges("reward=math") == ["math", "math"]
+    assert judges("reward=math", "eval.verifier=text") == ["math", "text"]

@@ -8,12 +8,13 @@ import pytest
 from refusing import refused
 from written import write
 
+from ictcli.errors import UserError
 from ictcli.recipe import load_recipe
 from ictcli.rewards import Limits, find_verifier, grade
 from ictcli.rewards.shaping import mean_reward
 from ictcli.tasks import Domain, Task
 from ictcli.tasks.custom import read_custom
-from ictcli.tasks.prepare import task_of
+from ictcli.tasks.prepare import task_of, try_functions
 
 SEEN: list[dict[str, Any]] = []
 
@@ -176,3 +177,32 @@ def test_a_conversation_in_any_column_reaches_a_function_as_messages(
     (seen,) = SEEN
     assert seen["prompts"] == [asked] and (seen["level"], seen["gold"]) == ([3], ["2"])
     assert seen["completions"] == [[{"role": "assistant", "content": "x"}]]
+
+
+CHATS = """
+def last(prompts, completions, gold, **kwargs):
+    assert prompts[0][-1]["role"] == "user"
+    return [float(chat[0]["content"] == right) for chat, right in zip(completions, gold)]
+
+def broken(completions, **kwargs):
+    scores = {}
+    return [scores[text] for text in completions]
+"""
+
+
+def test_a_function_of_chats_judges_plain_questions_and_a_broken_one_is_named_before_training(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "chats.py").write_text(CHATS)
+    write(tmp_path, [{"question": f"{n}+1?", "answer": n + 1} for n in range(60)])
+    keys = [f"task={tmp_path / 'rows.jsonl'}", f"reward={tmp_path / 'chats.py'}:last"]
+    recipe = load_recipe("grpo", keys)
+    task = task_of(recipe)
+    try_functions(recipe, task)
+    found = task.domain.judge(task.held[:1], [task.held[0].gold, ""])
+    assert [verdict.status for verdict in found] == ["correct", "wrong"]
+    for key in ("reward", "eval.verifier", "reward.functions"):
+        recipe = load_recipe("grpo", [keys[0], f"{key}={tmp_path / 'chats.py'}:broken"])
+        words = r"The function broken fails on .*KeyError: .*chats.py, line 8"
+        with pytest.raises(UserError, match=words):
+            try_functions(recipe, task_of(recipe))

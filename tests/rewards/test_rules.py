@@ -1,4 +1,4 @@
-"""The rules of docs/verifier.md: every row of its tables, and its lists of words."""
+"""The rules of rules.md: every row of its tables and of docs/verifiers.md, and its lists."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,9 @@ from ictcli.rewards.maths import vocabulary
 from ictcli.rewards.maths.units import changes_value, unit_name
 from ictcli.rewards.verifiers import UNFINISHED
 
-PAGE = (Path(__file__).parents[2] / "docs" / "verifier.md").read_text(encoding="utf-8")
+PAGE = Path(__file__).with_name("rules.md").read_text(encoding="utf-8")
+DOCS = (Path(__file__).parents[2] / "docs" / "verifiers.md").read_text(encoding="utf-8")
+EXAMPLES = DOCS.partition("| rule |")[2].partition("\n\n")[0]
 DESCRIBED = re.findall(r"^- \*\*([a-z -]+)\*\*:", PAGE, re.M)
 """The rules that it has a paragraph on."""
 ONE_SIDED = ("time", "whole text", "choice", "form", "copy", "asked")
@@ -31,9 +33,8 @@ def spans(cell: str) -> list[str]:
 
 
 def rows() -> Iterator[tuple[str, list[str], list[str], list[str]]]:
-    """(rule, gold and the question if there is one, right answers, wrong answers) of each row of
-    the page's tables."""
-    for line in PAGE.splitlines():
+    """(rule, gold and the question if there is one, right answers, wrong answers) of each row."""
+    for line in (*PAGE.splitlines(), *EXAMPLES.splitlines()[1:]):
         if line.startswith("| ") and not line.startswith("| rule"):
             rule, gold, right, wrong = re.split(r"(?<!\\)\|", line.strip().strip("|"))
             yield rule.strip(), spans(gold), spans(right), spans(wrong)

@@ -71,7 +71,7 @@ def test_a_run_s_state_is_what_its_files_and_its_lock_say(tmp_path: Path) -> Non
         assert entry(cut).state == "running"
     (cut / "failure.json").write_text('{"error": "Entropy collapse."}')
     assert (entry(cut).state, entry(cut).note) == ("failed", "Entropy collapse.")
-    assert detail(done).next[0] == f"ictcli eval m {done} --bench t"
+    assert detail(done).next[0] == f"ictcli eval m {done}"
     assert detail(cut).next == [f"ictcli resume {cut}"]
 
 

@@ -146,8 +146,8 @@ def test_the_task_math_takes_the_last_box_of_a_solution(tmp_path: Path) -> None:
     name = write(tmp_path, rows)
     task = find_task("math", data=name)
     problems = [*task.train, *task.held]
-    assert len(problems) == 59 and golds(problems)["math-train-3"] == r"\frac{1}{2}"
-    assert task.notes[0].endswith("math-train-4 ('').") and task.source["file"] == "rows.jsonl"
+    assert len(problems) == 59 and golds(problems)["4"] == r"\frac{1}{2}"
+    assert task.notes[0].endswith("5 ('').") and task.source["file"] == "rows.jsonl"
     assert all(is_heldout(p.prompt) for p in task.heldout(60))
     bench = find_benchmark("math", name)
     assert bench.problems(None) == task.heldout(60) and bench.notes == task.notes

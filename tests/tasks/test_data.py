@@ -171,6 +171,8 @@ ROW = '{"prompt": "a", "gold": 1}'
         ("b.jsonl", f"\n{ROW}\n\n{ROW}", ["2", "4"], ["a", "a"]),
         ("l.jsonl", '{"prompt": "a\u2028b\x85", "gold": 1}\n', ["1"], ["a\u2028b\x85"]),
         ("s.csv", '\ufeffprompt,gold\n"a\nb",1\nc,2\n', ["2", "4"], ["a\nb", "c"]),
+        ("e.csv", '"prompt";gold\na, b;1\n"c;d";2\n', ["2", "3"], ["a, b", "c;d"]),
+        ("t.csv", "prompt\tgold\na, b\t1\nc;d\t2\n", ["2", "3"], ["a, b", "c;d"]),
     ],
 )
 def test_a_row_is_known_by_its_first_line(
@@ -206,14 +208,13 @@ def test_a_faulty_row_is_named(tmp_path: Path, row: dict[str, Any], words: str, 
 @pytest.mark.parametrize(
     ("file", "content", "words"),
     [
-        ("d.csv", "prompt;gold\n1+1;2\n", "line 1 parts its cells by semicolons"),
         ("d.csv", "prompt,gold\na,1\n\nb,2,3\n", r"line 4 has 3 cells, and the header 2"),
         ("d.csv", "prompt,gold\na,1\nb\n", "line 3 has no gold"),
         ("d.csv", 'prompt,gold\n"a"b,1\n', "line 2 is not CSV"),
         ("d.csv", "prompt,gold\n", "is empty"),
         ("d.parquet", "PAR1 or so", r"d\.parquet is not Parquet"),
         ("d.jsonl", '[{"prompt": "1+1", "gold": 2}]\n', "line 1 is a list, and no object"),
-        ("d.jsonl", '{"prompt": ["1+1"], "gold": 2}\n', "has a prompt that is a list, not text"),
+        ("d.jsonl", '{"prompt": ["1+1"], "gold": 2}\n', "has a list, not text, as its prompt"),
         ("d.json", "{}", "line 1 has no prompt"),
         ("d.json", '{"messages": [{"role": "user", "content": "1+1"}]}', "line 1 has no gold"),
         ("d.json", '["1+1"]', "row 1 is text, and no object"),
@@ -234,7 +235,7 @@ def test_a_column_that_is_not_there_is_told_with_those_that_are(tmp_path: Path, 
     name = write(tmp_path, [{"frage": "a", "antwort": "1"}], kind)
     with refused(f"{name} has no column 'question'; it has frage, antwort."):
         find_benchmark(name, columns=ColumnSettings(prompt="question"))
-    told = "columns.prompt=NAME columns.gold=NAME"
+    told = "columns.prompt=frage columns.gold=antwort, or columns of the names prompt, question, "
     with refused("the prompt or the gold; it has frage, antwort.", hint=told):
         find_benchmark(name)
     told = "each row needs one, as text; it has frage, antwort; columns.gold=NAME names another"
@@ -252,3 +253,15 @@ def test_what_has_data_of_its_own_takes_no_columns_and_no_other_data(find: Any) 
     for name in ("chain", "data.jsonl"):
         with refused("data = other.jsonl is for custom data sets"):
             find(name, data="other.jsonl")
+
+
+def test_a_gold_in_an_object_is_named_with_a_dot(tmp_path: Path) -> None:
+    model = {"ground_truth": "2", "style": "rule"}
+    name = write(tmp_path, [{"prompt": "1+1", "reward_model": model, "answer": {"value": 2}}])
+    for column in ("reward_model.ground_truth", "answer.value"):
+        columns = ColumnSettings(gold=column)
+        assert [p.gold for p in find_benchmark(name, columns=columns).problems(None)] == ["2"]
+    with refused("has an object, not text, as its answer", hint="columns.gold=answer.value"):
+        find_benchmark(name)
+    with refused("(did you mean reward_model.style?)"):
+        find_benchmark(name, columns=ColumnSettings(gold="reward_model.styl"))

@@ -1,17 +1,22 @@
 """Golds of a data set: letters, indices and texts of choices, and what the verifier can read."""
 
+import shlex
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from random import Random
 
 import pytest
 from refusing import refused
-from written import write
+from written import sums, write
 
 from ictcli.errors import UserError
-from ictcli.rewards import grade
+from ictcli.recipe.data import ColumnSettings
+from ictcli.rewards import find_verifier, grade
 from ictcli.tasks import find_benchmark, find_task
-from ictcli.tasks.custom import read_custom, verifier_of
+from ictcli.tasks.custom import read_custom
+from ictcli.tasks.golds import verifier_of
+from ictcli.tasks.split import digest_of
 
 
 @pytest.mark.parametrize(
@@ -101,3 +106,60 @@ def test_golds_that_the_verifier_cannot_read_are_left_out_and_told_of(tmp_path: 
 )
 def test_the_golds_choose_the_verifier(golds: tuple[str, ...], kind: str) -> None:
     assert verifier_of(golds) == kind
+
+
+def test_placeholders_are_no_golds(tmp_path: Path) -> None:
+    """They are named, counted and left out, up to a tenth."""
+    empty = ["N/A", "nan", "None", " - ", "null", "", None]
+    rows = [{"prompt": f"{n}?", "gold": gold} for n, gold in enumerate(empty)]
+    bench = find_benchmark(write(tmp_path, [*rows, *sums(range(70))]))
+    assert [p.gold for p in bench.problems(None)] == [str(n + 1) for n in range(70)]
+    assert bench.domain.verify is find_verifier("integer")
+    assert bench.notes[0].startswith("7 of 77 rows left out") and "'N/A'" in bench.notes[0]
+    with refused("no gold but 'N/A'. 7 of 67 rows cannot be read", hint="leave such rows out"):
+        find_benchmark(write(tmp_path, [*rows, *sums(range(60))]))
+    choices = [{"prompt": "a?", "choices": ["x", "None"], "gold": "None"}]
+    assert find_benchmark(write(tmp_path, choices)).problems(1)[0].gold == "B"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "She has {0} left. The answer is **{0}**.",
+        "First add them up.\nFinal answer: {0}",
+        "So there are 7 - 3 = {0} of them in all",
+    ],
+)
+def test_golds_in_sentences_are_read_by_the_pattern_that_is_proposed(
+    tmp_path: Path, form: str
+) -> None:
+    numbers = [*map(str, range(40)), "-5", "1,234.5", "1/2"]
+    golds = [form.format(number) for number in numbers]
+    name = write(tmp_path, [{"prompt": f"{n}?", "gold": gold} for n, gold in enumerate(golds)])
+    with refused("43 of 43 different golds", "are sentences, not answers") as caught:
+        find_benchmark(name)
+    setting = shlex.split(caught.value.hint or "")[0]
+    assert setting.startswith("columns.gold_pattern=")
+    columns = ColumnSettings(gold_pattern=setting.partition("=")[2])
+    assert [p.gold for p in find_benchmark(name, columns=columns).problems(None)] == numbers
+    few = [{"prompt": "a?", "gold": golds[0]}, *sums(range(20))]
+    assert len(find_benchmark(write(tmp_path, few)).problems(None)) == 20
+
+
+def test_golds_that_no_pattern_reads_are_words_or_judged_by_what_is_named(tmp_path: Path) -> None:
+    rows = [{"prompt": f"{n}?", "gold": f"in {word} we trust"} for n, word in enumerate("ab" * 40)]
+    name = write(tmp_path, rows)
+    with refused("are sentences", hint="reward.verifier=text"):
+        find_task(name)
+    assert find_task(name, reward="text").train
+
+
+def test_any_of_several_golds_counts(tmp_path: Path) -> None:
+    rows = [{"prompt": "3+5", "gold": ["8", "eight", None, "N/A"]}, {"prompt": "1+1", "gold": [2]}]
+    bench = find_benchmark(write(tmp_path, rows))
+    both, single = problems = bench.problems(None)
+    assert (both.golds, single.golds) == (("8", "eight"), ("2",))
+    texts = [rf"\boxed{{{answer}}}" for answer in ("8", "eight", "2", "8", "eight", "2")]
+    verdicts = bench.domain.judge(problems, texts)
+    assert [v.status == "correct" for v in verdicts] == [True, True, False, False, False, True]
+    assert digest_of([both]) != digest_of([replace(both, more_golds=())])

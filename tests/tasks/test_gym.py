@@ -2,6 +2,7 @@
 library's own scores from our workers."""
 
 import importlib.util
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -77,7 +78,7 @@ def judged(task: Task, problems: Sequence[Problem], texts: Sequence[str]) -> lis
 def test_the_library_s_golds_get_1_in_a_worker_and_other_answers_its_own_score() -> None:
     problems = [find_task(name).train[0] for name in NAMES]
     texts = [f"So it is \\boxed{{{problem.gold}}}." for problem in problems]
-    task = find_task(NAMES[0])
+    task = find_task(NAMES[1])
     assert [one.score for one in judged(task, problems, texts)] == [1.0] * len(problems)
     half = problems[1].gold[:-1]
     for problem, kind, answers in (
@@ -101,6 +102,27 @@ def test_no_answer_runs_as_code(name: str, tmp_path: Path) -> None:
     verdicts = judged(task, task.train[:1], [f"#### {code}", f"#### {listed}"])
     assert not mark.exists()
     assert [verdict.status for verdict in verdicts] == ["unparsed"] * 2
+
+
+def test_the_last_number_counts_where_all_answers_are_numbers_and_else_the_box() -> None:
+    """A reward.pattern replaces either, and so does prompt.suffix what is asked for."""
+    numbers, words = (find_task(f"gym:{kind}:size=8") for kind in ("products", "spell_backward"))
+    problem, word = replace(numbers.train[0], gold="1"), words.train[0]
+    large = f"{int(numbers.train[0].gold):,}"
+    texts = [f"2 + 2 = 4, so it is {large}.", f"It is \\boxed{{{large}}}.", "It is 4.", "No idea."]
+    verdicts = judged(numbers, [problem], texts)
+    assert [v.status for v in verdicts] == ["correct", "correct", "wrong", "unparsed"]
+    assert [v.status for v in judged(words, [word], [word.gold])] == ["unparsed"]
+    assert "\\boxed{}" in words.domain.suffix
+    own = task_of(recipe(f"task={numbers.name}", "reward.pattern=A: (.*)"))
+    assert own.domain.pattern == "A: (.*)"
+
+
+def test_each_task_has_a_sentence() -> None:
+    from ictcli.tasks.registry import named
+
+    sentence = r".+(?<! by)(?<! with)(?<![:,-])\."
+    assert [row for row in named() if not re.fullmatch(sentence, row["about"])] == []
 
 
 def test_a_small_generator_holds_out_a_part_of_its_problems_and_trains_on_none_of_them() -> None:

@@ -1,4 +1,4 @@
-"""Laws of the task `ledger`: problems, solutions, verdicts, forks and tokens."""
+"""Laws of the task `ledger`: problems, solutions, verdicts and tokens."""
 
 import random
 import re
@@ -12,13 +12,11 @@ from ledger_texts import STYLES, Style, is_sound, make_tokenizer, solution
 
 from ictcli.tasks.custom import read_custom
 from ictcli.tasks.ledger.problem import (
-    DAYS,
     DOMAIN,
     NUMBERS,
     SETTINGS,
     Ledger,
     Setting,
-    forks,
     make_ledger,
     prompt_of,
 )
@@ -45,9 +43,6 @@ styles = st.builds(
     echoes=st.integers(0, 3),
     drift=st.sampled_from([0.0, 0.3, 1.0]),
 )
-garbage = st.lists(
-    st.sampled_from([*DAYS, "\n", "nets for two days", "for one day", ", it is ", " ", ".", "day"])
-).map("".join)
 
 
 def written(
@@ -62,11 +57,6 @@ def verdict(response: str, gold: str) -> str:
     return DOMAIN.judge([Problem("p", PROMPT, gold)], [response])[0].status
 
 
-def days_of(response: str) -> list[str]:
-    """The day at each fork, checked to be a whole word there."""
-    return [next(d for d in DAYS if response.startswith(d, at)) for at in forks("", response)]
-
-
 @pytest.mark.parametrize("right", [1.0, 0.0])
 @given(style=styles, seed=seeds)
 def test_right_days_give_the_gold_from_any_start_and_each_wrong_one_costs_one(
@@ -78,27 +68,6 @@ def test_right_days_give_the_gold_from_any_start_and_each_wrong_one_costs_one(
     assert ledger.answer == gold and is_sound(prompt, response)
     assert verdict(response, str(found)) == "correct"
     assert verdict(response, str((found + 1) % 7)) == "wrong"
-
-
-@given(styles, seeds)
-def test_every_entry_has_one_fork_and_nothing_else(style: Style, seed: int) -> None:
-    ledger, prompt, response = written(seed, style)
-    lines = response.split("\n")[2:-2]
-    assert len(lines) == len(ledger.entries)
-    first = [min((line.find(d), d) for d in DAYS if d in line)[1] for line in lines]
-    assert days_of(response) == first
-    assert forks(prompt, response) == forks("", response)
-
-
-@given(garbage, seeds, st.integers(0, 400))
-def test_forks_of_any_text_do_not_depend_on_what_follows(tail: str, seed: int, cut: int) -> None:
-    _, prompt, response = written(seed)
-    response = response[: seed % 300] + tail
-    places = forks(prompt, response)
-    ends = [place + len(day) for place, day in zip(places, days_of(response), strict=True)]
-    assert forks(prompt, response[:cut]) == [
-        p for p, e in zip(places, ends, strict=True) if e <= cut
-    ]
 
 
 @pytest.fixture(scope="module")

@@ -40,9 +40,9 @@ def batch(statuses: str, finished: str, advantage: float = 0.0) -> Batch:
 
 
 def test_without_a_group_of_unequal_rewards_shares_count_responses_and_groups() -> None:
-    assert without_signal(batch("ccuw", "yynn")) == Signal(0.25, 0.5, 0.5, 0.5)
-    assert without_signal(batch("uuuu", "nnnn")) == Signal(1, 1, 0, 1)
-    assert without_signal(batch("cccc", "yyyy")) == Signal(0, 0, 1, 0)
+    assert without_signal(batch("ccuw", "yynn")) == Signal(0, 0.25, 0.25, 0.5, 0.5)
+    assert without_signal(batch("uuuu", "nnny")) == Signal(0.25, 0.75, 0, 0, 1)
+    assert without_signal(batch("cccc", "yyyy")) == Signal(0, 0, 0, 1, 0)
     assert without_signal(batch("cccw", "yyyy", advantage=-1.0)) is None
 
 
@@ -50,11 +50,14 @@ def test_advice_follows_the_largest_share() -> None:
     recipe = load_recipe("chain", [])
     domain = task_of(recipe).domain
     for signal, wanted in (
-        (Signal(1, 0.9, 0, 1), "max_tokens=128 "),
-        (Signal(1, 0.1, 0, 1), "ictcli grade 'my run/eval/before.jsonl' --kind chain --explain"),
-        (Signal(0, 0, 1, 0), "group=16"),
-        (Signal(0, 0, 0.1, 0.9), "ictcli grade"),
-        (Signal(0, 0, 0.4, 0.4), "group=16"),
+        (Signal(0.05, 0.95, 0, 0, 1), "max_tokens=128 "),
+        (
+            Signal(0.9, 0.1, 0, 0, 1),
+            "ictcli grade 'my run/eval/before.jsonl' --kind chain",
+        ),
+        (Signal(0, 0, 0, 1, 0), "group=16"),
+        (Signal(0, 0, 0.9, 0.1, 0.9), "ictcli grade"),
+        (Signal(0, 0, 0.4, 0.4, 0.4), "group=16"),
     ):
         assert advice(Path("my run"), recipe, domain, signal)[1].startswith(wanted)
 
@@ -78,7 +81,7 @@ def test_what_is_wrong_is_told_once_until_it_is_right_again(
             health.react(health.check(State(step=step), metrics), State(step=step), metrics)
     assert len(said) == 2
     for message, step in zip(said, (2, 5), strict=True):
-        assert re.search(told.format(values[step - 1], step), message), message
+        assert re.search(told.format(values[step - 1], step).replace("%", " %"), message), message
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -10,7 +10,6 @@ from observing import Make, Notes, go
 
 from ictcli.errors import InterruptedRunError
 from ictcli.rewards import VERIFIERS, register_verifier
-from ictcli.train.check import check
 from ictcli.train.sample import sample_batch
 
 
@@ -60,16 +59,6 @@ def test_without_any_signal_the_batch_is_still_full_after_so_many_goes(make: Mak
     batch = sample_batch(recipe, engine, task, 1)
     assert len(batch.problems) == 4 and not batch.has_signal.any()
     assert len(batch.redrawn) == 2 * 4 * 2
-
-
-def test_a_check_says_of_answers_what_it_says_without_redraw(make: Make) -> None:
-    with_, without = (
-        check(make(*SMALL, f"sampling.redraw={n}")[0], 6, lambda text: None).tried for n in (9, 0)
-    )
-    assert with_ is not None and without is not None
-    assert 0 < with_.groups.with_signal < 6
-    for part in ("groups", "sampled", "greedy", "reasons"):
-        assert getattr(with_, part) == getattr(without, part)
 
 
 def test_a_resumed_run_is_the_whole_one_and_all_is_counted(make: Make, tmp_path: Path) -> None:

@@ -10,7 +10,10 @@ import pytest
 from observing import Make
 from written import write
 
+from ictcli.console.results import verdict_line
+from ictcli.console.runs import ending
 from ictcli.errors import InterruptedRunError, UserError
+from ictcli.evaluation.passk import Difference
 from ictcli.runs import Run
 from ictcli.runs.records import Environment, SftMetrics, Summary
 from ictcli.tasks.sft import given_rollouts
@@ -90,6 +93,21 @@ def test_a_run_stopped_or_killed_amid_them_is_the_whole_one(make: Make, tmp_path
     assert same(tmp_path / "cut", tmp_path / "whole", *names)
     assert whole.sft and whole.sft == resumed.sft and whole.sft.steps == 4
     assert whole.sft.last_loss < whole.sft.first_loss
+    heads = ["", "before", "after supervised", "after RL", "by supervised", "by RL"]
+    assert [column.head for column in ending(whole).columns] == heads
+    assert "greedy" in whole.change
+    for name, change in whole.change.items():
+        parts = whole.sft.change[name].value, whole.sft.change_after[name].value
+        assert sum(parts) == pytest.approx(change.value)
+
+
+def test_each_figure_that_changed_significantly_is_said(make: Make, tmp_path: Path) -> None:
+    same, more = Difference(0.0, -0.1, 0.1, False), Difference(0.175, 0.019, 0.313, True)
+    summary = go(make, tmp_path / "run", written(tmp_path), "sft.steps=1", "steps=0")
+    change = {"pass@1": same, "greedy": more, "pass@4": same}
+    said = verdict_line(summary.model_copy(update={"change": change}))
+    assert said == "greedy rose by 17.5 points, no significant change of pass@1 and pass@4."
+    assert verdict_line(summary.model_copy(update={"change": {"pass@1": same}}))[:3] == "No "
 
 
 def test_training_then_is_that_of_the_model_they_made(make: Make, tmp_path: Path) -> None:

@@ -32,10 +32,7 @@ class DifferenceRow(NamedTuple):
 KEPT = [
     Column[TrainedTokens]("tokens kept, %", lambda row: row.tokens_kept_share, percent),
     Column[TrainedTokens]("mean p of the kept", lambda row: row.kept_prob),
-]
-FORKS = [
-    Column[TrainedTokens]("forks kept, %", lambda row: row.fork_recall, percent),
-    Column[TrainedTokens]("of the kept, forks, %", lambda row: row.fork_precision, percent),
+    Column[TrainedTokens]("branches kept, %", lambda row: row.branch_recall, percent),
 ]
 COST = [
     Column[Cost]("seconds a step", lambda cost: cost.seconds_per_step, name="seconds_per_step"),
@@ -80,8 +77,7 @@ def summary(c: Comparison, styles: Styles) -> Table:
     for metric, estimates in c.estimates.items():
         column = Column[Any](f"{metric}, %", lambda row: row, percent, name=metric, bounded=True)
         shown += of(estimates, column)
-    has_forks = any(each.fork_recall is not None for each in c.training.values())
-    shown += of(c.training, *KEPT, *(FORKS if has_forks else []))
+    shown += of(c.training, *KEPT)
     shown += of(c.cost, COST[0])
     over = "seeds and problems" if len(c.seeds) > 1 else "problems"
     caption = f"means with 95 % intervals over {over}"

@@ -1,4 +1,4 @@
-"""Whether two parsed answers are the same, node by node, by the rules of docs/verifier.md."""
+"""Compare two parsed answers node by node, by the rules of tests/rewards/rules.md."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence

@@ -1,5 +1,5 @@
 """Whether an answer that equals the gold is a formula of the question: the rule `copy` of
-docs/verifier.md."""
+tests/rewards/rules.md."""
 
 import contextlib
 import re

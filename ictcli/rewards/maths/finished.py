@@ -1,5 +1,5 @@
 """Whether an answer that equals the gold is finished as the gold is: the rule `form` of
-docs/verifier.md."""
+tests/rewards/rules.md."""
 
 from fractions import Fraction
 from functools import lru_cache

@@ -1,6 +1,6 @@
 """Words beside a value: the units of measurement, and what changes a value.
 
-docs/verifier.md prints these lists. Any other word says nothing.
+tests/rewards/rules.md prints these lists. Any other word says nothing.
 """
 
 

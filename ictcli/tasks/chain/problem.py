@@ -1,4 +1,4 @@
-"""The task `chain`: problems, solutions and fork tokens, and its two benchmarks.
+"""The task `chain`: problems and solutions.
 
 A problem is an arithmetic expression of single digits with `+`, `-` and `*`, computed
 modulo 10. The prompt is the expression and `=`. A response rewrites it one operator at a
@@ -7,14 +7,12 @@ time, lines separated by `;` and ended by `#`:
     prompt    3+4*2-5=
     response  3+8-5;1-5;6#
 
-One character is one token. Which operator a line applies is the only choice there is, so
-the tokens at which the right choice matters are known exactly: see `forks`.
+One character is one token. Which operator a line applies is the only choice there is.
 
 Source: ours.
 """
 
 import random
-import re
 from functools import partial
 from itertools import product
 from operator import add, mul, sub
@@ -32,8 +30,6 @@ CHAIN_LONG = (9, 10)
 
 _DIGITS = "0123456789"
 _OPERATORS = "+-*"
-_EXPRESSION = re.compile(r"[0-9](?:[-+*][0-9])*")
-_TERMINATOR = re.compile(r"[;#]")
 _RESULTS = {
     f"{a}{sign}{b}": str(function(a, b) % 10)
     for a, b in product(range(10), repeat=2)
@@ -69,60 +65,7 @@ def apply(expression: str, index: int) -> str:
     return expression[:start] + _RESULTS[expression[start : start + 3]] + expression[start + 3 :]
 
 
-def steps_of(prompt: str, response: str) -> list[tuple[int, str, set[str]]]:
-    """Split a response into (start, line, candidates): the distinct lines that apply one operator.
-    Lines and candidates include their terminators; a truncated last line has none."""
-    steps: list[tuple[int, str, set[str]]] = []
-    current, start = prompt.removesuffix("="), 0
-    while start < len(response) and _EXPRESSION.fullmatch(current):
-        match = _TERMINATOR.search(response, start)
-        end = match.end() if match else len(response)
-        line = response[start:end]
-        operators = len(current) // 2
-        terminator = "#" if operators == 1 else ";"
-        candidates = {apply(current, index) + terminator for index in range(operators)}
-        steps.append((start, line, candidates))
-        if not line.endswith(";"):
-            break
-        current, start = line[:-1], end
-    return steps
-
-
-def forks(prompt: str, response: str) -> list[int]:
-    """Positions (0-based, in characters of the response) of the fork tokens, ascending.
-
-    A step rewrites the current expression: the prompt without its `=`, later the previous
-    line as written. Its candidates are the distinct lines that applying one of its operators
-    gives, compared with their terminator (`;`, or `#` when the result is a single digit).
-    With two or more distinct candidates the step is a choice, and its fork is the one token
-    that settles it: the first position at which the line as written, up to and including
-    that position, is a prefix of fewer than two candidates.
-
-    So a step has one fork at most. A step with one distinct candidate has none. A truncated
-    last line has one only if the settling token is there. A line that is not a well-formed
-    expression ends the analysis after its own step, and so does `#`; a well-formed line with
-    wrong arithmetic is simply the next current expression.
-    """
-    found: list[int] = []
-    for start, line, candidates in steps_of(prompt, response):
-        if length := _settled(line, candidates):
-            found.append(start + length - 1)
-    return found
-
-
-def _settled(line: str, candidates: set[str]) -> int:
-    """Characters of a line up to its fork; 0 where it has none."""
-    if len(candidates) < 2:
-        return 0
-    lengths = range(1, len(line) + 1)
-    return next((n for n in lengths if len(_begun(line[:n], candidates)) < 2), 0)
-
-
-def _begun(text: str, candidates: set[str]) -> list[str]:
-    return [each for each in candidates if each.startswith(text)]
-
-
-DOMAIN = Domain(find_verifier("chain"), words=False, forks=forks)
+DOMAIN = Domain(find_verifier("chain"), words=False)
 
 
 def draw(rng: random.Random, n: int, operands: tuple[int, int], *, heldout: bool) -> list[Problem]:

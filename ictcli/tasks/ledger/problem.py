@@ -1,4 +1,4 @@
-"""Problems of the task `ledger`, their solutions and their fork tokens.
+"""Problems of the task `ledger` and their solutions.
 
 A prompt is a ledger: who works how many days on what. The question is how many days the sum is past
 full weeks. A response counts the days along the week, from any day it likes, one entry a line:
@@ -13,13 +13,12 @@ full weeks. A response counts the days along the week, from any day it likes, on
               #### 1
 
 One word is one token. The only choice that matters is the day of an entry's line: a wrong one has
-counted the day it starts from, too. So the forks are known exactly: see `forks`.
+counted the day it starts from, too.
 
 Source: ours.
 """
 
 import random
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -68,11 +67,6 @@ SETTINGS = {
 }
 """By name of the task. The built-in model has seen all of them and no other."""
 
-_DAY = "|".join(DAYS)
-ENTRY = re.compile(rf"\b([a-z]+) for ({'|'.join(NUMBERS[1:])}) days?\b")
-LINE = re.compile(rf"{ENTRY.pattern}[^\n]*?({_DAY})")
-OPENING = re.compile(rf"\nSay [A-Z][a-z]+ begins on ({_DAY})\.")
-
 
 @dataclass(frozen=True)
 class Ledger:
@@ -111,17 +105,6 @@ def days_in_words(number: int) -> str:
     return f"{NUMBERS[number]} day{'s' * (number != 1)}"
 
 
-def forks(prompt: str, response: str) -> list[int]:
-    """Positions (0-based, in characters of the response) of the fork tokens, ascending.
-
-    A line that names a number of days (`nets for two days`) is an entry, and its fork is the first
-    day of the week after that: where the text first says what the count has come to. A line
-    without both has no fork, so that a truncated one has one only if its day is there. The rule
-    holds for any text, whatever the prompt.
-    """
-    return [match.start(3) for match in LINE.finditer(response)]
-
-
 def ledgers(rng: random.Random, setting: Setting, *, heldout: bool) -> Iterator[tuple[str, Ledger]]:
     """Endless different problems with their prompts, held out or not."""
     seen: set[str] = set()
@@ -134,7 +117,7 @@ def ledgers(rng: random.Random, setting: Setting, *, heldout: bool) -> Iterator[
 
 
 ABOUT = "Built in: how many days past full weeks a ledger in words comes to."
-DOMAIN = Domain(find_verifier("integer"), forks=forks)
+DOMAIN = Domain(find_verifier("integer"))
 """The answer stands after the last `####`."""
 
 
@@ -172,6 +155,7 @@ def ledger_benchmark(name: str) -> Benchmark:
     return Benchmark(name, DOMAIN, lambda n: heldout(name, n or 512), max_tokens=300)
 
 
-for _name in SETTINGS:
-    register_task(_name, ABOUT)(partial(ledger_task, _name))
+for _name, _setting in SETTINGS.items():
+    _about = f"{ABOUT} Each asks:{_setting.ask}" if _setting.ask else ABOUT
+    register_task(_name, _about)(partial(ledger_task, _name))
     register_benchmark(_name)(partial(ledger_benchmark, _name))

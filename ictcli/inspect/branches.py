@@ -1,0 +1,182 @@
+"""Where the tokens of methods lie: branches of the groups, sure tokens, entropy. Nothing is
+trained.
+
+A branch is a token at which another response of the group has the same text so far, and then
+another token (`ictcli.algorithm.branches`). What a method must train to change a decision is there.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ictcli.algorithm.branches import prefix_tree, where_kept
+from ictcli.algorithm.dynamics import diagnose, spearman
+from ictcli.algorithm.methods import beside, find_method
+from ictcli.engine import build_engine
+from ictcli.errors import UserError
+from ictcli.inspect.recorded import find_recordings, read_step
+from ictcli.inspect.view import why_missing
+from ictcli.recipe import Recipe, RecipeFile, load_recipe, toml_value
+from ictcli.runs import is_run
+from ictcli.runs.list import existing, find_model
+from ictcli.runs.rollouts import Batch
+from ictcli.tasks.prepare import task_of
+from ictcli.tasks.unread import usable
+from ictcli.train.sample import sample_batch, with_advantage
+from ictcli.train.step import select
+from ictcli.types import ROW_STATS, BoolArray
+
+SHARES = (0.05, 0.1, 0.2)
+USUAL = ("ict", "ict max_prob=0.99", "ict score=u*h", "ict score=h", "entropy20", "random")
+TENTHS = 10
+PAPER = {"kept_prob": 0.18, "high_low_ratio": 1.03}
+"""Of the tokens that ict keeps, as arXiv 2606.19771 states them for GSM8K."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the tokens lie that a method keeps of a batch; shares are of 1."""
+
+    method: str
+    keep: float
+    """Share of tokens that it was asked to keep."""
+    kept: float
+    branch_recall: float | None
+    branch_precision: float | None
+    kept_prob: float | None
+    kept_sure: float | None
+    high_low_ratio: float | None
+    """Kept tokens above the median H1 for each one not above it."""
+    entropy_spearman: float | None
+    """Spearman's correlation of being kept with H1."""
+    by_entropy: tuple[float, ...]
+    """Share kept of each tenth of the tokens by H1, from the lowest."""
+
+
+@dataclass(frozen=True)
+class Branches:
+    """What a batch of rollouts looks like, and where methods keep tokens of it."""
+
+    source: str
+    task: str
+    temperature: float
+    group: int
+    responses: int
+    tokens: int
+    alone_from: float | None
+    """Median token, from 1, from which a response shares its text with no other of its group."""
+    branch_share: float | None
+    sure: float | None
+    prob: float
+    """Mean probability of the tokens."""
+    uniqueness: float | None
+    uniqueness_entropy_spearman: float | None
+    placements: tuple[Placement, ...]
+    missing: Mapping[str, str]
+
+
+def recorded_or_sampled(
+    source: str,
+    overrides: Sequence[str],
+    step: int | None,
+    names: Sequence[str],
+    say: Callable[[str], None],
+) -> Branches:
+    """Return `branches_of` a recorded step of a run, by default the last, or of groups sampled from
+    a model. UserError for what is not there."""
+    place = existing(Path(source))
+    if place is None or not is_run(place):
+        recipe, batch = sampled(find_model(source), overrides, say)
+        return branches_of(recipe, batch, source, names)
+    if overrides:
+        raise UserError("A run's rollouts are as they were sampled.", "leave KEY=VALUE out")
+    steps = find_recordings(place)
+    recorded = read_step(place, steps, max(steps) if step is None else step)
+    for note in recorded.notes:
+        say(f"note: {note}")
+    return branches_of(recorded.recipe, recorded.batch, f"{place}, step {recorded.step}", names)
+
+
+def sampled(
+    model: str, overrides: Sequence[str], say: Callable[[str], None]
+) -> tuple[Recipe, Batch]:
+    """Return groups sampled from a model on a task, as the first step of a training by ict would.
+    `overrides` are keys of a recipe, with `task` among them. UserError as `load_recipe`'s."""
+    data = {"model": model, "method": "ict", "steps": 1, "prompts": 16, "warmup": 0}
+    file = RecipeFile(model, Path("ictcli inspect"), data, own=True)
+    recipe = load_recipe(file, overrides)
+    say(f"loading {recipe.model}")
+    engine = build_engine(recipe.model, recipe.engine, recipe.optimizer)
+    task = usable(engine, task_of(recipe), recipe)
+    say(f"sampling {recipe.prompts} x {recipe.group} responses")
+    return recipe, sample_batch(recipe, engine, task, 1)
+
+
+def branches_of(recipe: Recipe, batch: Batch, source: str, names: Sequence[str] = ()) -> Branches:
+    """Return where each of the methods keeps tokens of a batch, at each of SHARES if it has a share
+    of its own choosing. A name may have settings: `ict score=h`. UserError for an unknown one."""
+    rollouts, stats = batch.rollouts, batch.rollouts.stats
+    valid, H1 = rollouts.valid, stats["entropy"]
+    tree = prefix_tree(rollouts)
+    placements: list[Placement] = []
+    missing: dict[str, str] = {}
+    for text in names or USUAL:
+        name, *settings = text.split()
+        method = find_method(name)
+        if absent := [want for want in (*method.wants, *ROW_STATS) if want not in stats]:
+            missing[text] = why_missing(text, *absent)
+            continue
+        pairs = (setting.partition("=") for setting in settings)
+        own = {key: toml_value(value) for key, _, value in pairs}
+        table = beside(recipe.method, name) | own
+        has_share = "keep" in method.options.model_fields and "keep" not in own
+        for keep in SHARES if has_share else (None,):
+            options = table if keep is None else {**table, "keep": keep}
+            changes = {"method": options, "control": "none", "warmup": 0}
+            asked = recipe.model_copy(update=changes)
+            kept = select(asked, with_advantage(asked, batch), 1).kept
+            placements.append(_placement(text, keep, batch, kept, H1[valid]))
+    shared = tree.alone.argmax(axis=1)[tree.alone.any(axis=1)]
+    known = diagnose(rollouts, batch.advantage, valid)
+    return Branches(
+        source=source,
+        task=recipe.data_name,
+        temperature=recipe.temperature,
+        group=rollouts.group,
+        responses=len(rollouts),
+        tokens=int(valid.sum()),
+        alone_from=float(np.median(shared) + 1) if len(shared) else None,
+        branch_share=known["branch_share"],
+        sure=known["sure"],
+        prob=float(stats["prob"][valid].mean()),
+        uniqueness=known.get("uniqueness"),
+        uniqueness_entropy_spearman=known.get("uniqueness_entropy_spearman"),
+        placements=tuple(placements),
+        missing=missing,
+    )
+
+
+def _placement(name: str, keep: float | None, batch: Batch, kept: BoolArray, H1: Any) -> Placement:
+    rollouts = batch.rollouts
+    valid = rollouts.valid
+    figures = diagnose(rollouts, batch.advantage, kept) | where_kept(rollouts, kept)
+    chosen = kept[valid]
+    order = np.argsort(H1, kind="stable")
+    share = float(chosen.mean())
+    return Placement(
+        method=name,
+        keep=share if keep is None else keep,
+        kept=share,
+        **{
+            figure: figures[figure]
+            for figure in (
+                *("branch_recall", "branch_precision", "kept_prob", "kept_sure"),
+                "high_low_ratio",
+            )
+        },
+        entropy_spearman=spearman(chosen.astype(float), H1),
+        by_entropy=tuple(float(part.mean()) for part in np.array_split(chosen[order], TENTHS)),
+    )

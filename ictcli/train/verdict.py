@@ -1,0 +1,79 @@
+"""Whether to train, by what `ictcli check` found out, and what to change first."""
+
+import shlex
+
+from ictcli.planning.advice import MemoryCheck
+from ictcli.recipe import Recipe
+from ictcli.train.checked import Groups, Tried
+from ictcli.train.diagnosis import Signal, diagnose, share_interval, share_of
+
+FEW = 0.2
+"""Share of groups with a signal below which most of the sampling is spent for nothing."""
+MOST = 0.5
+"""Share of responses or groups from which on something is the cause."""
+
+Verdict = tuple[bool, str, tuple[str, ...]]
+"""Whether to train, why, and the words of the command that are advised."""
+
+
+def is_certain(groups: Groups, answers: int, unread: int) -> bool:
+    """Return whether the 95 % intervals allow one verdict alone. That against training takes few
+    groups with a signal, or none and one cause: no form that is read, or equal groups."""
+    interval = share_interval(groups.with_signal, groups.total)
+    if interval.low >= FEW or interval.high < FEW:
+        return True
+    causes = (
+        (unread, answers),
+        (groups.all_wrong, groups.total),
+        (groups.all_right, groups.total),
+    )
+    return not groups.with_signal and any(share_interval(*of).low >= MOST for of in causes)
+
+
+def verdict_of(
+    recipe: Recipe, memory: MemoryCheck, tried: Tried | None, *, worked: bool
+) -> Verdict:
+    """Return the verdict of `ictcli check`, the most specific cause first. Where the figures are
+    not certain it is to train. `worked`: the data has responses to show as examples."""
+    if tried is None:
+        return False, memory.sentence, memory.settings
+    if tried.finite is False:
+        numbers = "its log-probabilities, loss or gradient are not finite"
+        return False, f"This model cannot be trained: {numbers}, before any step.", ()
+    groups, sampled = tried.groups, tried.sampled
+    longer = f"--seconds={4 * tried.limit:g}"
+    certain = is_certain(groups, tried.answers, sampled["unparsed"])
+    if not groups.total and not certain:
+        begin = f"Not known: no group of {recipe.group} responses ended in time"
+        return False, f"{begin}. {longer} takes longer; shorter responses take less.", (longer,)
+    rewards = "a correct response" if recipe.rule.of_correct else "unequal rewards"
+    total = max(groups.total, 1)
+    share = groups.with_signal / total
+    having = "has" if groups.total == 1 else "have"
+    counts = f"{share_of(share, 'groups', groups.total)} {having} {rewards}"
+    if not groups.total:
+        counts = "no whole group ended in time"
+    if certain and share >= FEW:
+        return True, f"Train: {counts}, and so something to learn from.", ()
+    signal = Signal(
+        (sampled["unparsed"] - sampled["cut_unread"]) / tried.answers,
+        sampled["cut_unread"] / tried.answers,
+        sampled["wrong"] / tried.answers,
+        groups.all_right / total,
+        groups.all_wrong / total,
+    )
+    shots = worked and not (recipe.prompt.examples or recipe.prompt.shots)
+    words = signal.words(tried.answers, groups.total)
+    cause = "unread" if 2 * sampled["unparsed"] >= tried.answers else "wrong"
+    if cut := sampled[f"cut_{cause}"]:
+        words["cut"] = f", {cut} of them cut at max_tokens={recipe.max_tokens}"
+    name, cause = diagnose(recipe, signal, room=tried.room, shots=shots, **words)
+    if recipe.sft.data and share < FEW and name not in ("all_right", "equal"):
+        first = "Supervised steps come first, and may change that"
+        return True, f"Train: {cause.sentence}. {first}; the evaluation step-000000 will tell.", ()
+    if not certain:
+        why = f", as {cause.sentence}" if share < FEW else ""
+        return True, f"Train, though it is not certain: {counts}{why}. {longer} samples more.", ()
+    way = cause.next if cause.setting else cause.next[:1].upper() + cause.next[1:]
+    sentence = f"Not yet: {cause.sentence}; {counts}." + f" {way}." * bool(way)
+    return False, sentence, tuple(shlex.split(cause.setting))

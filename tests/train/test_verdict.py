@@ -1,0 +1,82 @@
+"""Laws of what `ictcli check` advises: the most specific cause, certain or said not to be."""
+
+import re
+import time
+from typing import Any
+
+import pytest
+from observing import Make
+
+from ictcli.planning.advice import MemoryCheck
+from ictcli.recipe import load_recipe
+from ictcli.train.check import check
+from ictcli.train.checked import Groups, ShownPrompt, Tried
+from ictcli.train.verdict import verdict_of
+
+MEMORY = MemoryCheck(None, "")
+ANSWERS = ("correct", "wrong", "unparsed", "timeout", "truncated", "cut_unread", "cut_wrong")
+
+
+def tried(groups: Groups, **answers: int) -> Tried:
+    sampled = dict.fromkeys((*ANSWERS, "unended"), 0) | answers
+    return Tried((), sampled, groups, {}, {}, 999, True, 1.0, 60.0, None)
+
+
+def verdict(found: Tried, *typed: str) -> tuple[bool, str, tuple[str, ...]]:
+    recipe = load_recipe("chain", ["group=8", "max_tokens=16", *typed])
+    return verdict_of(recipe, MEMORY, found, worked=False)
+
+
+WRONG = Groups(8, 0, 0, 8)
+
+
+@pytest.mark.parametrize(
+    ("groups", "answers", "sentence", "setting"),
+    [
+        (WRONG, {"wrong": 46, "unparsed": 18, "cut_unread": 18}, "46 of 64 .* read and wrong", "g"),
+        (WRONG, {"wrong": 4, "unparsed": 60, "cut_unread": 58}, "58 .* are cut at max_tokens", "m"),
+        (WRONG, {"wrong": 4, "unparsed": 60, "cut_unread": 45}, "60 .* hold no answer", "p"),
+        (Groups(8, 0, 8, 0), {"correct": 64}, "8 of 8 groups .* are all right", "g"),
+        (Groups(30, 0, 15, 15), {"correct": 120, "wrong": 119, "unparsed": 1}, "15 of 30", "g"),
+    ],
+)
+def test_the_verdict_names_the_most_specific_cause_and_a_change(
+    groups: Groups, answers: dict[str, int], sentence: str, setting: str
+) -> None:
+    typed: tuple[str, ...] = ()
+    for _ in range(2):  # what was tried is not advised again
+        ready, text, changes = verdict(tried(groups, **answers), *typed)
+        assert not ready and re.match(f"Not yet: {sentence}", text), text
+        if setting == "p" and typed:
+            assert not changes
+            continue
+        assert changes[0].startswith(setting)
+        assert load_recipe("chain", [*typed, *changes]) != load_recipe("chain", [*typed])
+        typed = changes
+
+
+def test_a_small_sample_and_a_large_one_give_no_opposite_verdicts() -> None:
+    verdicts = [
+        verdict(tried(Groups(n, k, 0, n - k), correct=2, wrong=8 * n - 2))[:2]
+        for n, k in ((8, 1), (8, 2), (4, 1), (4, 2), (2, 0))
+    ]
+    for ready, text in verdicts:
+        assert ready and "not certain" in text and "-" in text
+    assert verdict(tried(Groups(8, 7, 0, 1), correct=20, wrong=44))[1].startswith("Train: 7 of 8")
+    assert not verdict(tried(Groups(64, 2, 0, 62), correct=2, wrong=510))[0]
+
+
+def test_answers_that_the_time_limit_cuts_are_not_cut_at_max_tokens(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, later, asked = time.perf_counter, [0.0], list[ShownPrompt]()
+    monkeypatch.setattr(time, "perf_counter", lambda: clock() + later[0])
+
+    def heard(part: Any) -> None:
+        if isinstance(part, ShownPrompt):
+            asked.append(part)
+            later[0] += 1000.0 * (len(asked) == 2)
+
+    found = check(make("max_tokens=64")[0], 600.0, lambda text: None, heard).tried
+    assert found is not None and len(asked) == 2
+    assert (found.answers, found.sampled["unended"], found.groups.total) == (4, 4, 1)
