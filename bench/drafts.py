@@ -176,7 +176,7 @@ def main() -> None:
             asked = [problem.id for problem in batch.problems]
             if epoch and number % options.every == 0:
                 parts = [known[name] for name in asked]
-                old = join([part for part, _ in parts], range(len(parts)))
+                old = join([part for part, _ in parts])
                 q = spread(np.concatenate([logits for _, logits in parts]), old.valid)
                 drafts.compare(old, q, seed_of(recipe.seed, "drafts", number))
             own = batch.rollouts

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import record
-from ictcli_torch.files import read_arrays
+from safetensors.torch import load_file
 
 from ictcli.algorithm.methods import METHODS
 from ictcli.runs.read import read_lines
@@ -77,7 +77,7 @@ def alone(folder: Path, arguments: list[str]) -> None:
 
 
 def apart(one: Path, other: Path) -> float:
-    first, second = read_arrays(one), read_arrays(other)
+    first, second = load_file(one), load_file(other)
     assert first.keys() == second.keys()
     return max(float((first[name] - second[name]).abs().max()) for name in first)
 
@@ -131,7 +131,7 @@ def far(one: Path, other: Path) -> dict[str, float]:
         return max(abs(a - b) for a, b in pairs)
 
     places = [sorted((run / "rollouts").iterdir()) for run in (one, other)]
-    batches = [map(read_arrays, files) for files in zip(*places, strict=True)]
+    batches = [map(load_file, files) for files in zip(*places, strict=True)]
     differ = [any(not a[n].equal(b[n]) for n in ("tokens", "kept")) for a, b in batches]
     return {
         "loss": gap("loss"),

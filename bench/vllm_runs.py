@@ -109,10 +109,10 @@ def ranks(folder: Path) -> None:
 
 def beside(name: str, codes: list[int], one: Path, two: Path) -> None:
     """Print how far a run of two processes is from another, of one."""
-    from ictcli_torch.files import read_arrays
+    from safetensors.torch import load_file
 
     def differ(part: str) -> dict[str, Any]:
-        first, second = (read_arrays(run / part) for run in (one / "run", two / "0" / "run"))
+        first, second = (load_file(run / part) for run in (one / "run", two / "0" / "run"))
         return {key: (value, second[key]) for key, value in first.items()}
 
     if codes != [0, 0]:

@@ -18,7 +18,7 @@ from ictcli.engine.models import name_end_token, stop_ids, with_dtype
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
-from . import adapter, rotary, sample
+from . import adapter, sample
 from .device import Memory, choose_device
 from .files import flat, read_arrays, write_arrays
 from .model import cast, is_quantised, load, model_dtype, restore_layout, vocabulary_of
@@ -44,7 +44,7 @@ class MlxEngine(EngineCore):
         )
         super().__init__(model, settings, optimizer, Memory(settings.memory_limit), is_full)
         loaded = load(self.source, settings, self.device)
-        self.model, self.tokenizer, self.config, self.folder, self.lengths = loaded
+        self.model, self.tokenizer, self.config, self.folder, self.context = loaded
         self.stop_ids = stop_ids(self.tokenizer, self.config.get("eos_token_id"))
         self.vocabulary = vocabulary_of(self.config, self.folder)
         self.memory.watch("Loading the model", "take a smaller or a 4-bit model")
@@ -56,7 +56,6 @@ class MlxEngine(EngineCore):
                     "adapter.kind=lora trains low-rank adapters on top of them",
                 )
             self.model.unfreeze()
-        self.mixes_lengths = sample.mixes_lengths(self.model, self.vocabulary, self.memory)
         if optimizer:
             self.optimizer = Optimizer(self.model, optimizer, self.memory, compiled=self.compiled)
         self.lockstep = partial(
@@ -83,17 +82,13 @@ class MlxEngine(EngineCore):
     def adapters(self) -> Any:
         return adapter
 
-    @contextlib.contextmanager
-    def for_sampling(self, tokens: int) -> Generator[None]:
+    def for_sampling(self, tokens: int) -> contextlib.AbstractContextManager[None]:
         """Fuse the adapters of a float32 model: an adapted layer is five kernels, a plain one is
         one. In 16 bits the sum would be rounded, and an adapter's first steps lost."""
         exact = model_dtype(self.model) == mx.float32 and not is_quantised(self.model)
-        with contextlib.ExitStack() as changes:
-            if self.adapted is not None and exact:
-                changes.enter_context(adapter.fused(self.model))
-            if self.device.type == mx.cpu:
-                changes.enter_context(rotary.shared(self.model))
-            yield
+        if self.adapted is None or not exact:
+            return contextlib.nullcontext()
+        return adapter.fused(self.model)
 
     def compute_in_float32(self) -> None:
         cast(self.model, mx.float32)

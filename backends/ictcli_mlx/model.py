@@ -13,7 +13,7 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_map_with_path
-from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.models.rope_utils import SuScaledRoPE
 from mlx_lm.utils import load_config, load_model
 from transformers import AutoTokenizer
 from transformers import logging as transformers_logging
@@ -22,28 +22,28 @@ from ictcli.engine.checksums import stored_tensors
 from ictcli.engine.model_files import fetch
 from ictcli.engine.models import Source, loading
 from ictcli.engine.older import older_names
-from ictcli.engine.shape import Lengths, read_lengths
+from ictcli.engine.shape import read_context, rope_settings
 from ictcli.errors import UserError
 from ictcli.recipe.tables import EngineSettings
 
 from .files import flat, read_arrays, write_arrays
-from .rotary import hold_frequencies
 
-ADAPTED = frozenset(("lora_a", "lora_b", "m"))
-"""Names of an adapter's weights: A, B, and DoRA's magnitudes."""
+ADAPTED = frozenset(("lora_a", "lora_b"))
+"""Names of an adapter's weights."""
 ADDING_1 = (
     *("input_layernorm.weight", "post_attention_layernorm.weight", "model.norm.weight"),
     *("language_model.norm.weight", "q_norm.weight", "k_norm.weight"),
 )
 """Norms of Qwen3.5 and Qwen3-Next that compute with 1 + their weight."""
-SLIDING, GROUP = "sliding_attention", 64
+GROUP = 64
+"""Weights that share a scale."""
 
 
 def load(
     source: Source, settings: EngineSettings, device: mx.Device
-) -> tuple[Any, Any, dict[str, Any], Path, Lengths]:
+) -> tuple[Any, Any, dict[str, Any], Path, int]:
     """The model in memory, without adapters, its tokenizer, its config.json, the folder of both,
-    and its lengths. Safetensors only."""
+    and its context. Safetensors only."""
     transformers_logging.disable_progress_bar()
     with loading(source, "torch"):
         folder = Path(source.path)
@@ -64,9 +64,20 @@ def load(
             config = {**config, "quantization": quantise(model)}
         mx.eval(model.parameters())  # weights are read here, not in the first step
         text = config.get("text_config", config)
-        lengths = read_lengths(text, settings.context, _computed(model, text))
-        hold_frequencies(model, text, lengths.context)
-    return model, tokenizer, config, folder, lengths
+        context = read_context(text, settings.context)
+        _take_short_frequencies(model, text)
+    return model, tokenizer, config, folder, context
+
+
+def _take_short_frequencies(model: nn.Module, config: dict[str, Any]) -> None:
+    """Rotate by LongRoPE's frequencies for sequences of the original length: mlx-lm has those of
+    long ones alone."""
+    ropes = [rope for rope in rope_settings(config) if "short_factor" in rope]
+    for module in model.modules():
+        for rope in ropes if type(module) is SuScaledRoPE else ():
+            short, long = (mx.array(rope[name]) for name in ("short_factor", "long_factor"))
+            module._freqs = module._freqs / long * short
+            module._scale = rope.get("short_mscale") or module._scale
 
 
 def vocabulary_of(config: dict[str, Any], folder: Path) -> int:
@@ -76,16 +87,6 @@ def vocabulary_of(config: dict[str, Any], folder: Path) -> int:
     if not size:
         raise UserError(f"{folder}/config.json has no vocab_size.", "add it")
     return int(size)
-
-
-def _computed(model: nn.Module, text: dict[str, Any]) -> int:
-    """Return the longest sequence that is computed as the model means it. A window that mlx-lm's
-    model leaves out changes nothing within its own length."""
-    window, kinds = int(text.get("sliding_window") or 0), text.get("layer_types")
-    slides = window > 0 and text.get("use_sliding_window") is not False
-    slides = slides and (kinds is None or SLIDING in kinds)
-    kept = any("Rotating" in type(cache).__name__ for cache in make_prompt_cache(model))
-    return window if slides and not kept else 1 << 30
 
 
 def _dtype(model: nn.Module, wanted: str, device: mx.Device) -> mx.Dtype:

@@ -1,4 +1,4 @@
-"""The MLX engine's memory model (`ictcli.engine.workload.MemoryModel`). Imports no mlx.
+"""The MLX engine's memory model (`ictcli.engine.workload`). Imports no mlx.
 
 How many copies of an array are held at once was measured on a CPU with mlx 0.32.4 by
 `bench/memory.py`, which prints estimates beside measurements. On Metal the estimate is an upper

@@ -11,20 +11,16 @@ import numpy as np
 from mlx.utils import tree_map
 from mlx_lm.models.cache import make_prompt_cache
 
-from ictcli.algorithm.quantities import Statistic
 from ictcli.engine.sampling import Recorder, Written, draw
-from ictcli.errors import RunFailedError, UserError
+from ictcli.errors import UserError
 from ictcli.types import FloatArray, IntArray, OnTokens, Rollouts, Sampling
 
 from .device import Memory
-from .files import number
 from .plan import GPU_ELEMENTS, GPU_PREFILL_TOKENS, PENDING_ELEMENTS, PREFILL_TOKENS
 
 GONE = 8
 """Ended rows are decoded along, unread, until they are one in so many: taking rows out copies the
 whole cache."""
-MIXED_TOLERANCE = 0.05
-"""Of the logits' range: beyond what 16 bits round, well below what a wrong mask does."""
 
 
 def _searchsorted(cdf: mx.array, target: mx.array, *, right: bool) -> mx.array:
@@ -132,25 +128,6 @@ def _prefill(
     return logits[rows], caches
 
 
-def mixes_lengths(model: Any, vocabulary: int, memory: Memory) -> bool:
-    """Whether the model decodes prompts of several lengths side by side as it does each alone.
-
-    Some of mlx-lm's models do not look at the padding of their batched caches: they raise, or give
-    wrong numbers without a word. A few made-up tokens tell, once for a model.
-    """
-    tokens = [1 + i % (vocabulary - 1) for i in range(9)]
-    prompts = [tokens[:length] for length in (7, 2, 9, 4, 1)]
-    try:
-        together, _ = _prefill(model, prompts, 1, memory)
-        alone = mx.concatenate([_prefill(model, [p], 1, memory)[0] for p in prompts])
-        gap, spread = mx.abs(together - alone).max(), alone.max() - alone.min()
-        return number(gap / spread) < MIXED_TOLERANCE
-    except RunFailedError:  # the memory's limit
-        raise
-    except Exception:  # whatever a model that does not know padding makes of it
-        return False
-
-
 def new_cache(model: Any, lengths: Sequence[int]) -> list[Any]:
     """Empty caches for prompts of these lengths, side by side.
 
@@ -188,7 +165,7 @@ class StatsRecorder(Recorder):
         self._compiled = compiled
 
     def formula(self, name: str) -> Callable[..., mx.array]:
-        return _compiled(self.wanted[name]) if self._compiled else super().formula(name)
+        return _compiled(self.wanted[name].formula) if self._compiled else super().formula(name)
 
     def measure(
         self, values: mx.array, tokens: IntArray, apart: IntArray, counts: IntArray
@@ -219,6 +196,6 @@ class StatsRecorder(Recorder):
 
 
 @functools.cache
-def _compiled(each: Statistic) -> Any:
+def _compiled(formula: Callable[..., Any]) -> Any:
     """Its dozen passes over (N, V) become one or two."""
-    return mx.compile(partial(each, mx), shapeless=True)
+    return mx.compile(partial(formula, mx), shapeless=True)

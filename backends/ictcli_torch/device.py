@@ -3,12 +3,10 @@
 import contextlib
 import ctypes
 import gc
-import math
 import sys
 from importlib.util import find_spec
 
 import torch
-from psutil import Process
 
 from ictcli.engine.budget import forget_peak, is_full, peak_rss
 from ictcli.engine.dtype import choose_kernels
@@ -95,6 +93,8 @@ M_MMAP_THRESHOLD, BLOCK = -3, 1 << 20
 class Memory:
     """The memory of one device. What was used before counts for nothing."""
 
+    small = False
+    """Whether the model is small."""
     engines = 0
     """Number of engines that this process has made."""
 
@@ -122,9 +122,9 @@ class Memory:
     def end_phase(self) -> None:
         """After sampling or an update. On a CPU, give what it freed back to the system: glibc keeps
         blocks of less than 32 MiB for later, and the next phase wants other sizes, so that a
-        process would come to hold what both take. Less than a quarter of the process stays: to take
-        it again costs a small model a tenth of its step."""
-        if self.device.type == "cpu" and _kept_free() > Process().memory_info().rss / 4:
+        process would come to hold what both take. Not below a small model: to take it again costs a
+        tenth of its step."""
+        if self.device.type == "cpu" and not self.small:
             self.free()
 
     def free(self) -> None:
@@ -143,22 +143,6 @@ class Memory:
         if self.device.type == "cuda":
             return torch.cuda.max_memory_allocated(self.device)
         return peak_rss()
-
-
-class _Heap(ctypes.Structure):
-    """glibc's struct mallinfo2; `free` is what it keeps of what was freed."""
-
-    names = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks")
-    _fields_ = [(name, ctypes.c_size_t) for name in (*names, "free", "keepcost")]
-
-
-def _kept_free() -> float:
-    """Bytes that the C library keeps for later, of what was freed; infinite where it cannot say."""
-    with contextlib.suppress(AttributeError, OSError, TypeError):
-        mallinfo2 = ctypes.CDLL(None).mallinfo2  # glibc 2.33
-        mallinfo2.restype = _Heap
-        return mallinfo2().free
-    return math.inf
 
 
 def ran_out(error: Exception) -> bool:

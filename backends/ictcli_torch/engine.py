@@ -10,21 +10,21 @@ from typing import Any
 
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 from ictcli.engine.core import EngineCore
 from ictcli.engine.model_files import write_tokenizer
-from ictcli.engine.models import loading, name_end_token, snapshot, stop_ids, with_dtype
+from ictcli.engine.models import name_end_token, snapshot, stop_ids, with_dtype
 from ictcli.engine.older import older_names
 from ictcli.engine.sampling import join
-from ictcli.engine.shape import read_lengths
+from ictcli.engine.shape import read_context
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import Rollouts, Sampling
 
 from .cpu import arranged, in_whole, kernels_of, pack
 from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
-from .files import read_arrays, write_arrays
-from .model import hold_frequencies, load, text_config
+from .model import load, text_config
 from .optimizer import Optimizer
 from .passes import Passes
 from .plan import SMALL, WORTH_ARRANGING, choose_joined
@@ -34,7 +34,7 @@ from .sample import lockstep
 class TorchEngine(EngineCore):
     """A Hugging Face causal LM with AdamW. See `ictcli.engine.Engine` for what each verb does."""
 
-    read_arrays, write_arrays = staticmethod(read_arrays), staticmethod(write_arrays)
+    read_arrays = staticmethod(load_file)
     root: Any = None
     """What runs the model that is trained, where its weights are spread."""
     vllm: Any = None
@@ -53,14 +53,13 @@ class TorchEngine(EngineCore):
         super().__init__(model, settings, optimizer, Memory(self.device), ran_out)
         self.model, self.tokenizer = load(self.source, settings, self.device)
         self.small = sum(p.numel() for p in self.model.parameters()) < SMALL
+        self.memory.small = self.small
         if settings.gradient_checkpointing and not self.small:
             self.memory.return_blocks()
         if settings.threads or (self.small and self.device.type == "cpu"):
             torch.set_num_threads(settings.threads or 1)
         config = text_config(self.model)
-        self.lengths = read_lengths(config.to_dict(), settings.context)
-        with loading(self.source, "mlx"):
-            hold_frequencies(self.model, self.lengths.context, self.device)
+        self.context = read_context(config.to_dict(), settings.context)
         self.vocabulary = int(config.vocab_size)
         self.stop_ids = stop_ids(self.tokenizer, self.model.generation_config.eos_token_id)
         self.adapt(adapters)
@@ -69,9 +68,9 @@ class TorchEngine(EngineCore):
         self.counts = {"parameters": self.model.num_parameters() - added, "trained": sum(trained)}
         self.optimizer = self.make_optimizer(optimizer) if optimizer else None
         self.pack = cache(partial(pack, self.model))  # once
-        self.frozen = (not optimizer or self.adapted is not None) and not settings.shard
+        self.frozen = not optimizer or self.adapted is not None
         parameters = self.counts["parameters"]
-        self.joined = choose_joined(self.device.type, adapters, settings, parameters)
+        self.joined = choose_joined(self.device.type, adapters, parameters)
         if self.optimizer and self.frozen:
             self.pack()
         self.compiled = (
@@ -143,7 +142,7 @@ class TorchEngine(EngineCore):
             self.vllm = self.vllm or vllm.start(self, prompts[share], group, sampling)
             self.vllm.load(self)
             drawn = vllm.draw(self.vllm, prompts[share], group, sampling, seeds[share])
-        return join(self.ranks.gather(drawn), range(len(prompts)))
+        return join(self.ranks.gather(drawn))
 
     @contextlib.contextmanager
     def merged(self, *, exactly: bool = False) -> Generator[None]:
@@ -156,6 +155,10 @@ class TorchEngine(EngineCore):
 
                 stack.enter_context(merge.merged(self.model, exactly=exactly))
             yield
+
+    @staticmethod
+    def write_arrays(path: Path, arrays: dict[str, torch.Tensor], **about: str) -> None:
+        save_file(arrays, path, metadata=about or None)
 
     def compute_in_float32(self) -> None:
         self.model.float()

@@ -73,7 +73,8 @@ def _outermost(model: nn.Module) -> Generator[tuple[str, Any]]:
 
 def _can_be_merged(module: Any) -> bool:
     if isinstance(module, LoraLayer):
-        return isinstance(module.get_base_layer(), nn.Linear) and NAME in module.lora_A
+        plain = isinstance(module.get_base_layer(), nn.Linear) and NAME in module.lora_A
+        return plain and NAME not in module.lora_variant
     return not isinstance(module, BaseTunerLayer)
 
 
@@ -102,9 +103,6 @@ def _whole(module: Any) -> tuple[Tensor, Tensor | None]:
     below: Tensor = dequantize_module_weight(layer.get_base_layer())
     A, B = layer.lora_A[NAME].weight, layer.lora_B[NAME].weight
     weight = torch.addmm(below.float(), B.float(), A.float(), alpha=layer.scaling[NAME])
-    if layer.use_dora[NAME]:  # of adapters from elsewhere
-        magnitude = layer.lora_magnitude_vector[NAME].weight
-        weight *= (magnitude / torch.linalg.norm(weight, dim=1))[:, None]
     return weight, weight - below
 
 

@@ -5,7 +5,6 @@ import inspect
 import os
 from collections.abc import Callable, Generator
 from functools import cache, partial
-from types import MethodType
 from typing import Any
 
 import torch
@@ -24,8 +23,6 @@ from ictcli.recipe.tables import EngineSettings
 
 from .cpu import exchange, in_float32, kernels_of
 
-FOLLOWING = ("dynamic", "longrope")
-"""Kinds of rotary frequencies that follow the length of a pass."""
 UNREPEATED = "TRANSFORMERS_SDPA_FORCE_GQA"
 """The environment variable that asks transformers not to repeat keys and values."""
 
@@ -176,19 +173,6 @@ def decoder_of(model: Any) -> Any:
     """What gives the states in front of the LM head. transformers does not find Llama 4's."""
     decoder = model.get_decoder()
     return getattr(model, "model", model) if decoder is model else decoder
-
-
-def hold_frequencies(model: Any, length: int, device: torch.device) -> None:
-    """Rotate by the frequencies of a sequence of `length` tokens, whatever the length of a pass:
-    those of LongRoPE and dynamic NTK follow it, and the keys in a cache were rotated before."""
-    at_end = torch.tensor([[length - 1]], device=device)
-    for module in model.modules():
-        kinds: Any = getattr(module, "rope_type", None)
-        for layer, kind in (kinds if isinstance(kinds, dict) else {None: kinds}).items():
-            if kind in FOLLOWING:
-                forward: Any = type(module).forward
-                forward(module, at_end.float(), at_end, *([layer] if layer else []))
-                module.forward = MethodType(inspect.unwrap(forward), module)
 
 
 class _States(BaseModelOutputWithPast):

@@ -22,15 +22,10 @@ from ictcli.engine.update import Update
 from ictcli.types import BoolArray, FloatArray, IntArray
 
 from . import namespace
-from .model import (
-    FOLLOWING,
-    blocks,
-    cache_argument,
-    decoder_of,
-    frugal,
-    head_logits,
-    text_config,
-)
+from .model import blocks, cache_argument, decoder_of, frugal, head_logits, text_config
+
+FOLLOWING = ("dynamic", "longrope")
+"""Kinds of rotary frequencies that follow the length of a pass, padding included."""
 
 
 class Passes:

@@ -1,4 +1,4 @@
-"""The torch engine's memory model (`ictcli.engine.workload.MemoryModel`). Imports no torch.
+"""The torch engine's memory model (`ictcli.engine.workload`). Imports no torch.
 
 On a CPU and on MPS it estimates the resident set of the process, libraries included; on a CUDA GPU
 the device's memory, without the allocator's fragments. How many copies of an array are held at once
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ictcli.engine.dtype import PACKING, X86, choose_kernels
 from ictcli.engine.workload import Parts, Workload
-from ictcli.recipe.tables import AdapterSettings, EngineSettings
+from ictcli.recipe.tables import AdapterSettings
 
 LIBRARIES, PEFT = 440 << 20, 20 << 20
 """Resident bytes of Python with torch and transformers, and of peft."""
@@ -96,7 +96,7 @@ def updating(work: Workload) -> Iterator[Parts]:
     """Yield the moments of a pass at which its memory may peak, with the summed gradients of
     earlier passes. AdamW steps in place."""
     s, recipe, full = work.shape, work.recipe, not work.recipe.adapters
-    joined = choose_joined(work.device, recipe.adapters, recipe.engine, s.parameters)
+    joined = choose_joined(work.device, recipe.adapters, s.parameters)
     largest = work.largest_pass(joined=joined)
     tokens, summed = largest.tokens, 4 * work.trained
     block, fewer = _kept(work, tokens)
@@ -116,20 +116,15 @@ def updating(work: Workload) -> Iterator[Parts]:
     yield {"gradients": end, "activations": block + backward}
 
 
-def choose_joined(
-    device: str, adapters: AdapterSettings | None, engine: EngineSettings, parameters: int
-) -> int:
+def choose_joined(device: str, adapters: AdapterSettings | None, parameters: int) -> int:
     """Return the tokens up to which a pass of an update joins rows; 0: `micro_tokens` alone limits
     it.
 
     On a CPU a larger pass below LoRA takes memory and, of a large model, saves next to no time. All
-    weights' gradients cost the same in every pass, however small. A number of rows is the user's
-    choice, and processes that share weights take their passes together.
+    weights' gradients cost the same in every pass, however small.
     """
-    if device != "cpu" or engine.shard:
-        return 0
     lora = adapters is not None and adapters.kind == "lora"
-    return JOINED if lora and parameters >= JOINED_FROM else 0
+    return JOINED if device == "cpu" and lora and parameters >= JOINED_FROM else 0
 
 
 def _packs(work: Workload) -> bool:

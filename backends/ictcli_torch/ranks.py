@@ -3,11 +3,9 @@ torch.distributed; `torchrun` starts them. Entry point `ictcli.ranks`."""
 
 import contextlib
 import os
-import pickle
 import re
 import time
-import weakref
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import timedelta
 from functools import cache
 from typing import Any, TypeVar
@@ -32,13 +30,10 @@ PATIENCE = timedelta(hours=2)
 """How long ranks wait for rank 0, which judges responses meanwhile."""
 ALIKE = 10.0
 """Seconds within which all ranks fail where they fail alike."""
-LEAVE = 5.0
-"""Seconds that a process waits for torch's threads before it ends all the same."""
+LEAVE = 0.2
+"""Seconds in which torch's threads let go of what they sent."""
 LOST = ("gloo", "nccl", "connection", "peer", "process group")
 """What torch's errors name where another process is gone."""
-BYTES = torch.uint8
-BUCKET = 1 << 24
-"""Numbers that are summed by one message at most, unless they are one tensor."""
 
 
 def meet(backend: str) -> Store:
@@ -75,8 +70,6 @@ class Communicator:
                 "torchrun --nproc-per-node N -m ictcli -- COMMAND sets what they need",
             ) from error
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
-        self.sent = weakref.WeakSet[Tensor]()
-        """What torch's threads still hold of messages."""
 
     @contextlib.contextmanager
     def together(self) -> Generator[None]:
@@ -126,23 +119,10 @@ class Communicator:
 
     def gather(self, message: Any) -> list[Any]:
         """Send every rank's message to every rank; returns them by rank."""
+        messages: list[Any] = [None] * self.size
         with self._speaking():
-            packed = self._packed(message)
-            sizes = [self._kept(torch.tensor([0])) for _ in range(self.size)]
-            dist.all_gather(sizes, self._kept(torch.tensor([len(packed)])))
-            longest = max(map(int, sizes))
-            bodies = [self._kept(torch.empty(longest, dtype=BYTES)) for _ in sizes]
-            padded = self._kept(torch.zeros(longest, dtype=BYTES))
-            padded[: len(packed)] = packed
-            dist.all_gather(bodies, padded)
-        return [_unpacked(body) for body in bodies]
-
-    def _packed(self, message: Any) -> Tensor:
-        return self._kept(torch.frombuffer(bytearray(pickle.dumps(message)), dtype=BYTES).clone())
-
-    def _kept(self, tensor: Tensor) -> Tensor:
-        self.sent.add(tensor)
-        return tensor
+            dist.all_gather_object(messages, message)
+        return messages
 
     def spread(self, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Send rank 0's arrays to every rank, on the CPU."""
@@ -158,12 +138,12 @@ class Communicator:
 
     def sum(self, tensors: Sequence[Tensor]) -> None:
         """Put the sum over ranks in each tensor's place, the same bits on every rank."""
-        for bucket in _buckets(tensors):
-            flat = torch.cat([tensor.flatten() for tensor in bucket])
-            dist.all_reduce(flat)
-            parts = flat.split([tensor.numel() for tensor in bucket])
-            for tensor, part in zip(bucket, parts, strict=True):
-                tensor.copy_(part.view_as(tensor))
+        parts = [tensor.contiguous() for tensor in tensors]
+        works: list[Any] = [dist.all_reduce(part, async_op=True) for part in parts]
+        for work in works:
+            work.wait()
+        for tensor, part in zip(tensors, parts, strict=True):
+            tensor.copy_(part)
 
     def close(self) -> None:
         """Leave the process group, all at once: torch aborts where another left in the middle, and
@@ -171,26 +151,8 @@ class Communicator:
         if dist.is_initialized() and not self.broken:
             with contextlib.suppress(RuntimeError):
                 dist.barrier()
-            patience = time.monotonic() + LEAVE
-            while self.sent and time.monotonic() < patience:
-                time.sleep(0.001)
+            time.sleep(LEAVE)
             self.leave()
-
-
-def _unpacked(body: Tensor) -> Any:
-    return pickle.loads(body.numpy().tobytes())
-
-
-def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    bucket, numbers = list[Tensor](), 0
-    for tensor in tensors:
-        if bucket and numbers + tensor.numel() > BUCKET:
-            yield bucket
-            bucket, numbers = [], 0
-        bucket.append(tensor)
-        numbers += tensor.numel()
-    if bucket:
-        yield bucket
 
 
 def _reason(error: RuntimeError) -> str:
@@ -218,9 +180,9 @@ def build(
         )
     settings, kind = settings.model_copy(update={"device": device}), TorchEngine
     if settings.shard and optimizer is not None:
-        from .shard import ShardedEngine, ShardedWeights
+        from .shard import ShardedEngine
 
-        kind = ShardedEngine if adapters else ShardedWeights
+        kind = ShardedEngine
     engine = kind(model, settings, optimizer, adapters)
     engine.ranks = ranks
     engine.check_same()

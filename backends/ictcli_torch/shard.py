@@ -3,7 +3,6 @@
 Each process holds a part of every weight, its gradient and its moments. A pass of an update puts
 one block together at a time. What samples and evaluates is a second module without weights of its
 own (`skeleton`), which has them all, in the type that is computed in, for as long as that takes.
-With adapters, which are small, only the model below them is spread.
 """
 
 import contextlib
@@ -33,39 +32,38 @@ from .optimizer import Optimizer
 
 
 class ShardedEngine(TorchEngine):
-    """An engine of one rank, that trains adapters: the weights below them are spread."""
+    """An engine of one rank, with its part of each weight and of its moments."""
 
     parallelism = "sharded"
     at_hand = False
     """Whether what samples and evaluates has all weights."""
+    restored: tuple[dict[str, Tensor], dict[str, Tensor]] | None = None
+    """The weights and the optimiser's state that rank 0 has read, until all `align`."""
 
     def make_optimizer(self, settings: OptimizerSettings) -> Optimizer:
         trained, dtype = self.model, self.model.dtype
-        adapters = {p for p in trained.parameters() if p.requires_grad and self.adapted is not None}
-        copied = skeleton(trained if self.adapted is None else self.adapted, adapters, self.device)
-        self.root = shard(trained, adapters, self.device, dtype)
-        if not adapters:
-            self.root.float()
-        self.parts = {name: p for name, p in trained.named_parameters() if p not in adapters}
-        """This process's part of each weight that is spread."""
-        self.model = copied
-        if self.adapted is not None:
-            self.adapted, self.model = copied, copied.get_base_model()
-        self.spread = {n: p for n, p in self.model.named_parameters() if n in self.parts}
+        self.model = skeleton(trained, self.device)
+        self.root = shard(trained, self.device, dtype)
+        self.root.float()
+        self.parts = dict(trained.named_parameters())
+        """This process's part of each weight."""
         return Optimizer(trained, settings)
 
     @contextlib.contextmanager
     def gathered(self, *, reference: bool = False) -> Generator[None]:
         """Within, the module that samples and evaluates has all weights. All have to be here."""
-        parts = self.reference if reference and self.adapted is None else self.parts
+        parts, weights = (
+            self.reference if reference else self.parts,
+            dict(self.model.named_parameters()),
+        )
         try:
-            for name, weight in self.spread.items():
+            for name, weight in weights.items():
                 weight.data = whole(parts[name], weight.dtype)
             self.at_hand = True
             yield
         finally:
             self.at_hand = False
-            for weight in self.spread.values():
+            for weight in weights.values():
                 weight.data = weight.data.new_empty(0)
 
     def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
@@ -107,13 +105,6 @@ class ShardedEngine(TorchEngine):
             for batches in zip_longest(*forms):
                 mine = batches[self.ranks.rank]
                 yield mine or next(filter(None, batches)), mine is not None
-
-
-class ShardedWeights(ShardedEngine):
-    """One that trains all weights, its part of each, with its moments."""
-
-    restored: tuple[dict[str, Tensor], dict[str, Tensor]] | None = None
-    """The weights and the optimiser's state that rank 0 has read, until all `align`."""
 
     def kept_weights(self) -> dict[str, Tensor]:
         """In the parts of the weights."""
@@ -173,12 +164,10 @@ class Root(nn.Module):
         return work(self.model, *arguments)
 
 
-def shard(model: Any, kept: set[nn.Parameter], device: torch.device, dtype: torch.dtype) -> Root:
-    """Spread a model's weights over all processes, but for those `kept` whole by each."""
+def shard(model: Any, device: torch.device, dtype: torch.dtype) -> Root:
+    """Spread a model's weights over all processes."""
     how: dict[str, Any] = {"mesh": init_device_mesh(device.type, (dist.get_world_size(),))}
-    if kept:
-        how["ignored_params"] = kept
-    elif dtype != torch.float32:
+    if dtype != torch.float32:
         how["mp_policy"] = MixedPrecisionPolicy(
             param_dtype=dtype, reduce_dtype=torch.float32, cast_forward_inputs=False
         )
@@ -188,14 +177,13 @@ def shard(model: Any, kept: set[nn.Parameter], device: torch.device, dtype: torc
     return root
 
 
-def skeleton(module: Any, kept: set[nn.Parameter], device: torch.device) -> Any:
-    """Copy a module with parameters that hold no numbers yet, but for those `kept`, which are
-    shared. Ties stay ties."""
+def skeleton(module: Any, device: torch.device) -> Any:
+    """Copy a module with parameters that hold no numbers yet. Ties stay ties."""
 
     def empty(p: nn.Parameter) -> nn.Parameter:
         return nn.Parameter(torch.empty(0, dtype=p.dtype, device=device), requires_grad=False)
 
-    memo: dict[int, Any] = {id(p): p if p in kept else empty(p) for p in module.parameters()}
+    memo: dict[int, Any] = {id(p): empty(p) for p in module.parameters()}
     return copy.deepcopy(module, memo)
 
 

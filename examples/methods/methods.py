@@ -288,10 +288,14 @@ def _relative(batch: Scored, A: FloatArray) -> FloatArray:
     return np.where(own != 0, A / np.where(own != 0, own, 1), 1.0)
 
 
-def min_p(xp: Any, p: Any, share: float) -> Any:
-    """p (..., V) over the tokens of at least `share` times the highest probability, renormalised; 0
+MIN_P = 0.02
+"""kappa: a token of less than this times the highest probability is noise."""
+
+
+def min_p(xp: Any, p: Any) -> Any:
+    """p (..., V) over the tokens of at least `MIN_P` times the highest probability, renormalised; 0
     at the others (min-p, arXiv 2407.01082)."""
-    likely = xp.where(p >= share * xp.max(p, axis=-1, keepdims=True), p, 0.0)
+    likely = xp.where(p >= MIN_P * xp.max(p, axis=-1, keepdims=True), p, 0.0)
     return likely / xp.sum(likely, axis=-1, keepdims=True)
 
 
@@ -301,24 +305,19 @@ def pull_up(xp: Any, logp: Any, old_logp: Any, target: Any) -> Any:
     return xp.where(logp < target, k3(xp, logp, target), 0.0)
 
 
-STATISTICS["min_p:"] = Statistic(
-    min_p, "token", "p of the token among those of at least S times max p"
+STATISTICS["min_p"] = Statistic(
+    min_p, "token", "p of the token among those of at least 0.02 times max p"
 )
 
 
 class LpRegOptions(Options):
     share: float = Field(default=0.01, gt=0, le=1)
     """Share of the tokens with A < 0, the least probable, that may be pulled up."""
-    min_p: float = Field(default=0.02, gt=0, le=1)
-    """kappa: a token of less than this times the highest probability is noise."""
     coefficient: float = Field(default=1.0, ge=0)
     """beta, the weight of the pull."""
 
-    def wants(self) -> tuple[str, ...]:
-        return (f"min_p:{self.min_p}",)
 
-
-@register("arXiv 2510.03222", options=LpRegOptions, normalisation="tokens")
+@register("arXiv 2510.03222", options=LpRegOptions, normalisation="tokens", wants=("min_p",))
 def lp_reg(batch: Scored, options: LpRegOptions) -> Choice:
     """Every token; the least probable with A < 0 are pulled up to p without its noise.
 
@@ -326,7 +325,7 @@ def lp_reg(batch: Scored, options: LpRegOptions) -> Choice:
     Ours: the choice is made once a batch by the sampler's log pi, the count is rounded up, the clip
     of the ratio stays on at pulled tokens, and what renormalising adds is that at temperature 1.
     """
-    proxy, prob = batch.stats[options.wants()[0]], batch.stats["prob"]
+    proxy, prob = batch.stats["min_p"], batch.stats["prob"]
     blamed = batch.valid & (batch.advantage < 0)[:, None]
     pulled = top_share(-batch.logp, blamed, options.share, scope="batch", zeros=True) & (proxy > 0)
     lift = np.log(np.where(pulled, proxy, 1)) - np.log(np.where(pulled, prob, 1))

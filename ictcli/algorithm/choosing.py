@@ -27,8 +27,6 @@ def _share(options: ShareOptions) -> float:
 
 
 class UnsureOptions(ShareOptions):
-    min_entropy: float = Field(default=0.0, ge=0)
-    """Ours: tokens of less entropy H1, in nats, are not kept."""
     max_prob: float = Field(default=1.0, gt=0, le=1)
     """Ours: tokens of a higher probability are not kept."""
 
@@ -79,9 +77,7 @@ def wasserstein(batch: Scored, options: ShareOptions) -> Choice:
 
 
 def _unsure(batch: Scored, options: UnsureOptions) -> BoolArray:
-    H1 = np.maximum(batch.stats["entropy"], 0)  # both bounds are those of exact numbers
-    prob = np.minimum(batch.stats["prob"], 1)
-    return (options.min_entropy <= H1) & (prob <= options.max_prob)
+    return np.minimum(batch.stats["prob"], 1) <= options.max_prob  # an exact number is at most 1
 
 
 def _top(
@@ -95,7 +91,7 @@ def _top(
 def random(batch: Scored, options: UnsureOptions) -> Choice:
     """The share `keep` of tokens, drawn uniformly.
 
-    Exactly the share, unless too few tokens are within the bounds; ict keeps less where u is 0
+    Exactly the share, unless too few tokens are unsure enough; ict keeps less where u is 0
     (shared prefixes, a row left alone).
     """
     unsure = _unsure(batch, options)

@@ -60,10 +60,3 @@ def diagnose(rollouts: Rollouts, advantage: FloatArray, kept: BoolArray) -> dict
     if "uniqueness" in stats:
         report["uniqueness_entropy_spearman"] = spearman(stats["uniqueness"][valid], H1[valid])
     return report
-
-
-def softmax(logits: FloatArray) -> FloatArray:
-    """Softmax along the last axis in float64."""
-    shifted = np.asarray(logits, dtype=np.float64)
-    shifted = np.exp(shifted - shifted.max(axis=-1, keepdims=True))
-    return shifted / shifted.sum(axis=-1, keepdims=True)

@@ -20,14 +20,6 @@ from ictcli.algorithm.registry import find_method as find_method
 from ictcli.algorithm.registry import register as register
 
 
-def unread_keys(name: str) -> set[str]:
-    """Those of the recipe's keys `keep` and `warmup` that the method of this name does not read."""
-    if (method := METHODS.get(name)) is None:
-        return set()
-    read = {"keep": "keep" in method.options.model_fields, "warmup": method.dense_warmup}
-    return {key for key, counts in read.items() if not counts}
-
-
 def beside(table: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The method table to compare method `name` with the method of `table`: the defaults of
     `name`, but `keep` and `scope` as in `table`, so that a control selects as many tokens from the

@@ -7,7 +7,7 @@ oracle's. Distributions lie along the last axis; every result drops it. Natural 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from ictcli.errors import unknown
@@ -90,16 +90,10 @@ class Statistic:
     """What it is, with its unit."""
     mean: bool = False
     """Whether its mean over all tokens is a metric, by the statistic's name."""
-    number: float | None = None
-    """Of a statistic NAME:NUMBER: what the formula takes last."""
-
-    def __call__(self, xp: Any, *p: Any) -> Any:
-        last = () if self.number is None else (self.number,)
-        return self.formula(xp, *p, *last)
 
     def at(self, xp: Any, p: Any, tokens: Any) -> Any:
         """(N,) of p (N, V) where the tokens (N,) were drawn, if it compares p with nothing."""
-        values = self(xp, p)
+        values = self.formula(xp, p)
         return pick(xp, values, tokens) if self.kind == "token" else values
 
 
@@ -112,18 +106,13 @@ STATISTICS: dict[str, Statistic] = {
     "kl_to_mean": Statistic(kl_reversed, "group", "KL(P_avg || p), nats"),
     "wasserstein": Statistic(wasserstein, "group", "Wasserstein-1 distance of p and P_avg, ids"),
 }
-"""All statistics by name; a plugin adds its own. `NAME:` stands for NAME:NUMBER. Those of a group
-are exactly 0 where all rollouts share a prefix."""
+"""All statistics by name; a plugin adds its own. Those of a group are exactly 0 where all rollouts
+share a prefix."""
 
 
 def statistic(name: str) -> Statistic:
-    """The statistic of that name, its number filled in. UserError where there is none."""
-    base, colon, number = name.partition(":")
-    found = STATISTICS.get(base + colon)
-    try:
-        if found is not None:
-            return replace(found, number=float(number)) if colon else found
-    except ValueError:
-        pass
-    hint = "a plugin declares one in ictcli.algorithm.quantities.STATISTICS"
-    raise unknown("token statistic", name, STATISTICS, hint)
+    """Return the statistic of that name. UserError where there is none."""
+    if name not in STATISTICS:
+        hint = "a plugin declares one in ictcli.algorithm.quantities.STATISTICS"
+        raise unknown("token statistic", name, STATISTICS, hint)
+    return STATISTICS[name]

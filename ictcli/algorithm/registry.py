@@ -80,10 +80,6 @@ class Settings(BaseModel):
 class Options(Settings):
     """The options of a method that has none; others derive from it."""
 
-    def wants(self) -> tuple[str, ...]:
-        """Statistics that these options need besides the method's."""
-        return ()
-
 
 Rule = Callable[[Scored, Any], Choice]
 

@@ -6,7 +6,6 @@ layout or peft's.
 | weights | adapters.safetensors | adapter_model.safetensors |
 | A | NAME.lora_a (in, rank) | base_model.model.NAME.lora_A.weight (rank, in) |
 | B | NAME.lora_b (rank, out) | base_model.model.NAME.lora_B.weight (out, rank) |
-| DoRA's magnitudes | NAME.m (out,) | base_model.model.NAME.lora_magnitude_vector (out,) |
 | the product counts | scale times | lora_alpha / r times |
 """
 
@@ -35,23 +34,20 @@ Arrays = dict[str, npt.NDArray[Any]]
 Layout = Literal["mlx", "peft"]
 FILES: dict[Layout, str] = {"mlx": ADAPTER_WEIGHTS, "peft": PEFT_WEIGHTS}
 PREFIX = "base_model.model."
-TO_PEFT = {"lora_a": "lora_A.weight", "lora_b": "lora_B.weight", "m": "lora_magnitude_vector"}
+TO_PEFT = {"lora_a": "lora_A.weight", "lora_b": "lora_B.weight"}
 TO_MLX = {there: here for here, there in TO_PEFT.items()}
 PLACE = re.compile(r"(?:.*\.)?layers\.(\d+)\.(.+)")
 """The name of a layer within a block."""
 
 READ = frozenset((
     "peft_type", "base_model_name_or_path", "target_modules", "r", "lora_alpha", "use_rslora",
-    "use_dora",
-))  # fmt: skip
-"""Settings of peft's that are read here, or that the names of the weights say as well."""
-
-WITHOUT_EFFECT = frozenset((
     "task_type", "auto_mapping", "peft_version", "revision", "inference_mode", "megatron_core",
     "lora_dropout",  # nothing is dropped but in training
     "exclude_modules", "layers_to_transform", "layers_pattern",  # the weights name the layers
     "qalora_group_size",  # of use_qalora
 ))  # fmt: skip
+"""Settings of peft's that are read here, that the names of the weights say as well, or that change
+nothing."""
 PLAIN: dict[str, tuple[Any, ...]] = {
     "bias": ("none",),
     "init_lora_weights": (True, False, "gaussian", "orthogonal", "eva"),
@@ -210,8 +206,8 @@ def _roots(model: str) -> tuple[str, str]:
 
 def read_config(folder: Path) -> dict[str, Any]:
     config = cast(dict[str, Any], parse_json(read_text(folder / ADAPTER_CONFIG)))
-    if layout_of(config) == "mlx" and config["fine_tune_type"] not in ("lora", "dora"):
-        raise ValueError(f"fine_tune_type is {config['fine_tune_type']!r}, neither lora nor dora")
+    if layout_of(config) == "mlx" and config["fine_tune_type"] != "lora":
+        raise ValueError(f"fine_tune_type is {config['fine_tune_type']!r}, not lora")
     return config
 
 
@@ -241,7 +237,6 @@ def _to_peft(config: dict[str, Any], weights: Arrays) -> tuple[dict[str, Any], A
         "lora_alpha": float(about["scale"]) * rank,
         "lora_dropout": 0.0,
         "bias": "none",
-        "use_dora": config["fine_tune_type"] == "dora",
         "target_modules": sorted({name.rpartition(".")[0] for name in weights}),
     }
     named: Arrays = {}
@@ -258,7 +253,7 @@ def _to_mlx(
 ) -> tuple[dict[str, Any], Arrays]:
     if config["peft_type"] != "LORA":
         raise ValueError(f"they are of peft's kind {config['peft_type']}, not LORA")
-    for name in sorted(config.keys() - READ - WITHOUT_EFFECT):
+    for name in sorted(config.keys() - READ):
         if config[name] not in PLAIN.get(name, OFF):
             raise ValueError(f"mlx-lm has nothing like peft's {name} = {config[name]!r}")
     named: Arrays = {}
@@ -272,7 +267,7 @@ def _to_mlx(
         places.setdefault(int(match[1]), set()).add(match[2])
     rank = int(config["r"])
     settings = {
-        "fine_tune_type": "dora" if config.get("use_dora") else "lora",
+        "fine_tune_type": "lora",
         "num_layers": blocks - min(places, default=blocks),
         "lora_parameters": {
             "rank": rank,

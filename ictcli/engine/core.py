@@ -40,7 +40,7 @@ WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
 class EngineCore(DataParallel, Engine):
     """The verbs of `ictcli.engine.Engine` that need no device.
 
-    A backend's `__init__` sets `model`, `tokenizer`, `lengths`, `vocabulary`, `stop_ids`,
+    A backend's `__init__` sets `model`, `tokenizer`, `context`, `vocabulary`, `stop_ids`,
     `lockstep`, `passes` and, to train, `optimizer`.
     """
 
@@ -54,8 +54,6 @@ class EngineCore(DataParallel, Engine):
     """What `keep_reference` kept."""
     adapted: Any = None
     """What the backend's adapter library knows of the model's adapters; None without any."""
-    mixes_lengths = True
-    """Whether prompts of several lengths may be decoded side by side."""
 
     write_arrays: Any
     """Write (path, arrays by name, **header) as safetensors; equal arrays make equal bytes."""
@@ -143,16 +141,14 @@ class EngineCore(DataParallel, Engine):
             # one answer is shown as it grows, and is not kept waiting for weights to be arranged
             tokens = 0 if on_tokens and group == 1 else sampling.max_tokens
             with self.for_sampling(tokens):
-                return in_passes(
-                    share, group, self.budget.rows, numbers, decode, mixed=self.mixes_lengths
-                )
+                return in_passes(share, group, self.budget.rows, numbers, decode)
 
         def work() -> Rollouts | None:
             return self.budget.decoding(group, len(numbers), in_budget) if share else None
 
         with self._phase(), self.gathered():
             parts = self.agreed(work)
-        return join([part for part in parts if part is not None], range(len(prompts)))
+        return join([part for part in parts if part is not None])
 
     def score(
         self,

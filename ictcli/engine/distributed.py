@@ -103,11 +103,8 @@ class DataParallel(ABC):
     def summed(parts: Sequence[UpdateReport]) -> UpdateReport:
         """Sum every rank's figures; each has the log-probabilities of its own rows."""
         total = {name: sum(getattr(part, name) for part in parts) for name in SUMMED}
-        return UpdateReport(
-            np.sum([part.logp for part in parts], axis=0),
-            ratio_gap=max(part.ratio_gap for part in parts),
-            **total,
-        )
+        logp = np.sum([part.logp for part in parts], axis=0)
+        return UpdateReport(logp, ratio_gap=max(part.ratio_gap for part in parts), **total)
 
     def share_of(self, update: Update, rank: int | None = None) -> Update:
         """A rank's rows of an update, by default this one's: as many tokens a rank, and neighbours
@@ -135,22 +132,19 @@ class DataParallel(ABC):
     def agreed(self, work: Callable[[], T]) -> list[T]:
         """Return what `work` gives on every rank, by rank, within the same budget on all: it is
         called again where another rank had to shrink its own. All ranks have to be here."""
-        results = [work()]
+        result = work()
         while True:
-            gathered = self.ranks.gather([[self.budget.tokens, self.budget.rows], results[0]])
-            budgets, parts = zip(*gathered, strict=True)
-            tokens, rows = map(min, zip(*budgets, strict=True))
+            gathered = self.ranks.gather([[self.budget.tokens, self.budget.rows], result])
+            budgets = [budget for budget, _ in gathered]
             if all(budget == budgets[0] for budget in budgets):
-                return [*parts]
-            del gathered, parts
-            if not self.budget.lower(tokens, rows):
-                continue  # done with the least already
-            results.clear()
-            self.budget.say(
-                "Memory ran out on another process of the launch; what was under way is done "
-                f"again, with {tokens:,} tokens a pass and {rows:,} rows side by side."
-            )
-            results.append(work())
+                return [part for _, part in gathered]
+            tokens, rows = map(min, zip(*budgets, strict=True))
+            if self.budget.lower(tokens, rows):  # else it was done with the least
+                self.budget.say(
+                    "Memory ran out on another process of the launch; what was under way is done "
+                    f"again, with {tokens:,} tokens a pass and {rows:,} rows side by side."
+                )
+                result = work()
 
     @abstractmethod
     def as_reference(self) -> AbstractContextManager[None]:

@@ -151,12 +151,6 @@ def loading(source: Source, other: str) -> Generator[None]:
         raise
     except Exception as error:  # whatever a broken folder makes the library raise
         hint = "check the path or hub id"
-        if "required positional argument" in str(error):
-            names = ", ".join(re.findall(r"'(\w+)'", str(error)))
-            raise UserError(
-                f"The config.json of {model} lacks what this engine reads of it: {names}.",
-                f"add it there if you know it; --backend {other} may do without",
-            ) from error
         if isinstance(error, TypeError | KeyError) or "not supported" in str(error):
             hint = f"this engine may not know this kind of model; --backend {other} may"
         if "trust_remote_code" in str(error):

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ictcli.engine.budget import Budget
-from ictcli.engine.shape import Lengths
 from ictcli.engine.update import Update
 from ictcli.types import BoolArray, FloatArray, IntArray, OnTokens, Rollouts, Sampling, UpdateReport
 
@@ -20,8 +19,8 @@ class Engine(Protocol):
 
     tokenizer: Any
     """The model's own tokenizer: a Hugging Face `PreTrainedTokenizerBase`."""
-    lengths: Lengths
-    """The context, what `engine.context` can make of it, and where the arithmetic changes."""
+    context: int
+    """The longest sequence a run may have, prompt and response together, in tokens."""
     stop_ids: tuple[int, ...]
     """Token ids that end a response, from the model's generation settings and tokenizer."""
     budget: Budget
@@ -29,11 +28,6 @@ class Engine(Protocol):
     ranks: Any
     """This process among those of a launch: `Alone` or a `Communicator`. All ranks call each verb
     at once; rank 0 writes."""
-
-    @property
-    def context(self) -> int:
-        """The longest sequence a run may have, prompt and response together, in tokens."""
-        return self.lengths.context
 
     def describe(self) -> dict[str, Any]:
         """Engine, device, dtype, parameter count and library versions, for environment.json."""

@@ -115,45 +115,32 @@ def in_passes(
     rows_at_once: int,
     numbers: FloatArray,
     decode: Callable[[Prompts, FloatArray, IntArray], Rollouts],
-    *,
-    mixed: bool = True,
 ) -> Rollouts:
     """`decode` whole groups, at most `rows_at_once` rows side by side, or one group.
 
     The uniform numbers (B, T) decide every draw. `decode` takes prompts, their rows of numbers, and
-    which of the B rows they are. `mixed`: prompts of several lengths may stand side by side; else
-    those of one length are decoded together.
+    which of the B rows they are.
     """
-    lengths, most = [len(prompt) for prompt in prompts], max(1, rows_at_once // group)
-    passes: list[list[int]] = []
-    for i in range(len(prompts)) if mixed else np.argsort(lengths, kind="stable").tolist():
-        fits = passes and len(passes[-1]) < most
-        if fits and (mixed or lengths[passes[-1][0]] == lengths[i]):
-            passes[-1].append(i)
-        else:
-            passes.append([i])
-    rows = [(np.array(part)[:, None] * group + np.arange(group)).reshape(-1) for part in passes]
-    parts = [
-        decode([prompts[i] for i in part], numbers[places], places)
-        for part, places in zip(passes, rows, strict=True)
-    ]
-    return join(parts, [i for part in passes for i in part])
+    most = max(1, rows_at_once // group)
+    parts: list[Rollouts] = []
+    for first in range(0, len(prompts), most):
+        some = prompts[first : first + most]
+        rows = np.arange(first * group, (first + len(some)) * group)
+        parts.append(decode(some, numbers[rows], rows))
+    return join(parts)
 
 
-def join(parts: Sequence[Rollouts], places: Sequence[int]) -> Rollouts:
-    """Rollouts of several passes as of one; `places` says where each of their prompts belongs."""
-    group, T = parts[0].group, max(part.tokens.shape[1] for part in parts)
-    order: list[int] = np.argsort(places).tolist()
-    rows = (np.array(order)[:, None] * group + np.arange(group)).reshape(-1)
-    prompts = [prompt for part in parts for prompt in part.prompts]
+def join(parts: Sequence[Rollouts]) -> Rollouts:
+    """Return the rollouts of several passes, one after the other, as of one."""
+    T = max(part.tokens.shape[1] for part in parts)
 
     def whole(values: Sequence[Any]) -> Any:
         wide = [x if x.ndim == 1 else np.pad(x, ((0, 0), (0, T - x.shape[1]))) for x in values]
-        return np.concatenate(wide)[rows]
+        return np.concatenate(wide)
 
     return Rollouts(
-        prompts=tuple(prompts[i] for i in order),
-        group=group,
+        prompts=tuple(prompt for part in parts for prompt in part.prompts),
+        group=parts[0].group,
         tokens=whole([part.tokens for part in parts]),
         lengths=whole([part.lengths for part in parts]),
         finished=whole([part.finished for part in parts]),
@@ -198,7 +185,7 @@ class Recorder(ABC):
 
     def formula(self, name: str) -> Callable[..., Any]:
         """The formula of a statistic over the device's arrays."""
-        return partial(self.wanted[name], self.xp)
+        return partial(self.wanted[name].formula, self.xp)
 
     def measure(
         self, values: Any, tokens: IntArray, apart: IntArray, counts: IntArray

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ictcli.algorithm.objective import token_logp
-from ictcli.algorithm.quantities import Statistic, statistic
+from ictcli.algorithm.quantities import statistic
 from ictcli.engine.packing import chunks
 from ictcli.types import LOGP, BoolArray, FloatArray, IntArray, Rollouts
 
@@ -16,8 +16,6 @@ memory. And those whose statistics are taken in float64 at once."""
 
 Logits = Callable[[Rollouts, BoolArray], FloatArray]
 """`Engine.logits`."""
-Part = tuple[BoolArray, FloatArray, FloatArray, IntArray]
-"""N tokens (B, T), their p (N, V), and q and row (N,) where q[row] is what they compare with."""
 
 
 def measure(
@@ -45,51 +43,45 @@ def measure(
 def compare(
     logits: Logits, vocabulary: int, rollouts: Rollouts, wanted: Sequence[str]
 ) -> dict[str, FloatArray]:
-    """`Engine.score` of what compares p with the group's mean."""
-    room = max(HELD // vocabulary, 1)
-    found = {name: np.zeros(rollouts.tokens.shape, dtype=np.float32) for name in wanted}
-    for name, values in found.items():
-        for where, p, q, row in _against_means(logits, room, rollouts):
-            values[where] = _values(statistic(name), p, q, row)
-    return found
+    """Return `Engine.score` of what compares p with the group's mean, in float64 and never below
+    0."""
+    values = {name: np.zeros(rollouts.tokens.shape, dtype=np.float32) for name in wanted}
+    at_once = max(HELD // (vocabulary * rollouts.group), 1)
+    for where in _parts(parted(rollouts), rollouts.group, at_once) if wanted else ():
+        p = logits(rollouts, where)
+        p = np.exp(p - p.max(axis=-1, keepdims=True))
+        p /= p.sum(axis=-1, keepdims=True)
+        means, position = position_means(p, np.nonzero(where)[1])
+        for name, of_all in values.items():
+            measured = np.empty(len(p))
+            for some in chunks(len(p), max(COMPARED // vocabulary, 1)):
+                pair = p[some].astype(np.float64), means[position[some]]
+                measured[some] = statistic(name).formula(np, *pair)
+            of_all[where] = np.maximum(measured, 0.0)
+    return values
 
 
-def _values(each: Statistic, p: FloatArray, q: FloatArray, row: IntArray) -> FloatArray:
-    """(N,) in float64, part by part; never below 0."""
-    found = np.empty(len(p))
-    for some in chunks(len(p), max(COMPARED // p.shape[1], 1)):
-        found[some] = each(np, *(x.astype(np.float64) for x in (p[some], q[row[some]])))
-    return np.maximum(found, 0.0)
-
-
-def _distributions(logits: Logits, rollouts: Rollouts, where: BoolArray) -> FloatArray:
-    values = logits(rollouts, where)
-    p = np.exp(values - values.max(axis=-1, keepdims=True))
-    p /= p.sum(axis=-1, keepdims=True)
-    return p
-
-
-def shared_positions(rollouts: Rollouts) -> IntArray:
-    """(B, T): a number for each position of a group that two different prefixes lead to; -1 for
-    other tokens, and after ends."""
-    found = np.full(rollouts.tokens.shape, -1)
+def parted(rollouts: Rollouts) -> BoolArray:
+    """(B, T): the tokens at positions that two different prefixes of a group lead to."""
+    apart = np.zeros(rollouts.tokens.shape, dtype=bool)
     for first in range(0, len(rollouts), rollouts.group):
         rows = slice(first, first + rollouts.group)
         tokens, valid = rollouts.tokens[rows], rollouts.valid[rows]
         for t in range(tokens.shape[1]):
             if len({row[:t].tobytes() for row in tokens[valid[:, t]]}) > 1:
-                found[rows, t][valid[:, t]] = first * tokens.shape[1] + t
-    return found
+                apart[rows, t] = valid[:, t]
+    return apart
 
 
-def _against_means(logits: Logits, room: int, rollouts: Rollouts) -> Iterator[Part]:
-    """Tokens with the mean of their position, whole ones of one group at a time."""
-    positions = shared_positions(rollouts)
-    group = np.arange(len(rollouts))[:, None] // rollouts.group
-    for n in range(len(rollouts.prompts)):
-        for where in _whole_positions(np.where(group == n, positions, -1), room):
-            p = _distributions(logits, rollouts, where)
-            yield where, p, *position_means(p, positions[where])
+def _parts(wanted: BoolArray, group: int, positions: int) -> Iterator[BoolArray]:
+    """Yield the `wanted` tokens (B, T), so many positions of one group at a time."""
+    for first in range(0, len(wanted), group):
+        for t in range(0, wanted.shape[1], positions):
+            where = np.zeros_like(wanted)
+            place = slice(first, first + group), slice(t, t + positions)
+            where[place] = wanted[place]
+            if where.any():
+                yield where
 
 
 def position_means(p: FloatArray, positions: IntArray) -> tuple[FloatArray, IntArray]:
@@ -98,14 +90,3 @@ def position_means(p: FloatArray, positions: IntArray) -> tuple[FloatArray, IntA
     order = np.argsort(number, kind="stable")
     starts = np.cumsum(counts) - counts
     return np.add.reduceat(p[order], starts, axis=0, dtype=np.float64) / counts[:, None], number
-
-
-def _whole_positions(positions: IntArray, room: int) -> Iterator[BoolArray]:
-    """Masks of whole positions that together hold all of them, `room` tokens or one position
-    each."""
-    numbers, counts = np.unique(positions[positions >= 0], return_counts=True)
-    first = 0
-    for end in range(1, len(numbers) + 1):
-        if end == len(numbers) or counts[first : end + 1].sum() > room:
-            yield np.isin(positions, numbers[first:end])
-            first = end

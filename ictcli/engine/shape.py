@@ -36,7 +36,7 @@ class ModelShape:
     intermediate: int
     vocabulary: int
     context: int
-    """The longest sequence, unless engine.context is set (`read_lengths`)."""
+    """The longest sequence (`read_context`)."""
     tied: bool
     bits: int = 0
     """Bits of a quantised weight; 0 = not quantised."""
@@ -46,8 +46,6 @@ class ModelShape:
     """Whether a block looks back at a window only, or is no attention."""
     capped: bool = False
     """Whether the scores of attention are soft-capped."""
-    longest: int = 0
-    """What engine.context can raise the context to."""
     stored: tuple[int, int, int] | None = None
     """Bytes of packed weights, numbers that are not packed, and parameters, by the headers of the
     model's files; None where these are not on this machine."""
@@ -128,7 +126,7 @@ def _from_hub(model: str) -> Path:
 
 
 def _shape(config: dict[str, Any]) -> ModelShape:
-    heads, lengths = int(config["num_attention_heads"]), read_lengths(config, 0)
+    heads = int(config["num_attention_heads"])
     head = int(config.get("head_dim") or config["hidden_size"] // heads)
     packed: dict[str, Any] = config.get("quantization") or config.get("quantization_config") or {}
     windowed = bool(config.get("sliding_window")) and config.get("use_sliding_window", True)
@@ -143,13 +141,12 @@ def _shape(config: dict[str, Any]) -> ModelShape:
         keys=int(config.get("num_key_value_heads") or heads) * head,
         intermediate=int(config["intermediate_size"]),
         vocabulary=int(config["vocab_size"]),
-        context=lengths.context,
+        context=read_context(config, 0),
         tied=bool(config.get("tie_word_embeddings", True)),
         bits=int(packed.get("bits", 0)),
         dtype=str(config.get("dtype") or config.get("torch_dtype") or ""),
         windowed=windowed,
         capped=bool(config.get("attn_logit_softcapping")),
-        longest=lengths.longest,
     )
 
 
@@ -171,55 +168,31 @@ def _stored(folder: Path, bits: int) -> tuple[int, int, int] | None:
 
 
 ORIGINAL, LONG = "original_max_position_embeddings", ("longrope", "su")
-CHANGES = frozenset((
-    "sliding_window", "attention_chunk_size", "window_size", "chunk_size", "mamba_chunk_size",
-    ORIGINAL,
-))  # fmt: skip
-"""Settings of a model that are such lengths, in tokens."""
 
 
-@dataclass(frozen=True)
-class Lengths:
-    """In tokens, prompt and response together."""
-
-    context: int
-    """The longest sequence that a run may have."""
-    longest: int
-    """What `engine.context` can raise it to."""
-    changes: tuple[int, ...]
-    """Windows, chunks and the like, ascending: after each, sampling and evaluating may part."""
-
-    def hint(self, needed: int) -> str:
-        """Return the end of a hint, where `engine.context` can make room for so many tokens."""
-        return f", or engine.context={needed}" if needed <= self.longest else ""
-
-
-def read_lengths(config: dict[str, Any], wanted: int, longest: int = 1 << 30) -> Lengths:
-    """Return the lengths by a model's settings, `engine.context` (`wanted`, 0 = not set), and the
-    longest sequence that the engine computes as the model means it.
+def read_context(config: dict[str, Any], wanted: int) -> int:
+    """Return the longest sequence of a run by a model's settings and `engine.context` (`wanted`,
+    0 = not set), prompt and response together, in tokens.
 
     LongRoPE has one set of rotary frequencies for sequences up to an original length and another
-    for longer ones. One run has one of them, whatever is in a batch: the first, unless
-    `engine.context` is longer. Raises UserError where that is longer than the model takes.
+    for longer ones: a run has the first. Raises UserError where `wanted` is longer.
     """
     positions = config.get("max_position_embeddings") or config.get("n_positions") or 1 << 30
-    longest = min(int(positions), longest)
-    check_context(wanted, longest)
-    ropes = list(rope_settings(config))
-    long = [rope for rope in ropes if (rope.get("rope_type") or rope.get("type")) in LONG]
+    long = [r for r in rope_settings(config) if (r.get("rope_type") or r.get("type")) in LONG]
     originals = [config.get(ORIGINAL) or rope.get(ORIGINAL) for rope in long]
-    context = min([longest, *filter(None, originals)])
-    return Lengths(wanted or context, longest, tuple(sorted(set(_changes(config)))))
+    return choose_context(wanted, min([int(positions), *filter(None, originals)]))
 
 
-def check_context(wanted: int, longest: int) -> None:
-    """Raise UserError where `engine.context` is longer than a model takes."""
+def choose_context(wanted: int, longest: int) -> int:
+    """Return `engine.context` or, where it is 0, the `longest` sequence of the model. UserError
+    where it is longer."""
     if wanted > longest:
         raise UserError(
             f"engine.context = {wanted:,} exceeds the {longest:,} tokens that this engine takes of "
             "the model.",
             f"engine.context={longest}, or less",
         )
+    return wanted or longest
 
 
 def rope_settings(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -227,11 +200,3 @@ def rope_settings(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
     rope = cast(dict[str, Any], config.get("rope_parameters") or config.get("rope_scaling") or {})
     yield rope
     yield from (kind for kind in rope.values() if isinstance(kind, dict))
-
-
-def _changes(config: dict[str, Any]) -> Iterator[int]:
-    for name, value in config.items():
-        if isinstance(value, dict):
-            yield from _changes(cast(dict[str, Any], value))
-        elif name in CHANGES and isinstance(value, int) and value > 0:
-            yield value

@@ -4,9 +4,8 @@ A memory model is a module of its engine that imports no device library, found b
 the group `ictcli.plans` under the engine's name.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ictcli.algorithm.quantities import statistic
 from ictcli.algorithm.selection import share_count
@@ -125,24 +124,9 @@ class Workload:
         return Pass(prompts * P + rows * T, repeated, max(logits, 1))
 
 
-class MemoryModel(Protocol):
-    """The bytes an engine takes, by part."""
-
-    def held(self, work: Workload) -> Parts:
-        """Return what is held in every phase."""
-        ...
-
-    def sampling(self, work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -> Parts:
-        """Return what sampling takes on top."""
-        ...
-
-    def updating(self, work: Workload) -> Iterator[Parts]:
-        """Yield what an update takes on top, at the moments at which it may peak."""
-        ...
-
-
-def memory_model(backend: str) -> MemoryModel:
-    """Return the memory model of an engine. Raises UserError where it has none."""
+def memory_model(backend: str) -> Any:
+    """Return the memory model of an engine: `held`, `sampling` and `updating` give bytes by part.
+    Raises UserError where it has none."""
     if model := brought_by(backend, "ictcli.plans"):
         return model
     raise UserError(f"How much memory the {backend} engine takes is not known.")

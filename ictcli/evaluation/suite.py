@@ -10,7 +10,6 @@ from typing import Any
 
 from ictcli.engine import Engine
 from ictcli.engine.budget import is_full
-from ictcli.engine.registry import check_lengths
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError, is_disk_full
 from ictcli.evaluation import folder as folders
 from ictcli.evaluation import provenance
@@ -228,7 +227,6 @@ def _checked(
         if most is None and (room := engine.context - longest) < spec.max_tokens:
             say(f"note: max_tokens={room} for {spec.name}, by the context of {model.name}.")
             spec = replace(spec, max_tokens=room)
-        check_lengths(engine, model.model, longest + spec.max_tokens)
         for note in unread_notes(engine, spec.problems, domain, prompt):
             say(f"note: {model.name}: {note}")
         checked.append(spec)

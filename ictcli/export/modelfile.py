@@ -9,7 +9,7 @@ from typing import Any
 
 from ictcli.engine.model_files import GENERATION, change_tokenizer, tokenizer_config
 from ictcli.engine.models import Source, loading, stop_ids
-from ictcli.engine.shape import read_lengths
+from ictcli.engine.shape import read_context
 from ictcli.errors import UserError
 from ictcli.export.card import Asked, asked_by
 from ictcli.files.reading import parse_json, read_text
@@ -47,7 +47,7 @@ def write_modelfile(run: Path, folder: Path) -> str:
         if not first:
             change_tokenizer(folder, add_bos_token=False)
         first = ""
-    text, note = modelfile(tokenizer, asked, stops, read_lengths(config, 0).longest, first)
+    text, note = modelfile(tokenizer, asked, stops, read_context(config, 0), first)
     (folder / "Modelfile").write_text(text, encoding="utf-8")
     return note
 

@@ -39,8 +39,11 @@ def recipe_notes(recipe: Recipe) -> list[str]:
     if settings.shard:
         if choose_backend(settings.backend) != "torch":
             raise UserError("engine.shard is a setting of the torch engine.", "engine.shard=false")
-        if settings.load_in_4bit:
-            raise UserError("engine.shard spreads no weights of 4 bits.", "engine.shard=false")
+        if recipe.adapters:
+            raise UserError(
+                "engine.shard spreads weights that are trained, and below adapters none are.",
+                "engine.shard=false",
+            )
         if not find_launch():
             notes.append("engine.shard spreads nothing in one process: torchrun starts several.")
     if 0 < recipe.steps <= recipe.dense_steps:
@@ -104,13 +107,10 @@ def check_context(recipe: Recipe) -> None:
         model = shape.read_shape(recipe.model)
     except UserError:
         return  # `check_memory` says why
-    shape.check_context(recipe.engine.context, model.longest)
-    context = recipe.engine.context or model.context
+    context = shape.choose_context(recipe.engine.context, model.context)
     if recipe.max_tokens >= context:
         raise UserError(
             f"max_tokens = {recipe.max_tokens} leaves a prompt no room in the model's "
             f"context of {context}.",
-            f"raise engine.context (to {model.longest} at most), or lower max_tokens"
-            if context < model.longest
-            else "lower max_tokens, or take a model with a longer context",
+            "lower max_tokens, or take a model with a longer context",
         )

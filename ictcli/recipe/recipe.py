@@ -140,7 +140,7 @@ class Recipe(Table):
     def wanted_stats(self) -> tuple[str, ...]:
         """The token statistics that the method and the diagnostics need."""
         extra = ("uniqueness",) if self.record.uniqueness else ()
-        return tuple(dict.fromkeys((*ROW_STATS, *self.rule.wants, *self.options().wants(), *extra)))
+        return tuple(dict.fromkeys((*ROW_STATS, *self.rule.wants, *extra)))
 
     @property
     def has_sampler_gap(self) -> bool:

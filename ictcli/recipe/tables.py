@@ -42,9 +42,8 @@ class EngineSettings(Table):
     rows: int = Field(default=512, ge=1)
     """Maximum number of rows decoded at once, rounded down to whole groups (at least one group)."""
     context: int = Field(default=0, ge=0)
-    """Maximum number of tokens of a sequence, prompt and response together; 0 = the model's. With
-    LongRoPE (Phi-3) that is its original length, and the frequencies for longer sequences are those
-    of a run that sets more."""
+    """Maximum number of tokens of a sequence, prompt and response together; 0 = the model's,
+    which with LongRoPE (Phi-3) is its original length."""
     micro_tokens: int = Field(default=2048, ge=1)
     """Maximum number of prompt and response tokens per forward and backward pass. Changes memory,
     not results. With PyTorch on a CPU below LoRA, passes of a large model's update take fewer."""

@@ -168,17 +168,15 @@ def encode(
             raise TooLongError(
                 f"The prompt of problem {problem.id} takes {len(tokens)} tokens, which leaves no "
                 f"room in the model's context of {engine.context}.",
-                "leave that problem out, or take a model with a longer context"
-                + engine.lengths.hint(len(tokens) + max_tokens),
+                "leave that problem out, or take a model with a longer context",
             )
         ids.append(tokens)
     longest = max(range(len(ids)), key=lambda i: len(ids[i]), default=None)
     if longest is not None and max_tokens > (left := engine.context - len(ids[longest])):
-        longer = engine.lengths.hint(len(ids[longest]) + max_tokens)
         raise UserError(
             f"The prompt of problem {problems[longest].id} takes {len(ids[longest])} tokens, which "
             f"with max_tokens = {max_tokens} exceeds the model's context of {engine.context}.",
-            f"max_tokens={left}, or shorter prompts{longer}",
+            f"max_tokens={left}, or shorter prompts",
         )
     return ids
 

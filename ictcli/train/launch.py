@@ -12,7 +12,7 @@ from typing import Any
 from ictcli import __version__, errors
 from ictcli.engine import Engine, build_engine, versions
 from ictcli.engine.dtype import choose_kernels
-from ictcli.engine.registry import check_lengths, communicator
+from ictcli.engine.registry import communicator
 from ictcli.files import encodable, gate, write_json
 from ictcli.planning.advice import check_memory
 from ictcli.planning.estimate import PROMPT_TOKENS
@@ -148,12 +148,11 @@ def check_prompts(recipe: Recipe, engine: Engine, task: Task, heldout: Sequence[
     problems. UserError where one of them or of the held-out ones has no room in the context."""
     try:
         longest = longest_prompt(recipe, engine, task, task.train, task.domain) or PROMPT_TOKENS
-        held = longest_prompt(recipe, engine, task, heldout, task.exam[1])
+        longest_prompt(recipe, engine, task, heldout, task.exam[1])
     except TooLongError as error:
         if (fits := engine.context - recipe.max_tokens) > TURN:
             error.hint = f"prompt.max_tokens={fits} leaves such problems out; or {error.hint}"
         raise
-    check_lengths(engine, recipe.model, max(longest, held) + recipe.max_tokens)
     return longest
 
 

@@ -112,7 +112,7 @@ def _replaced(batch: Batch, places: IntArray, other: Batch) -> Batch:
     rows = [(of, n * G + g) for of, n in groups for g in range(G)]
     return Batch(
         [of.problems[n] for of, n in groups],
-        join([of.rollouts.groups(n, n + 1) for of, n in groups], range(len(groups))),
+        join([of.rollouts.groups(n, n + 1) for of, n in groups]),
         [of.texts[row] for of, row in rows],
         [of.verdicts[row] for of, row in rows],
         np.array([of.rewards[row] for of, row in rows]),

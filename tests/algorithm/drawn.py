@@ -85,7 +85,7 @@ def scored(draw: st.DrawFn) -> Scored:
         "wasserstein": field(rng.uniform(0, 50, (B, T))),
     }
     likely = rng.random((B, T)) < 0.7
-    stats["min_p:0.02"] = np.where(likely, np.minimum(1.25 * stats["prob"], 1), 0)
+    stats["min_p"] = np.where(likely, np.minimum(1.25 * stats["prob"], 1), 0)
     correct = rng.random(B) < 0.5
     advantage = rng.integers(-2, 3, B).astype(np.float64)
     logp = field(-rng.exponential(1.5, (B, T)))

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from drawn import (
-    BUILT_IN,
     EVERY,
     ceil_percent,
     choose,
     keeps_the_best,
-    options_of,
     parts,
     percents,
     scored,
@@ -21,8 +19,7 @@ from drawn import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ictcli.algorithm.methods import METHODS, Scored
-from ictcli.algorithm.weights import Normalisation
+from ictcli.algorithm.methods import Scored
 from ictcli.types import BoolArray, FloatArray, IntArray
 from tests.cases import FEW
 
@@ -82,15 +79,15 @@ def test_dense_methods_keep_every_token(name: str, batch: Scored) -> None:
     np.testing.assert_array_equal(choose(name, batch).kept, batch.valid)
 
 
-def unsure(batch: Scored) -> Any:
-    return (batch.stats["entropy"] >= 0.7) & (batch.stats["prob"] <= 0.4)
-
-
-UNSURE = {"score": "u*h", "min_entropy": 0.7, "max_prob": 0.4}
+UNSURE = {"score": "u*h", "max_prob": 0.4}
 SCORES: list[tuple[str, dict[str, Any], Callable[[Scored], Any]]] = [
     ("ict", {}, lambda x: x.stats["uniqueness"]),
     ("ict", {"advantage_power": 0.1}, lambda x: x.stats["uniqueness"] * gain(x)[:, None]),
-    ("ict", UNSURE, lambda x: x.stats["uniqueness"] * x.stats["entropy"] * unsure(x)),
+    (
+        "ict",
+        UNSURE,
+        lambda x: x.stats["uniqueness"] * x.stats["entropy"] * (x.stats["prob"] <= 0.4),
+    ),
     ("kl", {}, lambda x: x.stats["kl_from_mean"]),
     ("kl", {"reverse": True}, lambda x: x.stats["kl_to_mean"]),
     ("wasserstein", {}, lambda x: x.stats["wasserstein"]),
@@ -170,44 +167,3 @@ def test_stapo_drops_what_its_rule_says(batch: Scored, quantile: float) -> None:
                 expected[i, t] = False
     found = choose("stapo", batch, prob_below=0.1, entropy_quantile=quantile).kept
     np.testing.assert_array_equal(found, expected)
-
-
-NORMALISED: dict[Normalisation, str] = {
-    "sequence": "grpo ict kl wasserstein random frequent nat eapo gspo",
-    "kept": "entropy20 stapo gmts rsi quadrants rft",
-    "tokens": "clip_cov kl_cov lp_reg dapo stare taco pepo tempo maxrl cispo gtpo",
-    "constant": "dr_grpo wapo",
-}
-PUBLISHED: dict[str, dict[str, Any]] = {
-    "nat": {"draw": "prefix", "share": 0.5},
-    "eapo": {"alpha": 0.2, "phi": 2.0},
-    "gspo": {"low": 3e-4, "high": 4e-4},
-    "entropy20": {"keep": 0.2},
-    "stapo": {"prob_below": 0.002, "entropy_quantile": 0.75},
-    "gmts": {"keep": 0.2},
-    "rsi": {"low": 0.5, "high": 3.0},
-    "quadrants": {"share": 0.2, "bins": ["pos_high", "neg_high"]},
-    "clip_cov": {"ratio": 2e-4, "low": 1.0, "high": 5.0},
-    "kl_cov": {"ratio": 2e-4, "coefficient": 1.0},
-    "lp_reg": {"share": 0.01, "min_p": 0.02, "coefficient": 1.0},
-    "stare": {"share": 0.1, "raise_by": 1.1, "lower_by": 1.0, "target_entropy": 0.3},
-    "taco": {"alpha": 0.01, "strength": 0.9},
-    "pepo": {"window": 101},
-    "cispo": {"low": 1.0, "high": 4.0},
-    "gtpo": {"base": 1.0, "entropy": 0.1, "over": "group"},
-    "wapo": {"bins": ["pos_peak", "pos_valley"]},
-}
-
-
-def test_methods_have_their_published_normalisation_and_defaults() -> None:
-    for normalisation, names in NORMALISED.items():
-        assert {METHODS[name].normalisation for name in names.split()} == {normalisation}
-    assert sorted(" ".join(NORMALISED.values()).split()) == EVERY and len(BUILT_IN) <= 15
-    for name, options in PUBLISHED.items():
-        assert options.items() <= METHODS[name].options().model_dump().items(), name
-    selecting = {"ict", "kl", "wasserstein", "random", "frequent"}
-    assert {options_of(name).model_dump()["scope"] for name in selecting} == {"response"}
-    assert {name for name in BUILT_IN if METHODS[name].dense_warmup} == selecting
-    unscaled = {name for name in EVERY if not METHODS[name].scaled_advantage}
-    assert unscaled == {"dr_grpo", "maxrl", "wapo"}
-    assert not [name for name in EVERY if "\n" in METHODS[name].summary]

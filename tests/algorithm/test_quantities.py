@@ -17,8 +17,8 @@ from ictcli.algorithm.quantities import STATISTICS, entropy, js, kl, purity, was
 from ictcli.types import FloatArray
 
 pairs = distributions(2)
-DIVERGENCES = [each for each in STATISTICS.values() if each.kind not in ("alone", "token")]
-kl_to_mean = STATISTICS["kl_to_mean"]
+DIVERGENCES = [each.formula for each in STATISTICS.values() if each.kind == "group"]
+kl_to_mean = STATISTICS["kl_to_mean"].formula
 
 
 def same(found: Any, expected: Any, tolerance: float = 1e-12) -> None:

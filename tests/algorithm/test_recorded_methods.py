@@ -66,7 +66,7 @@ def test_kl_cov_has_the_loss_and_the_gradient_of_its_authors() -> None:
 def test_lp_reg_has_the_loss_and_the_gradient_of_its_authors(moment: str, logp: str) -> None:
     """A recorded proxy of -10000 is noise. They choose by the present log-probabilities."""
     prob, proxy = np.exp(GIVEN[logp]), np.exp(GIVEN["proxy"])
-    choice = choose("lp_reg", batch(GIVEN[logp], **{"prob": prob, "min_p:0.02": proxy}), share=0.4)
+    choice = choose("lp_reg", batch(GIVEN[logp], prob=prob, min_p=proxy), share=0.4)
     loss, gradient = loss_of("lp_reg", choice, GIVEN[logp], Objective(1.0, 9.0))
     np.testing.assert_allclose(loss, recorded("lp_reg")[moment]["loss"], rtol=1e-5)
     np.testing.assert_allclose(gradient, recorded("lp_reg")[moment]["gradient"], atol=1e-7)

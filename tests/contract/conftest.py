@@ -186,7 +186,7 @@ def tiny_oracle(tiny_model: Path) -> Oracle:
 plugins.load(str(Path(__file__).parents[2] / "examples" / "methods" / "methods.py"))
 SAMPLING = Sampling(max_tokens=14, stop_ids=(17, 4))
 GROUP_STATS = tuple(name for name, each in STATISTICS.items() if each.kind == "group")
-WANTED = tuple(f"{name}0.1" if name.endswith(":") else name for name in STATISTICS)
+WANTED = tuple(STATISTICS)
 GROUP = 5
 
 

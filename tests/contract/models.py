@@ -46,16 +46,17 @@ def make_sliding(folder: Path) -> Path:
     return make_kind(folder, "olmo3", 2, layer_types=kinds, **more)
 
 
-def make_capped(folder: Path, window: int = 5) -> Path:
-    """Sliding windows of `window` tokens, and soft caps of attention and logits."""
+def make_capped(folder: Path) -> Path:
+    """Sliding windows, and soft caps of attention and logits."""
     caps = {"attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0}
-    return make_kind(folder, "gemma2", 2, **GEMMA | caps | {"sliding_window": window})
+    return make_kind(folder, "gemma2", 2, **GEMMA | caps)
 
 
 def make_hybrid(folder: Path) -> Path:
     """A recurrent layer (a short convolution) below one of full attention."""
     kinds = ["conv", "full_attention"]
-    return make_kind(folder, "lfm2", 3, block_auto_adjust_ff_dim=False, layer_types=kinds)
+    more = {"block_auto_adjust_ff_dim": False, "block_dim": TINY["hidden_size"]}
+    return make_kind(folder, "lfm2", 3, layer_types=kinds, **more)
 
 
 def make_recurrent(folder: Path) -> Path:

@@ -63,7 +63,7 @@ class Oracle:
         """Every statistic of `TokenStats` by its definition; ended rows drop out of the mean."""
         B, T = rollouts.tokens.shape
         p = [np.exp(log_softmax(self.row_logits(rollouts, row))) for row in range(B)]
-        names = (*ROW_FORMULAS, "prob", "min_p:0.1", *GROUP_FORMULAS)
+        names = (*ROW_FORMULAS, "prob", "min_p", *GROUP_FORMULAS)
         found = {name: np.zeros((B, T)) for name in names}
         for row in range(B):
             first = row // rollouts.group * rollouts.group
@@ -72,8 +72,8 @@ class Oracle:
                 mine = p[row][t]
                 mean = np.mean([p[other][t] for other in group if len(p[other]) > t], axis=0)
                 found["prob"][row, t] = mine[rollouts.tokens[row, t]]
-                likely = np.where(mine >= 0.1 * mine.max(), mine, 0)
-                found["min_p:0.1"][row, t] = likely[rollouts.tokens[row, t]] / likely.sum()
+                likely = np.where(mine >= 0.02 * mine.max(), mine, 0)
+                found["min_p"][row, t] = likely[rollouts.tokens[row, t]] / likely.sum()
                 for name, formula in ROW_FORMULAS.items():
                     found[name][row, t] = formula(mine)
                 for name, formula in GROUP_FORMULAS.items():

@@ -4,7 +4,6 @@
 """
 
 import weakref
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,8 +12,6 @@ from typing import Any
 import pytest
 import torch
 from ictcli_torch.decode import FixedDecoder, GrowingDecoder, has_fixed_step
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from ictcli.recipe.tables import AdapterSettings
@@ -59,61 +56,6 @@ def test_fixed_shapes_change_no_token(
     train(engine, made_up(), 1)
     plain, fixed = plain_and(FixedDecoder, engine)
     same(fixed, plain, atol=2e-5 if dtype == "float32" else 0.05)
-
-
-class Tape:
-    """Stands for a CUDA graph on a CPU: the second call records every operation on tensors, and
-    later ones repeat these on the same memory, whatever Python would do now."""
-
-    def __init__(self) -> None:
-        self.operations: list[tuple[Any, Any, Any, Any]] = []
-        self.calls = 0
-
-    def __call__(self, work: Callable[[], None]) -> None:
-        self.calls += 1
-        if self.calls == 1:
-            work()
-        elif self.calls == 2:
-            self._record(work)
-        else:
-            self._repeat()
-
-    def _record(self, work: Callable[[], None]) -> None:
-        operations = self.operations
-
-        class Recorder(TorchDispatchMode):
-            def __torch_dispatch__(
-                self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-            ) -> Any:
-                result = func(*args, **(kwargs or {}))
-                operations.append((func, args, kwargs or {}, result))
-                return result
-
-        with Recorder():
-            work()
-
-    def _repeat(self) -> None:
-        for func, args, kwargs, result in self.operations:
-            again = func(*args, **kwargs)
-            for old, new in zip(tree_leaves(result), tree_leaves(again), strict=True):
-                if hasattr(old, "copy_") and old.data_ptr() != new.data_ptr():
-                    old.copy_(new)
-
-
-@pytest.mark.usefixtures("room")
-def test_a_step_is_its_operations_again(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of it is a number of Python's that changes from step to step."""
-    tapes: list[Tape] = []
-
-    def runner(device: Any) -> Tape:
-        tapes.append(Tape())
-        return tapes[-1]
-
-    monkeypatch.setattr("ictcli_torch.decode.runner", runner)
-    engine = make_torch(tiny_model, SMOOTH, LORA)
-    plain, fixed = plain_and(FixedDecoder, engine)
-    same(fixed, plain)
-    assert sum(tape.calls for tape in tapes) == LONG.max_tokens - 1
 
 
 def test_a_decoder_goes_with_its_pass(tiny_model: Path) -> None:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,7 @@ from ictcli.types import Rollouts
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, make_mlx, require
 from .lowrank import LORA
-from .models import GEMMA, make_deep, make_kind
-from .oracle import Oracle
+from .models import make_deep
 from .test_generate import same
 from .training import LR, PLAIN, SMOOTH, logp_of, plain_update, sparse_weights, state, train
 
@@ -88,20 +86,6 @@ def test_more_memory_than_the_limit_ends_with_a_sentence(tiny_model: Path) -> No
     assert state(cramped) == state(plain)
 
 
-def test_the_limit_bounds_freed_buffers_and_is_mlx_s_own_too(tiny_model: Path) -> None:
-    """They are kept for the next pass, and are memory too. Near its limit MLX finishes what it has
-    begun before it begins more."""
-    import mlx.core as mx
-
-    engine = make_mlx(tiny_model, memory_limit=0.5)
-    assert mx.set_memory_limit(mx.get_memory_limit()) == 2**29
-    engine.generate(PROMPTS, GROUP, SAMPLING, 3)
-    train(engine, made_up(), 1)
-    assert mx.set_cache_limit(1 << 30) <= 2**29 // 8
-    make_mlx(tiny_model)
-    assert mx.get_memory_limit() > 2**30
-
-
 @pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("g++") is None, reason="MLX compiles for a CPU with g++")
 def test_compiled_kernels_change_nothing() -> None:
@@ -113,22 +97,6 @@ def test_compiled_kernels_change_nothing() -> None:
     subprocess.run(command, env=environment, check=True)
 
 
-@pytest.mark.parametrize(("dtype", "rounding"), [("float32", 1e-6), ("bfloat16", 2**-8)])
-def test_rotation_by_a_shared_matrix_is_the_models_own(dtype: str, rounding: float) -> None:
-    import mlx.core as mx
-    import mlx.nn as nn
-    from ictcli_mlx.rotary import SharedRoPE
-
-    places = [(0, 1e4), (5, 1e4), (5, 1e6), (3000, 1e6)]
-    for (offset, base), dims, traditional in product(places, (8, 16), (False, True)):
-        rope = nn.RoPE(dims, traditional, base)
-        x = mx.random.normal((3, 2, 1, 16)).astype(getattr(mx, dtype))
-        found, wanted = SharedRoPE(rope)(x, offset), rope(x.astype(mx.float32), offset)
-        assert found.dtype == x.dtype
-        close = np.array(found.astype(mx.float32)), np.array(wanted)
-        np.testing.assert_allclose(*close, rtol=rounding, atol=1e-6)
-
-
 @pytest.mark.parametrize("prompts", [PROMPTS, PROMPTS[1:2] * 3], ids=["several", "one length"])
 def test_prompts_read_in_chunks_are_alike(
     model: Path, monkeypatch: pytest.MonkeyPatch, prompts: Any
@@ -138,27 +106,6 @@ def test_prompts_read_in_chunks_are_alike(
     for tokens in (1, 8, 12):
         monkeypatch.setattr("ictcli_mlx.sample.PREFILL_TOKENS", tokens)
         same(engine.generate(prompts, GROUP, SAMPLING, 3, WANTED), wanted)
-
-
-EXPERTS: Any = {"num_experts_per_tok": 2, "moe_intermediate_size": 32, "head_dim": 8}
-PAIRS = ["sliding_attention", "full_attention"] * 2
-
-
-@pytest.mark.parametrize(
-    ("kind", "more", "close"),
-    [
-        ("qwen3_moe", {"num_experts": 4, **EXPERTS}, 2e-5),
-        ("gemma3_text", {**GEMMA, "num_hidden_layers": 4, "layer_types": PAIRS}, 5e-3),
-    ],
-    ids=lambda x: x if isinstance(x, str) else "",
-)
-def test_what_transformers_5_saves_is_read_as_it_reads_it(
-    tmp_path: Path, kind: str, more: dict[str, Any], close: float
-) -> None:
-    """Whatever it calls its settings and weights. mlx-lm's Gemma rounds the embedding's scale."""
-    folder, rollouts = make_kind(tmp_path, kind, **more), made_up()
-    found = logp_of(make_mlx(folder), rollouts)
-    np.testing.assert_allclose(found, Oracle(folder).logp(rollouts, 1.0), atol=close)
 
 
 def long_rollouts(T: int = 120, rows: int = 4) -> Rollouts:

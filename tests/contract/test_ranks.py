@@ -1,16 +1,11 @@
 """What ranks say to each other, and what is known of a launch before it begins."""
 
-import threading
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
-import torch.distributed as dist
-from ictcli_torch.ranks import Communicator
 from refusing import refused
 
 from ictcli.engine.budget import Budget
@@ -46,29 +41,6 @@ def test_all_work_within_the_budget_of_the_rank_that_shrank_most() -> None:
     assert len(said) == 2 and "ran out on another process" in said[0]
 
 
-def test_a_process_ends_after_torchs_threads_let_go_of_its_messages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Gloo's threads drop a tensor some time after it is sent, and need Python for that."""
-    held: list[weakref.ref[Any]] = []
-
-    def gather(tensors: list[torch.Tensor], tensor: torch.Tensor) -> None:
-        tensors[0].copy_(tensor)
-        held.append(weakref.ref(tensor))
-        threading.Timer(0.2, lambda kept: None, [tensor]).start()
-
-    for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("MASTER_PORT", "0")
-    ranks = Communicator()
-    monkeypatch.setattr(dist, "all_gather", gather)
-    assert ranks.broadcast(["a message"]) == ["a message"]
-    assert held[0]() is not None
-    ranks.close()
-    assert held[0]() is None
-    assert not dist.is_initialized()
-
-
 RANKED = {"RANK": "0", "WORLD_SIZE": "8", "LOCAL_RANK": "3", "MASTER_ADDR": "here"}
 
 
@@ -98,7 +70,6 @@ VLLM = {"sampler": "vllm", "device": "cpu"}
     ("engine", "about"),
     [
         ({"shard": True, "backend": "mlx"}, "engine.shard"),
-        ({"shard": True, "load_in_4bit": True}, "engine.shard"),
         (VLLM | {"backend": "mlx"}, "samples for the torch engine"),
         (VLLM | {"load_in_4bit": True}, "samples for the torch engine"),
     ],

@@ -13,7 +13,7 @@ from ictcli_torch.passes import shares_prompts, wanted_states
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from ictcli.algorithm.objective import Objective
-from ictcli.engine.packing import SPARED, micro_batches
+from ictcli.engine.packing import micro_batches
 from ictcli.engine.update import Update
 from ictcli.recipe.tables import AdapterSettings
 from ictcli.types import Rollouts
@@ -85,23 +85,6 @@ def test_only_known_positions_are_shared() -> None:
     assert not shares_prompts(of("bart")) and not shares_prompts(of("bloom"))
 
 
-def test_rows_of_mlx_need_positions_of_their_own() -> None:
-    """A model that counts from one number runs each row's prompt again."""
-    mx, nn = pytest.importorskip("mlx.core"), pytest.importorskip("mlx.nn")
-    from ictcli_mlx.passes import shares_prompts
-
-    class Counting(nn.Module):
-        layers = (None,)
-
-        def __call__(self, ids: Any, cache: Any) -> Any:
-            start = cache[0].offset
-            states = mx.zeros((len(ids), 1, ids.shape[1], 4))
-            cache[0].update_and_fetch(states, states)
-            return states + mx.arange(start, start + ids.shape[1])[:, None]
-
-    assert not shares_prompts(Counting())
-
-
 @pytest.mark.parametrize(
     ("kind", "more"),
     [
@@ -156,14 +139,3 @@ def test_every_wanted_token_is_packed_once_within_the_budget(
                 given_tokens = [*prompt.tolist(), *batch.ids[r, :c].tolist()]
             assert given_tokens == before
     np.testing.assert_array_equal(seen, wanted)
-
-
-def test_prompts_are_shared_where_that_spares_enough() -> None:
-    """Only the lengths decide."""
-    rollouts = long_prompts((20, 20, 20, 20))
-    valid = rollouts.valid
-    tokens = rollouts.lengths.sum()
-    for length in (1, 2, 20, 40):
-        some = replace(rollouts, prompts=((3,) * length,) * 4)
-        shared = any(batch.shared is not None for batch in micro_batches(some, valid, 10_000))
-        assert shared == (12 * length >= SPARED * (16 * length + tokens))

@@ -1,7 +1,6 @@
 """Laws of the PyTorch engine's own: large layers on a CPU, types of numbers, what needs a GPU."""
 
 import shutil
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +8,8 @@ import numpy as np
 import pytest
 import torch
 from ictcli_torch import cpu as linear
-from ictcli_torch.decode import FixedDecoder, read
-from ictcli_torch.optimizer import Optimizer
 from refusing import refused
 from safetensors.numpy import load_file, save_file
-from torch.overrides import TorchFunctionMode
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine.dtype import PACKING
@@ -21,7 +17,7 @@ from ictcli.errors import EngineMissingError
 from ictcli.recipe.tables import AdapterSettings
 from ictcli.types import Rollouts
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, made_up, make_torch
+from .conftest import GROUP, PROMPTS, SAMPLING, made_up, make_torch
 from .lowrank import LORA
 from .oracle import Oracle
 from .test_shared_prompts import long_prompts
@@ -118,38 +114,6 @@ def test_16_bits_below_adapters_are_the_model(tiny_model: Path) -> None:
     assert {tensor.dtype for tensor in engine.trained_weights().values()} == {torch.float32}
 
 
-def test_a_float32_cache_of_16_bits_samples_the_same(
-    tiny_model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """To the bit: keys and values are converted once, and not in every step."""
-    engine = make_torch(tiny_model, SMOOTH, LORA, dtype="bfloat16")
-    train(engine, made_up(), 2)
-    sampled = list[Rollouts]()
-    for attention, kept in ((linear.ATTENTION, torch.float32), ("another", torch.bfloat16)):
-        monkeypatch.setattr("ictcli_torch.cache.ATTENTION", attention)
-        assert read(engine.model, PROMPTS).cache.layers[0].keys.dtype == kept
-        sampled.append(engine.generate(PROMPTS, GROUP, SAMPLING, 7))
-    np.testing.assert_array_equal(sampled[0].tokens, sampled[1].tokens)
-    np.testing.assert_array_equal(sampled[0].logp, sampled[1].logp)
-
-
-def test_gradient_checkpointing_computes_blocks_again(tiny_model: Path) -> None:
-    """Once more on the way back, but for the last. Sampling does not."""
-    rollouts, calls = made_up(), list[int]()
-    for checkpointing in (False, True):
-        engine = make_torch(tiny_model, SMOOTH, LORA, gradient_checkpointing=checkpointing)
-        count: list[int] = []
-        mlp, counted = engine.model.model.layers[0].mlp, lambda *_, count=count: count.append(1)
-        with mlp.register_forward_pre_hook(counted):
-            engine.update(plain_update(rollouts), 1e-3)
-        calls.append(len(count))
-        count.clear()
-        mlp.act_fn.register_forward_pre_hook(counted)
-        sampled = engine.generate(PROMPTS, GROUP, SAMPLING, 7)
-        assert len(count) == sampled.tokens.shape[1]
-    assert calls[1] == 2 * calls[0] > 0
-
-
 @pytest.mark.parametrize("adapter", [None, LORA], ids=["full", "lora"])
 def test_the_gradient_is_that_of_an_update_that_keeps_all(
     tiny_model: Path, monkeypatch: pytest.MonkeyPatch, adapter: AdapterSettings | None
@@ -179,36 +143,6 @@ def test_what_an_engine_or_a_device_has_not_is_refused(tiny_model: Path) -> None
         make_torch(tiny_model, memory_limit=8.0)
     with refused("cannot be trained"):
         make_torch(tiny_model, SMOOTH, load_in_4bit=True)
-
-
-def test_a_device_is_waited_for_where_its_numbers_are_needed(tiny_model: Path) -> None:
-    """On `meta`, which computes nothing but refuses tensors of another device: what comes back from
-    it is zeros. Twice a token at fixed shapes, and a fixed number of times a pass."""
-    waits: list[str] = []
-
-    class Device(TorchFunctionMode):
-        def __torch_function__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            name, first = func.__name__, args[0] if args else None
-            back = name in ("cpu", "item", "tolist", "__float__", "__int__", "__bool__")
-            if back and isinstance(first, torch.Tensor) and first.is_meta:
-                waits.append(name)
-                return getattr(torch.zeros(first.shape, dtype=first.dtype), name)()
-            return func(*args, **(kwargs or {}))
-
-    engine, rollouts = make_torch(tiny_model, SMOOTH, LORA, dtype="bfloat16"), made_up()
-    engine.model.to("meta").set_attn_implementation("sdpa")
-    engine.lockstep = partial(engine.lockstep, decoder=FixedDecoder)
-    with Device():
-        engine.optimizer = Optimizer(engine.model, SMOOTH)
-        found = engine.generate(PROMPTS, GROUP, SAMPLING, 7, WANTED)
-        assert len(waits) <= 2 * found.tokens.shape[1] + len(WANTED)
-        for chunk, share in ((1 << 20, True), (8, False)):
-            engine.passes.chunk, engine.passes.share = chunk, share
-            waits.clear()
-            engine.gradient(plain_update(rollouts))
-            assert len(waits) <= 4
 
 
 @pytest.mark.parametrize(

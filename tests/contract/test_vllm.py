@@ -14,9 +14,9 @@ import pytest
 import torch
 import torch.distributed as dist
 from ictcli_torch import vllm as sampler
-from ictcli_torch.files import read_arrays
 from processes import finish, launch
 from refusing import refused
+from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from ictcli.engine import build_engine
@@ -149,8 +149,8 @@ def test_two_processes_sample_as_one(tiny_model: Path, played: None, tmp_path: P
     for number in range(len(WAYS)):
         folder = tmp_path / "rank-0" / str(number)
         assert np.array_equal(np.load(folder / "tokens.npy"), took.tokens)
-        theirs = read_arrays(folder / WEIGHTS)
-        for name, value in read_arrays(tmp_path / WEIGHTS).items():
+        theirs = load_file(folder / WEIGHTS)
+        for name, value in load_file(tmp_path / WEIGHTS).items():
             torch.testing.assert_close(theirs[name], value, atol=1e-6, rtol=0)
 
 

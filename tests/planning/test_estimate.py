@@ -38,9 +38,9 @@ def test_the_engine_fills_passes_as_is_planned(tmp_path: Path, monkeypatch: Any)
     settings, shape = EngineSettings(backend="torch", device="cpu"), read_shape(str(folder))
     lora = AdapterSettings(kind="lora", rank=2)
     engine: Any = build_engine(str(folder), settings, OptimizerSettings(), lora)
-    assert engine.joined == choose_joined("cpu", lora, settings, shape.parameters) == 512
-    assert choose_joined("cpu", None, settings, shape.parameters) == 0
-    assert choose_joined("cuda", lora, settings, shape.parameters) == 0
+    assert engine.joined == choose_joined("cpu", lora, shape.parameters) == 512
+    assert choose_joined("cpu", None, shape.parameters) == 0
+    assert choose_joined("cuda", lora, shape.parameters) == 0
 
 
 @given(shapes, tables)

@@ -138,7 +138,6 @@ def test_the_longest_prompt_is_that_of_all_and_one_too_long_is_found(
 ) -> None:
     """Without counting the tokens of each."""
     engine: Any = SimpleNamespace(tokenizer=make_tokenizer(), context=context)
-    engine.lengths = SimpleNamespace(hint=lambda tokens: "")
     problems = [Problem(str(i), "1" * size, "1") for i, size in enumerate(sizes)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ictcli.train.launch.BATCH", 2)
