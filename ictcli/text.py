@@ -57,8 +57,17 @@ def one_line(text: object) -> str:
 
 def shell_word(text: object) -> str:
     """A path or a name as one word of a command that a user types, and no option of it."""
-    word = shlex.quote(str(text))
+    word = _in_shell(str(text))
     return f"./{word}" if str(text).startswith("-") else word
+
+
+def _in_shell(word: str) -> str:
+    """Quote a word for bash and zsh, on one line whatever it holds."""
+    if word.isprintable():
+        return shlex.quote(word)
+    signs = {"'": "\\'", "\\": "\\\\"}
+    escapes = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in word)
+    return f"$'{''.join(signs.get(c, c) for c in escapes)}'"
 
 
 def command(verb: str, *words: object, **options: object) -> str:
@@ -71,13 +80,13 @@ def command(verb: str, *words: object, **options: object) -> str:
         for each in values:
             if each is not None and each is not False:
                 parts += [f"--{name}", *([] if each is True else [str(each)])]
-    return shlex.join(parts)
+    return " ".join(map(_in_shell, parts))
 
 
 def command_again(*more: object) -> str:
     """Return the command of this process as it was typed, with more words at its end."""
     words = ["ictcli", *sys.argv[1:], *map(str, more)]
-    return shlex.join(words).encode("utf-8", "replace").decode()
+    return " ".join(map(_in_shell, words)).encode("utf-8", "replace").decode()
 
 
 def escaped(data: str, wide: str = "\\U{:08x}") -> str:

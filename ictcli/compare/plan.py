@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ictcli.compare.design import Design, RunSpec, run_specs
 from ictcli.compare.differences import Contrast
+from ictcli.compare.folder import check_report
 from ictcli.compare.tuning import RUNS, Tuning
 from ictcli.compare.variants import (
     SIGNAL,
@@ -77,7 +78,7 @@ def plan_of(
     source: str, overrides: Sequence[str], options: CompareOptions, folder: Path
 ) -> ComparisonPlan:
     """The plan of the comparison on the recipe `source`. UserError if a setting is wrong, if the
-    folder holds other runs, or if no problems are left to tune on."""
+    folder holds other runs or a larger report, or if no problems are left to tune on."""
     file = read_typed(source)
     if "method" not in file.data:
         file = replace(file, data={**file.data, "method": options.methods[0].split()[0]})
@@ -103,7 +104,9 @@ def plan_of(
     tries = tuning.first if tuning else []
     chosen = tuning.earlier() if tuning else None
     final = run_specs(design, chosen, grid=grid)
-    baseline, contrasts, notes = contrasts_of(variants, options)
+    notes = check_report(folder, {each.label for each in variants}, {spec.seed for spec in final})
+    baseline, contrasts, note = contrasts_of(variants, options)
+    notes += note
     if models and options.seeds % len(models):
         even = -(-options.seeds // len(models)) * len(models)
         notes.append(

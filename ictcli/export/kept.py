@@ -101,7 +101,7 @@ def _is_readable(rollouts: Rollouts, row: int, shape: ModelShape) -> bool:
     """Return whether a response is there, and the model knows its tokens and has room for them."""
     prompt, length = rollouts.prompt_of(row), int(rollouts.lengths[row])
     known = max((*prompt, *rollouts.tokens[row])) < shape.vocabulary
-    return known and bool(prompt) and 0 < length <= shape.longest - len(prompt)
+    return known and bool(prompt) and 0 < length <= shape.context - len(prompt)
 
 
 def _chosen(rollouts: Rollouts, most: int) -> BoolArray:

@@ -141,8 +141,8 @@ def _file() -> Path:
 
 
 def state() -> dict[str, Any]:
-    """Return what a process that works for this one has to `adopt`."""
-    names = {"typed": sorted(_now.typed), "known": sorted(_now.known)}
+    """Return what a process that works for this one has to `adopt`, perhaps on another machine."""
+    names = {"typed": sorted(_now.typed), "known": sorted(_known())}
     return {"asks": _now.asks, "trusts": _now.trusts, **names}
 
 

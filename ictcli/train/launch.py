@@ -126,7 +126,7 @@ def program_of(run: Run, recipe: Recipe) -> dict[str, Any]:
     names = ("*.toml", "*.json", "*.jsonl", "eval/*.json*")
     paths = [path for name in names for path in run.folder.glob(name) if path.is_file()]
     files = {str(path.relative_to(run.folder)): path.read_bytes() for path in paths}
-    return {"files": files, "recipe": to_toml(recipe), "gate": gate.state(elsewhere=True)}
+    return {"files": files, "recipe": to_toml(recipe), "gate": gate.state()}
 
 
 def environment(engine: Engine, recipe: Recipe) -> records.Environment:

@@ -78,7 +78,7 @@ def _cut(batch: Batch, most: int) -> Batch:
 def _joined(batches: Sequence[Batch]) -> Batch:
     return Batch(
         [problem for batch in batches for problem in batch.problems],
-        join([batch.rollouts for batch in batches], range(len(batches))),
+        join([batch.rollouts for batch in batches]),
         [text for batch in batches for text in batch.texts],
         [verdict for batch in batches for verdict in batch.verdicts],
         np.concatenate([batch.rewards for batch in batches]),
@@ -97,7 +97,7 @@ def time_update(
         whole = _joined(batches[: recipe.prompts])
         piece = whole if len(batches) == 1 else _joined(batches[:1])
         if again:
-            room = (until - time.perf_counter()) / max(rate, 1e-9)
+            room = min((until - time.perf_counter()) / max(rate, 1e-9), 1e9)
             sizes = np.cumsum([_tokens(batch.rollouts) for batch in batches[: recipe.prompts]])
             fits = int((sizes <= room).sum())
             cut = max(int(room - len(piece.rollouts.prompts[0])) // recipe.group, 0)

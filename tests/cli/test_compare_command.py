@@ -79,7 +79,7 @@ def test_a_dry_run_trains_nothing_and_says_what_it_takes(whole: Comparison) -> N
 
 def test_what_was_found_is_written_down(whole: Comparison) -> None:
     found = whole.numbers("whole")
-    assert found["format"] == 5 and found["baseline"] == "grpo"
+    assert found["format"] == 6 and found["baseline"] == "grpo"
     assert found["contrasts"] == [{"variant": "ict", "rival": "grpo"}]
     assert found["seeds"] == list(SEEDS) and found["failed"] == []
     for metric, its in found["estimates"].items():

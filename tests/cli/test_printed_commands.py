@@ -102,7 +102,7 @@ def test_where_hardly_an_answer_can_be_read_a_warning_says_what_to_do(run: Train
     graded = [line for line in printed_in(ended.err) if line.startswith("ictcli grade ")]
     assert len(graded) == 2
     for command in graded:
-        assert re.search(r"unparsed +10 +100.0%", run.processes.done(*as_in_bash(command)).out)
+        assert re.search(r"unparsed +10 +100.0 %", run.processes.done(*as_in_bash(command)).out)
 
 
 def test_a_run_that_exists_is_resumed_by_the_hint(run: Trained) -> None:

@@ -6,7 +6,7 @@ import pytest
 from made_runs import write
 from refusing import refused
 
-from ictcli.compare.folder import opened
+from ictcli.compare.folder import check_report, opened
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError
 
 
@@ -40,3 +40,16 @@ def test_a_full_disk_and_a_key_say_what_goes_on(tmp_path: Path) -> None:
         raise OSError(28, "No space left on device", "x")
     with refused("Interrupted", kind=InterruptedRunError), opened(tmp_path / "b"):
         raise KeyboardInterrupt
+
+
+def test_a_report_of_any_version_is_not_replaced_by_one_of_less(tmp_path: Path) -> None:
+    variants = [{"label": "ict"}, {"label": "grpo", "lr": 1}]
+    report = {"format": 1, "command": "ictcli compare x", "seeds": [0, 1], "variants": variants}
+    write(tmp_path / "comparison.json", report)
+    (note,) = check_report(tmp_path, ["ict", "grpo", "random"], [0, 1, 2])
+    assert "made before with 2 seeds" in note and not check_report(
+        tmp_path, ["ict", "grpo"], [0, 1]
+    )
+    again = "ictcli compare x makes that one again"
+    with refused("a report without grpo and 1 seed", hint=again):
+        check_report(tmp_path, ["ict"], [0])
