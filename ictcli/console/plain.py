@@ -61,8 +61,6 @@ class PlainObserver(Observer):
 
     def stepped(self, step: Step) -> None:
         self.pace.stepped(step.number, step.timings.seconds or 0.0)
-        if self.pace.timed == 2:  # libraries warmed up in the first
-            self.say(f"time left: about {self.pace.left()}")
         self.show(step)
 
     def show(self, step: Step) -> None:

@@ -21,8 +21,9 @@ from ictcli.rewards import LIMITS, Verdict, Verifier
 from ictcli.rewards.verifiers import FAILED, name_of
 from ictcli.rows import is_file_name
 from ictcli.seeds import seed_of
+from ictcli.tables.numbers import shown_share
 from ictcli.tasks import Domain, prompts
-from ictcli.text import command
+from ictcli.text import command, one_line
 from ictcli.types import Sampling
 
 ROWS = 256
@@ -126,8 +127,8 @@ def unread_warning(name: str, evaluation: Evaluation, grade: str | None) -> str:
     how = "prompt.suffix says how to answer, and reward.pattern reads another form"
     if cut >= 0.5:
         room = 2 * evaluation.settings.max_tokens
-        how = f"max_tokens={room} gives room to those that are cut ({cut:.1%}), {how}"
-    sentence = f"{share:.1%} of the answers to {name} cannot be read; {how}."
+        how = f"max_tokens={room} gives room to those that are cut ({shown_share(cut)}), {how}"
+    sentence = f"{shown_share(share)} of the answers to {one_line(name)} cannot be read; {how}."
     return sentence + (f"\nnext: {grade}" if grade else "")
 
 

@@ -243,7 +243,11 @@ def _heldout_notes(recipe: Recipe, task: Task) -> Iterator[str]:
         note += f"{wanted:,} that eval.problems asks for."
         if more := advised_holdout(recipe, task):
             note += f" eval.holdout={more} holds out one in {more}, and"
-        yield note + " eval.bench=FILE evaluates on a file of yours." * (held < PRECISE)
+        elif recipe.eval.bench:
+            note += f" eval.problems={held} asks for what there is."
+        yield note + " eval.bench=FILE evaluates on a file of yours." * (
+            held < PRECISE and not recipe.eval.bench
+        )
 
 
 def advised_holdout(recipe: Recipe, task: Task) -> int | None:

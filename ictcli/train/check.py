@@ -215,8 +215,14 @@ class _Trial:
                 encoded, recipe.group, sampling, seed, recipe.wanted_stats, on_tokens=hear
             )
         except KeyboardInterrupt:
-            self.unended = recipe.group - len(ended)
-            for row in sorted({*range(recipe.group)} - ended):
+            late = sorted({*range(recipe.group)} - answering - ended)  # judged together
+            if late:
+                for row, verdict in zip(
+                    late, task.domain.judge([problem], list(map(written, late))), strict=True
+                ):
+                    answered(row, verdict)
+            self.unended = len(answering)
+            for row in sorted(answering):
                 parts = "unended", "", problem.gold, "it had not ended"
                 self.show(Answer(written(row), len(rows[row]), False, *parts))
             raise

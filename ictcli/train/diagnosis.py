@@ -21,6 +21,8 @@ from ictcli.tasks import Domain
 SOME = 0.1
 """Share of the responses that are no chance: if so many end and hold no answer, longer ones do not
 help."""
+WIDE = 16
+"""Responses to a problem from which on more of them find nothing new, where all are wrong."""
 TRIAL = 5
 """A training of fewer steps tries something out, and ends as it should without a gradient."""
 
@@ -80,7 +82,7 @@ SYMPTOMS = {
         "{wrong} are read and wrong{cut}",
         "group={wider}",
         "finds more",
-        "easier problems, examples (prompt.shots) or a larger model help",
+        "easier problems, a few supervised steps (sft.data=FILE) or a larger model help",
     ),
     "equal": Symptom(
         "{all_right} are all right and {all_wrong} all wrong",
@@ -136,17 +138,17 @@ def symptom(name: str, recipe: Recipe, **figures: Any) -> Symptom:
         **dict.fromkeys(("of_step", "before", "cut"), ""),
     }
     texts = (text.format_map(settings | figures) for text in astuple(SYMPTOMS[name]))
-    return Symptom(*(text.replace("%", " %") for text in texts))
+    return Symptom(*(text.replace(" %", "%").replace("%", " %") for text in texts))
 
 
 def share_of(share: float, noun: str, total: int = 0) -> str:
-    """Return `72% of the responses`; of a known number `46 of 64 responses (59-82%)`, with the
+    """Return `72 % of the responses`; of a known number `46 of 64 responses (59-82 %)`, with the
     95 % interval."""
     if not total:
-        return f"{share:.0%} of the {noun}"
+        return f"{100 * share:.0f} % of the {noun}"
     count = round(share * total)
     interval = share_interval(count, total)
-    return f"{count} of {total} {noun} ({100 * interval.low:.0f}-{interval.high:.0%})"
+    return f"{count} of {total} {noun} ({100 * interval.low:.0f}-{100 * interval.high:.0f} %)"
 
 
 def share_interval(count: int, total: int) -> Interval:
@@ -219,6 +221,8 @@ def diagnose(
     shown = "no form" if name == "unparsed" and not shots else name
     figures = {"before": " before an answer can be read", **signal.words(), **words}
     cause = symptom(shown, recipe, longer=longer, **figures)
+    if name == "all_wrong" and recipe.group >= WIDE:
+        cause = Symptom(cause.sentence, more=cause.more)
     if shown == "no form" and recipe.reward.pattern:  # which does not fit
         cause = Symptom(cause.sentence, more=symptom("unparsed", recipe, **figures).more)
     return name, cause

@@ -210,7 +210,7 @@ def test_it_advises_against_a_training_that_would_learn_nothing(
     ended = ictcli.run(*check)
     assert ended.code == 4, ended.err
     verdict, command = ended.out.splitlines()[-2:]
-    assert re.match(r"verdict: Not yet: .*; 0 of \d+ groups \(0-\d+%\) have unequal", verdict)
+    assert re.match(r"verdict: Not yet: .*; 0 of \d+ groups \(0-\d+ %\) have unequal", verdict)
     typed = ["ictcli", *check]
     words = shlex.split(command.removeprefix("next: "))
     assert words[:3] == typed[:3] and set(words) - set(typed) and "--seconds" not in command
