@@ -38,7 +38,7 @@ def command(
 
     \b
     ictcli check ledger data=examples/own-data/train.csv
-    ictcli check qwen2.5-0.5b-lora-gsm8k task=mine.csv eval.bench=mine-test.csv
+    ictcli check qwen3-0.6b-gsm8k task=mine.csv eval.bench=mine-test.csv
     """
     from ictcli.console.check import Shown, print_check
     from ictcli.console.lines import narrate

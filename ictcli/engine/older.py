@@ -2,6 +2,14 @@
 
 from typing import Any, cast
 
+OLDER = {
+    "lfm2": ("block_dim",),
+    "qwen3_moe": ("num_experts",),
+    "glm4_moe": ("head_dim",),
+    "gemma3_text": ("sliding_window_pattern",),
+}
+"""What mlx-lm reads of some kinds of model, and transformers 5 does not write."""
+
 
 def older_names(config: dict[str, Any]) -> dict[str, Any]:
     """What a config.json of transformers 5 leaves out, under the names that older readers know.
@@ -9,6 +17,18 @@ def older_names(config: dict[str, Any]) -> dict[str, Any]:
     mlx-lm refuses some models without, and of others takes a default without a word.
     """
     settings = _rope_settings(config)
+    full = [kind == "full_attention" for kind in config.get("layer_types") or ()]
+    every = full.index(True) + 1 if True in full else 0
+    periodic = every and all(is_full == (n % every == 0) for n, is_full in enumerate(full, 1))
+    heads = config.get("num_attention_heads")
+    derived = {
+        "block_dim": config.get("hidden_size"),
+        "num_experts": config.get("num_local_experts"),
+        "head_dim": config.get("hidden_size", 0) // heads if heads else None,
+        "sliding_window_pattern": every if periodic else None,
+    }
+    names = OLDER.get(config.get("model_type", ""), ())
+    settings |= {name: derived[name] for name in names if derived[name] is not None}
     settings = {name: value for name, value in settings.items() if name not in config}
     text: dict[str, Any] = config.get("text_config") or {}  # of a model that takes images too
     inner = older_names(text) if text else {}

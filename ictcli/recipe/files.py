@@ -109,7 +109,7 @@ def is_of_run(path: Path) -> bool:
     return path.name == "recipe.toml" and any(each.exists() for each in beside)
 
 
-STARTER = "qwen2.5-0.5b-lora-gsm8k"
+STARTER = "qwen3-0.6b-gsm8k"
 """The shipped recipe into which a model or data of one's own goes."""
 
 

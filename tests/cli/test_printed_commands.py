@@ -98,7 +98,7 @@ def test_where_hardly_an_answer_can_be_read_a_warning_says_what_to_do(run: Train
     ended = run.processes.done(
         *as_in_bash(run.printed("eval")), f"reward.pattern={pattern}", "--limit", "5"
     )
-    assert ended.err.count("warning: 100.0% of the answers to o'test.csv cannot be read") == 2
+    assert ended.err.count("warning: 100.0 % of the answers to o'test.csv cannot be read") == 2
     graded = [line for line in printed_in(ended.err) if line.startswith("ictcli grade ")]
     assert len(graded) == 2
     for command in graded:
