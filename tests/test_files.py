@@ -74,6 +74,20 @@ def test_the_file_of_a_lock_goes_with_the_error_of_whoever_made_it(tmp_path: Pat
     assert names(tmp_path) == {".lock"}
 
 
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def flock(descriptor: int, operation: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    words = f"file system of {tmp_path} has no locks"
+    with refused(words, hint="--run"), locked(tmp_path, "run folder", "--run"):
+        pytest.fail("it is not locked")
+    assert names(tmp_path) == set()
+
+
 @pytest.mark.parametrize(
     ("write", "old", "new", "error"),
     [

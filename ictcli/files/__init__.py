@@ -88,10 +88,13 @@ def lock_of(path: Path) -> "FileLock":
     return FileLock(path)
 
 
+NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
 @contextlib.contextmanager
 def locked(folder: Path, kind: str = "folder", option: str = "--out") -> Generator[None]:
     """Hold the lock of a folder; an error within removes its file, if it is new. UserError where
-    another process holds it."""
+    another process holds it, or where the file system has no locks."""
     from filelock import Timeout
 
     path = folder / ".lock"
@@ -103,6 +106,15 @@ def locked(folder: Path, kind: str = "folder", option: str = "--out") -> Generat
             f"The {kind} {folder} is in use by another process.",
             f"wait for it, stop it with Ctrl-C, or choose another folder with {option}",
         ) from None
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        if is_new:
+            path.unlink(missing_ok=True)
+        raise UserError(
+            f"The file system of {folder} has no locks, which keep a second process out.",
+            f"choose a folder on another disk with {option}",
+        ) from error
     try:
         yield
     except BaseException:
