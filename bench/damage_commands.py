@@ -30,7 +30,7 @@ COMMANDS = (
     Command("diff", ("runs", "diff", "run", "other")),
     Command("inspect", ("inspect", "run", "--json")),
     Command("inspect", ("inspect", "run", "--plain", "--step", "4"), files="[!c]*/*"),
-    Command("inspect", ("inspect", "run/rollouts/step-000004.safetensors"), files="r*/*"),
+    Command("inspect", ("inspect", "run", "--branches", "--json"), files="r*/*"),
     Command("inspect", ("inspect", "run", "--html", "page.html"), share=2),
     Command("resume", ("resume", "run", "--json"), "stopped"),
     Command("resume", ("resume", "run"), share=1),

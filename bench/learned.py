@@ -28,7 +28,7 @@ def measured(recipe: str, method: str, folder: Path) -> dict[str, Any]:
     run = folder / recipe
     evaluation = (f"eval.problems={PROBLEMS}", f"eval.n={SAMPLES}")
     command = [sys.executable, "-m", "ictcli", "train", recipe, f"method={method}", *evaluation]
-    subprocess.run([*command, "--run", str(run), "-q"], check=True)
+    subprocess.run([*command, "--run", str(run)], check=True)
     summary = Summary.model_validate_json((run / "summary.json").read_text(encoding="utf-8"))
     times = {"before": summary.before, "after": summary.after}
     return {time: {name: percent(of[name]) for name in METRICS} for time, of in times.items()}

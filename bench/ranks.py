@@ -83,7 +83,7 @@ def apart(one: Path, other: Path) -> float:
 
 
 def compare(folder: Path, kind: str) -> None:
-    command = ["train", "chain", "-q", "--run", "run", "steps=10", f"adapter.kind={kind}"]
+    command = ["train", "chain", "--run", "run", "steps=10", f"adapter.kind={kind}"]
     alone(folder / kind, [*command, *SMALL, "--backend", "torch"])
     for name, ranks in product(SHARD, (2, 4)):
         place = folder / f"{kind}-{name}-{ranks}"
@@ -95,7 +95,7 @@ def compare(folder: Path, kind: str) -> None:
         for lost in ("checkpoints/step-000010", "model", "adapter"):
             shutil.rmtree(place / "run" / lost, ignore_errors=True)
         (place / "run" / "summary.json").unlink()
-        run(place, ["resume", "run", "-q"], ranks)
+        run(place, ["resume", "run"], ranks)
         same = all(file.read_bytes() == bits for file, bits in kept.items())
         print(f"{kind:5} {name:10} {ranks} weights {gap:.1e} from one, resumed to the bit: {same}")
 
@@ -106,17 +106,17 @@ CLOSE = 1e-5
 def methods(folder: Path) -> dict[str, Any]:
     """In one launch of each size. Two updates a step, so that ratios leave 1, at a rate that moves
     weights by far more than CLOSE."""
-    first, *others = METHODS
-    command = ["train", "chain", "-q", "--run", "run", "steps=10", *SMALL, "update.epochs=2"]
-    command += ["lr=3e-3", "eval.problems=1", "eval.n=1", "record.rollouts_every=1"]
-    command += [f"method={first}", "--beside", ",".join(others)]
-    alone(folder / "1", [*command, "--backend", "torch"])
     found = dict[str, dict[str, float]]()
-    for ranks in (2, 4):
-        run(folder / str(ranks), command, ranks)
-        for method in METHODS:
-            name = "run" if method == first else f"run-{method}"
-            gaps = found[f"{method} {ranks}"] = far(folder / "1" / name, folder / str(ranks) / name)
+    for method in METHODS:
+        command = ["train", "chain", "--run", "run", "steps=10", *SMALL, "update.epochs=2"]
+        command += ["lr=3e-3", "eval.problems=1", "eval.n=1", "record.rollouts_every=1"]
+        command += [f"method={method}"]
+        place = folder / method
+        alone(place / "1", [*command, "--backend", "torch"])
+        for ranks in (2, 4):
+            run(place / str(ranks), command, ranks)
+            gaps = far(place / "1" / "run", place / str(ranks) / "run")
+            found[f"{method} {ranks}"] = gaps
             print(method, ranks, *(f"{n} {gap:.1e}" for n, gap in gaps.items()), flush=True)
     return {"gaps": found}
 
@@ -158,7 +158,7 @@ def kill(folder: Path, lost: int) -> None:
 
 
 def whole(folder: Path) -> None:
-    command = ["train", "chain", "-q", "--run", "run"]
+    command = ["train", "chain", "--run", "run"]
     run(folder / "chain", command)
     summary = json.loads((folder / "chain" / "run" / "summary.json").read_text())
     for name in ("before", "after"):

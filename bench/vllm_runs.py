@@ -69,7 +69,7 @@ def warm(model: Path, prompts: int, max_tokens: int) -> None:
 def train(where: Path, model: Path, sampler: str, *more: str) -> dict[str, Any]:
     """What it wrote: the metrics and timings of its steps, its summary."""
     engine = ["engine.sampler=" + sampler, f"model={model}", *more]
-    if (code := run(where, "train", "chain", "-q", "--run", "run", *engine)) != 0:
+    if (code := run(where, "train", "chain", "--run", "run", *engine)) != 0:
         sys.exit(f"{where} ended with {code}: {(where / 'said.txt').read_text()[-2000:]}")
     return read(where / "run")
 
@@ -94,7 +94,7 @@ def ranks(folder: Path) -> None:
     """What two processes draw and learn beside one."""
     model = make_model(folder.parent / "large", "large")
     options = [*LARGE, "engine.sampler=vllm", f"model={model}", "record.rollouts_every=1"]
-    command = ["train", "chain", "-q", "--run", "run", *options]
+    command = ["train", "chain", "--run", "run", *options]
     for name, more, way in (("full", [], []), ("lora", [*LORA, "steps=2"], ["engine.shard=true"])):
         train(folder / f"{name}-one", model, "vllm", *options, *more)
         codes = wait(begin(folder / f"{name}-two", *command, *more, *way))
@@ -103,7 +103,7 @@ def ranks(folder: Path) -> None:
     pids = begin(place, *command)
     kill_at(place / "0" / "run" / "checkpoints" / "step-000002", pids[1])
     print(f"rank 1 killed: exit of rank 0 {wait(pids[:1])}", flush=True)
-    codes = wait(begin(place, "resume", "run", "-q"))
+    codes = wait(begin(place, "resume", "run"))
     beside("resumed, to both left alone", codes, folder / "full-two" / "0", place)
 
 
@@ -173,9 +173,9 @@ def resume(folder: Path) -> None:
     warm(model, 4, 48)
     train(folder / "whole", model, "vllm", *LARGE)
     place, options = folder / "killed", [*LARGE, "engine.sampler=vllm", f"model={model}"]
-    pid = start(place, "train", "chain", "-q", "--run", "run", *options)
+    pid = start(place, "train", "chain", "--run", "run", *options)
     kill_at(place / "run" / "checkpoints" / "step-000002", pid)
-    code = run(place, "resume", "run", "-q")
+    code = run(place, "resume", "run")
     one, other = (read(folder / name / "run")["metrics"] for name in ("whole", "killed"))
     same = [a == b for a, b in zip(one, other, strict=True)]
     last = "run/checkpoints/step-000004/weights.safetensors"
