@@ -108,7 +108,11 @@ def _recipe(run: Path, rollouts: Rollouts, step: int) -> tuple[Recipe, str | Non
         notes.append(f"The recipe cannot be read: {why}: methods choose with their defaults.")
     T = int(np.asarray(rollouts.lengths).max(initial=1))
     recipe = Recipe(
-        model=model, task="unknown", method={"name": "ict"}, steps=max(1, step), max_tokens=T
+        model=model or "unknown",
+        task="unknown",
+        method={"name": "ict"},
+        steps=max(1, step),
+        max_tokens=T,
     )
     return recipe.model_copy(update=sizes), None, tuple(notes)
 
