@@ -24,14 +24,19 @@ def prefix_tree(rollouts: Rollouts) -> PrefixTree:
     valid, tokens = rollouts.valid, rollouts.tokens
     branch, alone = np.zeros(valid.shape, dtype=bool), np.zeros(valid.shape, dtype=bool)
     node = np.arange(len(valid)) // rollouts.group  # rows of one node have one prefix
+    shared = np.arange(len(valid))  # rows whose prefix another row may have
     for t in range(valid.shape[1]):
-        rows = np.flatnonzero(valid[:, t])
+        rows = shared[valid[shared, t]]
+        if not len(rows):
+            break
         _, parents = np.unique(node[rows], return_inverse=True)
         pairs = np.column_stack([parents, tokens[rows, t]])
         children, child = np.unique(pairs, axis=0, return_inverse=True)
         branch[rows, t] = np.bincount(children[:, 0])[parents] > 1
-        alone[rows, t] = np.bincount(parents)[parents] == 1
+        lone = np.bincount(parents)[parents] == 1
+        alone[rows[lone], t:] = valid[rows[lone], t:]  # from here to its end
         node[rows] = child.ravel()
+        shared = rows[~lone]
     return PrefixTree(branch, alone)
 
 

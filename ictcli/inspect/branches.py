@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ictcli.algorithm.branches import prefix_tree, where_kept
+from ictcli.algorithm.branches import prefix_tree
 from ictcli.algorithm.dynamics import diagnose, spearman
 from ictcli.algorithm.methods import beside, find_method
 from ictcli.engine import build_engine
@@ -162,7 +162,7 @@ def branches_of(recipe: Recipe, batch: Batch, source: str, names: Sequence[str] 
 def _placement(name: str, keep: float | None, batch: Batch, kept: BoolArray, H1: Any) -> Placement:
     rollouts = batch.rollouts
     valid = rollouts.valid
-    figures = diagnose(rollouts, batch.advantage, kept) | where_kept(rollouts, kept)
+    figures = diagnose(rollouts, batch.advantage, kept)
     chosen = kept[valid]
     order = np.argsort(H1, kind="stable")
     share = float(chosen.mean())

@@ -62,7 +62,8 @@ def test_a_gold_gives_a_verdict_with_its_grounds(ictcli: Processes) -> None:
         asked = (*CHAIN, "--gold", "9", *keys)
         ended = ictcli.run(*asked)
         lines = [line.split()[:2] for line in ended.out.splitlines()[1:]]
-        assert [words[1].strip(",") for words in lines] == [verdict, answer, "9"]
+        expected = [["verdict:", verdict], ["answer", answer], ["gold", "9"]]
+        assert [[name, word.strip(",")] for name, word in lines] == expected
         assert ("cut at 4 tokens; max_tokens=8 allows more" in ended.err) == bool(keys)
         told = ictcli.json(*asked)
         assert (told["gold"], told["answers"][0]["verdict"]["status"]) == ("9", verdict)

@@ -48,7 +48,7 @@ def test_the_card_says_what_was_done_and_found(tmp_path: Path) -> None:
     }
     for told in (
         "| pass@1 | 25.0 % [15.0, 35.0] | 28.0 % [18.0, 38.0] |",
-        "\nsteps = ",
+        "\nsteps = 9\n",
         '\n[method]\nname = "ict"\nkeep = 0.1\n',
         "11.7 % of the ",
         "| revision | `abc123` |",

@@ -56,7 +56,7 @@ class Setting:
     ask: str = ""
     """Last sentence of the prompt, by which the model knows how to tell its solution."""
     entries: tuple[int, int] = (2, 4)
-    """Number of entries, inclusive: each is one fork."""
+    """Number of entries, inclusive: each has one day to decide."""
 
 
 SETTINGS = {
