@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore, Store, _set_pg_timeout
 from torch.distributed.rendezvous import rendezvous
 
+from ictcli.engine.messages import packed, unpacked
 from ictcli.errors import EngineMissingError, LostError, RunFailedError
 from ictcli.ranks import find_launch
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
@@ -119,17 +120,24 @@ class Communicator:
 
     def gather(self, message: Any) -> list[Any]:
         """Send every rank's message to every rank; returns them by rank."""
-        messages: list[Any] = [None] * self.size
+        blob = torch.frombuffer(bytearray(packed(message)), dtype=torch.uint8)
+        sizes = [torch.tensor([0]) for _ in range(self.size)]
         with self._speaking():
-            dist.all_gather_object(messages, message)
-        return messages
+            dist.all_gather(sizes, torch.tensor([len(blob)]))
+            longest = max(map(int, sizes))
+            padded = torch.zeros(longest, dtype=torch.uint8)
+            padded[: len(blob)] = blob
+            rows = [torch.empty_like(padded) for _ in sizes]
+            dist.all_gather(rows, padded)
+        pairs = zip(rows, sizes, strict=True)
+        return [unpacked(row[: int(size)].numpy().tobytes()) for row, size in pairs]
 
     def spread(self, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Send rank 0's arrays to every rank, on the CPU."""
-        like = {name: (x.shape, x.dtype) for name, x in arrays.items()}
+        like = {name: ([*x.shape], str(x.dtype).rpartition(".")[2]) for name, x in arrays.items()}
         received = dict[str, Tensor]()
         for name, (shape, dtype) in self.broadcast(like).items():
-            tensor = torch.empty(shape, dtype=dtype)
+            tensor = torch.empty(shape, dtype=getattr(torch, dtype))
             if self.rank == 0:
                 tensor.copy_(arrays[name])
             dist.broadcast(tensor.view(-1).view(torch.uint8), 0)  # gloo does not know all types

@@ -139,7 +139,7 @@ def join(parts: Sequence[Rollouts]) -> Rollouts:
         return np.concatenate(wide)
 
     return Rollouts(
-        prompts=tuple(prompt for part in parts for prompt in part.prompts),
+        prompts=tuple(tuple(prompt) for part in parts for prompt in part.prompts),
         group=parts[0].group,
         tokens=whole([part.tokens for part in parts]),
         lengths=whole([part.lengths for part in parts]),

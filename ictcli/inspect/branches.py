@@ -6,7 +6,7 @@ another token (`ictcli.algorithm.branches`). What a method must train to change 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -170,13 +170,7 @@ def _placement(name: str, keep: float | None, batch: Batch, kept: BoolArray, H1:
         method=name,
         keep=share if keep is None else keep,
         kept=share,
-        **{
-            figure: figures[figure]
-            for figure in (
-                *("branch_recall", "branch_precision", "kept_prob", "kept_sure"),
-                "high_low_ratio",
-            )
-        },
+        **{field.name: figures[field.name] for field in fields(Placement) if field.name in figures},
         entropy_spearman=spearman(chosen.astype(float), H1),
         by_entropy=tuple(float(part.mean()) for part in np.array_split(chosen[order], TENTHS)),
     )

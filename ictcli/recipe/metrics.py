@@ -50,7 +50,6 @@ class Metric:
 Figure = float | None
 Share = Annotated[Figure, Metric("%")]
 KeptShare = Annotated[Figure, Metric("%", views=("summary",))]
-Nats = Annotated[Figure, Metric("nats")]
 
 
 class StepMetrics(RunRecord):

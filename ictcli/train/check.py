@@ -121,7 +121,7 @@ class _Trial:
             self._sample(most)
             if self.batches:
                 end = self.began + self.limit
-                rate, finite = time_update(self.recipe, self.engine, self.batches, end)
+                rate, finite = time_update(self.recipe, self.engine, self.batches[0], end)
                 shared = self.recipe, self.engine, self.task, self.batches, self.clock
                 estimated = estimate(*shared, held, rate, end)
         except KeyboardInterrupt:

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from ictcli.engine import Engine
-from ictcli.engine.sampling import join
 from ictcli.planning.time_estimate import TimeEstimate, estimate_time
 from ictcli.recipe import Recipe
 from ictcli.runs.rollouts import Batch
@@ -75,41 +74,20 @@ def _cut(batch: Batch, most: int) -> Batch:
     return replace(batch, rollouts=rollouts, advantage=unequal)
 
 
-def _joined(batches: Sequence[Batch]) -> Batch:
-    return Batch(
-        [problem for batch in batches for problem in batch.problems],
-        join([batch.rollouts for batch in batches]),
-        [text for batch in batches for text in batch.texts],
-        [verdict for batch in batches for verdict in batch.verdicts],
-        np.concatenate([batch.rewards for batch in batches]),
-        np.concatenate([batch.advantage for batch in batches]),
-    )
-
-
-def time_update(
-    recipe: Recipe, engine: Engine, batches: Sequence[Batch], until: float
-) -> tuple[float, bool]:
+def time_update(recipe: Recipe, engine: Engine, group: Batch, until: float) -> tuple[float, bool]:
     """Return the seconds of an update for each of its tokens, and whether its numbers are finite.
-    The first update is a short one, and the second as large as fits before `until`. It trains as
-    after a dense warm-up."""
+    The first update, of the starts of a group's responses, warms up; a second one, of all that
+    they hold, is timed if it fits before `until`. It trains as after a dense warm-up."""
     rate, finite = 0.0, True
-    for again in (False, True):
-        whole = _joined(batches[: recipe.prompts])
-        piece = whole if len(batches) == 1 else _joined(batches[:1])
-        if again:
-            room = min((until - time.perf_counter()) / max(rate, 1e-9), 1e9)
-            sizes = np.cumsum([_tokens(batch.rollouts) for batch in batches[: recipe.prompts]])
-            fits = int((sizes <= room).sum())
-            cut = max(int(room - len(piece.rollouts.prompts[0])) // recipe.group, 0)
-            if not fits and cut <= FIRST:
-                break
-            piece = _joined(batches[:fits]) if fits else _cut(piece, cut)
-        piece = _cut(piece, recipe.max_tokens if again else FIRST)
-        part = recipe.model_copy(update={"prompts": len(piece.problems), "warmup": 0})
-        started = time.perf_counter()
+    part = recipe.model_copy(update={"prompts": 1, "warmup": 0})
+    for most in (FIRST, recipe.max_tokens):
+        piece = _cut(group, most)
+        tokens, started = _tokens(piece.rollouts), time.perf_counter()
+        if rate * tokens > until - started:
+            break
         reports = optimise(part, engine, piece, select(part, piece, 1), 1)
-        rate = (time.perf_counter() - started) / _tokens(piece.rollouts)
-        finite = finite if again else is_finite(reports)  # of the model as it is
+        finite = finite if rate else is_finite(reports)  # of the model as it is
+        rate = (time.perf_counter() - started) / tokens
     return rate, finite
 
 

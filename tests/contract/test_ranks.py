@@ -5,16 +5,20 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from refusing import refused
 
 from ictcli.engine.budget import Budget
 from ictcli.engine.distributed import DataParallel
+from ictcli.engine.messages import packed, unpacked
 from ictcli.engine.models import locate
 from ictcli.planning.preflight import recipe_notes
 from ictcli.ranks import find_launch
 from ictcli.recipe.load import check
 from ictcli.recipe.tables import EngineSettings
+
+from .conftest import made_up
 
 
 def test_processes_that_find_other_weights_are_refused(tiny_model: Path) -> None:
@@ -77,3 +81,15 @@ VLLM = {"sampler": "vllm", "device": "cpu"}
 def test_settings_an_engine_cannot_follow_are_refused(engine: dict[str, Any], about: str) -> None:
     with refused(about):
         recipe_notes(recipe(**{"backend": "torch", **engine}))
+
+
+def test_a_message_arrives_as_it_was_sent_and_is_never_code() -> None:
+    sent = {"rollouts": made_up(), "plain": [1, 0.5, None, "x"], "bytes": b"\x00\xff"}
+    got = unpacked(packed(sent))
+    assert got["plain"] == sent["plain"] and got["bytes"] == sent["bytes"]
+    np.testing.assert_array_equal(got["rollouts"].tokens, made_up().tokens)
+    assert got["rollouts"].tokens.dtype == made_up().tokens.dtype
+    blob = packed(sent)
+    foreign = blob.replace(b"ictcli.types:Rollouts", b"subprocess:Popen     ")
+    with pytest.raises(AssertionError, match="subprocess:Popen"):
+        unpacked(foreign)
