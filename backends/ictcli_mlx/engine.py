@@ -135,4 +135,3 @@ class MlxEngine(EngineCore):
 
 
 build = MlxEngine
-"""Entry point `ictcli.engines`."""

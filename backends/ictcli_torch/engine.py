@@ -224,4 +224,3 @@ class TorchEngine(EngineCore):
 
 
 build = TorchEngine
-"""Entry point `ictcli.engines`."""

@@ -16,7 +16,6 @@ from ictcli.errors import UserError
 from ictcli.evaluation.record import Evaluation
 from ictcli.files.origin import Origin
 from ictcli.recipe import Recipe, read_recipe
-from ictcli.recipe.tables import EngineSettings
 from ictcli.runs import manifest, origin
 from ictcli.runs.read import read_environment, read_lines, read_record
 from ictcli.runs.records import StepMetrics, StepTimings, Summary
@@ -33,10 +32,7 @@ def check_began(runs: Sequence[RunSpec]) -> None:
     changed since it began: it could not be continued either. Problems are not looked at under
     `prompt.max_tokens`, which takes an engine."""
 
-    @cache
-    def of_model(model: str, backend: str) -> dict[str, str]:
-        return origin.of_model(model, EngineSettings(backend=backend))
-
+    of_model = cache(origin.of_model)
     problems: dict[tuple[str, int | None], Origin] = {}
     for spec in runs:
         folder, recipe = spec.folder, spec.recipe
@@ -48,7 +44,7 @@ def check_began(runs: Sequence[RunSpec]) -> None:
             file = read_recipe(folder / "recipe.toml").data
             now["recipe"] = origin.of_recipe(file, began)
         if began.model.sha256:
-            now |= of_model(recipe.model, recipe.engine.backend)
+            now |= of_model(recipe.model)
         if began.data.heldout and not recipe.prompt.max_tokens:
             seed = recipe.seed if recipe.prompt.shots else None
             key = recipe.model_dump_json(include=PREPARED), seed

@@ -92,7 +92,7 @@ class Trained:
         plain: dict[str, Any] = {"dtype": "float32", "load_in_4bit": False} if whole else {}
 
         def base() -> Engine:
-            check_same(self.run, began, of_model(self.recipe.model, typed))
+            check_same(self.run, began, of_model(self.recipe.model))
             return build_engine(locate(self.recipe.model, trains=True).path, typed)
 
         others = base, partial(build_engine, str(folder), typed.model_copy(update=plain))

@@ -106,7 +106,7 @@ def train_to_the_end(
                 f"{run.folder} began with reasoning-gym {began.data.version}, and goes on with "
                 f"{now}: its problems and scores may differ."
             )
-        model = origin.of_model(recipe.model, recipe.engine)
+        model = origin.of_model(recipe.model)
         origin.check_same(run.folder, began, {**model, **origin.of_problems(data)})
         if recorded is None:  # a resumed run keeps the first one's
             parts = {

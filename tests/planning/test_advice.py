@@ -67,12 +67,6 @@ def test_a_model_of_another_kind_is_a_sentence(
     assert path in memory.sentence
 
 
-def test_an_engine_without_a_memory_model_is_a_sentence() -> None:
-    memory = check_memory(recipe_of(engine={"backend": "loud"}))
-    assert (memory.estimate, memory.fits) == (None, None)
-    assert memory.sentence == "How much memory the loud engine takes is not known."
-
-
 def test_apple_silicon_computes_in_16_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.system", lambda: "Darwin")
     monkeypatch.setattr("platform.machine", lambda: "arm64")
