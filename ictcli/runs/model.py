@@ -15,7 +15,7 @@ from ictcli.engine.model_files import ASKED
 from ictcli.engine.models import EXPORTS, locate
 from ictcli.errors import UnknownCodeError, UserError
 from ictcli.evaluation.settings import JUDGING, EvaluationSettings, ModelSettings
-from ictcli.evaluation.specs import ModelSpec, short_names
+from ictcli.evaluation.specs import ModelSpec, Trained, short_names
 from ictcli.files import gate, plugins
 from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import Recipe, RecipeFile, gone, read_recipe
@@ -31,7 +31,7 @@ from ictcli.runs.checkpoints import DAMAGE, check_finished, pick
 from ictcli.runs.folder import is_run
 from ictcli.runs.manifest import MANIFEST, checksum
 from ictcli.runs.read import read_environment
-from ictcli.runs.trained import of_model, trained_on
+from ictcli.runs.trained import trained_on
 from ictcli.runs.trust import read_run
 
 OF_ASKED: Mapping[str, Any] = {
@@ -128,7 +128,7 @@ def _model_spec(
         reward=trained.reward.model_copy(update={"pattern": None}),
         plugins=tuple(loaded),
         recipe=recipe,
-        trained_on=partial(trained_on, recipe) if recipe else partial(of_model, model),
+        trained_on=partial(trained_on, recipe) if recipe else Trained,
         evaluated_on=data,
         known=bool(run) or exported,
     )

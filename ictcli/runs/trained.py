@@ -1,24 +1,18 @@
-"""The problems that a model was trained on, by a run and by those that made its base model. Code
-that a base model's run names is not run: what that was trained on is not known then."""
+"""The problems that a run's model was trained on, and whether its base model is a run's too."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from ictcli.engine.model_files import ASKED
 from ictcli.engine.models import typed_path
 from ictcli.errors import UserError
 from ictcli.evaluation.specs import Trained
-from ictcli.files import gate
 from ictcli.recipe import RecipeFile, is_of_run, load_recipe
 from ictcli.recipe.generator import is_gym
 from ictcli.runs import origin
 from ictcli.runs.read import read_environment
-from ictcli.runs.trust import read_run
 from ictcli.tasks.custom import is_custom
-from ictcli.tasks.hub import files_alone
 from ictcli.tasks.prepare import described, task_of
 from ictcli.tasks.split import key_of
-from ictcli.types import Problem
 
 FAULTS = (UserError, OSError, ValueError, KeyError, TypeError, AttributeError)
 
@@ -39,33 +33,10 @@ def is_trained(model: str) -> bool:
     return gone or run_of(path) is not None or (path / ASKED).is_file()
 
 
-def trained_on(file: RecipeFile, seen: frozenset[Path] = frozenset()) -> Trained:
-    """Return what the run of a recipe was trained on, and the runs that made its base model. `seen`
-    are runs that came before."""
+def trained_on(file: RecipeFile) -> Trained:
+    """Return what the run of a recipe was trained on: not all where its base model is a run's."""
     keys, whole = _keys(file)
-    base = _of_base(str(file.data.get("model", "")), seen | {file.path})
-    return Trained(keys | base.keys, whole and base.whole)
-
-
-def of_model(model: str) -> Trained:
-    """Return what the run that a model's folder is of, and those before it, were trained on, as far
-    as that is known without the hub. Of a model that is of no run nothing is known."""
-    if run_of(typed_path(model)) is None:
-        return Trained()
-    with files_alone():
-        return _of_base(model, frozenset())
-
-
-def _of_base(model: str, seen: frozenset[Path]) -> Trained:
-    run = run_of(typed_path(model))
-    if run is None:
-        return Trained(whole=not is_trained(model))
-    with gate.shut():
-        try:
-            file = read_run(run)
-        except FAULTS:
-            return Trained()
-        return Trained() if file.path in seen else trained_on(file, seen)
+    return Trained(keys, whole and not is_trained(str(file.data.get("model", ""))))
 
 
 def _keys(file: RecipeFile) -> tuple[set[str], bool]:
@@ -90,14 +61,3 @@ def _keys(file: RecipeFile) -> tuple[set[str], bool]:
     except FAULTS:
         pass
     return keys, False
-
-
-def base_notes(model: str, heldout: Sequence[Problem]) -> list[str]:
-    """Return a sentence if the base model was trained on problems that are held out."""
-    keys = of_model(model).keys
-    if not (count := sum(key_of(problem.prompt) in keys for problem in heldout)):
-        return []
-    return [
-        f"The model was trained on {count:,} of the {len(heldout):,} held-out problems, by "
-        f"{model} or before: figures do not measure what it does on others."
-    ]
