@@ -38,12 +38,10 @@ def command(as_json: bool) -> int:
 
 
 def _try_engine(name: str) -> tuple[str, str]:
-    from ictcli.engine.registry import engine_module, is_installed, outdated
+    from ictcli.engine.registry import engine_module, is_installed
 
     if not is_installed(name):
         return "missing", install(name)
-    if old := outdated(name):
-        return "failed", f"{', '.join(old)}: {install(name)}"
     try:
         return "ok", engine_module(name, "device").found()
     except UserError as error:

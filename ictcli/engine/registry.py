@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Generator
 from functools import partial
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from types import FrameType
 from typing import Any, TypeVar
@@ -51,19 +51,6 @@ def is_installed(name: str) -> bool:
 def engine_module(backend: str, name: str) -> Any:
     """Import a module of an engine's package: engine, device, plan or ranks."""
     return import_module(f"ictcli_{backend}.{name}")
-
-
-def outdated(name: str) -> list[str]:
-    """The installed libraries of one of our engines whose versions it does not take."""
-    from packaging.requirements import Requirement  # as transformers does
-
-    found = list[str]()
-    for need in map(Requirement, requires("ictcli") or ()):
-        ours = need.marker and "extra" in str(need.marker) and need.marker.evaluate({"extra": name})
-        with contextlib.suppress(PackageNotFoundError):
-            if ours and not need.specifier.contains(had := version(need.name), prereleases=True):
-                found.append(f"{need.name} {had} is installed and {need.specifier} is needed")
-    return found
 
 
 def on_apple_silicon() -> bool:

@@ -35,21 +35,15 @@ Data = dict[str, Any]
 def check_target(path: Path) -> None:
     """UserError where a page may not be written: over anything but a page of ours, or by a name
     that does not end in .html."""
-    above = next((parent for parent in path.parents if parent.exists()), Path())
+    why = ""
     if path.suffix.lower() not in (".html", ".htm"):
         why = "does not end in .html"
-    elif not above.is_dir():
-        why = f"would lie in {above}, which is a file, not a folder"
-    elif not path.exists():
-        return
-    elif not path.is_file():
+    elif path.exists() and not path.is_file():
         why = "is no regular file"
-    else:
-        with path.open("rb") as file:
-            if MARK.encode() in file.read(HEAD_BYTES):
-                return
+    elif path.exists() and MARK.encode() not in path.open("rb").read(HEAD_BYTES):
         why = "is there already, and is no page that inspect wrote"
-    raise UserError(f"{path} {why}.", "--html group.html")
+    if why:
+        raise UserError(f"{path} {why}.", "--html group.html")
 
 
 @dataclass(frozen=True)
