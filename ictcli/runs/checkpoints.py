@@ -99,13 +99,9 @@ class DamagedError(ValueError):
     """A checkpoint is not what was saved; the message says which file."""
 
 
-def folder_of(run: Path) -> Path:
-    return run / "checkpoints"
-
-
 def folders(run: Path) -> list[Path]:
     """Every folder with a checkpoint's name, by step."""
-    return [path for _, path in numbered(folder_of(run), r"step-(\d+)") if path.is_dir()]
+    return [path for _, path in numbered(run / "checkpoints", r"step-(\d+)") if path.is_dir()]
 
 
 def complete(run: Path) -> list[Path]:
@@ -119,7 +115,7 @@ def step_of(checkpoint: Path) -> int:
 
 
 def path_of(run: Path, step: int) -> Path:
-    return folder_of(run) / f"step-{step:06d}"
+    return run / "checkpoints" / f"step-{step:06d}"
 
 
 def save(run: Path, engine: Engine, state: State, recipe: str) -> Path:
