@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from refusing import refused
-from synthetic import GROUP, WORDS, batch_of, recipe_of, record
+from synthetic import GROUP, batch_of, recipe_of, record
 
 from ictcli.algorithm.methods import find_method
 from ictcli.algorithm.weights import group_advantage
@@ -70,12 +70,6 @@ def test_a_method_without_its_statistics_is_told_and_how_to_record_them(tmp_path
     assert group.by == "entropy" and "random" in group.rollouts[0].kept
     with refused("uniqueness", hint="record.uniqueness=true"):
         open_step(folder, by="uniqueness").group()
-
-
-def test_a_token_is_shown_as_its_text(run: Path) -> None:
-    for rollout in groups_of(run)[0].rollouts:
-        assert rollout.pieces == [WORDS[token] for token in rollout.tokens]
-        assert "".join(rollout.pieces) == rollout.text
 
 
 def test_a_run_whose_plugin_is_gone_can_still_be_read(run: Path, tmp_path: Path) -> None:
