@@ -12,7 +12,7 @@ from ictcli.errors import UserError
 from ictcli.files.origin import difference
 from ictcli.recipe import Recipe, RecipeFile, load_recipe
 from ictcli.runs import is_run
-from ictcli.runs.trust import recipe_of
+from ictcli.runs.trust import read_run
 from ictcli.text import quoted, shell_word
 
 TUNING_SEED = 100_000
@@ -158,7 +158,7 @@ def _checked(spec: RunSpec) -> RunSpec:
     """The run; UserError if its folder holds one of another recipe."""
     if is_unused(spec.folder):
         return spec
-    trained, model = recipe_of(spec.folder), spec.recipe.model
+    trained, model = load_recipe(read_run(spec.folder)), spec.recipe.model
     if differs := _differing(spec.recipe, trained):
         if not Path(model).is_dir() and Path(trained.model) == Path(model).absolute():
             raise UserError(

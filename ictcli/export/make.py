@@ -17,7 +17,6 @@ from ictcli.engine.models import (
     ADAPTER_CONFIG,
     exported,
     locate,
-    name_end_token,
     snapshot,
     typed_path,
 )
@@ -184,7 +183,6 @@ def export_model(trained: Trained, out: Path, layout: Layout | None) -> tuple[st
                 take(Path(made), folder, by=shutil.move)
         else:
             take(Path(locate(str(trained.run / "model")).path), folder)
-            name_end_token(folder)
         notes = list[str]()
         if drop_code(folder) and trained.settings.trust_remote_code:
             notes.append(CODED.format(names_of(trained.base, trained.run)[0]))

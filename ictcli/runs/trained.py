@@ -1,7 +1,5 @@
 """The problems that a run's model was trained on, and whether its base model is a run's too."""
 
-from pathlib import Path
-
 from ictcli.engine.model_files import ASKED
 from ictcli.engine.models import typed_path
 from ictcli.errors import UserError
@@ -17,47 +15,37 @@ from ictcli.tasks.split import key_of
 FAULTS = (UserError, OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
-def run_of(folder: Path) -> Path | None:
-    """Return the run that a folder is, or whose model it is; None for a name that is no folder."""
-    if not folder.is_dir():
-        return None
-    made = folder.name.startswith(("model", "adapter"))
-    places = (folder, folder.parent) if made else (folder,)
-    return next((place for place in places if is_of_run(place / "recipe.toml")), None)
-
-
 def is_trained(model: str) -> bool:
     """Return whether ictcli made a base model by training, or its folder is not there to tell."""
     path = typed_path(model)
-    gone = path.is_absolute() and not path.is_dir()
-    return gone or run_of(path) is not None or (path / ASKED).is_file()
+    if not path.is_dir():
+        return path.is_absolute()
+    is_export = path.name.startswith(("model", "adapter"))
+    places = (path, path.parent) if is_export else (path,)
+    of_run = any(is_of_run(place / "recipe.toml") for place in places)
+    return of_run or (path / ASKED).is_file()
 
 
 def trained_on(file: RecipeFile) -> Trained:
-    """Return what the run of a recipe was trained on: not all where its base model is a run's."""
-    keys, whole = _keys(file)
-    return Trained(keys, whole and not is_trained(str(file.data.get("model", ""))))
-
-
-def _keys(file: RecipeFile) -> tuple[set[str], bool]:
-    """Return the problems of a run alone, and whether these are all: its task where that is data of
-    one's own, and its supervised steps. Problems left out by the tokenizer, as unread or longer
-    than `prompt.max_tokens`, are among them."""
-    keys, whole = set[str](), True
+    """Return what the run of a recipe was trained on: its task where that is data of one's own, and
+    its supervised steps; not all where its base model is a run's. Problems left out by the
+    tokenizer, as unread or longer than `prompt.max_tokens`, are among them."""
+    keys, whole = set[str](), not is_trained(str(file.data.get("model", "")))
     try:
         began = read_environment(file.path.parent)
         recipe = load_recipe(file)
         task = task_of(recipe)
         before, now = origin.recorded(began), described(task, ())
         if task.sft:
-            whole = before.get("sft") == now["sft"]
-            keys |= {key_of(example.prompt) for example in task.sft} if whole else set()
+            known = before.get("sft") == now["sft"]
+            whole = whole and known
+            keys |= {key_of(example.prompt) for example in task.sft} if known else set()
         if not recipe.steps:
-            return keys, whole
+            return Trained(keys, whole)
         if is_custom(recipe.task) or is_gym(recipe.task) or recipe.data:
             by_tokens = recipe.prompt.max_tokens or "unread" in began.data.left_out
             if by_tokens or None is not before["train"] == now["train"]:
-                return keys | {key_of(problem.prompt) for problem in task.train}, whole
+                return Trained(keys | {key_of(each.prompt) for each in task.train}, whole)
     except FAULTS:
         pass
-    return keys, False
+    return Trained(keys)

@@ -99,11 +99,6 @@ def train_to_the_end(
         set_budget(recipe, engine, longest, limit, observer.noted)
 
         data = described(task, problems) | given
-        if began.data.version not in (None, now := data.get("version")):
-            observer.warned(
-                f"{run.folder} began with reasoning-gym {began.data.version}, and goes on with "
-                f"{now}: its problems and scores may differ."
-            )
         model = origin.of_model(recipe.model)
         origin.check_same(run.folder, began, {**model, **origin.of_problems(data)})
         if recorded is None:  # a resumed run keeps the first one's
