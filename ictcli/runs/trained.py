@@ -1,5 +1,7 @@
 """The problems that a run's model was trained on, and whether its base model is a run's too."""
 
+from pathlib import Path
+
 from ictcli.engine.model_files import ASKED
 from ictcli.engine.models import typed_path
 from ictcli.errors import UserError
@@ -15,15 +17,20 @@ from ictcli.tasks.split import key_of
 FAULTS = (UserError, OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
+def run_of(folder: Path) -> Path | None:
+    """Return the run that a folder is, or whose model it is; None for a name that is no folder."""
+    if not folder.is_dir():
+        return None
+    is_export = folder.name.startswith(("model", "adapter"))
+    places = (folder, folder.parent) if is_export else (folder,)
+    return next((place for place in places if is_of_run(place / "recipe.toml")), None)
+
+
 def is_trained(model: str) -> bool:
     """Return whether ictcli made a base model by training, or its folder is not there to tell."""
     path = typed_path(model)
-    if not path.is_dir():
-        return path.is_absolute()
-    is_export = path.name.startswith(("model", "adapter"))
-    places = (path, path.parent) if is_export else (path,)
-    of_run = any(is_of_run(place / "recipe.toml") for place in places)
-    return of_run or (path / ASKED).is_file()
+    gone = path.is_absolute() and not path.is_dir()
+    return gone or run_of(path) is not None or (path / ASKED).is_file()
 
 
 def trained_on(file: RecipeFile) -> Trained:
