@@ -54,10 +54,6 @@ class Inference:
     error: float = 0.0
     """The standard error, of `df` degrees of freedom (Satterthwaite's)."""
     df: float = np.inf
-    seed_sd: float | None = None
-    """Standard deviation of seed[s], cut at 0 where the rest explains as much; None with one seed
-    or problem, where it is not apart."""
-    problem_sd: float | None = None
 
     @property
     def p(self) -> float | None:
@@ -86,14 +82,6 @@ class Inference:
 
         return _root(over, 4 + 2 * ratio) * self.error
 
-    def p_within(self, margin: float) -> float | None:
-        """p of two one-sided tests (Schuirmann 1987) that the truth is within +- `margin`."""
-        if self.tail is None:
-            return None
-        inside = margin - abs(self.mean)
-        beyond = self.tail(abs(inside)) / 2
-        return beyond if inside > 0 else 1 - beyond
-
 
 def infer(values: FloatArray) -> Inference:
     """The mean of (S, N) finite values with what is known of it."""
@@ -116,8 +104,6 @@ def infer(values: FloatArray) -> Inference:
         cache(partial(tail, squares=squares, S=S, N=N)),
         float(np.sqrt((E + sum(over_e)) / (S * N))),
         df,
-        float(np.sqrt(over_e[0] / N)),
-        float(np.sqrt(over_e[1] / S)),
     )
 
 
@@ -140,16 +126,17 @@ def near_bound(values: FloatArray, least: float, level: float = LEVEL) -> Ends |
     return float(low), float(high)
 
 
-def level_near_bound(values: FloatArray, least: float, holds: Callable[[Ends], bool]) -> float:
-    """The least level at which `near_bound` of values that have one satisfies `holds`."""
-    true, false = 1.0, 1e-12
+def p_near_bound(values: FloatArray, least: float) -> float:
+    """Return the least level at which `near_bound` of values that have one leaves 0 out."""
+    excludes, holds = 1.0, 1e-12
     for _ in range(40):
-        middle = float(np.sqrt(true * false))
-        if holds(near_bound(values, least, middle) or (least, 1.0)):
-            true = middle
+        middle = float(np.sqrt(excludes * holds))
+        low, high = near_bound(values, least, middle) or (least, 1.0)
+        if low > 0 or high < 0:
+            excludes = middle
         else:
-            false = middle
-    return true
+            holds = middle
+    return excludes
 
 
 def mean_squares(values: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ictcli.algorithm.methods import beside
-from ictcli.compare.variants import Grid, Variant
+from ictcli.compare.variants import Variant
 from ictcli.errors import UserError
 from ictcli.files.origin import difference
 from ictcli.recipe import Recipe, RecipeFile, load_recipe
@@ -108,19 +108,19 @@ def _check_twins(recipes: Mapping[str, Recipe]) -> None:
 
 
 def run_specs(
-    design: Design, tuned: dict[str, str] | None = None, *, grid: Grid | None = None
+    design: Design, tuned: dict[str, str] | None = None, *, untuned: str = ""
 ) -> list[RunSpec]:
-    """Every run of a comparison, seed by seed, so that each seed that ends has every variant.
-    `tuned` is an override by variant label; other variants are left out, or with a `grid` still to
-    be tuned. UserError if the folder holds runs of another recipe, or if two variants are the
-    same."""
+    """Return every run of a comparison, seed by seed, so that each seed that ends has every
+    variant. `tuned` is an override by variant label, and other variants are left out; `untuned` is
+    a key that is still to be tuned. UserError if the folder holds runs of another recipe, or if two
+    variants are the same."""
     first = design.first_seed
     seeds = range(first, first + design.seeds)
     specs = [
-        _final_spec(design, variant, seed, tuned, grid)
+        _final_spec(design, variant, seed, (tuned or {}).get(variant.label, ""), untuned)
         for seed in seeds
         for variant in design.variants
-        if grid or tuned is None or variant.label in tuned
+        if tuned is None or variant.label in tuned
     ]
     for folder, runs in Counter(str(spec.folder) for spec in specs).items():
         if runs > 1:
@@ -143,15 +143,11 @@ def tuning_spec(design: Design, variant: Variant, override: str, number: int) ->
     return _checked(RunSpec(variant, seed, folder, recipe, trying=override))
 
 
-def _final_spec(
-    design: Design, variant: Variant, seed: int, tuned: dict[str, str] | None, grid: Grid | None
-) -> RunSpec:
+def _final_spec(design: Design, variant: Variant, seed: int, chosen: str, untuned: str) -> RunSpec:
     folder = design.folder / f"{slug(variant.label)}-s{seed}"
-    chosen = (tuned or {}).get(variant.label, "")
-    if grid and not chosen:
-        return RunSpec(variant, seed, folder, design.recipe(variant, seed), untuned=grid.key)
     recipe = design.recipe(variant, seed, *([chosen] if chosen else []))
-    return _checked(RunSpec(variant, seed, folder, recipe, chosen=chosen))
+    spec = RunSpec(variant, seed, folder, recipe, chosen=chosen, untuned=untuned)
+    return spec if untuned else _checked(spec)
 
 
 def _checked(spec: RunSpec) -> RunSpec:

@@ -102,8 +102,7 @@ def plan_of(
         check_keys([*design.swept, grid.key], "--methods, --sweep and --tune")
     tuning = Tuning(design, grid, options.tune_runs) if grid else None
     tries = tuning.first if tuning else []
-    chosen = tuning.earlier() if tuning else None
-    final = run_specs(design, chosen, grid=grid)
+    final = run_specs(design, untuned=grid.key if grid else "")
     notes = check_report(folder, {each.label for each in variants}, {spec.seed for spec in final})
     baseline, contrasts, note = contrasts_of(variants, options)
     notes += note

@@ -15,15 +15,13 @@ from functools import cached_property
 
 import numpy as np
 
-from ictcli.compare.crossed import LEVEL, Ends, Inference, infer, level_near_bound, near_bound
+from ictcli.compare.crossed import LEVEL, Ends, Inference, infer, near_bound, p_near_bound
 from ictcli.evaluation.passk import pass_at_k
 from ictcli.tables import Span
 from ictcli.types import FloatArray, IntArray
 
 BEFORE = "(before)"
 """The label of the model before training."""
-MARGIN = 0.03
-"""Two figures that differ by less than this are as good as equal. Ours."""
 
 Scores = Mapping[str, Mapping[str, FloatArray]]
 """By metric, then by variant: (S, N) figures in [0, 1]; a row of NaN is a run that is missing."""
@@ -39,11 +37,6 @@ class Estimate(Span):
     (`crossed.near_bound`); `seeds`, with one problem; `nothing`."""
     seeds: int
     problems: int
-    seed_sd: float | None
-    """Standard deviation over seeds without that of problems and samples; None if unknown. It is
-    cut at 0, which says that they do not differ significantly, not that they do not differ."""
-    problem_sd: float | None
-    """The same over problems."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +45,6 @@ class PairedDifference(Estimate):
 
     p: float | None
     """Over what the interval is over; None where all differences are equal."""
-    detectable: float | None
-    """The true difference that 4 of 5 comparisons of this size and variation would find at 5 %,
-    before any correction. None with one seed, where nothing varies, and where it is above 1: no
-    such difference is possible."""
     by_seed: Sequence[float] = ()
     """The mean difference of each seed that both finished."""
     p_holm: float | None = None
@@ -65,21 +54,15 @@ class PairedDifference(Estimate):
     """The interval at the level at which Holm's correction tests this difference: it leaves 0 out
     exactly where the difference is significant."""
     detectable_holm: float | None = None
-    """`detectable` at that level."""
-    p_equal: float | None = None
-    """p of two one-sided tests that it is within MARGIN, after Holm's correction over the same
-    tests of its family."""
+    """The true difference that 4 of 5 comparisons of this size and variation would find at that
+    level. None with one seed, where nothing varies, and where it is above 1: no such difference is
+    possible."""
 
     @property
     def differs(self) -> bool:
         """Whether it is significant for other seeds too, after any correction."""
         p = self.p if self.p_holm is None else self.p_holm
         return self.seeds > 1 and p is not None and p <= LEVEL
-
-    @property
-    def equal(self) -> bool:
-        """Whether it is within MARGIN for other seeds too, after any correction."""
-        return self.seeds > 1 and self.p_equal is not None and self.p_equal <= LEVEL
 
 
 @dataclass(frozen=True)
@@ -103,18 +86,7 @@ class Evidence:
         p = self.inference.p
         if p is None or not self.is_near_bound:
             return p
-        excludes = level_near_bound(self.cells, self.floor, lambda ends: ends[0] > 0 or ends[1] < 0)
-        return max(p, excludes)
-
-    def p_within(self, margin: float) -> float | None:
-        """p of two one-sided tests that the mean is within +- `margin`."""
-        p = self.inference.p_within(margin)
-        if not self.is_near_bound:
-            return p
-        within = level_near_bound(
-            self.cells, self.floor, lambda ends: -margin < ends[0] and ends[1] < margin
-        )
-        return max(p or 0.0, within / 2)
+        return max(p, p_near_bound(self.cells, self.floor))
 
     def ends(self, level: float = LEVEL) -> tuple[Ends | None, str]:
         """The interval, cut to [`floor`, 1] and at least `near_bound` where that applies, and what
@@ -129,8 +101,8 @@ class Evidence:
             ends = min(ends[0], bounds[0]), max(ends[1], bounds[1])
         return ends, over if ends else "nothing"
 
-    def detectable(self, level: float = LEVEL) -> float | None:
-        """As `PairedDifference.detectable`."""
+    def detectable(self, level: float) -> float | None:
+        """Return what `PairedDifference.detectable_holm` is at a level."""
         size = self.inference.detectable(level) if len(self.cells) > 1 else None
         return None if size is not None and size > 1 else size
 
@@ -144,8 +116,6 @@ class Evidence:
             over=over,
             seeds=S,
             problems=N,
-            seed_sd=self.inference.seed_sd,
-            problem_sd=self.inference.problem_sd,
         )
 
     def difference(self) -> PairedDifference:
@@ -153,8 +123,6 @@ class Evidence:
         return PairedDifference(
             **asdict(self.estimate()),
             p=self.p,
-            detectable=self.detectable(),
-            p_equal=self.p_within(MARGIN),
             by_seed=self.cells.mean(axis=1).tolist(),
         )
 

@@ -120,8 +120,6 @@ def test_a_comparison_may_be_moved_with_the_folders_of_its_models(tmp_path: Path
         (spec.folder / "eval").mkdir(parents=True)
         (spec.folder / "recipe.toml").write_text(to_toml(spec.recipe))
     assert {spec.recipe.model for spec in run_specs(after)} == set(after.models)
-    grid = read_grid(f"lr=1e-5,{run_specs(after)[0].recipe.lr}", "--tune")
-    assert {spec.recipe.model for spec in run_specs(after, {}, grid=grid)} == set(after.models)
     with pytest.raises(UserError, match="another recipe"):
         run_specs(replace(design_of(tmp_path), models=("builtin:chain",)))
 

@@ -5,14 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_results import runs_by_variant
 from refusing import refused
 from small_runs import BEGAN, Finished, finish, finished_run, small_design
 from written import write
 
 from ictcli.compare.design import Design, run_specs
 from ictcli.compare.differences import Contrast
-from ictcli.compare.finished import by_variant, check_began, read_all
+from ictcli.compare.finished import by_label, check_began, read_all
 from ictcli.compare.notes import notes_of
 from ictcli.compare.plan import ComparisonPlan
 from ictcli.compare.statistics import BEFORE, scores_of
@@ -75,13 +74,13 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     done = [finished_run(runs[place]) for place in (0, 5)]
     counts = {"ict": np.array([[1], [-1]]), "random": np.array([[-1], [1]])}
     scores = scores_of({BEFORE: np.array([[1], [1]]), **counts}, 4, [1])
-    variants, plan = runs_by_variant(done), plan_of(design, "ict")
-    notes = notes_of(plan, variants, scores, {})
+    finished, plan = by_label(design.variants, done), plan_of(design, "ict")
+    notes = notes_of(plan, finished, scores, {})
     assert notes[0] == "grpo is left out: none of its runs finished."
     assert notes[1].startswith("random and ict have no seed that both finished")
     ended = {"lr=1": [{"pass@1": 0.5}]}
     tuned = {"ict": ended, "random": ended, "grpo": {"lr=1": [None]}}
-    assert "none of its tuning runs" in notes_of(plan, variants, scores, tuned)[0]
+    assert "none of its tuning runs" in notes_of(plan, finished, scores, tuned)[0]
 
 
 def test_runs_of_two_machines_are_told(finished: Finished) -> None:
@@ -97,7 +96,7 @@ def test_runs_of_two_machines_are_told(finished: Finished) -> None:
             (spec.folder / "environment.json").write_text(
                 json.dumps(made | (change if spec.seed else {}))
             )
-        variants = by_variant(design.variants, read_all(runs, summaries)[0])
-        told.append(notes_of(plan_of(design, "grpo"), variants, scores, {}))
+        done = by_label(design.variants, read_all(runs, summaries)[0])
+        told.append(notes_of(plan_of(design, "grpo"), done, scores, {}))
     assert told[0] == [] and len(told[1]) == 1
     assert "not all made with the same platform and engine.threads:" in told[1][0]
