@@ -113,14 +113,10 @@ def near_bound(values: FloatArray, least: float, level: float = LEVEL) -> Ends |
 
     There `infer` sees hardly any variation, and its interval may have no width. This one
     (`evaluation.passk.bounds_of_mean`, of the problems' means over seeds) reckons with one more
-    problem at either end. It does not see how seeds vary. With one problem only shares that are all
-    0 or all 1 have it, over seeds."""
-    N = values.shape[1]
-    means = values.mean(axis=0) if N > 1 else values[:, 0]
+    problem at either end. It does not see how seeds vary. One problem alone has none."""
+    means = values.mean(axis=0)
     _, counts = np.unique(np.round(means, 12), return_counts=True)
-    differing = len(means) - int(counts.max())
-    shares = least == 0 and float(means[0]) in (0.0, 1.0)
-    if values.size == 1 or differing >= (SCARCE if N > 1 else 1) or (N == 1 and not shares):
+    if len(means) == 1 or len(means) - counts.max() >= SCARCE:
         return None
     low, high = bounds_of_mean(means, least, 1.0, level)
     return float(low), float(high)

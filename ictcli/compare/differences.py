@@ -60,7 +60,7 @@ def corrected(family: Mapping[K, Evidence]) -> dict[K, PairedDifference]:
 
 def _at_level(row: PairedDifference, cells: Evidence, adjusted: float) -> PairedDifference:
     level = LEVEL * (row.p / adjusted if row.p and adjusted else 1.0)
-    low, high = cells.ends(level)[0] or (None, None)
+    low, high = cells.ends(level) or (None, None)
     return replace(
         row,
         p_holm=min(adjusted, 1.0),

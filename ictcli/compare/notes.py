@@ -21,9 +21,9 @@ MADE_WITH = {"ictcli", "python", "libraries", "platform", "engine"}
 
 
 def notes_of(plan: ComparisonPlan, runs: Runs, scores: Scores, tuned: Tuned) -> list[str]:
-    """Return sentences on variants without a finished run (or tuning run), on figures at their ceiling or
-    floor, on runs made with other programs or machines than others, on warm-ups that take every
-    step, and on contrasts that share no seed."""
+    """Return sentences on variants without a finished run (or tuning run), on figures at their
+    ceiling or floor, on runs made with other programs or machines than others, on warm-ups that
+    take every step, and on contrasts that share no seed."""
     notes: list[str] = []
     for label in [variant.label for variant in plan.design.variants if variant.label not in runs]:
         is_tuned = label not in tuned or best_of(tuned[label])

@@ -51,6 +51,6 @@ def run_comparison(
     failed += [*missed, *damaged]
     result = gather(plan, runs, done, command=command, tuned=tuned or {}, failed=failed)
     say("writing the report")
-    write_json(plan.folder / "comparison.json", result.model_dump(mode="json"))
-    write_report(result, plan.folder)
+    write_json(plan.design.folder / "comparison.json", result.model_dump(mode="json"))
+    write_report(result, plan.design.folder)
     return result

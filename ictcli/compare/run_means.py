@@ -40,13 +40,12 @@ class TrainedTokens(Record):
 
 
 def curve(runs: Sequence[FinishedRun], name: str) -> Curve:
-    """At the steps that all runs have reached; those without a value are left out."""
-    length = min(len(run.metrics) for run in runs)
-    values = np.array([run.series(name)[:length] for run in runs])
-    known = np.flatnonzero(~np.isnan(values).all(axis=0)).tolist()
-    values = values[:, known]
+    """Return a metric of finished runs at the steps that have a value."""
+    values = np.array([run.series(name) for run in runs])
+    places = np.flatnonzero(~np.isnan(values).all(axis=0)).tolist()
+    values = values[:, places]
     return Curve(
-        step=[runs[0].metrics[place].step for place in known],
+        step=[place + 1 for place in places],
         mean=np.nanmean(values, axis=0).tolist(),
         low=np.nanmin(values, axis=0).tolist(),
         high=np.nanmax(values, axis=0).tolist(),

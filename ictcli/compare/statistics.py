@@ -29,12 +29,10 @@ Scores = Mapping[str, Mapping[str, FloatArray]]
 
 @dataclass(frozen=True)
 class Estimate(Span):
-    """A mean with its 95 % interval, what that generalises over, and what varies in it. It has none
-    where one seed met one problem, and where nothing varies over seeds of one problem."""
+    """A mean with its 95 % interval: over seeds and problems, or over problems alone with one seed
+    or where nothing varies (`crossed.near_bound`). It has none where nothing varies over seeds of
+    one problem."""
 
-    over: str
-    """`seeds and problems`; `problems`, with one seed or where nothing varies
-    (`crossed.near_bound`); `seeds`, with one problem; `nothing`."""
     seeds: int
     problems: int
 
@@ -88,18 +86,14 @@ class Evidence:
             return p
         return max(p, p_near_bound(self.cells, self.floor))
 
-    def ends(self, level: float = LEVEL) -> tuple[Ends | None, str]:
-        """The interval, cut to [`floor`, 1] and at least `near_bound` where that applies, and what
-        it is over."""
-        S, N = self.cells.shape
+    def ends(self, level: float = LEVEL) -> Ends | None:
+        """Return the interval, cut to [`floor`, 1] and at least `near_bound` where that applies."""
         mean, half = self.inference.mean, self.inference.half(level)
         ends = None if half is None else (max(self.floor, mean - half), min(1.0, mean + half))
-        over = " and ".join(["seeds"] * (S > 1) + ["problems"] * (N > 1))
         if self.is_near_bound and (bounds := near_bound(self.cells, self.floor, level)):
-            if ends is None:
-                ends, over = bounds, "problems" if N > 1 else "seeds"
-            ends = min(ends[0], bounds[0]), max(ends[1], bounds[1])
-        return ends, over if ends else "nothing"
+            low, high = ends or bounds
+            return min(low, bounds[0]), max(high, bounds[1])
+        return ends
 
     def detectable(self, level: float) -> float | None:
         """Return what `PairedDifference.detectable_holm` is at a level."""
@@ -108,15 +102,8 @@ class Evidence:
 
     def estimate(self) -> Estimate:
         S, N = self.cells.shape
-        ends, over = self.ends()
-        return Estimate(
-            value=self.inference.mean,
-            low=ends and ends[0],
-            high=ends and ends[1],
-            over=over,
-            seeds=S,
-            problems=N,
-        )
+        low, high = self.ends() or (None, None)
+        return Estimate(self.inference.mean, low, high, seeds=S, problems=N)
 
     def difference(self) -> PairedDifference:
         """With its tests, before any correction."""

@@ -64,7 +64,7 @@ def read_rows(name: str, hub: HubSettings | None = None, split: str = "train") -
             "for example hub:openai/gsm8k",
         )
     configs, split = (hub.config or "",), hub.split or split
-    return load(HubSource(path, hub.revision, configs, split, named=False))
+    return load(HubSource(path, hub.revision, configs, split))
 
 
 @dataclass(frozen=True)

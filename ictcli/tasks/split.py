@@ -39,11 +39,6 @@ def key_of(prompt: str) -> str:
     return hashlib.sha256(" ".join(folded(prompt).split()).encode("utf-8", "replace")).hexdigest()
 
 
-def copy_key(problem: Problem) -> str:
-    """The key of a prompt, or of all messages of a conversation."""
-    return key_of("\n".join(text for _, text in problem.turns) or problem.prompt)
-
-
 def is_heldout(prompt: str, holdout: int = HOLDOUT) -> bool:
     """Whether a prompt is held out: one in `holdout`, by its key."""
     return int(key_of(prompt)[:8], 16) % holdout == 0
@@ -73,7 +68,8 @@ def split_task(
     held: dict[str, Problem] = {}
     for problem in kept:
         if holdout and is_heldout(problem.prompt, holdout):
-            held.setdefault(copy_key(problem), problem)
+            whole = "\n".join(text for _, text in problem.turns)
+            held.setdefault(key_of(whole or problem.prompt), problem)
         else:
             train.append(problem)
     left_out = {

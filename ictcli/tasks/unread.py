@@ -5,7 +5,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 from ictcli.engine import Engine
@@ -157,13 +156,10 @@ def lost_of(tokenizer: Any, texts: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _words(lost: Iterable[tuple[str, str]], domain: Domain) -> str:
-    """Some of the words that are lost, by the texts and what is read of them."""
-    words: dict[str, None] = {}
-    for text, read in lost:
-        words |= dict.fromkeys(Counter(text.split()) - Counter(read.split()))
-        if len(words) > SHOWN:
-            break
-    shown = ", ".join(f'"{middle_cut(word, LONGEST)}"' for word in islice(words, SHOWN))
+    """Return some of the words that are lost, by the texts and what is read of them."""
+    counts = (Counter(text.split()) - Counter(read.split()) for text, read in lost)
+    words = list(dict.fromkeys(word for count in counts for word in count))
+    shown = ", ".join(f'"{middle_cut(word, LONGEST)}"' for word in words[:SHOWN])
     return "" if domain.private else f": of {shown}{', ...' * (len(words) > SHOWN)}"
 
 

@@ -12,7 +12,7 @@ from written import write
 from ictcli.compare.design import Design, run_specs
 from ictcli.compare.differences import Contrast
 from ictcli.compare.finished import by_label, check_began, read_all
-from ictcli.compare.notes import notes_of
+from ictcli.compare.notes import at_bounds, notes_of
 from ictcli.compare.plan import ComparisonPlan
 from ictcli.compare.statistics import BEFORE, scores_of
 from ictcli.runs.read import read_environment
@@ -81,6 +81,12 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     ended = {"lr=1": [{"pass@1": 0.5}]}
     tuned = {"ict": ended, "random": ended, "grpo": {"lr=1": [None]}}
     assert "none of its tuning runs" in notes_of(plan, finished, scores, tuned)[0]
+
+
+def test_a_figure_at_its_ceiling_is_noted() -> None:
+    scores = {"pass@1": {"ict": np.full((2, 4), 0.99), "grpo": np.full((2, 4), 0.5)}}
+    (note,) = at_bounds(scores, ["ict", "grpo"])
+    assert note.startswith("pass@1 of ict is at its ceiling")
 
 
 def test_runs_of_two_machines_are_told(finished: Finished) -> None:

@@ -9,14 +9,11 @@ from ictcli.tables.numbers import counted, listed, percent
 
 def answer(c: Comparison) -> str:
     """What the comparison found by its first metric, in a sentence or two of everyday words."""
-    metric, estimates = next(iter(c.estimates.items()))
+    metric = next(iter(c.estimates))
     rows = c.differences.get(metric, {})
     pairs = [(each, rows[each.name]) for each in c.contrasts if each.name in rows]
     if not pairs:
-        reached = [f"{label} {percent(of.value)} %" for label, of in estimates.items()]
-        reached = [text for text in reached if not text.startswith(BEFORE)]
-        start = f" (before training {percent(estimates[BEFORE].value)} %)"
-        return f"{metric} on {c.task}: {listed(reached)}{start}; nothing was compared."
+        return f"On {c.task} nothing was compared. {_before(c)}"
     over = f"{counted(len(c.seeds), 'seed')} and {counted(c.problems, 'problem')}"
     if len(c.seeds) == 1:
         return f"One seed cannot tell methods apart: --seeds 3 or more can. {_before(c)}"
