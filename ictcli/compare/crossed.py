@@ -27,12 +27,11 @@ from typing import Any, cast
 import numpy as np
 from scipy import optimize, special, stats  # pyright: ignore[reportMissingTypeStubs]
 
-from ictcli.evaluation.passk import bounds_of_mean
+from ictcli.evaluation.passk import LEVEL, bounds_of_mean
 from ictcli.types import FloatArray
 
 Ends = tuple[float, float]
 
-LEVEL = 0.05
 SCARCE = 20
 """Problems that differ from the rest, below which `infer` is not trusted alone. Ours."""
 FAR = 1000

@@ -78,11 +78,6 @@ class FinishedRun:
     """One a step, 1, 2, ..."""
     timings: Sequence[StepTimings]
 
-    @property
-    def is_dense(self) -> bool:
-        """Whether the dense warm-up takes every step: the run trained as grpo."""
-        return self.spec.recipe.dense_steps >= self.spec.recipe.steps
-
     def series(self, name: str) -> FloatArray:
         """Return the (steps,) values of a metric; NaN where it does not exist."""
         return np.array([line.value(name) for line in self.metrics], dtype=np.float64)

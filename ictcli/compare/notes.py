@@ -37,7 +37,8 @@ def notes_of(plan: ComparisonPlan, runs: Runs, scores: Scores, tuned: Tuned) -> 
             f"The runs were not all made with the same {listed(differ)}: the times of some "
             "say nothing beside those of others, and figures may differ for that reason too."
         )
-    if dense := [label for label, each in runs.items() if each[0].is_dense]:
+    recipes = {label: each[0].spec.recipe for label, each in runs.items()}
+    if dense := [label for label, of in recipes.items() if of.dense_steps >= of.steps]:
         notes.append(
             f"The dense warm-up takes every step of {', '.join(dense)}: such runs trained every "
             "token, and methods that differ in their choice alone are one."

@@ -137,10 +137,9 @@ def _config(source: HubSource, config: str) -> tuple[Iterable[dict[str, Any]], s
 
 
 def _commit(data: Any) -> str | None:
-    """The commit in the file names of a loaded data set, or None."""
-    files = [str(file.get("filename", "")) for file in getattr(data, "cache_files", None) or ()]
-    urls = list(getattr(getattr(data, "info", None), "download_checksums", None) or ())
-    commits = set(re.findall(r"[/\\@]([0-9a-f]{40})\b", "\n".join((*files, *urls))))
+    """Return the commit in the names of a loaded data set's files in the cache, or None."""
+    names = "\n".join(str(file["filename"]) for file in data.cache_files)
+    commits = set(re.findall(r"[/\\]([0-9a-f]{40})\b", names))
     return commits.pop() if len(commits) == 1 else None
 
 

@@ -3,7 +3,7 @@ too long, and notes."""
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,19 +26,21 @@ METASPACE = "\u2581"
 """A space, as some tokenizers write it."""
 
 
-def read_back(tokenizer: Any, texts: Sequence[str]) -> Iterator[str | None]:
-    """What the model reads of each text of which its tokenizer cannot hold every character; else
-    None.
+def lost_of(tokenizer: Any, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Return those texts of which the tokenizer loses characters, each with what the model reads of
+    it, decode(encode(text)).
 
-    That is decode(encode(text)). Tokenizers may change case, white space, invisible characters and
-    the compatible forms of a character (NFKC): such a change is no loss."""
+    Tokenizers may change case, white space, invisible characters and the compatible forms of a
+    character (NFKC): such a change is no loss."""
     unknown: str | None = getattr(tokenizer, "unk_token", None)
+    lost: list[tuple[str, str]] = []
     for text, ids in zip(texts, batched_ids(tokenizer, texts), strict=True):
         read: str = tokenizer.decode(ids, clean_up_tokenization_spaces=False)
         if unknown and unknown not in text:
             read = read.replace(unknown, "")
-        lossy = read != text and _characters(text) - _characters(read)
-        yield read if lossy else None
+        if read != text and _characters(text) - _characters(read):
+            lost.append((text, read))
+    return lost
 
 
 def _characters(text: str) -> Counter[str]:
@@ -147,12 +149,6 @@ def fitted_examples(engine: Engine, task: Task, max_tokens: int) -> Task:
             f"max_tokens={longest}, shorter responses, or a model that reads such text",
         )
     return replace(task, sft=tuple(kept), notes=(*task.notes, f"{words} They are left out."))
-
-
-def lost_of(tokenizer: Any, texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Those texts of which the tokenizer loses characters, each with what is read of it."""
-    read = zip(texts, read_back(tokenizer, texts), strict=True)
-    return [(text, back) for text, back in read if back is not None]
 
 
 def _words(lost: Iterable[tuple[str, str]], domain: Domain) -> str:

@@ -1,6 +1,5 @@
 """The report: its numbers are the result's, its text stays text, it needs nothing but itself."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -60,13 +59,6 @@ def folder(found: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> P
 @pytest.fixture(scope="module")
 def page(folder: Path) -> str:
     return (folder / "report.html").read_text(encoding="utf-8")
-
-
-def test_what_is_written_is_read_again(found: dict[str, Any]) -> None:
-    comparison = Comparison.model_validate(found)
-    text = json.dumps(comparison.model_dump(mode="json"), allow_nan=False)
-    again = Comparison.model_validate_json(text)
-    assert json.dumps(again.model_dump(mode="json")) == text
 
 
 def test_every_number_of_the_tables_is_the_results_rounded(

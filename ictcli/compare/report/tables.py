@@ -67,19 +67,17 @@ def of(rows: Mapping[str, R], *columns: Column[R]) -> list[Column[str]]:
 
 
 def summary(c: Comparison, styles: Styles) -> Table:
-    """Accuracy, what was trained and the time of a step of every variant."""
+    """Return accuracy, what was trained and the time of a step of every variant."""
     rows = next(iter(c.estimates.values()))
-    columns = [Column[Any]("seeds", lambda row: row.seeds, whole)]
-    table = by_method(styles, rows, columns)
-    shown = list(table.columns)
+    seeds = Column[Any]("seeds", lambda row: row.seeds, whole)
+    columns = [*by_method(styles, rows, [seeds]).columns]
     for metric, estimates in c.estimates.items():
         column = Column[Any](f"{metric}, %", lambda row: row, percent, bounded=True)
-        shown += of(estimates, column)
-    shown += of(c.training, *KEPT)
-    shown += of(c.cost, COST[0])
+        columns += of(estimates, column)
+    columns += of(c.training, *KEPT) + of(c.cost, COST[0])
     over = "seeds and problems" if len(c.seeds) > 1 else "problems"
     caption = f"means with 95 % intervals over {over}"
-    return Table(shown, list(rows), "summary", caption)
+    return Table(columns, list(rows), "summary", caption)
 
 
 def difference_rows(c: Comparison) -> list[DifferenceRow]:
