@@ -98,8 +98,7 @@ def plan_of(
     design = Design(file, tuple(overrides), variants, options.seeds, folder, models)
     grid = read_grid(options.tune, "--tune") if options.tune else None
     if grid:
-        overrides = {override for variant in variants for override in variant.overrides}
-        varied = {override.partition("=")[0] for override in overrides}
+        varied = {each.partition("=")[0] for variant in variants for each in variant.overrides}
         check_keys([*varied, grid.key], "--methods, --sweep and --tune")
     tuning = Tuning(design, grid, options.tune_runs) if grid else None
     tries = tuning.first if tuning else []

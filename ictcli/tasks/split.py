@@ -3,7 +3,7 @@
 import hashlib
 import json
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +27,6 @@ class ProblemSet:
     """The rows they were read from."""
     verifier: str
     """Name of the verifier that judges their answers."""
-    unsolved: Collection[str] = ()
-    """Ids of problems without an answer."""
     lost: int = 0
     """Rows that were left out, as they cannot be read."""
 
@@ -115,9 +113,7 @@ def _readable(
     readable = {gold: verify.readable(gold) for gold in golds}
     readable |= dict.fromkeys(_sentences(name, [*golds], verify), False)
     out = {
-        p.id: p.gold
-        for p in problems
-        if p.id in data.unsolved or not any(readable[gold] for gold in p.golds)
+        p.id: p.gold for p in problems if not p.gold or not any(readable[gold] for gold in p.golds)
     }
     if not out:
         return list(problems), data.rows.notes
