@@ -18,7 +18,7 @@ from ictcli.engine.shape import ModelShape, read_shape
 from ictcli.engine.update import Update
 from ictcli.planning.estimate import estimate_memory
 from ictcli.recipe import check
-from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import EngineSettings, NewAdapters, OptimizerSettings
 from ictcli.types import Sampling
 from tests.cases import first
 
@@ -36,7 +36,7 @@ def test_the_engine_fills_passes_as_is_planned(tmp_path: Path, monkeypatch: Any)
     monkeypatch.setattr("ictcli_torch.plan.JOINED_FROM", 1000)
     folder = make_model(tmp_path, "torch", **SIZES, vocabulary=100)
     settings, shape = EngineSettings(backend="torch", device="cpu"), read_shape(str(folder))
-    lora = AdapterSettings(kind="lora", rank=2)
+    lora = NewAdapters(kind="lora", rank=2)
     engine: Any = build_engine(str(folder), settings, OptimizerSettings(), lora)
     assert engine.joined == choose_joined("cpu", lora, shape.parameters) == 512
     assert choose_joined("cpu", None, shape.parameters) == 0
