@@ -28,17 +28,17 @@ from ictcli_torch.engine import TorchEngine
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine.update import Update
-from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import EngineSettings, NewAdapters, OptimizerSettings
 from ictcli.types import Rollouts, Sampling
 
 PROMPT = tuple(range(2, 18))
 SMALL = {"hidden": 128, "layers": 4, "heads": 4, "intermediate": 512, "vocabulary": 100}
 LARGE: Sizes = QWEN | {"layers": 4}
 """Of `statistics`, and of the others without --layers."""
-LORA = AdapterSettings(kind="lora", rank=16, alpha=32)
+LORA = NewAdapters(kind="lora", rank=16, alpha=32)
 
 
-def load(folder: Path, adapters: AdapterSettings | None = None) -> TorchEngine:
+def load(folder: Path, adapters: NewAdapters | None = None) -> TorchEngine:
     settings = EngineSettings(backend="torch", device="cpu", dtype="float32", threads=1)
     return TorchEngine(str(folder), settings, OptimizerSettings(), adapters)
 
@@ -96,7 +96,7 @@ def peak(
     folder: Path,
     rollouts: Rollouts,
     keep: float,
-    adapters: AdapterSettings | None = None,
+    adapters: NewAdapters | None = None,
     joined: int = 0,
 ) -> int:
     """Peak resident bytes of the passes of one update, forward and backward."""

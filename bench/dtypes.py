@@ -26,11 +26,11 @@ from ictcli.algorithm.weights import normalise
 from ictcli.engine.shape import read_shape
 from ictcli.engine.update import Update
 from ictcli.planning.estimate import estimate_memory
-from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import EngineSettings, NewAdapters, OptimizerSettings
 from ictcli.types import FloatArray, Rollouts, Sampling
 
 DTYPES = ("float32", "bfloat16")
-LORA = AdapterSettings(kind="lora", rank=16, alpha=32)
+LORA = NewAdapters(kind="lora", rank=16, alpha=32)
 TEXT = Path(__file__).parents[1] / "docs"
 STEPS, LR = 3, 1e-4
 """Updates that the adapters have taken before anything is measured."""

@@ -37,7 +37,7 @@ from mlxrl.train import batch_from_rollouts, optimizer_step
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine.update import Update
-from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import EngineSettings, NewAdapters, OptimizerSettings
 from ictcli.types import Sampling
 
 GROUP = 8
@@ -233,7 +233,7 @@ def main() -> None:
             str(folder),
             EngineSettings(backend="mlx", micro_tokens=192),
             OptimizerSettings(),
-            AdapterSettings(kind="lora", rank=8, alpha=16),
+            NewAdapters(kind="lora", rank=8, alpha=16),
         )
         engine.model.eval()
         found = dict[str, dict[str, dict[str, float]]]()

@@ -42,14 +42,14 @@ def ours(folder: str, a: argparse.Namespace) -> None:
     from ictcli.algorithm.weights import normalise
     from ictcli.engine import build_engine
     from ictcli.engine.update import Update
-    from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+    from ictcli.recipe.tables import EngineSettings, NewAdapters, OptimizerSettings
     from ictcli.types import Sampling
 
     engine = build_engine(
         folder,
         EngineSettings(backend="torch", device=a.device, dtype=a.dtype, threads=1),
         OptimizerSettings(),
-        None if a.full else AdapterSettings(kind="lora", rank=RANK, alpha=2 * RANK),
+        None if a.full else NewAdapters(kind="lora", rank=RANK, alpha=2 * RANK),
     )
     prompts = [engine.tokenizer(text)["input_ids"] for text in prompts_of(a)]
     rewards, seeds = np.tile([1.0, -1.0], a.prompts * a.group // 2), iter(range(10**9))

@@ -17,13 +17,13 @@ from mlx_lm.utils import dequantize_model
 from ictcli.engine import adapters
 from ictcli.engine.dtype import OVERFLOWING, in_float16
 from ictcli.engine.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS
-from ictcli.recipe.tables import AdapterSettings
+from ictcli.recipe.tables import NewAdapters
 
 from .files import flat, read_arrays, write_arrays
 from .model import ADAPTED, cast, model_dtype
 
 
-def put_on(model: Any, settings: AdapterSettings, path: str) -> dict[str, Any]:
+def put_on(model: Any, settings: NewAdapters, path: str) -> dict[str, Any]:
     """Freeze the model and give it new adapters; returns mlx-lm's adapter_config.json for a model
     read from `path`."""
     linear = [_linear_layers(layer) for layer in model.layers]
@@ -40,9 +40,9 @@ def put_on(model: Any, settings: AdapterSettings, path: str) -> dict[str, Any]:
         },
     }
     model.freeze()
-    mx.random.seed(settings.seed or 0)  # linear_to_lora_layers draws the first values of A
+    mx.random.seed(settings.seed)  # linear_to_lora_layers draws the first values of A
     linear_to_lora_layers(model, config["num_layers"], config["lora_parameters"])
-    _draw(model, settings.seed or 0)
+    _draw(model, settings.seed)
     mx.eval(model.parameters())  # the draw is of this seed, not of a later one
     return config
 

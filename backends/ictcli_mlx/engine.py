@@ -16,7 +16,7 @@ from ictcli.engine.core import EngineCore
 from ictcli.engine.model_files import GENERATION, take, write_tokenizer
 from ictcli.engine.models import stop_ids, with_dtype
 from ictcli.errors import UserError
-from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import EngineSettings, NewAdapters, OptimizerSettings
 
 from . import adapter, sample
 from .device import Memory, choose_device
@@ -36,7 +36,7 @@ class MlxEngine(EngineCore):
         model: str,
         settings: EngineSettings,
         optimizer: OptimizerSettings | None = None,
-        adapters: AdapterSettings | None = None,
+        adapters: NewAdapters | None = None,
     ) -> None:
         self.device = choose_device(settings.device)
         self.compiled = settings.compile == "on" or (

@@ -17,13 +17,13 @@ from torch import Tensor, nn
 
 from ictcli.engine.adapters import check_complete, choose_layers, first_values, reading
 from ictcli.engine.models import ADAPTER_CONFIG, PEFT_WEIGHTS
-from ictcli.recipe.tables import AdapterSettings
+from ictcli.recipe.tables import NewAdapters
 
 from .merge import NAME
 from .model import blocks
 
 
-def put_on(model: Any, settings: AdapterSettings, path: str) -> peft.PeftModel:
+def put_on(model: Any, settings: NewAdapters, path: str) -> peft.PeftModel:
     """Freeze the model, read from `path`, and give it new adapters, in float32 whatever its own
     type. peft's object shares the model, whose linear layers it exchanges for its own."""
     wanted, alpha = _targets(model, settings), settings.alpha
@@ -41,7 +41,7 @@ def put_on(model: Any, settings: AdapterSettings, path: str) -> peft.PeftModel:
     for name, place in wanted.items():
         layer: Any = model.get_submodule(name)
         A = layer.lora_A[NAME]
-        values = first_values(settings.seed or 0, place, A.in_features, A.out_features)
+        values = first_values(settings.seed, place, A.in_features, A.out_features)
         A.weight.data.copy_(torch.from_numpy(values.T.copy()))
     _fuse(model)
     model.eval()
@@ -94,7 +94,7 @@ def _fuse(model: nn.Module) -> None:
             module.__class__ = FusedLora
 
 
-def _targets(model: Any, settings: AdapterSettings) -> dict[str, str]:
+def _targets(model: Any, settings: NewAdapters) -> dict[str, str]:
     """Name in the model of each linear layer to adapt, and its place: block and name within."""
     layers = list(blocks(model))
     linear = [[n for n, m in x.named_modules() if isinstance(m, nn.Linear)] for x in layers]

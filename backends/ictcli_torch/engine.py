@@ -18,7 +18,7 @@ from ictcli.engine.models import snapshot, stop_ids, with_dtype
 from ictcli.engine.older import older_names
 from ictcli.engine.sampling import join
 from ictcli.engine.shape import read_context
-from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import EngineSettings, NewAdapters, OptimizerSettings
 from ictcli.types import Rollouts, Sampling
 
 from .cpu import arranged, in_whole, kernels_of, pack
@@ -45,7 +45,7 @@ class TorchEngine(EngineCore):
         model: str,
         settings: EngineSettings,
         optimizer: OptimizerSettings | None = None,
-        adapters: AdapterSettings | None = None,
+        adapters: NewAdapters | None = None,
     ) -> None:
         self.device = choose_device(settings.device)
         check_device(self.device, settings, optimizer, adapted=adapters is not None)

@@ -19,7 +19,7 @@ from torch.distributed.rendezvous import rendezvous
 from ictcli.engine.messages import packed, unpacked
 from ictcli.errors import EngineMissingError, LostError, RunFailedError
 from ictcli.ranks import find_launch
-from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import EngineSettings, NewAdapters, OptimizerSettings
 
 from .engine import TorchEngine
 
@@ -174,7 +174,7 @@ def build(
     model: str,
     settings: EngineSettings,
     optimizer: OptimizerSettings | None = None,
-    adapters: AdapterSettings | None = None,
+    adapters: NewAdapters | None = None,
 ) -> TorchEngine:
     """Build an engine of this rank, on a GPU of its own, with rank 0's weights and moments to the
     bit. One that does not train has all weights, whatever `settings.shard` says. All ranks have to

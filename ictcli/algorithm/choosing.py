@@ -7,6 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from ictcli.algorithm.objective import Term, distance_from_old
+from ictcli.algorithm.quantities import MeanOver
 from ictcli.algorithm.registry import Choice, Options, Scored, register
 from ictcli.algorithm.selection import Scope, random_share, share_count, top_share
 from ictcli.types import BoolArray, FloatArray
@@ -38,6 +39,13 @@ class IctOptions(UnsureOptions):
     score: Literal["u", "u*h", "h"] = "u"
     """Ours: u*h multiplies u by the entropy H1, which is 0 where the model is sure; h is H1 alone,
     the control that keeps the same share of the same sets."""
+    reference: MeanOver = "position"
+    """Ours: what u compares p with. The paper defines the mean over the group at the position; its
+    text can also be read as the mean over the response or over the group's tokens."""
+
+    @property
+    def wants(self) -> tuple[str, ...]:
+        return () if self.reference == "position" else (f"uniqueness_{self.reference}",)
 
 
 @register("arXiv 2402.03300, Eq. 3")
@@ -49,7 +57,8 @@ def grpo(batch: Scored, options: Options) -> Choice:
 @selects("arXiv 2606.19771, A.3.7", options=IctOptions, wants=("uniqueness",))
 def ict(batch: Scored, options: IctOptions) -> Choice:
     """The share `keep` of tokens with the highest uniqueness u = JS(p, mean p of the group)."""
-    u, H1 = batch.stats["uniqueness"], np.maximum(batch.stats["entropy"], 0)
+    u = batch.stats[(*options.wants, "uniqueness")[0]]
+    H1 = np.maximum(batch.stats["entropy"], 0)
     score = {"u": u, "u*h": u * H1, "h": H1}[options.score]
     score = np.where(_unsure(batch, options), score, 0)
     if options.advantage_power > 0:

@@ -70,6 +70,9 @@ def pick(xp: Any, values: Any, index: Any) -> Any:
     return xp.take_along_axis(values, index[:, None], -1)[:, 0]
 
 
+MeanOver = Literal["position", "response", "group"]
+
+
 @dataclass(frozen=True)
 class Statistic:
     """A number of each token, made of the distribution p that it was drawn from, at temperature 1.
@@ -78,7 +81,7 @@ class Statistic:
     |---|---|---|
     | alone | p | the number |
     | token | p | another distribution, of which the number is that of the token drawn |
-    | group | p, the group's mean at the position | the number |
+    | group | p, a mean of the group | the number |
 
     They are taken while decoding, or of given rollouts by a pass: `Engine.score`.
     """
@@ -90,6 +93,10 @@ class Statistic:
     """What it is, with its unit."""
     mean: bool = False
     """Whether its mean over all tokens is a metric, by the statistic's name."""
+    mean_over: MeanOver = "position"
+    """What p is compared with, where the kind is group: the mean over the group's tokens at the
+    position, over the response's tokens, or over all tokens of the group. The last two are known
+    when a group has ended, and take two passes after it."""
 
     def at(self, xp: Any, p: Any, tokens: Any) -> Any:
         """(N,) of p (N, V) where the tokens (N,) were drawn, if it compares p with nothing."""
@@ -102,12 +109,18 @@ STATISTICS: dict[str, Statistic] = {
     "purity": Statistic(purity, "alone", "strategy purity beta = sum p^2; H2 = -log beta"),
     "prob": Statistic(itself, "token", "p of the token"),
     "uniqueness": Statistic(js, "group", "u = JS(p, P_avg), nats, in [0, log 2]", mean=True),
+    "uniqueness_response": Statistic(
+        js, "group", "JS(p, mean p of the response), nats", mean_over="response"
+    ),
+    "uniqueness_group": Statistic(
+        js, "group", "JS(p, mean p of all tokens of the group), nats", mean_over="group"
+    ),
     "kl_from_mean": Statistic(kl, "group", "KL(p || P_avg), nats"),
     "kl_to_mean": Statistic(kl_reversed, "group", "KL(P_avg || p), nats"),
     "wasserstein": Statistic(wasserstein, "group", "Wasserstein-1 distance of p and P_avg, ids"),
 }
-"""All statistics by name; a plugin adds its own. Those of a group are exactly 0 where all rollouts
-share a prefix."""
+"""All statistics by name; a plugin adds its own. Those of a group at a position are exactly 0 where
+all rollouts share a prefix."""
 
 
 def statistic(name: str) -> Statistic:

@@ -80,6 +80,11 @@ class Settings(BaseModel):
 class Options(Settings):
     """The options of a method that has none; others derive from it."""
 
+    @property
+    def wants(self) -> tuple[str, ...]:
+        """Statistics that these options take besides the method's own."""
+        return ()
+
 
 Rule = Callable[[Scored, Any], Choice]
 

@@ -43,8 +43,8 @@ def print_branches(placed: Branches, *, as_json: bool) -> None:
     )
     if placed.uniqueness is not None:
         output(
-            f"Uniqueness u: mean {placed.uniqueness:.3f}; its rank correlation with the entropy H1: "
-            f"{figure(placed.uniqueness_entropy_spearman, '+.2f')}."
+            f"Uniqueness u: mean {placed.uniqueness:.3f}; its rank correlation with the entropy "
+            f"H1: {figure(placed.uniqueness_entropy_spearman, '+.2f')}."
         )
     output("")
     print_table(Table(COLUMNS, placed.placements))

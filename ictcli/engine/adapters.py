@@ -26,7 +26,7 @@ from safetensors import safe_open
 from ictcli.engine.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, PEFT_WEIGHTS, snapshot
 from ictcli.errors import UserError, nearest, text_of
 from ictcli.files.reading import parse_json, read_text
-from ictcli.recipe.tables import AdapterSettings
+from ictcli.recipe.tables import NewAdapters
 from ictcli.seeds import generator
 
 stored = cast(Any, safetensors.numpy)
@@ -73,7 +73,7 @@ def first_values(seed: int, name: str, inputs: int, rank: int) -> npt.NDArray[np
 
 
 def choose_layers(
-    settings: AdapterSettings, blocks: Sequence[Iterable[str]], kind: str
+    settings: NewAdapters, blocks: Sequence[Iterable[str]], kind: str
 ) -> list[tuple[int, str]]:
     """Block and name of each layer to adapt, of the linear layers that every block has. Those that
     peft refuses in models of this kind are left out, so that every engine has the same.

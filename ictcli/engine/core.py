@@ -21,7 +21,7 @@ from ictcli.engine.sampling import NotFiniteError, in_passes, join
 from ictcli.engine.score import compare, measure
 from ictcli.engine.update import Update, pass_over
 from ictcli.errors import UserError
-from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import EngineSettings, NewAdapters, OptimizerSettings
 from ictcli.seeds import uniforms
 from ictcli.types import (
     LOGP,
@@ -77,7 +77,7 @@ class EngineCore(DataParallel, Engine):
         launch = {"processes": self.ranks.size, "parallelism": self.parallelism}
         return self.about() | (launch if self.ranks.size > 1 else {})
 
-    def adapt(self, settings: AdapterSettings | None) -> None:
+    def adapt(self, settings: NewAdapters | None) -> None:
         """Put on the adapters of the model's folder or, with `settings`, new ones to train."""
         if self.source.adapter is None and settings is None:
             return
@@ -109,7 +109,12 @@ class EngineCore(DataParallel, Engine):
         on_tokens: OnTokens | None = None,
     ) -> Rollouts:
         self.check_tokens(*prompts)
-        rollouts = self.sample(prompts, group, sampling, seed, wanted, on_tokens=on_tokens)
+        later = [name for name in wanted if statistic(name).mean_over != "position"]
+        first = [name for name in wanted if name not in later]
+        rollouts = self.sample(prompts, group, sampling, seed, first, on_tokens=on_tokens)
+        if later:
+            stats = {**rollouts.stats, **self.score(rollouts, later)}
+            rollouts = replace(rollouts, stats=stats)
         if not np.isfinite(rollouts.logp).all():
             raise NotFiniteError(rollouts)
         return rollouts

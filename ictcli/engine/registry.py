@@ -20,7 +20,7 @@ from ictcli.engine.models import check_reachable, locate
 from ictcli.engine.protocol import Engine
 from ictcli.errors import EngineMissingError, RunFailedError, UserError, install, text_of
 from ictcli.ranks import find_launch
-from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import EngineSettings, NewAdapters, OptimizerSettings
 from ictcli.types import LOGP, Sampling
 
 T = TypeVar("T")
@@ -106,7 +106,7 @@ def build_engine(
     model: str,
     settings: EngineSettings,
     optimizer: OptimizerSettings | None = None,
-    adapter: AdapterSettings | None = None,
+    adapter: NewAdapters | None = None,
     ranks: Any = None,
 ) -> Engine:
     """Load `model` (a folder, a hub id or `builtin:NAME`) into the engine that `settings` name.

@@ -1,6 +1,6 @@
 """Statistics of given rollouts, by passes of the model."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,21 +43,43 @@ def measure(
 def compare(
     logits: Logits, vocabulary: int, rollouts: Rollouts, wanted: Sequence[str]
 ) -> dict[str, FloatArray]:
-    """Return `Engine.score` of what compares p with the group's mean, in float64 and never below
-    0."""
+    """Return `Engine.score` of what compares p with a mean, in float64 and never below 0. A mean
+    over more than a position takes a pass of its own, before the one that compares."""
     values = {name: np.zeros(rollouts.tokens.shape, dtype=np.float32) for name in wanted}
     at_once = max(HELD // (vocabulary * rollouts.group), 1)
-    for where in _parts(parted(rollouts), rollouts.group, at_once) if wanted else ():
+
+    def probabilities(where: BoolArray) -> FloatArray:
         p = logits(rollouts, where)
         p = np.exp(p - p.max(axis=-1, keepdims=True))
         p /= p.sum(axis=-1, keepdims=True)
-        means, position = position_means(p, np.nonzero(where)[1])
-        for name, of_all in values.items():
-            measured = np.empty(len(p))
-            for some in chunks(len(p), max(COMPARED // vocabulary, 1)):
-                pair = p[some].astype(np.float64), means[position[some]]
-                measured[some] = statistic(name).formula(np, *pair)
-            of_all[where] = np.maximum(measured, 0.0)
+        return p
+
+    for mean_over in dict.fromkeys(statistic(name).mean_over for name in wanted):
+        names = [name for name in wanted if statistic(name).mean_over == mean_over]
+        tokens = parted(rollouts) if mean_over == "position" else rollouts.valid
+        for first in range(0, len(rollouts), rollouts.group):
+            rows_of_group = slice(first, first + rollouts.group)
+            parts = _parts(tokens, rows_of_group, at_once)
+            row_means = np.zeros((rollouts.group, vocabulary))
+            if mean_over != "position":
+                for where in parts:
+                    p, rows = probabilities(where), np.nonzero(where)[0] - first
+                    for row in range(rollouts.group):
+                        row_means[row] += p[rows == row].sum(axis=0, dtype=np.float64)
+                lengths = rollouts.lengths[rows_of_group, None]
+                if mean_over == "group":
+                    row_means[:], lengths = row_means.sum(axis=0), lengths.sum()
+                row_means /= np.maximum(lengths, 1)
+            for where in parts:
+                p, (rows, positions) = probabilities(where), np.nonzero(where)
+                means, mean_of = row_means, rows - first
+                if mean_over == "position":
+                    means, mean_of = position_means(p, positions)
+                for some in chunks(len(p), max(COMPARED // vocabulary, 1)):
+                    pair = p[some].astype(np.float64), means[mean_of[some]]
+                    for name in names:
+                        measured = statistic(name).formula(np, *pair)
+                        values[name][rows[some], positions[some]] = np.maximum(measured, 0.0)
     return values
 
 
@@ -71,15 +93,15 @@ def parted(rollouts: Rollouts) -> BoolArray:
     return (valid & (moved & valid).any(axis=1, keepdims=True)).reshape(rollouts.tokens.shape)
 
 
-def _parts(wanted: BoolArray, group: int, positions: int) -> Iterator[BoolArray]:
-    """Yield the `wanted` tokens (B, T), so many positions of one group at a time."""
-    for first in range(0, len(wanted), group):
-        for t in range(0, wanted.shape[1], positions):
-            where = np.zeros_like(wanted)
-            place = slice(first, first + group), slice(t, t + positions)
-            where[place] = wanted[place]
-            if where.any():
-                yield where
+def _parts(wanted: BoolArray, group: slice, positions: int) -> list[BoolArray]:
+    """Return the `wanted` tokens (B, T) of a group, so many positions at a time."""
+    parts: list[BoolArray] = []
+    for t in range(0, wanted.shape[1], positions):
+        where = np.zeros_like(wanted)
+        where[group, t : t + positions] = wanted[group, t : t + positions]
+        if where.any():
+            parts.append(where)
+    return parts
 
 
 def position_means(p: FloatArray, positions: IntArray) -> tuple[FloatArray, IntArray]:

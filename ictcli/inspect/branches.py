@@ -6,14 +6,14 @@ another token (`ictcli.algorithm.branches`). What a method must train to change 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from ictcli.algorithm.branches import prefix_tree
 from ictcli.algorithm.dynamics import diagnose, spearman
-from ictcli.algorithm.methods import beside, find_method
+from ictcli.algorithm.methods import beside
 from ictcli.engine import build_engine
 from ictcli.errors import UserError
 from ictcli.inspect.recorded import find_recordings, read_step
@@ -26,13 +26,13 @@ from ictcli.tasks.prepare import task_of
 from ictcli.tasks.unread import usable
 from ictcli.train.sample import sample_batch, with_advantage
 from ictcli.train.step import select
-from ictcli.types import ROW_STATS
 
 FIGURES = ("branch_recall", "branch_precision", "kept_prob", "kept_sure", "high_low_ratio")
 SHARES = (0.05, 0.1, 0.2)
 PAPER = {"kept_prob": 0.18, "high_low_ratio": 1.03}
 """Of the tokens that ict keeps, as arXiv 2606.19771 states them for GSM8K."""
 USUAL = ("ict", "ict max_prob=0.99", "ict score=u*h", "ict score=h", "entropy20", "random")
+"""Other readings of the paper take two passes more: `ict reference=response`, `=group`."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def recorded_or_sampled(
     a model. UserError for what is not there."""
     place = existing(Path(source))
     if place is None or not is_run(place):
-        recipe, batch = sampled(find_model(source), overrides, say)
+        recipe, batch = sampled(find_model(source), overrides, names, say)
         return branches_of(recipe, batch, source, names)
     if overrides:
         raise UserError("A run's rollouts are as they were sampled.", "leave KEY=VALUE out")
@@ -100,10 +100,11 @@ def recorded_or_sampled(
 
 
 def sampled(
-    model: str, overrides: Sequence[str], say: Callable[[str], None]
+    model: str, overrides: Sequence[str], names: Sequence[str], say: Callable[[str], None]
 ) -> tuple[Recipe, Batch]:
-    """Return groups sampled from a model on a task, as the first step of a training by ict would.
-    `overrides` are keys of a recipe, with `task` among them. UserError as `load_recipe`'s."""
+    """Return groups sampled from a model on a task, as the first step of a training by ict would,
+    with what the methods need. `overrides` are keys of a recipe, with `task` among them. UserError
+    as `load_recipe`'s."""
     data = {"model": model, "method": "ict", "steps": 1, "prompts": 16, "warmup": 0}
     file = RecipeFile(model, Path("ictcli inspect"), data, own=True)
     recipe = load_recipe(file, overrides)
@@ -111,7 +112,19 @@ def sampled(
     engine = build_engine(recipe.model, recipe.engine, recipe.optimizer)
     task = usable(engine, task_of(recipe), recipe)
     say(f"sampling {recipe.prompts} x {recipe.group} responses")
-    return recipe, sample_batch(recipe, engine, task, 1)
+    batch = sample_batch(recipe, engine, task, 1)
+    wanted = [name for text in names or USUAL for name in _asked(recipe, text).wanted_stats]
+    later = [name for name in dict.fromkeys(wanted) if name not in batch.rollouts.stats]
+    stats = {**batch.rollouts.stats, **engine.score(batch.rollouts, later)}
+    return recipe, replace(batch, rollouts=replace(batch.rollouts, stats=stats))
+
+
+def _asked(recipe: Recipe, text: str) -> Recipe:
+    """Return the recipe with the method and settings of a text such as `ict score=h`."""
+    name, *settings = text.split()
+    pairs = (setting.partition("=") for setting in settings)
+    table = beside(recipe.method, name) | {key: toml_value(value) for key, _, value in pairs}
+    return recipe.model_copy(update={"method": table, "control": "none", "warmup": 0})
 
 
 def branches_of(recipe: Recipe, batch: Batch, source: str, names: Sequence[str] = ()) -> Branches:
@@ -123,19 +136,15 @@ def branches_of(recipe: Recipe, batch: Batch, source: str, names: Sequence[str] 
     placements: list[Placement] = []
     missing: dict[str, str] = {}
     for text in names or USUAL:
-        name, *settings = text.split()
-        method = find_method(name)
-        if absent := [want for want in (*method.wants, *ROW_STATS) if want not in stats]:
+        asked = _asked(recipe, text)
+        if absent := [want for want in asked.wanted_stats if want not in stats]:
             missing[text] = why_missing(text, *absent)
             continue
-        pairs = (setting.partition("=") for setting in settings)
-        own = {key: toml_value(value) for key, _, value in pairs}
-        table = beside(recipe.method, name) | own
-        has_share = "keep" in method.options.model_fields and "keep" not in own
+        table = asked.method
+        has_share = "keep" in asked.rule.options.model_fields and "keep=" not in text
         for keep in SHARES if has_share else (None,):
-            options = table if keep is None else {**table, "keep": keep}
-            changes = {"method": options, "control": "none", "warmup": 0}
-            asked = recipe.model_copy(update=changes)
+            if keep is not None:
+                asked = asked.model_copy(update={"method": {**table, "keep": keep}})
             kept = select(asked, with_advantage(asked, batch), 1).kept
             figures = diagnose(rollouts, batch.advantage, kept)
             chosen, ranked = kept[valid], np.argsort(H1[valid], kind="stable")

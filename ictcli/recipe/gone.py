@@ -60,6 +60,7 @@ GONE = (
     Gone("record.probe_every", "leave it out: no step is probed", idle=(ANY,)),
     Gone("record.probe_positions", "leave it out: no step is probed", idle=(ANY,)),
     Gone("adapter.kind", 'adapter.kind = "lora"', ("dora",), now="lora"),
+    Gone("adapter.seed", "leave it out: adapters begin by the run's seed"),
     Gone("optimizer.kind", "leave it out: AdamW is the optimiser", idle=("adamw",)),
     Gone("optimizer.decay_steps", "linear and cosine reach 0 at the last step", idle=(0,)),
     Gone("log", 'log = ["tensorboard"] or ["wandb"]', ("trackio",), idle=("trackio",)),

@@ -22,6 +22,7 @@ from ictcli.recipe.tables import (
     CheckpointSettings,
     ClipSettings,
     EngineSettings,
+    NewAdapters,
     OptimizerSettings,
     RecordSettings,
     RolloutSettings,
@@ -106,12 +107,11 @@ class Recipe(Table):
     """Where and how the model runs."""
 
     @property
-    def adapters(self) -> AdapterSettings | None:
-        """The adapters to train, with their seed; None to train all weights."""
+    def adapters(self) -> NewAdapters | None:
+        """The adapters to train, with the run's seed; None to train all weights."""
         if self.adapter.kind == "none":
             return None
-        seed = self.seed if self.adapter.seed is None else self.adapter.seed
-        return self.adapter.model_copy(update={"seed": seed})
+        return NewAdapters(**self.adapter.model_dump(), seed=self.seed)
 
     def options(self) -> Options:
         """The method's validated options, `keep` filled in."""
@@ -140,7 +140,7 @@ class Recipe(Table):
     def wanted_stats(self) -> tuple[str, ...]:
         """The token statistics that the method and the diagnostics need."""
         extra = ("uniqueness",) if self.record.uniqueness else ()
-        return tuple(dict.fromkeys((*ROW_STATS, *self.rule.wants, *extra)))
+        return tuple(dict.fromkeys((*ROW_STATS, *self.rule.wants, *self.options().wants, *extra)))
 
     @property
     def has_sampler_gap(self) -> bool:

@@ -86,8 +86,13 @@ class AdapterSettings(Table):
     """Number of final blocks to adapt; 0 = all."""
     targets: tuple[str, ...] = Field(default=(), strict=False)
     """Names of the linear layers to adapt, like q_proj; empty = all in the blocks."""
-    seed: int | None = Field(default=None, ge=0)
-    """Seed of the adapters' initial values; default: the run's seed."""
+
+
+class NewAdapters(AdapterSettings):
+    """Adapters to put on a model."""
+
+    seed: int = 0
+    """Of their initial values."""
 
 
 class OptimizerSettings(Table):

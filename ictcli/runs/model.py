@@ -21,8 +21,8 @@ from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import Recipe, RecipeFile, gone, read_recipe
 from ictcli.recipe.data import ColumnSettings, Example, PromptSettings, RewardSettings
 from ictcli.recipe.tables import (
-    AdapterSettings,
     EngineSettings,
+    NewAdapters,
     RolloutSettings,
     SamplingSettings,
 )
@@ -256,7 +256,7 @@ def engine_of(run: Path, settings: EngineSettings) -> Engine:
 
 def engine_at(run: Path, recipe: Mapping[str, Any], path: Path, settings: EngineSettings) -> Engine:
     """An engine with the policy of a run of this recipe as it was evaluated at a checkpoint."""
-    adapter = AdapterSettings.model_validate(recipe.get("adapter", {}))
+    adapter = NewAdapters.model_validate(recipe.get("adapter", {}))
     began, base = read_environment(run), locate(recipe["model"], trains=True)
     engine = build_engine(base.path, began.typed(settings), None, adapter)
     origin.check_same(run, began, origin.of_model(recipe["model"]))

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 from torch import Tensor
 from torch.nn.utils import parametrize
 
-from ictcli.recipe.tables import AdapterSettings, OptimizerSettings
+from ictcli.recipe.tables import NewAdapters, OptimizerSettings
 from ictcli.types import FloatArray
 
 from .dense import DenseTrainer
@@ -21,7 +21,7 @@ CONFIG = "adapter_config.json"
 ADAPTERS = {"mlx": "adapters.safetensors", "torch": "adapter_model.safetensors"}
 """Where each engine's library has adapters."""
 
-LORA = AdapterSettings(kind="lora", rank=4, alpha=8, seed=3)
+LORA = NewAdapters(kind="lora", rank=4, alpha=8, seed=3)
 
 
 def files_of(folder: Path) -> tuple[Path, dict[str, Any]]:

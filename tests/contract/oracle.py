@@ -64,6 +64,7 @@ class Oracle:
         B, T = rollouts.tokens.shape
         p = [np.exp(log_softmax(self.row_logits(rollouts, row))) for row in range(B)]
         names = (*ROW_FORMULAS, "prob", "min_p", *GROUP_FORMULAS)
+        names += ("uniqueness_response", "uniqueness_group")
         found = {name: np.zeros((B, T)) for name in names}
         for row in range(B):
             first = row // rollouts.group * rollouts.group
@@ -78,6 +79,9 @@ class Oracle:
                     found[name][row, t] = formula(mine)
                 for name, formula in GROUP_FORMULAS.items():
                     found[name][row, t] = formula(mine, mean)
+                found["uniqueness_response"][row, t] = js(mine, np.mean(p[row], axis=0))
+                everywhere = np.mean(np.concatenate([p[other] for other in group]), axis=0)
+                found["uniqueness_group"][row, t] = js(mine, everywhere)
         return found
 
 

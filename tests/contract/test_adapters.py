@@ -14,7 +14,7 @@ from safetensors.torch import load_file as load_torch
 
 from ictcli.algorithm.objective import Objective
 from ictcli.engine.models import BUILTIN
-from ictcli.recipe.tables import AdapterSettings
+from ictcli.recipe.tables import NewAdapters
 from tests.cases import first
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, Make, made_up, reader
@@ -111,8 +111,8 @@ LAYERS = {
 QUERY = "self_attn.q_proj"
 
 
-def with_(**changed: Any) -> AdapterSettings:
-    return AdapterSettings.model_validate({**LORA.model_dump(), **changed})
+def with_(**changed: Any) -> NewAdapters:
+    return NewAdapters.model_validate({**LORA.model_dump(), **changed})
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def test_adapters_of_a_run_are_a_model_to_sample_from(
 
 @pytest.mark.parametrize("adapter", [None, LORA], ids=["all weights", "lora"])
 def test_training_does_not_begin_with_adapters(
-    make_engine: Make, written: Path, adapter: AdapterSettings | None
+    make_engine: Make, written: Path, adapter: NewAdapters | None
 ) -> None:
     with refused(str(written), hint="ictcli export"):
         make_engine(written, SMOOTH, adapter)

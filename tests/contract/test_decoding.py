@@ -14,7 +14,7 @@ import torch
 from ictcli_torch.decode import FixedDecoder, GrowingDecoder, has_fixed_step
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from ictcli.recipe.tables import AdapterSettings
+from ictcli.recipe.tables import NewAdapters
 from ictcli.types import Rollouts
 from tests.cases import first
 
@@ -49,7 +49,7 @@ def plain_and(other: type, engine: Any, prompts: Any = PROMPTS) -> tuple[Rollout
     ("adapter", "dtype"), first([(LORA, "bfloat16"), (LORA, "float32"), (None, "float32")])
 )
 def test_fixed_shapes_change_no_token(
-    tiny_model: Path, device: str, adapter: AdapterSettings | None, dtype: str
+    tiny_model: Path, device: str, adapter: NewAdapters | None, dtype: str
 ) -> None:
     """Prompts of several lengths, and rows that end early. In float32 the next law holds it too."""
     engine = make_torch(tiny_model, SMOOTH, adapter, device=device, dtype=dtype)

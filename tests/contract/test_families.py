@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from refusing import refused
 
-from ictcli.recipe.tables import AdapterSettings
+from ictcli.recipe.tables import NewAdapters
 
 from .conftest import ENGINES, GROUP, PROMPTS, SAMPLING, Make, made_up, make_mlx, reader
 from .lowrank import LORA, exported_adapters
@@ -43,7 +43,7 @@ def test_a_family_samples_learns_and_exports(
     engine_name: str,
     tmp_path: Path,
     family: str,
-    adapter: AdapterSettings | None,
+    adapter: NewAdapters | None,
 ) -> None:
     """As transformers computes it, before and after; the other engine reads its adapters."""
     close = {"Gemma 3": 5e-3 if engine_name == "mlx" else 5e-5, "Qwen3.5": 5e-4}.get(family, 5e-5)

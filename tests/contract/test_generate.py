@@ -13,6 +13,7 @@ from safetensors.numpy import load_file, save_file
 from scipy import stats as scipy_stats
 
 from ictcli.algorithm.objective import Objective
+from ictcli.algorithm.quantities import statistic
 from ictcli.engine import Engine
 from ictcli.engine.sampling import NotFiniteError
 from ictcli.engine.update import Update
@@ -69,14 +70,18 @@ def test_neither_the_limit_nor_the_budget_changes_what_is_sampled(
 
 
 def cut(rollouts: Rollouts, limit: int) -> Rollouts:
-    """As with `limit` for max_tokens."""
+    """As with `limit` for max_tokens, without what is known of whole responses alone."""
     return replace(
         rollouts,
         tokens=rollouts.tokens[:, :limit],
         lengths=np.minimum(rollouts.lengths, limit),
         finished=rollouts.finished & (rollouts.lengths <= limit),
         logp=rollouts.logp[:, :limit],
-        stats={name: values[:, :limit] for name, values in rollouts.stats.items()},
+        stats={
+            name: values[:, :limit]
+            for name, values in rollouts.stats.items()
+            if statistic(name).mean_over == "position"
+        },
     )
 
 

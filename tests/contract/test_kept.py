@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from ictcli.evaluation.settings import ModelSettings
 from ictcli.export.kept import Kept, measure
 from ictcli.recipe import Recipe, load_recipe
-from ictcli.recipe.tables import AdapterSettings
+from ictcli.recipe.tables import NewAdapters
 from ictcli.rewards import Verdict
 from ictcli.runs import Run, checkpoints
 from ictcli.runs.checkpoints import State
@@ -76,7 +76,7 @@ def test_a_merge_keeps_what_was_trained_of_a_bfloat16_model(
     engine_name: str,
     half_model: Path,
     tmp_path: Path,
-    adapter: AdapterSettings,
+    adapter: NewAdapters,
     lr: float,
     written: torch.dtype,
 ) -> None:
@@ -218,7 +218,7 @@ def test_what_eval_loads_of_a_run_is_the_policy_that_was_evaluated(
     engine_name: str,
     half_model: Path,
     tmp_path: Path,
-    adapter: AdapterSettings | None,
+    adapter: NewAdapters | None,
     dtype: str,
 ) -> None:
     """To the bit: of the finished run, even beside a model made of its adapters, and of a

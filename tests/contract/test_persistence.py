@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 
 from ictcli.engine.checksums import stored_tensors
 from ictcli.engine.model_files import TOKENIZER, listed
-from ictcli.recipe.tables import AdapterSettings
+from ictcli.recipe.tables import NewAdapters
 from ictcli.types import Rollouts
 from tests.strange import strange
 
@@ -37,7 +37,7 @@ def test_restore_goes_on_to_the_bit(
     make_engine: Make,
     untied_model: Path,
     tmp_path: Path,
-    adapter: AdapterSettings | None,
+    adapter: NewAdapters | None,
     dtype: str,
     device: str,
 ) -> None:

@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from ictcli.algorithm.objective import Objective
 from ictcli.engine.packing import micro_batches
 from ictcli.engine.update import Update
-from ictcli.recipe.tables import AdapterSettings
+from ictcli.recipe.tables import NewAdapters
 from ictcli.types import Rollouts
 
 from .conftest import LORA, Make, made_up
@@ -31,7 +31,7 @@ def long_prompts(lengths: tuple[int, ...] = (20, 26, 20, 31)) -> Rollouts:
 
 
 @pytest.mark.parametrize("adapter", [LORA, None], ids=["lora", "all weights"])
-def test_an_update_is_the_same(make_engine: Make, adapter: AdapterSettings | None) -> None:
+def test_an_update_is_the_same(make_engine: Make, adapter: NewAdapters | None) -> None:
     """Ragged groups that are cut, rows without a weight, a group without a signal, two epochs, a
     reference; and what is computed again on the way back is the same."""
     rollouts = long_prompts()

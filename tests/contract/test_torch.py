@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 from ictcli.algorithm.objective import Objective
 from ictcli.engine.dtype import PACKING
 from ictcli.errors import EngineMissingError
-from ictcli.recipe.tables import AdapterSettings
+from ictcli.recipe.tables import NewAdapters
 from ictcli.types import Rollouts
 
 from .conftest import GROUP, PROMPTS, SAMPLING, made_up, make_torch
@@ -116,7 +116,7 @@ def test_16_bits_below_adapters_are_the_model(tiny_model: Path) -> None:
 
 @pytest.mark.parametrize("adapter", [None, LORA], ids=["full", "lora"])
 def test_the_gradient_is_that_of_an_update_that_keeps_all(
-    tiny_model: Path, monkeypatch: pytest.MonkeyPatch, adapter: AdapterSettings | None
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch, adapter: NewAdapters | None
 ) -> None:
     """To the bit where activations of MLPs are made again, of each block but the last. Keys and
     values that are not repeated are summed in another order."""

@@ -25,7 +25,7 @@ from ictcli.engine.registry import communicator
 from ictcli.errors import EngineMissingError, RunFailedError
 from ictcli.planning.preflight import recipe_notes
 from ictcli.recipe import load_recipe
-from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
+from ictcli.recipe.tables import EngineSettings, NewAdapters, OptimizerSettings
 from ictcli.types import LOGP, Rollouts, Sampling
 
 from .conftest import PROMPTS, build, make_torch
@@ -112,7 +112,7 @@ def test_vllm_samples_the_model_that_is_trained(
     tiny_model: Path, played: None, adapted: bool
 ) -> None:
     """After updates as well, adapters merged; a prompt's rows are the same beside any others."""
-    adapter = AdapterSettings(kind="lora", rank=4) if adapted else None
+    adapter = NewAdapters(kind="lora", rank=4) if adapted else None
     engine = build("torch", tiny_model, SMOOTH, adapter=adapter)
     for _ in range(2):
         rollouts = engine.generate(PROMPTS, 3, HOT, seed=3, wanted=WANTED)
