@@ -15,7 +15,7 @@ from ictcli.recipe import load_recipe
 
 TYPED = {
     "trian": "no command 'trian' (did you mean train?)",
-    "finetune": "it is train here. ictcli train quickstart",
+    "finetune": "no command 'finetune' (did you mean train?)",
     "train chain --nosuch": "No such option",
     "train chain stpes=3": "there is no key 'stpes' (did you mean steps?)",
     "train chain --every=5": "settings have no dashes: eval.every=VALUE or checkpoint.every=VALUE",

@@ -174,8 +174,7 @@ class Comparison:
         return self._algebra(lambda symbols: symbols.proportional(left, right) != 0)
 
     def _inequalities(self, gold: Node, answer: Node) -> bool:
-        unknown = views.only_letter(gold, answer)
-        first, second = (relations.as_inequality(each, unknown) for each in (gold, answer))
+        first, second = map(relations.as_inequality, (gold, answer))
         if first is None or second is None or first.sign != second.sign:
             return False
         left, right = (f"({node.left})-({node.right})" for node in (first, second))

@@ -35,10 +35,9 @@ Point = dict[Any, Fraction]
 """The value of each symbol."""
 
 
-def points(left: Any, right: Any, conditions: frozenset[Any], seed: str) -> Iterator[Point]:
-    """The points for two expressions and what must not be negative in them; symbols that count
-    something get whole numbers."""
-    symbols = sorted(sympy.Tuple(left, right, *conditions).free_symbols, key=str)
+def points(left: Any, right: Any, seed: str) -> Iterator[Point]:
+    """Yield the points for two expressions; symbols that count something get whole numbers."""
+    symbols = sorted(left.free_symbols | right.free_symbols, key=str)
     random = Random(seed)
     for index in range(2 * _POINTS):
         # roots and logarithms are real at the later points

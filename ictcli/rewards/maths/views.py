@@ -4,8 +4,7 @@ import re
 from dataclasses import replace
 
 from ictcli.rewards.maths import units
-from ictcli.rewards.maths.latex import letters
-from ictcli.rewards.maths.nodes import Inequality, Items, Named, Node, Scalar, Words
+from ictcli.rewards.maths.nodes import Items, Named, Node, Scalar, Words
 from ictcli.rewards.maths.words import simple
 
 
@@ -100,13 +99,6 @@ def with_nouns(items: tuple[Node, ...]) -> tuple[Node, ...] | None:
     if len(set(nouns)) < len(items):
         return None
     return tuple(Named(*each, optional=False) for each in zip(nouns, items, strict=True))
-
-
-def only_letter(*nodes: Node) -> str:
-    """The symbol of inequalities, empty where they hold none or several."""
-    sides = [f"{node.left} {node.right}" for node in nodes if isinstance(node, Inequality)]
-    found = letters(" ".join(sides))
-    return found.pop() if len(found) == 1 else ""
 
 
 def with_letter(scalar: Scalar, other: Scalar) -> Scalar:
