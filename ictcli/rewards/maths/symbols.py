@@ -4,7 +4,7 @@
 """
 
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -13,7 +13,7 @@ import sympy
 from ictcli.rewards.maths import algebra
 from ictcli.rewards.maths.nodes import UnreadableError
 from ictcli.rewards.maths.points import COUNTS, ENOUGH, Point, points
-from ictcli.rewards.maths.values import FAILURES, Evaluation, TooLargeError, computed, real
+from ictcli.rewards.maths.values import FAILURES, inexact, real, total, value_at
 
 _MOST_SIGNS = 3
 """Symbols whose signs are told apart."""
@@ -29,19 +29,39 @@ def equal(left_text: str, right_text: str) -> bool:
     left, right = _read(left_text), _read(right_text)
     if left == right:
         return True
-    try:
-        if not left.free_symbols | right.free_symbols:
-            return computed(lambda values: _alike(values, left, right, {})) is True
-        agreed = _agreed(left, right, _seed(left_text, right_text))
-    except TooLargeError:
-        return _reduce_to_the_same(left, right)
-    if agreed is None:
-        return False
+    if not left.free_symbols | right.free_symbols:
+        return bool(_alike(left, right, {}, imaginary=True))
+    imaginary = left.has(sympy.I) or right.has(sympy.I)
+    agreed = 0
+    for point in points(left, right, _seed(left_text, right_text)):
+        alike = _alike(left, right, point, imaginary=imaginary)
+        if alike is False:
+            return False
+        agreed += alike is True
     if agreed == 0:  # functions without a value, f(x)
         return bool(sympy.expand(left - right) == 0)
     return agreed >= ENOUGH and (
         not any(map(_has_parts, (left, right))) or _reduce_to_the_same(left, right)
     )
+
+
+def _alike(left: Any, right: Any, point: Point, *, imaginary: bool) -> bool | None:
+    """Return whether two expressions have the same value at a point, and both a real one, unless
+    they may be `imaginary`; None where neither is compared."""
+    values = _values(left, right, point)
+    if values is None:
+        return None
+    reals = {True} if imaginary else set(map(real, values))
+    if reals != {True}:  # a root or logarithm of a negative number
+        return False if True in reals else None
+    return total(values[0], -values[1]) == 0
+
+
+def _values(left: Any, right: Any, point: Point) -> tuple[Any, Any] | None:
+    try:
+        return value_at(left, point), value_at(right, point)
+    except FAILURES:
+        return None
 
 
 def _has_parts(expression: Any) -> bool:
@@ -73,74 +93,33 @@ def _seed(left: str, right: str) -> str:
     return "\0".join(sorted((left, right)))
 
 
-def _agreed(left: Any, right: Any, seed: str) -> int | None:
-    """Return the number of points at which both have the same value; None where they differ at
-    one."""
-    imaginary = left.has(sympy.I) or right.has(sympy.I)
-
-    def same(point: Point, values: Evaluation) -> bool | None:
-        holds = {True} if imaginary else _are_real(values, left, right, point)
-        if holds != {True}:  # a root or logarithm of a negative number
-            return False if True in holds else None
-        return _alike(values, left, right, point)
-
-    agreed = 0
-    for point in points(left, right, seed):
-        found = computed(partial(same, point))
-        if found is False:
-            return None
-        agreed += found is True
-    return agreed
-
-
-def _alike(values: Evaluation, left: Any, right: Any, point: Point) -> bool:
-    return values.subtract(values.of(left, point), values.of(right, point)) == 0
-
-
-def _are_real(values: Evaluation, left: Any, right: Any, point: Point) -> set[bool]:
-    return {real(values.of(expression, point)) for expression in (left, right)}
-
-
 def rounds(text: str, decimal: Fraction, places: int) -> bool:
-    """Whether a constant, rounded to `places` digits after the point, is `decimal`. Raises
+    """Return whether a constant, rounded to `places` digits after the point, is `decimal`. Raises
     UnreadableError."""
-    expression = _read(text)
-
-    def near(values: Evaluation) -> bool:
-        beside = values.subtract(values.of(expression, {}), decimal)
-        half = Fraction(1, 2 * 10**places)
-        return real(beside) and values.subtract(abs(beside), half) <= 0
-
-    return computed(near) is True
+    try:
+        value = value_at(_read(text), {})
+    except FAILURES:
+        return False
+    half = Fraction(1, 2 * 10**places)
+    return real(value) and total(abs(total(value, -inexact(decimal))), -inexact(half)) <= 0
 
 
 def proportional(left_text: str, right_text: str) -> int:
-    """The sign of the constant c in left = c * right, or 0. Raises UnreadableError."""
+    """Return the sign of the constant c in left = c * right, or 0. Raises UnreadableError."""
     left, right = _read(left_text), _read(right_text)
     if not left.free_symbols | right.free_symbols:
         return 0
-
-    def sign(first: Point, point: Point, values: Evaluation) -> int | None:
-        """0 where one is 0 or their ratio not that at the first point; None where both are."""
-        if False in _are_real(values, left, right, point):
-            return None
-        a, b = values.of(left, point), values.of(right, point)
-        if a == 0 or b == 0:
-            return None if a == b else 0
-        across = values.multiply(a, values.of(right, first))
-        if values.subtract(across, values.multiply(b, values.of(left, first))) != 0:
-            return 0
-        return 1 if (a > 0) == (b > 0) else -1
-
-    first: Point = {}
-    signs: list[int] = []
+    pairs: list[tuple[Any, Any]] = []
     for point in points(left, right, _seed(left_text, right_text)):
-        if (found := computed(partial(sign, first or point, point))) == 0:
+        values = _values(left, right, point)
+        if values is None or not all(map(real, values)) or values == (0, 0):
+            continue
+        a, b = values
+        c, d = pairs[0] if pairs else values
+        if a == 0 or b == 0 or total(a * d, -b * c) != 0:
             return 0
-        if found is not None:
-            first = first or point
-            signs.append(found)
-    return signs[0] if len(signs) >= ENOUGH else 0
+        pairs.append(values)
+    return (1 if (pairs[0][0] > 0) == (pairs[0][1] > 0) else -1) if len(pairs) >= ENOUGH else 0
 
 
 @lru_cache(maxsize=4096)
@@ -148,7 +127,7 @@ def _read(text: str) -> Any:
     try:
         expression = algebra.read(text)
         expression = expression.doit() if expression.has(*COUNTS) else expression
-    except (*FAILURES, NotImplementedError) as error:
+    except FAILURES as error:
         raise UnreadableError(text) from error
     if expression.has(sympy.zoo, sympy.nan):
         raise UnreadableError(text)
