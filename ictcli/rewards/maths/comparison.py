@@ -135,7 +135,7 @@ class Comparison:
         assert isinstance(named, Named)
         if isinstance(other, Chain) and self._equations(named, other):
             return True
-        if views.is_assigned(other):
+        if isinstance(other, Items) and other.brackets == "=":
             items = views.assigned(named)
             return items is not None and self.same(items, other)
         if not views.is_value_alone(named):

@@ -1,7 +1,6 @@
 """A node in the form that the other side of a comparison asks for."""
 
 import re
-from dataclasses import replace
 
 from ictcli.rewards.maths import units
 from ictcli.rewards.maths.nodes import Items, Named, Node, Scalar, Words
@@ -41,25 +40,12 @@ def of_one_letter(items: Items) -> Items:
 
 
 def assigned(named: Named) -> Items | None:
-    """`(x, y) = (1, 2)` as x = 1 and y = 2, sorted, and a list of points as a list of such; None
-    for any other value with its name."""
+    """Return `(x, y) = (1, 2)` as x = 1 and y = 2, sorted; None for any other value."""
     names, value = _coordinates(named), named.value
-    if named.name[:1] != "(" or not isinstance(value, Items):
-        return None
-    if value.brackets in ("", "{}"):
-        points = [assigned(replace(named, value=item)) for item in value.items]
-        return None if None in points else Items("", tuple(filter(None, points)))
-    if value.brackets != "()" or len(value.items) != len(names):
+    if not isinstance(value, Items) or value.brackets != "()" or len(value.items) != len(names):
         return None
     by_name = dict(zip(names, value.items, strict=True))
     return Items("=", tuple(Named(name, by_name[name]) for name in sorted(by_name)))
-
-
-def is_assigned(node: Node) -> bool:
-    """Whether a node is values with their names, or a list of such."""
-    if not isinstance(node, Items):
-        return False
-    return node.brackets == "=" or (bool(node.items) and all(map(is_assigned, node.items)))
 
 
 def is_value_alone(named: Named) -> bool:
