@@ -1,32 +1,23 @@
 """What `ictcli train` says of a recipe, its data, its end, and a run that does not learn; and
 `ictcli check`, of a training that is not begun, what the training then does."""
 
-import fcntl
-import io
 import json
-import os
 import re
 import shlex
 import shutil
 import signal
-import struct
-import termios
 from pathlib import Path
 
 import numpy as np
 import pytest
 from processes import Processes, Small, refusal
-from rich.console import Console
 from safetensors.numpy import load_file, save_file
 from written import numbered, write
 
-from ictcli.console.live import LiveObserver, sparkline
+from ictcli.console.live import sparkline
 from ictcli.evaluation.evaluate import grade_command
-from ictcli.recipe import load_recipe
 from ictcli.runs import Run
-from ictcli.runs.records import SftMetrics
 from ictcli.tasks.prepare import task_of
-from ictcli.text import wrapped
 
 SMALL = ("steps=1", "prompts=2", "group=2", "max_tokens=8", "eval.problems=4", "eval.n=4")
 QUESTIONS = [f"{n}+{n % 7}=" for n in range(60)]
@@ -77,38 +68,6 @@ def test_a_sparkline_draws_noise_flat_and_change_high() -> None:
     assert sparkline([0.1, 0.9], 10, 0.1) == "▁█"
     assert sparkline([0.21, 0.24], 10, share=True) == "▂▂"
     assert sparkline([0.0, 0.5, 1.0], 10, share=True) == "▁▅█"
-
-
-def test_the_bar_moves_in_supervised_steps_and_evaluations(tmp_path: Path) -> None:
-    observer = LiveObserver(load_recipe("chain", ["sft.data=rows.jsonl", "sft.steps=4"]), tmp_path)
-
-    def drawn() -> tuple[int, str]:
-        screen = Console(file=io.StringIO(), force_terminal=True, width=120, no_color=True)
-        with screen.capture() as capture:
-            screen.print(observer._live.renderable)
-        head = capture.get().split("\n")[0]
-        return head.count("━"), head
-
-    bars: list[int] = []
-    for step in (1, 4):
-        observer.supervised(SftMetrics(step=step, loss=0.5, tokens=8, grad_norm=1.0, lr=0.1))
-        full, head = drawn()
-        bars.append(full)
-        assert f"supervised step {step}/4, loss 0.500" in head
-    observer.evaluating("after", 64, 128)
-    assert "64 of 128 samples" in drawn()[1] and len(bars) == 2
-
-
-def test_sentences_wrap_at_words_on_a_terminal_alone(tmp_path: Path) -> None:
-    line = "warning: a sentence of a good many words, to be broken: engine.micro_tokens=1024"
-    main, side = os.openpty()
-    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 20, 0, 0))
-    with os.fdopen(side, "w") as terminal, (tmp_path / "log").open("w") as log:
-        broken = wrapped(line, terminal)
-        assert wrapped(line, log) == line
-    os.close(main)
-    assert broken.split() == line.split()
-    assert all(len(part) <= 20 or " " not in part for part in broken.split("\n"))
 
 
 @pytest.fixture

@@ -207,8 +207,7 @@ class Comparison:
         if things and others:
             left, right = things, others
         if brackets <= {"", "{}"} and not (words and brackets == {""}):
-            ordered = views.is_continued(gold) or views.is_continued(answer)
-            return (self._in_order if ordered else self._matching)(left, right)
+            return self._matching(left, right)
         return len(brackets) == 1 and self._in_order(left, right)
 
     def _matching(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:

@@ -25,11 +25,6 @@ def in_hundredths(scalar: Scalar) -> Scalar:
     return Scalar(f"\\frac{{{scalar.text}}}{{100}}") if scalar.unit == "%" else scalar
 
 
-def is_continued(items: Items) -> bool:
-    """Whether dots stand among the items: what they leave out depends on the order."""
-    return any(isinstance(item, Scalar) and item.text in ("\\dots", "...") for item in items.items)
-
-
 def of_one_letter(items: Items) -> Items:
     """`x_1 = 1, x_2 = 2` as the list of the values; other items unchanged."""
     named = [item for item in items.items if isinstance(item, Named)]
