@@ -60,7 +60,7 @@ def inexact(number: Fraction) -> Value:
 def total(*terms: Value) -> Value:
     """Return a sum: 0 if it is nothing beside its terms."""
     found = _MP.fsum(terms)
-    return _MP.zero if abs(found) <= _NOTHING * max(map(abs, terms)) else _simple(found)
+    return _MP.zero if abs(found) <= _NOTHING * max(abs(term) for term in terms) else _simple(found)
 
 
 def real(value: Value) -> bool:
