@@ -101,14 +101,6 @@ def test_a_frame_fills_the_screen_and_no_more_and_has_colours_where_they_are_wan
         assert control not in terminal.said
 
 
-def test_a_run_whose_model_is_gone_is_still_looked_at(ictcli: Processes, run: Path) -> None:
-    recipe = (run / "recipe.toml").read_text()
-    (run / "recipe.toml").write_text(re.sub("(?m)^model = .*", 'model = "/gone/model"', recipe))
-    with Terminal(ictcli, run.parent, "inspect", run) as terminal:
-        terminal.see("recipe.toml is not what the run wrote")
-        quit_by_key(terminal)
-
-
 def test_text_marks_the_kept_tokens(ictcli: Processes, trained: Path) -> None:
     ended = ictcli.done("inspect", trained, "--step", "3", "--prompt", "2")
     arrays, about = read_rollouts(trained / "rollouts" / "step-000003.safetensors")

@@ -14,7 +14,6 @@ from processes import Processes, Small, refusal
 from safetensors.numpy import load_file, save_file
 from written import numbered, write
 
-from ictcli.console.live import sparkline
 from ictcli.evaluation.evaluate import grade_command
 from ictcli.runs import Run
 from ictcli.tasks.prepare import task_of
@@ -60,14 +59,6 @@ def test_lost_questions_are_left_out(ictcli: Processes, own: Small, tmp_path: Pa
     assert data["left_out"] in ({"unread": 1}, {"heldout_unread": 1})
     assert data["train"]["problems"] + data["heldout"]["problems"] <= 60
     assert not (tmp_path / "run-9" / "environment.json").exists()
-
-
-def test_a_sparkline_draws_noise_flat_and_change_high() -> None:
-    assert sparkline([0.50, 0.501, 0.499], 10, 0.1) == "▁▁▁"
-    assert sparkline([1000.0, 1001.0], 10) == sparkline([0.0, 0.0], 10, 0.1) == "▁▁"
-    assert sparkline([0.1, 0.9], 10, 0.1) == "▁█"
-    assert sparkline([0.21, 0.24], 10, share=True) == "▂▂"
-    assert sparkline([0.0, 0.5, 1.0], 10, share=True) == "▁▅█"
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from typing import Any
 
 import sympy
 
+from ictcli.rewards.maths.values import Point
+
 ENOUGH = 3
 """Number of points at which both must be defined and agree."""
 COUNTS = (sympy.factorial, sympy.binomial)
@@ -25,9 +27,6 @@ _LARGEST_SIZES = (1, 4, 8)
 """How far from 0 the points of one choice of signs lie."""
 _MOST = 32
 """Choices of signs that are tried; of more, so many random ones."""
-
-Point = dict[Any, Fraction]
-"""The value of each symbol."""
 
 
 def points(left: Any, right: Any, seed: str) -> Iterator[Point]:

@@ -12,8 +12,8 @@ import sympy
 
 from ictcli.rewards.maths import algebra
 from ictcli.rewards.maths.nodes import UnreadableError
-from ictcli.rewards.maths.points import COUNTS, ENOUGH, Point, points
-from ictcli.rewards.maths.values import FAILURES, inexact, real, total, value_at
+from ictcli.rewards.maths.points import COUNTS, ENOUGH, points
+from ictcli.rewards.maths.values import FAILURES, Point, inexact, real, total, value_at
 
 _MOST_SIGNS = 3
 """Symbols whose signs are told apart."""

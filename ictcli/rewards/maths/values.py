@@ -25,8 +25,6 @@ _NAMES = {
 
 Point = Mapping[Any, Fraction]
 """The value of each symbol."""
-Value = Any
-"""A real or complex number of mpmath."""
 FAILURES = (
     ArithmeticError,
     AttributeError,
@@ -38,11 +36,12 @@ FAILURES = (
 """What sympy and mpmath raise for what has no value, or what they cannot compute."""
 
 
-def value_at(expression: Any, point: Point) -> Value:
-    """Return the value of an expression at a point. Raises one of FAILURES where it has none."""
-    values: dict[Any, Value] = {}
+def value_at(expression: Any, point: Point) -> Any:
+    """Return the value of an expression at a point, a real or complex number of mpmath. Raises one
+    of FAILURES where it has none."""
+    values: dict[Any, Any] = {}
 
-    def value(node: Any) -> Value:
+    def value(node: Any) -> Any:
         if node not in values:
             values[node] = _value(node, value, point)
             if not _MP.isfinite(values[node]):
@@ -52,23 +51,23 @@ def value_at(expression: Any, point: Point) -> Value:
     return value(expression)
 
 
-def inexact(number: Fraction) -> Value:
+def inexact(number: Fraction) -> Any:
     """Return a fraction as a number of mpmath."""
     return _MP.mpf(number.numerator) / number.denominator
 
 
-def total(*terms: Value) -> Value:
+def total(*terms: Any) -> Any:
     """Return a sum: 0 if it is nothing beside its terms."""
     found = _MP.fsum(terms)
     return _MP.zero if abs(found) <= _NOTHING * max(abs(term) for term in terms) else _simple(found)
 
 
-def real(value: Value) -> bool:
+def real(value: Any) -> bool:
     """Return whether a value is a real number."""
     return not isinstance(value, _MP.mpc)
 
 
-def _value(node: Any, value: Callable[[Any], Value], point: Point) -> Value:
+def _value(node: Any, value: Callable[[Any], Any], point: Point) -> Any:
     if node.is_Rational:
         return inexact(Fraction(node.p, node.q))
     if node.is_Symbol:
@@ -90,13 +89,13 @@ def _value(node: Any, value: Callable[[Any], Value], point: Point) -> Value:
     return _simple(_MP.convert(number._to_mpmath(_MP.prec)))
 
 
-def _power(base: Value, exponent: Value) -> Value:
+def _power(base: Any, exponent: Any) -> Any:
     if abs(exponent) > _LARGEST_EXPONENT:
         raise ValueError("too large an exponent")
     whole = real(exponent) and exponent == int(exponent)
     return _simple(base ** int(exponent) if whole else _MP.power(base, exponent))
 
 
-def _simple(value: Value) -> Value:
+def _simple(value: Any) -> Any:
     """Return a value whose imaginary part is nothing beside it as a real number."""
     return value if real(value) or abs(value.imag) > _NOTHING * abs(value) else value.real
