@@ -1,6 +1,6 @@
 """The finished runs of a comparison: whether they are as they began, and their files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from ictcli.compare.variants import Variant
 from ictcli.errors import UserError
 from ictcli.evaluation.record import Evaluation
 from ictcli.files.origin import Origin
-from ictcli.recipe import Recipe, read_recipe
+from ictcli.recipe import read_recipe
 from ictcli.recipe.tables import EngineSettings
 from ictcli.runs import manifest, origin
 from ictcli.runs.read import read_environment, read_lines, read_record
@@ -78,39 +78,13 @@ class FinishedRun:
     """One a step, 1, 2, ..."""
     timings: Sequence[StepTimings]
 
-    @property
-    def is_dense(self) -> bool:
-        """Whether the dense warm-up takes every step: the run trained as grpo."""
-        return self.spec.recipe.dense_steps >= self.spec.recipe.steps
-
-    def series(self, name: str, start: int = 0) -> FloatArray:
-        """(steps - start,) values of a metric; NaN where it does not exist."""
-        return np.array([line.value(name) for line in self.metrics[start:]], dtype=np.float64)
-
-    def mean(self, name: str, start: int = 0) -> float:
-        """Of a metric over the steps after `start` that have it."""
-        return float(np.nanmean(self.series(name, start)))
+    def series(self, name: str) -> FloatArray:
+        """Return the (steps,) values of a metric; NaN where it does not exist."""
+        return np.array([line.value(name) for line in self.metrics], dtype=np.float64)
 
 
-@dataclass(frozen=True)
-class VariantRuns:
-    """The finished runs of a variant, at least one."""
-
-    variant: Variant
-    runs: Sequence[FinishedRun]
-
-    @property
-    def label(self) -> str:
-        return self.variant.label
-
-    @property
-    def recipe(self) -> Recipe:
-        """Of its first run."""
-        return self.runs[0].spec.recipe
-
-    @property
-    def is_dense(self) -> bool:
-        return self.runs[0].is_dense
+Runs = Mapping[str, Sequence[FinishedRun]]
+"""By label the finished runs of a variant, at least one."""
 
 
 def name_of(model: str) -> str:
@@ -121,10 +95,10 @@ def name_of(model: str) -> str:
     return path.relative_to(here).as_posix() if inside else model
 
 
-def by_variant(variants: Sequence[Variant], done: Sequence[FinishedRun]) -> list[VariantRuns]:
-    """The variants with a finished run."""
-    found = [(each, [run for run in done if run.spec.variant == each]) for each in variants]
-    return [VariantRuns(variant, runs) for variant, runs in found if runs]
+def by_label(variants: Sequence[Variant], done: Sequence[FinishedRun]) -> Runs:
+    """Return the runs of the variants with a finished one."""
+    runs = {each.label: [run for run in done if run.spec.variant == each] for each in variants}
+    return {label: finished for label, finished in runs.items() if finished}
 
 
 def read_all(runs: Sequence[RunSpec], summaries: Summaries) -> tuple[list[FinishedRun], list[str]]:
