@@ -7,7 +7,6 @@ import errno
 import importlib
 import io
 import os
-import shlex
 import sys
 from collections.abc import Generator
 from functools import partial
@@ -23,8 +22,8 @@ from ictcli.errors import (
     RunFailedError,
     UserError,
     is_disk_full,
+    nearest,
     text_of,
-    unknown,
 )
 from ictcli.ranks import find_launch
 from ictcli.text import VisibleStream, one_line, wrapped
@@ -53,42 +52,19 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            near = nearest(cmd_name, list(COMMANDS), OTHERS)
+            raise UserError(f"There is no command {cmd_name!r}{near}.", "ictcli --help lists them")
         return importlib.import_module(f"ictcli.cli.{cmd_name}").command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise _unknown(*args)
-        return super().resolve_command(ctx, args)
 
 
 OTHERS = {
-    "train": ("finetune", "fine-tune", "tune", "fit", "sft", "grpo", "rl", "start"),
-    "eval": ("evaluate", "test", "bench", "benchmark"),
-    "generate": ("chat", "ask", "sample", "predict"),
-    "export": ("merge", "convert", "push", "upload"),
-    "runs ls": ("ls", "list"),
-    "runs show": ("show", "status"),
+    **dict.fromkeys(("finetune", "fine-tune", "tune", "fit", "sft", "grpo", "rl"), "train"),
+    **dict.fromkeys(("evaluate", "test", "bench", "benchmark"), "eval"),
+    **dict.fromkeys(("chat", "ask", "sample", "predict"), "generate"),
+    **dict.fromkeys(("merge", "convert", "push", "upload"), "export"),
+    **dict.fromkeys(("ls", "list", "show", "status"), "runs"),
 }
 """What other programs call a command."""
-
-
-def _unknown(name: str, *arguments: str) -> UserError:
-    """That there is no command of this name, and the one that is meant, as far as that is known."""
-    meant = next((command for command, names in OTHERS.items() if name in names), "")
-    if not meant:
-        return unknown("command", name, COMMANDS, "ictcli --help lists them")
-    hint = shlex.join(["ictcli", *meant.split(), *arguments])
-    if meant == "train":
-        from ictcli.recipe import find_recipe
-
-        try:
-            find_recipe(arguments[0] if arguments else "")
-        except UserError as error:
-            hint = error.hint if arguments else "ictcli train quickstart"
-    return UserError(f"There is no command {name!r}; it is {meant} here.", hint)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -14,23 +14,14 @@ from ictcli.rewards.maths.numbers import plain
 _THOUGHT = re.compile(
     r"(?i)<(/?)(?:think|thinking|thoughts?|reasoning|scratchpad|analysis)>|\[(/?)THINK\]"
 )
-_COMMENT = re.compile(r"(?m)^[ \t]*+(?:%|\[//\]: #)[^\n]*")
-_HIDING = re.compile(
-    r"<!--|(?<!~)~~(?=[^\s~])|\\iffalse(?![a-z])|\\begin\{comment\}|<(?i:del|s|strike)>"
-    r"|<(?i:[a-z]+ [^<>]{0,200}(?:hidden|display: ?none))[^<>]{0,100}>"
-    r"|\\(?:[hv]?phantom|[bx]?cancel|sout|st|xout)\s*+\{"
-)
-_SIGNS = ("<", "~~", "\\iffalse", "\\begin{comment}", "phantom", "cancel", "out", "\\st")
-"""One of them stands in each text in which something is hidden."""
-_BRACE = re.compile(r"\\[\s\S]|[{}]")
+_STRUCK = re.compile(r"(?<!~)~~(?=[^\s~])(?:(?!\n\n)[\s\S])*?~~")
+_HIDDEN = (("<!--", "-->"), *((f"<{tag}>", f"</{tag}>") for tag in ("del", "s", "strike")))
 _LAYOUT = re.compile(
     r"\\(?:text|mathrm|mathbf|textbf|textit|emph)\s?\{|\\(?:[()\[\],;:! ]|q?quad(?![a-z])"
     r"|displaystyle)|[\s$*_`{}\"\u201c\u201d\u00a0]+"
 )
 _BEFORE, _AFTER, _MOST = 100, 20_000, 100
 """Characters that are read before and after a marked answer, and the most of these that are."""
-_MOST_HIDDEN = 10_000
-"""Places that may hide something; what follows that many is not said."""
 
 
 def _pattern(*parts: str) -> re.Pattern[str]:
@@ -230,45 +221,15 @@ def _ends_marked(thought: str) -> bool:
 
 
 def _shown(text: str) -> str:
-    """A text without comments, and without what Markdown, HTML and LaTeX hide or cross out."""
-    if "%" in text or "[//]" in text:
-        text = _COMMENT.sub("", text)
-    if not any(sign in text for sign in _SIGNS):
-        return text
-    shown: list[str] = []
-    unclosed: set[str] = set()
-    start = place = 0
-    for count, opening in enumerate(_HIDING.finditer(text)):
-        if count == _MOST_HIDDEN:
-            return " ".join(shown)
-        if opening.start() < place:
+    """Return a text without what Markdown and HTML hide or cross out."""
+    for opening, closing in _HIDDEN:
+        if opening not in text:
             continue
-        kind, place = opening[0].lower(), opening.end()
-        kind = "{" if kind[-1] == "{" else kind
-        end = -1 if kind in unclosed else _closed(text, kind, place)
-        if end < 0:
-            unclosed.add(kind)
-        elif kind != "~~" or text.find("\n\n", place, end) < 0:
-            shown.append(text[start : opening.start()])
-            start = place = end
-    return " ".join([*shown, text[start:]])
-
-
-def _closed(text: str, kind: str, place: int) -> int:
-    """Where the hidden text that begins at a place ends; -1 where it is not closed."""
-    if kind == "{":
-        depth = 1
-        for brace in _BRACE.finditer(text, place):
-            depth += {"{": 1, "}": -1}.get(brace[0], 0)
-            if not depth:
-                return brace.end()
-        return -1
-    closing = {"<!--": "-->", "~~": "~~", "\\iffalse": "\\fi"}.get(
-        kind, kind.replace("<", "</").replace("begin", "end")
-    )
-    if " " in kind:  # a tag with attributes
-        closing = f"</{kind[1:].partition(' ')[0]}>"
-    end = text.find(closing, place)
-    if kind == "<!--" and end < 0:
-        return len(text)
-    return end + len(closing) if end >= 0 else -1
+        shown, place = list[str](), 0
+        while (start := text.find(opening, place)) >= 0:
+            if (end := text.find(closing, start)) < 0 and opening != "<!--":
+                break
+            shown.append(text[place:start])
+            place = end + len(closing) if end >= 0 else len(text)
+        text = " ".join([*shown, text[place:]])
+    return _STRUCK.sub(" ", text) if "~~" in text else text

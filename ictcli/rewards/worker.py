@@ -27,8 +27,6 @@ IMPORT_SECONDS = 60.0
 STARTED = b"s"
 """Before its CPU time, which a worker sends when it is ready and when a call starts. No pickle
 begins so."""
-LARGEST_RESULT = 2**24
-"""Bytes of a call's pickled result, at most."""
 OUT_OF_MEMORY, BLOATED = 86, 87  # exit codes
 
 
@@ -39,9 +37,6 @@ class Fault:
 
     kind: Literal["timeout", "memory", "error", "died"]
     message: str
-
-
-TOO_LARGE = Fault("error", f"its result takes more than {LARGEST_RESULT >> 20} MiB")
 
 
 @dataclass(frozen=True)
@@ -128,8 +123,7 @@ def _answer(call: bytes, connection: Connection) -> bytes:
             This.ceiling = math.inf
     if time.process_time() - before > limits.seconds:  # a call that ignored the signal
         result = limits.exceeded("timeout")
-    message = result if isinstance(result, bytes) else pickle.dumps(result)
-    return message if len(message) <= LARGEST_RESULT else pickle.dumps(TOO_LARGE)
+    return result if isinstance(result, bytes) else pickle.dumps(result)
 
 
 def _prepared(call: bytes) -> None:

@@ -27,10 +27,8 @@ from ictcli.ranks import processes_here
 from ictcli.rewards.worker import (
     BLOATED,
     IMPORT_SECONDS,
-    LARGEST_RESULT,
     OUT_OF_MEMORY,
     STARTED,
-    TOO_LARGE,
     Fault,
     Limits,
     This,
@@ -45,6 +43,9 @@ T = TypeVar("T")
 _MOST_LOSSES = 3
 """Times that a call is lost with a worker that somebody killed, before it has no result."""
 _LOST, _PENDING = Fault("died", "its worker was killed"), object()
+LARGEST_RESULT = 2**24
+"""Bytes of a call's pickled result, at most."""
+TOO_LARGE = Fault("error", f"its result takes more than {LARGEST_RESULT >> 20} MiB")
 _CLOCK = 10
 """A call's seconds on the clock per second of CPU time that it is allowed."""
 _SLACK = 0.3

@@ -4,7 +4,6 @@ if it is still the same evaluation."""
 import json
 import re
 import shlex
-import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -85,20 +84,6 @@ def test_a_run_is_evaluated_as_it_was_trained(ictcli: Processes, tmp_path: Path)
     assert "There is no plugin file" in ended.err
 
 
-def test_the_page_of_results_has_the_first_prompt(
-    ictcli: Processes, tiny_model: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "mine.txt").write_text("2*2+{question}\n")
-    args = ("--bench", "chain", "--n", "2", "--k", "1,2", "--limit", "3", "max_tokens=8")
-    more = ("prompt.template=mine.txt", "--out", "out")
-    ictcli.done("eval", tiny_model, *args, *more)
-    settings = json.loads((tmp_path / "out" / "results.json").read_text())[0]["settings"]
-    first = read(tmp_path / "out" / "chain.jsonl")[0]["prompt"]
-    assert settings["example_prompt"] == f"2*2+{first}" and settings["template"] == "own"
-    assert settings["stop"] == {"17": "#"} and settings["stop_ids"] == [17]
-    assert f"\n2*2+{first}\n" in (tmp_path / "out" / "results.md").read_text()
-
-
 def test_a_verifier_that_fails_is_told_of_once_and_on_all_answers_ends_it(
     ictcli: Processes, tiny_model: Path, tmp_path: Path
 ) -> None:
@@ -176,17 +161,6 @@ def test_beside_others_a_model_s_samples_are_those_it_has_alone(
     ictcli.done("eval", "builtin:chain", "--bench", "chain-long", *SIZES, "--out", "out")
     alone = (tmp_path / "out" / "chain-long.jsonl").read_bytes()
     assert alone == (side_by_side[0] / "builtin-chain" / "chain-long.jsonl").read_bytes()
-
-
-def test_a_model_that_cannot_be_loaded_is_found_before_anything_is_sampled(
-    ictcli: Processes, tiny_model: Path, tmp_path: Path
-) -> None:
-    shutil.copytree(tiny_model, tmp_path / "bad")
-    (tmp_path / "bad" / "tokenizer.json").write_text("{")
-    assert "bad cannot be loaded" in ictcli.refused("eval", tiny_model, "bad", "--bench", "chain")
-    args = ("eval", "builtin:chain", tiny_model, "--bench", "chain", "max_tokens=127")
-    assert "tied: The prompt of problem" in ictcli.refused(*args)
-    assert [path.name for path in tmp_path.iterdir()] == ["bad"]
 
 
 SECRET = "What is the airspeed of an unladen swallow over 7 fields?"
@@ -288,13 +262,3 @@ def test_other_settings_are_not_gone_on_with_and_the_setting_is_named(
     (tmp_path / "tied").unlink()
     (tmp_path / "tied").symlink_to(untied_model)
     assert "has tied.fingerprint = " in ictcli.refused(*command, "--resume")
-
-
-def test_with_nothing_to_resume_it_begins(
-    ictcli: Processes, tiny_model: Path, tmp_path: Path
-) -> None:
-    args: tuple[Any, ...] = ("eval", tiny_model, "--bench", "chain", "--k", "1", "--limit", "1")
-    assert "note: nothing to resume in evals" in ictcli.done(*args, "--n", "1", "--resume").err
-    ended = ictcli.run(*args, "--n", "2", "--resume")
-    assert "evals/tied-seed0 is not resumed: it has n = 1, and now 2" in ended.err
-    assert {path.name for path in (tmp_path / "evals").iterdir()} == {"tied-seed0", "tied-seed0-2"}

@@ -93,22 +93,6 @@ def test_a_disk_that_fills_up_costs_no_more_than_the_steps_since_the_checkpoint(
             assert (full / "run" / name).read_bytes() == (trained / name).read_bytes()
 
 
-def test_a_disk_full_at_the_start_is_named(ictcli: Processes, small: Small, tmp_path: Path) -> None:
-    with disk(tmp_path / "disk", 4) as full:
-        (full / "filling").write_bytes(bytes(1 << 12))
-        for args in (
-            ["train", "chain", *small, "--run", "disk/run"],
-            ["recipes", "cp", "chain", "disk/mine.toml"],
-            ["eval", small[0].partition("=")[2], "--bench", "chain", "--out", "disk/out"],
-        ):
-            assert "No space is left on the disk" in ictcli.refused(*args, code=1)
-        left = {path.name for path in full.rglob("*") if path.is_file()}
-        assert left == {"filling"}
-        mount("-o", "remount,size=2m", full)
-        args = ("train", "chain", *small, "steps=1", "--run", "disk/run")
-        ictcli.done(*args)
-
-
 def test_a_read_only_folder_is_named(
     ictcli: Processes, small: Small, trained: Path, tmp_path: Path
 ) -> None:

@@ -92,12 +92,3 @@ def test_a_chat_answers_until_it_is_left(ictcli: Processes, tmp_path: Path) -> N
         terminal.press("What is 3?\n", r"becomes '3'.\nhint: prompts look like ")
         terminal.press("\x04")
         assert terminal.end() == 0
-
-
-def test_ctrl_c_ends_an_answer_then_chat(ictcli: Processes, endless: Path, tmp_path: Path) -> None:
-    with chat(ictcli, tmp_path, endless, "max_tokens=100000") as terminal:
-        terminal.see(r"> \Z")
-        terminal.press(f"{QUESTION}\n", rf"{re.escape(QUESTION)}\n(.|\n){{20}}", at_rest=False)
-        for words in ("stopped by Ctrl-C(.|\n)*> ", "\n"):
-            terminal.send(signal.SIGINT, words)
-        assert terminal.end() == 130

@@ -27,15 +27,6 @@ def test_every_row_has_its_verdict(ictcli: Processes, tmp_path: Path) -> None:
     assert [row["status"] for row in written] == [row["status"] for row in found]
 
 
-def test_an_empty_answer_is_unparsed_in_every_kind_of_file(
-    ictcli: Processes, tmp_path: Path
-) -> None:
-    for kind in ("jsonl", "csv", "parquet"):
-        write(tmp_path, [ROWS[0], {**ROWS[1], "response": ""}], kind)
-        found = ictcli.json("grade", f"rows.{kind}")
-        assert [row["status"] for row in found] == ["correct", "unparsed"]
-
-
 def test_a_copy_of_the_question_is_wrong_and_explained(ictcli: Processes, tmp_path: Path) -> None:
     row = {"response": r"\boxed{(x-1)(x+1)}", "gold": "x^2-1"}
     write(tmp_path, [row, {**row, "question": "Expand $(x-1)(x+1)$."}])

@@ -11,15 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from filelock import FileLock
-from hypothesis import given
-from hypothesis import strategies as st
 from processes import Processes
 from safetensors.numpy import save_file
 from synthetic import record
 from terminal import Terminal
 
-from ictcli.console.inspect_keys import parse
 from ictcli.runs import read_rollouts
 
 LEFT, RIGHT, UP, DOWN = "\x1b[D", "\x1b[C", "\x1b[A", "\x1b[B"
@@ -105,24 +101,6 @@ def test_a_frame_fills_the_screen_and_no_more_and_has_colours_where_they_are_wan
         assert control not in terminal.said
 
 
-def test_a_run_whose_model_is_gone_is_still_looked_at(ictcli: Processes, run: Path) -> None:
-    recipe = (run / "recipe.toml").read_text()
-    (run / "recipe.toml").write_text(re.sub("(?m)^model = .*", 'model = "/gone/model"', recipe))
-    with Terminal(ictcli, run.parent, "inspect", run) as terminal:
-        terminal.see("recipe.toml is not what the run wrote")
-        quit_by_key(terminal)
-
-
-@given(st.text(max_size=30))
-def test_any_input_is_keys_or_nothing(text: str) -> None:
-    assert all(isinstance(key, str) and key for key in parse(text))
-
-
-def test_sequences_are_named() -> None:
-    assert parse("\x1b[A\x1bOB\x1b[5~\x1b[1;5Cq\t") == ["up", "down", "pageup", "right", "q", "tab"]
-    assert parse("m\x1b") == ["m"]
-
-
 def test_text_marks_the_kept_tokens(ictcli: Processes, trained: Path) -> None:
     ended = ictcli.done("inspect", trained, "--step", "3", "--prompt", "2")
     arrays, about = read_rollouts(trained / "rollouts" / "step-000003.safetensors")
@@ -148,14 +126,6 @@ def test_json_holds_what_was_recorded(ictcli: Processes, trained: Path) -> None:
         assert rollout["verdict"] == about["verdicts"][row]["status"]
         for name, values in rollout["stats"].items():
             assert np.array_equal(np.float32(values), arrays[f"stats/{name}"][row, :n])
-
-
-def test_a_page_of_a_run_in_use_is_whole(ictcli: Processes, trained: Path, tmp_path: Path) -> None:
-    with FileLock(trained / ".lock"):
-        ended = ictcli.done("inspect", trained, "--html", "sub/group.html")
-    assert ended.out.strip() == "sub/group.html"
-    (page,) = (tmp_path / "sub").iterdir()
-    assert page.read_text("utf-8").endswith("</html>\n")
 
 
 def test_what_is_not_there_is_refused(ictcli: Processes, trained: Path, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import importlib.util
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from processes import Processes
@@ -14,8 +13,6 @@ from ictcli.recipe import recipe_keys, shipped_recipes
 needs_gym = pytest.mark.skipif(
     importlib.util.find_spec("reasoning_gym") is None, reason="reasoning-gym is not installed"
 )
-EXAMPLE = Path(__file__).parents[2] / "examples" / "gym"
-FEW = ("task.size=64", "prompts=2", "group=2", "eval.problems=4", "eval.n=1", "eval.k=[1]")
 
 
 def test_recipes_are_listed_with_what_they_are_about(ictcli: Processes) -> None:
@@ -76,28 +73,6 @@ def test_every_key_is_explained(ictcli: Processes) -> None:
     some = ictcli.run("recipes", "keys", "alarms", "eval.columns")
     assert "eval.columns.gold" in some.out and "prompt.suffix" not in some.out
     assert "No key of a recipe has nosuchkey" in ictcli.refused("recipes", "keys", "nosuchkey")
-
-
-@needs_gym
-@pytest.mark.thorough
-def test_a_run_trains_and_goes_on_with_another_version_of_the_library(
-    ictcli: Processes, tmp_path: Path
-) -> None:
-    """With the model of docs/gym.md, taught for one step."""
-    spec = importlib.util.spec_from_file_location("base_model", EXAMPLE / "base_model.py")
-    assert spec is not None and spec.loader is not None
-    module: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.STEPS, module.DRAWN = 1, 100
-    module.main(tmp_path / "base")
-    more = ("model=base", "steps=1", "--run", "run")
-    ended = ictcli.done("train", str(EXAMPLE / "gym.toml"), *FEW, *more)
-    assert "loses characters" not in ended.err
-    file = tmp_path / "run" / "environment.json"
-    environment = json.loads(file.read_text())
-    data = environment["data"]
-    assert data["seeds"] == {"train": 0, "heldout": 1 << 31}
-    assert data["version"] == environment["libraries"]["reasoning-gym"]
 
 
 @needs_gym

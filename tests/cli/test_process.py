@@ -4,8 +4,6 @@ streams that it can be read on.
 `python bench/interrupts.py` presses Ctrl-C at random moments of every command.
 """
 
-import contextlib
-import io
 import json
 import os
 import shlex
@@ -14,15 +12,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from processes import Ended, Processes, fresh, refusal, wait_until
 
-from ictcli.console.table import print_json
 from ictcli.errors import AGAIN
 from tests.cases import first
 
@@ -116,19 +110,6 @@ def test_a_name_that_is_no_text_ends_in_a_sentence(
     command = ("train", "chain", *SMALL, typed.format(name))
     assert "This is not UTF-8" in ictcli.refused(*command)
     assert [path.name for path in tmp_path.iterdir()] == [name]
-
-
-@given(
-    st.recursive(
-        st.floats() | st.text() | st.integers() | st.none(),
-        lambda inner: st.lists(inner) | st.tuples(inner) | st.dictionaries(st.text(), inner),
-    )
-)
-def test_every_reader_of_json_reads_what_is_printed(data: Any) -> None:
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        print_json(data)
-    json.loads(printed.getvalue(), parse_constant=pytest.fail)
 
 
 def shell(line: str, folder: Path, unbuffered: str = "") -> Ended:

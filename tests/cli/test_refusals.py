@@ -15,7 +15,7 @@ from ictcli.recipe import load_recipe
 
 TYPED = {
     "trian": "no command 'trian' (did you mean train?)",
-    "finetune": "it is train here. ictcli train quickstart",
+    "finetune": "no command 'finetune' (did you mean train?)",
     "train chain --nosuch": "No such option",
     "train chain stpes=3": "there is no key 'stpes' (did you mean steps?)",
     "train chain --every=5": "settings have no dashes: eval.every=VALUE or checkpoint.every=VALUE",
@@ -104,7 +104,6 @@ def test_a_faulty_plugin_is_named(ictcli: Processes, tmp_path: Path) -> None:
 
 
 LONG = {"prompt": "1+" * 80, "gold": "1"}
-DIGITS = "7" * 6000
 
 
 def test_a_faulty_line_is_named_before(ictcli: Processes, tiny_model: Path, tmp_path: Path) -> None:
@@ -121,15 +120,6 @@ def test_a_faulty_line_is_named_before(ictcli: Processes, tiny_model: Path, tmp_
     args = ("train", "chain", f"model={tiny_model}", "task=rows.jsonl", "max_tokens=8")
     assert "The prompt of problem 61 takes" in ictcli.refused(*args, "--run", "run")
     assert not (tmp_path / "run").exists()
-
-
-def test_nothing_is_too_long_to_be_read(ictcli: Processes, tmp_path: Path) -> None:
-    for name, content in (
-        ("long.csv", f"response,gold\n{'x ' * 100_000}\\boxed{{5}},5\n"),
-        ("digits.jsonl", f'{{"response": "\\\\boxed{{{DIGITS}}}", "gold": {DIGITS}}}\n'),
-    ):
-        (tmp_path / name).write_text(content)
-        assert [row["status"] for row in ictcli.json("grade", name)] == ["correct"]
 
 
 def test_a_run_is_resumed_on_its_own_problems_alone_and_evaluated_with_its_examples(

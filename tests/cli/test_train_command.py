@@ -127,16 +127,6 @@ def test_a_best_checkpoint_is_offered(ictcli: Processes, small: Small, tmp_path:
     assert "next: " in ended.err and offer not in ended.err, ended.err
 
 
-def test_a_decay_of_steps_is_said(ictcli: Processes, small: Small, tmp_path: Path) -> None:
-    decay = ("steps=2", "optimizer.decay=linear", "optimizer.lr_hold=0", "--run", "run")
-    ictcli.done("train", "chain", *small, *decay)
-    ended = ictcli.done("resume", "run", "steps=4")
-    rates = [line.lr for line in Run(tmp_path / "run").metrics()]
-    assert "note: optimizer.decay = 'linear' depends on steps" in ended.err
-    for rate, step in ((rates[1], 2), (rates[2], 3)):
-        assert rate is not None and f"{rate:.3g} at step {step}" in ended.err
-
-
 def files_of(run: Path) -> dict[Path, bytes]:
     failure = run / "failure.json"
     return {p: p.read_bytes() for p in run.rglob("*") if p.is_file() and p != failure}

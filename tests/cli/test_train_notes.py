@@ -1,15 +1,11 @@
 """What `ictcli train` says of a recipe, its data, its end, and a run that does not learn; and
 `ictcli check`, of a training that is not begun, what the training then does."""
 
-import fcntl
 import json
-import os
 import re
 import shlex
 import shutil
 import signal
-import struct
-import termios
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +18,6 @@ from ictcli.console.live import sparkline
 from ictcli.evaluation.evaluate import grade_command
 from ictcli.runs import Run
 from ictcli.tasks.prepare import task_of
-from ictcli.text import wrapped
 
 SMALL = ("steps=1", "prompts=2", "group=2", "max_tokens=8", "eval.problems=4", "eval.n=4")
 QUESTIONS = [f"{n}+{n % 7}=" for n in range(60)]
@@ -31,6 +26,12 @@ QUESTIONS = [f"{n}+{n % 7}=" for n in range(60)]
 @pytest.fixture
 def own(tiny_model: Path) -> Small:
     return "train", "chain", "task=rows.jsonl", "prompt.suffix=", *SMALL, f"model={tiny_model}"
+
+
+def test_a_sparkline_draws_noise_flat_and_shares_on_a_fixed_scale() -> None:
+    assert sparkline([0.50, 0.501, 0.499], 10, 0.1) == "▁▁▁"
+    assert sparkline([0.1, 0.9], 10, 0.1) == "▁█"
+    assert sparkline([0.21, 0.24], 10, share=True) == "▂▂"
 
 
 def test_notes_tell_of_prompts_that_are_lost_dense_steps_and_few_held_out_problems(
@@ -65,26 +66,6 @@ def test_lost_questions_are_left_out(ictcli: Processes, own: Small, tmp_path: Pa
     assert data["left_out"] in ({"unread": 1}, {"heldout_unread": 1})
     assert data["train"]["problems"] + data["heldout"]["problems"] <= 60
     assert not (tmp_path / "run-9" / "environment.json").exists()
-
-
-def test_a_sparkline_draws_noise_flat_and_change_high() -> None:
-    assert sparkline([0.50, 0.501, 0.499], 10, 0.1) == "▁▁▁"
-    assert sparkline([1000.0, 1001.0], 10) == sparkline([0.0, 0.0], 10, 0.1) == "▁▁"
-    assert sparkline([0.1, 0.9], 10, 0.1) == "▁█"
-    assert sparkline([0.21, 0.24], 10, share=True) == "▂▂"
-    assert sparkline([0.0, 0.5, 1.0], 10, share=True) == "▁▅█"
-
-
-def test_sentences_wrap_at_words_on_a_terminal_alone(tmp_path: Path) -> None:
-    line = "warning: a sentence of a good many words, to be broken: engine.micro_tokens=1024"
-    main, side = os.openpty()
-    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 20, 0, 0))
-    with os.fdopen(side, "w") as terminal, (tmp_path / "log").open("w") as log:
-        broken = wrapped(line, terminal)
-        assert wrapped(line, log) == line
-    os.close(main)
-    assert broken.split() == line.split()
-    assert all(len(part) <= 20 or " " not in part for part in broken.split("\n"))
 
 
 @pytest.fixture

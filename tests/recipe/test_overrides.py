@@ -85,12 +85,6 @@ def test_text_is_taken_as_typed_and_a_number_as_a_number(typed: str) -> None:
     assert AdapterSettings.model_validate({"targets": "q,1e5"}).targets == ("q", "1e5")
 
 
-def test_a_fault_of_the_file_is_the_file_s(recipe: Path) -> None:
-    recipe.write_text(RECIPE.replace("steps = 1", "steps = 0"))
-    with refused(f"{recipe}: steps = 0"):
-        load_recipe(recipe, ["seed=1"])
-
-
 LEAST = {"model": "m", "task": "chain", "method": "ict", "steps": 40}
 REFUSED = {
     "eval/pass@1": "between the steps",

@@ -19,10 +19,7 @@ TAKEN_BACK = [
     "Is it @?", "@. No, it is 41.", "@. Actually, 41.", "@. Scratch that.", "@. The answer is 41.",
     "@\nWait, that is wrong: it is 41.", "@. I made an arithmetic error.", "@ ❌",
 ]  # fmt: skip
-HIDDEN = [
-    "<!-- @ -->", "<!-- @", "~~@~~", "<del>@</del>", "\\phantom{a {b} @}", "\\cancel{@}",
-    "\\sout{@}", "\\iffalse @ \\fi", "\\begin{comment}\n@\n\\end{comment}", "% @\n",
-]  # fmt: skip
+HIDDEN = ["<!-- @ -->", "<!-- @", "~~@~~", "<del>@</del>", "<s>41</s> <s>@</s>"]
 THOUGHT = [
     "<think>@</think>The answer is 41.", "@</think> It is 41.", "<think>@, or else 41",
     "[THINK]@[/THINK] 41", "<reasoning>@</reasoning> 41",
@@ -62,7 +59,7 @@ def test_without_a_denied_box_the_one_before_it_counts(text: str) -> None:
 
 PHRASES = [
     "not ", "wait no it is ", "the answer is ", "\\boxed{4} is wrong. ", "#### 4\nNo.\n", "<think>",
-    "</think>", "~~a", "~~a~~\n\n", "\\cancel{", "\\phantom{}", "<!--", "-->", "<s>", "\\iffalse ",
+    "</think>", "~~a", "~~a~~\n\n", "<!--", "-->", "<s>",
     "that is not ", "i made a ", "or nor ", "if the answer is ", "\\boxed{", "no, ", "% \n", "$ ",
 ]  # fmt: skip
 

@@ -23,11 +23,8 @@ def rewards(**weights: float | int) -> list[float]:
     return shaped(VERDICTS, LENGTHS, 100, RewardSettings.model_validate(weights)).tolist()
 
 
-def test_correctness_alone_is_the_default() -> None:
-    assert rewards() == [1.0, 0.0, 0.0, 0.0, 0.25]
-
-
 def test_each_part_has_its_weight_and_they_add_up() -> None:
+    assert rewards() == [1.0, 0.0, 0.0, 0.0, 0.25]
     assert rewards(correct=2.0) == [2.0, 0.0, 0.0, 0.0, 0.5]
     assert rewards(correct=0.0, format=0.5) == [0.5, 0.5, 0.0, 0.5, 0.5]
     assert rewards(correct=0.0, length=0.1) == pytest.approx([-0.01, -0.05, -0.09, -0.1, -0.095])

@@ -14,8 +14,7 @@ import pytest
 from calls import LIMITS, ONE, POWER, act, add, keep, pids
 
 from ictcli.rewards import worker
-from ictcli.rewards.worker import LARGEST_RESULT, TOO_LARGE
-from ictcli.rewards.workers import Fault, Limits, isolated
+from ictcli.rewards.workers import LARGEST_RESULT, TOO_LARGE, Fault, Limits, isolated
 from tests.cases import first
 
 SHORT, SLOW = Limits(0.3, workers=2), Limits(30, 0.5, 2)  # a busy machine grows slowly
@@ -55,7 +54,7 @@ def test_errors_of_a_call_leave_its_worker_alive() -> None:
 
 
 def test_a_result_has_a_limit_of_size() -> None:
-    """A worker sends none that is longer, and the parent reads none."""
+    """The parent reads none that is longer."""
     asked = [f"bytes({LARGEST_RESULT})", "1 + 1", f"flood({100 * LARGEST_RESULT})", "1 + 2"]
     found = isolated(act, [(each,) for each in asked], Limits(workers=1))
     assert found == [TOO_LARGE, 2, TOO_LARGE, 3]

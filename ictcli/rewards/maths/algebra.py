@@ -20,99 +20,65 @@ LARGEST_POWER = 20_000
 """Most digits of a power of a number, and largest exponent of anything else."""
 
 
-def read(text: str) -> tuple[Any, frozenset[Any]]:
-    """The sympy expression of tidy LaTeX, and what must not be negative for it to be real, as it
-    is written: sympy cancels a logarithm or a root. Raises UnreadableError."""
-    reading = _Reading()
-    expression = reading.value(tree_of(text, strict=True))
-    return expression, frozenset(map(_without_positive_factors, reading.conditions))
+def read(text: str) -> Any:
+    """Return the sympy expression of tidy LaTeX. Raises UnreadableError."""
+    return value_of(tree_of(text, strict=True))
 
 
 def value_of(tree: Tree) -> Any:
-    """The sympy expression of a tree. Raises UnreadableError."""
-    return _Reading().value(tree)
+    """Return the sympy expression of a tree. Raises UnreadableError."""
+    if sum(part.head == "!" for part in tree.subtrees()) > MOST_FACTORIALS:
+        raise UnreadableError("too many factorials")
+    return _value(tree)
 
 
-def _without_positive_factors(value: Any) -> Any:
-    """What has the sign of a value: `4 - 4cos x` as `1 - cos x`, `x^3` as x."""
-    factors = sympy.Mul.make_args(sympy.factor_terms(value))
-    powers = (factor.as_base_exp() for factor in factors if not factor.is_nonnegative)
-    return sympy.Mul(*(base if exp.is_odd else base**exp for base, exp in powers))
+def _value(tree: Tree) -> Any:
+    head, parts = tree.head, tree.parts
+    if not parts:
+        return _leaf(head)
+    if head in SEVERAL:
+        arguments = parts[0].parts if parts[0].head == "()" else parts
+        return SEVERAL[head](*map(_value, arguments))
+    values = [_value(part) for part in parts]
+    if head[-2:] == "()" and len(head) > 2:
+        return sympy.Function(head[:-2].lstrip("\\"))(*values)
+    match head:
+        case "+" | "*":
+            return reduce(operator.add if head == "+" else operator.mul, values)
+        case "-":
+            return -values[0]
+        case "/":
+            if values[1] == 0:
+                raise UnreadableError("divided by zero")
+            return values[0] / values[1]
+        case "^":
+            return power(*values)
+        case "!":
+            return sympy.factorial(countable(values[0]))
+        case "\\binom":
+            return sympy.binomial(countable(values[0]), values[1])
+        case "\\sqrt":
+            return root(values[0], values[1] if len(values) > 1 else sympy.Integer(2))
+        case "\\ln" | "\\log" | "\\lg":
+            base = sympy.E if head == "\\ln" else values[1] if len(values) > 1 else 10
+            return sympy.log(values[0], base)
+        case _ if head in FUNCTIONS:
+            return FUNCTIONS[head](*values)
+        case _:
+            raise UnreadableError(head)
 
 
-class _Reading:
-    def __init__(self) -> None:
-        self.conditions: list[Any] = []
-        self.factorials = 0
-
-    def value(self, tree: Tree) -> Any:
-        head, parts = tree.head, tree.parts
-        if not parts:
-            return self.leaf(head)
-        if head == "^":
-            return self.power(*parts)
-        if head in SEVERAL:
-            arguments = parts[0].parts if parts[0].head == "()" else parts
-            return SEVERAL[head](*map(self.value, arguments))
-        if head[-2:] == "()" and len(head) > 2:
-            return sympy.Function(head[:-2].lstrip("\\"))(*map(self.value, parts))
-        values = [self.value(part) for part in parts]
-        match head:
-            case "+" | "*":
-                return reduce(operator.add if head == "+" else operator.mul, values)
-            case "-":
-                return -values[0]
-            case "/":
-                if values[1] == 0:
-                    raise UnreadableError("divided by zero")
-                return values[0] / values[1]
-            case "!":
-                self.factorials += 1
-                if self.factorials > MOST_FACTORIALS:
-                    raise UnreadableError("too many factorials")
-                return sympy.factorial(countable(values[0]))
-            case "\\binom":
-                return sympy.binomial(countable(values[0]), values[1])
-            case "\\sqrt":
-                index = values[1] if len(values) > 1 else sympy.Integer(2)
-                return root(values[0] if index.is_odd else self.require(values[0]), index)
-            case "\\ln" | "\\log" | "\\lg":
-                self.require(values[0])
-                base = sympy.E if head == "\\ln" else values[1] if len(values) > 1 else 10
-                return sympy.log(values[0], base)
-            case _ if head in FUNCTIONS:
-                return FUNCTIONS[head](*values)
-            case _:
-                raise UnreadableError(head)
-
-    def leaf(self, text: str) -> Any:
-        name = text.lstrip("\\")
-        if text[:1].isdigit() or text[:1] == ".":
-            if (value := number(text)) is None:
-                raise UnreadableError("no number, or too long a one")
-            return sympy.Rational(value)
-        if text in CONSTANTS:
-            return CONSTANTS[text]
-        if not name[:1].isalpha() or name == "infty":
-            raise UnreadableError(text)
-        return sympy.Symbol(name, real=True)
-
-    def power(self, base_tree: Tree, exponent_tree: Tree) -> Any:
-        known = len(self.conditions)
-        base, exponent = self.value(base_tree), self.value(exponent_tree)
-        result = power(base, exponent)
-        if self.conditions[known:] == [result]:  # (\\sqrt{x})^2 is x
-            self.conditions.pop()
-        even_root = exponent.is_Rational and exponent.q % 2 == 0
-        if even_root or base.free_symbols & exponent.free_symbols:  # x^x
-            self.require(base)
-        return result
-
-    def require(self, inside: Any) -> Any:
-        """What is not negative wherever the expression is real."""
-        if inside.free_symbols and not (inside.is_nonnegative or isinstance(inside, sympy.Abs)):
-            self.conditions.append(inside)
-        return inside
+def _leaf(text: str) -> Any:
+    name = text.lstrip("\\")
+    if text[:1].isdigit() or text[:1] == ".":
+        if (value := number(text)) is None:
+            raise UnreadableError("no number, or too long a one")
+        return sympy.Rational(value)
+    if text in CONSTANTS:
+        return CONSTANTS[text]
+    if not name[:1].isalpha() or name == "infty":
+        raise UnreadableError(text)
+    return sympy.Symbol(name, real=True)
 
 
 def countable(value: Any) -> Any:

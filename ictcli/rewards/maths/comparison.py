@@ -135,7 +135,7 @@ class Comparison:
         assert isinstance(named, Named)
         if isinstance(other, Chain) and self._equations(named, other):
             return True
-        if views.is_assigned(other):
+        if isinstance(other, Items) and other.brackets == "=":
             items = views.assigned(named)
             return items is not None and self.same(items, other)
         if not views.is_value_alone(named):
@@ -174,8 +174,7 @@ class Comparison:
         return self._algebra(lambda symbols: symbols.proportional(left, right) != 0)
 
     def _inequalities(self, gold: Node, answer: Node) -> bool:
-        unknown = views.only_letter(gold, answer)
-        first, second = (relations.as_inequality(each, unknown) for each in (gold, answer))
+        first, second = map(relations.as_inequality, (gold, answer))
         if first is None or second is None or first.sign != second.sign:
             return False
         left, right = (f"({node.left})-({node.right})" for node in (first, second))
@@ -208,8 +207,7 @@ class Comparison:
         if things and others:
             left, right = things, others
         if brackets <= {"", "{}"} and not (words and brackets == {""}):
-            ordered = views.is_continued(gold) or views.is_continued(answer)
-            return (self._in_order if ordered else self._matching)(left, right)
+            return self._matching(left, right)
         return len(brackets) == 1 and self._in_order(left, right)
 
     def _matching(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:

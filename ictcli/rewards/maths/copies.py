@@ -9,11 +9,10 @@ from typing import NamedTuple
 
 from ictcli.rewards.maths.compare import LONGEST, content, reading
 from ictcli.rewards.maths.finished import COLLECTIONS, is_name, leaves_work, written
-from ictcli.rewards.maths.latex import CLOSE, FUNCTIONS, OPEN, ROW, balanced, flat, letters, tidy
-from ictcli.rewards.maths.nodes import Chain, Named, UndecidedError, UnreadableError, split
-from ictcli.rewards.maths.numbers import number
+from ictcli.rewards.maths.latex import FUNCTIONS, balanced, flat, tidy
+from ictcli.rewards.maths.nodes import Chain, Named, UndecidedError, UnreadableError
 from ictcli.rewards.maths.reader import tree_of
-from ictcli.rewards.maths.trees import Tree, is_number, rational, shape
+from ictcli.rewards.maths.trees import Tree, rational, shape
 
 LONGEST_QUESTION = 20_000
 """Characters of a question that are searched."""
@@ -124,37 +123,25 @@ def _unfinished(side: Tree, golds: list[Tree]) -> bool:
 
 
 def without_asked(answer: str, gold: str, question: str) -> str:
-    """`204` of the answer `m+n = 204` to a question that holds `m+n` by itself; any other answer
-    as it stands. A gold that is a relation itself needs both sides."""
-    if "=" not in answer or not question or _RELATION.search(gold) or len(answer) > LONGEST:
+    """Return `204` of the answer `m+n = 204` to a question that holds `m+n` by itself; any other
+    answer as it stands. A gold that is a relation itself needs both sides."""
+    asked, _, value = answer.partition("=")
+    asked = _spaced(asked)
+    if not value or not re.search("[A-Za-z]", asked) or _RELATION.search(gold):
         return answer
-    text = tidy(answer)
-    if not balanced(answer) or not (sides := _sides(text)):
-        return answer
-    asked = frozenset[str]().union(*(each.alone for each in _formulas(question[:LONGEST_QUESTION])))
-    left = [
-        side
-        for side in sides
-        if flat(side) not in asked and not any(tree.form in asked for tree in _trees(side))
-    ]
-    if len(left) == len(sides) or all(is_name(tree) for side in left for tree in _trees(side)):
-        return answer
-    return " = ".join(left).replace(OPEN, "\\text{").replace(CLOSE, "}").replace(ROW, "\\\\")
+    alone = rf"(?<![\w+\-*/^={{\\]){re.escape(asked)}(?![\w+\-*/^={{(])"
+    return value.strip() if re.search(alone, _spaced(question[:LONGEST_QUESTION])) else answer
 
 
-def _sides(text: str) -> list[str]:
-    with contextlib.suppress(UnreadableError):
-        sides, signs = split(text, {"=", ",", ";", "and", "or", "<", ">", "\\approx"})
-        return sides if set(signs) == {"="} and "" not in sides else []
-    return []
+def _spaced(text: str) -> str:
+    """Return a text with spaces between words alone."""
+    return re.sub(r"\s*([^\w\s])\s*", r"\1", text).strip()
 
 
 class _Formula(NamedTuple):
     parts: tuple[Tree, ...]
     shapes: frozenset[str]
     """Of each of its parts."""
-    alone: frozenset[str]
-    """The form of the whole, if it is no relation; of the value that a symbol has."""
 
 
 @lru_cache(maxsize=1024)
@@ -170,15 +157,8 @@ def _formulas(question: str) -> tuple[_Formula, ...]:
         if formula:
             trees = [*_trees(formula), *filter(None, [_tree(formula)])]
             parts = tuple(part for tree in trees for part in tree.subtrees())
-            whole = trees[-1:]
-            if whole and whole[0].head == "=":
-                sides = whole[0].parts
-                whole = list(sides[1:]) if sides and is_name(sides[0]) else []
-            forms = [tree.form for tree in whole if not is_number(tree) and not is_name(tree)]
-            if whole == trees[-1:] and not number(formula) and len(letters(formula)) > 1:
-                forms.append(flat(formula))  # ab, [ABC]
             shapes = frozenset[str]().union(*map(_shapes, parts))
-            found.append(_Formula(parts, shapes, frozenset(forms)))
+            found.append(_Formula(parts, shapes))
     return tuple(found)
 
 

@@ -284,12 +284,6 @@ def is_word(run: str) -> bool:
     return run.lower() in SHORT_WORDS or (len(run) > 3 and bool(set(run.lower()) & set("eiou")))
 
 
-def letters(text: str) -> set[str]:
-    """The symbols in tidy LaTeX other than e and i."""
-    signs = set(re.findall(r"\\[a-zA-Z]+|[A-Za-z]", text))
-    return {sign for sign in signs if sign.isalpha() or sign[1:] in GREEK} - {"e", "i"}
-
-
 def flat(text: str) -> str:
     """Tidy LaTeX for comparison as text: spaces only between numbers and after commands, no braces
     around a single character."""

@@ -48,6 +48,7 @@ _NAME = re.compile(
 _OF_EVENT = re.compile(rf"^(?:P|E|\\Pr|\\mathbb\{{[PE]\}}|{OPEN}(?:Var|Pr){CLOSE})\s*[(\[].*")
 _WORD_INDEX = re.compile(rf"_\{{[{OPEN}{CLOSE}A-Za-z ]*\}}")
 _SIGNS = {"<": "<", ">": ">", "\\le": "<=", "\\ge": ">=", "\\ne": "!="}
+_TIME = re.compile(r"(?:[01]?\d|2[0-4])(?::[0-5]\d){1,2}")
 _SEGMENT = re.compile(r"\|([A-Z]{2})\|")
 _OPAQUE = {"\\Rightarrow", "\\Leftrightarrow", "\\to", "\\equiv"}
 
@@ -161,18 +162,16 @@ def difference(node: Node) -> str | None:
     return None
 
 
-def as_inequality(node: Node, letter: str) -> Inequality | None:
-    """`x < 1`, or its interval for the unknown `letter`, as an inequality; else None."""
-    if isinstance(node, Named) and re.fullmatch(_SYMBOL, node.name):
-        letter, node = node.name, node.value
+def as_inequality(node: Node) -> Inequality | None:
+    """Return an inequality, or the ray of a name as one (`x < 1`); None for any other node."""
     match node:
         case Inequality():
             return node
-        case Items("()" | "(]" | "[)" | "[]" as ends, (Scalar() as low, Scalar() as high)):
+        case Named(name, Items("()" | "(]" | "[)" as ends, (Scalar() as low, Scalar() as high))):
             if low == REALS.items[0]:
-                return Inequality(letter, "<" if ends[1] == ")" else "<=", high.text)
-            if flat(high.text).lstrip("+") == "\\infty":
-                return Inequality(low.text, "<" if ends[0] == "(" else "<=", letter)
+                return Inequality(name, "<" if ends[1] == ")" else "<=", high.text)
+            if flat(high.text) == "\\infty":
+                return Inequality(low.text, "<" if ends[0] == "(" else "<=", name)
         case _:
             pass
     return None
@@ -221,9 +220,5 @@ def ratio_terms(node: Node) -> list[str] | None:
 
 
 def is_time(node: Node) -> bool:
-    """Whether a node is a ratio that can be a time of day or a duration, `H:MM` or `H:MM:SS`."""
-    if not isinstance(node, Ratio) or not node.colon:
-        return False
-    first, *others = node.terms
-    sixtieths = len(others) in (1, 2) and all(re.fullmatch(r"[0-5]\d", term) for term in others)
-    return sixtieths and bool(re.fullmatch(r"[01]?\d|2[0-4]", first))
+    """Return whether a ratio can be a time of day or a duration, `H:MM` or `H:MM:SS`."""
+    return isinstance(node, Ratio) and bool(node.colon and _TIME.fullmatch(":".join(node.terms)))

@@ -1,11 +1,9 @@
 """A node in the form that the other side of a comparison asks for."""
 
 import re
-from dataclasses import replace
 
 from ictcli.rewards.maths import units
-from ictcli.rewards.maths.latex import letters
-from ictcli.rewards.maths.nodes import Inequality, Items, Named, Node, Scalar, Words
+from ictcli.rewards.maths.nodes import Items, Named, Node, Scalar, Words
 from ictcli.rewards.maths.words import simple
 
 
@@ -27,11 +25,6 @@ def in_hundredths(scalar: Scalar) -> Scalar:
     return Scalar(f"\\frac{{{scalar.text}}}{{100}}") if scalar.unit == "%" else scalar
 
 
-def is_continued(items: Items) -> bool:
-    """Whether dots stand among the items: what they leave out depends on the order."""
-    return any(isinstance(item, Scalar) and item.text in ("\\dots", "...") for item in items.items)
-
-
 def of_one_letter(items: Items) -> Items:
     """`x_1 = 1, x_2 = 2` as the list of the values; other items unchanged."""
     named = [item for item in items.items if isinstance(item, Named)]
@@ -42,25 +35,12 @@ def of_one_letter(items: Items) -> Items:
 
 
 def assigned(named: Named) -> Items | None:
-    """`(x, y) = (1, 2)` as x = 1 and y = 2, sorted, and a list of points as a list of such; None
-    for any other value with its name."""
+    """Return `(x, y) = (1, 2)` as x = 1 and y = 2, sorted; None for any other value."""
     names, value = _coordinates(named), named.value
-    if named.name[:1] != "(" or not isinstance(value, Items):
-        return None
-    if value.brackets in ("", "{}"):
-        points = [assigned(replace(named, value=item)) for item in value.items]
-        return None if None in points else Items("", tuple(filter(None, points)))
-    if value.brackets != "()" or len(value.items) != len(names):
+    if not isinstance(value, Items) or value.brackets != "()" or len(value.items) != len(names):
         return None
     by_name = dict(zip(names, value.items, strict=True))
     return Items("=", tuple(Named(name, by_name[name]) for name in sorted(by_name)))
-
-
-def is_assigned(node: Node) -> bool:
-    """Whether a node is values with their names, or a list of such."""
-    if not isinstance(node, Items):
-        return False
-    return node.brackets == "=" or (bool(node.items) and all(map(is_assigned, node.items)))
 
 
 def is_value_alone(named: Named) -> bool:
@@ -100,13 +80,6 @@ def with_nouns(items: tuple[Node, ...]) -> tuple[Node, ...] | None:
     if len(set(nouns)) < len(items):
         return None
     return tuple(Named(*each, optional=False) for each in zip(nouns, items, strict=True))
-
-
-def only_letter(*nodes: Node) -> str:
-    """The symbol of inequalities, empty where they hold none or several."""
-    sides = [f"{node.left} {node.right}" for node in nodes if isinstance(node, Inequality)]
-    found = letters(" ".join(sides))
-    return found.pop() if len(found) == 1 else ""
 
 
 def with_letter(scalar: Scalar, other: Scalar) -> Scalar:
