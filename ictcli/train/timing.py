@@ -79,7 +79,7 @@ def time_update(recipe: Recipe, engine: Engine, group: Batch, until: float) -> t
     The first update, of the starts of a group's responses, warms up; a second one, of all that
     they hold, is timed if it fits before `until`. It trains as after a dense warm-up."""
     rate, finite = 0.0, True
-    part = recipe.model_copy(update={"prompts": 1, "warmup": 0})
+    part = recipe.model_copy(update={"prompts": 1, "warmup": 0, "group": group.rollouts.group})
     for most in (FIRST, recipe.max_tokens):
         piece = _cut(group, most)
         tokens, started = _tokens(piece.rollouts), time.perf_counter()
