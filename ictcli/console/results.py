@@ -19,7 +19,7 @@ from ictcli.rewards.explanations import SOURCES, Explanation, Reading
 from ictcli.rewards.files import Response, as_columns
 from ictcli.rewards.verifiers import STATUSES, Verdict
 from ictcli.runs import checkpoints
-from ictcli.runs.read import read_lines
+from ictcli.runs.read import read_environment, read_lines
 from ictcli.runs.records import StepMetrics, Summary
 from ictcli.runs.show import next_commands
 from ictcli.tables import text_table
@@ -102,11 +102,16 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
     parts += [counted(summary.steps, "step")] if summary.steps else []
     sampled = f"; {summary.tokens_sampled:,} tokens sampled{again}, "
     sampled += f"{shown_share(summary.tokens_kept_share)} of them trained"
+    of_cpu = "" if summary.cpu_s is None else f", {duration(summary.cpu_s)} of CPU time"
+    left_out = read_environment(folder).data.left_out
+    lost = sum(left_out.get(f"heldout_{why}", 0) for why in ("unread", "too_long"))
+    fewer = summary.problems < recipe.eval.problems and lost
+    why = f" ({lost:,} more are too long or cannot be read, and left out)" if fewer else ""
     narrate_paragraph(
-        f"{counted(summary.problems, 'held-out problem')}, "
+        f"{counted(summary.problems, 'held-out problem')}{why}, "
         f"{counted(summary.samples_per_problem, 'sample')} each, 95 % intervals over problems; "
         "changes in points, * where 0 is outside. "
-        f"{listed([*parts, 'the evaluations'])} in {duration(summary.wall_s)}"
+        f"{listed([*parts, 'the evaluations'])} in {duration(summary.wall_s)}{of_cpu}"
         f"{sampled * bool(summary.steps)}."
     )
     if summary.unlearned and summary.steps < TRIAL:

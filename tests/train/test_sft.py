@@ -93,6 +93,9 @@ def test_a_run_stopped_or_killed_amid_them_is_the_whole_one(make: Make, tmp_path
     assert same(tmp_path / "cut", tmp_path / "whole", *names)
     assert whole.sft and whole.sft == resumed.sft and whole.sft.steps == 4
     assert whole.sft.last_loss < whole.sft.first_loss
+    records = (tmp_path / "whole" / "eval").glob("*.json")
+    evaluated = sum(json.loads(path.read_text())["seconds"] for path in records)
+    assert whole.wall_s >= evaluated + (whole.train_s or 0) - 0.1 and whole.cpu_s  # all it took
     heads = ["", "before", "after supervised", "after RL", "by supervised", "by RL"]
     assert [column.head for column in ending(whole).columns] == heads
     assert "greedy" in whole.change
