@@ -31,7 +31,8 @@ NUMBERS = "Reason step by step, and end with the answer as a number."
 LINES = "Reason step by step, and end with a line that holds the answer alone."
 LAST_LINE = (
     r"(?is)\A(?:.*\\boxed\{(.*)\}|.*####[ ]*([^\n]*\S)|"
-    r"(?:.*\n)?[ \t]*(?:\*\*)?(?:(?:the )?(?:final )?answer(?: is)?:[ *]*)?([^\n]*?\S)(?:\*\*)?\s*\Z)"
+    r"(?:.*\n)?[ \t]*(?:\*\*)?(?:(?:the )?(?:final )?answer(?: is)?:[ *]*)?"
+    r"([^\n]*?\S)(?:\*\*)?\s*\Z)"
 )
 """Asked for where all answers are lines of text, and read: the last box, what follows the last
 `####`, or else the last line."""
