@@ -1,5 +1,6 @@
 """One line a step, for logs and pipes."""
 
+import time
 from pathlib import Path
 
 from ictcli.console.lines import narrate
@@ -14,6 +15,9 @@ from ictcli.text import figure, visible
 from ictcli.tracking import where_to_look
 from ictcli.train.evaluations import samples_of
 
+EVERY = 10.0
+"""Seconds between lines of progress where stderr is no terminal."""
+
 
 class PlainObserver(Observer):
     """Writes to stderr, and knows how long its run will still take."""
@@ -24,6 +28,7 @@ class PlainObserver(Observer):
         self.recipe, self.folder, self.pace = recipe, folder, Pace(recipe)
         self.notes = set[str]()
         self.explained = False  # the words of a step's line
+        self.shown_at = 0.0  # of the last line on an evaluation
 
     def loading(self, model: str) -> None:
         self.say(f"loading {model}")
@@ -39,8 +44,14 @@ class PlainObserver(Observer):
         )
 
     def evaluating(self, label: str, done: int, total: int) -> None:
+        now = time.perf_counter()
         if not done:
             self.say(f"evaluating ({label}): {counted(total, 'sample')}")
+        elif done < total and now - self.shown_at >= EVERY:
+            self.say(f"evaluating ({label}): {done:,} of {counted(total, 'sample')}")
+        else:
+            return
+        self.shown_at = now
 
     def evaluated(self, label: str, evaluation: Evaluation) -> None:
         later = samples_of(self.recipe, "after") / samples_of(self.recipe, label)

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from ictcli.console.lines import narrate, narrate_paragraph, output
+from ictcli.console.plain import EVERY
 from ictcli.console.runs import ending
 from ictcli.console.table import Screen, print_json, print_table
 from ictcli.evaluation.passk import Difference
@@ -28,9 +29,6 @@ from ictcli.text import command, duration, figure, middle_cut, one_line
 from ictcli.tracking import where_to_look
 from ictcli.train.diagnosis import TRIAL, symptom
 from ictcli.train.health import decline
-
-EVERY = 10.0
-"""Seconds between lines of progress where stderr is no terminal."""
 
 
 @contextlib.contextmanager

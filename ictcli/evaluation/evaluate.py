@@ -24,7 +24,7 @@ from ictcli.seeds import seed_of
 from ictcli.tables.numbers import shown_share
 from ictcli.tasks import Domain, prompts
 from ictcli.text import command, one_line
-from ictcli.types import Sampling
+from ictcli.types import IntArray, OnTokens, Sampling
 
 ROWS = 256
 """Samples a call of the engine in `ictcli eval`: what a killed evaluation loses at most."""
@@ -79,7 +79,11 @@ def evaluate(
         for first in range(kept // n, len(problems), into.chunk):
             chunk = problems[first : first + into.chunk]
             seed = seed_of(settings.seed, "evaluate", name, first)
-            rollouts = engine.generate(ids[first : first + into.chunk], n, drawn, seed)
+            hear = _ended(progress, done + len(taken), n * len(chunk), total, drawn)
+            alone = engine.ranks.size == 1  # else each process hears of its own rows
+            rollouts = engine.generate(
+                ids[first : first + into.chunk], n, drawn, seed, on_tokens=hear if alone else None
+            )
             texts = prompts.decode(engine.tokenizer, rollouts)
             verdicts = engine.ranks.share(lambda: domain.judge(chunk, texts))  # noqa: B023
             if into is file and first == 0:  # a later chunk may be one answer
@@ -107,6 +111,21 @@ def evaluate(
     greedy = evaluation.solved.get(0.0)
     scores = {} if greedy is None else {"greedy": mean_interval(greedy)}
     return evaluation.model_copy(update={"scores": evaluation.scores | scores})
+
+
+def _ended(
+    progress: Callable[[int, int], None], before: int, most: int, total: int, sampling: Sampling
+) -> OnTokens:
+    """Return what reports how many of `most` answers have ended, after those before them."""
+    ended = 0
+
+    def hear(t: int, rows: IntArray, tokens: IntArray) -> None:
+        nonlocal ended
+        last = t + 1 == sampling.max_tokens
+        ended += len(tokens) if last else int(np.isin(tokens, sampling.stop_ids).sum())
+        progress(before + min(ended, most), total)  # rows are drawn again where memory runs out
+
+    return hear
 
 
 def check_verdicts(
