@@ -1,7 +1,6 @@
 """What commands print at their end, of a run, evaluations or judged answers; a bar before that."""
 
 import contextlib
-import time
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from ictcli.console.lines import narrate, narrate_paragraph, output
-from ictcli.console.plain import EVERY
+from ictcli.console.plain import progress_lines
 from ictcli.console.runs import ending
 from ictcli.console.table import Screen, print_json, print_table
 from ictcli.evaluation.passk import Difference
@@ -49,24 +48,12 @@ def eval_progress() -> Generator[Callable[[str], Callable[[int, int], None]]]:
     )
 
     def of(name: str) -> Callable[[int, int], None]:
-        task = bar.add_task(one_line(name), total=None)
-        last_line: float | None = None
+        task, lines = bar.add_task(one_line(name), total=None), progress_lines(narrate)
 
         def update(done: int, total: int) -> None:
-            nonlocal last_line
-            now = time.perf_counter()
             bar.update(task, completed=done, total=total)
-            if err.is_terminal:
-                return
-            if last_line is None:
-                narrate(f"evaluating {name}: {total} samples")
-            if last_line is not None and now - last_line >= EVERY and done < total:
-                left = bar.tasks[task].time_remaining
-                about = "" if left is None else f", {duration(left)} left"
-                narrate(f"{name}: {done}/{total} samples{about}")
-            elif last_line is not None:
-                return
-            last_line = now
+            if not err.is_terminal:
+                lines(f"evaluating {name}", done, total)
 
         return update
 

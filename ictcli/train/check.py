@@ -52,10 +52,6 @@ class TimeUpError(KeyboardInterrupt):
     memory."""
 
 
-class TooWideError(TimeUpError):
-    """A group would not end in time."""
-
-
 def check(
     recipe: Recipe,
     seconds: float,
@@ -117,11 +113,6 @@ class _Trial:
         self.answers: list[Answer] = []
         self.unended = 0
 
-    @property
-    def is_up(self) -> bool:
-        """Whether the time for sampling is."""
-        return self._left() <= 0
-
     def _left(self) -> float:
         """Return the seconds left for sampling."""
         share = SAMPLING if self._groups().total else ALONE
@@ -167,16 +158,12 @@ class _Trial:
         for number, problem in enumerate(self._problems()):
             enough = number >= min(self.recipe.prompts, most)
             unread = sum(answer.status == "unparsed" for answer in self.answers)
-            if number >= most or self.is_up:
+            if number >= most or self._left() <= 0:
                 return
             if enough and is_certain(self._groups(), len(self.answers), unread):
                 return
             try:
-                try:
-                    self._answer(number, problem)
-                except TooWideError:
-                    self.clock, self.rows = Clock(), PAIR
-                    self._answer(number, problem)
+                self._answer(number, problem)
             except TimeUpError:
                 return
             if number == 0:
@@ -220,12 +207,13 @@ class _Trial:
                         answering.discard(row)
                         if alone:
                             answered(row)
-            if answering and self.is_up:
+            if answering and self._left() <= 0:
                 raise TimeUpError
             if t == PACED and self.rows > PAIR and not self.answers:
                 pace = float(np.median([seconds for _, seconds in self.clock.steps]))
                 if pace * (recipe.max_tokens / 2 - t) > self._left():
-                    raise TooWideError
+                    self.clock, self.rows = Clock(), PAIR
+                    raise TimeUpError
             self.clock.start()
 
         encoded = encode(engine, [problem], task.domain, task.prompt, recipe.max_tokens)
@@ -235,9 +223,10 @@ class _Trial:
             rollouts = engine.generate(
                 encoded, self.rows, sampling, seed, recipe.wanted_stats, on_tokens=hear
             )
-        except TooWideError:
-            raise
         except KeyboardInterrupt:
+            if self.rows < len(rows):
+                self._answer(number, problem)
+                return
             late = sorted({*range(self.rows)} - answering - ended)  # judged together
             if late:
                 for row, verdict in zip(
