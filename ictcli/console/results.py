@@ -129,7 +129,7 @@ def _declined(summary: Summary, folder: Path, recipe: Recipe) -> int | None:
         return None
     first = min(map(checkpoints.step_of, checkpoints.complete(folder)), default=summary.steps)
     is_earlier = first < summary.steps
-    best, now = fell
+    best, now = map(shown_share, fell)
     ended = symptom("decline", recipe, best=best, now=now, when="at the end")
     earlier = f"; the next commands take the earlier weights of step {first}" * is_earlier
     narrate_paragraph(f"{ended.sentence}: {ended.next}{earlier}.")

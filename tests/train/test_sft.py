@@ -134,6 +134,24 @@ def test_training_then_is_that_of_the_model_they_made(make: Make, tmp_path: Path
     assert same(tmp_path / "both", tmp_path / "alone", "metrics.jsonl", "sft.jsonl")
 
 
+def test_evaluations_say_how_far_they_are_and_warn_of_nothing_that_they_shall_mend(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ictcli.evaluation.evaluate.UNREAD", 0.0)  # each evaluation warns
+    shares: dict[str, list[int]] = {}
+
+    class Counting(observing.Notes):
+        def evaluating(self, label: str, done: int, total: int) -> None:
+            shares.setdefault(label, []).append(done)
+
+    notes = Counting()
+    made = make("method=grpo", "eval.n=4", written(tmp_path), "sft.steps=1", "steps=1")
+    observing.go(made, tmp_path / "run", notes)
+    assert len(notes.warnings) == 2 and list(shares) == ["before", "step-000000", "after"]
+    for counts in shares.values():  # two problems, four samples and a greedy one
+        assert counts == sorted(counts) and len(set(counts)) > 4 and counts[-1] == 10
+
+
 def test_held_out_problems_are_left_out_and_what_does_not_fit(make: Make, tmp_path: Path) -> None:
     _, engine, task = make()
     held = task.heldout(1)[0].prompt
