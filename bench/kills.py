@@ -33,7 +33,7 @@ SMALL = (
     *("update.epochs=2", "update.minibatch=2", "kl=0.01", "checkpoint.every=2"),
     *("checkpoint.best=eval/pass@1", "lr=2e-4"),
 )
-CLOCKED = ("wall_s", "train_s", "peak_bytes", "model")
+CLOCKED = ("wall_s", "cpu_s", "train_s", "peak_bytes", "model")
 
 
 class Runs:

@@ -134,13 +134,14 @@ def test_a_folder_is_there_whole_and_replaces_all_of_the_old_one(tmp_path: Path)
     assert names(tmp_path / "deep") == {"a"}
 
 
-def test_leftovers_of_a_killed_process_with_our_number_do_not_matter(tmp_path: Path) -> None:
-    left = tmp_path / f".a.{os.getpid()}.tmp"
-    left.mkdir()
-    (left / "half").write_text("h")
+def test_leftovers_of_killed_processes_go_and_those_of_a_live_one_stay(tmp_path: Path) -> None:
+    live = f".a.{os.getppid()}.tmp"
+    for name in (f".a.{os.getpid()}.tmp", f".a.{10**9}.tmp", live):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "half").write_text("h")
     with new_folder(tmp_path / "a") as beside:
         (beside / "one").write_text("1")
-    assert names(tmp_path / "a") == {"one"} and names(tmp_path) == {"a"}
+    assert names(tmp_path / "a") == {"one"} and names(tmp_path) == {"a", live}
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])

@@ -89,7 +89,7 @@ def print_check(checked: Checked, command: str, *, as_json: bool) -> None:
             f"{tried.time.parts()}."
         )
     elif tried:
-        output("time: not known, as no group of answers ended and was timed.")
+        output("time: not known, as no answers ended and were timed.")
     if tried and tried.interrupted:
         output("", "interrupted: there is no verdict.")
         return

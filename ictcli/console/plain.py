@@ -1,5 +1,7 @@
 """One line a step, for logs and pipes."""
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from ictcli.console.lines import narrate
@@ -10,9 +12,31 @@ from ictcli.recipe import Recipe
 from ictcli.runs.observer import Observer, Step
 from ictcli.runs.records import SftMetrics
 from ictcli.tables.numbers import counted, shown_share
-from ictcli.text import figure, visible
+from ictcli.text import duration, figure, visible
 from ictcli.tracking import where_to_look
 from ictcli.train.evaluations import samples_of
+
+EVERY = 10.0
+"""Seconds between lines of progress where stderr is no terminal."""
+
+
+def progress_lines(say: Callable[[str], None]) -> Callable[[str, int, int], None]:
+    """Return what says how many samples of how many are taken, at most every so many seconds."""
+    last = 0.0, 0
+
+    def update(name: str, done: int, total: int) -> None:
+        nonlocal last
+        now, (before, taken) = time.perf_counter(), last
+        if done <= taken:  # the first call
+            say(f"{name}: {counted(total, 'sample')}")
+        elif done < total and now - before >= EVERY:
+            left = (now - before) * (total - done) / (done - taken)
+            say(f"{name}: {done:,}/{total:,} samples, {duration(left)} left")
+        else:
+            return
+        last = now, done
+
+    return update
 
 
 class PlainObserver(Observer):
@@ -24,6 +48,7 @@ class PlainObserver(Observer):
         self.recipe, self.folder, self.pace = recipe, folder, Pace(recipe)
         self.notes = set[str]()
         self.explained = False  # the words of a step's line
+        self.progress = progress_lines(self.say)
 
     def loading(self, model: str) -> None:
         self.say(f"loading {model}")
@@ -39,8 +64,7 @@ class PlainObserver(Observer):
         )
 
     def evaluating(self, label: str, done: int, total: int) -> None:
-        if not done:
-            self.say(f"evaluating ({label}): {counted(total, 'sample')}")
+        self.progress(f"evaluating ({label})", done, total)
 
     def evaluated(self, label: str, evaluation: Evaluation) -> None:
         later = samples_of(self.recipe, "after") / samples_of(self.recipe, label)

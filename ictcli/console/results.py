@@ -1,7 +1,6 @@
 """What commands print at their end, of a run, evaluations or judged answers; a bar before that."""
 
 import contextlib
-import time
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from ictcli.console.lines import narrate, narrate_paragraph, output
+from ictcli.console.plain import progress_lines
 from ictcli.console.runs import ending
 from ictcli.console.table import Screen, print_json, print_table
 from ictcli.evaluation.passk import Difference
@@ -19,7 +19,7 @@ from ictcli.rewards.explanations import SOURCES, Explanation, Reading
 from ictcli.rewards.files import Response, as_columns
 from ictcli.rewards.verifiers import STATUSES, Verdict
 from ictcli.runs import checkpoints
-from ictcli.runs.read import read_lines
+from ictcli.runs.read import read_environment, read_lines
 from ictcli.runs.records import StepMetrics, Summary
 from ictcli.runs.show import next_commands
 from ictcli.tables import text_table
@@ -28,9 +28,6 @@ from ictcli.text import command, duration, figure, middle_cut, one_line
 from ictcli.tracking import where_to_look
 from ictcli.train.diagnosis import TRIAL, symptom
 from ictcli.train.health import decline
-
-EVERY = 10.0
-"""Seconds between lines of progress where stderr is no terminal."""
 
 
 @contextlib.contextmanager
@@ -51,24 +48,12 @@ def eval_progress() -> Generator[Callable[[str], Callable[[int, int], None]]]:
     )
 
     def of(name: str) -> Callable[[int, int], None]:
-        task = bar.add_task(one_line(name), total=None)
-        last_line: float | None = None
+        task, lines = bar.add_task(one_line(name), total=None), progress_lines(narrate)
 
         def update(done: int, total: int) -> None:
-            nonlocal last_line
-            now = time.perf_counter()
             bar.update(task, completed=done, total=total)
-            if err.is_terminal:
-                return
-            if last_line is None:
-                narrate(f"evaluating {name}: {total} samples")
-            if last_line is not None and now - last_line >= EVERY and done < total:
-                left = bar.tasks[task].time_remaining
-                about = "" if left is None else f", {duration(left)} left"
-                narrate(f"{name}: {done}/{total} samples{about}")
-            elif last_line is not None:
-                return
-            last_line = now
+            if not err.is_terminal:
+                lines(f"evaluating {name}", done, total)
 
         return update
 
@@ -102,11 +87,16 @@ def report(summary: Summary, folder: Path, recipe: Recipe, *, as_json: bool) -> 
     parts += [counted(summary.steps, "step")] if summary.steps else []
     sampled = f"; {summary.tokens_sampled:,} tokens sampled{again}, "
     sampled += f"{shown_share(summary.tokens_kept_share)} of them trained"
+    of_cpu = "" if summary.cpu_s is None else f", {duration(summary.cpu_s)} of CPU time"
+    left_out = read_environment(folder).data.left_out
+    lost = sum(left_out.get(f"heldout_{why}", 0) for why in ("unread", "too_long"))
+    fewer = summary.problems < recipe.eval.problems and lost
+    why = f" ({lost:,} more are too long or cannot be read, and left out)" if fewer else ""
     narrate_paragraph(
-        f"{counted(summary.problems, 'held-out problem')}, "
+        f"{counted(summary.problems, 'held-out problem')}{why}, "
         f"{counted(summary.samples_per_problem, 'sample')} each, 95 % intervals over problems; "
         "changes in points, * where 0 is outside. "
-        f"{listed([*parts, 'the evaluations'])} in {duration(summary.wall_s)}"
+        f"{listed([*parts, 'the evaluations'])} in {duration(summary.wall_s)}{of_cpu}"
         f"{sampled * bool(summary.steps)}."
     )
     if summary.unlearned and summary.steps < TRIAL:
@@ -139,7 +129,7 @@ def _declined(summary: Summary, folder: Path, recipe: Recipe) -> int | None:
         return None
     first = min(map(checkpoints.step_of, checkpoints.complete(folder)), default=summary.steps)
     is_earlier = first < summary.steps
-    best, now = fell
+    best, now = map(shown_share, fell)
     ended = symptom("decline", recipe, best=best, now=now, when="at the end")
     earlier = f"; the next commands take the earlier weights of step {first}" * is_earlier
     narrate_paragraph(f"{ended.sentence}: {ended.next}{earlier}.")

@@ -144,7 +144,7 @@ class EngineCore(DataParallel, Engine):
 
         def in_budget() -> Rollouts:
             # one answer is shown as it grows, and is not kept waiting for weights to be arranged
-            tokens = 0 if on_tokens and group == 1 else sampling.max_tokens
+            tokens = 0 if on_tokens and len(numbers) == 1 else sampling.max_tokens
             with self.for_sampling(tokens):
                 return in_passes(share, group, self.budget.rows, numbers, decode)
 

@@ -24,7 +24,7 @@ from ictcli.seeds import seed_of
 from ictcli.tables.numbers import shown_share
 from ictcli.tasks import Domain, prompts
 from ictcli.text import command, one_line
-from ictcli.types import Sampling
+from ictcli.types import IntArray, Sampling
 
 ROWS = 256
 """Samples a call of the engine in `ictcli eval`: what a killed evaluation loses at most."""
@@ -71,6 +71,14 @@ def evaluate(
         (settings.n if t else 1, replace(sampling, temperature=t), file.at(t)) for t in others
     ]
     total = len(problems) * sum(n for n, _, _ in parts)
+    ended, alone = 0, engine.ranks.size == 1  # else each process hears of its own rows
+
+    def hear(t: int, rows: IntArray, tokens: IntArray) -> None:
+        nonlocal ended
+        ends = np.isin(tokens, sampling.stop_ids) | (t + 1 == sampling.max_tokens)
+        ended += int(ends.sum())
+        progress(min(ended, total), total)  # rows are drawn again where memory runs out
+
     for n, drawn, into in parts:
         ks = set(settings.k) if into is file else {k for k in {1, *settings.k} if k <= n}
         started, taken = time.perf_counter(), into.recover(problems, n, private=private)
@@ -79,7 +87,8 @@ def evaluate(
         for first in range(kept // n, len(problems), into.chunk):
             chunk = problems[first : first + into.chunk]
             seed = seed_of(settings.seed, "evaluate", name, first)
-            rollouts = engine.generate(ids[first : first + into.chunk], n, drawn, seed)
+            ended, asked = done + len(taken), ids[first : first + into.chunk]
+            rollouts = engine.generate(asked, n, drawn, seed, on_tokens=hear if alone else None)
             texts = prompts.decode(engine.tokenizer, rollouts)
             verdicts = engine.ranks.share(lambda: domain.judge(chunk, texts))  # noqa: B023
             if into is file and first == 0:  # a later chunk may be one answer

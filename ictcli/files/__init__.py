@@ -171,10 +171,14 @@ def write_json(path: Path, data: Any) -> None:
 @contextlib.contextmanager
 def new_folder(path: Path) -> Generator[Path]:
     """A folder to fill, renamed to `path` at the end; an older `path` is replaced."""
+    import psutil
+
     beside, old = _beside(path, "tmp"), _beside(path, "old")
     make_folder(path.parent)
     try:
-        shutil.rmtree(beside, ignore_errors=True)  # of a killed process with the same number
+        for number, left in numbered(path.parent, rf"\.{re.escape(path.name)}\.(\d+)\.tmp"):
+            if number == os.getpid() or not psutil.pid_exists(number):  # of a killed process
+                shutil.rmtree(left, ignore_errors=True)
         beside.mkdir()
         mode = beside.stat().st_mode
         with _disk_faults(path):

@@ -117,6 +117,9 @@ def find_recipe(source: str) -> Path:
     """The path of a recipe file, or of a shipped recipe by its name. UserError if there is none; it
     has the command that takes a run, a model or data."""
     path = Path(source)
+    if "=" in source and not path.exists():
+        what = "is a setting, which stands after a recipe"
+        raise UserError(f"{source} {what}.", f"ictcli check {STARTER} {shell_word(source)}")
     of_run, kind = path / "recipe.toml", "task" if _is_data(path) else "model"
     if of_run.is_file():
         raise UserError(f"{source} is a run, not a recipe.", f"ictcli train {shell_word(of_run)}")

@@ -10,7 +10,8 @@ A folder gets its name when all of it is on the disk. Every state.json names the
 """
 
 import contextlib
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -59,9 +60,11 @@ class State:
     redrawn: Count = 0
     """Rollouts of prompts drawn again."""
     wall_s: Seconds = 0.0
-    """Seconds of the steps, including evaluations between them."""
+    """Seconds of the run, from loading the model on."""
+    cpu_s: Seconds = 0.0
+    """The same of its processes' CPU time."""
     train_s: Seconds = 0.0
-    """The same without evaluations."""
+    """Seconds of the steps alone."""
     best_metric: str = ""
     """`checkpoint.best`; empty = not set."""
     best_step: Count = 0
@@ -79,10 +82,9 @@ class State:
             raise ValueError("a best step has a value, and nothing else has")
         return self
 
-    def add(self, metrics: StepMetrics, batch: Batch, kept: BoolArray, seconds: float) -> None:
+    def add(self, metrics: StepMetrics, batch: Batch, kept: BoolArray) -> None:
         """Add a finished step to the totals; `kept` (B, T) are the tokens it trained."""
         self.step = metrics.step
-        self.wall_s += seconds
         self.tokens_sampled += batch.tokens_sampled
         self.redrawn += len(batch.redrawn)
         self.tokens_kept += int(kept.sum())
@@ -90,6 +92,20 @@ class State:
             self.first_entropy = metrics.entropy
         self.nonfinite = 0 if metrics.finite else self.nonfinite + 1
         self.skipped += not metrics.finite
+
+
+def stopwatch() -> Callable[[State], None]:
+    """Return what adds the seconds since its last call to a state."""
+    last = time.perf_counter(), time.process_time()
+
+    def add(state: State) -> None:
+        nonlocal last
+        now = time.perf_counter(), time.process_time()
+        state.wall_s += now[0] - last[0]
+        state.cpu_s += now[1] - last[1]
+        last = now
+
+    return add
 
 
 _STATE = TypeAdapter(State)

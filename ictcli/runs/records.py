@@ -175,6 +175,7 @@ class Summary(RunRecord):
     problems: int
     samples_per_problem: int
     wall_s: float
+    cpu_s: float | None = None
     train_s: float | None = None
     rollouts_sampled: int | None = None
     """Those of prompts drawn again included."""

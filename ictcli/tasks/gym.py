@@ -28,6 +28,14 @@ BY_HASH = (
 """Generators of version 0.1.25 that give other problems under another hash seed of Python."""
 NUMBERS = "Reason step by step, and end with the answer as a number."
 """Asked for where all answers are numbers: the last one of a response counts."""
+LINES = "Reason step by step, and end with a line that holds the answer alone."
+LAST_LINE = (
+    r"(?is)\A(?:.*\\boxed\{(.*)\}|.*####[ ]*([^\n]*\S)|"
+    r"(?:.*\n)?[ \t]*(?:\*\*)?(?:(?:the )?(?:final )?answer(?: is)?:[ *]*)?"
+    r"([^\n]*?\S)(?:\*\*)?\s*\Z)"
+)
+"""Asked for where all answers are lines of text, and read: the last box, what follows the last
+`####`, or else the last line."""
 LEAST = 8
 """Problems to train on, and different ones, that a task has at least."""
 
@@ -79,8 +87,10 @@ def gym_task(name: str) -> Task:
     train, repeated = tuple(different.values()), size - len(different)
     note = f"{repeated:,} of {size:,} problems drawn from {name} left out: they are repeated."
     seeds = {"train": seed, "heldout": HELDOUT_SEED}
-    are_numbers = all(re.fullmatch(LAST_NUMBER, problem.gold) for problem in (*train, *held))
-    form = (NUMBERS, LAST_NUMBER) if are_numbers else (BOXED, None)
+    golds = [problem.gold for problem in (*train, *held)]
+    form = (LINES, LAST_LINE) if all(gold.isprintable() for gold in golds) else (BOXED, None)
+    if all(re.fullmatch(LAST_NUMBER, gold) for gold in golds):
+        form = NUMBERS, LAST_NUMBER
     domain = Domain(find_verifier("gym"), form[0], pattern=form[1])
     return Task(
         name,

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
 
+import numpy as np
+
 from ictcli.engine import Engine, build_engine
 from ictcli.evaluation.evaluate import check_verdicts
 from ictcli.planning.advice import check_memory
@@ -37,6 +39,9 @@ SAMPLING, ALONE = 0.7, 0.9
 times an update."""
 SHOWN = 3
 """Prompts that are shown."""
+PACED, PAIR = 4, 2
+"""Tokens after which a group of responses that would not end in time gives way to so many responses
+a problem: a decoding step with fewer rows takes less."""
 
 Show = Callable[[Training | ShownPrompt | Answer], None]
 
@@ -101,17 +106,16 @@ class _Trial:
     ) -> None:
         self.recipe, self.engine, self.task = recipe, engine, task
         self.began, self.limit, self.show = began, limit, show
-        self.clock = Clock()
+        self.clock, self.rows = Clock(), recipe.group
         self.batches: list[Batch] = []
         self.shown: list[ShownPrompt] = []
         self.answers: list[Answer] = []
         self.unended = 0
 
-    @property
-    def is_up(self) -> bool:
-        """Whether the time for sampling is."""
-        share = SAMPLING if self.batches else ALONE
-        return time.perf_counter() - self.began >= share * self.limit
+    def _left(self) -> float:
+        """Return the seconds left for sampling."""
+        share = SAMPLING if self._groups().total else ALONE
+        return share * self.limit - (time.perf_counter() - self.began)
 
     def run(self, most: float, held: int, longest: int, load_s: float) -> Tried:
         """Sample and time an update."""
@@ -153,7 +157,7 @@ class _Trial:
         for number, problem in enumerate(self._problems()):
             enough = number >= min(self.recipe.prompts, most)
             unread = sum(answer.status == "unparsed" for answer in self.answers)
-            if number >= most or self.is_up:
+            if number >= most or self._left() <= 0:
                 return
             if enough and is_certain(self._groups(), len(self.answers), unread):
                 return
@@ -170,12 +174,12 @@ class _Trial:
         recipe, engine, task = self.recipe, self.engine, self.task
         text, ids = tokens_of(engine.tokenizer, problem, task.domain, task.prompt)
         prompt = ShownPrompt(problem.id, text, len(ids), problem.gold)
-        if number < SHOWN:
-            self.shown.append(prompt)
-        self.show(prompt)
+        if prompt not in self.shown:  # else it is asked again
+            self.shown += [prompt] * (number < SHOWN)
+            self.show(prompt)
         sampling = training_sampling(recipe, engine)
-        rows: list[list[int]] = [[] for _ in range(recipe.group)]
-        verifier, ended, answering = task.domain.verify, set[int](), set(range(recipe.group))
+        rows: list[list[int]] = [[] for _ in range(self.rows)]
+        verifier, ended, answering = task.domain.verify, set[int](), set(range(self.rows))
         alone = not (isinstance(verifier, Verifier) and verifier.in_groups)
 
         def written(row: int) -> str:
@@ -202,8 +206,13 @@ class _Trial:
                         answering.discard(row)
                         if alone:
                             answered(row)
-            if answering and self.is_up:
+            if answering and self._left() <= 0:
                 raise TimeUpError
+            if t == PACED and self.rows > PAIR and not self.answers:
+                pace = float(np.median([seconds for _, seconds in self.clock.steps]))
+                if pace * (recipe.max_tokens / 2 - t) > self._left():
+                    self.clock, self.rows = Clock(), PAIR
+                    raise TimeUpError
             self.clock.start()
 
         encoded = encode(engine, [problem], task.domain, task.prompt, recipe.max_tokens)
@@ -211,10 +220,13 @@ class _Trial:
         self.clock.start()
         try:
             rollouts = engine.generate(
-                encoded, recipe.group, sampling, seed, recipe.wanted_stats, on_tokens=hear
+                encoded, self.rows, sampling, seed, recipe.wanted_stats, on_tokens=hear
             )
         except KeyboardInterrupt:
-            late = sorted({*range(recipe.group)} - answering - ended)  # judged together
+            if self.rows < len(rows):
+                self._answer(number, problem)
+                return
+            late = sorted({*range(self.rows)} - answering - ended)  # judged together
             if late:
                 for row, verdict in zip(
                     late, task.domain.judge([problem], list(map(written, late))), strict=True
@@ -225,6 +237,7 @@ class _Trial:
                 parts = "unended", "", problem.gold, "it had not ended"
                 self.show(Answer(written(row), len(rows[row]), False, *parts))
             raise
+        recipe = recipe.model_copy(update={"group": self.rows})
         batch = judge(recipe, engine, task, [problem], rollouts, "check", number)
         self.batches.append(batch)
         for row, length in enumerate(rollouts.lengths):
@@ -244,8 +257,9 @@ class _Trial:
         }
 
     def _groups(self) -> Groups:
-        signals = [bool(batch.has_signal.any()) for batch in self.batches]
-        level = [b.correct for b, signal in zip(self.batches, signals, strict=True) if not signal]
+        whole = [each for each in self.batches if each.rollouts.group == self.recipe.group]
+        signals = [bool(batch.has_signal.any()) for batch in whole]
+        level = [b.correct for b, signal in zip(whole, signals, strict=True) if not signal]
         return Groups(
             total=len(signals),
             with_signal=sum(signals),

@@ -15,7 +15,7 @@ from ictcli.recipe import Recipe
 from ictcli.runs import Run
 from ictcli.runs.records import Summary, Unlearned
 from ictcli.runs.rollouts import Batch
-from ictcli.tables.numbers import counted
+from ictcli.tables.numbers import counted, shown_share
 from ictcli.tasks import Domain
 
 SOME = 0.1
@@ -90,8 +90,8 @@ SYMPTOMS = {
         "takes more responses to each problem",
     ),
     "untrained": Symptom(
-        "{label} keeps {kept:.1%} of the tokens, none where rewards differ, as they do in "
-        "{signal:.0%} of the groups",
+        "{label} keeps {kept} of the tokens, none where rewards differ, as they do in "
+        "{signal} of the groups",
         "method=grpo",
         "trains every token",
     ),
@@ -106,18 +106,18 @@ SYMPTOMS = {
         "samples from the model itself",
     ),
     "decline": Symptom(
-        "The share of correct rollouts was {best:.0%} at its best and is {now:.0%} {when}",
+        "The share of correct rollouts was {best} at its best and is {now} {when}",
         *SMALLER_STEP,
     ),
     "collapse": Symptom(f"Entropy collapse {ENTROPY}", *SMALLER_STEP, "so may a larger kl"),
     "explosion": Symptom(f"Entropy explosion {ENTROPY}", *SMALLER_STEP),
     "solved": Symptom(
         f"Entropy collapse {ENTROPY}",
-        more="{correct:.0%} of its rollouts are right, so it may be no fault",
+        more="{correct} of its rollouts are right, so it may be no fault",
     ),
     "sure": Symptom(
-        "{label} trains tokens that the model is sure of: {kept_sure:.0%} of them have p > 0.99, "
-        "and {sure:.0%} of all",
+        "{label} trains tokens that the model is sure of: {kept_sure} of them have p > 0.99, "
+        "and {sure} of all",
         "method.max_prob=0.99",
         "leaves them out, with ict and random",
     ),
@@ -137,15 +137,14 @@ def symptom(name: str, recipe: Recipe, **figures: Any) -> Symptom:
         "label": recipe.label,
         **dict.fromkeys(("of_step", "before", "cut"), ""),
     }
-    texts = (text.format_map(settings | figures) for text in astuple(SYMPTOMS[name]))
-    return Symptom(*(text.replace(" %", "%").replace("%", " %") for text in texts))
+    return Symptom(*(text.format_map(settings | figures) for text in astuple(SYMPTOMS[name])))
 
 
 def share_of(share: float, noun: str, total: int = 0) -> str:
-    """Return `72 % of the responses`; of a known number `46 of 64 responses (59-82 %)`, with the
+    """Return `72.0 % of the responses`; of a known number `46 of 64 responses (59-82 %)`, with the
     95 % interval."""
     if not total:
-        return f"{100 * share:.0f} % of the {noun}"
+        return f"{shown_share(share)} of the {noun}"
     count = round(share * total)
     interval = share_interval(count, total)
     return f"{count} of {total} {noun} ({100 * interval.low:.0f}-{100 * interval.high:.0f} %)"
@@ -251,7 +250,9 @@ def unlearned(run: Run, recipe: Recipe, domain: Domain) -> Unlearned | None:
     first = " after the supervised steps" * bool(recipe.sft.data)
     begin, number = f"Nothing was learned{first}, because", counted(len(steps), "step")
     if teaching := share("groups_with_signal"):
-        cause = symptom("untrained", recipe, kept=share("share_kept"), signal=teaching)
+        cause = symptom(
+            "untrained", recipe, kept=shown_share(share("share_kept")), signal=shown_share(teaching)
+        )
         sentence = f"{begin} every gradient of {number} was 0: {cause.sentence}."
         return Unlearned(sentence=sentence, hint=cause.next)
     correct = share("correct")  # rewards are equal, so of groups as of responses

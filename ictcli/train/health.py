@@ -15,6 +15,7 @@ from ictcli.runs import Run
 from ictcli.runs.checkpoints import State
 from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
+from ictcli.tables.numbers import shown_share
 from ictcli.tasks import Domain
 from ictcli.text import command
 from ictcli.train.diagnosis import (
@@ -126,7 +127,9 @@ class Health:
         kept, every = metrics.kept_sure or 0.0, metrics.sure or 0.0
         self._sure = self._sure + 1 if kept > every else 0
         if self._sure == SURE_STEPS:
-            found = symptom("sure", self.recipe, kept_sure=kept, sure=every)
+            found = symptom(
+                "sure", self.recipe, kept_sure=shown_share(kept), sure=shown_share(every)
+            )
             self.say(f"{found.sentence}. Next: {found.next}.")
         far = self.recipe.engine.off_policy and (metrics.sampler_gap or 0.0) > SAMPLER_GAP
         most = TRUNCATED / (2 if "truncated" in self._last else 1)  # or it is said again and again
@@ -190,12 +193,12 @@ class Health:
             of_step=f" of step {state.step}",
             truncated=share_of(metrics.truncated or 0.0, "responses"),
             gap=metrics.sampler_gap,
-            best=best,
-            now=now,
+            best=shown_share(best),
+            now=shown_share(now),
             entropy=metrics.entropy,
             first=state.first_entropy,
             when=f"over the {WINDOW} steps up to step {state.step}",
-            correct=correct,
+            correct=shown_share(correct),
         )
         return ended.sentence, ended.next
 

@@ -21,6 +21,7 @@ from ictcli.planning.preflight import check_trackers, recipe_notes
 from ictcli.ranks import is_restarted
 from ictcli.recipe import Recipe, to_toml
 from ictcli.runs import FORMAT, Run, manifest, origin, records
+from ictcli.runs.checkpoints import stopwatch
 from ictcli.runs.observer import Observer
 from ictcli.tasks import Domain, Task
 from ictcli.tasks.prepare import described, examples_of, heldout, task_of, try_functions
@@ -64,6 +65,7 @@ def train_to_the_end(
         for each in notes:
             observer.noted(each)
 
+    clock = stopwatch()
     with record_failure(run, recipe), ranks.together():
         task = task_of(recipe)  # before a model is loaded
         ranks.share(lambda: try_functions(recipe, task))
@@ -110,7 +112,7 @@ def train_to_the_end(
             run.write("environment.json", environment(engine, recipe).model_copy(update=parts))
         with tracked(run, recipe, observer.warned) as track:
             stop = partial(ranks.share, interrupted)
-            return train(run, recipe, task, engine, observer, stop, track, begin)
+            return train(run, recipe, task, engine, observer, stop, track, begin, clock)
 
 
 def program_of(run: Run, recipe: Recipe) -> dict[str, Any]:

@@ -36,14 +36,17 @@ def train(
     interrupted: Callable[[], bool] = lambda: False,
     track: Callable[[int], None] = lambda step: None,
     begin: Callable[[], None] = lambda: None,
+    clock: Callable[[checkpoints.State], None] | None = None,
 ) -> Summary:
     """Train a run, or continue it, to its end; returns the summary that the folder then holds.
 
     `interrupted` is called after every step: if it is true the run is saved and
     InterruptedRunError raised; `track` once, with the step that the run's folder is then at, and
-    `begin` before, when a checkpoint is restored and nothing can be refused any more.
+    `begin` before, when a checkpoint is restored and nothing can be refused any more; `clock` adds
+    what the run has taken to its state.
     RunFailedError as `ictcli.train.health` says.
     """
+    clock = clock or checkpoints.stopwatch()
     if recipe.kl > 0:
         engine.keep_reference()
     evaluate = partial(evaluate_heldout, run, recipe, task, engine, observer, interrupted)
@@ -69,7 +72,7 @@ def train(
         if last := known_evaluation(run, recipe, f"step-{state.step:06d}"):  # it is extended
             judge(last)
     elif task.sft:
-        supervise(run, recipe, task, engine, state, observer, interrupted)
+        supervise(run, recipe, task, engine, state, observer, interrupted, clock)
         if recipe.steps and not known_evaluation(run, recipe, "step-000000"):
             evaluate("step-000000")  # what of the change is not the loop's
 
@@ -93,7 +96,8 @@ def train(
             peak_bytes=engine.peak_memory(),
         )
         state.budget = engine.budget.state()
-        state.add(metrics, batch, selection.kept, time.perf_counter() - started)
+        state.add(metrics, batch, selection.kept)
+        clock(state)
         run.append(metrics)
         run.append(timings)
         every = recipe.record.rollouts_every
@@ -120,4 +124,5 @@ def train(
     if state.step and state.nonfinite == 0:  # the last step's weights are judged by it too
         judge(after)
     reason = unlearned(run, recipe, task.domain)
+    clock(state)
     return finish(run, recipe, engine, state, before, after, reason, len(task.sft))

@@ -37,6 +37,7 @@ def supervise(
     state: State,
     observer: Observer,
     interrupted: Callable[[], bool],
+    clock: Callable[[State], None],
 ) -> None:
     """Train on the task's examples until `sft.steps` are made: each an optimiser update on the mean
     of -log pi over the tokens of `sft.batch` responses. The optimiser then begins anew, as for a
@@ -65,8 +66,8 @@ def supervise(
         state.sft, done = number, number == settings.steps
         if done:
             engine.reset_optimizer()
-        seconds = time.perf_counter() - started
-        state.wall_s, state.train_s = state.wall_s + seconds, state.train_s + seconds
+        state.train_s += time.perf_counter() - started
+        clock(state)
         state.budget = engine.budget.state()
         observer.supervised(metrics)
         stop = interrupted()

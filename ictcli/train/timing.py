@@ -62,7 +62,7 @@ def time_update(recipe: Recipe, engine: Engine, group: Batch, until: float) -> t
     The first update, of the starts of a group's responses, warms up; a second one, of all that
     they hold, is timed if it fits before `until`. It trains as after a dense warm-up."""
     rate, finite, whole = 0.0, True, group.rollouts
-    part = recipe.model_copy(update={"prompts": 1, "warmup": 0})
+    part = recipe.model_copy(update={"prompts": 1, "warmup": 0, "group": whole.group})
     unequal = np.resize([1.0, -1.0], len(whole))  # what has equal advantages may not be run
     for most in (FIRST, recipe.max_tokens):
         cut = replace(whole, lengths=np.minimum(whole.lengths, most).astype(np.int32))

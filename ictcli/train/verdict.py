@@ -43,8 +43,8 @@ def verdict_of(
     groups, sampled = tried.groups, tried.sampled
     longer = f"--seconds={4 * tried.limit:g}"
     certain = is_certain(groups, tried.answers, sampled["unparsed"])
-    if not groups.total and not certain:
-        begin = f"Not known: no group of {recipe.group} responses ended in time"
+    if not tried.answers:
+        begin = "Not known: no response ended in time"
         return False, f"{begin}. {longer} takes longer; shorter responses take less.", (longer,)
     rewards = "a correct response" if recipe.rule.of_correct else "unequal rewards"
     total = max(groups.total, 1)
@@ -52,7 +52,8 @@ def verdict_of(
     having = "has" if groups.total == 1 else "have"
     counts = f"{share_of(share, 'groups', groups.total)} {having} {rewards}"
     if not groups.total:
-        counts = "no whole group ended in time"
+        right = share_of(sampled["correct"] / tried.answers, "responses", tried.answers)
+        counts = f"no whole group ended in time, and {right} are right"
     if certain and share >= FEW:
         return True, f"Train: {counts}, and so something to learn from.", ()
     signal = Signal(
@@ -71,9 +72,11 @@ def verdict_of(
     if recipe.sft.data and share < FEW and name not in ("all_right", "equal"):
         first = "Supervised steps come first, and may change that"
         return True, f"Train: {cause.sentence}. {first}; the evaluation step-000000 will tell.", ()
-    if not certain:
-        why = f", as {cause.sentence}" if share < FEW else ""
+    formless = not groups.total and name not in ("all_wrong", "equal")
+    if not certain and not formless:
+        why = f", as {cause.sentence}" if share < FEW and (groups.total or name != "equal") else ""
         return True, f"Train, though it is not certain: {counts}{why}. {longer} samples more.", ()
     way = cause.next if cause.setting else cause.next[:1].upper() + cause.next[1:]
-    sentence = f"Not yet: {cause.sentence}; {counts}." + f" {way}." * bool(way)
+    begin = "Not yet" if certain else "Probably not yet"
+    sentence = f"{begin}: {cause.sentence}; {counts}." + f" {way}." * bool(way)
     return False, sentence, tuple(shlex.split(cause.setting))

@@ -23,6 +23,7 @@ TYPED = {
     "train quickstrt": "no recipe 'quickstrt' (did you mean quickstart?)",
     "train nosuch.toml": "There is no recipe file nosuch.toml",
     "train mine.csv": "data goes in task=FILE",
+    "train data=mine.csv": "ictcli check qwen3-0.6b-gsm8k data=mine.csv",
     "train chain task=chian": "no task 'chian' (did you mean chain?)",
     "train chain engine.backend=trch": "no backend 'trch' (did you mean torch?)",
     "train chain model=builtin:chian": "no built-in model 'chian' (did you mean chain?)",

@@ -56,7 +56,7 @@ class Runs:
         }
         best = str(checkpoints.best_of(folder)).removeprefix(str(folder)).encode()
         summary = json.loads((folder / "summary.json").read_text())
-        for clocked in ("wall_s", "train_s", "peak_bytes", "model"):
+        for clocked in ("wall_s", "cpu_s", "train_s", "peak_bytes", "model"):
             del summary[clocked]
         return {**found, "best": best, "summary.json": json.dumps(summary).encode()}
 

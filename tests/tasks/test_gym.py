@@ -91,7 +91,7 @@ def test_the_library_s_golds_get_1_in_a_worker_and_other_answers_its_own_score()
         assert [one.score for one in found] == [score(answer, entry) for answer in answers]
     verdict, none = judged(task, [problems[1]], [f"\\boxed{{{half}}}", problems[1].gold])
     assert verdict == Verdict("wrong", half, score=verdict.reward) and 0 < verdict.reward < 1
-    assert none.status == "unparsed"
+    assert none.status == "correct"
 
 
 @pytest.mark.parametrize("name", [NAMES[2], NAMES[4]])
@@ -104,7 +104,7 @@ def test_no_answer_runs_as_code(name: str, tmp_path: Path) -> None:
     assert [verdict.status for verdict in verdicts] == ["unparsed"] * 2
 
 
-def test_the_last_number_counts_where_all_answers_are_numbers_and_else_the_box() -> None:
+def test_the_last_number_or_line_counts_where_all_answers_are_such_and_else_the_box() -> None:
     """A reward.pattern replaces either, and so does prompt.suffix what is asked for."""
     numbers, words = (find_task(f"gym:{kind}:size=8") for kind in ("products", "spell_backward"))
     problem, word = replace(numbers.train[0], gold="1"), words.train[0]
@@ -112,8 +112,17 @@ def test_the_last_number_counts_where_all_answers_are_numbers_and_else_the_box()
     texts = [f"2 + 2 = 4, so it is {large}.", f"It is \\boxed{{{large}}}.", "It is 4.", "No idea."]
     verdicts = judged(numbers, [problem], texts)
     assert [v.status for v in verdicts] == ["correct", "correct", "wrong", "unparsed"]
-    assert [v.status for v in judged(words, [word], [word.gold])] == ["unparsed"]
-    assert "\\boxed{}" in words.domain.suffix
+    lines = (
+        "{}",
+        "So:\n\n**Answer: {}**\n",
+        "It is \\boxed{{{}}}.\nDone.",
+        "#### {}",
+        "It is {}.",
+        "",
+    )
+    read = judged(words, [word], [line.format(word.gold) for line in lines])
+    assert [v.status for v in read] == ["correct"] * 4 + ["wrong", "unparsed"]
+    assert "a line that holds the answer alone" in words.domain.suffix
     own = task_of(recipe(f"task={numbers.name}", "reward.pattern=A: (.*)"))
     assert own.domain.pattern == "A: (.*)"
 

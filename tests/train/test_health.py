@@ -66,7 +66,7 @@ def test_advice_follows_the_largest_share() -> None:
     ("figure", "values", "told"),
     [
         ("sampler_gap", (1.9, 2.1, 2.5, 0.1, 2.2), "is {:.2g} nats.* at step {}.*sampler=own"),
-        ("truncated", (0.5, 0.6, 0.4, 0.1, 0.9), "{:.0%} of .* step {} are cut.*max_tokens=128 "),
+        ("truncated", (0.5, 0.6, 0.4, 0.1, 0.9), "{:.1%} of .* step {} are cut.*max_tokens=128 "),
     ],
 )
 def test_what_is_wrong_is_told_once_until_it_is_right_again(

@@ -93,6 +93,9 @@ def test_a_run_stopped_or_killed_amid_them_is_the_whole_one(make: Make, tmp_path
     assert same(tmp_path / "cut", tmp_path / "whole", *names)
     assert whole.sft and whole.sft == resumed.sft and whole.sft.steps == 4
     assert whole.sft.last_loss < whole.sft.first_loss
+    records = (tmp_path / "whole" / "eval").glob("*.json")
+    evaluated = sum(json.loads(path.read_text())["seconds"] for path in records)
+    assert whole.wall_s >= evaluated + (whole.train_s or 0) - 0.1 and whole.cpu_s  # all it took
     heads = ["", "before", "after supervised", "after RL", "by supervised", "by RL"]
     assert [column.head for column in ending(whole).columns] == heads
     assert "greedy" in whole.change
@@ -129,6 +132,24 @@ def test_training_then_is_that_of_the_model_they_made(make: Make, tmp_path: Path
         extend(run, recipe, 2)
     go(make, tmp_path / "alone", *given, "steps=2")
     assert same(tmp_path / "both", tmp_path / "alone", "metrics.jsonl", "sft.jsonl")
+
+
+def test_evaluations_say_how_far_they_are_and_warn_of_nothing_that_they_shall_mend(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ictcli.evaluation.evaluate.UNREAD", 0.0)  # each evaluation warns
+    shares: dict[str, list[int]] = {}
+
+    class Counting(observing.Notes):
+        def evaluating(self, label: str, done: int, total: int) -> None:
+            shares.setdefault(label, []).append(done)
+
+    notes = Counting()
+    made = make("method=grpo", "eval.n=4", written(tmp_path), "sft.steps=1", "steps=1")
+    observing.go(made, tmp_path / "run", notes)
+    assert len(notes.warnings) == 2 and list(shares) == ["before", "step-000000", "after"]
+    for counts in shares.values():  # two problems, four samples and a greedy one
+        assert counts == sorted(counts) and len(set(counts)) > 4 and counts[-1] == 10
 
 
 def test_held_out_problems_are_left_out_and_what_does_not_fit(make: Make, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import time
+from itertools import count
 from typing import Any
 
 import pytest
@@ -80,3 +81,30 @@ def test_answers_that_the_time_limit_cuts_are_not_cut_at_max_tokens(
     found = check(make("max_tokens=64")[0], 600.0, lambda text: None, heard).tried
     assert found is not None and len(asked) == 2
     assert (found.answers, found.sampled["unended"], found.groups.total) == (4, 4, 1)
+
+
+def test_answers_without_a_whole_group_give_a_verdict_that_says_its_intervals() -> None:
+    none = Groups()
+    ready, text, changes = verdict(tried(none, unparsed=2))
+    assert not ready and text.startswith("Probably not yet: 2 of 2 responses (16-100 %) hold no")
+    assert "no whole group" in text and changes[0].startswith("prompt.")
+    assert verdict(tried(none, unparsed=6))[1].startswith("Not yet: 6 of 6 responses (54-100 %)")
+    for answers in ({"wrong": 5}, {"correct": 3, "wrong": 1}):
+        ready, text, _ = verdict(tried(none, **answers))
+        assert ready and "not certain: no whole group" in text and "groups are" not in text
+    assert verdict(tried(none, unended=8))[1].startswith("Not known")
+
+
+def test_a_group_that_would_not_end_in_time_gives_way_to_fewer_answers_side_by_side(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, calls, asked = time.perf_counter, count(), list[ShownPrompt]()
+    monkeypatch.setattr(time, "perf_counter", lambda: clock() + 10.0 * min(next(calls), 40))
+
+    def heard(part: Any) -> None:
+        asked.extend([part] * isinstance(part, ShownPrompt))
+
+    recipe = make("max_tokens=64", "group=3", "seed=7")[0]  # which answers at some length
+    found = check(recipe, 500.0, lambda text: None, heard).tried
+    assert found is not None and found.answers and found.time and found.groups.total == 0
+    assert len(set(asked)) == len(asked)  # what is asked again is not shown again
