@@ -10,8 +10,9 @@
 tokens/s and kernels a step of the engine and of variants with fewer (`gpu_decode.py`); vLLM's rate.
 `trl`: seconds and memory of a step beside TRL's, of the shapes of 0.5B and 1.5B, LoRA and all
 weights (`gpu_steps.py`). `learn`: SmolLM2-135M-Instruct, in FOLDER, by the recipe
-smollm2-135m-invoices with four methods; its branches on 128 prompts; `pytest -m gpu tests/contract`;
-a kill and a resume (`gpu_runs.py`); the update's rate, and peaks of memory beside the plan's.
+smollm2-135m-invoices with four methods; its branches on 128 prompts; the laws of `pytest -m gpu
+tests/contract`; a kill and a resume (`gpu_runs.py`); the update's rate, and peaks of memory beside
+the plan's.
 
 Prints tables last, and writes them to --out (by default $OUT, or gpu-results) as COMMAND.txt and
 COMMAND.json. Each part is a process with a limit; what one measured is kept whatever becomes of it.
@@ -47,7 +48,7 @@ class Part:
     function: str
     """MODULE.FUNCTION, of the options, a `Report` and the arguments."""
     limit: int
-    """Seconds."""
+    """Seconds, of the 240 of a command."""
     arguments: tuple[Any, ...] = ()
 
     def work(self) -> Callable[..., None]:
@@ -113,7 +114,7 @@ def run_wave(wave: Sequence[Part], a: argparse.Namespace, rows: Path, deadline: 
                 )
         for part in wave:
             process = running[part.name]
-            limit = min(began + part.limit, deadline) - time.monotonic()
+            limit = min(began + part.limit * a.minutes / 4, deadline) - time.monotonic()
             try:
                 code = process.wait(max(limit, 0.1))
                 said = logs[part.name].read_text(errors="replace").strip().splitlines() or [""]
@@ -187,7 +188,9 @@ def main() -> None:
     parser.add_argument("what", choices=[*COMMANDS, *PARTS], metavar="COMMAND")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--tiny", action="store_true", help="a tiny model and little work")
-    parser.add_argument("--minutes", type=float, default=4.0, help="of the command")
+    parser.add_argument(
+        "--minutes", type=float, default=4.0, help="at most; parts have shares of it"
+    )
     parser.add_argument("--trl", help="the Python of the environment that TRL is installed in")
     parser.add_argument("--trl-rows", type=int, default=0, help="rows TRL trains at once, 0: all")
     parser.add_argument("--model", help="the folder of SmolLM2-135M-Instruct")

@@ -192,14 +192,15 @@ class Decoding:
         """By name, how many run in a step and their microseconds: the difference of a long and a
         short sampling, each of which reads the prompts and captures a graph. (On a CPU operators.)
         """
-        short, long = self.work["tokens"] // 16, self.work["tokens"] // 8
+        short = max(2, self.work["tokens"] // 32)
+        long = 2 * short
         counts, times = Counter[str](), Counter[str]()
         kind = "CUDA" if self.device == "cuda" else "CPU"
         for tokens, sign in ((short, -1), (long, 1)):
             with profile(activities=[getattr(ProfilerActivity, kind)]) as result:
                 self.sample(variant, tokens)
             for event in result.key_averages():
-                if event.device_type.name != kind or event.is_user_annotation:
+                if event.device_type.name != kind or getattr(event, "is_user_annotation", False):
                     continue
                 took = event.self_device_time_total if kind == "CUDA" else event.self_cpu_time_total
                 counts[event.key] += sign * event.count

@@ -128,18 +128,13 @@ def laws(a: Namespace, report: Report) -> None:
     """The contract's laws on the GPU; on a CPU some of those of decoding, as a try."""
     which = ["-m", "gpu", "tests/contract"]
     if a.device == "cpu":
-        which = ["-k", "torch", "tests/contract/test_decoding.py"]
+        which = ["tests/contract/test_decoding.py"]
     said = run("-m", "pytest", "-q", "-n0", "-rfE", "--tb=short", *which)
     report("laws", pytest=said.strip().splitlines()[-1])
 
 
 def kills(a: Namespace, report: Report) -> None:
     """A run that is killed and resumed must end with the bytes of one that was not."""
-    options = ["--kills", "3", "--seed", "1", f"engine.device={a.device}"]
-    if a.tiny:
-        options += ["engine.threads=1"]
-    began = time.perf_counter()
-    said = run(str(ROOT / "bench" / "kills.py"), *options)
-    for line in said.splitlines():
+    options = ["--kills", "3", "--seed", "1", f"engine.device={a.device}", "steps=30"]
+    for line in run(str(ROOT / "bench" / "kills.py"), *options).splitlines():
         report("kills", line=line)
-    report("kills", line=f"{time.perf_counter() - began:.0f} s in all")

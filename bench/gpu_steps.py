@@ -43,7 +43,7 @@ def beside_trl(a: Namespace, report: Report, size: str, trained: str) -> None:
         "device": a.device,
         "dtype": "bfloat16",
         "full": trained == "full",
-        "dense": True,
+        "dense": trained == "lora",  # of all weights a card may not hold three trainings
         "keep": KEEP,
         "vllm": None,
         "beside": None,

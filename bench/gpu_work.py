@@ -49,11 +49,8 @@ def seconds(device: str, work: Callable[[], T]) -> tuple[float, T]:
 
 def shaped(folder: str, device: str, size: str) -> None:
     """Write a random model of that size in bfloat16; the device draws its weights."""
-    torch.set_default_device(device)
-    try:
+    with torch.device(device):
         make_model(Path(folder), "torch", dtype="bfloat16", **SIZES[size])
-    finally:
-        torch.set_default_device("cpu")
 
 
 def recipe_of(folder: str, device: str, trained: str, work: dict[str, int], **engine: Any) -> Any:
