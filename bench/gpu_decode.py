@@ -271,5 +271,9 @@ def _apart(rollouts: Rollouts, variant: Variant, as_is: dict[str, Any]) -> float
 
 
 def _most(kernels: dict[str, tuple[float, float]], report: Report, **about: Any) -> None:
-    for name, (count, took) in sorted(kernels.items(), key=lambda item: -item[1][0])[:12]:
+    """The kernels that run most often, and those that take longest."""
+    often = sorted(kernels, key=lambda name: -kernels[name][0])[:10]
+    long = sorted(kernels, key=lambda name: -kernels[name][1])[:6]
+    for name in dict.fromkeys(often + long):
+        count, took = kernels[name]
         report("kernels", **about, count=count, ms=took / 1e3, kernel=name[:80])

@@ -25,7 +25,7 @@ QUESTIONS = ROOT / "recipes" / "data" / "invoices-test.jsonl"
 
 
 def run(*command: str, **options: Any) -> str:
-    """The stdout of a program of this Python; its end is shown where it fails."""
+    """The stdout of a program of this Python, which has to succeed."""
     ended = subprocess.run(
         [sys.executable, *command],
         cwd=ROOT,
@@ -35,6 +35,7 @@ def run(*command: str, **options: Any) -> str:
         **options,
     )
     if ended.returncode:
+        print(ended.stdout)
         raise RuntimeError(f"exit {ended.returncode}: {ended.stdout[-300:]}")
     return ended.stdout
 
