@@ -213,8 +213,8 @@ def main() -> None:
     rows.with_suffix(".log").write_text("")
     for wave in COMMANDS.get(a.what, ((PARTS.get(a.what),),)):
         run_wave([part for part in wave if part], a, rows, deadline)
-        shown = save(a, rows)
-    print(f"\n{shown}")
+        save(a, rows)  # whatever ends the next
+    print(f"\n{save(a, rows)}")
 
 
 if __name__ == "__main__":

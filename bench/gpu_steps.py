@@ -134,8 +134,8 @@ def vllm(a: Namespace, report: Report, rows: Sequence[int]) -> None:
         for count in rows:
             work = a.work | {"prompts": count // a.work["group"]}
             prompts = [{"prompt_token_ids": prompt} for prompt in prompts_of(work)]
-            for _ in range(2):  # the first warms up
-                began = time.perf_counter()
-                llm.generate(prompts, params, use_tqdm=False)
-                took = time.perf_counter() - began
-            report("vllm", rows=count, **{"tokens/s": count * a.work["tokens"] / took})
+            llm.generate(prompts, params, use_tqdm=False)  # warms up
+            began = time.perf_counter()
+            llm.generate(prompts, params, use_tqdm=False)
+            rate = count * a.work["tokens"] / (time.perf_counter() - began)
+            report("vllm", rows=count, **{"tokens/s": rate})
