@@ -4,11 +4,18 @@ import random
 
 from transformers import Qwen2Tokenizer
 
-from ictcli.tasks.chain.problem import apply
+from ictcli.tasks.chain.problem import value
 
 VOCABULARY = ("<pad>", "<unk>", *"0123456789", *"+-*=;#")
 """Every token, in the order of its id."""
 PAD_ID, EOS_ID = VOCABULARY.index("<pad>"), VOCABULARY.index("#")
+
+
+def apply(expression: str, index: int) -> str:
+    """Rewrite an expression by computing operator number `index` (from 0) in place. Precedence is
+    ignored: that is what makes the choice of operator matter."""
+    start = 2 * index
+    return expression[:start] + str(value(expression[start : start + 3])) + expression[start + 3 :]
 
 
 def solution(expression: str, rng: random.Random, right: float) -> str:

@@ -29,7 +29,7 @@ FIRMS = [
     "Print House",
 ]
 DATA = Path(__file__).parent.parent / "recipes" / "data"
-FILES = {"examples": (128, 1), "train": (512, 2), "test": (128, 4)}
+FILES = {"examples": (128, 1), "train": (512, 2), "test": (128, 5)}
 """Rows and seed of each file."""
 
 

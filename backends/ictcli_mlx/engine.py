@@ -14,7 +14,7 @@ from mlx_lm.utils import get_total_parameters, save_config, save_model
 from ictcli.engine.budget import is_full
 from ictcli.engine.core import EngineCore
 from ictcli.engine.model_files import GENERATION, take, write_tokenizer
-from ictcli.engine.models import name_end_token, stop_ids, with_dtype
+from ictcli.engine.models import stop_ids, with_dtype
 from ictcli.errors import UserError
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 
@@ -127,7 +127,6 @@ class MlxEngine(EngineCore):
         restore_layout(folder, like=self.folder)
         save_config(with_dtype(config, written), folder / "config.json")
         write_tokenizer(self.tokenizer, self.folder, folder)
-        name_end_token(folder)
         take(self.folder, folder, [GENERATION])
 
     def export_adapter(self, folder: Path) -> None:
@@ -135,4 +134,3 @@ class MlxEngine(EngineCore):
 
 
 build = MlxEngine
-"""Entry point `ictcli.engines`."""

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from ictcli.engine.core import EngineCore
 from ictcli.engine.model_files import write_tokenizer
-from ictcli.engine.models import name_end_token, snapshot, stop_ids, with_dtype
+from ictcli.engine.models import snapshot, stop_ids, with_dtype
 from ictcli.engine.older import older_names
 from ictcli.engine.sampling import join
 from ictcli.engine.shape import read_context
@@ -210,7 +210,6 @@ class TorchEngine(EngineCore):
         if self.ranks.rank > 0:
             return
         write_tokenizer(self.tokenizer, snapshot(self.source.path), folder)
-        name_end_token(folder)
         path = folder / "config.json"
         config = json.loads(path.read_text(encoding="utf-8"))
         if self.settings.load_in_4bit:
@@ -224,4 +223,3 @@ class TorchEngine(EngineCore):
 
 
 build = TorchEngine
-"""Entry point `ictcli.engines`."""

@@ -1,5 +1,5 @@
 """Several processes of the torch engine (`ictcli.engine.distributed`), each with all weights, over
-torch.distributed; `torchrun` starts them. Entry point `ictcli.ranks`."""
+torch.distributed; `torchrun` starts them."""
 
 import contextlib
 import os

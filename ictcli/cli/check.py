@@ -51,7 +51,7 @@ def command(
     settings = (*overrides, *engine_settings(backend, threads))
     resolved = load_recipe(read_typed(recipe), settings)
     merge_base(resolved.model, narrate)
-    checked = check(resolved, seconds, narrate, Shown(silent=as_json))
+    checked = check(resolved, seconds, narrate, (lambda part: None) if as_json else Shown())
     changed = {*map(typed_key, checked.changes)}
     kept = [each for each in overrides if typed_key(each) not in changed]
     options = {"backend": backend, "threads": threads}

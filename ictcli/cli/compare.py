@@ -64,14 +64,14 @@ def command(
     """
     from ictcli.compare.folder import GOES_ON, opened
     from ictcli.compare.plan import CompareOptions, plan_of
-    from ictcli.compare.variants import read_methods
+    from ictcli.compare.variants import read_values
     from ictcli.console.lines import narrate
     from ictcli.errors import RunFailedError
     from ictcli.files import check_inside
     from ictcli.recipe import find_recipe
     from ictcli.text import command_again
 
-    asked = CompareOptions(methods=read_methods(methods, "--methods"), **options)
+    asked = CompareOptions(methods=read_values(methods, "method", "--methods"), **options)
     folder = out or Path("runs") / f"compare-{find_recipe(recipe).stem}"
     check_inside(folder)
     plan = plan_of(recipe, (*overrides, *engine_settings(backend)), asked, folder)

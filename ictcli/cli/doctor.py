@@ -8,7 +8,6 @@ import click
 
 from ictcli import __version__
 from ictcli.cli import JSON
-from ictcli.cli.options import engine_names
 from ictcli.errors import UserError, install
 
 
@@ -23,7 +22,7 @@ def command(as_json: bool) -> int:
     offline = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("HF_DATASETS_OFFLINE")
     free = shutil.disk_usage(".").free
     narrate("Trying each engine.")
-    engines = [(f"engine {name}", *_try_engine(name)) for name in engine_names()[1:]]
+    engines = [(f"engine {name}", *_try_engine(name)) for name in ("torch", "mlx")]
     rows = [
         ("ictcli", "info", f"{__version__}, Python {platform.python_version()}"),
         ("platform", "info", f"{platform.platform()}, {os.cpu_count()} cores"),
@@ -39,14 +38,12 @@ def command(as_json: bool) -> int:
 
 
 def _try_engine(name: str) -> tuple[str, str]:
-    from ictcli.engine.registry import find_device, is_installed, outdated
+    from ictcli.engine.registry import engine_module, is_installed
 
     if not is_installed(name):
         return "missing", install(name)
-    if old := outdated(name):
-        return "failed", f"{', '.join(old)}: {install(name)}"
     try:
-        return "ok", find_device(name)
+        return "ok", engine_module(name, "device").found()
     except UserError as error:
         return "failed", error.message
     except Exception as error:  # whatever a library raises that was built for another machine

@@ -58,7 +58,7 @@ def command(
     from ictcli.console.inspect import can_move, print_group
     from ictcli.console.lines import narrate, output
     from ictcli.inspect.page import check_target
-    from ictcli.inspect.session import Session
+    from ictcli.inspect.view import open_step
     from ictcli.runs.list import find_run
 
     if as_json and html:
@@ -78,20 +78,19 @@ def command(
         raise UserError("KEY=VALUE goes with --branches of a model.", "leave it out")
     if html:
         check_target(html)
-    session = Session(find_run(source), names, by, model)
-    view = session.open(step)
-    group = session.group(view, prompt)
+    view = open_step(find_run(source), step, names, by, model)
+    group = view.group(prompt)
     if not (plain or as_json or html) and can_move():
         from ictcli.console.inspect_app import move
 
-        return move(session, view, group)
+        return move(view, group)
     for note in group.notes:
         narrate(f"note: {note}")
     if html:
         from ictcli.files import write_text
         from ictcli.inspect.page import page, page_data
 
-        held = page_data(session, view, group)
+        held = page_data(view, group)
         write_text(html, page(group, held))
         narrate(*group.missing.values(), " ".join(held.summary))
         output(html)

@@ -4,7 +4,6 @@ import functools
 import os
 import re
 from collections.abc import Callable, Sequence
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -55,19 +54,12 @@ def process_options(command: Command) -> Command:
 
 # The engine, and KEY=VALUE
 
-OURS = ("torch", "mlx")
 SETTING = re.compile(r"[a-z_]+(\.[\w-]+)*\s*=")
-
-
-def engine_names() -> tuple[str, ...]:
-    """`auto`, our engines, and those that installed packages add."""
-    added = sorted(point.name for point in entry_points(group="ictcli.engines"))
-    return tuple(dict.fromkeys(("auto", *OURS, *added)))
 
 
 BACKEND = click.option(
     "--backend",
-    metavar="[auto|torch|mlx|...]",
+    type=click.Choice(["auto", "torch", "mlx"]),
     help="Which engine runs the model.",
 )
 

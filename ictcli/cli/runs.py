@@ -102,9 +102,9 @@ def gc(runs: tuple[Path, ...], finished: bool, dry_run: bool, as_json: bool) -> 
     """
     from ictcli.console.lines import narrate
     from ictcli.console.runs import print_old
+    from ictcli.runs.checkpoints import old_checkpoints, remove_checkpoints
     from ictcli.runs.list import RUNS, find_run, find_runs
     from ictcli.runs.read import in_use, size
-    from ictcli.runs.remove import old_checkpoints, remove_checkpoints
 
     places = [find_run(name) for name in runs] or [RUNS]
     idle, busy = dict[Path, None](), dict[Path, None]()

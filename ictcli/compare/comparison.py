@@ -10,7 +10,7 @@ from ictcli.compare.statistics import Estimate, PairedDifference
 from ictcli.evaluation.record import Record
 from ictcli.recipe.metrics import METRICS, shown_in
 
-FORMAT = 6
+FORMAT = 7
 CURVES = {name: METRICS[name].heading for name in shown_in("compare")}
 """Metrics recorded over training: the heading of each."""
 

@@ -27,12 +27,11 @@ from typing import Any, cast
 import numpy as np
 from scipy import optimize, special, stats  # pyright: ignore[reportMissingTypeStubs]
 
-from ictcli.evaluation.passk import bounds_of_mean
+from ictcli.evaluation.passk import LEVEL, bounds_of_mean
 from ictcli.types import FloatArray
 
 Ends = tuple[float, float]
 
-LEVEL = 0.05
 SCARCE = 20
 """Problems that differ from the rest, below which `infer` is not trusted alone. Ours."""
 FAR = 1000
@@ -54,10 +53,6 @@ class Inference:
     error: float = 0.0
     """The standard error, of `df` degrees of freedom (Satterthwaite's)."""
     df: float = np.inf
-    seed_sd: float | None = None
-    """Standard deviation of seed[s], cut at 0 where the rest explains as much; None with one seed
-    or problem, where it is not apart."""
-    problem_sd: float | None = None
 
     @property
     def p(self) -> float | None:
@@ -86,14 +81,6 @@ class Inference:
 
         return _root(over, 4 + 2 * ratio) * self.error
 
-    def p_within(self, margin: float) -> float | None:
-        """p of two one-sided tests (Schuirmann 1987) that the truth is within +- `margin`."""
-        if self.tail is None:
-            return None
-        inside = margin - abs(self.mean)
-        beyond = self.tail(abs(inside)) / 2
-        return beyond if inside > 0 else 1 - beyond
-
 
 def infer(values: FloatArray) -> Inference:
     """The mean of (S, N) finite values with what is known of it."""
@@ -116,8 +103,6 @@ def infer(values: FloatArray) -> Inference:
         cache(partial(tail, squares=squares, S=S, N=N)),
         float(np.sqrt((E + sum(over_e)) / (S * N))),
         df,
-        float(np.sqrt(over_e[0] / N)),
-        float(np.sqrt(over_e[1] / S)),
     )
 
 
@@ -127,29 +112,26 @@ def near_bound(values: FloatArray, least: float, level: float = LEVEL) -> Ends |
 
     There `infer` sees hardly any variation, and its interval may have no width. This one
     (`evaluation.passk.bounds_of_mean`, of the problems' means over seeds) reckons with one more
-    problem at either end. It does not see how seeds vary. With one problem only shares that are all
-    0 or all 1 have it, over seeds."""
-    N = values.shape[1]
-    means = values.mean(axis=0) if N > 1 else values[:, 0]
+    problem at either end. It does not see how seeds vary. One problem alone has none."""
+    means: FloatArray = np.asarray(values.mean(axis=0))
     _, counts = np.unique(np.round(means, 12), return_counts=True)
-    differing = len(means) - int(counts.max())
-    shares = least == 0 and float(means[0]) in (0.0, 1.0)
-    if values.size == 1 or differing >= (SCARCE if N > 1 else 1) or (N == 1 and not shares):
+    if len(means) == 1 or len(means) - counts.max() >= SCARCE:
         return None
     low, high = bounds_of_mean(means, least, 1.0, level)
     return float(low), float(high)
 
 
-def level_near_bound(values: FloatArray, least: float, holds: Callable[[Ends], bool]) -> float:
-    """The least level at which `near_bound` of values that have one satisfies `holds`."""
-    true, false = 1.0, 1e-12
+def p_near_bound(values: FloatArray, least: float) -> float:
+    """Return the least level at which `near_bound` of values that have one leaves 0 out."""
+    excludes, holds = 1.0, 1e-12
     for _ in range(40):
-        middle = float(np.sqrt(true * false))
-        if holds(near_bound(values, least, middle) or (least, 1.0)):
-            true = middle
+        middle = float(np.sqrt(excludes * holds))
+        low, high = near_bound(values, least, middle) or (least, 1.0)
+        if low > 0 or high < 0:
+            excludes = middle
         else:
-            false = middle
-    return true
+            holds = middle
+    return excludes
 
 
 def mean_squares(values: FloatArray) -> tuple[FloatArray, FloatArray]:

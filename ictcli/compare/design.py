@@ -2,17 +2,16 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ictcli.algorithm.methods import beside
-from ictcli.compare.variants import Grid, Variant
+from ictcli.compare.variants import Variant
 from ictcli.errors import UserError
 from ictcli.files.origin import difference
 from ictcli.recipe import Recipe, RecipeFile, load_recipe
 from ictcli.runs import is_run
-from ictcli.runs.trust import recipe_of
+from ictcli.runs.trust import read_run
 from ictcli.text import quoted, shell_word
 
 TUNING_SEED = 100_000
@@ -80,47 +79,22 @@ class Design:
         return load_recipe(self.source, changes)
 
     @property
-    def swept(self) -> list[str]:
-        """Keys that differ between variants by --sweep."""
-        overrides = (override for variant in self.variants for override in variant.overrides)
-        return list(dict.fromkeys(override.partition("=")[0] for override in overrides))
-
-    @property
     def first_seed(self) -> int:
         return load_recipe(self.source, self.overrides).seed
 
 
-def _identity(recipe: Recipe) -> str:
-    """What a run of the recipe is made of, wherever its settings stand."""
-    shared = recipe.model_dump(exclude={"method", "keep"})
-    return repr((shared, recipe.rule.name, recipe.options()))
-
-
-def _check_twins(recipes: Mapping[str, Recipe]) -> None:
-    first: dict[str, str] = {}
-    for label, recipe in recipes.items():
-        other = first.setdefault(_identity(recipe), label)
-        if other != label:
-            raise UserError(
-                f"{other} and {label} are the same: every run of one would repeat the other's.",
-                "leave one of them out",
-            )
-
-
 def run_specs(
-    design: Design, tuned: dict[str, str] | None = None, *, grid: Grid | None = None
+    design: Design, tuned: dict[str, str] | None = None, *, untuned: str = ""
 ) -> list[RunSpec]:
-    """Every run of a comparison, seed by seed, so that each seed that ends has every variant.
-    `tuned` is an override by variant label; other variants are left out, or with a `grid` still to
-    be tuned. UserError if the folder holds runs of another recipe, or if two variants are the
-    same."""
+    """Return every run of a comparison, seed by seed, so that each seed that ends has every
+    variant. `tuned` is an override by variant label, and other variants are left out; `untuned` is
+    a key that is still to be tuned. UserError if the folder holds runs of another recipe."""
     first = design.first_seed
-    seeds = range(first, first + design.seeds)
     specs = [
-        _final_spec(design, variant, seed, tuned, grid)
-        for seed in seeds
+        _final_spec(design, variant, seed, (tuned or {}).get(variant.label, ""), untuned)
+        for seed in range(first, first + design.seeds)
         for variant in design.variants
-        if grid or tuned is None or variant.label in tuned
+        if tuned is None or variant.label in tuned
     ]
     for folder, runs in Counter(str(spec.folder) for spec in specs).items():
         if runs > 1:
@@ -128,7 +102,6 @@ def run_specs(
                 f"{runs} runs would go by the name {folder}.",
                 "leave out swept values that differ in signs alone",
             )
-    _check_twins({s.variant.label: s.recipe for s in specs if s.seed == first})
     return specs
 
 
@@ -143,27 +116,18 @@ def tuning_spec(design: Design, variant: Variant, override: str, number: int) ->
     return _checked(RunSpec(variant, seed, folder, recipe, trying=override))
 
 
-def _final_spec(
-    design: Design, variant: Variant, seed: int, tuned: dict[str, str] | None, grid: Grid | None
-) -> RunSpec:
+def _final_spec(design: Design, variant: Variant, seed: int, chosen: str, untuned: str) -> RunSpec:
     folder = design.folder / f"{slug(variant.label)}-s{seed}"
-    chosen = (tuned or {}).get(variant.label, "")
-    if grid and not chosen:
-        return RunSpec(variant, seed, folder, design.recipe(variant, seed), untuned=grid.key)
     recipe = design.recipe(variant, seed, *([chosen] if chosen else []))
-    return _checked(RunSpec(variant, seed, folder, recipe, chosen=chosen))
+    spec = RunSpec(variant, seed, folder, recipe, chosen=chosen, untuned=untuned)
+    return spec if untuned else _checked(spec)
 
 
 def _checked(spec: RunSpec) -> RunSpec:
     """The run; UserError if its folder holds one of another recipe."""
     if is_unused(spec.folder):
         return spec
-    trained, model = recipe_of(spec.folder), spec.recipe.model
-    if differs := _differing(spec.recipe, trained):
-        if not Path(model).is_dir() and Path(trained.model) == Path(model).absolute():
-            raise UserError(
-                f"There is no model folder {model}, which {spec.folder} began with.", "put it back"
-            )
+    if differs := _differing(spec.recipe, load_recipe(read_run(spec.folder))):
         raise UserError(
             f"{spec.folder} was trained with another recipe: {differs}.",
             f"--out OTHER takes another folder; rm -r {shell_word(spec.folder)} trains that run "

@@ -48,22 +48,19 @@ def differences(
 
 
 def corrected(family: Mapping[K, Evidence]) -> dict[K, PairedDifference]:
-    """The differences of a family after Holm's correction; those without a p stay out of it."""
-    rows = {key: each.difference() for key, each in family.items()}
-    equal = iter(holm([row.p_equal for row in rows.values() if row.p_equal is not None]))
+    """Return the differences of a family after Holm's correction; those without a p stay out of
+    it."""
+    rows = {key: cells.difference() for key, cells in family.items()}
     tested = iter(step_down([row.p for row in rows.values() if row.p is not None]))
     return {
-        key: replace(
-            row if row.p is None else _at_level(row, family[key], next(tested)),
-            p_equal=None if row.p_equal is None else next(equal),
-        )
+        key: row if row.p is None else _at_level(row, family[key], next(tested))
         for key, row in rows.items()
     }
 
 
 def _at_level(row: PairedDifference, cells: Evidence, adjusted: float) -> PairedDifference:
     level = LEVEL * (row.p / adjusted if row.p and adjusted else 1.0)
-    low, high = cells.ends(level)[0] or (None, None)
+    low, high = cells.ends(level) or (None, None)
     return replace(
         row,
         p_holm=min(adjusted, 1.0),
@@ -74,14 +71,10 @@ def _at_level(row: PairedDifference, cells: Evidence, adjusted: float) -> Paired
 
 
 def step_down(ps: Sequence[float]) -> list[float]:
-    """The i-th smallest of m times m - i + 1, never less than a smaller one's."""
+    """Return Holm's adjusted p, not cut at 1: the i-th smallest of m times m - i + 1, never less
+    than a smaller one's."""
     order = np.argsort(ps, kind="stable")
     scaled = np.asarray(ps, dtype=np.float64)[order] * np.arange(len(ps), 0, -1)
     adjusted = np.empty(len(ps))
     adjusted[order] = np.maximum.accumulate(scaled)
     return adjusted.tolist()
-
-
-def holm(ps: Sequence[float]) -> list[float]:
-    """Holm's step-down adjusted p (Holm 1979)."""
-    return [min(p, 1.0) for p in step_down(ps)]

@@ -1,6 +1,6 @@
 """The finished runs of a comparison: whether they are as they began, and their files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,8 +15,7 @@ from ictcli.compare.variants import Variant
 from ictcli.errors import UserError
 from ictcli.evaluation.record import Evaluation
 from ictcli.files.origin import Origin
-from ictcli.recipe import Recipe, read_recipe
-from ictcli.recipe.tables import EngineSettings
+from ictcli.recipe import read_recipe
 from ictcli.runs import manifest, origin
 from ictcli.runs.read import read_environment, read_lines, read_record
 from ictcli.runs.records import StepMetrics, StepTimings, Summary
@@ -33,10 +32,7 @@ def check_began(runs: Sequence[RunSpec]) -> None:
     changed since it began: it could not be continued either. Problems are not looked at under
     `prompt.max_tokens`, which takes an engine."""
 
-    @cache
-    def of_model(model: str, backend: str) -> dict[str, str]:
-        return origin.of_model(model, EngineSettings(backend=backend))
-
+    of_model = cache(origin.of_model)
     problems: dict[tuple[str, int | None], Origin] = {}
     for spec in runs:
         folder, recipe = spec.folder, spec.recipe
@@ -48,7 +44,7 @@ def check_began(runs: Sequence[RunSpec]) -> None:
             file = read_recipe(folder / "recipe.toml").data
             now["recipe"] = origin.of_recipe(file, began)
         if began.model.sha256:
-            now |= of_model(recipe.model, recipe.engine.backend)
+            now |= of_model(recipe.model)
         if began.data.heldout and not recipe.prompt.max_tokens:
             seed = recipe.seed if recipe.prompt.shots else None
             key = recipe.model_dump_json(include=PREPARED), seed
@@ -78,39 +74,13 @@ class FinishedRun:
     """One a step, 1, 2, ..."""
     timings: Sequence[StepTimings]
 
-    @property
-    def is_dense(self) -> bool:
-        """Whether the dense warm-up takes every step: the run trained as grpo."""
-        return self.spec.recipe.dense_steps >= self.spec.recipe.steps
-
-    def series(self, name: str, start: int = 0) -> FloatArray:
-        """(steps - start,) values of a metric; NaN where it does not exist."""
-        return np.array([line.value(name) for line in self.metrics[start:]], dtype=np.float64)
-
-    def mean(self, name: str, start: int = 0) -> float:
-        """Of a metric over the steps after `start` that have it."""
-        return float(np.nanmean(self.series(name, start)))
+    def series(self, name: str) -> FloatArray:
+        """Return the (steps,) values of a metric; NaN where it does not exist."""
+        return np.array([line.value(name) for line in self.metrics], dtype=np.float64)
 
 
-@dataclass(frozen=True)
-class VariantRuns:
-    """The finished runs of a variant, at least one."""
-
-    variant: Variant
-    runs: Sequence[FinishedRun]
-
-    @property
-    def label(self) -> str:
-        return self.variant.label
-
-    @property
-    def recipe(self) -> Recipe:
-        """Of its first run."""
-        return self.runs[0].spec.recipe
-
-    @property
-    def is_dense(self) -> bool:
-        return self.runs[0].is_dense
+Runs = Mapping[str, Sequence[FinishedRun]]
+"""By label the finished runs of a variant, at least one."""
 
 
 def name_of(model: str) -> str:
@@ -121,10 +91,10 @@ def name_of(model: str) -> str:
     return path.relative_to(here).as_posix() if inside else model
 
 
-def by_variant(variants: Sequence[Variant], done: Sequence[FinishedRun]) -> list[VariantRuns]:
-    """The variants with a finished run."""
-    found = [(each, [run for run in done if run.spec.variant == each]) for each in variants]
-    return [VariantRuns(variant, runs) for variant, runs in found if runs]
+def by_label(variants: Sequence[Variant], done: Sequence[FinishedRun]) -> Runs:
+    """Return the runs of the variants with a finished one."""
+    runs = {each.label: [run for run in done if run.spec.variant == each] for each in variants}
+    return {label: finished for label, finished in runs.items() if finished}
 
 
 def read_all(runs: Sequence[RunSpec], summaries: Summaries) -> tuple[list[FinishedRun], list[str]]:

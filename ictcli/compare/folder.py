@@ -1,5 +1,4 @@
-"""The folder of a comparison: that no other process works in it, that its report loses nothing, and
-what to do when it ends early.
+"""The folder of a comparison: that no other process works in it, and what to do when it ends early.
 
 | path | is |
 |---|---|
@@ -10,7 +9,7 @@ what to do when it ends early.
 """
 
 import contextlib
-from collections.abc import Collection, Generator
+from collections.abc import Generator
 from pathlib import Path
 
 from ictcli.errors import InterruptedRunError, RunFailedError, UserError, is_disk_full
@@ -18,43 +17,22 @@ from ictcli.files import locked, make_folder, remove_empty
 from ictcli.runs import is_run
 from ictcli.runs.read import read_record
 from ictcli.runs.records import RunRecord
-from ictcli.tables.numbers import counted, listed
-from ictcli.text import shell_word
+from ictcli.tables.numbers import counted
 
 OTHER = "--out OTHER takes another folder"
 GOES_ON = "the same command goes on from there"
 
 
-class ReportedVariant(RunRecord):
-    label: str
-
-
 class Reported(RunRecord):
     """What a comparison.json of any version says of its report."""
 
-    command: str
     seeds: list[int]
-    variants: list[ReportedVariant]
 
 
-def check_report(folder: Path, labels: Collection[str], seeds: Collection[int]) -> list[str]:
-    """A note if the folder has a report of fewer seeds. UserError if it has one with a variant or a
-    seed that a new one would lack."""
-    path = folder / "comparison.json"
-    reported = read_record(path, Reported, strict=False)
-    if reported is None:
-        return []
-    lost = [each.label for each in reported.variants if each.label not in labels]
-    fewer = sum(seed not in seeds for seed in reported.seeds)
-    if lost or fewer:
-        parts = [*lost, *([counted(fewer, "seed")] if fewer else [])]
-        raise UserError(
-            f"{folder / 'report.html'} is of a larger comparison: this one would replace it by a "
-            f"report without {listed(parts)}.",
-            f"{reported.command} makes that one again; {OTHER}"
-            + f"; rm {shell_word(path)} gives the report up and keeps its runs" * (not fewer),
-        )
-    if len(seeds) == len(reported.seeds):
+def notes_on_report(folder: Path, seeds: int) -> list[str]:
+    """Return a note if the folder has a report of fewer seeds."""
+    reported = read_record(folder / "comparison.json", Reported, strict=False)
+    if reported is None or seeds <= len(reported.seeds):
         return []
     return [
         f"the report was made before with {counted(len(reported.seeds), 'seed')}: who adds seeds "

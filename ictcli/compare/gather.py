@@ -8,7 +8,7 @@ from ictcli.compare import notes, run_means
 from ictcli.compare.comparison import CURVES, Comparison, VariantRecord
 from ictcli.compare.design import RunSpec
 from ictcli.compare.differences import differences
-from ictcli.compare.finished import FinishedRun, VariantRuns, by_variant, name_of
+from ictcli.compare.finished import FinishedRun, Runs, by_label, name_of
 from ictcli.compare.plan import ComparisonPlan
 from ictcli.compare.statistics import BEFORE, estimate, scores_of
 from ictcli.compare.tuning import Tuned, means_of
@@ -27,17 +27,17 @@ def gather(
     tuned: Tuned,
     failed: Sequence[str],
 ) -> Comparison:
-    """The comparison of the runs that are `done`, at least one, of the final ones `specs`. `tuned`
-    holds what tuning runs reached. A variant without a finished run is left out, with a note."""
-    variants = by_variant(plan.design.variants, done)
-    by_label = {each.label: each.runs for each in variants}
+    """Return the comparison of the runs that are `done`, at least one, of the final ones `specs`.
+    `tuned` holds what tuning runs reached. A variant without a finished run is left out, with a
+    note."""
+    runs = by_label(plan.design.variants, done)
     seeds = list(dict.fromkeys(spec.seed for spec in specs))
     first, about = done[0], read_environment(done[0].spec.folder)
     recipe = first.spec.recipe
-    scores = scores_of(_counts(variants, seeds, first.after.problems), first.after.n, recipe.eval.k)
-    cells = run_means.greedy_scores(variants, seeds)
+    scores = scores_of(_counts(runs, seeds, first.after.problems), first.after.n, recipe.eval.k)
+    cells = run_means.greedy_scores(runs, seeds)
     greedy = {"greedy": cells} if cells else {}
-    contrasts = [each for each in plan.contrasts if {each.variant, each.rival} <= by_label.keys()]
+    contrasts = [each for each in plan.contrasts if {each.variant, each.rival} <= runs.keys()]
     asked = [each for each in contrasts if {each.variant, each.rival} <= cells.keys()]
     return Comparison(
         command=command,
@@ -60,30 +60,27 @@ def gather(
         tuned_key=plan.tuning.grid.key if plan.tuning else None,
         baseline=plan.baseline,
         contrasts=contrasts,
-        variants=[_variant(each, plan, specs, tuned) for each in variants],
+        variants=[_variant(each, plan, specs, tuned) for each in runs.values()],
         estimates={
             metric: {label: estimate(of) for label, of in by.items()}
             for metric, by in {**scores, **greedy}.items()
         },
         differences=differences(scores, contrasts) | differences(greedy, asked),
         curves={
-            name: {label: run_means.curve(runs, name) for label, runs in by_label.items()}
+            name: {label: run_means.curve(each, name) for label, each in runs.items()}
             for name in CURVES
         },
-        training={label: run_means.trained_tokens(runs) for label, runs in by_label.items()},
-        cost={label: run_means.cost(runs) for label, runs in by_label.items()},
+        training={label: run_means.trained_tokens(each) for label, each in runs.items()},
+        cost={label: run_means.cost(each) for label, each in runs.items()},
         failed=failed,
-        notes=[*plan.notes, *notes.notes_of(plan, variants, scores, tuned)],
+        notes=[*plan.notes, *notes.notes_of(plan, runs, scores, tuned)],
     )
 
 
-def _counts(
-    variants: Sequence[VariantRuns], seeds: Sequence[int], problems: int
-) -> dict[str, IntArray]:
-    """Correct samples by label, (seeds, problems) each; -1 where a run is missing."""
-    labels = (BEFORE, *(each.label for each in variants))
-    counts = {label: np.full((len(seeds), problems), -1) for label in labels}
-    for run in (run for each in variants for run in each.runs):
+def _counts(runs: Runs, seeds: Sequence[int], problems: int) -> dict[str, IntArray]:
+    """Return correct samples by label, (seeds, problems) each; -1 where a run is missing."""
+    counts = {label: np.full((len(seeds), problems), -1) for label in (BEFORE, *runs)}
+    for run in (run for of_variant in runs.values() for run in of_variant):
         row = seeds.index(run.spec.seed)
         counts[run.spec.variant.label][row] = run.after.correct
         if counts[BEFORE][row][0] < 0:
@@ -92,9 +89,10 @@ def _counts(
 
 
 def _variant(
-    each: VariantRuns, plan: ComparisonPlan, specs: Sequence[RunSpec], tuned: Tuned
+    runs: Sequence[FinishedRun], plan: ComparisonPlan, specs: Sequence[RunSpec], tuned: Tuned
 ) -> VariantRecord:
-    variant, recipe, rule = each.variant, each.recipe, each.recipe.rule
+    spec = runs[0].spec
+    variant, recipe, rule = spec.variant, spec.recipe, spec.recipe.rule
     return VariantRecord(
         label=variant.label,
         method=rule.name,
@@ -104,7 +102,7 @@ def _variant(
         lr=recipe.lr,
         tuned=means_of(tuned.get(variant.label, {})) or None,
         tuned_runs=plan.tuning.runs if plan.tuning else 0,
-        chosen=each.runs[0].spec.chosen or None,
-        runs=len(each.runs),
-        failed=sum(spec.variant == variant for spec in specs) - len(each.runs),
+        chosen=spec.chosen or None,
+        runs=len(runs),
+        failed=sum(spec.variant == variant for spec in specs) - len(runs),
     )

@@ -228,18 +228,18 @@ def why_it_ended(folder: Path, code: int) -> str:
 def share_beginning(spec: RunSpec, others: Sequence[RunSpec]) -> None:
     """Copy the evaluation before training into a run that begins as one of `others` that made it;
     nothing if it has its own. The record is copied last: without it, samples do not count."""
-    own = _beginning(spec)
-    same = (each.folder for each in others if _beginning(each) == own)
-    made = next((folder for folder in same if (folder / BEFORE).exists()), None)
-    if made is None or (spec.folder / BEFORE).exists():
+    beginning = _beginning(spec)
+    same = (other.folder for other in others if _beginning(other) == beginning)
+    lender = next((folder for folder in same if (folder / BEFORE).exists()), None)
+    if lender is None or (spec.folder / BEFORE).exists():
         return
-    if read_record(made / BEFORE, Evaluation, strict=False) is None:
+    if read_record(lender / BEFORE, Evaluation, strict=False) is None:
         return  # damaged: the run makes its own
     (spec.folder / BEFORE).parent.mkdir(exist_ok=True)
-    names = [f"eval/{path.name}" for path in sorted((made / "eval").glob("before*.jsonl"))]
+    names = [f"eval/{path.name}" for path in sorted((lender / "eval").glob("before*.jsonl"))]
     for name in (*names, BEFORE.as_posix()):
         with new_file(spec.folder / name) as beside:
-            beside.write_bytes(read_bytes(made / name))
+            beside.write_bytes(read_bytes(lender / name))
     manifest.enter(spec.folder, *names, BEFORE.as_posix())
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ictcli.compare.finished import VariantRuns
+from ictcli.compare.finished import Runs
 from ictcli.compare.plan import ComparisonPlan
 from ictcli.compare.statistics import Scores, paired
 from ictcli.compare.tuning import Tuned, best_of
@@ -20,28 +20,25 @@ MADE_WITH = {"ictcli", "python", "libraries", "platform", "engine"}
 """The fields of environment.json that say what a run is made with."""
 
 
-def notes_of(
-    plan: ComparisonPlan, variants: Sequence[VariantRuns], scores: Scores, tuned: Tuned
-) -> list[str]:
-    """Sentences on variants without a finished run (or tuning run), on figures at their ceiling or
-    floor, on runs made with other programs or machines than others, on warm-ups that take every
-    step, and on contrasts that share no seed."""
-    finished = [each.variant for each in variants]
+def notes_of(plan: ComparisonPlan, runs: Runs, scores: Scores, tuned: Tuned) -> list[str]:
+    """Return sentences on variants without a finished run (or tuning run), on figures at their
+    ceiling or floor, on runs made with other programs or machines than others, on warm-ups that
+    take every step, and on contrasts that share no seed."""
     notes: list[str] = []
-    for variant in plan.design.variants:
-        if variant not in finished:
-            is_tuned = variant.label not in tuned or best_of(tuned[variant.label])
-            runs = "runs" if is_tuned else "tuning runs"
-            notes.append(f"{variant.label} is left out: none of its {runs} finished.")
-    notes += at_bounds(scores, [each.label for each in finished])
-    environments = [read_environment(run.spec.folder) for each in variants for run in each.runs]
+    for label in [variant.label for variant in plan.design.variants if variant.label not in runs]:
+        is_tuned = label not in tuned or best_of(tuned[label])
+        missing = "runs" if is_tuned else "tuning runs"
+        notes.append(f"{label} is left out: none of its {missing} finished.")
+    notes += at_bounds(scores, list(runs))
+    environments = [read_environment(run.spec.folder) for each in runs.values() for run in each]
     made = [each.model_dump(include=MADE_WITH, exclude_defaults=True) for each in environments]
     if differ := list(differing(made)):
         notes.append(
             f"The runs were not all made with the same {listed(differ)}: the times of some "
             "say nothing beside those of others, and figures may differ for that reason too."
         )
-    if dense := [each.label for each in variants if each.is_dense]:
+    recipes = {label: each[0].spec.recipe for label, each in runs.items()}
+    if dense := [label for label, of in recipes.items() if of.dense_steps >= of.steps]:
         notes.append(
             f"The dense warm-up takes every step of {', '.join(dense)}: such runs trained every "
             "token, and methods that differ in their choice alone are one."

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ictcli.compare.design import Design, RunSpec, run_specs
 from ictcli.compare.differences import Contrast
-from ictcli.compare.folder import check_report
+from ictcli.compare.folder import notes_on_report
 from ictcli.compare.tuning import RUNS, Tuning
 from ictcli.compare.variants import (
     SIGNAL,
@@ -21,9 +21,10 @@ from ictcli.errors import UserError, nearest
 from ictcli.planning.preflight import check_trackers
 from ictcli.recipe import load_recipe
 from ictcli.recipe.keys import typed_key
+from ictcli.rewards import find_verifier
 from ictcli.runs.trust import read_typed
 from ictcli.tables.numbers import counted, listed
-from ictcli.tasks.prepare import named_verifiers, task_of
+from ictcli.tasks.prepare import task_of
 
 BASELINE = "grpo"
 """Without `--baseline`."""
@@ -66,10 +67,6 @@ class ComparisonPlan:
     notes: Sequence[str]
 
     @property
-    def folder(self) -> Path:
-        return self.design.folder
-
-    @property
     def runs(self) -> list[RunSpec]:
         return [*self.tries, *self.final]
 
@@ -77,13 +74,15 @@ class ComparisonPlan:
 def plan_of(
     source: str, overrides: Sequence[str], options: CompareOptions, folder: Path
 ) -> ComparisonPlan:
-    """The plan of the comparison on the recipe `source`. UserError if a setting is wrong, if the
-    folder holds other runs or a larger report, or if no problems are left to tune on."""
+    """Return the plan of the comparison on the recipe `source`. UserError if a setting is wrong, if
+    the folder holds other runs, or if no problems are left to tune on."""
     file = read_typed(source)
     if "method" not in file.data:
         file = replace(file, data={**file.data, "method": options.methods[0].split()[0]})
     recipe = load_recipe(file, overrides)  # plugins add methods
-    named_verifiers(recipe)
+    verifiers = (recipe.reward.verifier, recipe.eval.verifier, *recipe.reward.functions)
+    for name in filter(None, verifiers):
+        find_verifier(name)  # it is there, and may run
     if recipe.label != recipe.rule.name:
         raise UserError(
             f"The recipe trains a control, {recipe.label}: every method would be one.",
@@ -99,12 +98,12 @@ def plan_of(
     design = Design(file, tuple(overrides), variants, options.seeds, folder, models)
     grid = read_grid(options.tune, "--tune") if options.tune else None
     if grid:
-        check_keys([*design.swept, grid.key], "--methods, --sweep and --tune")
+        varied = {each.partition("=")[0] for variant in variants for each in variant.overrides}
+        check_keys([*varied, grid.key], "--methods, --sweep and --tune")
     tuning = Tuning(design, grid, options.tune_runs) if grid else None
     tries = tuning.first if tuning else []
-    chosen = tuning.earlier() if tuning else None
-    final = run_specs(design, chosen, grid=grid)
-    notes = check_report(folder, {each.label for each in variants}, {spec.seed for spec in final})
+    final = run_specs(design, untuned=grid.key if grid else "")
+    notes = notes_on_report(folder, options.seeds)
     baseline, contrasts, note = contrasts_of(variants, options)
     notes += note
     if models and options.seeds % len(models):

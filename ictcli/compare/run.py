@@ -10,6 +10,7 @@ from ictcli.compare.gather import gather
 from ictcli.compare.launch import Summaries
 from ictcli.compare.plan import ComparisonPlan
 from ictcli.compare.report import write_report
+from ictcli.compare.tuning import chosen_of
 from ictcli.errors import NothingFinishedError
 from ictcli.files import write_json
 from ictcli.tables.numbers import counted
@@ -34,7 +35,7 @@ def run_comparison(
             return summaries
 
         tuned = plan.tuning.tune(train_tries)
-        chosen = plan.tuning.chosen(tuned)
+        chosen = chosen_of(tuned)
         say("tuned: " + "; ".join(f"{label} {override}" for label, override in chosen.items()))
         for label in [label for label in tuned if label not in chosen]:
             say(f"note: {label} is left out: none of its tuning runs finished")
@@ -50,6 +51,6 @@ def run_comparison(
     failed += [*missed, *damaged]
     result = gather(plan, runs, done, command=command, tuned=tuned or {}, failed=failed)
     say("writing the report")
-    write_json(plan.folder / "comparison.json", result.model_dump(mode="json"))
-    write_report(result, plan.folder)
+    write_json(plan.design.folder / "comparison.json", result.model_dump(mode="json"))
+    write_report(result, plan.design.folder)
     return result

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ictcli.compare.finished import FinishedRun, VariantRuns
+from ictcli.compare.finished import FinishedRun, Runs
 from ictcli.compare.statistics import BEFORE
 from ictcli.evaluation.record import Record
 from ictcli.train.finish import kept_tokens
@@ -37,18 +37,15 @@ class TrainedTokens(Record):
     """Of all steps, the dense warm-up included."""
     kept_prob: float | None = None
     branch_recall: float | None = None
-    branch_precision: float | None = None
-    kept_sure: float | None = None
 
 
 def curve(runs: Sequence[FinishedRun], name: str) -> Curve:
-    """At the steps that all runs have reached; those without a value are left out."""
-    length = min(len(run.metrics) for run in runs)
-    values = np.array([run.series(name)[:length] for run in runs])
-    known = np.flatnonzero(~np.isnan(values).all(axis=0)).tolist()
-    values = values[:, known]
+    """Return a metric of finished runs at the steps that have a value."""
+    values = np.array([run.series(name) for run in runs])
+    places = np.flatnonzero(~np.isnan(values).all(axis=0)).tolist()
+    values = values[:, places]
     return Curve(
-        step=[runs[0].metrics[place].step for place in known],
+        step=[place + 1 for place in places],
         mean=np.nanmean(values, axis=0).tolist(),
         low=np.nanmin(values, axis=0).tolist(),
         high=np.nanmax(values, axis=0).tolist(),
@@ -75,22 +72,20 @@ def trained_tokens(runs: Sequence[FinishedRun]) -> TrainedTokens:
 
     return TrainedTokens(
         tokens_kept_share=float(np.mean([run.summary.tokens_kept_share for run in runs])),
-        **{
-            name: mean(name)
-            for name in ("kept_prob", "branch_recall", "branch_precision", "kept_sure")
-        },
+        kept_prob=mean("kept_prob"),
+        branch_recall=mean("branch_recall"),
     )
 
 
-def greedy_scores(variants: Sequence[VariantRuns], seeds: Sequence[int]) -> dict[str, FloatArray]:
-    """Whether each problem's greedy answer is right, (S, N) by label, and first of the models
-    before training, a row each; NaN where a run is missing. Without those not asked greedily."""
-    every = [run for each in variants for run in each.runs]
-    before = {run.spec.recipe.model: run.before.solved for run in every}
+def greedy_scores(runs: Runs, seeds: Sequence[int]) -> dict[str, FloatArray]:
+    """Return whether each problem's greedy answer is right, (S, N) by label, and first of the
+    models before training, a row each; NaN where a run is missing. Without those not asked
+    greedily."""
+    before = {run.spec.recipe.model: run.before.solved for each in runs.values() for run in each}
     rows = {BEFORE: [solved[0.0] for solved in before.values() if 0.0 in solved]}
-    for each in variants:
-        asked = {run.spec.seed: run.after.solved for run in each.runs}
-        known = {seed: solved[0.0] for seed, solved in asked.items() if 0.0 in solved}
-        missing = np.full(each.runs[0].after.problems, np.nan)
-        rows[each.label] = [known.get(seed, missing) for seed in seeds] if known else []
-    return {label: np.array(its) for label, its in rows.items() if its}
+    for label, each in runs.items():
+        asked = {run.spec.seed: run.after.solved for run in each}
+        greedy = {seed: solved[0.0] for seed, solved in asked.items() if 0.0 in solved}
+        missing = np.full(each[0].after.problems, np.nan)
+        rows[label] = [greedy.get(seed, missing) for seed in seeds] if greedy else []
+    return {label: np.array(solved) for label, solved in rows.items() if solved}

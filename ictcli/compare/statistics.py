@@ -15,15 +15,13 @@ from functools import cached_property
 
 import numpy as np
 
-from ictcli.compare.crossed import LEVEL, Ends, Inference, infer, level_near_bound, near_bound
+from ictcli.compare.crossed import LEVEL, Ends, Inference, infer, near_bound, p_near_bound
 from ictcli.evaluation.passk import pass_at_k
 from ictcli.tables import Span
 from ictcli.types import FloatArray, IntArray
 
 BEFORE = "(before)"
 """The label of the model before training."""
-MARGIN = 0.03
-"""Two figures that differ by less than this are as good as equal. Ours."""
 
 Scores = Mapping[str, Mapping[str, FloatArray]]
 """By metric, then by variant: (S, N) figures in [0, 1]; a row of NaN is a run that is missing."""
@@ -31,19 +29,12 @@ Scores = Mapping[str, Mapping[str, FloatArray]]
 
 @dataclass(frozen=True)
 class Estimate(Span):
-    """A mean with its 95 % interval, what that generalises over, and what varies in it. It has none
-    where one seed met one problem, and where nothing varies over seeds of one problem."""
+    """A mean with its 95 % interval: over seeds and problems, or over problems alone with one seed
+    or where nothing varies (`crossed.near_bound`). It has none where nothing varies over seeds of
+    one problem."""
 
-    over: str
-    """`seeds and problems`; `problems`, with one seed or where nothing varies
-    (`crossed.near_bound`); `seeds`, with one problem; `nothing`."""
     seeds: int
     problems: int
-    seed_sd: float | None
-    """Standard deviation over seeds without that of problems and samples; None if unknown. It is
-    cut at 0, which says that they do not differ significantly, not that they do not differ."""
-    problem_sd: float | None
-    """The same over problems."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +43,6 @@ class PairedDifference(Estimate):
 
     p: float | None
     """Over what the interval is over; None where all differences are equal."""
-    detectable: float | None
-    """The true difference that 4 of 5 comparisons of this size and variation would find at 5 %,
-    before any correction. None with one seed, where nothing varies, and where it is above 1: no
-    such difference is possible."""
     by_seed: Sequence[float] = ()
     """The mean difference of each seed that both finished."""
     p_holm: float | None = None
@@ -65,21 +52,15 @@ class PairedDifference(Estimate):
     """The interval at the level at which Holm's correction tests this difference: it leaves 0 out
     exactly where the difference is significant."""
     detectable_holm: float | None = None
-    """`detectable` at that level."""
-    p_equal: float | None = None
-    """p of two one-sided tests that it is within MARGIN, after Holm's correction over the same
-    tests of its family."""
+    """The true difference that 4 of 5 comparisons of this size and variation would find at that
+    level. None with one seed, where nothing varies, and where it is above 1: no such difference is
+    possible."""
 
     @property
     def differs(self) -> bool:
         """Whether it is significant for other seeds too, after any correction."""
         p = self.p if self.p_holm is None else self.p_holm
         return self.seeds > 1 and p is not None and p <= LEVEL
-
-    @property
-    def equal(self) -> bool:
-        """Whether it is within MARGIN for other seeds too, after any correction."""
-        return self.seeds > 1 and self.p_equal is not None and self.p_equal <= LEVEL
 
 
 @dataclass(frozen=True)
@@ -103,58 +84,32 @@ class Evidence:
         p = self.inference.p
         if p is None or not self.is_near_bound:
             return p
-        excludes = level_near_bound(self.cells, self.floor, lambda ends: ends[0] > 0 or ends[1] < 0)
-        return max(p, excludes)
+        return max(p, p_near_bound(self.cells, self.floor))
 
-    def p_within(self, margin: float) -> float | None:
-        """p of two one-sided tests that the mean is within +- `margin`."""
-        p = self.inference.p_within(margin)
-        if not self.is_near_bound:
-            return p
-        within = level_near_bound(
-            self.cells, self.floor, lambda ends: -margin < ends[0] and ends[1] < margin
-        )
-        return max(p or 0.0, within / 2)
-
-    def ends(self, level: float = LEVEL) -> tuple[Ends | None, str]:
-        """The interval, cut to [`floor`, 1] and at least `near_bound` where that applies, and what
-        it is over."""
-        S, N = self.cells.shape
+    def ends(self, level: float = LEVEL) -> Ends | None:
+        """Return the interval, cut to [`floor`, 1] and at least `near_bound` where that applies."""
         mean, half = self.inference.mean, self.inference.half(level)
         ends = None if half is None else (max(self.floor, mean - half), min(1.0, mean + half))
-        over = " and ".join(["seeds"] * (S > 1) + ["problems"] * (N > 1))
         if self.is_near_bound and (bounds := near_bound(self.cells, self.floor, level)):
-            if ends is None:
-                ends, over = bounds, "problems" if N > 1 else "seeds"
-            ends = min(ends[0], bounds[0]), max(ends[1], bounds[1])
-        return ends, over if ends else "nothing"
+            low, high = ends or bounds
+            return min(low, bounds[0]), max(high, bounds[1])
+        return ends
 
-    def detectable(self, level: float = LEVEL) -> float | None:
-        """As `PairedDifference.detectable`."""
+    def detectable(self, level: float) -> float | None:
+        """Return what `PairedDifference.detectable_holm` is at a level."""
         size = self.inference.detectable(level) if len(self.cells) > 1 else None
         return None if size is not None and size > 1 else size
 
     def estimate(self) -> Estimate:
         S, N = self.cells.shape
-        ends, over = self.ends()
-        return Estimate(
-            value=self.inference.mean,
-            low=ends and ends[0],
-            high=ends and ends[1],
-            over=over,
-            seeds=S,
-            problems=N,
-            seed_sd=self.inference.seed_sd,
-            problem_sd=self.inference.problem_sd,
-        )
+        low, high = self.ends() or (None, None)
+        return Estimate(self.inference.mean, low, high, seeds=S, problems=N)
 
     def difference(self) -> PairedDifference:
         """With its tests, before any correction."""
         return PairedDifference(
             **asdict(self.estimate()),
             p=self.p,
-            detectable=self.detectable(),
-            p_equal=self.p_within(MARGIN),
             by_seed=self.cells.mean(axis=1).tolist(),
         )
 

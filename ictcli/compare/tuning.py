@@ -7,16 +7,15 @@ beyond as the best is from its neighbour, at most FURTHER times.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf, isclose
 
 import numpy as np
 
 from ictcli.compare.design import Design, RunSpec, tuning_spec
-from ictcli.compare.launch import Summaries, read_summary
+from ictcli.compare.launch import Summaries
 from ictcli.compare.variants import Grid, numbers_of
 from ictcli.errors import NothingFinishedError, UserError
-from ictcli.runs.records import Summary
 
 METRIC = "pass@1"
 RUNS = 3
@@ -75,38 +74,19 @@ class Tuning:
                 reached = summary and {name: of.value for name, of in summary.after.items()}
                 tuned[spec.variant.label].setdefault(spec.trying, []).append(reached)
 
-    def chosen(self, tuned: Tuned) -> dict[str, str]:
-        """The override of each variant; those without a finished run are left out.
-        NothingFinishedError without any."""
-        if chosen := {label: best for label, tries in tuned.items() if (best := best_of(tries))}:
-            return chosen
-        raise NothingFinishedError(
-            "Every tuning run failed.", "mend what the lines above say, or leave --tune out"
-        )
 
-    def earlier(self) -> dict[str, str]:
-        """What was chosen for each variant whose tuning runs are all done, or failed; a variant
-        whose runs all failed is to be tuned again."""
-
-        def read(specs: Sequence[RunSpec]) -> Summaries:
-            outcomes = {spec.folder: read_summary(spec.folder) for spec in specs}
-            done = {folder: of for folder, of in outcomes.items() if isinstance(of, Summary)}
-            if not all((folder / "failure.json").exists() for folder in outcomes.keys() - done):
-                raise LookupError
-            return done
-
-        chosen: dict[str, str] = {}
-        for variant in self.design.variants:
-            alone = replace(self, design=replace(self.design, variants=(variant,)))
-            try:
-                chosen |= alone.chosen(alone.tune(read))
-            except (LookupError, NothingFinishedError):
-                continue
+def chosen_of(tuned: Tuned) -> dict[str, str]:
+    """Return the override of each variant; those without a finished run are left out.
+    NothingFinishedError without any."""
+    if chosen := {label: best for label, tries in tuned.items() if (best := best_of(tries))}:
         return chosen
+    raise NothingFinishedError(
+        "Every tuning run failed.", "mend what the lines above say, or leave --tune out"
+    )
 
 
 def next_values(tries: Tries, grid: Grid) -> list[str]:
-    """The overrides that tuning wants next; none at its end."""
+    """Return the overrides that tuning wants next; none at its end."""
     if new := [override for override in grid.overrides if override not in tries]:
         return new
     beyond = _beyond(tries, grid)

@@ -2,8 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations, product
+from dataclasses import dataclass
+from itertools import product
 
 from ictcli.algorithm.methods import METHODS, Method, ShareOptions, find_method
 from ictcli.errors import UserError
@@ -25,7 +25,7 @@ OPTIONS = "ictcli methods lists each method's options"
 SIGNAL = "reward.signal"
 FREE = {SIGNAL, "sampling.redraw"}
 """Keys that may vary although their table is fixed."""
-CONTROLS = {"control": "none", SIGNAL: True}
+CONTROLS = {"control": "none", SIGNAL: "true"}
 """Keys of controls, each with the value that is none."""
 
 
@@ -36,17 +36,6 @@ class Variant:
     label: str
     method: str
     overrides: tuple[str, ...] = ()
-
-    @property
-    def settings(self) -> dict[str, object]:
-        """Its swept settings and those of its own, by key."""
-        pairs = (override.partition("=") for override in self.overrides)
-        return {_short(key): toml_value(text) for key, _, text in pairs}
-
-    @property
-    def controls(self) -> dict[str, object]:
-        """Those that are on, by key."""
-        return {k: v for k, v in self.settings.items() if k in CONTROLS and v != CONTROLS[k]}
 
 
 @dataclass(frozen=True)
@@ -78,16 +67,10 @@ def read_grid(text: str, option: str) -> Grid:
 
 
 def read_values(text: str, key: str, option: str) -> tuple[str, ...]:
-    """The values of `0.05,0.1`, as typed. UserError where there are none, or one stands twice."""
+    """Return the values of `0.05,0.1`, as typed. UserError where there are none."""
     typed = tuple(dict.fromkeys(value.strip() for value in text.split(",") if value.strip()))
     if not typed:
         raise UserError(f"{option} names no {key}.", f"{option} A,B")
-    for first, second in combinations(typed, 2):
-        if toml_value(first) == toml_value(second):
-            raise UserError(
-                f"{option} names one value of {key} twice, as {first} and as {second}.",
-                "leave one of them out",
-            )
     return typed
 
 
@@ -98,24 +81,14 @@ def numbers_of(overrides: Iterable[str]) -> dict[str, float] | None:
     return known if len(known) == len(values) else None
 
 
-def read_methods(text: str, option: str) -> tuple[str, ...]:
-    """The methods of `ict,ict score=u*h`, each once."""
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    if not names:
-        raise UserError(f"{option} names no method.", "ictcli methods lists them")
-    return names
-
-
-def variants_of(
-    methods: Sequence[str], sweeps: Sequence[Grid], option: str = "--methods"
-) -> tuple[Variant, ...]:
-    """Every method, with settings of its own if any (`ict score=u*h`), and every combination of the
-    swept settings that matter to it; once, if none does. UserError if a key matters to no method,
-    or is set twice."""
+def variants_of(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant, ...]:
+    """Return every method, with settings of its own if any (`ict score=u*h`), and every combination
+    of the swept settings that matter to it; once, if none does. UserError if a key matters to no
+    method, or is set twice."""
     check_keys([sweep.key for sweep in sweeps], "--sweep")
-    where = f"{option} and --sweep" if sweeps else option
+    where = "--methods and --sweep" if sweeps else "--methods"
     variants: list[Variant] = []
-    parsed = [_parsed(text, option) for text in methods]
+    parsed = [_parsed(text) for text in methods]
     for method, own in parsed:
         grids = [*own, *(sweep for sweep in sweeps if takes(method, sweep.key))]
         check_keys([grid.key for grid in grids], where)
@@ -127,12 +100,12 @@ def variants_of(
     return tuple(dict.fromkeys(variants))
 
 
-def _parsed(text: str, option: str) -> tuple[Method, list[Grid]]:
+def _parsed(text: str) -> tuple[Method, list[Grid]]:
     # a plugin's name may hold anything
     name, *settings = [text] if text in METHODS else text.split() or [text]
     method, own = find_method(name), list[Grid]()
     for setting in settings:
-        grid = read_grid(setting, option)
+        grid = read_grid(setting, "--methods")
         key = f"method.{grid.key}" if grid.key in method.options.model_fields else grid.key
         if not takes(method, key):
             raise UserError(f"{method.name} does not look at {grid.key}.", OPTIONS)
@@ -143,11 +116,11 @@ def _parsed(text: str, option: str) -> tuple[Method, list[Grid]]:
 def _combined(method: str, grids: Sequence[Grid]) -> list[Variant]:
     variants: list[Variant] = []
     for overrides in product(*(grid.overrides for grid in grids)):
-        variant = Variant("", method, overrides)
-        plain = [_short(each) for each in overrides if each.partition("=")[0] not in CONTROLS]
-        controls = {**CONTROLS, **variant.controls}
-        label = labelled(" ".join([method, *plain]), controls["control"], controls[SIGNAL])
-        variants.append(replace(variant, label=label))
+        settings = dict(override.split("=", 1) for override in overrides)
+        controls = [toml_value(settings.pop(key, off)) for key, off in CONTROLS.items()]
+        plain = [f"{_short(key)}={value}" for key, value in settings.items()]
+        label = labelled(" ".join([method, *plain]), *controls)
+        variants.append(Variant(label, method, overrides))
     return variants
 
 

@@ -29,33 +29,33 @@ def bars(shares: tuple[float, ...]) -> str:
     return "".join(BLOCKS[min(7, int(share / most * 8))] if share else " " for share in shares)
 
 
-def print_branches(found: Branches, *, as_json: bool) -> None:
+def print_branches(placed: Branches, *, as_json: bool) -> None:
     """Print where the tokens of methods lie as tables, or as JSON."""
     if as_json:
-        print_json(asdict(found) | {"paper": PAPER})
+        print_json(asdict(placed) | {"paper": PAPER})
         return
     output(
-        f"{found.source} on {found.task}: {counted(found.responses, 'response')} in groups of "
-        f"{found.group}, temperature {found.temperature:g}, {counted(found.tokens, 'token')}.",
-        f"Branches, where responses to one prompt part: {shown_share(found.branch_share)} of the "
-        f"tokens. A response stands alone from token {figure(found.alone_from, 'g')} (median).",
-        f"Sure tokens (p > 0.99): {shown_share(found.sure)}. Mean p: {found.prob:.2f}.",
+        f"{placed.source} on {placed.task}: {counted(placed.responses, 'response')} in groups of "
+        f"{placed.group}, temperature {placed.temperature:g}, {counted(placed.tokens, 'token')}.",
+        f"Branches, where responses to one prompt part: {shown_share(placed.branch_share)} of the "
+        f"tokens. A response stands alone from token {figure(placed.alone_from, 'g')} (median).",
+        f"Sure tokens (p > 0.99): {shown_share(placed.sure)}. Mean p: {placed.prob:.2f}.",
     )
-    if found.uniqueness is not None:
+    if placed.uniqueness is not None:
         output(
-            f"Uniqueness u: mean {found.uniqueness:.3f}; its rank correlation with the entropy H1: "
-            f"{figure(found.uniqueness_entropy_spearman, '+.2f')}."
+            f"Uniqueness u: mean {placed.uniqueness:.3f}; its rank correlation with the entropy H1: "
+            f"{figure(placed.uniqueness_entropy_spearman, '+.2f')}."
         )
     output("")
-    print_table(Table(COLUMNS, found.placements))
+    print_table(Table(COLUMNS, placed.placements))
     output(
         "",
         "The last column reads from the surest tenth of the tokens to the least sure. By chance a "
         "method keeps as many branches as tokens.",
     )
-    if any(row.method.split()[0] == "ict" for row in found.placements):
+    if any(row.method.split()[0] == "ict" for row in placed.placements):
         output(
             "The paper says of the tokens that ict keeps on GSM8K (arXiv 2606.19771): mean p "
             f"{PAPER['kept_prob']}, high:low {PAPER['high_low_ratio']}."
         )
-    output(*found.missing.values())
+    output(*placed.missing.values())

@@ -18,12 +18,10 @@ SHOWN, TAIL = 3, 60
 class Shown:
     """Prints what a check finds out as it does so."""
 
-    def __init__(self, *, silent: bool) -> None:
-        self._silent, self._prompts, self._first = silent, 0, False
+    def __init__(self) -> None:
+        self._prompts, self._first = 0, False
 
     def __call__(self, part: Training | ShownPrompt | Answer) -> None:
-        if self._silent:
-            return
         if isinstance(part, Training):
             self._training(part)
         elif isinstance(part, ShownPrompt):

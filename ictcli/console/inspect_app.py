@@ -11,17 +11,16 @@ from ictcli.console.inspect_frame import Cursor, Frame, Palette
 from ictcli.console.table import Screen
 from ictcli.errors import UserError
 from ictcli.inspect.group import GroupView, RolloutView
-from ictcli.inspect.session import Session
 from ictcli.inspect.view import StepView
 
 
-def move(session: Session, view: StepView, group: GroupView) -> int:
+def move(view: StepView, group: GroupView) -> int:
     """Draw and obey keys until q; returns the exit code. Restores the terminal."""
     console = Screen()
     try:
         with inspect_keys.raw():
             coloured = not console.no_color and console.color_system is not None
-            app = App(session, view, group, console, Palette(coloured=coloured))
+            app = App(view, group, console, Palette(coloured=coloured))
             with console.screen(hide_cursor=True):
                 console.file.write("\x1b[?7l")  # cut lines that it counts as longer than rich does
                 try:
@@ -36,10 +35,8 @@ def move(session: Session, view: StepView, group: GroupView) -> int:
 class App:
     """What is shown, and what the keys do."""
 
-    def __init__(
-        self, session: Session, view: StepView, group: GroupView, console: Screen, palette: Palette
-    ) -> None:
-        self.session, self.view, self.group = session, view, group
+    def __init__(self, view: StepView, group: GroupView, console: Screen, palette: Palette) -> None:
+        self.view, self.group = view, group
         self.console, self.palette = console, palette
         self.cursor = Cursor(group.shown, group.by)
         self.status = "; ".join(group.notes)
@@ -133,7 +130,7 @@ class App:
             self.status = "No step was recorded " + ("before." if by < 0 else "after this one.")
             return
         try:
-            self.view = self.session.open(steps[place])
+            self.view = self.view.step(steps[place])
         except UserError as error:
             self.status = error.message
             return

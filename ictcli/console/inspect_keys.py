@@ -31,14 +31,10 @@ def parse(text: str) -> list[str]:
     return [name for name in names if name]
 
 
-def _ready(seconds: float) -> bool:
-    return bool(select.select([sys.stdin.fileno()], [], [], seconds)[0])
-
-
 def read(seconds: float) -> list[str]:
     """Return the keys pressed; waits up to `seconds` for the first. A closed terminal reads as
     q."""
-    if not _ready(seconds):
+    if not select.select([sys.stdin.fileno()], [], [], seconds)[0]:
         return []
     try:
         sent = os.read(sys.stdin.fileno(), 4096)

@@ -78,15 +78,15 @@ def print_table(*tables: Table, style: Callable[[str], str] = lambda _: "") -> N
 
 
 def print_noted(*tables: Table) -> None:
-    """Print a table by rows or, where these do not fit, by columns, and its caption and notes on
-    stderr; of several each below its caption."""
+    """Print a table by rows or, where these do not fit, by columns, and its caption on stderr; of
+    several each below its caption."""
     several = len(tables) > 1
     for number, table in enumerate(tables):
         if several:
             output(*[""] * bool(number), table.caption)
         print_table(table, table.turned())
-        if about := table.note if several else f"{table.caption} {table.note}".strip():
-            narrate_paragraph(about)
+        if not several:
+            narrate_paragraph(table.caption)
 
 
 def _grid(table: Table, style: Callable[[str], str], folded: bool) -> Grid:

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 
 from ictcli.engine import remote
 from ictcli.engine.hub import answers, silence
-from ictcli.engine.model_files import CONFIGS, TOKENIZER, change_tokenizer, has_tokenizer, listed
+from ictcli.engine.model_files import CONFIGS, TOKENIZER, has_tokenizer, listed
 from ictcli.errors import UserError, nearest, text_of
 from ictcli.files import check_base, check_inside
 from ictcli.files.reading import check_file, parse_json, read_text
@@ -166,10 +166,7 @@ def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[i
     with a question of its own.
     """
     ids: set[int] = set()
-    named = tokenizer.eos_token_id
-    if named == tokenizer.pad_token_id and any(stop is not None for stop in configured):
-        named = None  # `name_end_token` put it there, for programs that need one
-    for stop in (*configured, named):
+    for stop in (*configured, tokenizer.eos_token_id):
         if stop is not None:
             listed = cast(list[Any], stop if isinstance(stop, list | tuple) else [stop])
             if not all(type(i) is int and 0 <= i < 2**31 for i in listed):
@@ -211,17 +208,6 @@ def weight_files(folder: Path) -> list[Path]:
                 )
         return [folder / name for name in names]
     return [whole] if whole.is_file() else sorted(folder.glob("*.safetensors"))
-
-
-def name_end_token(folder: Path) -> None:
-    """In place: give a tokenizer without an end token its padding token as such. lm-eval takes the
-    end token as what stands before a text; where a response ends, the model's settings say."""
-    files = (folder / name for name in ("special_tokens_map.json", "tokenizer_config.json"))
-    tokens: dict[str, Any] = {}
-    for table in (_read_object(file) for file in files if file.is_file()):
-        tokens |= {name: value for name, value in table.items() if value is not None}
-    if "eos_token" not in tokens and (pad := tokens.get("pad_token")):
-        change_tokenizer(folder, eos_token=pad)
 
 
 def with_dtype(config: dict[str, Any], dtype: str) -> dict[str, Any]:

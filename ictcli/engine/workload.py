@@ -1,19 +1,14 @@
-"""What an engine's memory is computed from, and the memory models that engines bring.
-
-A memory model is a module of its engine that imports no device library, found by an entry point in
-the group `ictcli.plans` under the engine's name.
-"""
+"""What an engine's memory is computed from. Its memory model is a module of its package, `plan`,
+that imports no device library: `held`, `sampling` and `updating` give bytes by part."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ictcli.algorithm.quantities import statistic
 from ictcli.algorithm.selection import share_count
 from ictcli.engine.dtype import in_bfloat16
 from ictcli.engine.packing import CHUNK_LOGITS, is_worth_sharing
-from ictcli.engine.registry import brought_by
 from ictcli.engine.shape import ModelShape
-from ictcli.errors import UserError
 from ictcli.recipe import Recipe
 
 Parts = dict[str, float]
@@ -122,11 +117,3 @@ class Workload:
         logits = min(rows * max(share_count(keep, T), 1), CHUNK_LOGITS // self.shape.vocabulary)
         repeated = rows * P if prompts < rows else 0
         return Pass(prompts * P + rows * T, repeated, max(logits, 1))
-
-
-def memory_model(backend: str) -> Any:
-    """Return the memory model of an engine: `held`, `sampling` and `updating` give bytes by part.
-    Raises UserError where it has none."""
-    if model := brought_by(backend, "ictcli.plans"):
-        return model
-    raise UserError(f"How much memory the {backend} engine takes is not known.")

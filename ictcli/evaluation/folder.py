@@ -43,10 +43,10 @@ def opened(
     *,
     resume: bool,
     say: Callable[[str], None],
-) -> Generator[tuple[Path, bool]]:
-    """Yield the locked folder of an evaluation, and whether it resumes one: `out`, else base/name,
-    or base/name-2, -3, ... if taken. With `resume` and no `out`, the newest folder in `base` with
-    the same settings. UserError where the folder holds anything else; it is left as it is."""
+) -> Generator[Path]:
+    """Yield the locked folder of an evaluation: `out`, else base/name, or base/name-2, -3, ... if
+    taken. With `resume` and no `out`, the newest folder in `base` with the same settings. UserError
+    where the folder holds anything else; it is left as it is."""
     if out is None and resume:
         out = _newest(base, name, settings, say)
     with contextlib.ExitStack() as closing:
@@ -68,7 +68,7 @@ def opened(
                     f"The evaluation in {folder} has {differs}.",
                     "the settings it was begun with continue it; --out OTHER begins another",
                 )
-        yield folder, saved is not None
+        yield folder
 
 
 def check(out: Path) -> None:

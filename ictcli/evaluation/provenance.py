@@ -24,8 +24,8 @@ from ictcli.tasks import prompts
 def of_model(
     model: ModelSpec, engine: Engine, benchmarks: Sequence[BenchmarkSpec]
 ) -> dict[str, Any]:
-    tokens = cast(list[Any], engine.tokenizer.convert_ids_to_tokens(list(engine.stop_ids)))
     """Return what of a loaded model decides its samples."""
+    tokens = cast(list[Any], engine.tokenizer.convert_ids_to_tokens(list(engine.stop_ids)))
     return {
         "name": model.name,
         "fingerprint": model.fingerprint(),

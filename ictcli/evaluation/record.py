@@ -65,7 +65,6 @@ class AtTemperature(Scored):
     n: int
     """Samples per problem; 1 at temperature 0."""
     scores: dict[str, Interval | None]
-    accuracy_readable: float | None
     correct: tuple[int, ...]
     seconds: float
 
@@ -112,8 +111,7 @@ class Evaluation(Scored):
     @property
     def curve(self) -> list[AtTemperature]:
         """All temperatures, from the lowest up."""
-        readable, temperature = self.accuracy_readable, self.settings.temperature
-        at = AtTemperature(temperature=temperature, accuracy_readable=readable, **dict(self))
+        at = AtTemperature(temperature=self.settings.temperature, **dict(self))
         return sorted([at, *self.temperatures], key=lambda at: at.temperature)
 
     @property

@@ -72,8 +72,8 @@ class ModelSpec:
     """Short and unique."""
     build: Callable[[EngineSettings], Engine]
     engine: EngineSettings
-    fingerprint: Callable[[], str | None]
-    """A checksum of the weights; None if only the engine knows where they are."""
+    fingerprint: Callable[[], str]
+    """A checksum of the weights."""
     prompt: PromptSettings
     temperature: float
     top_p: float

@@ -99,16 +99,10 @@ def evaluate_suite(
 
     results: list[Result] = []
     opened = folders.opened(out, base, name, decided, resume=resume, say=say)
-    with opened as (folder, resumed), _kept(folder):
+    with opened as folder, _kept(folder):
         for model, spec in product(models, benchmarks):
             path = (folder if alone else folder / model.name) / f"{spec.stem}.jsonl"
             file = SampleFile(path, spec.chunk or chunk_of(settings.n), resume=True)
-            for samples in (file, *map(file.at, settings.temperatures)):
-                if not resumed and samples.path.exists():
-                    raise UserError(
-                        f"{samples.path} was put there by another program.",
-                        "--out OTHER takes another folder",
-                    )
             engine = engines.of(model)
             bar = progress(spec.name if alone else f"{model.name}, {spec.name}")
             sampling = model.sampling(spec.max_tokens, engine.stop_ids)

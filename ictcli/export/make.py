@@ -17,7 +17,6 @@ from ictcli.engine.models import (
     ADAPTER_CONFIG,
     exported,
     locate,
-    name_end_token,
     snapshot,
     typed_path,
 )
@@ -92,7 +91,7 @@ class Trained:
         plain: dict[str, Any] = {"dtype": "float32", "load_in_4bit": False} if whole else {}
 
         def base() -> Engine:
-            check_same(self.run, began, of_model(self.recipe.model, typed))
+            check_same(self.run, began, of_model(self.recipe.model))
             return build_engine(locate(self.recipe.model, trains=True).path, typed)
 
         others = base, partial(build_engine, str(folder), typed.model_copy(update=plain))
@@ -184,7 +183,6 @@ def export_model(trained: Trained, out: Path, layout: Layout | None) -> tuple[st
                 take(Path(made), folder, by=shutil.move)
         else:
             take(Path(locate(str(trained.run / "model")).path), folder)
-            name_end_token(folder)
         notes = list[str]()
         if drop_code(folder) and trained.settings.trust_remote_code:
             notes.append(CODED.format(names_of(trained.base, trained.run)[0]))

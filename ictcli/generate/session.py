@@ -20,7 +20,7 @@ from ictcli.seeds import seed_of
 from ictcli.tasks import BOXED, Domain, Task, builtin_task, prompts
 from ictcli.tasks.detokenize import Detokenizer
 from ictcli.tasks.prepare import task_alone
-from ictcli.tasks.unread import read_back
+from ictcli.tasks.unread import lost_of
 from ictcli.text import middle_cut, one_line
 from ictcli.types import IntArray, Problem, Rollouts, Sampling
 
@@ -163,10 +163,10 @@ class Session:
         tokenizer, problem = self.engine.tokenizer, Problem("prompt", question, "")
         if question != encodable(question):
             raise UserError("The prompt is not UTF-8.", "type it again")
-        if (left := next(read_back(tokenizer, [question]))) is not None:
+        if lost := lost_of(tokenizer, [question]):
             raise UserError(
                 f"The model's tokenizer cannot hold the prompt: {middle_cut(question, SHOWN)!r} "
-                f"becomes {middle_cut(left, SHOWN)!r}.",
+                f"becomes {middle_cut(lost[0][1], SHOWN)!r}.",
                 self.form.hint or "take a model that knows these characters",
             )
         text, ids = prompts.tokens_of(tokenizer, problem, self.form.domain, self.model.prompt)

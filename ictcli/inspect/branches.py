@@ -6,9 +6,8 @@ another token (`ictcli.algorithm.branches`). What a method must train to change 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -27,13 +26,13 @@ from ictcli.tasks.prepare import task_of
 from ictcli.tasks.unread import usable
 from ictcli.train.sample import sample_batch, with_advantage
 from ictcli.train.step import select
-from ictcli.types import ROW_STATS, BoolArray
+from ictcli.types import ROW_STATS
 
+FIGURES = ("branch_recall", "branch_precision", "kept_prob", "kept_sure", "high_low_ratio")
 SHARES = (0.05, 0.1, 0.2)
-USUAL = ("ict", "ict max_prob=0.99", "ict score=u*h", "ict score=h", "entropy20", "random")
-TENTHS = 10
 PAPER = {"kept_prob": 0.18, "high_low_ratio": 1.03}
 """Of the tokens that ict keeps, as arXiv 2606.19771 states them for GSM8K."""
+USUAL = ("ict", "ict max_prob=0.99", "ict score=u*h", "ict score=h", "entropy20", "random")
 
 
 @dataclass(frozen=True)
@@ -138,7 +137,19 @@ def branches_of(recipe: Recipe, batch: Batch, source: str, names: Sequence[str] 
             changes = {"method": options, "control": "none", "warmup": 0}
             asked = recipe.model_copy(update=changes)
             kept = select(asked, with_advantage(asked, batch), 1).kept
-            placements.append(_placement(text, keep, batch, kept, H1[valid]))
+            figures = diagnose(rollouts, batch.advantage, kept)
+            chosen, ranked = kept[valid], np.argsort(H1[valid], kind="stable")
+            share = float(chosen.mean())
+            placements.append(
+                Placement(
+                    method=text,
+                    keep=share if keep is None else keep,
+                    kept=share,
+                    **{name: figures[name] for name in FIGURES if name in figures},
+                    entropy_spearman=spearman(chosen.astype(float), H1[valid]),
+                    by_entropy=tuple(float(x.mean()) for x in np.array_split(chosen[ranked], 10)),
+                )
+            )
     shared = tree.alone.argmax(axis=1)[tree.alone.any(axis=1)]
     known = diagnose(rollouts, batch.advantage, valid)
     return Branches(
@@ -156,21 +167,4 @@ def branches_of(recipe: Recipe, batch: Batch, source: str, names: Sequence[str] 
         uniqueness_entropy_spearman=known.get("uniqueness_entropy_spearman"),
         placements=tuple(placements),
         missing=missing,
-    )
-
-
-def _placement(name: str, keep: float | None, batch: Batch, kept: BoolArray, H1: Any) -> Placement:
-    rollouts = batch.rollouts
-    valid = rollouts.valid
-    figures = diagnose(rollouts, batch.advantage, kept)
-    chosen = kept[valid]
-    order = np.argsort(H1, kind="stable")
-    share = float(chosen.mean())
-    return Placement(
-        method=name,
-        keep=share if keep is None else keep,
-        kept=share,
-        **{field.name: figures[field.name] for field in fields(Placement) if field.name in figures},
-        entropy_spearman=spearman(chosen.astype(float), H1),
-        by_entropy=tuple(float(part.mean()) for part in np.array_split(chosen[order], TENTHS)),
     )

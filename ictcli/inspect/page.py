@@ -18,7 +18,6 @@ from markupsafe import Markup
 
 from ictcli.errors import UserError
 from ictcli.inspect.group import GroupView, RolloutView
-from ictcli.inspect.session import Session
 from ictcli.inspect.view import SHADINGS, StepView
 from ictcli.tables.numbers import counted, listed
 from ictcli.tables.pages import render
@@ -35,21 +34,15 @@ Data = dict[str, Any]
 def check_target(path: Path) -> None:
     """UserError where a page may not be written: over anything but a page of ours, or by a name
     that does not end in .html."""
-    above = next((parent for parent in path.parents if parent.exists()), Path())
+    why = ""
     if path.suffix.lower() not in (".html", ".htm"):
         why = "does not end in .html"
-    elif not above.is_dir():
-        why = f"would lie in {above}, which is a file, not a folder"
-    elif not path.exists():
-        return
-    elif not path.is_file():
+    elif path.exists() and not path.is_file():
         why = "is no regular file"
-    else:
-        with path.open("rb") as file:
-            if MARK.encode() in file.read(HEAD_BYTES):
-                return
+    elif path.exists() and MARK.encode() not in path.open("rb").read(HEAD_BYTES):
         why = "is there already, and is no page that inspect wrote"
-    raise UserError(f"{path} {why}.", "--html group.html")
+    if why:
+        raise UserError(f"{path} {why}.", "--html group.html")
 
 
 @dataclass(frozen=True)
@@ -96,13 +89,13 @@ def _tokens(group: GroupView, rollout: RolloutView, painted: bool) -> Markup:
     return Markup("".join(parts))
 
 
-def page_data(session: Session, view: StepView, shown: GroupView, limit: int = PAGE_BYTES) -> Held:
+def page_data(view: StepView, shown: GroupView, limit: int = PAGE_BYTES) -> Held:
     """Return the groups of a page that opens at `shown`: those nearest to it, as many as there is
     room for. Steps that cannot be read are left out."""
     pairs: dict[tuple[int, int], tuple[GroupView, Data]] = {}
     errors: list[str] = []
     room = limit
-    for group in _nearest(session, view, shown, errors):
+    for group in _nearest(view, shown, errors):
         data = _group(group)
         room -= len(json.dumps(data, separators=(",", ":")))
         room -= sum(len(piece) + 7 for rollout in group.rollouts for piece in rollout.pieces)
@@ -128,13 +121,11 @@ def page_data(session: Session, view: StepView, shown: GroupView, limit: int = P
     )
 
 
-def _nearest(
-    session: Session, view: StepView, shown: GroupView, errors: list[str]
-) -> Iterator[GroupView]:
+def _nearest(view: StepView, shown: GroupView, errors: list[str]) -> Iterator[GroupView]:
     """Yield the run's groups, those nearest to `shown` first; adds to the errors."""
-    for number in sorted(session.steps, key=lambda number: abs(number - shown.step)):
+    for number in sorted(shown.steps, key=lambda number: abs(number - shown.step)):
         try:
-            step = view if number == shown.step else session.open(number)
+            step = view if number == shown.step else view.step(number)
         except UserError as error:
             errors.append(f"Step {number} is not in it: {one_line(error.message)}")
             continue

@@ -118,26 +118,14 @@ def _recipe(run: Path, rollouts: Rollouts, step: int) -> tuple[Recipe, str | Non
 
 
 def decoder(recorded: RecordedStep, model: str | None) -> Decode | None:
-    """Return what decodes with the tokenizer of `model`, by default the run's; None where it is not
-    on this machine.
+    """Return what decodes with the tokenizer.json of `model`, by default the run's; None where it
+    is not on this machine."""
+    from tokenizers import Tokenizer  # without transformers, which takes seconds to import
 
-    A tokenizer.json is read without transformers, which takes seconds to import.
-    """
     folder = _tokenizer_folder(recorded, model)
-    if folder is None:
-        return None
     try:
-        if (folder / "tokenizer.json").is_file():
-            from tokenizers import Tokenizer
-
-            fast = Tokenizer.from_file(str(folder / "tokenizer.json"))
-            return lambda ids: fast.decode(list(ids), skip_special_tokens=False)
-        from transformers import AutoTokenizer
-
-        slow = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        return lambda ids: slow.decode(
-            list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
-        )
+        tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
+        return lambda ids: tokenizer.decode(list(ids), skip_special_tokens=False)
     except Exception:  # a tokenizer that cannot be read raises anything; ids are shown instead
         return None
 

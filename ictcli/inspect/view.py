@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ictcli.inspect.group import (
     Numbers,
     RolloutView,
 )
-from ictcli.inspect.recorded import RecordedStep
+from ictcli.inspect.recorded import RecordedStep, decoder, find_recordings, read_step
 from ictcli.tasks.detokenize import Decode, token_texts
 from ictcli.train.sample import with_advantage
 from ictcli.train.step import select
@@ -93,6 +94,27 @@ def select_all(
     return sorted(selections, key=lambda selection: not selection.trained), missing
 
 
+def open_step(
+    run: Path,
+    step: int | None = None,
+    methods: Sequence[str] = (),
+    by: str | None = None,
+    model: str | None = None,
+) -> "StepView":
+    """Return a recorded step of a run, by default the last. UserError for what is not there."""
+    steps = find_recordings(run)
+    recorded = read_step(run, steps, max(steps) if step is None else step)
+    return view_of(recorded, methods, by, model)
+
+
+def view_of(
+    recorded: RecordedStep, methods: Sequence[str], by: str | None, model: str | None
+) -> "StepView":
+    """Return what the `methods` keep of a step; see `open_step`."""
+    selected = select_all(recorded, methods)
+    return StepView(recorded, *selected, decoder(recorded, model), methods, by, model)
+
+
 def overlap(a: BoolArray, b: BoolArray) -> float | None:
     """Jaccard overlap of two masks; None where both are empty."""
     either = int((a | b).sum())
@@ -108,6 +130,9 @@ class StepView:
     missing: dict[str, str]
     decode: Decode | None
     methods: Sequence[str] = ()
+    """Those that the user named, as the shading and the model, whose tokenizer is taken."""
+    by: str | None = None
+    model: str | None = None
     _texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
 
     @property
@@ -131,7 +156,13 @@ class StepView:
         dense = names[0] == TRAINED and self.selections[0].kept[valid].all()
         return names[1] if dense and len(names) > 1 else names[0]
 
-    def shading(self, by: str | None) -> str:
+    def step(self, number: int) -> "StepView":
+        """Return another recorded step of the run. UserError if it cannot be read."""
+        recorded = self.recorded
+        step = read_step(recorded.run, recorded.steps, number)
+        return view_of(step, self.methods, self.by, self.model)
+
+    def _shading(self, by: str | None) -> str:
         """`by`, or the first shading there is. UserError for one that was not recorded."""
         if by is None or by in self.shadings:
             return by or self.shadings[0]
@@ -140,7 +171,7 @@ class StepView:
         hint = "record.uniqueness=true records it" if by == "uniqueness" else "ictcli inspect --by"
         raise UserError(f"The {by} of these tokens was not recorded.", hint)
 
-    def choose_prompt(self, prompt: int | None) -> int:
+    def _prompt(self, prompt: int | None) -> int:
         """Return a prompt; if None, the first whose rewards differ."""
         if prompt is None:
             signal = (self.recorded.batch.advantage != 0).reshape(self.prompts, -1).any(axis=1)
@@ -152,8 +183,9 @@ class StepView:
             )
         return prompt
 
-    def group(self, prompt: int, by: str) -> GroupView:
-        """Return the rollouts of a prompt."""
+    def group(self, prompt: int | None = None, by: str | None = None) -> GroupView:
+        """Return the rollouts of a prompt, by default the first with unequal rewards."""
+        prompt, by = self._prompt(prompt), self._shading(by or self.by)
         recorded, batch = self.recorded, self.recorded.batch
         problem, size = batch.problems[prompt - 1], batch.rollouts.group
         rows = range((prompt - 1) * size, prompt * size)

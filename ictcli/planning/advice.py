@@ -7,7 +7,6 @@ from typing import Any
 from ictcli.engine import choose_backend
 from ictcli.engine.dtype import in_bfloat16
 from ictcli.engine.shape import read_shape
-from ictcli.engine.workload import memory_model
 from ictcli.errors import UserError
 from ictcli.planning.estimate import PROMPT_TOKENS, MemoryEstimate, estimate_memory
 from ictcli.planning.machine import MemoryLimit, device_of, memory_limit
@@ -65,10 +64,6 @@ def check_memory(
     sentence says why."""
     if find_launch():
         return MemoryCheck(None, "The memory of several processes is not estimated.")
-    try:
-        memory_model(choose_backend(recipe.engine.backend))
-    except UserError as error:
-        return MemoryCheck(None, error.message)
     try:
         shape = read_shape(recipe.model)
     except UserError as error:

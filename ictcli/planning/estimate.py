@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ictcli.engine import choose_backend
+from ictcli.engine.registry import engine_module
 from ictcli.engine.shape import ModelShape
-from ictcli.engine.workload import Parts, Workload, memory_model
+from ictcli.engine.workload import Parts, Workload
 from ictcli.evaluation.samples import CHUNK
 from ictcli.planning.machine import device_of
 from ictcli.recipe import Recipe
@@ -52,9 +53,8 @@ def estimate_memory(
     recipe: Recipe, shape: ModelShape, prompt: int = PROMPT_TOKENS
 ) -> MemoryEstimate:
     """Estimate the peaks of a run of one process, whose responses all run to max_tokens. Prompts
-    have `prompt` tokens, or fewer where prompt.max_tokens or the context say so. Raises UserError
-    where the engine has no memory model."""
-    model = memory_model(choose_backend(recipe.engine.backend))
+    have `prompt` tokens, or fewer where prompt.max_tokens or the context say so."""
+    model = engine_module(choose_backend(recipe.engine.backend), "plan")
     prompt = min(prompt, recipe.prompt.max_tokens or prompt)
     space = (recipe.engine.context or shape.context) - recipe.max_tokens
     prompt = prompt if space < 1 else min(prompt, space)

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import distributions
 from pathlib import Path
 
 import psutil
@@ -34,10 +33,8 @@ def device_of(settings: EngineSettings) -> str:
     without loading it."""
     backend, device = choose_backend(settings.backend), settings.device.partition(":")[0]
     if backend == "mlx":
-        cuda = any(list(distributions(name=f"mlx-cuda-{version}")) for version in (12, 13))
-        has_gpu = on_apple_silicon() or (cuda and bool(_visible_gpus()))
-        named = device in ("gpu", "mps", "cuda")
-        return "gpu" if named or (device == "auto" and has_gpu) else "cpu"
+        is_gpu = on_apple_silicon() if device == "auto" else device in ("gpu", "mps", "cuda")
+        return "gpu" if is_gpu else "cpu"
     if device != "auto":
         return device
     if on_apple_silicon():

@@ -97,20 +97,15 @@ def preflight(recipe: Recipe) -> list[str]:
             if test.bench is not None:  # which may be a file
                 with contextlib.suppress(ElsewhereError):
                     find_benchmark(test.bench, test.data, test.columns, test.hub, recipe.columns)
-    check_context(recipe)
-    return notes
-
-
-def check_context(recipe: Recipe) -> None:
-    """Raise UserError for a max_tokens that fills the model's context."""
     try:
-        model = shape.read_shape(recipe.model)
+        longest = shape.read_shape(recipe.model).context
     except UserError:
-        return  # `check_memory` says why
-    context = shape.choose_context(recipe.engine.context, model.context)
+        return notes  # `check_memory` says why
+    context = shape.choose_context(recipe.engine.context, longest)
     if recipe.max_tokens >= context:
         raise UserError(
             f"max_tokens = {recipe.max_tokens} leaves a prompt no room in the model's "
             f"context of {context}.",
             "lower max_tokens, or take a model with a longer context",
         )
+    return notes

@@ -26,8 +26,8 @@ class Table(Settings):
 class EngineSettings(Table):
     """Where and how the model runs."""
 
-    backend: str = "auto"
-    """Engine: torch, mlx, one that a package adds, or auto = the best one installed."""
+    backend: Literal["auto", "torch", "mlx"] = "auto"
+    """Engine: torch, mlx, or auto = the best one installed."""
     device: str = "auto"
     """Device: auto, cpu; of the torch engine cuda, cuda:1 or mps; of MLX gpu."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"

@@ -10,7 +10,7 @@ A folder gets its name when all of it is on the disk. Every state.json names the
 """
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from ictcli.engine import Engine
 from ictcli.engine.budget import BudgetState
 from ictcli.errors import RunFailedError, UserError, is_disk_full
-from ictcli.files import drop, new_folder, numbered, write_json
+from ictcli.files import check_inside, drop, locked, new_folder, numbered, write_json
 from ictcli.files.reading import read_bytes
 from ictcli.recipe.metrics import direction
 from ictcli.runs import origin
@@ -99,13 +99,9 @@ class DamagedError(ValueError):
     """A checkpoint is not what was saved; the message says which file."""
 
 
-def folder_of(run: Path) -> Path:
-    return run / "checkpoints"
-
-
 def folders(run: Path) -> list[Path]:
     """Every folder with a checkpoint's name, by step."""
-    return [path for _, path in numbered(folder_of(run), r"step-(\d+)") if path.is_dir()]
+    return [path for _, path in numbered(run / "checkpoints", r"step-(\d+)") if path.is_dir()]
 
 
 def complete(run: Path) -> list[Path]:
@@ -119,7 +115,7 @@ def step_of(checkpoint: Path) -> int:
 
 
 def path_of(run: Path, step: int) -> Path:
-    return folder_of(run) / f"step-{step:06d}"
+    return run / "checkpoints" / f"step-{step:06d}"
 
 
 def save(run: Path, engine: Engine, state: State, recipe: str) -> Path:
@@ -269,3 +265,32 @@ def check_finished(run: Path, *names: str) -> None:
     steps = [step_of(path) for path in complete(run)]
     other = f", or take its last checkpoint: --checkpoint {steps[-1]}" if steps else ""
     raise UserError(f"The run {run} has no finished model yet.", f"{command('resume', run)}{other}")
+
+
+# Removing old ones
+
+
+def old_checkpoints(run: Path, *, finished: bool = False) -> list[Path]:
+    """The checkpoints of a run that are neither the best nor what a resume goes on from, which is
+    the newest that is whole, nor newer than that. Of a `finished` run all but the best."""
+    saved, best = folders(run), best_of(run)
+    if not (finished and (run / "summary.json").is_file()):
+        newest = next((at for at in reversed(range(len(saved))) if _whole(saved[at])), 0)
+        saved = saved[:newest]
+    return [path for path in saved if path != best]
+
+
+def _whole(path: Path) -> bool:
+    try:
+        check(path)
+    except (*DAMAGE, UserError):
+        return False
+    return True
+
+
+def remove_checkpoints(old: Iterable[Path]) -> None:
+    """UserError if a run is trained now, or may not be read (see `check_inside`)."""
+    for path in old:
+        check_inside(path.parents[1])
+        with locked(path.parents[1], "run folder", "--run"):
+            drop(path)

@@ -19,7 +19,7 @@
 
 import contextlib
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -76,7 +76,7 @@ class Run:
             closing.callback(files.remove_empty, files.make_folder(folder))
             files.check_inside(folder)
             closing.enter_context(files.locked(folder, "run folder", "--run"))
-            closing.push(run._discard_if_unused)
+            closing.enter_context(run._discarded_if_unused())
             run.write_recipe(recipe)
             run._closing = closing.pop_all()
         return run
@@ -126,24 +126,23 @@ class Run:
     ) -> None:
         self._closing.__exit__(kind, error, trace)
 
-    def _discard_if_unused(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Empty a folder in which nothing was done, so that the corrected command can use its
-        name. A run that started keeps failure.json."""
-        refused = isinstance(error, UserError | UnicodeError)
-        if not refused or isinstance(error, InterruptedRunError):
-            return
-        ours = {"recipe.toml", "environment.json", manifest.MANIFEST}
-        if not isinstance(error, RunFailedError):
-            ours.add("failure.json")
-        paths = [path for path in self.folder.iterdir() if path.name != ".lock"]
-        if {path.name for path in paths} <= ours:
-            for path in paths:
-                path.unlink()
+    @contextlib.contextmanager
+    def _discarded_if_unused(self) -> Generator[None]:
+        """Empty a folder in which nothing was done within, so that the corrected command can use
+        its name. A run that started keeps failure.json."""
+        try:
+            yield
+        except InterruptedRunError:
+            raise
+        except (UserError, UnicodeError) as error:
+            ours = {"recipe.toml", "environment.json", manifest.MANIFEST, ".lock"}
+            ours |= set[str]() if isinstance(error, RunFailedError) else {"failure.json"}
+            paths = list(self.folder.iterdir())
+            if {path.name for path in paths} <= ours:
+                for path in paths:
+                    if path.name != ".lock":
+                        path.unlink()
+            raise
 
     # Checkpoints
 

@@ -1,5 +1,6 @@
 """A run as a model: its weights, and how its recipe prompts and samples."""
 
+import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -9,15 +10,15 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from ictcli.engine import LIBRARIES, Engine, build_engine, checksums, choose_backend
+from ictcli.engine import Engine, build_engine, checksums
 from ictcli.engine.model_files import ASKED
 from ictcli.engine.models import EXPORTS, locate
 from ictcli.errors import UnknownCodeError, UserError
 from ictcli.evaluation.settings import JUDGING, EvaluationSettings, ModelSettings
-from ictcli.evaluation.specs import ModelSpec, short_names
+from ictcli.evaluation.specs import ModelSpec, Trained, short_names
 from ictcli.files import gate, plugins
 from ictcli.files.reading import parse_json, read_text
-from ictcli.recipe import Recipe, RecipeFile, read_recipe
+from ictcli.recipe import Recipe, RecipeFile, gone, read_recipe
 from ictcli.recipe.data import ColumnSettings, Example, PromptSettings, RewardSettings
 from ictcli.recipe.tables import (
     AdapterSettings,
@@ -30,7 +31,7 @@ from ictcli.runs.checkpoints import DAMAGE, check_finished, pick
 from ictcli.runs.folder import is_run
 from ictcli.runs.manifest import MANIFEST, checksum
 from ictcli.runs.read import read_environment
-from ictcli.runs.trained import of_model, trained_on
+from ictcli.runs.trained import trained_on
 from ictcli.runs.trust import read_run
 
 OF_ASKED: Mapping[str, Any] = {
@@ -108,8 +109,7 @@ def _model_spec(
         fingerprint = partial(_saved_as, saved)
     else:
         build = partial(engine_of, run) if run else partial(build_engine, model)
-        known = choose_backend(engine.backend) in LIBRARIES
-        fingerprint = partial(checksums.fingerprint, locate(model)) if known else lambda: None
+        fingerprint = partial(checksums.fingerprint, locate(model))
     heats = (typed.temperature, trained.temperature, 1.0)
     return ModelSpec(
         model=model,
@@ -128,7 +128,7 @@ def _model_spec(
         reward=trained.reward.model_copy(update={"pattern": None}),
         plugins=tuple(loaded),
         recipe=recipe,
-        trained_on=partial(trained_on, recipe) if recipe else partial(of_model, model),
+        trained_on=partial(trained_on, recipe) if recipe else Trained,
         evaluated_on=data,
         known=bool(run) or exported,
     )
@@ -194,7 +194,8 @@ def settings_of(
 def _read(
     file: RecipeFile, say: Callable[[str], None]
 ) -> tuple[RecipeFile, EvaluationSettings, list[Path]]:
-    data, loaded = file.data, list[Path]()
+    data, loaded = copy.deepcopy(dict(file.data)), list[Path]()
+    gone.dropped(data)  # a run of before has keys that are gone
     for name in plugins.listed(data):
         try:
             loaded.append(plugins.load(name))
@@ -217,7 +218,7 @@ def _read(
         columns=_columns(data),
         reward=RewardSettings.model_validate(reward),
     )
-    return file, settings, loaded
+    return replace(file, data=data), settings, loaded
 
 
 def _columns(data: Mapping[str, Any]) -> ColumnSettings:
@@ -258,7 +259,7 @@ def engine_at(run: Path, recipe: Mapping[str, Any], path: Path, settings: Engine
     adapter = AdapterSettings.model_validate(recipe.get("adapter", {}))
     began, base = read_environment(run), locate(recipe["model"], trains=True)
     engine = build_engine(base.path, began.typed(settings), None, adapter)
-    origin.check_same(run, began, origin.of_model(recipe["model"], settings))
+    origin.check_same(run, began, origin.of_model(recipe["model"]))
     adapters = adapter.kind != "none"
     origin.check_engine(run, began, engine, adapters=adapters, option="--backend ")
     try:

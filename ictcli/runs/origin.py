@@ -12,13 +12,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any, cast
 
-from ictcli.engine import LIBRARIES, Engine, choose_backend
+from ictcli.engine import Engine
 from ictcli.engine.checksums import identity
 from ictcli.engine.models import locate
 from ictcli.errors import UserError
 from ictcli.files.origin import Origin, difference, differing, digest
 from ictcli.files.reading import read_bytes
-from ictcli.recipe.tables import EngineSettings
 from ictcli.rows import is_file_name
 from ictcli.runs.records import Environment
 
@@ -126,11 +125,9 @@ def _is_path(name: str) -> bool:
     return is_file_name(name) or Path(name).is_absolute()
 
 
-def of_model(model: str, settings: EngineSettings) -> dict[str, str]:
-    """Return the part of a model (see `checksums.identity`); none for engines of others, which load
-    models in their own ways, and for models without a folder."""
-    ours = choose_backend(settings.backend) in LIBRARIES
-    sha256 = identity(locate(model, trains=True)) if ours else ""
+def of_model(model: str) -> dict[str, str]:
+    """Return the part of a model (see `checksums.identity`); none without a folder."""
+    sha256 = identity(locate(model, trains=True))
     return {"model": sha256} if sha256 else {}
 
 

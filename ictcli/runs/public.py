@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from typing import Any, cast
 
 from ictcli.runs.read import Table
@@ -20,8 +20,6 @@ SOURCE = (
 def public_name(name: str, run: Path | None = None) -> str:
     """A name for others: of a file or folder on this machine its last part alone. `run` is a run's
     folder, to which and to whose parents a name may be relative."""
-    if PureWindowsPath(name).drive:
-        return PureWindowsPath(name).name
     return Path(name).name if name.startswith(("/", "~", ".")) or place_of(name, run) else name
 
 
@@ -92,6 +90,6 @@ def _without_paths(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_without_paths(item) for item in cast(list[object], value)]
     if isinstance(value, str) and "\n" not in value:
-        absolute = value.startswith(("/", "~")) or PureWindowsPath(value).is_absolute()
+        absolute = value.startswith(("/", "~"))
         return public_name(value) if absolute else value
     return value

@@ -142,7 +142,8 @@ def next_commands(run: Path, state: State, checkpoint: int | None = None) -> lis
     if any((run / "rollouts").glob("step-*.safetensors")):
         commands.append(command("inspect", run))
     if state == "finished":
-        commands += [prompt_command(run, checkpoint), command("export", run, checkpoint=checkpoint)]
+        commands.append(f'{command("generate", run, checkpoint=checkpoint)} "PROMPT"')
+        commands.append(command("export", run, checkpoint=checkpoint))
     return commands
 
 
@@ -155,11 +156,6 @@ def evaluation_command(run: Path, checkpoint: int | None = None) -> str | None:
     base = Path(recipe.model)
     weights = exported(base) if is_of_run(base / "recipe.toml") else None
     return command("eval", weights or recipe.model, run, checkpoint=checkpoint)
-
-
-def prompt_command(model: Path, checkpoint: int | None = None) -> str:
-    """Return how to ask a model, whose user puts a text in place of PROMPT."""
-    return f'{command("generate", model, checkpoint=checkpoint)} "PROMPT"'
 
 
 class RunCheck(RunRecord):

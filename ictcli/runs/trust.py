@@ -6,13 +6,7 @@ from pathlib import Path
 
 from ictcli.errors import UserError
 from ictcli.files import check_base, check_inside, gate
-from ictcli.recipe import Recipe, RecipeFile, find_recipe, is_of_run, load_recipe, read_recipe
-
-
-def recipe_of(run: Path) -> Recipe:
-    """A run's recipe, checked, its plugins loaded. UserError as `read_run` raises it, or if
-    anything in it is wrong."""
-    return load_recipe(read_run(run))
+from ictcli.recipe import RecipeFile, find_recipe, is_of_run, read_recipe
 
 
 def read_run(run: Path) -> RecipeFile:

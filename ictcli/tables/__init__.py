@@ -2,16 +2,12 @@
 
 | module | holds |
 |---|---|
-| here | `Table` and `Column`; as Markdown and CSV. On a terminal: `console.table` |
+| here | `Table` and `Column`, as Markdown. On a terminal: `console.table` |
 | `numbers` | figures, shares, intervals, sizes and counts as text |
 | `pages` | templates: pages in HTML and Markdown, in which text of others stays text; sentences |
-
-Whoever draws a table takes the text and the unrounded values of its cells.
 """
 
-import csv
 import html
-import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -34,10 +30,9 @@ class Span:
 
 @dataclass(frozen=True)
 class Cell:
-    """What is read, and the values behind it, unrounded, one for each name of its column."""
+    """What is read in a place of a table."""
 
     text: str
-    values: tuple[Any, ...]
     interval: str = ""
     star: bool = False
     """A star stands after it: the difference is significant."""
@@ -65,35 +60,24 @@ class Column(Generic[Row]):
     value: Callable[[Row], Any]
     format: Format | type[str] = rounded
     """Makes text of a number; `str` in a column of texts, which is set flush left."""
-    note: str = ""
-    """A sentence that a reader of the column needs."""
-    name: str = ""
-    """In the CSV file; without one, the head."""
     bounded: bool = False
+    """Whether the values are `Span`s."""
 
     @property
     def is_text(self) -> bool:
         return self.format is str
-
-    @property
-    def names(self) -> list[str]:
-        """Of the values of a cell."""
-        name = self.name or self.head
-        return [name, f"{name} low", f"{name} high"] if self.bounded else [name]
 
     def cell(self, row: Row) -> Cell:
         value = self.value(row)
         if isinstance(value, Cell):
             return value
         if value is None:
-            return Cell(ABSENT, (None,) * len(self.names))
+            return Cell(ABSENT)
         if not self.bounded:
-            text = one_line(value) if self.is_text else self.format(value)
-            return Cell(text, (text if self.is_text else value,))
-        known, form = cast(Span, value), cast(Format, self.format)
-        values = (known.value, known.low, known.high)
-        star = bool(getattr(known, "differs", False))
-        return Cell(form(known.value), values, interval(known.low, known.high, form), star)
+            return Cell(one_line(value) if self.is_text else self.format(value))
+        span, form = cast(Span, value), cast(Format, self.format)
+        star = bool(getattr(span, "differs", False))
+        return Cell(form(span.value), interval(span.low, span.high, form), star)
 
 
 @dataclass(frozen=True)
@@ -101,20 +85,12 @@ class Table:
     columns: Sequence[Column[Any]]
     rows: Sequence[Any]
     name: str = ""
-    """Of the CSV file, and of the place in a page."""
+    """Its place in a page."""
     caption: str = ""
-    about: str = ""
-    """What a reader needs besides the notes of the columns."""
 
     @cached_property
     def cells(self) -> list[list[Cell]]:
         return [[column.cell(row) for column in self.columns] for row in self.rows]
-
-    @property
-    def note(self) -> str:
-        """All that a reader of its columns needs."""
-        notes = (self.about, *(column.note for column in self.columns))
-        return " ".join(filter(None, dict.fromkeys(notes)))
 
     def only(self, *heads: str) -> "Table":
         """The same of the columns with these heads."""
@@ -131,27 +107,14 @@ class Table:
         columns = [names, *map(column, range(len(self.rows)))]
         return replace(self, columns=columns, rows=range(len(others)))
 
-    def csv(self) -> str:
-        """The values, unrounded. Text that a spreadsheet would run has an apostrophe before it."""
-        file = io.StringIO()
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([name for column in self.columns for name in column.names])
-        writer.writerows([_field(v) for cell in row for v in cell.values] for row in self.cells)
-        return file.getvalue()
 
-
-def _field(value: Any) -> Any:
-    runs = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
-    return f"'{value}" if runs else value
-
-
-def text_table(rows: Sequence[dict[str, Any]], **about: str) -> Table:
+def text_table(rows: Sequence[dict[str, Any]], name: str = "") -> Table:
     """A table of texts: rows of the same keys, which are the heads."""
 
     def column(key: str) -> Column[dict[str, Any]]:
         return Column(key, lambda row: row[key], str)
 
-    return Table([column(key) for key in (rows[0] if rows else ())], rows, **about)
+    return Table([column(key) for key in (rows[0] if rows else ())], rows, name)
 
 
 def score_columns(

@@ -64,7 +64,7 @@ def read_rows(name: str, hub: HubSettings | None = None, split: str = "train") -
             "for example hub:openai/gsm8k",
         )
     configs, split = (hub.config or "",), hub.split or split
-    return load(HubSource(path, hub.revision, configs, split, named=False))
+    return load(HubSource(path, hub.revision, configs, split))
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,9 @@ class Reader:
         """The columns of the gold, the first filled one of which counts."""
         return GOLDS if self.columns.gold is None else (self.columns.gold,)
 
-    def problem(self, row: Row) -> tuple[Problem, bool]:
-        """Return the problem of a row, and whether it has an answer. UserError if it cannot be
-        read."""
+    def problem(self, row: Row) -> Problem:
+        """Return the problem of a row, whose gold is empty if it has no answer. UserError if it
+        cannot be read."""
         columns = self.columns
         named = columns.id is not None or row.get("id") is not None
         id_ = text(row, columns.id or "id") if named else str(row.number)
@@ -113,8 +113,7 @@ class Reader:
         if turns:
             kept["prompt"] = as_messages(turns)
         several = turns if len(turns) > 1 else ()
-        problem = Problem(id_, prompt, gold, choices, solution, several, kept, tuple(more))
-        return problem, bool(gold)
+        return Problem(id_, prompt, gold, choices, solution, several, kept, tuple(more))
 
     def question(
         self, row: Row, choices: Sequence[str] = ()
@@ -241,13 +240,11 @@ def read_custom(
     rows = rows or read_rows(name, hub, split)
     reader = reader_of(name, rows, columns or ColumnSettings(), usual, "gold", (*GOLDS, "solution"))
     read, notes = read_each(reader.problem, rows)
-    problems = with_own_ids([problem for problem, _ in read])
-    solved = [is_solved for _, is_solved in read]
-    unsolved = {p.id for p, is_solved in zip(problems, solved, strict=True) if not is_solved}
-    golds = [gold for problem in problems if problem.id not in unsolved for gold in problem.golds]
+    problems = with_own_ids(read)
+    golds = [gold for problem in problems if problem.gold for gold in problem.golds]
     kind = "choice" if reader.choices else verifier_of(golds)
     lost = len(rows.rows) - len(problems)
-    return ProblemSet(problems, replace(rows, notes=notes), kind, unsolved, lost)
+    return ProblemSet(problems, replace(rows, notes=notes), kind, lost)
 
 
 def read_each(read: Callable[[Row], T], rows: Rows) -> tuple[list[T], tuple[str, ...]]:

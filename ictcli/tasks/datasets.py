@@ -100,8 +100,7 @@ def _benchmark(
 def _problems(rows: Rows, verifier: str, problem: Callable[[int, Row], Problem]) -> ProblemSet:
     """A problem a row, made of the number of the row, from 0, and the row."""
     problems = [replace(problem(i, row), columns=row.columns) for i, row in enumerate(rows.rows)]
-    unsolved = {p.id for p in problems if verifier == "math" and not p.gold}
-    return ProblemSet(with_own_ids(problems), rows, verifier, unsolved)
+    return ProblemSet(with_own_ids(problems), rows, verifier)
 
 
 def _gsm8k(name: str, rows: Rows) -> ProblemSet:

@@ -30,8 +30,6 @@ class HubSource:
     configs: tuple[str, ...]
     """Empty name = the only config."""
     split: str
-    named: bool = True
-    """Whether ictcli has a name for it; False for `hub:owner/name`."""
     gated: bool = False
     """Whether a user must accept its terms on its page before loading it."""
 
@@ -139,10 +137,9 @@ def _config(source: HubSource, config: str) -> tuple[Iterable[dict[str, Any]], s
 
 
 def _commit(data: Any) -> str | None:
-    """The commit in the file names of a loaded data set, or None."""
-    files = [str(file.get("filename", "")) for file in getattr(data, "cache_files", None) or ()]
-    urls = list(getattr(getattr(data, "info", None), "download_checksums", None) or ())
-    commits = set(re.findall(r"[/\\@]([0-9a-f]{40})\b", "\n".join((*files, *urls))))
+    """Return the commit in the names of a loaded data set's files in the cache, or None."""
+    names = "\n".join(str(file["filename"]) for file in data.cache_files)
+    commits = set(re.findall(r"[/\\]([0-9a-f]{40})\b", names))
     return commits.pop() if len(commits) == 1 else None
 
 
@@ -169,9 +166,7 @@ def _refusal(source: HubSource, error: Exception) -> UserError:
     """Why a data set cannot be loaded, and what to do. Never quotes the rows of a gated one."""
     path, said = source.path, str(error)
     kinds = {base.__name__ for link in _causes(error) for base in type(link).__mro__}
-    instead = "give its rows in a file: data=FILE.jsonl"
-    if not source.named:
-        instead = "name a file in its place"
+    instead = "give its rows in a file: data=FILE.jsonl, or task=FILE.jsonl"
     missing = bool(kinds & {"DatasetNotFoundError", "RepositoryNotFoundError"})
     revision = "RevisionNotFoundError" in kinds or (missing and said.startswith("Revision "))
     unreachable = kinds & {"ConnectionError", "TransportError", "LocalEntryNotFoundError"}
@@ -182,7 +177,6 @@ def _refusal(source: HubSource, error: Exception) -> UserError:
     elif revision:
         message = f"The data set {path} has no revision {source.revision}."
         hint = f"hub.revision is a commit of {source.page}/commits, a branch or a tag"
-        hint = instead if source.named else hint
     elif "GatedRepoError" in kinds or "gated dataset" in said or (source.gated and missing):
         message = f"The data set {path} is gated: it opens to those who have accepted its terms."
         hint = f"accept them on {source.page} and log in with `hf auth login`, or {instead}"

@@ -168,12 +168,6 @@ def exam_of(recipe: Recipe, task: Task) -> tuple[str, Domain]:
     return recipe.data_name if holds_out(recipe) else name, domain
 
 
-def named_verifiers(recipe: Recipe) -> list[Verifier]:
-    """The verifiers that a recipe names. UserError if one is not there, or may not run."""
-    named = (recipe.reward.verifier, recipe.eval.verifier, *recipe.reward.functions)
-    return [find_verifier(name) for name in named if name]
-
-
 def _judged(domain: Domain, recipe: Recipe) -> Domain:
     limits = Limits(recipe.reward.timeout, recipe.reward.memory)
     return replace(domain, pattern=recipe.reward.pattern or domain.pattern, limits=limits)

@@ -153,24 +153,19 @@ def encode(
 ) -> list[list[int]]:
     """Token ids per problem. UserError if a prompt is empty, or prompt + max_tokens exceeds the
     context."""
-    ids: list[list[int]] = []
-    for problem, tokens in zip(
-        problems, all_tokens(engine.tokenizer, problems, domain, settings), strict=True
-    ):
-        if not tokens and problem.prompt.strip():
+    ids = list(all_tokens(engine.tokenizer, problems, domain, settings))
+    for problem, tokens in zip(problems, ids, strict=True):
+        if not tokens:
             raise UserError(
                 f"The model's tokenizer can read nothing of the prompt of problem {problem.id}.",
                 "take a model that reads such text, or other data",
             )
-        if not tokens:
-            raise UserError(f"The prompt of problem {problem.id} is empty.", "check the data")
         if len(tokens) >= engine.context:
             raise TooLongError(
                 f"The prompt of problem {problem.id} takes {len(tokens)} tokens, which leaves no "
                 f"room in the model's context of {engine.context}.",
                 "leave that problem out, or take a model with a longer context",
             )
-        ids.append(tokens)
     longest = max(range(len(ids)), key=lambda i: len(ids[i]), default=None)
     if longest is not None and max_tokens > (left := engine.context - len(ids[longest])):
         raise UserError(

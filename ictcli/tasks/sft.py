@@ -62,8 +62,8 @@ def _example(reader: Reader, row: Row) -> Problem:
     if column and (response is None or reader.columns.response):
         response = said_in(row, (column,))
     if response is None:  # the answer, as examples in a prompt have it
-        problem, solved = reader.problem(row)
-        response = problem.solution if solved else ""
+        problem = reader.problem(row)
+        response = problem.solution if problem.gold else ""
     if not response.strip():
         raise UserError(
             f"{row.where} has no response.", "columns.response=NAME names the column of responses"

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +27,6 @@ class ProblemSet:
     """The rows they were read from."""
     verifier: str
     """Name of the verifier that judges their answers."""
-    unsolved: Collection[str] = ()
-    """Ids of problems without an answer."""
     lost: int = 0
     """Rows that were left out, as they cannot be read."""
 
@@ -37,11 +35,6 @@ def key_of(prompt: str) -> str:
     """SHA-256 of a prompt up to case, white space and compatible characters (NFKC): copies of a
     problem have the same key."""
     return hashlib.sha256(" ".join(folded(prompt).split()).encode("utf-8", "replace")).hexdigest()
-
-
-def copy_key(problem: Problem) -> str:
-    """The key of a prompt, or of all messages of a conversation."""
-    return key_of("\n".join(text for _, text in problem.turns) or problem.prompt)
 
 
 def is_heldout(prompt: str, holdout: int = HOLDOUT) -> bool:
@@ -73,7 +66,8 @@ def split_task(
     held: dict[str, Problem] = {}
     for problem in kept:
         if holdout and is_heldout(problem.prompt, holdout):
-            held.setdefault(copy_key(problem), problem)
+            whole = "\n".join(text for _, text in problem.turns)
+            held.setdefault(key_of(whole or problem.prompt), problem)
         else:
             train.append(problem)
     left_out = {
@@ -119,9 +113,7 @@ def _readable(
     readable = {gold: verify.readable(gold) for gold in golds}
     readable |= dict.fromkeys(_sentences(name, [*golds], verify), False)
     out = {
-        p.id: p.gold
-        for p in problems
-        if p.id in data.unsolved or not any(readable[gold] for gold in p.golds)
+        p.id: p.gold for p in problems if not p.gold or not any(readable[gold] for gold in p.golds)
     }
     if not out:
         return list(problems), data.rows.notes

@@ -141,10 +141,6 @@ class Benchmark:
     notes: tuple[str, ...] = ()
     """As in `Task`."""
 
-    def __post_init__(self) -> None:
-        if self.max_tokens < 1:
-            raise ValueError(f"a benchmark's max_tokens is 1 or more, not {self.max_tokens}")
-
 
 def is_set_aside(text: str) -> bool:
     """Whether a problem that a built-in task makes is for evaluation only: one in sixteen, by the

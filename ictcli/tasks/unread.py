@@ -3,9 +3,8 @@ too long, and notes."""
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 from ictcli.engine import Engine
@@ -27,19 +26,21 @@ METASPACE = "\u2581"
 """A space, as some tokenizers write it."""
 
 
-def read_back(tokenizer: Any, texts: Sequence[str]) -> Iterator[str | None]:
-    """What the model reads of each text of which its tokenizer cannot hold every character; else
-    None.
+def lost_of(tokenizer: Any, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Return those texts of which the tokenizer loses characters, each with what the model reads of
+    it, decode(encode(text)).
 
-    That is decode(encode(text)). Tokenizers may change case, white space, invisible characters and
-    the compatible forms of a character (NFKC): such a change is no loss."""
+    Tokenizers may change case, white space, invisible characters and the compatible forms of a
+    character (NFKC): such a change is no loss."""
     unknown: str | None = getattr(tokenizer, "unk_token", None)
+    lost: list[tuple[str, str]] = []
     for text, ids in zip(texts, batched_ids(tokenizer, texts), strict=True):
         read: str = tokenizer.decode(ids, clean_up_tokenization_spaces=False)
         if unknown and unknown not in text:
             read = read.replace(unknown, "")
-        lossy = read != text and _characters(text) - _characters(read)
-        yield read if lossy else None
+        if read != text and _characters(text) - _characters(read):
+            lost.append((text, read))
+    return lost
 
 
 def _characters(text: str) -> Counter[str]:
@@ -150,20 +151,11 @@ def fitted_examples(engine: Engine, task: Task, max_tokens: int) -> Task:
     return replace(task, sft=tuple(kept), notes=(*task.notes, f"{words} They are left out."))
 
 
-def lost_of(tokenizer: Any, texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Those texts of which the tokenizer loses characters, each with what is read of it."""
-    read = zip(texts, read_back(tokenizer, texts), strict=True)
-    return [(text, back) for text, back in read if back is not None]
-
-
 def _words(lost: Iterable[tuple[str, str]], domain: Domain) -> str:
-    """Some of the words that are lost, by the texts and what is read of them."""
-    words: dict[str, None] = {}
-    for text, read in lost:
-        words |= dict.fromkeys(Counter(text.split()) - Counter(read.split()))
-        if len(words) > SHOWN:
-            break
-    shown = ", ".join(f'"{middle_cut(word, LONGEST)}"' for word in islice(words, SHOWN))
+    """Return some of the words that are lost, by the texts and what is read of them."""
+    counts = (Counter(text.split()) - Counter(read.split()) for text, read in lost)
+    words = list(dict.fromkeys(word for count in counts for word in count))
+    shown = ", ".join(f'"{middle_cut(word, LONGEST)}"' for word in words[:SHOWN])
     return "" if domain.private else f": of {shown}{', ...' * (len(words) > SHOWN)}"
 
 

@@ -19,7 +19,6 @@ from ictcli.recipe import Recipe
 from ictcli.rewards import Verdict, Verifier
 from ictcli.rewards.shaping import mean_reward
 from ictcli.runs.rollouts import Batch
-from ictcli.runs.trained import base_notes
 from ictcli.seeds import seed_of
 from ictcli.tasks import Task
 from ictcli.tasks.prepare import advised_holdout, heldout, task_of, try_functions
@@ -67,7 +66,7 @@ def check(
     names = recipe.data_name, recipe.label, recipe.lr
 
     def training() -> Training:
-        notes = (*recipe_notes(recipe), *task.notes, *base_notes(recipe.model, held))
+        notes = (*recipe_notes(recipe), *task.notes)
         return Training(*names, len(task.train), len(held), notes, memory)
 
     if memory.fits is False:

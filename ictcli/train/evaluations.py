@@ -43,16 +43,15 @@ def known_evaluation(
     return None
 
 
-def other_temperatures(recipe: Recipe, label: str) -> dict[float, int]:
-    """How often an evaluation asks each problem at other temperatures than its own: those that the
-    end of a run shows once greedily."""
-    own = recipe.temperature if recipe.eval.temperature is None else recipe.eval.temperature
-    return {0.0: 1} if label in ALONE and own != 0 else {}
+def asks_greedily(recipe: Recipe, label: str) -> bool:
+    """Return whether an evaluation asks each problem greedily too, for the end of a run."""
+    usual = recipe.temperature if recipe.eval.temperature is None else recipe.eval.temperature
+    return label in ALONE and usual != 0
 
 
 def samples_of(recipe: Recipe, label: str) -> int:
-    """The samples of each problem that an evaluation takes, at all temperatures."""
-    return recipe.eval.n + sum(other_temperatures(recipe, label).values())
+    """Return the samples of each problem that an evaluation takes, at all temperatures."""
+    return recipe.eval.n + asks_greedily(recipe, label)
 
 
 def evaluate_heldout(
@@ -77,7 +76,7 @@ def evaluate_heldout(
             )
 
     file = SampleFile(run.folder / "eval" / f"{label}.jsonl")
-    others = tuple(other_temperatures(recipe, label))
+    others = (0.0,) * asks_greedily(recipe, label)
     names = [f"eval/{samples.path.name}" for samples in (file, *map(file.at, others))]
     manifest.leave(run.folder, *names)  # they are written as they come
     problems = heldout(recipe, task)

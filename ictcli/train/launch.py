@@ -22,7 +22,6 @@ from ictcli.ranks import is_restarted
 from ictcli.recipe import Recipe, to_toml
 from ictcli.runs import FORMAT, Run, manifest, origin, records
 from ictcli.runs.observer import Observer
-from ictcli.runs.trained import base_notes
 from ictcli.tasks import Domain, Task
 from ictcli.tasks.prepare import described, examples_of, heldout, task_of, try_functions
 from ictcli.tasks.prompts import BATCH, TooLongError, encode
@@ -98,15 +97,9 @@ def train_to_the_end(
         problems = heldout(recipe, task)
         longest = check_prompts(recipe, engine, task, problems)
         set_budget(recipe, engine, longest, limit, observer.noted)
-        note(base_notes(recipe.model, problems))
 
         data = described(task, problems) | given
-        if began.data.version not in (None, now := data.get("version")):
-            observer.warned(
-                f"{run.folder} began with reasoning-gym {began.data.version}, and goes on with "
-                f"{now}: its problems and scores may differ."
-            )
-        model = origin.of_model(recipe.model, recipe.engine)
+        model = origin.of_model(recipe.model)
         origin.check_same(run.folder, began, {**model, **origin.of_problems(data)})
         if recorded is None:  # a resumed run keeps the first one's
             parts = {

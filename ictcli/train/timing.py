@@ -28,11 +28,11 @@ class Clock:
     """Seconds of what an engine does to sample."""
 
     def __init__(self) -> None:
-        self.prefills: list[float] = []
+        self.prefills = list[float]()
         """Of one call each, up to the first token."""
-        self.steps: list[tuple[int, float]] = []
+        self.steps = list[tuple[int, float]]()
         """Rows that were decoded side by side, and seconds."""
-        self._last = 0.0
+        self.start()
 
     def start(self) -> None:
         """Call before what is timed: a call of the engine, or its next token."""
@@ -40,8 +40,8 @@ class Clock:
 
     def tick(self, t: int, rows: IntArray, tokens: IntArray) -> None:
         """Take down the step that drew token t (`OnTokens`)."""
-        now = time.perf_counter()
-        seconds, self._last = now - self._last, now
+        seconds = time.perf_counter() - self._last
+        self.start()
         if t:
             self.steps.append((len(rows), seconds))
         else:
@@ -57,32 +57,18 @@ def _tokens(rollouts: Rollouts) -> int:
     return int(rollouts.lengths.sum()) + sum(map(len, rollouts.prompts))
 
 
-def _cut(batch: Batch, most: int) -> Batch:
-    """Return the batch with responses of at most so many tokens and unequal advantages, as what
-    has equal ones may not be run."""
-    its = batch.rollouts
-    short = its.lengths > most
-    rollouts = replace(
-        its,
-        tokens=its.tokens[:, :most],
-        lengths=np.minimum(its.lengths, most).astype(its.lengths.dtype),
-        finished=its.finished & ~short,
-        logp=its.logp[:, :most],
-        stats={name: values[:, :most] for name, values in its.stats.items()},
-    )
-    unequal = np.resize([1.0, -1.0], len(batch.texts))
-    return replace(batch, rollouts=rollouts, advantage=unequal)
-
-
 def time_update(recipe: Recipe, engine: Engine, group: Batch, until: float) -> tuple[float, bool]:
     """Return the seconds of an update for each of its tokens, and whether its numbers are finite.
     The first update, of the starts of a group's responses, warms up; a second one, of all that
     they hold, is timed if it fits before `until`. It trains as after a dense warm-up."""
-    rate, finite = 0.0, True
+    rate, finite, whole = 0.0, True, group.rollouts
     part = recipe.model_copy(update={"prompts": 1, "warmup": 0})
+    unequal = np.resize([1.0, -1.0], len(whole))  # what has equal advantages may not be run
     for most in (FIRST, recipe.max_tokens):
-        piece = _cut(group, most)
-        tokens, started = _tokens(piece.rollouts), time.perf_counter()
+        cut = replace(whole, lengths=np.minimum(whole.lengths, most).astype(np.int32))
+        cut = cut.take(slice(None), whole.prompts, whole.group)
+        piece = replace(group, rollouts=cut, advantage=unequal)
+        tokens, started = _tokens(cut), time.perf_counter()
         if rate * tokens > until - started:
             break
         reports = optimise(part, engine, piece, select(part, piece, 1), 1)
@@ -104,41 +90,35 @@ def estimate(
     """Estimate the time of a run, whose responses are as long as those of the batches and whose
     update takes `rate` seconds a token."""
     rollouts = [batch.own.rollouts for batch in batches]
-    lengths = np.concatenate([each.lengths for each in rollouts])
-    mean, longest = float(lengths.mean()), int(lengths.max())
-    prompt = float(np.mean([len(each.prompts[0]) for each in rollouts]))
-    wide = min(recipe.prompts * recipe.group, engine.budget.rows)
+    lengths = np.concatenate([group.lengths for group in rollouts])
+    prompt = float(np.mean([len(group.prompts[0]) for group in rollouts]))
     rows, seconds = clock.step()
     prefill = float(np.mean(clock.prefills[1:] or clock.prefills))  # the first one warms up
-    each = seconds / rows
-    every = 0.0  # what a decoding step takes, however many rows it has
-    width = max(wide // recipe.group, 1)
-    if width > 1 and width * prefill + PROBED * wide * each < until - time.perf_counter():
-        probe, sampling = Clock(), training_sampling(recipe, engine)
-        probe.start()
-        ids = [list(r.prompts[0]) for r in rollouts] * width
-        few = replace(sampling, max_tokens=PROBED, stop_ids=())
+    a_row, a_step = seconds / rows, 0.0  # of a decoding step: for each row, and besides
+    width = min(recipe.prompts, max(engine.budget.rows // recipe.group, 1))
+    needed = width * (prefill + PROBED * recipe.group * a_row)
+    if width > 1 and needed < until - time.perf_counter():
+        probe, ids = Clock(), [list(group.prompts[0]) for group in rollouts] * width
+        few = replace(training_sampling(recipe, engine), max_tokens=PROBED, stop_ids=())
         seed = seed_of(recipe.seed, "check")
         engine.generate(ids[:width], recipe.group, few, seed, on_tokens=probe.tick)
         more, slower = probe.step()
         if more > rows:
-            each = max((slower - seconds) / (more - rows), 0.0)
-            every = max(seconds - each * rows, 0.0)
+            a_row = max((slower - seconds) / (more - rows), 0.0)
+            a_step = max(seconds - a_row * rows, 0.0)
 
-    def sampling_s(prompts: int, n: float) -> float:
+    def sampling_s(prompts: int, n: int) -> float:
         passes = -(-prompts * n // max(engine.budget.rows, n))
-        return prompts * prefill + passes * longest * every + prompts * n * mean * each
+        steps = passes * int(lengths.max())
+        return prompts * (prefill + n * float(lengths.mean()) * a_row) + steps * a_step
 
-    groups = len(batches)
-    signal = share_interval(sum(int(b.has_signal.sum()) for b in batches), groups)
+    signal = share_interval(sum(int(b.has_signal.sum()) for b in batches), len(batches))
     drawn = sum((1 - signal.value) ** k for k in range(recipe.sampling.redraw + 1))
     trained = 1.0 if recipe.kl or recipe.sft.data else signal.high  # others are not run
-    update_s = rate * trained * recipe.prompts * (prompt + recipe.group * mean)
-    whole = estimate_time(recipe, drawn * sampling_s(recipe.prompts, recipe.group) + update_s, 0.0)
-    ends = [samples_of(recipe, label) for label in ("before", "after")]
-    n = (sum(ends) + recipe.eval.n * (whole.evaluations - len(ends))) / whole.evaluations
+    tokens = recipe.prompts * (prompt + recipe.group * float(lengths.mean()))
+    step_s = drawn * sampling_s(recipe.prompts, recipe.group) + rate * trained * tokens
     problems = min(recipe.eval.problems, heldout)
-    whole = replace(whole, evaluation=sampling_s(problems, n))
+    whole = estimate_time(recipe, step_s, sampling_s(problems, samples_of(recipe, "after")))
     if not task.sft:
         return whole
     examples = shuffled_batch(task.sft, recipe.seed, 1, recipe.sft.batch)

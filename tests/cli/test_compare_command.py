@@ -54,13 +54,6 @@ def test_repeated_it_trains_nothing_and_shows_the_figures(whole: Comparison) -> 
         assert f"{percent(each['value'])} {interval(each['low'], each['high'], percent)}" in reached
 
 
-def test_a_smaller_comparison_does_not_replace_the_report(whole: Comparison) -> None:
-    before = (whole.folder / "whole" / "comparison.json").read_bytes()
-    told = whole.refused("whole", "--seeds", "1")
-    assert "without 1 seed." in told and "gives the report up" not in told
-    assert (whole.folder / "whole" / "comparison.json").read_bytes() == before
-
-
 def test_a_run_that_fails_is_told_and_the_others_go_on(whole: Comparison) -> None:
     ended = whole.run("bad", "lr=1e15", "steps=9", "entropy=0.01", "--seeds", "1", code=1)
     assert "Traceback" not in ended.err and ended.err.count("failed: run") == 2
@@ -79,9 +72,6 @@ def test_a_dry_run_trains_nothing_and_says_what_it_takes(whole: Comparison) -> N
 
 def test_what_was_found_is_written_down(whole: Comparison) -> None:
     found = whole.numbers("whole")
-    assert found["format"] == 6 and found["baseline"] == "grpo"
-    assert found["contrasts"] == [{"variant": "ict", "rival": "grpo"}]
-    assert found["seeds"] == list(SEEDS) and found["failed"] == []
     for metric, its in found["estimates"].items():
         assert list(its) == ["(before)", *METHODS]
         reached = {label: each["value"] for label, each in its.items()}
@@ -89,6 +79,7 @@ def test_what_was_found_is_written_down(whole: Comparison) -> None:
         assert difference["value"] == pytest.approx(reached["ict"] - reached["grpo"])
         assert sum(difference["by_seed"]) / 2 == pytest.approx(difference["value"])
     pass_1 = {label: each["value"] for label, each in found["estimates"]["pass@1"].items()}
+    assert found["failed"] == []
     for method in METHODS:
         runs = [whole.folder / "whole" / f"{method}-s{seed}" for seed in SEEDS]
         summaries = [json.loads((run / "summary.json").read_text()) for run in runs]

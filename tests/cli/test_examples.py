@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import Processes, fresh, refusal
+from processes import Processes
 
 PAGES = [
     path.read_text(encoding="utf-8") for path in (Path(__file__).parents[2] / "docs").rglob("*.md")
@@ -68,18 +68,3 @@ def test_a_benchmark_evaluates(ictcli: Processes, tmp_path: Path) -> None:
     write(tmp_path, "sums.py")
     options = ("plugins=sums.py", "--bench", "sums", "--n", "4", "--k", "1,4")
     assert ictcli.json("eval", "builtin:chain", *options)[0]["problems"] == 10
-
-
-@pytest.mark.thorough
-def test_an_engine_is_installed_takes_its_name_and_trains(tmp_path: Path) -> None:
-    package, place = tmp_path / "loud-engine", tmp_path / "installed"
-    package.mkdir()
-    write(package, "pyproject.toml")
-    write(package, "loud_engine.py")
-    here = ("--no-deps", "--no-build-isolation", "--no-index", "-q", "--target", place, package)
-    subprocess.run([sys.executable, "-m", "pip", "install", *here], check=True)
-    command = ("train", "chain", *SHORT, "--backend")
-    ended = fresh(*command, "loud", folder=tmp_path, PYTHONPATH=str(place))
-    assert ended.code == 0 and re.search(r"sampled \d+ tokens", ended.err), ended.err
-    told = refusal(fresh(*command, "lout", folder=tmp_path, PYTHONPATH=str(place)), 2)
-    assert "There is no backend 'lout' (did you mean loud?)" in told

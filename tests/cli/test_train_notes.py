@@ -2,7 +2,6 @@
 `ictcli check`, of a training that is not begun, what the training then does."""
 
 import fcntl
-import io
 import json
 import os
 import re
@@ -16,15 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from processes import Processes, Small, refusal
-from rich.console import Console
 from safetensors.numpy import load_file, save_file
 from written import numbered, write
 
-from ictcli.console.live import LiveObserver, sparkline
+from ictcli.console.live import sparkline
 from ictcli.evaluation.evaluate import grade_command
-from ictcli.recipe import load_recipe
 from ictcli.runs import Run
-from ictcli.runs.records import SftMetrics
 from ictcli.tasks.prepare import task_of
 from ictcli.text import wrapped
 
@@ -77,26 +73,6 @@ def test_a_sparkline_draws_noise_flat_and_change_high() -> None:
     assert sparkline([0.1, 0.9], 10, 0.1) == "▁█"
     assert sparkline([0.21, 0.24], 10, share=True) == "▂▂"
     assert sparkline([0.0, 0.5, 1.0], 10, share=True) == "▁▅█"
-
-
-def test_the_bar_moves_in_supervised_steps_and_evaluations(tmp_path: Path) -> None:
-    observer = LiveObserver(load_recipe("chain", ["sft.data=rows.jsonl", "sft.steps=4"]), tmp_path)
-
-    def drawn() -> tuple[int, str]:
-        screen = Console(file=io.StringIO(), force_terminal=True, width=120, no_color=True)
-        with screen.capture() as capture:
-            screen.print(observer._live.renderable)
-        head = capture.get().split("\n")[0]
-        return head.count("━"), head
-
-    bars: list[int] = []
-    for step in (1, 4):
-        observer.supervised(SftMetrics(step=step, loss=0.5, tokens=8, grad_norm=1.0, lr=0.1))
-        full, head = drawn()
-        bars.append(full)
-        assert f"supervised step {step}/4, loss 0.500" in head
-    observer.evaluating("after", 64, 128)
-    assert "64 of 128 samples" in drawn()[1] and len(bars) == 2
 
 
 def test_sentences_wrap_at_words_on_a_terminal_alone(tmp_path: Path) -> None:

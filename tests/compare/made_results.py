@@ -8,7 +8,6 @@ import numpy as np
 
 from ictcli.compare import statistics
 from ictcli.compare.comparison import CURVES, Comparison
-from ictcli.compare.finished import FinishedRun, VariantRuns
 from ictcli.evaluation.passk import Interval
 from ictcli.runs.records import Summary
 
@@ -119,8 +118,3 @@ def summary(**fields: Any) -> Summary:
         "peak_bytes": 1,
     }
     return Summary(**{**known, **fields})
-
-
-def runs_by_variant(done: Sequence[FinishedRun]) -> list[VariantRuns]:
-    """A variant for each of the runs."""
-    return [VariantRuns(run.spec.variant, [run]) for run in done]

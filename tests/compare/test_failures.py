@@ -5,15 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_results import runs_by_variant
 from refusing import refused
 from small_runs import BEGAN, Finished, finish, finished_run, small_design
 from written import write
 
 from ictcli.compare.design import Design, run_specs
 from ictcli.compare.differences import Contrast
-from ictcli.compare.finished import by_variant, check_began, read_all
-from ictcli.compare.notes import notes_of
+from ictcli.compare.finished import by_label, check_began, read_all
+from ictcli.compare.notes import at_bounds, notes_of
 from ictcli.compare.plan import ComparisonPlan
 from ictcli.compare.statistics import BEFORE, scores_of
 from ictcli.runs.read import read_environment
@@ -75,13 +74,19 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     done = [finished_run(runs[place]) for place in (0, 5)]
     counts = {"ict": np.array([[1], [-1]]), "random": np.array([[-1], [1]])}
     scores = scores_of({BEFORE: np.array([[1], [1]]), **counts}, 4, [1])
-    variants, plan = runs_by_variant(done), plan_of(design, "ict")
-    notes = notes_of(plan, variants, scores, {})
+    finished, plan = by_label(design.variants, done), plan_of(design, "ict")
+    notes = notes_of(plan, finished, scores, {})
     assert notes[0] == "grpo is left out: none of its runs finished."
     assert notes[1].startswith("random and ict have no seed that both finished")
     ended = {"lr=1": [{"pass@1": 0.5}]}
     tuned = {"ict": ended, "random": ended, "grpo": {"lr=1": [None]}}
-    assert "none of its tuning runs" in notes_of(plan, variants, scores, tuned)[0]
+    assert "none of its tuning runs" in notes_of(plan, finished, scores, tuned)[0]
+
+
+def test_a_figure_at_its_ceiling_is_noted() -> None:
+    scores = {"pass@1": {"ict": np.full((2, 4), 0.99), "grpo": np.full((2, 4), 0.5)}}
+    (note,) = at_bounds(scores, ["ict", "grpo"])
+    assert note.startswith("pass@1 of ict is at its ceiling")
 
 
 def test_runs_of_two_machines_are_told(finished: Finished) -> None:
@@ -97,7 +102,7 @@ def test_runs_of_two_machines_are_told(finished: Finished) -> None:
             (spec.folder / "environment.json").write_text(
                 json.dumps(made | (change if spec.seed else {}))
             )
-        variants = by_variant(design.variants, read_all(runs, summaries)[0])
-        told.append(notes_of(plan_of(design, "grpo"), variants, scores, {}))
+        done = by_label(design.variants, read_all(runs, summaries)[0])
+        told.append(notes_of(plan_of(design, "grpo"), done, scores, {}))
     assert told[0] == [] and len(told[1]) == 1
     assert "not all made with the same platform and engine.threads:" in told[1][0]

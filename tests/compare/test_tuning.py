@@ -1,7 +1,6 @@
 """How a setting is chosen before the runs of a comparison."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +12,10 @@ from small_runs import METHODS, design_of, timed
 from written import write
 
 from ictcli.compare.design import Design, RunSpec, run_specs
-from ictcli.compare.launch import Summaries, read_summary
+from ictcli.compare.launch import Summaries
 from ictcli.compare.plan import check_problems
 from ictcli.compare.time_estimate import estimate_comparison, kind
-from ictcli.compare.tuning import Tuning, best_of, means_of, next_values
+from ictcli.compare.tuning import Tuning, best_of, chosen_of, means_of, next_values
 from ictcli.compare.variants import Grid, read_grid, variants_of
 from ictcli.errors import RunFailedError, UserError
 from ictcli.evaluation.passk import Interval
@@ -26,65 +25,32 @@ from ictcli.tasks.prepare import heldout, task_of
 from ictcli.tasks.split import is_heldout
 
 
-def finish(spec: RunSpec, share: float) -> None:
-    spec.folder.mkdir(parents=True)
-    after = {"pass@1": Interval(share, share, share)}
-    done = summary(before=after, after=after).model_dump_json()
-    (spec.folder / "summary.json").write_text(done)
-
-
-def train(design: Design, grid: Grid, reached: Callable[[float], float]) -> Tuning:
-    tuning = Tuning(design, grid)
-
-    def run(specs: Sequence[RunSpec]) -> Summaries:
-        for spec in specs:
-            if share := reached(spec.recipe.lr):
-                finish(spec, share)
-            else:
-                spec.folder.mkdir(parents=True)
-                (spec.folder / "failure.json").write_text("{}")
-        read = ((spec.folder, read_summary(spec.folder)) for spec in specs)
-        return {folder: found for folder, found in read if isinstance(found, Summary)}
-
-    tuning.tune(run)
-    return tuning
-
-
-def test_a_folder_of_another_tuning_is_known_once_a_value_is_chosen(tmp_path: Path) -> None:
-    design, grid = design_of(tmp_path), read_grid("lr=1e-4,2e-4,4e-4", "--tune")
-    design = replace(design, variants=design.variants[:2])
+def test_a_folder_of_another_tuning_is_refused_once_a_value_is_chosen(tmp_path: Path) -> None:
+    design = design_of(tmp_path)
     trained = run_specs(design, dict.fromkeys(METHODS, "lr=4e-4"))[0]
     (trained.folder / "eval").mkdir(parents=True)
     (trained.folder / "recipe.toml").write_text(to_toml(trained.recipe))
-    specs = run_specs(design, {}, grid=grid)
+    specs = run_specs(design, untuned="lr")
     assert {(spec.chosen, spec.untuned) for spec in specs} == {("", "lr")}
     measured = {kind(spec.recipe): timed(1.0) for spec in specs}
     estimate = estimate_comparison(specs, measured, 1, cores=1)
-    assert [run.lr for run in estimate.runs] == [None] * 4
-    assert Tuning(design, grid).earlier() == {}
-    tuning = train(design, grid, lambda lr: 0.9 if lr == 2e-4 else 0.1)
-    assert tuning.earlier() == dict.fromkeys(METHODS[:2], "lr=2e-4")
+    assert [run.lr for run in estimate.runs] == [None] * 6
     with pytest.raises(UserError, match="another recipe"):
-        run_specs(design, tuning.earlier(), grid=grid)
+        run_specs(design, dict.fromkeys(METHODS, "lr=2e-4"))
 
 
-def test_a_new_method_is_tuned_beside_those_that_were(tmp_path: Path) -> None:
-    grid = read_grid("lr=1e-4,2e-4", "--tune")
-    alone = replace(design_of(tmp_path), variants=variants_of(["grpo"], []))
-    tuning = train(alone, grid, lambda lr: 0.9 - abs(np.log2(lr / 4e-4)) / 10)
-    assert tuning.earlier() == {"grpo": "lr=0.0004"}  # beyond the grid as it was typed
-    (spec, *_) = run_specs(alone, tuning.earlier(), grid=grid)
-    (spec.folder / "eval").mkdir(parents=True)
-    (spec.folder / "recipe.toml").write_text(to_toml(spec.recipe))
-    both = Tuning(design_of(tmp_path), grid)
-    specs = run_specs(both.design, both.earlier(), grid=grid)
-    assert both.earlier() == {"grpo": "lr=0.0004"} and len(specs) == 6
+def test_a_value_beyond_the_grid_is_chosen_where_another_failed(tmp_path: Path) -> None:
+    def train(specs: Sequence[RunSpec]) -> Summaries:
+        rates = {spec.folder: spec.recipe.lr for spec in specs if spec.recipe.lr < 1e-3}
+        return {folder: reached(0.5 + 500 * lr) for folder, lr in rates.items()}
 
+    def reached(share: float) -> Summary:
+        after = {"pass@1": Interval(share, share, share)}
+        return summary(before=after, after=after)
 
-def test_a_value_beyond_the_grid_stays_chosen_where_another_failed(tmp_path: Path) -> None:
-    design, grid = design_of(tmp_path), read_grid("lr=1e-4,2e-4,4e-4", "--tune")
-    tuning = train(design, grid, lambda lr: 0 if lr > 1e-3 else 0.5 + 500 * lr)
-    assert tuning.earlier() == dict.fromkeys(METHODS, "lr=0.0008")
+    grid = read_grid("lr=1e-4,2e-4,4e-4", "--tune")
+    tuned = Tuning(design_of(tmp_path), grid).tune(train)
+    assert chosen_of(tuned) == dict.fromkeys(METHODS, "lr=0.0008")
 
 
 def test_tuning_sees_no_problem_of_the_final_runs(tmp_path: Path) -> None:
@@ -150,12 +116,11 @@ def test_runs_that_fail_and_values_without_order_have_their_place() -> None:
     assert next_values(tries, kl) == ["kl=0.1"]
 
 
-def test_a_variant_of_which_no_run_finished_is_left_out(tmp_path: Path) -> None:
-    tuning = Tuning(design_of(tmp_path), LR)
+def test_a_variant_of_which_no_run_finished_is_left_out() -> None:
     half = {each: [{"pass@1": 0.5 - i / 5}] for i, each in enumerate(LR.overrides)}
-    assert tuning.chosen({"ict": {}, "grpo": half}) == {"grpo": "lr=1e-4"}
+    assert chosen_of({"ict": {}, "grpo": half}) == {"grpo": "lr=1e-4"}
     with pytest.raises(RunFailedError, match="Every tuning run failed"):
-        tuning.chosen({"ict": {"lr=1e-4": [None]}})
+        chosen_of({"ict": {"lr=1e-4": [None]}})
 
 
 def test_tuning_asks_for_no_more_problems_than_are_held_out(tmp_path: Path) -> None:

@@ -11,11 +11,9 @@ import pytest
 from refusing import refused
 from safetensors.numpy import load_file, save_file
 
-from ictcli.engine import Engine
 from ictcli.errors import EngineMissingError
 
 from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, Make
-from .oracle import Oracle
 from .training import logp_of
 
 WEIGHTS = "model.safetensors"
@@ -76,20 +74,6 @@ def test_a_folder_that_is_no_model_is_refused(make_engine: Make, folder: Path, h
 def test_an_unknown_device_is_a_missing_engine(make_engine: Make, named: str) -> None:
     with refused(named, kind=EngineMissingError):
         make_engine(device=named)
-
-
-def test_an_engine_tells_of_itself(
-    engine: Engine, engine_name: str, device: str, oracle: Oracle
-) -> None:
-    told = engine.describe()
-    assert told["engine"] == engine_name
-    assert str(told["device"]).startswith(device)
-    assert told["dtype"] == "float32"
-    assert told["parameters"] == sum(p.numel() for p in oracle.model.parameters())
-    assert engine.context == 128
-    assert engine.stop_ids == (oracle.model.generation_config.eos_token_id,)
-    assert engine.peak_memory() > 0
-    assert engine.tokenizer("3+4")["input_ids"]
 
 
 def test_bfloat16_has_float32_statistics(make_engine: Make, model: Path) -> None:

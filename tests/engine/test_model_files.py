@@ -1,7 +1,6 @@
 """What leaves a model's folder: the files of the list, as they are, and nothing else."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from ictcli.engine.model_files import (
     drop_code,
     listed,
     take,
-    write_tokenizer,
 )
 from ictcli.engine.models import locate, weight_files
 from ictcli.engine.older import older_names
@@ -90,17 +88,6 @@ def test_a_link_out_of_the_folder_is_refused_and_the_hub_s_cache_is_not(
         listed(snapshot)
 
 
-def test_a_pipe_and_a_huge_text_are_refused(tiny_model: Path, tmp_path: Path) -> None:
-    folder = strange(tiny_model, tmp_path / "model")
-    os.truncate(folder / "LICENSE", 1 << 30)
-    with refused("LICENSE has 1,024 MiB"):
-        listed(folder)
-    (folder / "LICENSE").unlink()
-    os.mkfifo(folder / "NOTICE")
-    with refused("NOTICE is no plain file"):
-        listed(folder)
-
-
 def test_settings_that_name_code_are_dropped_wherever_they_stand_and_no_word(
     tmp_path: Path,
 ) -> None:
@@ -114,19 +101,6 @@ def test_settings_that_name_code_are_dropped_wherever_they_stand_and_no_word(
     assert after == {"a": 1, "text_config": {"b": [2]}}
     assert (tmp_path / "tokenizer_config.json").read_text() == '{"c":  3}'
     assert (tmp_path / "vocab.json").read_text() == '{"auto_map": 7}'
-
-
-def test_a_tokenizer_without_files_that_are_known_is_written_by_its_library(
-    tmp_path: Path,
-) -> None:
-    class Own:
-        def save_pretrained(self, folder: Path) -> None:
-            (folder / "tokenizer.json").write_text("made")
-
-    (tmp_path / "there").mkdir()
-    (tmp_path / "there" / "words.bin").write_text("x")
-    write_tokenizer(Own(), tmp_path / "there", tmp_path)
-    assert (tmp_path / "tokenizer.json").read_text() == "made"
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "../secret.safetensors", "/x.safetensors"])

@@ -5,7 +5,6 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -124,12 +123,10 @@ def test_a_size_of_no_model_is_refused(tmp_path: Path, value: object) -> None:
 def test_an_engine_that_does_not_fit_its_library_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def load() -> None:
+    def load(*names: str) -> None:
         raise error
 
-    monkeypatch.setattr(
-        registry, "installed_engines", lambda: {"torch": SimpleNamespace(load=load)}
-    )
+    monkeypatch.setattr(registry, "engine_module", load)
     monkeypatch.setattr(registry, "is_installed", lambda name: True)
     with refused(str(error), hint="[torch]", kind=EngineMissingError):
         registry.build_engine("builtin:chain", EngineSettings(backend="torch"))

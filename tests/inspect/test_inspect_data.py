@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from refusing import refused
-from synthetic import GROUP, WORDS, batch_of, recipe_of, record
+from synthetic import GROUP, batch_of, recipe_of, record
 
 from ictcli.algorithm.methods import find_method
 from ictcli.algorithm.weights import group_advantage
 from ictcli.inspect.group import GroupView, level
-from ictcli.inspect.session import Session
+from ictcli.inspect.view import open_step
 from ictcli.train.step import select
 
 
@@ -23,9 +23,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def groups_of(source: Path, *methods: str) -> list[GroupView]:
-    session = Session(source, methods)
-    view = session.open()
-    return [session.group(view, prompt) for prompt in range(1, view.prompts + 1)]
+    view = open_step(source, methods=methods)
+    return [view.group(prompt) for prompt in range(1, view.prompts + 1)]
 
 
 @pytest.mark.parametrize("name", ["ict", "entropy20", "random", "stapo", "clip_cov", "frequent"])
@@ -70,13 +69,7 @@ def test_a_method_without_its_statistics_is_told_and_how_to_record_them(tmp_path
     assert "it needs kl_from_mean and kl_to_mean" in group.missing["kl"]
     assert group.by == "entropy" and "random" in group.rollouts[0].kept
     with refused("uniqueness", hint="record.uniqueness=true"):
-        Session(folder, by="uniqueness").open()
-
-
-def test_a_token_is_shown_as_its_text(run: Path) -> None:
-    for rollout in groups_of(run)[0].rollouts:
-        assert rollout.pieces == [WORDS[token] for token in rollout.tokens]
-        assert "".join(rollout.pieces) == rollout.text
+        open_step(folder, by="uniqueness").group()
 
 
 def test_a_run_whose_plugin_is_gone_can_still_be_read(run: Path, tmp_path: Path) -> None:

@@ -55,24 +55,6 @@ def test_a_hub_id_that_cannot_be_had_is_a_sentence() -> None:
         assert words in memory.sentence
 
 
-@pytest.mark.parametrize("config", ["{", "[]", "{}", '{"num_attention_heads": "x"}'])
-def test_a_model_of_another_kind_is_a_sentence(
-    config: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "config.json").write_text(config)
-    path = str(tmp_path / "config.json")
-    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *arguments: path)
-    memory = check_memory(recipe_of(model="somebody/has-this"))
-    assert memory.estimate is None
-    assert path in memory.sentence
-
-
-def test_an_engine_without_a_memory_model_is_a_sentence() -> None:
-    memory = check_memory(recipe_of(engine={"backend": "loud"}))
-    assert (memory.estimate, memory.fits) == (None, None)
-    assert memory.sentence == "How much memory the loud engine takes is not known."
-
-
 def test_apple_silicon_computes_in_16_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.system", lambda: "Darwin")
     monkeypatch.setattr("platform.machine", lambda: "arm64")

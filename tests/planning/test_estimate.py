@@ -2,7 +2,6 @@
 models."""
 
 import gc
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,12 @@ import numpy as np
 import pytest
 from harness import make_model
 from hypothesis import given
-from ictcli_torch.plan import choose_joined
 from workloads import QWEN, recipe_of, recipe_with, shapes, tables
 
-from ictcli.engine import build_engine
 from ictcli.engine.shape import ModelShape, read_shape
 from ictcli.engine.update import Update
 from ictcli.planning.estimate import estimate_memory
 from ictcli.recipe import check
-from ictcli.recipe.tables import AdapterSettings, EngineSettings, OptimizerSettings
 from ictcli.types import Sampling
 from tests.cases import first
 
@@ -29,18 +25,6 @@ def test_more_at_once_never_lowers_a_peak(shape: ModelShape, table: dict[str, An
         recipes = [recipe_with(table, **{key: least * 2**n}) for n in range(0, 10, 2)]
         peaks = [estimate_memory(recipe, shape).peak(phase) for recipe in recipes]
         assert peaks == sorted(peaks)
-
-
-def test_the_engine_fills_passes_as_is_planned(tmp_path: Path, monkeypatch: Any) -> None:
-    """On a CPU below LoRA, of a model of enough parameters."""
-    monkeypatch.setattr("ictcli_torch.plan.JOINED_FROM", 1000)
-    folder = make_model(tmp_path, "torch", **SIZES, vocabulary=100)
-    settings, shape = EngineSettings(backend="torch", device="cpu"), read_shape(str(folder))
-    lora = AdapterSettings(kind="lora", rank=2)
-    engine: Any = build_engine(str(folder), settings, OptimizerSettings(), lora)
-    assert engine.joined == choose_joined("cpu", lora, shape.parameters) == 512
-    assert choose_joined("cpu", None, shape.parameters) == 0
-    assert choose_joined("cuda", lora, shape.parameters) == 0
 
 
 @given(shapes, tables)
@@ -82,12 +66,6 @@ def test_every_part_is_counted_once(shape: ModelShape, table: dict[str, Any]) ->
         assert all(size >= 0 for size in parts.values())
         assert estimate.peak(phase) == sum(parts.values()) >= shape.weights(2)
     assert estimate.peak() == max(estimate.peak(phase) for phase in estimate.phases)
-
-
-def test_prompts_leave_room_for_the_response() -> None:
-    short = replace(QWEN, context=600)
-    assert estimate_memory(recipe_of(max_tokens=500), short).prompt == 100
-    assert estimate_memory(recipe_of(max_tokens=500), QWEN).prompt == 256
 
 
 # Beside what an engine takes

@@ -72,26 +72,6 @@ def test_a_gpu_s_memory_is_what_nvidia_smi_says(
 
 
 @pytest.mark.usefixtures("_smi")
-@pytest.mark.parametrize(("asked", "library"), [("auto", True), ("auto", False), ("cuda", False)])
-def test_mlx_takes_the_gpu_whose_library_it_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str, library: bool
-) -> None:
-    """Of a wheel like mlx-cuda-12, or because the recipe says so."""
-    if library:
-        about = tmp_path / "mlx_cuda_12-0.32.4.dist-info"
-        about.mkdir()
-        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: mlx-cuda-12\n")
-        monkeypatch.syspath_prepend(tmp_path)
-    settings = settings_of(device=asked)
-    on_gpu = library or asked == "cuda"
-    assert machine.device_of(settings) == ("gpu" if on_gpu else "cpu")
-    assert (memory_limit(settings).name == "the GPU's memory") == on_gpu
-    if on_gpu:
-        assert memory_limit(settings).size == 8 * 2**30
-        assert memory_limit(settings, 24).size == 24 * 2**30
-
-
-@pytest.mark.usefixtures("_smi")
 def test_a_run_is_planned_for_the_device_its_engine_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from refusing import refused
 from ictcli.algorithm.methods import METHODS
 from ictcli.recipe import Recipe, RecipeFile, apply_overrides, gone, load_recipe, to_toml
 from ictcli.runs import Run
+from ictcli.runs.model import settings_of
 
 OLD = (
     ("curriculum=length", "random order", True),
@@ -55,6 +56,7 @@ def test_a_run_of_before_is_read_and_says_what_it_used(
     path.write_text(tomli_w.dumps(data))
     file = RecipeFile(str(path), path, data, own=False)
     assert load_recipe(file).steps == load_recipe("chain").steps
+    assert settings_of(tmp_path)[1].max_tokens == load_recipe("chain").max_tokens
     refusal = refused("cannot be resumed") if used else contextlib.nullcontext()
     with refusal, Run.open(tmp_path)[0]:
         pass

@@ -186,7 +186,7 @@ task = "{a}/d.csv"
 data = "{a}/x.jsonl"
 lr = 0.1
 eval = {{bench = "{a}/b.csv", data = "{a}/y.csv", n = 4, verifier = "{a}/e.py:grade"}}
-reward = {{verifier = "{a}/v.py:grade"}}
+reward = {{functions = ["{a}/v.py:grade"]}}
 engine = {{rows = 4, context = 0}}
 """
 

@@ -1,7 +1,5 @@
 """A table is the same wherever it is drawn, and nothing in it acts there."""
 
-import csv
-import io
 import re
 from dataclasses import dataclass, replace
 
@@ -26,11 +24,11 @@ class Figure:
 
 COLUMNS = [
     Column[Figure]("name", lambda row: row.name, str),
-    Column[Figure]("gain", lambda row: row, points, "A note.", bounded=True),
-    Column[Figure]("share, %", lambda row: row.value or None, percent, name="share"),
+    Column[Figure]("gain", lambda row: row, points, bounded=True),
+    Column[Figure]("share, %", lambda row: row.value or None, percent),
 ]
 ROWS = [Figure(HOSTILE, 0.125, -0.0625, 0.3, differs=True), Figure("b", 0.0, None, None)]
-TABLE = Table(COLUMNS, ROWS, about="About.")
+TABLE = Table(COLUMNS, ROWS)
 
 
 def cells(text: str) -> list[list[str]]:
@@ -54,14 +52,7 @@ def test_terminal_and_markdown_have_the_same_cells(capsys: pytest.CaptureFixture
     print_table(TABLE)
     text = re.sub(r"\s+", " ", capsys.readouterr().out)
     assert all(re.sub(r"\s+", " ", cell) in text for row in shown for cell in row)
-    assert "\x1b" not in text and TABLE.note == "About. A note."
-
-
-def test_csv_has_the_values_unrounded_and_runs_nothing() -> None:
-    head, first, second = csv.reader(io.StringIO(TABLE.csv()))
-    assert head == ["name", "gain", "gain low", "gain high", "share"]
-    assert first[0].startswith("'=1+1") and [*map(float, first[1:])] == [0.125, -0.0625, 0.3, 0.125]
-    assert second == ["b", "0.0", "", "", ""]
+    assert "\x1b" not in text
 
 
 @pytest.mark.parametrize(

@@ -42,14 +42,6 @@ def test_math500_takes_the_answer_and_the_id_of_a_row(tmp_path: Path) -> None:
     assert bench.source["file"] == "rows.jsonl" and len(bench.source["sha256"]) == 64
 
 
-def test_gsm8k_takes_what_follows_the_hashes(tmp_path: Path) -> None:
-    answers = ("2+2 = <<2+2=4>>4\n#### 1,234", "#### -5")
-    rows = [{"question": "p", "answer": answer} for answer in answers]
-    bench = find_benchmark("gsm8k", write(tmp_path, rows))
-    assert golds(bench.problems(None)) == {"gsm8k-test-0": "1,234", "gsm8k-test-1": "-5"}
-    assert grade("so #### 1234", "1,234", bench.domain.verify).status == "correct"
-
-
 def question(subject: str, number: int, **more: Any) -> dict[str, Any]:
     row = {"question": f"{subject} {number}?", "subject": subject, "answer": number % 4}
     return {**row, "choices": ["w", "x", "y", "z"], **more}

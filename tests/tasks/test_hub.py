@@ -80,7 +80,9 @@ def test_the_pinned_commit_of_a_source_is_asked_for_and_recorded(hub: Hub) -> No
     calls = hub(lambda path, config, revision: Loaded(ROWS, revision))
     bench = find_benchmark("gsm8k")
     assert calls == [("openai/gsm8k", "main", "test", PIN)]
-    assert [p.gold for p in bench.problems(None)] == ["0", "1", "2", "3", "4"]
+    assert [(p.id, p.gold) for p in bench.problems(None)] == [
+        (f"gsm8k-test-{n}", str(n)) for n in range(5)
+    ]
     where = {"path": "openai/gsm8k", "config": "main", "split": "test", "revision": PIN}
     assert bench.source == where and not bench.notes
 

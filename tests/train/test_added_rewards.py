@@ -13,7 +13,6 @@ from ictcli.recipe import load_recipe
 from ictcli.recipe.metrics import unrecorded
 from ictcli.rewards import Verdict
 from ictcli.runs import Run
-from ictcli.runs.origin import of_recipe
 from ictcli.runs.records import StepMetrics
 from ictcli.runs.rollouts import Batch
 from ictcli.train.check import check
@@ -123,15 +122,6 @@ def test_only_the_name_of_its_metric_chooses_a_checkpoint_by_a_reward(file: Path
         assert unrecorded(recipe, name) is None
     for name in ("odd", "letters", "reward/broken"):
         assert unrecorded(recipe, name) is not None
-
-
-def test_what_a_run_is_made_of_includes_the_code_of_its_rewards(tmp_path: Path) -> None:
-    (file := tmp_path / "mine.py").write_text(FILE)
-    recipe = load_recipe("chain", [f"reward.functions={file}:odd"])
-    data = recipe.model_dump(mode="json", exclude_none=True)
-    before = of_recipe(data)
-    file.write_text(FILE + "# changed\n")
-    assert of_recipe(data) != before
 
 
 def test_weights_that_do_not_fit_are_refused(file: Path) -> None:

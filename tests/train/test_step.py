@@ -47,15 +47,6 @@ def test_mini_batches_are_compared_with_the_sampler(make: Make) -> None:
         assert report.ratio_gap < 1e-4 if prompt == 0 else report.ratio_gap > 1e-3
 
 
-def test_epochs_go_over_every_mini_batch_in_turn(make: Make) -> None:
-    _, batch, reports = one_step(make, "update.minibatch=3", "update.epochs=2", "method=grpo")
-    shapes = [report.logp.shape[0] for report in reports]
-    assert shapes == [12, 4, 12, 4]
-    for early, late in ((0, 2), (1, 3)):
-        assert (reports[early].logp != 0).sum() == (reports[late].logp != 0).sum() > 0
-    assert len(batch.rollouts) == 16
-
-
 def test_figures_of_several_updates_are_means_over_their_tokens(make: Make) -> None:
     recipe, engine, task = make("update.minibatch=3", "update.epochs=2", "lr=0.01", "kl=0.01")
     engine.keep_reference()
@@ -81,16 +72,6 @@ def test_each_mini_batch_is_normalised_alone(make: Make, method: str, total: flo
         whole = float(kept.any(axis=1).mean())  # a row without a kept token weighs nothing
         assert weights.sum() == pytest.approx(whole if total is None else total, rel=1e-5)
         assert ((weights > 0) == kept).all()
-
-
-def test_selection_in_mini_batches_is_that_of_each_alone(make: Make) -> None:
-    recipe, engine, task = make("update.minibatch=1", "method=entropy20")
-    batch = sample_batch(recipe, engine, task, 1)
-    kept = select(recipe, batch, 1).kept
-    for prompt in range(4):
-        rows = slice(prompt * 4, prompt * 4 + 4)
-        tokens = int(batch.rollouts.lengths[rows].sum())
-        assert kept[rows].sum() == int(np.ceil(0.2 * tokens - 1e-9))
 
 
 def test_a_weight_multiplies_the_mean_s_and_trains_nothing_where_it_is_zero(make: Make) -> None:
@@ -154,16 +135,6 @@ def test_the_dense_warm_up_trains_every_token(make: Make) -> None:
     batch = sample_batch(recipe, engine, task, 1)
     assert (select(recipe, batch, 2).kept == batch.rollouts.valid).all()
     assert select(recipe, batch, 3).kept.sum() < batch.rollouts.valid.sum() / 2
-
-
-def test_a_batch_depends_on_weights_seed_and_step_alone(make: Make) -> None:
-    recipe, engine, task = make()
-    late = sample_batch(recipe, engine, task, 5)
-    sample_batch(recipe, engine, task, 2)
-    again = sample_batch(recipe, engine, task, 5)
-    np.testing.assert_array_equal(late.rollouts.tokens, again.rollouts.tokens)
-    assert late.problems == again.problems
-    assert late.texts != sample_batch(recipe, engine, task, 6).texts
 
 
 @pytest.mark.parametrize("control", ["permuted", "position", "mass"])

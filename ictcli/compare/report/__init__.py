@@ -24,7 +24,6 @@ from ictcli.tables.numbers import listed
 from ictcli.tables.pages import render
 
 TEMPLATE = Path(__file__).with_name("comparison.jinja")
-Kind = Literal["html", "md"]
 
 
 def write_report(c: Comparison, folder: Path) -> None:
@@ -33,7 +32,7 @@ def write_report(c: Comparison, folder: Path) -> None:
         write_text(folder / f"report.{kind}", page(c, kind))
 
 
-def page(c: Comparison, kind: Kind) -> str:
+def page(c: Comparison, kind: Literal["html", "md"]) -> str:
     styles, colours = styles_of(c.variants)
     methods = list(dict.fromkeys(variant.method for variant in c.variants))
     text = render(

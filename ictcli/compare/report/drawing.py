@@ -14,7 +14,6 @@ of several drawings flows beside or below one another. The style of paths is in 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from unicodedata import east_asian_width
 
 from ictcli.compare.comparison import VariantRecord
 from ictcli.compare.statistics import BEFORE
@@ -23,8 +22,6 @@ from ictcli.tables.numbers import MINUS
 
 HUES = 8
 """How many `--m0` ... stand in report.css."""
-FIRST = ("ict", "grpo", "random", "entropy20", "stapo", "frequent", "kl", "wasserstein")
-"""Methods that have the same hue in every report, in the order of the hues."""
 CIRCLE, SQUARE, CROSS = (
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
     "M-3.5-3.5h7v7h-7z",
@@ -55,12 +52,10 @@ Styles = Mapping[str, Style]
 
 
 def styles_of(variants: Sequence[VariantRecord]) -> tuple[Styles, list[tuple[str, str]]]:
-    """By label how each variant is drawn, the model before training included, and the CSS."""
-    methods = list(dict.fromkeys(variant.method for variant in variants))
-    hues = {name: place for place, name in enumerate(FIRST) if name in methods}
-    free = [hue for hue in range(HUES) if hue not in hues.values()]
-    for place, name in enumerate([name for name in methods if name not in hues]):
-        hues[name] = free[place % len(free)] if free else place % HUES
+    """Return by label how each variant is drawn, the model before training included, and the
+    CSS."""
+    methods = dict.fromkeys(variant.method for variant in variants)
+    hues = {name: place % HUES for place, name in enumerate(methods)}
     styles: dict[str, Style] = {}
     css: list[tuple[str, str]] = []
     seen: dict[int, int] = {}
@@ -81,6 +76,7 @@ def styles_of(variants: Sequence[VariantRecord]) -> tuple[Styles, list[tuple[str
 WIDTH, HEIGHT = 360, 232
 TOP, RIGHT, BOTTOM, GAP = 8, 14, 40, 6
 LETTER = 6.2
+"""Width of a letter in units."""
 MOST = 6
 LONGEST = 24
 """Characters of a label in a drawing; tables and legends have it whole."""
@@ -90,11 +86,6 @@ Points = Sequence[tuple[float, float]]
 
 def short(label: str) -> str:
     return label if len(label) <= LONGEST else label[: LONGEST - 1] + "…"
-
-
-def letters(text: str) -> float:
-    """Width of a text in units."""
-    return LETTER * sum(2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
 @dataclass(frozen=True)
@@ -107,15 +98,12 @@ class Axis:
     ticks: Sequence[tuple[float, str]]
 
 
-def axis(
-    name: str, values: Iterable[float], low: float | None = None, high: float | None = None
-) -> Axis:
-    """An axis that holds all values, from `low` to `high` where they are given."""
-    known = [value for value in values if math.isfinite(value)] or [0.0]
-    least, most = min(known), max(known)
+def axis(name: str, values: Iterable[float], low: float | None = None) -> Axis:
+    """Return an axis that holds all values, from `low` where it is given."""
+    finite = [value for value in values if math.isfinite(value)] or [0.0]
+    least, most = min(finite), max(finite)
     room = 0.06 * (most - least) or 0.06 * abs(most) or 1.0
-    start = least - room if low is None else low
-    end = most + room if high is None else high
+    start, end = least - room if low is None else low, most + room
     return Axis(name, start, end, round_ticks(start, end))
 
 
@@ -147,7 +135,6 @@ class Label:
     text: str
     kind: str = ""
     anchor: str = "middle"
-    turned: bool = False
 
 
 @dataclass
@@ -166,8 +153,7 @@ class Chart:
         rows = [] if isinstance(self.y, Axis) else [short(label) for label in self.y]
         self.height = 16 + BOTTOM + 25 * len(rows) if rows else HEIGHT
         texts = rows if not isinstance(self.y, Axis) else [text for _, text in self.y.ticks]
-        named = 16 if isinstance(self.y, Axis) and self.y.name else 0
-        self.left = 6 + named + GAP + max(map(letters, texts), default=0)
+        self.left = 6 + GAP + LETTER * max(map(len, texts), default=0)
         self.end, self.floor = WIDTH - RIGHT, self.height - BOTTOM
         for value, text in self.x.ticks:
             self.rule(x=value, kind="grid")
@@ -178,8 +164,6 @@ class Chart:
                 self.rule(y=value, kind="grid")
                 place = self.down(value) + 4
                 self.labels.append(Label(self.left - GAP, place, text, "soft", "end"))
-            middle = (TOP + self.floor) / 2
-            self.labels.append(Label(14, middle, self.y.name, "soft", turned=True))
         for row, text in enumerate(rows):
             self.labels.append(Label(self.left - GAP, self.down(row) + 4, text, anchor="end"))
 
@@ -197,11 +181,11 @@ class Chart:
     def place(self, points: Points) -> str:
         return " ".join(f"{self.across(x):.1f} {self.down(y):.1f}" for x, y in points)
 
-    def line(self, points: Points, style: Style, marks: int = MARKED) -> None:
-        """A variant's line, with `marks` marks that do not fall on those of the next variant."""
+    def line(self, points: Points, style: Style) -> None:
+        """Draw a variant's line, with marks that do not fall on those of the next variant."""
         self.lines.append(style)
         self.curve(points, style.colour)
-        every = max(1, len(points) // marks)
+        every = max(1, len(points) // MARKED)
         for x, y in points[style.slot * max(1, every // 5) % every :: every]:
             self.mark(x, y, style.mark, style.colour)
 
@@ -216,13 +200,11 @@ class Chart:
         place = round(self.across(x), 1), round(self.down(y), 1)
         self.paths.append(Path("hollow" if hollow else "mark", mark, colour, at=place))
 
-    def interval(
-        self, row: int, figure: Span, style: Style, scale: float = 100, *, hollow: bool = False
-    ) -> None:
-        """A mark, and a line from one end of its interval to the other."""
-        if figure.low is not None and figure.high is not None:
-            self.curve([(scale * figure.low, row), (scale * figure.high, row)], style.colour)
-        self.mark(scale * figure.value, row, style.mark, style.colour, hollow=hollow)
+    def interval(self, row: int, share: Span, style: Style, *, hollow: bool) -> None:
+        """Draw a mark in points, and a line from one end of its interval to the other."""
+        if share.low is not None and share.high is not None:
+            self.curve([(100 * share.low, row), (100 * share.high, row)], style.colour)
+        self.mark(100 * share.value, row, style.mark, style.colour, hollow=hollow)
 
     def rule(self, x: float | None = None, y: float | None = None, kind: str = "rule") -> None:
         d = f"M{self.left:.1f} {self.down(y):.1f}H{self.end}" if y is not None else ""

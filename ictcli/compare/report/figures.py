@@ -34,26 +34,21 @@ def _forest(title: str, rows: Sequence[DifferenceRow], styles: Styles) -> Chart:
 
 
 def curves(drawn: Mapping[str, Mapping[str, Curve]], styles: Styles) -> list[Chart]:
-    """A line a variant with its band from the smallest to the largest run."""
+    """Return charts of a line a variant with its band from the smallest to the largest run."""
     charts: list[Chart] = []
     for name, rows in drawn.items():
         scale, low = 100 if name == "share_kept" else 1, name in ("share_kept", "length")
         series = {label: thinned(each, scale) for label, each in rows.items()}
-        charts.append(_banded(CURVES[name], series, styles, 0.0 if low else None))
-    return charts
-
-
-def _banded(title: str, series: Mapping[str, Series], styles: Styles, low: float | None) -> Chart:
-    values = [v for _, _, *edges in series.values() for edge in edges for v in edge]
-    steps = [step for step, *_ in series.values() for step in step]
-    chart = Chart(title, axis("step", steps), axis("", values, low))
-    for label, (step, mean, *edges) in series.items():
-        if edges != [mean, mean]:
+        values = [v for _, _, *edges in series.values() for edge in edges for v in edge]
+        steps = [step for step, *_ in series.values() for step in step]
+        across, up = axis("step", steps), axis("", values, 0.0 if low else None)
+        charts.append(chart := Chart(CURVES[name], across, up))
+        for label, (step, _, *edges) in series.items():
             bottom, top = (list(zip(step, edge, strict=True)) for edge in edges)
             chart.band(bottom, top, styles[label])
-    for label, (step, mean, *_) in series.items():
-        chart.line(list(zip(step, mean, strict=True)), styles[label])
-    return chart
+        for label, (step, mean, *_) in series.items():
+            chart.line(list(zip(step, mean, strict=True)), styles[label])
+    return charts
 
 
 def stride(steps: int) -> int:

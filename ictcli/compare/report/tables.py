@@ -1,7 +1,8 @@
 """The tables of a comparison, for the report and the terminal alike."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar, cast
 
 from ictcli.compare.comparison import CURVES, Comparison, Cost, Curve, TrainedTokens, VariantRecord
 from ictcli.compare.differences import Contrast
@@ -35,53 +36,48 @@ KEPT = [
     Column[TrainedTokens]("branches kept, %", lambda row: row.branch_recall, percent),
 ]
 COST = [
-    Column[Cost]("seconds a step", lambda cost: cost.seconds_per_step, name="seconds_per_step"),
-    Column[Cost]("sampling, s", lambda cost: cost.sample_s, name="sample_s"),
-    Column[Cost]("update, s", lambda cost: cost.update_s, name="update_s"),
-    Column[Cost]("peak memory", lambda cost: cost.peak_bytes, size_text, name="peak_bytes"),
+    Column[Cost]("seconds a step", lambda cost: cost.seconds_per_step),
+    Column[Cost]("sampling, s", lambda cost: cost.sample_s),
+    Column[Cost]("update, s", lambda cost: cost.update_s),
+    Column[Cost]("peak memory", lambda cost: cost.peak_bytes, size_text),
 ]
 
 
 def by_method(
-    styles: Styles, rows: Mapping[str, R], columns: Sequence[Column[R]], **about: str
+    styles: Styles, rows: Mapping[str, R], columns: Sequence[Column[R]], name: str = ""
 ) -> Table:
-    """A table with a row for each variant, by its label."""
+    """Return a table with a row for each variant, by its label."""
 
     def first(label: str) -> Cell:
-        style = styles[label]
-        return Cell(style.label, (style.label,), colour=style.colour)
+        return Cell(styles[label].label, colour=styles[label].colour)
 
-    return Table([Column("method", first, str), *of(rows, *columns)], list(rows), **about)
+    return Table([Column("method", first, str), *of(rows, *columns)], list(rows), name)
 
 
 def of(rows: Mapping[str, R], *columns: Column[R]) -> list[Column[str]]:
-    """Columns of records as columns of their labels, absent where a label has no record."""
+    """Return columns of records as columns of their labels, absent where a label has no record."""
 
     def labelled(column: Column[R]) -> Column[str]:
         def value(label: str) -> Any:
             return column.value(rows[label]) if label in rows else None
 
-        return Column(
-            column.head, value, column.format, column.note, column.name, bounded=column.bounded
-        )
+        return replace(cast(Column[Any], column), value=value)
 
     return [labelled(column) for column in columns]
 
 
 def summary(c: Comparison, styles: Styles) -> Table:
-    """Accuracy, what was trained and the time of a step of every variant."""
+    """Return accuracy, what was trained and the time of a step of every variant."""
     rows = next(iter(c.estimates.values()))
-    columns = [Column[Any]("seeds", lambda row: row.seeds, whole)]
-    table = by_method(styles, rows, columns)
-    shown = list(table.columns)
+    seeds = Column[Any]("seeds", lambda row: row.seeds, whole)
+    columns = [*by_method(styles, rows, [seeds]).columns]
     for metric, estimates in c.estimates.items():
-        column = Column[Any](f"{metric}, %", lambda row: row, percent, name=metric, bounded=True)
-        shown += of(estimates, column)
-    shown += of(c.training, *KEPT)
-    shown += of(c.cost, COST[0])
+        column = Column[Any](f"{metric}, %", lambda row: row, percent, bounded=True)
+        columns += of(estimates, column)
+    columns += of(c.training, *KEPT) + of(c.cost, COST[0])
     over = "seeds and problems" if len(c.seeds) > 1 else "problems"
     caption = f"means with 95 % intervals over {over}"
-    return Table(shown, list(rows), "summary", caption)
+    return Table(columns, list(rows), "summary", caption)
 
 
 def difference_rows(c: Comparison) -> list[DifferenceRow]:
@@ -100,7 +96,7 @@ def differences(c: Comparison, *, tests: bool = True) -> Table:
         return interval(row.difference.low_holm, row.difference.high_holm, points) or None
 
     def figure(head: str, name: str, form: Any) -> Column[DifferenceRow]:
-        return Column(head, lambda row: getattr(row.difference, name), form, name=name)
+        return Column(head, lambda row: getattr(row.difference, name), form)
 
     columns = [
         Column[DifferenceRow]("metric", lambda row: row.metric, str),
@@ -110,7 +106,7 @@ def differences(c: Comparison, *, tests: bool = True) -> Table:
     ]
     if tests:
         columns += [
-            Column[DifferenceRow]("corrected interval", corrected, str, name="interval_holm"),
+            Column[DifferenceRow]("corrected interval", corrected, str),
             figure("p", "p", p_value),
             figure("detectable", "detectable_holm", percent),
             figure("seeds", "seeds", whole),
@@ -129,7 +125,7 @@ def last_step(drawn: Mapping[str, Mapping[str, Curve]], styles: Styles, *, sever
     columns: list[Column[str]] = []
     for name, rows in drawn.items():
         form = percent if name == "share_kept" else rounded
-        columns += of(rows, Column(CURVES[name], last, form, name=name, bounded=several))
+        columns += of(rows, Column(CURVES[name], last, form, bounded=several))
     return Table([*by_method(styles, labels, []).columns, *columns], list(labels), "last-step")
 
 
@@ -143,7 +139,7 @@ def tuning(c: Comparison, styles: Styles) -> Table:
             scores = (row.tuned or {}).get(override, {})
             return scores.get(METRIC, next(iter(scores.values()), None))
 
-        return Column(f"{override}, %", value, percent, name=override)
+        return Column(f"{override}, %", value, percent)
 
     columns = [column(override) for override in values]
     chosen = Column[VariantRecord]("chosen", lambda row: row.chosen, str)
@@ -153,11 +149,9 @@ def tuning(c: Comparison, styles: Styles) -> Table:
 def methods(c: Comparison) -> Table:
     columns = [
         Column[VariantRecord]("label", lambda row: row.label, str),
-        Column[VariantRecord]("tokens trained", lambda row: row.summary, str, name="summary"),
+        Column[VariantRecord]("tokens trained", lambda row: row.summary, str),
         Column[VariantRecord]("source", lambda row: row.source, str),
-        Column[VariantRecord](
-            "settings", lambda row: " ".join(row.overrides) or None, str, name="overrides"
-        ),
+        Column[VariantRecord]("settings", lambda row: " ".join(row.overrides) or None, str),
         Column[VariantRecord]("lr", lambda row: row.lr, setting),
         Column[VariantRecord]("runs", lambda row: row.runs, whole),
         Column[VariantRecord]("failed", lambda row: row.failed, whole),
@@ -167,6 +161,6 @@ def methods(c: Comparison) -> Table:
 
 def versions(c: Comparison) -> Table:
     device = {f"device: {key}": value for key, value in c.device.items() if value}
-    known = {**c.versions, **device}.items()
-    rows = [{"name": key, "value": f"{of:,}" if type(of) is int else of} for key, of in known]
+    lines = {**c.versions, **device}.items()
+    rows = [{"name": key, "value": f"{of:,}" if type(of) is int else of} for key, of in lines]
     return text_table(rows, name="versions")

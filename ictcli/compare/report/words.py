@@ -3,26 +3,22 @@
 from collections.abc import Sequence
 
 from ictcli.compare.comparison import Comparison, Curve
-from ictcli.compare.statistics import BEFORE, MARGIN, PairedDifference
-from ictcli.compare.tuning import in_order
+from ictcli.compare.statistics import BEFORE, PairedDifference
 from ictcli.tables.numbers import counted, listed, percent
 
 
 def answer(c: Comparison) -> str:
     """What the comparison found by its first metric, in a sentence or two of everyday words."""
-    metric, estimates = next(iter(c.estimates.items()))
+    metric = next(iter(c.estimates))
     rows = c.differences.get(metric, {})
     pairs = [(each, rows[each.name]) for each in c.contrasts if each.name in rows]
     if not pairs:
-        reached = [f"{label} {percent(of.value)} %" for label, of in estimates.items()]
-        reached = [text for text in reached if not text.startswith(BEFORE)]
-        start = f" (before training {percent(estimates[BEFORE].value)} %)"
-        return f"{metric} on {c.task}: {listed(reached)}{start}; nothing was compared."
+        return f"On {c.task} nothing was compared. {_before(c)}"
     over = f"{counted(len(c.seeds), 'seed')} and {counted(c.problems, 'problem')}"
     if len(c.seeds) == 1:
         return f"One seed cannot tell methods apart: --seeds 3 or more can. {_before(c)}"
     parts: list[str] = []
-    alike: dict[tuple[str, str], list[str]] = {}
+    alike: dict[str, list[str]] = {}
     for each, row in pairs:
         if row.differs:
             more = "more" if row.value > 0 else "fewer"
@@ -31,12 +27,10 @@ def answer(c: Comparison) -> str:
                 f"than {each.rival}"
             )
         else:
-            how = f"equal to {{}} within {percent(MARGIN)} points"
-            how = how if row.equal else "not distinguishable from {}"
-            alike.setdefault((how, each.rival), []).append(each.variant)
-    for (how, rival), variants in alike.items():
+            alike.setdefault(each.rival, []).append(each.variant)
+    for rival, variants in alike.items():
         verb = "is" if len(variants) == 1 else "are"
-        parts.append(f"{listed(variants)} {verb} {how.format(rival)}")
+        parts.append(f"{listed(variants)} {verb} not distinguishable from {rival}")
     return f"On {c.task}, by {metric} over {over}: {'; '.join(parts)}. {_before(c)}"
 
 
@@ -61,13 +55,3 @@ def detectable(rows: Sequence[PairedDifference]) -> str:
     was tested."""
     sizes = [1.0 if row.detectable_holm is None else row.detectable_holm for row in rows if row.p]
     return " to ".join(dict.fromkeys(map(percent, (min(sizes), max(sizes))))) if sizes else ""
-
-
-def at_edge(c: Comparison) -> str:
-    """Which methods ended at the smallest or the largest of the values that were tried."""
-    edge: list[str] = []
-    for variant in c.variants:
-        order = in_order(variant.tuned or {})
-        if len(order) > 1 and variant.chosen in (order[0], order[-1]):
-            edge.append(f"{variant.label} ({variant.chosen})")
-    return listed(edge)

@@ -14,8 +14,6 @@ Source: ours.
 
 import random
 from functools import partial
-from itertools import product
-from operator import add, mul, sub
 
 from ictcli.rewards import find_verifier
 from ictcli.tasks.registry import register_benchmark, register_task
@@ -30,11 +28,6 @@ CHAIN_LONG = (9, 10)
 
 _DIGITS = "0123456789"
 _OPERATORS = "+-*"
-_RESULTS = {
-    f"{a}{sign}{b}": str(function(a, b) % 10)
-    for a, b in product(range(10), repeat=2)
-    for sign, function in zip(_OPERATORS, (add, sub, mul), strict=True)
-}
 
 
 def make_expression(rng: random.Random, operands: tuple[int, int]) -> str:
@@ -56,13 +49,6 @@ def value(expression: str) -> int:
             total += sign * term
             sign, term = (1 if operator == "+" else -1), int(digit)
     return (total + sign * term) % 10
-
-
-def apply(expression: str, index: int) -> str:
-    """Rewrite an expression by computing operator number `index` (from 0) in place. Precedence is
-    ignored: that is what makes the choice of operator matter."""
-    start = 2 * index
-    return expression[:start] + _RESULTS[expression[start : start + 3]] + expression[start + 3 :]
 
 
 DOMAIN = Domain(find_verifier("chain"), words=False)
