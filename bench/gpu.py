@@ -98,37 +98,47 @@ PARTS = {part.name: part for waves in COMMANDS.values() for wave in waves for pa
 
 def run_wave(wave: Sequence[Part], a: argparse.Namespace, rows: Path, deadline: float) -> None:
     """Run parts at once, each in a process group that its limit ends."""
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         began, running = time.monotonic(), dict[str, subprocess.Popen[bytes]]()
         logs = {part.name: Path(place, f"{part.name}.log") for part in wave}
-        for part in wave:
-            command = [sys.executable, __file__, "--part", part.name, *sys.argv[1:]]
-            (temporary := Path(place, part.name)).mkdir()  # a process that is killed tidies nothing
-            with logs[part.name].open("wb") as log:
-                running[part.name] = subprocess.Popen(
-                    command,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    env={**os.environ, "TMPDIR": str(temporary)},
-                )
-        for part in wave:
-            process = running[part.name]
-            limit = min(began + part.limit * a.minutes / 4, deadline) - time.monotonic()
-            try:
-                code = process.wait(max(limit, 0.1))
-                said = logs[part.name].read_text(errors="replace").strip().splitlines() or [""]
-                ended = "done" if code == 0 else f"exit {code}: {said[-1][:300]}"
-            except subprocess.TimeoutExpired:
-                ended = "stopped at its limit"
-            finally:
+        try:
+            for part in wave:
+                running[part.name] = start(part, Path(place, part.name), logs[part.name])
+            for part in wave:
+                limit = min(began + part.limit * a.minutes / 4, deadline) - time.monotonic()
+                ended = end(running[part.name], max(limit, 0.1), logs[part.name])
+                took = time.monotonic() - began
+                Report(rows, part.name)("parts", part=part.name, seconds=took, ended=ended)
+                print(f"{part.name}: {took:.0f} s, {ended}", flush=True)
+        finally:
+            for process in running.values():
                 stop(process)
-            took = time.monotonic() - began
-            Report(rows, part.name)("parts", part=part.name, seconds=took, ended=ended)
-            print(f"{part.name}: {took:.0f} s, {ended}", flush=True)
         with rows.with_suffix(".log").open("ab") as log:
             for name, file in logs.items():
                 log.write(f"--- {name}\n".encode() + file.read_bytes())
+
+
+def start(part: Part, temporary: Path, log: Path) -> subprocess.Popen[bytes]:
+    temporary.mkdir()  # for what a process that is killed leaves
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            [sys.executable, __file__, "--part", part.name, *sys.argv[1:]],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, "TMPDIR": str(temporary)},
+        )
+
+
+def end(process: subprocess.Popen[bytes], limit: float, log: Path) -> str:
+    """Wait for a part; say how it ended."""
+    try:
+        code = process.wait(limit)
+    except subprocess.TimeoutExpired:
+        stop(process)
+        return "stopped at its limit"
+    lines = log.read_text(errors="replace").strip().splitlines() or [""]
+    return "done" if code == 0 else f"exit {code}: {lines[-1][:300]}"
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
