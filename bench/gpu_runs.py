@@ -130,7 +130,7 @@ def laws(a: Namespace, report: Report) -> None:
     which = ["-m", "gpu", "tests/contract"]
     if a.device == "cpu":
         which = ["tests/contract/test_decoding.py"]
-    said = run("-m", "pytest", "-q", "-n0", "-rfE", "--tb=short", *which)
+    said = run("-m", "pytest", "-n0", "-rfE", "--tb=short", *which)
     report("laws", pytest=said.strip().splitlines()[-1])
 
 
