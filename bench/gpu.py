@@ -1,236 +1,230 @@
-"""The PyTorch engine on a GPU, beside what the device can do, and beside TRL.
+"""What is to be measured on a CUDA GPU, as three commands of at most four minutes each.
 
-    python bench/gpu.py --json bench/results/gpu.json [--trl PYTHON]
-    python bench/gpu.py --device cpu --tiny
+    python bench/gpu.py kernels
+    python bench/gpu.py trl --trl python3 --trl-rows 16
+    python bench/gpu.py learn --model FOLDER --data gsm8k/test.jsonl
 
-Random models of Qwen2.5's shapes in bfloat16, LoRA of rank 16 and all weights; a step is 8 prompts
-x 8 rollouts x 256 tokens, none of which ends early. Sampling takes ICT's statistics and is measured
-with plain steps and with those of fixed shapes, which are CUDA graphs on a GPU. Its bound is the
-bandwidth of a large copy: each step reads the weights and the filled cache once. The update trains
-10 % of the tokens, or all. Its bound is the rate of a large bfloat16 product; those of the adapters
-themselves are left out. Peaks of memory stand beside the plan's. With `--trl`, TRL's step takes
-turns with ours (`bench/peers_torch.py`), and TRL's with vLLM too where that Python has it. Each
-model is measured in a process of its own; the first round warms up, and the medians of the others
-are shown.
+    python bench/gpu.py kernels --device cpu --tiny
+
+`kernels`: sampling at 64 and 256 rows x 256 tokens of Qwen2.5-0.5B's shape, LoRA 16, bfloat16:
+tokens/s and kernels a step of the engine and of variants with fewer (`gpu_decode.py`); vLLM's rate.
+`trl`: seconds and memory of a step beside TRL's, of the shapes of 0.5B and 1.5B, LoRA and all
+weights (`gpu_steps.py`). `learn`: SmolLM2-135M-Instruct, in FOLDER, by the recipe
+smollm2-135m-invoices with four methods; its branches on 128 prompts; the laws of `pytest -m gpu
+tests/contract`; a kill and a resume (`gpu_runs.py`); the update's rate, and peaks of memory beside
+the plan's.
+
+Prints tables last, and writes them to --out (by default $OUT, or gpu-results) as COMMAND.txt and
+COMMAND.json. Each part is a process with a limit; what one measured is kept whatever becomes of it.
+Parts whose seconds say little run at once. A part's name in place of a command runs it alone. The
+bound of a decoding step is the bandwidth of a large copy: it reads the weights and the filled cache
+once.
 """
 
 import argparse
-import statistics
+import json
+import os
+import signal
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module, util
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from harness import (
-    STATISTICS,
-    cuda_context,
-    in_fresh_process,
-    make_model,
-    peak_of,
-    random_weights,
-    record,
-    take_turns,
-)
-from memory import make_recipe
-from peer_trl import RANK
-from peers_torch import compare, show
-from qwen import SIZES
+from gpu_work import TINY, WORK, Report
+from harness import in_fresh_process, record
 
-T = TypeVar("T")
-
-WORK = {"prompts": 8, "group": 8, "prompt": 100, "tokens": 256}
-TINY = {"prompts": 2, "group": 4, "prompt": 12, "tokens": 16}
-TRAINED = ("lora", "full")
-KEEP = 0.1
+PACKAGES = ("torch", "transformers", "peft", "trl", "triton", "vllm")
 
 
-def seconds(device: str, work: Callable[[], T]) -> tuple[float, T]:
-    """Wall seconds until the device has done it, and what it gave."""
+@dataclass(frozen=True)
+class Part:
+    name: str
+    function: str
+    """MODULE.FUNCTION, of the options, a `Report` and the arguments."""
+    limit: int
+    """Seconds, of the 240 of a command."""
+    arguments: tuple[Any, ...] = ()
 
-    def wait() -> None:
-        if device != "cpu":
-            torch.cuda.synchronize()
-
-    wait()
-    began = time.perf_counter()
-    result = work()
-    wait()
-    return time.perf_counter() - began, result
+    def work(self) -> Callable[..., None]:
+        module, _, name = self.function.partition(".")
+        return getattr(import_module(module), name)
 
 
-def limits(device: str, size: int) -> dict[str, float]:
-    """Bytes a second of a copy, reads and writes, and operations a second of a product of bfloat16
-    matrices of `size`."""
-    a, b = (torch.randn((size, size), device=device, dtype=torch.bfloat16) for _ in range(2))
-    other = torch.empty_like(a)
-    turns = take_turns(
-        {
-            "copy": lambda: seconds(device, lambda: [other.copy_(a) for _ in range(20)])[0] / 20,
-            "product": lambda: seconds(device, lambda: torch.mm(a, b, out=other))[0],
-        },
-        10,
+def _decoding(rows: int) -> tuple[Part]:
+    return (Part(f"decode-{rows}", "gpu_decode.decoding", 120, (rows,)),)
+
+
+def _beside_trl(size: str, trained: str) -> tuple[Part]:
+    name = f"trl-{size}-{trained}"
+    return (Part(name, "gpu_steps.beside_trl", 90, (size, trained)),)
+
+
+def _training(method: str) -> Part:
+    return Part(method, "gpu_runs.training", 80, (method,))
+
+
+COMMANDS: dict[str, tuple[tuple[Part, ...], ...]] = {
+    "kernels": (
+        _decoding(64),
+        _decoding(256),
+        (Part("vllm", "gpu_steps.vllm", 110, ((64, 256),)),),
+    ),
+    "trl": (
+        _beside_trl("0.5b", "lora"),
+        _beside_trl("1.5b", "full"),
+        _beside_trl("1.5b", "lora"),
+        _beside_trl("0.5b", "full"),
+    ),
+    "learn": (
+        (_training("grpo"),),
+        tuple(map(_training, ("ict", "random", "entropy20"))),
+        (
+            Part("branches", "gpu_runs.branches", 90),
+            Part("laws", "gpu_runs.laws", 90),
+            Part("kills", "gpu_runs.kills", 110),
+        ),
+        (Part("memory", "gpu_steps.updates", 60, ("0.5b", "lora")),),
+    ),
+}
+"""Parts that run at once stand in one tuple: those whose times say little."""
+PARTS = {part.name: part for waves in COMMANDS.values() for wave in waves for part in wave}
+
+
+def run_wave(wave: Sequence[Part], a: argparse.Namespace, rows: Path, deadline: float) -> None:
+    """Run parts at once, each in a process group that its limit ends."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+        began, running = time.monotonic(), dict[str, subprocess.Popen[bytes]]()
+        logs = {part.name: Path(place, f"{part.name}.log") for part in wave}
+        try:
+            for part in wave:
+                running[part.name] = start(part, Path(place, part.name), logs[part.name])
+            for part in wave:
+                limit = min(began + part.limit * a.minutes / 4, deadline) - time.monotonic()
+                ended = end(running[part.name], max(limit, 0.1), logs[part.name])
+                took = time.monotonic() - began
+                Report(rows, part.name)("parts", part=part.name, seconds=took, ended=ended)
+                print(f"{part.name}: {took:.0f} s, {ended}", flush=True)
+        finally:
+            for process in running.values():
+                stop(process)
+        with rows.with_suffix(".log").open("ab") as log:
+            for name, file in logs.items():
+                log.write(f"--- {name}\n".encode() + file.read_bytes())
+
+
+def start(part: Part, temporary: Path, log: Path) -> subprocess.Popen[bytes]:
+    temporary.mkdir()  # for what a process that is killed leaves
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            [sys.executable, __file__, "--part", part.name, *sys.argv[1:]],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, "TMPDIR": str(temporary)},
+        )
+
+
+def end(process: subprocess.Popen[bytes], limit: float, log: Path) -> str:
+    """Wait for a part; say how it ended."""
+    try:
+        code = process.wait(limit)
+    except subprocess.TimeoutExpired:
+        stop(process)
+        return "stopped at its limit"
+    lines = log.read_text(errors="replace").strip().splitlines() or [""]
+    return "done" if code == 0 else f"exit {code}: {lines[-1][:300]}"
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End what is left of a part's process group."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    process.wait()
+
+
+def tables(rows: Sequence[dict[str, Any]]) -> str:
+    """The rows as plain text, a table of each name."""
+    by_name = dict[str, list[dict[str, Any]]]()
+    for row in rows:
+        by_name.setdefault(row["table"], []).append(row["cells"])
+    last = {"parts": by_name.pop("parts", [])}
+    return "\n".join(f"{name}\n{table(its)}\n" for name, its in {**by_name, **last}.items())
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    heads = list(dict.fromkeys(head for row in rows for head in row))
+    heads = [head for head in heads if any(row.get(head) is not None for row in rows)]
+    lines = [heads, *([text(row.get(head)) for head in heads] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    texts = [all(isinstance(row.get(head, ""), str) for row in rows) for head in heads]
+    aligned = list(zip(widths, texts, strict=True))
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if left else cell.rjust(width)
+            for cell, (width, left) in zip(line, aligned, strict=True)
+        ).rstrip()
+        for line in lines
     )
-    return {
-        "bytes/s": 2 * a.nbytes / min(turns["copy"]),
-        "operations/s": 2 * size**3 / min(turns["product"]),
-    }
 
 
-def measure(
-    folder: str, device: str, trained: str, work: dict[str, int], rounds: int
-) -> dict[str, Any]:
-    """Medians of one model, and what bounds them."""
-    from ictcli_torch.decode import FixedDecoder, GrowingDecoder
-    from ictcli_torch.plan import CUDA_CONTEXT
-
-    from ictcli.algorithm.objective import Objective
-    from ictcli.engine import build_engine
-    from ictcli.engine.shape import read_shape
-    from ictcli.engine.update import Update
-    from ictcli.planning.estimate import estimate_memory
-    from ictcli.types import Sampling
-
-    settings = {"device": device, "dtype": "bfloat16", "micro_tokens": 8192, "keep": KEEP}
-    settings |= {name: work[name] for name in ("prompts", "group")} | {"max_tokens": work["tokens"]}
-    if trained == "lora":
-        settings["adapter"] = {"kind": "lora", "rank": RANK, "alpha": 2 * RANK}
-    recipe = make_recipe(Path(folder), "torch", settings)
-    engine: Any = build_engine(folder, recipe.engine, recipe.optimizer, recipe.adapters)
-    prompts = [[2 + (i + n) % 14 for i in range(work["prompt"])] for n in range(work["prompts"])]
-    lockstep, found = engine.lockstep, {}
-
-    def sample(decoder: Any) -> float:
-        engine.lockstep = partial(lockstep, decoder=decoder)
-        given = prompts, work["group"], Sampling(work["tokens"]), 0, STATISTICS
-        took, found["rollouts"] = seconds(device, lambda: engine.generate(*given))
-        return took
-
-    def update(keep: float) -> float:
-        weights = random_weights(found["rollouts"], keep)
-        given = Update(found["rollouts"], *weights, Objective())
-        took, found[keep] = seconds(device, lambda: engine.update(given, 1e-6))
-        return took
-
-    programs: dict[str, Callable[[], float]] = {
-        "sampling, plain steps": lambda: sample(GrowingDecoder),
-        "sampling, fixed shapes": lambda: sample(FixedDecoder),
-        f"update, {KEEP:.0%}": lambda: update(KEEP),
-        "update, dense": lambda: update(1.0),
-    }
-    turns = take_turns(programs, rounds)
-    rows, shape = work["prompts"] * work["group"], read_shape(folder)
-    planned = estimate_memory(recipe, shape, work["prompt"])
-    memory = {}
-    sparse = f"update, {KEEP:.0%}"
-    for phase, name in {"sampling": "sampling, fixed shapes", "updating": sparse}.items():
-        taken = peak_of(engine, programs[name])
-        memory[phase] = {"measured": taken, "planned": planned.peak(phase)}
-    if device == "cuda":
-        memory["CUDA itself"] = {"measured": cuda_context(), "planned": CUDA_CONTEXT}
-    read = bytes_of_step(shape, rows, work)
-    return {
-        "trained": trained,
-        "seconds": {name: statistics.median(values) for name, values in turns.items()},
-        "bytes a step": read,
-        "steps": work["tokens"],
-        "rows": rows,
-        "operations": {
-            f"update, {KEEP:.0%}": operations(shape, found[KEEP].tokens, KEEP, trained, work),
-            "update, dense": operations(shape, found[1.0].tokens, 1.0, trained, work),
-        },
-        "memory": memory,
-        "engine": engine.describe(),
-    }
+def text(value: Any) -> str:
+    if not isinstance(value, float):
+        return "" if value is None else str(value)
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def bytes_of_step(shape: Any, rows: int, work: dict[str, int]) -> float:
-    """Of the weights that a token meets, and of the keys and values before it, on average."""
-    weights = 2 * (shape.layers * shape.block + shape.embedding)
-    positions = work["prompt"] + work["tokens"] / 2
-    return weights + 2.0 * 2 * rows * positions * shape.layers * shape.keys
-
-
-def operations(shape: Any, tokens: int, keep: float, trained: str, work: dict[str, int]) -> float:
-    """Of an update that ran `tokens` tokens: each product forward, for the gradient of its input,
-    and of its weight where that is trained. Attention to what lies before, on average."""
-    rows = work["prompts"] * work["group"]
-    wanted = rows * work["tokens"] * keep
-    times = 3 if trained == "full" else 2
-    trunk = 2.0 * times * tokens * shape.layers * shape.block
-    before = work["prompt"] + work["tokens"] / 2
-    attention = 3 * 4.0 * tokens * before * shape.layers * shape.queries
-    return trunk + attention + 2.0 * times * wanted * shape.embedding
-
-
-def table(name: str, one: dict[str, Any], peaks: dict[str, float]) -> None:
-    print(f"{name}, {one['trained']}")
-    for phase, bytes_ in one["memory"].items():
-        measured, planned = (bytes_[key] / 2**30 for key in ("measured", "planned"))
-        ratio = f"ratio {planned / measured:.2f}"
-        print(f"  {phase}: {measured:.2f} GiB at its peak, planned {planned:.2f}, {ratio}")
-    for phase, took in one["seconds"].items():
-        if phase in one["operations"]:
-            share = one["operations"][phase] / took / peaks["operations/s"]
-            text = f"{share:6.1%} of the rate of a product"
-        else:
-            bound = one["steps"] * one["bytes a step"] / peaks["bytes/s"]
-            rate = one["rows"] * one["steps"] / took
-            text = f"{bound / took:6.1%} of the bandwidth's bound, {rate:,.0f} tokens/s"
-        print(f"  {phase:24s} {took:9.3f} s  {text}", flush=True)
-
-
-def beside_trl(a: argparse.Namespace, folder: str, trained: str, work: dict[str, int]) -> Any:
-    """Turns of ours, ours dense, TRL and TRL with vLLM."""
-    find = "from importlib.util import find_spec as f; raise SystemExit(f('vllm') is None)"
-    has_vllm = a.device != "cpu" and not subprocess.run([a.trl, "-c", find]).returncode
-    given = {"trl": a.trl, "rounds": a.rounds, "device": a.device, "dtype": "bfloat16"}
-    given |= {
-        "full": trained == "full",
-        "trl_rows": 0,
-        "vllm": a.trl if has_vllm else None,
-        "dense": True,
-        "keep": KEEP,
-        "beside": None,
-    }
-    turns = compare(folder, argparse.Namespace(**given, **work))
-    return {"turns": turns, **show(turns)}
+def save(a: argparse.Namespace, rows: Path) -> str:
+    """Write the tables and the rows so far, with the machine; return the tables."""
+    found = [json.loads(line) for line in rows.read_text().splitlines()]
+    packages = [name for name in PACKAGES if util.find_spec(name)]
+    record(rows.with_suffix(".json"), packages, gpu=a.gpu, work=a.work, rows=found)
+    shown = f"{a.gpu or 'on a CPU'}\n\n{tables(found)}"
+    rows.with_suffix(".txt").write_text(shown)
+    return shown
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--sizes", nargs="+", choices=["0.5b", "1.5b"], default=["0.5b", "1.5b"])
-    parser.add_argument("--trained", nargs="+", choices=TRAINED, default=TRAINED)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("what", choices=[*COMMANDS, *PARTS], metavar="COMMAND")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--tiny", action="store_true", help="a tiny model and little work")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--minutes", type=float, default=4.0, help="at most; parts have shares of it"
+    )
     parser.add_argument("--trl", help="the Python of the environment that TRL is installed in")
-    parser.add_argument("--json", type=Path, help="write what was measured")
+    parser.add_argument("--trl-rows", type=int, default=0, help="rows TRL trains at once, 0: all")
+    parser.add_argument("--model", help="the folder of SmolLM2-135M-Instruct")
+    parser.add_argument("--data", help="a file of questions, for the branches")
+    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "gpu-results")))
+    parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
     a = parser.parse_args()
+    a.work = TINY if a.tiny else WORK
+    rows: Path = a.out.resolve() / f"{a.what}.jsonl"
+    if a.part:
+        part = PARTS[a.part]
+        part.work()(a, Report(rows, part.name), *part.arguments)
+        return
+    deadline = time.monotonic() + 60 * a.minutes
     if a.device == "cuda" and not torch.cuda.is_available():
         parser.error("there is no CUDA GPU; --device cpu --tiny runs the same code")
-    work = TINY if a.tiny else WORK
-    peaks = in_fresh_process(limits, a.device, 512 if a.tiny else 8192)
-    copied, multiplied = peaks["bytes/s"] / 1e9, peaks["operations/s"] / 1e12
-    print(f"copy {copied:,.0f} GB/s, product {multiplied:,.1f} TFLOP/s")
-    found: dict[str, Any] = {}
-    for size in ["tiny"] if a.tiny else a.sizes:
-        for trained in a.trained:
-            with tempfile.TemporaryDirectory() as folder:
-                make = partial(make_model, Path(folder), "torch", dtype="bfloat16", **SIZES[size])
-                in_fresh_process(make)
-                one = in_fresh_process(measure, folder, a.device, trained, work, a.rounds)
-                table(size, one, peaks)
-                if a.trl:
-                    one["trl"] = beside_trl(a, folder, trained, work)
-            found[f"{size}, {trained}"] = one
-    if a.json:
-        packages = ("torch", "transformers")
-        gpu = torch.cuda.get_device_name() if a.device == "cuda" else None
-        record(a.json, packages, gpu=gpu, work=work, limits=peaks, models=found)
+    a.gpu = in_fresh_process(torch.cuda.get_device_name) if a.device == "cuda" else None
+    rows.parent.mkdir(parents=True, exist_ok=True)
+    rows.write_text("")
+    rows.with_suffix(".log").write_text("")
+    for wave in COMMANDS.get(a.what, ((PARTS.get(a.what),),)):
+        run_wave([part for part in wave if part], a, rows, deadline)
+        save(a, rows)  # whatever ends the next
+    print(f"\n{save(a, rows)}")
 
 
 if __name__ == "__main__":
