@@ -95,7 +95,10 @@ class Packed:
 
     def attend(self, module: Any, states: States, how: dict[str, Any]) -> Tensor:
         rows = [x[0].transpose(0, 1) for x in states]
-        query, *pair = (self.prompts.spread(x[: self.tokens]) for x in rows)
+        ours = [x[: self.tokens] for x in rows]
+        if self.responses is not None:  # autograd would keep the rows of all for a part of them
+            ours = [x.clone() for x in ours]
+        query, *pair = map(self.prompts.spread, ours)
         if self.kept is not None:
             self.kept[module.layer_idx] = pair[0], pair[1]
         out, _ = sdpa_attention_forward(module, query, pair[0], pair[1], None, **how)
