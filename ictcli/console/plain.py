@@ -22,19 +22,19 @@ EVERY = 10.0
 
 def progress_lines(say: Callable[[str], None]) -> Callable[[str, int, int], None]:
     """Return what says how many samples of how many are taken, at most every so many seconds."""
-    last = 0.0, 0
+    last = "", 0.0, 0
 
     def update(name: str, done: int, total: int) -> None:
         nonlocal last
-        now, (before, taken) = time.perf_counter(), last
-        if done <= taken:  # the first call
+        now, (asked, before, taken) = time.perf_counter(), last
+        if name != asked or done < taken:  # the first call of an evaluation
             say(f"{name}: {counted(total, 'sample')}")
-        elif done < total and now - before >= EVERY:
+        elif taken < done < total and now - before >= EVERY:
             left = (now - before) * (total - done) / (done - taken)
             say(f"{name}: {done:,}/{total:,} samples, {duration(left)} left")
         else:
             return
-        last = now, done
+        last = name, now, done
 
     return update
 

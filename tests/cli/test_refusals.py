@@ -25,7 +25,7 @@ TYPED = {
     "train mine.csv": "data goes in task=FILE",
     "train data=mine.csv": "ictcli check qwen3-0.6b-gsm8k data=mine.csv",
     "train chain task=chian": "no task 'chian' (did you mean chain?)",
-    "train chain engine.backend=trch": "no backend 'trch' (did you mean torch?)",
+    "train chain engine.backend=trch": "'trch': input should be 'auto', 'torch' or 'mlx'",
     "train chain model=builtin:chian": "no built-in model 'chian' (did you mean chain?)",
     "train chain model=/no/such": "There is no model folder /no/such",
     "train chain model=no/such": "no/such is not in the cache, and HF_",

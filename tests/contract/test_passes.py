@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from ictcli.engine.update import Update
+from ictcli.types import ROW_STATS
 
-from .conftest import GROUP, PROMPTS, SAMPLING, WANTED, Make, made_up
+from .conftest import GROUP, GROUP_STATS, PROMPTS, SAMPLING, WANTED, Make, made_up
 from .test_generate import same
 from .training import PLAIN, advantages, logp_of, sparse_weights
 
@@ -92,7 +93,7 @@ def test_statistics_cost_no_forward_pass(
     engine, passes = recorded
     if engine_name == "mlx":
         monkeypatch.setattr("ictcli_mlx.sample.GONE", gone)
-    found = engine.generate(PROMPTS, GROUP, SAMPLING, 3, WANTED)
+    found = engine.generate(PROMPTS, GROUP, SAMPLING, 3, (*ROW_STATS, *GROUP_STATS))
     running = found.valid.sum(axis=0)
     assert running.min() < running.max()
     if engine_name == "torch":
