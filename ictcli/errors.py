@@ -60,11 +60,11 @@ class EngineMissingError(UserError):
     exit_code = 3
 
 
-AGAIN = "the same command starts again; what was saved stands"
+AGAIN = "the same command starts again; what was saved is kept"
 """The hint where Ctrl-C ended a command that has no better one."""
 
 RESUME = "ictcli resume"
-"""How the note begins that an error of a training bears: the command that goes on."""
+"""Beginning of the note on an error of a training: the command that continues."""
 
 
 class InterruptedRunError(UserError):

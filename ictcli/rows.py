@@ -111,7 +111,7 @@ def read_file(name: str) -> Rows:
             raise UserError(f"There is no data file {name}.", f"give the path of {KINDS}")
         if path.is_dir() and not name.lower().endswith(FILES):
             raise UserError(
-                f"{name} is a folder, and none that save_to_disk of datasets wrote.",
+                f"{name} is a folder, but not one that save_to_disk of datasets wrote.",
                 f"give the path of {KINDS}",
             )
         content = read_bytes(path, LARGEST)
@@ -236,7 +236,7 @@ def _csv(name: str, text: str) -> Iterator[Row]:
             elif len(cells) > len(header):
                 raise UserError(
                     f"{name}, line {number} has {len(cells)} cells, and the header {len(header)}.",
-                    f'a text with {mark!r} in it stands in quotes: "a{mark} b"',
+                    f'a text with {mark!r} in it needs quotes: "a{mark} b"',
                 )
             elif cells:
                 filled = [cell or None for cell in cells]

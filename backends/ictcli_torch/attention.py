@@ -63,7 +63,7 @@ class Grid:
 
     shape: tuple[int, int]
     tokens: Tensor | None = None
-    """(B * L,) the token of each place, any where there is none; None: they stand in order."""
+    """(B * L,) the token of each place, any where there is none; None: they are in order."""
     places: Tensor | None = None
     """(n,) a place of each token."""
 

@@ -29,7 +29,7 @@ def merged(model: Any, *, exactly: bool = False) -> Generator[None]:
     exchanged, kept = dict(_outermost(model)), model.dtype
     if any(not _can_be_merged(module) for module in exchanged.values()):
         raise UserError(
-            "These adapters are of a kind that ictcli samples from and does not merge.",
+            "ictcli can sample from adapters of this kind, but not merge them.",
             "peft's merge_and_unload does",
         )
     dtype = _exact_type(model, exchanged) if exactly else kept

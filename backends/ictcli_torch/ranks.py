@@ -98,7 +98,7 @@ class Communicator:
     def _speaking(self) -> Generator[None]:
         """Raise LostError where another process is gone."""
         if self.broken:
-            raise LostError("The launch has lost step.", "start the same launch again")
+            raise LostError("The processes are out of step.", "start the same launch again")
         try:
             yield
         except RuntimeError as error:
@@ -107,7 +107,7 @@ class Communicator:
             self.broken = True
             raise LostError(
                 f"Another process of the launch is gone: {_reason(error)}.",
-                "its own message says why; the same launch with ictcli resume RUN goes on",
+                "its own message says why; the same launch with ictcli resume RUN continues",
             ) from error
 
     def share(self, work: Callable[[], T]) -> T:

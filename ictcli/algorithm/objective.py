@@ -26,7 +26,7 @@ class Clip:
 
 
 LIKELIHOOD = Clip("weight", 0.0, 0.0)
-"""Psi is A log pi, whatever the ratio: its weight is 1."""
+"""Psi is A log pi for any ratio: its weight is 1."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Objective:
     clip_on: ClipOn = "ratio"
     """What the clip bounds: the ratio's distance from 1; pi - pi_old, the total variation of the
     token against all others (DPPO, arXiv 2602.04879); the ratio of the whole response, which all
-    its tokens then have (GSPO, arXiv 2507.18071); or the ratio as a weight of log pi, which goes on
-    being trained (CISPO, arXiv 2506.13585)."""
+    its tokens then have (GSPO, arXiv 2507.18071); or the ratio as a weight of log pi, which is
+    trained in any case (CISPO, arXiv 2506.13585)."""
 
     @property
     def skips_without_signal(self) -> bool:

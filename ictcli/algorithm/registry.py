@@ -106,9 +106,9 @@ class Method:
     scaled_advantage: bool = True
     """Whether advantages are divided by the group's standard deviation."""
     clips: bool = False
-    """Whether it has a clip of its own, and the recipe's `clip` is not read."""
+    """Whether it has its own clip, and the recipe's `clip` is not read."""
     of_correct: bool = False
-    """Whether the advantage is 1 for correct responses and 0 for others, whatever their group."""
+    """Whether the advantage is 1 for correct responses and 0 for others, in any group."""
 
     def advantage(self, rewards: FloatArray, correct: BoolArray, group: int) -> FloatArray:
         """(B,) from the rewards (B,), group-major, and which responses are correct (B,)."""

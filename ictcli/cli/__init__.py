@@ -206,7 +206,7 @@ def _command() -> Any:
 
         if place := place_of(error):
             said = f"The plugin {place} fails: {type(error).__name__}: {text_of(error)}."
-            raise RunFailedError(said, f"mend it, then: {_again(error)}") from error
+            raise RunFailedError(said, f"fix it, then: {_again(error)}") from error
         raise
     finally:
         sys.stderr = stderr

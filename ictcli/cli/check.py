@@ -16,7 +16,7 @@ from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options
     default=60.0,
     show_default=True,
     type=click.FloatRange(0, 1e6, min_open=True),
-    help="Limit of time: the model answers as many problems as it can.",
+    help="Time limit: the model answers as many problems as it can.",
 )
 @BACKEND
 @json_option(help="Print what was found as JSON.")

@@ -41,7 +41,7 @@ def process_options(command: Command) -> Command:
     @click.option(
         "--threads",
         type=click.IntRange(1, 1024),
-        help="Most CPU threads; may change the last bits of figures.",
+        help="Maximum of CPU threads; may change the last bits of figures.",
     )
     @functools.wraps(command)
     def called(*, threads: int | None, **options: Any) -> Any:

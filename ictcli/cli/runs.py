@@ -64,7 +64,7 @@ def diff(runs: tuple[Path, ...], as_json: bool) -> None:
     from ictcli.runs.diff import difference
 
     if len(runs) < 2:
-        raise UserError("It takes two runs to differ.", "ictcli runs diff RUN OTHER")
+        raise UserError("`ictcli runs diff` needs two runs.", "ictcli runs diff RUN OTHER")
     print_diff(difference([_run_folder(run) for run in runs]), as_json=as_json)
 
 
@@ -88,7 +88,7 @@ def check(run: Path, as_json: bool) -> int:
 @command.command("gc")
 @click.argument("runs", metavar="[RUN]...", nargs=-1, **RUN)
 @click.option("--finished", is_flag=True, help="Of finished runs remove all but the best.")
-@click.option("--dry-run", is_flag=True, help="Say what would be removed; stop.")
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and stop.")
 @JSON
 def gc(runs: tuple[Path, ...], finished: bool, dry_run: bool, as_json: bool) -> None:
     """Remove old checkpoints of RUNs, or of every run in runs/.

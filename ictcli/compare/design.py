@@ -62,8 +62,8 @@ class Design:
         varied = {override.partition("=")[0] for override in (*variant.overrides, *extra)}
         if "keep" in options and "keep" in varied:
             raise UserError(
-                f"keep cannot vary: the recipe sets method.keep = {options['keep']}, which goes "
-                "first.",
+                f"keep cannot vary: the recipe sets method.keep = {options['keep']}, which takes "
+                "precedence.",
                 "vary method.keep",
             )
         changes = [*self.overrides]
@@ -99,8 +99,8 @@ def run_specs(
     for folder, runs in Counter(str(spec.folder) for spec in specs).items():
         if runs > 1:
             raise UserError(
-                f"{runs} runs would go by the name {folder}.",
-                "leave out swept values that differ in signs alone",
+                f"{runs} runs would have the folder {folder}.",
+                "leave out swept values that differ only in punctuation",
             )
     return specs
 

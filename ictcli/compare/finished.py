@@ -24,7 +24,7 @@ from ictcli.text import shell_word
 from ictcli.types import FloatArray
 
 PREPARED = {"task", "data", "columns", "hub", "reward", "prompt", "eval", "sft"}
-"""The settings, beside the seed of `prompt.shots`, that problems come from."""
+"""The settings that decide the problems, besides the seed of `prompt.shots`."""
 
 
 def check_began(runs: Sequence[RunSpec]) -> None:

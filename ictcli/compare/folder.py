@@ -20,7 +20,7 @@ from ictcli.runs.records import RunRecord
 from ictcli.tables.numbers import counted
 
 OTHER = "--out OTHER takes another folder"
-GOES_ON = "the same command goes on from there"
+GOES_ON = "the same command continues"
 
 
 class Reported(RunRecord):
@@ -35,8 +35,8 @@ def notes_on_report(folder: Path, seeds: int) -> list[str]:
     if reported is None or seeds <= len(reported.seeds):
         return []
     return [
-        f"the report was made before with {counted(len(reported.seeds), 'seed')}: who adds seeds "
-        "until a difference is significant finds some that are not there, and p does not know it"
+        f"the report was made before with {counted(len(reported.seeds), 'seed')}: adding "
+        "seeds until a difference is significant finds some that are not there, and p ignores that"
     ]
 
 

@@ -220,7 +220,7 @@ def why_it_ended(folder: Path, code: int) -> str:
         return failure.error
     if code < 0:
         names = {number.value: number.name for number in signal.Signals}
-        memory = ", perhaps for want of memory" if -code == signal.SIGKILL else ""
+        memory = ", perhaps for lack of memory" if -code == signal.SIGKILL else ""
         return f"it was killed ({names.get(-code, f'signal {-code}')}){memory}"
     return f"it ended with code {code}; {folder / 'log.txt'} has what it said"
 

@@ -30,7 +30,7 @@ BASELINE = "grpo"
 """Without `--baseline`."""
 
 FEW_SEEDS = {
-    1: "One seed says nothing of how another would turn out: --seeds 3 does.",
+    1: "One seed does not show how runs vary: --seeds 3 does.",
     2: "Two seeds hardly show how runs vary, so intervals are very wide; a third seed often halves "
     "them.",
 }
@@ -116,8 +116,8 @@ def plan_of(
     tunes_rate = grid is not None and grid.key == "lr"
     if len({each.method for each in variants}) > 1 and len(rates) == 1 and not tunes_rate:
         notes.append(
-            f"every method trains at lr={rates.pop():g}, and another may suit one better: --tune "
-            "lr=V,V,V chooses a rate for each"
+            f"every method trains at lr={rates.pop():g}, which may suit some better than others: "
+            "--tune lr=V,V,V chooses a rate for each"
         )
     if len(variants) > 1 and options.seeds in FEW_SEEDS:
         notes.append(FEW_SEEDS[options.seeds])
@@ -180,7 +180,7 @@ def check_problems(tries: Sequence[RunSpec]) -> list[str]:
         held = f"{recipe.eval.bench or recipe.data_name} holds out {problems}"
         if available < 2:
             raise UserError(
-                f"{held}: too few to tune on some and be judged by others.",
+                f"{held}: too few to tune on some and evaluate on others.",
                 "leave --tune out, or take a larger data set",
             )
         if available <= wanted:

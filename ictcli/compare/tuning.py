@@ -81,7 +81,7 @@ def chosen_of(tuned: Tuned) -> dict[str, str]:
     if chosen := {label: best for label, tries in tuned.items() if (best := best_of(tries))}:
         return chosen
     raise NothingFinishedError(
-        "Every tuning run failed.", "mend what the lines above say, or leave --tune out"
+        "Every tuning run failed.", "fix what the lines above say, or leave --tune out"
     )
 
 

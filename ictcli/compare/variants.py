@@ -96,7 +96,7 @@ def variants_of(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant
     for sweep in sweeps:
         if not any(takes(method, sweep.key) for method, _ in parsed):
             names = ", ".join(method.name for method, _ in parsed)
-            raise UserError(f"None of {names} looks at {sweep.key}.", OPTIONS)
+            raise UserError(f"None of {names} uses {sweep.key}.", OPTIONS)
     return tuple(dict.fromkeys(variants))
 
 
@@ -108,7 +108,7 @@ def _parsed(text: str) -> tuple[Method, list[Grid]]:
         grid = read_grid(setting, "--methods")
         key = f"method.{grid.key}" if grid.key in method.options.model_fields else grid.key
         if not takes(method, key):
-            raise UserError(f"{method.name} does not look at {grid.key}.", OPTIONS)
+            raise UserError(f"{method.name} does not use {grid.key}.", OPTIONS)
         own.append(Grid(key, grid.values))
     return method, own
 

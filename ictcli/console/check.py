@@ -35,8 +35,8 @@ class Shown:
         output(
             f"data: {training.name}, {train} to train on, {training.heldout:,} others to evaluate "
             "on.",
-            f"method: {training.method}, at lr={training.lr:g}; method=NAME takes another of "
-            "ictcli methods, and lr=... its rate.",
+            f"method: {training.method}, lr={training.lr:g}; method=NAME lr=RATE takes another of "
+            "ictcli methods.",
             *(f"note: {note}" for note in training.notes),
         )
 
@@ -89,7 +89,7 @@ def print_check(checked: Checked, command: str, *, as_json: bool) -> None:
             f"{tried.time.parts()}."
         )
     elif tried:
-        output("time: not known, as no answers ended and were timed.")
+        output("time: not known, as no answer ended in time.")
     if tried and tried.interrupted:
         output("", "interrupted: there is no verdict.")
         return

@@ -75,7 +75,7 @@ class PlainObserver(Observer):
         self.say(f"{label}: {scores}  ({counted(evaluation.problems, 'problem')} x {evaluation.n})")
 
     def resumed(self, step: int) -> None:
-        self.say(f"going on after step {step}")
+        self.say(f"continuing after step {step}")
 
     def supervised(self, metrics: SftMetrics) -> None:
         self.say(

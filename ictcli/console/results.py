@@ -131,7 +131,7 @@ def _declined(summary: Summary, folder: Path, recipe: Recipe) -> int | None:
     is_earlier = first < summary.steps
     best, now = map(shown_share, fell)
     ended = symptom("decline", recipe, best=best, now=now, when="at the end")
-    earlier = f"; the next commands take the earlier weights of step {first}" * is_earlier
+    earlier = f"; the commands below take the weights of step {first}" * is_earlier
     narrate_paragraph(f"{ended.sentence}: {ended.next}{earlier}.")
     return first if is_earlier else None
 
@@ -175,7 +175,7 @@ def graded(
         lines = ", ".join(map(str, unread[:SHOWN])) + (", ..." if len(unread) > SHOWN else "")
         narrate(
             f"note: {counted(len(unread), 'gold')} cannot be read (line {lines}): "
-            "only an answer that is the same letter by letter is correct there"
+            "only an identical answer is correct there"
         )
     rows = list(zip(responses, verdicts, strict=True))
     if as_json:

@@ -295,7 +295,7 @@ def print_old(
     for path, taken in old.items():
         output(f"{shown(path.parents[1])}: {path.name}, {size_text(taken)}")
     for run in busy:
-        narrate(f"note: {run} is being trained, and left alone")
+        narrate(f"note: {run} is being trained and is skipped")
     freed = f"{size_text(total)} {'freed' if removed else 'would be freed'}"
     number = counted(len(old), "old checkpoint")
-    narrate(f"{number}, {freed}" if old else "No checkpoint is old.")
+    narrate(f"{number}, {freed}" if old else "There are no old checkpoints.")

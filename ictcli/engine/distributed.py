@@ -77,8 +77,7 @@ class DataParallel(ABC):
         fingerprints = [below, weights_fingerprint(adapter) if adapter else ""]
         if any(others != fingerprints for others in self.ranks.gather(fingerprints)):
             raise UserError(
-                f"The processes of the launch find other weights than each other: "
-                f"{self.source.path}.",
+                f"The processes of the launch have different weights: {self.source.path}.",
                 "every machine needs the same files of the model",
             )
 

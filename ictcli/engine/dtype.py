@@ -43,7 +43,7 @@ ROUNDED = 0.5
 """Root mean square that rounding may have, of what training changed of a matrix. Rounding has no
 direction: at 0.57 an export of SmolLM2-135M keeps 99.9 % of what training changed, by KL."""
 OVERFLOWING = frozenset(("gemma2", "gemma3", "gemma3_text", "glm4", "plamo2"))
-"""Kinds of model whose activations float16 does not hold, whatever their weights (vLLM's list)."""
+"""Kinds of model whose activations float16 does not hold, with any weights (vLLM's list)."""
 
 
 def in_float16(weight: Any, change: Any = None, *, half: Callable[[Any], Any]) -> bool:

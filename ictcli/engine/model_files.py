@@ -10,7 +10,7 @@ from ictcli.errors import UserError
 from ictcli.files.reading import MIB, check_file, parse_json, read_text
 
 ASKED = "ictcli.json"
-"""Beside a model that was exported: how its run asked and sampled."""
+"""A file of an exported model: how its run asked and sampled."""
 VOCABULARIES = (
     "tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "spm.model",
     "sentencepiece.model", "sentencepiece.bpe.model", "tekken.json", "*.tiktoken",

@@ -96,7 +96,7 @@ def locate(model: str, *, trains: bool = False) -> Source:
     if (folder / ADAPTER_CONFIG).is_file():
         if trains:
             raise UserError(
-                f"{folder} holds adapters, and training begins with a whole model.",
+                f"{folder} holds adapters, but training needs a whole model.",
                 f"ictcli export {shell_word(run)} --merge makes one, for model={shell_word(run)}",
             )
         return _with_adapter(folder, run, named)
@@ -203,7 +203,7 @@ def weight_files(folder: Path) -> list[Path]:
         for name in names:
             if not name.endswith(".safetensors") or Path(name).name != name:
                 raise UserError(
-                    f"{index} names {name!r}, which is no safetensors file beside it.",
+                    f"{index} names {name!r}, which is no safetensors file of its folder.",
                     "fetch or export the model again",
                 )
         return [folder / name for name in names]

@@ -48,7 +48,7 @@ def evaluate(
     file: SampleFile,
     progress: Callable[[int, int], None] = lambda done, total: None,
     say: Callable[[str], None] = lambda text: None,
-    hint: str = "mend it or take another, and write to another folder (--out)",
+    hint: str = "fix it or take another, and write to another folder (--out)",
     warn: Callable[[str], None] = lambda text: None,
 ) -> Evaluation:
     """Return pass@k and maj@n of a model that is asked and sampled like this, and its figures at

@@ -61,7 +61,7 @@ def opened(
             elif not resume:
                 raise UserError(
                     f"The folder {folder} holds an evaluation already.",
-                    "--resume goes on with it; --out OTHER takes another folder",
+                    "--resume continues it; --out OTHER takes another folder",
                 )
             elif differs := difference(saved, settings):
                 raise UserError(

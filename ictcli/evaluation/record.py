@@ -200,7 +200,7 @@ def pass_differences(evaluation: Evaluation, first: Evaluation) -> dict[str, Dif
 
 
 NOTABLE = 0.02
-"""A share of samples without an answer that is told of."""
+"""The share of samples without an answer from which a warning is given."""
 
 
 class Unanswered(Record):

@@ -97,7 +97,7 @@ def typed_settings(
     data: dict[str, Any] = {}
     for key in map(typed_key, overrides):
         if key in OF_TRAINING:
-            raise UserError(f"{key} is a matter of training.", hint)
+            raise UserError(f"{key} only matters in training.", hint)
     apply_overrides(data, overrides, kind)
     data |= {name: value for name, value in options.items() if value is not None}
     settings = validate(kind, data, command, hint=hint, own=data)

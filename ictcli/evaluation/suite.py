@@ -180,14 +180,14 @@ def notes(
     if warning := unlike(models):
         yield warning
     if settings.n > 1 and all(model.temperature == 0 for model in models):
-        yield f"at temperature 0 the {settings.n} samples of a problem are one and the same."
+        yield f"at temperature 0 the {settings.n} samples of a problem are identical."
     for model, spec in product(models, benchmarks):
         count = seen.get((model.name, spec.name))
         of = f"of these {len(spec.problems):,} problems of {spec.name}"
         if count:
             yield (
                 f"{model.name} was trained on {count:,} {of}: this does not measure what it does "
-                "on others."
+                "on new problems."
             )
         elif count == 0:
             yield f"{model.name} was trained on none {of}."
@@ -235,12 +235,12 @@ def _kept(folder: Path) -> Generator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise InterruptedRunError(f"Interrupted: {so_far}", f"{again} goes on from there") from None
+        raise InterruptedRunError(f"Interrupted: {so_far}", f"{again} continues") from None
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
         where = f" ({error.filename})" if error.filename else ""
-        message, remedy = f"{error.strerror or error}{where}", "mend that"
+        message, remedy = f"{error.strerror or error}{where}", "fix that"
         if is_disk_full(error):
             message, remedy = "No space is left on the disk", "free some"
         raise RunFailedError(f"{message}; {so_far}", f"{remedy}, then {again}") from error

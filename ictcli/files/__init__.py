@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LARGEST = 1e15
 """Of a number in a recipe and of a reward: what is made of these is finite."""
 WANDB = "wandb"
-"""Beside a recipe, the folder of Weights & Biases, which links its logs to a cache elsewhere.
+"""The folder of Weights & Biases in a run, which links its logs to a cache elsewhere.
 Nothing in it is read."""
 
 

@@ -10,7 +10,7 @@ from ictcli.text import figure
 
 FORMAT = 1
 SYMBOLS = {"uniqueness": "u", "entropy": "H1", "purity": "β", "prob": "p"}
-"""Of the statistics that are shown beside a token."""
+"""Symbols of the statistics that are shown for a token."""
 MARKS = {"correct": "✓", "wrong": "✗", "unparsed": "?", "timeout": "⌛"}
 LEVELS = 6
 """Shades on a terminal, no shade among them."""

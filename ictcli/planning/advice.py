@@ -83,7 +83,7 @@ def check_memory(
     check = MemoryCheck(estimate, f"It does not fit: {sizes}.", limit, changes)
     advice = f"With {listed(check.settings)} it is {_gib(peak)}."
     if peak > limit.size:
-        advice = f"Even with {listed(check.settings)} it is {_gib(peak)}: it takes a smaller model."
+        advice = f"Even with {listed(check.settings)} it is {_gib(peak)}: it needs a smaller model."
     return replace(check, sentence=f"{check.sentence} {advice}")
 
 

@@ -189,7 +189,7 @@ class RewardSettings(Table):
     @model_validator(mode="after")
     def _as_many_weights(self) -> Self:
         if len(set(self.functions)) < len(self.functions):
-            raise ValueError("no verifier may stand in reward.functions twice")
+            raise ValueError("reward.functions may name a verifier only once")
         if self.weights and len(self.weights) != len(self.functions):
             raise ValueError(
                 f"reward.functions has {len(self.functions)} entries, and reward.weights "

@@ -100,7 +100,7 @@ def shipped_recipes() -> dict[str, Path]:
 
 
 OF_RUNS = ("manifest.json", "environment.json", "metrics.jsonl", "checkpoints")
-"""What stands beside a run's recipe, and beside no other."""
+"""A file that only the folder of a run's recipe has."""
 
 
 def is_of_run(path: Path) -> bool:
@@ -110,7 +110,7 @@ def is_of_run(path: Path) -> bool:
 
 
 STARTER = "qwen3-0.6b-gsm8k"
-"""The shipped recipe into which a model or data of one's own goes."""
+"""The shipped recipe that suggestions put the user's model or data into."""
 
 
 def find_recipe(source: str) -> Path:
@@ -118,7 +118,7 @@ def find_recipe(source: str) -> Path:
     has the command that takes a run, a model or data."""
     path = Path(source)
     if "=" in source and not path.exists():
-        what = "is a setting, which stands after a recipe"
+        what = "is a setting, and settings come after the recipe"
         raise UserError(f"{source} {what}.", f"ictcli check {STARTER} {shell_word(source)}")
     of_run, kind = path / "recipe.toml", "task" if _is_data(path) else "model"
     if of_run.is_file():

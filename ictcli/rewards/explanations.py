@@ -36,7 +36,7 @@ class Explanation:
 
     verdict: Verdict
     source: str
-    """Where the answer stands in the response: one of SOURCES."""
+    """Where the answer is in the response: one of SOURCES."""
     answer: Reading
     gold: Reading
 

@@ -103,7 +103,7 @@ _FOLLOWS = re.compile(
     r"|\\(?:cdot|times|div)\s*[\d\\(]|\\(?:pi|sqrt|[dt]?frac)(?![a-z]))"
     r"|[^.!?\n]{0,200}\?"
 )
-"""What does so behind it, or makes a question of its sentence."""
+"""What does so after it, or makes a question of its sentence."""
 _TAKEN_BACK = _pattern(
     r"^[^\w?✗❌✘✕]*[✗❌✘✕]",
     r"^[^\w(]*[([]? ?(?:(?:which|that|this|it|answer),? ?){0,3}(?:IS FALSE|can ?not be)",

@@ -151,7 +151,7 @@ def save(run: Path, engine: Engine, state: State, recipe: str) -> Path:
         stands = f"{earlier[-1]} stands" if earlier else "no checkpoint was saved before"
         raise RunFailedError(
             f"{reason}: step {state.step} could not be saved ({error.filename or path}); {stands}.",
-            f"{'free some space' if full else 'mend that'}, then: {command('resume', run)}",
+            f"{'free some space' if full else 'fix that'}, then: {command('resume', run)}",
         ) from error
     return path
 

@@ -42,7 +42,7 @@ class Entry(RunRecord):
     model: str
     task: str
     data_name: str
-    """What the problems are called: the file of one's own, or the task."""
+    """Name of the problems: the user's file, or the task."""
     method: str
     seed: int | None
     step: int

@@ -43,7 +43,7 @@ OF_ASKED: Mapping[str, Any] = {
     "engine": {"dtype"},
 }
 ALIKE = ("prompt", "pattern", "temperature", "top_p", "top_k")
-"""What a model that is no run takes from the runs beside it."""
+"""Settings that a model without a run takes from the runs it is compared with."""
 RECIPES = {"builtin:chain": "chain", "builtin:ledger": "ledger"}
 """The recipe that trains each built-in model."""
 
@@ -58,7 +58,7 @@ def find_models(
     `checkpoint` is that of every run among them: best, or a step."""
     if checkpoint is not None and not any(is_run(Path(model)) for model in models):
         raise UserError(
-            "--checkpoint is of a run, and none is named.", "ictcli runs ls lists the runs"
+            "--checkpoint needs a run, and none is named.", "ictcli runs ls lists the runs"
         )
     named = zip(models, short_names(models, checkpoint), strict=True)
     specs = [_model_spec(model, name, checkpoint, settings, say) for model, name in named]
@@ -74,8 +74,8 @@ def _asked_alike(specs: list[ModelSpec], say: Callable[[str], None]) -> list[Mod
         return specs
     alike = [replace(spec, **asked[0]) for spec in specs]
     if names := [spec.name for spec, same in zip(specs, alike, strict=True) if spec != same]:
-        beside = "the run beside it" if known[0].run else known[0].name
-        say(f"note: {', '.join(names)}: asked and sampled as {beside}.")
+        like = "the run" if known[0].run else known[0].name
+        say(f"note: {', '.join(names)}: asked and sampled as {like}.")
     engines = [spec.engine for spec in known if spec.run]
     if not engines or any(engine != engines[0] for engine in engines):
         return alike

@@ -48,13 +48,13 @@ def check_same(run: Path, began: Environment, now: Origin, since: str = "the run
         raise UserError(
             f"{run / 'recipe.toml'} was changed since {since}, or the file of a verifier that it "
             "names.",
-            "put it back, or train the changed recipe as a run of its own",
+            "put it back, or train the changed recipe as another run",
         )
     if "model" in changed:
         raise UserError(
             f"The model of {run / 'recipe.toml'} is not the one that the run began with, "
             f"{began.model.name}: its weights or its config.json differ.",
-            "set model to that one, wherever it lies now, or train this one as a run of its own",
+            "set model to the path of that one, or train this one as another run",
         )
     if part := next((part for part in PROBLEMS if part in changed), None):
         old, new = (_size(parts[part]) for parts in (before, now))
@@ -141,8 +141,8 @@ def check_engine(
     before = {**now, **began.engine.to_json()}
     if adapters and before["engine"] != now["engine"]:
         raise UserError(
-            f"{run} began with {before['engine']}, and cannot go on with {now['engine']}: each "
-            "engine has a layout of its own for adapters.",
+            f"{run} began with {before['engine']}, and cannot continue with {now['engine']}: each "
+            "engine has its own layout for adapters.",
             f"{option}{before['engine']}",
         )
     names = ("engine", "dtype", "bits", "kernels")

@@ -65,8 +65,8 @@ def parted(row: Row, turns: Sequence[Turn]) -> tuple[tuple[Turn, ...], str | Non
     asked = tuple(turns if answer is None else turns[:-1])
     if not asked or asked[-1][0] != "user":
         raise UserError(
-            f"{row.where} asks nothing: its last message, an answer of the assistant aside, is "
-            "none of the user.",
+            f"{row.where} asks nothing: its last message, or the last before the assistant's "
+            "answer, is not the user's.",
             _FORM,
         )
     return asked, answer

@@ -52,7 +52,7 @@ def read_rows(name: str, hub: HubSettings | None = None, split: str = "train") -
         saved = is_saved(Path(name))
         for key in hub.model_dump(exclude_none=True, exclude={"split"} if saved else None):
             raise UserError(
-                f"hub.{key} is of a data set of the hub, and {name} is "
+                f"hub.{key} is for data sets of the hub, and {name} is "
                 f"{'a folder' if saved else 'a file'}.",
                 "task=hub:owner/name names one",
             )

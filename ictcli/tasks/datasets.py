@@ -185,7 +185,7 @@ GSM8K_SHOTS = Shots(
     template="Question: {question}\nAnswer:",
     pattern=r"\A(?s:.*?)#### (-?[0-9.,]+)",
 )
-"""As lm-eval's task gsm8k, strict match: the first answer counts, as a base model goes on."""
+"""As lm-eval's task gsm8k, strict match: the first answer counts, as a base model does not stop."""
 
 register_task(
     "gsm8k", "openai/gsm8k, train: 7,473 word problems with integer answers after `####`."

@@ -31,7 +31,7 @@ def without_placeholders(row: Row, texts: Sequence[str]) -> list[str]:
     kept = [text for text in texts if behind(text).casefold() not in PLACEHOLDERS]
     if not kept:
         raise UserError(
-            f"{row.where} has no gold but {''.join(texts[:1]).strip()!r}.",
+            f"{row.where} has only a placeholder as its gold: {''.join(texts[:1]).strip()!r}.",
             "leave such rows out, or write the answer in words: no, unknown",
         )
     return kept

@@ -178,7 +178,7 @@ def _refusal(source: HubSource, error: Exception) -> UserError:
         message = f"The data set {path} has no revision {source.revision}."
         hint = f"hub.revision is a commit of {source.page}/commits, a branch or a tag"
     elif "GatedRepoError" in kinds or "gated dataset" in said or (source.gated and missing):
-        message = f"The data set {path} is gated: it opens to those who have accepted its terms."
+        message = f"The data set {path} is gated: you have to accept its terms first."
         hint = f"accept them on {source.page} and log in with `hf auth login`, or {instead}"
     elif missing:
         message = f"The hub has no data set {path}, or none that is open to you."

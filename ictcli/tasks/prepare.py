@@ -136,7 +136,7 @@ def task_alone(recipe: Recipe) -> Task:
     splits, holdout = holds_out(recipe), recipe.eval.holdout
     if not splits and holdout != HOLDOUT:
         raise UserError(
-            "eval.holdout is of a data set of your own, and of one without eval.bench.",
+            "eval.holdout needs a data set of your own, without eval.bench.",
             "leave it out",
         )
     task = find_task(
@@ -149,9 +149,9 @@ def task_alone(recipe: Recipe) -> Task:
     )
     if splits and not (task.train and task.held):
         raise UserError(
-            f"The data set {recipe.data_name} is too small to hold a part of it out by "
-            f"eval.holdout: {len(task.train) + len(task.held)} problems.",
-            "a smaller eval.holdout holds more out, eval.bench=FILE takes a file of its own",
+            f"The data set {recipe.data_name} is too small for eval.holdout: "
+            f"{len(task.train) + len(task.held)} problems.",
+            "a smaller eval.holdout holds more out, eval.bench=FILE takes another file",
         )
     return replace(task, domain=_judged(task.domain, recipe))
 

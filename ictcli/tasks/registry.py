@@ -147,7 +147,7 @@ def _build(name: str, build: Callable[..., Any], kind: type[R], **arguments: Any
     parameters = inspect.signature(build).parameters
     for key in {"data", "columns", "hub"} - parameters.keys():
         if arguments.get(key) not in UNSET:
-            _refuse(f"{name} has problems of its own", {key: str(arguments[key])})
+            _refuse(f"{name} has its own problems", {key: str(arguments[key])})
     built = build(**{key: value for key, value in arguments.items() if key in parameters})
     if not isinstance(built, kind):
         raise UserError(

@@ -24,7 +24,7 @@ class Domain:
 
     verify: Verifier | Judge
     suffix: str = ""
-    """Added after the question, on a line of its own."""
+    """Added after the question, on a separate line."""
     words: bool = True
     """False: the prompt is raw text, without a chat template."""
     pattern: str | None = None

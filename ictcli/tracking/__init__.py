@@ -73,8 +73,8 @@ def tracked(
                 reason = f"{error}; {install(name)}"
             trackers.pop(name, None)
             warn(
-                f"{name} does not log this run ({reason}); training goes on, and metrics.jsonl has "
-                "all figures."
+                f"{name} does not log this run ({reason}); training continues, and metrics.jsonl "
+                "has all figures."
             )
 
     def start(step: int) -> None:

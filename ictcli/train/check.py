@@ -167,7 +167,7 @@ class _Trial:
                 return
             if number == 0:
                 for name, verdicts in judged(self.batches[0], self.task.domain).items():
-                    check_verdicts(name, verdicts, "mend it")
+                    check_verdicts(name, verdicts, "fix it")
 
     def _answer(self, number: int, problem: Problem) -> None:
         """Sample a group, and show each answer as it ends. TimeUpError where time is up."""

@@ -46,7 +46,7 @@ class Symptom:
         return "; ".join(filter(None, [f"{self.setting} {self.effect}".strip(), self.more]))
 
 
-SMALLER_STEP = ("lr={slower:g}", "often mends it")
+SMALLER_STEP = ("lr={slower:g}", "often helps")
 ENTROPY = "at step {step}: {entropy:.3g} nats a token, {first:.3g} at the first"
 SYMPTOMS = {
     "truncated": Symptom(
@@ -59,14 +59,14 @@ SYMPTOMS = {
         "longer ones"
     ),
     "unparsed": Symptom(
-        "{unread} hold no answer that can be read{cut}",
+        "{unread} have no readable answer{cut}",
         "prompt.shots=2",
         "shows the model how to answer",
         "prompt.suffix or prompt.system can say how to answer, reward.pattern reads another form, "
         "and a few supervised steps (sft.data=FILE) teach it",
     ),
     "no form": Symptom(
-        "{unread} hold no answer that can be read{cut}",
+        "{unread} have no readable answer{cut}",
         "prompt.suffix='End with one line: Answer: and the answer alone.' "
         "'reward.pattern=Answer: *(.+)'",
         "say how to answer, and read that",
@@ -79,7 +79,7 @@ SYMPTOMS = {
         "harder problems teach more",
     ),
     "all_wrong": Symptom(
-        "{wrong} are read and wrong{cut}",
+        "{wrong} are readable but wrong{cut}",
         "group={wider}",
         "finds more",
         "easier problems, a few supervised steps (sft.data=FILE) or a larger model help",
@@ -100,8 +100,8 @@ SYMPTOMS = {
         *SMALLER_STEP,
     ),
     "sampler": Symptom(
-        "log pi of a token is {gap:.2g} nats from that of what sampled it ({sampler}), at step "
-        "{step}",
+        "the log-probability of a token differs by {gap:.2g} nats between the model and its "
+        "sampler ({sampler}), at step {step}",
         "engine.sampler=own",
         "samples from the model itself",
     ),
@@ -113,11 +113,11 @@ SYMPTOMS = {
     "explosion": Symptom(f"Entropy explosion {ENTROPY}", *SMALLER_STEP),
     "solved": Symptom(
         f"Entropy collapse {ENTROPY}",
-        more="{correct} of its rollouts are right, so it may be no fault",
+        more="{correct} of its rollouts are right, so this may be harmless",
     ),
     "sure": Symptom(
-        "{label} trains tokens that the model is sure of: {kept_sure} of them have p > 0.99, "
-        "and {sure} of all",
+        "the model is already sure of many tokens that {label} trains: {kept_sure} of them have "
+        "p > 0.99, and {sure} of all tokens",
         "method.max_prob=0.99",
         "leaves them out, with ict and random",
     ),
@@ -259,7 +259,7 @@ def unlearned(run: Run, recipe: Recipe, domain: Domain) -> Unlearned | None:
     unread, cut = share("unparsed"), min(share("unparsed"), share("truncated"))
     signal = Signal(unread - cut, cut, 1 - correct - unread, correct, 1 - correct)
     why, hint = advice(run.folder, recipe, domain, signal)
-    sentence = f"{begin} the rewards of a group differed in none of {number}: {why}."
+    sentence = f"{begin} no group had unequal rewards in {number}: {why}."
     return Unlearned(sentence=sentence, hint=hint)
 
 

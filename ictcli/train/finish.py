@@ -152,7 +152,7 @@ def check_keys(run: Path, overrides: Sequence[str]) -> None:
         if key != "steps":
             raise UserError(
                 f"A run keeps the recipe it began with: {key} cannot change.",
-                "resume takes steps=N alone; for a run of its own: "
+                "resume only takes steps=N; to train another run: "
                 + command("train", run / "recipe.toml", override),
             )
 
@@ -163,12 +163,12 @@ def check_longer(run: Run, before: Recipe, recipe: Recipe) -> None:
     anew = command("train", run.folder / "recipe.toml", f"steps={recipe.steps}")
     if recipe.steps < before.steps:
         raise UserError(
-            f"{run.folder} is a run of {before.steps} steps, and steps={recipe.steps} are fewer.",
+            f"{run.folder} has {before.steps} steps, and steps={recipe.steps} is fewer.",
             anew,
         )
     trained = run.metrics() or run.read("summary.json", Summary)
     if recipe.steps > before.steps and trained and not run.checkpoints():
-        raise UserError(f"{run.folder} has no checkpoint to train on from.", anew)
+        raise UserError(f"{run.folder} has no checkpoint to continue from.", anew)
 
 
 def extend(run: Run, before: Recipe, steps: int) -> None:
@@ -194,7 +194,7 @@ def schedule_note(before: Recipe, recipe: Recipe) -> str:
     return (
         f"optimizer.decay = {recipe.optimizer.decay!r} depends on steps: the rate was "
         f"{before.lr_at(before.steps):.3g} at step {before.steps} and is {recipe.lr_at(step):.3g} "
-        f"at step {step}. This is not the run that {recipe.steps} steps from the start would be."
+        f"at step {step}. A run of {recipe.steps} steps from the start would have other rates."
     )
 
 

@@ -34,7 +34,7 @@ STEPS = 5
 COLLAPSE_BELOW, EXPLOSION_ABOVE = 0.1, 3.0
 """Of mean H1 against its first value."""
 NONFINITE_LIMIT = 3
-"""Non-finite steps in a row that end a run, whatever the recipe says."""
+"""Non-finite steps in a row that end a run, with any recipe."""
 FAILING_LIMIT = 3
 """Steps in a row that end a run where a verifier failed on all answers; one, if it never worked."""
 SAMPLER_GAP = 2.0
@@ -181,7 +181,7 @@ class Health:
             if self._had_signal and signal.all_right < 0.5:  # it could be learned from before
                 lost = symptom("forgotten", self.recipe, **signal.words())
                 why, way = lost.sentence, lost.next
-            begin = f"Nothing is learned: no group of unequal rewards in the {STEPS} steps up to"
+            begin = f"Nothing is learned: no group had unequal rewards in the {STEPS} steps up to"
             return f"{begin} step {step}, as {why}", way
         correct = metrics.correct or 0.0
         solved = kind == "collapse" and correct > SOLVED
@@ -225,4 +225,4 @@ def judged(batch: Batch, domain: Domain) -> Mapping[str, Sequence[Verdict]]:
 def hint_of(run: Path) -> str:
     """Return what to do where a verifier ended a run."""
     again = command("resume", run)
-    return f"if the cause has passed, {again}; with a mended verifier train anew: --run OTHER"
+    return f"if the cause is gone, {again}; if the verifier changed, train again: --run OTHER"

@@ -201,7 +201,7 @@ def finish_step_on_interrupt(say: Callable[[str], None]) -> Generator[Callable[[
             raise KeyboardInterrupt
         received.append(number)
         with contextlib.suppress(OSError):  # the terminal may be gone: that may be why
-            say("Stopping after what is in flight, a step or loading; Ctrl-C again stops at once.")
+            say("Stopping after the current step; Ctrl-C again stops at once.")
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     heard = [n for n in numbers if signal.getsignal(n) != signal.SIG_IGN]  # nohup stays nohup
@@ -239,7 +239,7 @@ def record_failure(run: Run, recipe: Recipe) -> Generator[None]:
     if before and before.final:
         raise errors.RunFailedError(
             before.error,
-            f"that is no lost process: {command('resume', run.folder)} goes on",
+            f"no process was lost: {command('resume', run.folder)} continues",
         )
     (run.folder / "failure.json").unlink(missing_ok=True)
     try:

@@ -73,8 +73,8 @@ def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> U
         chosen = np.asarray(getattr(choice, "kept", None))
         if chosen.shape != valid.shape or chosen.dtype != bool:
             raise RunFailedError(
-                f"The method {method.name} gave no Choice whose `kept` is of bools {valid.shape}.",
-                "docs/extending.md has a method, and Scored what it is given",
+                f"The method {method.name} returned no Choice with bools {valid.shape} as `kept`.",
+                "docs/extending.md has an example",
             )
     kept = choice.kept & valid  # a plugin's rule may not know of padding
     weights = normalise(kept, valid, method.normalisation, recipe.max_tokens)

@@ -55,7 +55,7 @@ def verdict_of(
         right = share_of(sampled["correct"] / tried.answers, "responses", tried.answers)
         counts = f"no whole group ended in time, and {right} are right"
     if certain and share >= FEW:
-        return True, f"Train: {counts}, and so something to learn from.", ()
+        return True, f"Train: {counts}: there is something to learn from.", ()
     signal = Signal(
         (sampled["unparsed"] - sampled["cut_unread"]) / tried.answers,
         sampled["cut_unread"] / tried.answers,

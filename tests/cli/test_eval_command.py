@@ -228,7 +228,7 @@ def test_ctrl_c_says_how_to_go_on_and_it_ends_with_the_same_numbers(
     wait_until(lambda: (out / "slow.jsonl").exists() and (out / "slow.jsonl").stat().st_size)
     running.send(signal.SIGINT)
     told = refusal(running.wait(), 130)
-    (again,) = re.findall(r"ictcli (.+ --resume --out evals/tied-seed7) goes on from there", told)
+    (again,) = re.findall(r"ictcli (.+ --resume --out evals/tied-seed7) continues", told)
     kept = (out / "slow.jsonl").read_bytes()
     ended = ictcli.run(*shlex.split(again))
     assert ended.code == 0, ended.err

@@ -98,20 +98,20 @@ def test_a_model_is_never_named_as_a_folder_above(
 REFUSED = [
     (",", [], "--bench names no benchmark"),
     ("aime23,aime24", ["data=d.jsonl"], "which of the 2 benchmarks it is of"),
-    ("aime23", ["data.aime24=d.jsonl"], "data.aime24 is of none of the benchmarks aime23"),
+    ("aime23", ["data.aime24=d.jsonl"], "data.aime24 names none of the benchmarks aime23"),
     ("aime23", ["data=d.jsonl", "data.aime23=e.jsonl"], "is a value, not a table"),
     ("aime23", ["data=d.jsonl"], "There is no data file d.jsonl"),
-    ("chain", ["data=d.jsonl"], "chain has problems of its own"),
-    ("chain", ["columns.prompt=x"], "columns is of data sets of one's own, not of chain"),
-    ("chain", ["hub.split=x"], "hub is of hub:owner/name, not of chain"),
+    ("chain", ["data=d.jsonl"], "chain has its own problems"),
+    ("chain", ["columns.prompt=x"], "columns is for your own data sets, not for chain"),
+    ("chain", ["hub.split=x"], "hub is for hub:owner/name, not for chain"),
     ("chain", ["eval.shots=2"], "chain has no worked solutions"),
     ("chain", ["reward.pattern=("], "is no regular expression"),
     ("chain", ["columns.golds=x"], "no key 'columns.golds' (did you mean columns.gold?)"),
     ("chain", ["prompt.template=Q: {quest}"], "is no template and no file"),
     ("chain", ["steps=3"], "ictcli eval: there is no key 'steps'"),
     ("chain", ["temperature=warm"], "temperature = 'warm': input should be a valid number"),
-    ("chain", ["prompt.shots=2"], "prompt.shots is a matter of training"),
-    ("chain", ["reward.functions=f.py:f"], "reward.functions is a matter of training"),
+    ("chain", ["prompt.shots=2"], "prompt.shots only matters in training"),
+    ("chain", ["reward.functions=f.py:f"], "reward.functions only matters in training"),
     ("chain", ["engine=3"], "engine = 3: input should be a table; set the keys in it"),
 ]
 
@@ -189,7 +189,7 @@ def test_a_model_is_asked_as_the_runs_beside_it_where_they_agree(tmp_path: Path)
     base, trained = find_models(["builtin:ledger", one], SETTINGS, say=said.append)
     assert (base.prompt, base.temperature) == (trained.prompt, trained.temperature)
     assert base.prompt.suffix == "one"
-    assert said == ["note: builtin-ledger: asked and sampled as the run beside it."]
+    assert said == ["note: builtin-ledger: asked and sampled as the run."]
     alone, between = (
         find_models(["builtin:ledger", *runs], SETTINGS)[0] for runs in ([], [one, two])
     )

@@ -21,7 +21,7 @@ from ictcli.tables import Span
 from ictcli.tables.numbers import MINUS
 
 HUES = 8
-"""How many `--m0` ... stand in report.css."""
+"""The number of marks `--m0` ... in report.css."""
 CIRCLE, SQUARE, CROSS = (
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
     "M-3.5-3.5h7v7h-7z",

@@ -94,7 +94,7 @@ _FORMULA = re.compile(
     r"[\d.,:+\-*/=()\[\] ]+"  # numbers and signs
     r"|(?=[^+\-*=(!<>,]*[+\-*=(!<>,])(?:[A-Za-z](?![A-Za-z])|[\d.,:+\-*/=()\[\] !^<>])+"
 )
-"""Text that is mathematics: numbers and signs, or single letters beside a sign."""
+"""Text that is mathematics: numbers and signs, or single letters next to a sign."""
 _COMMAND = re.compile(r"\\(operatorname\*|[a-zA-Z]+)[ ]?")
 _ALIGNED = re.compile(
     r"\\begin\{(aligned|align\*?|gathered|split|equation\*?)\}(.*?)\\end\{\1\}", re.S

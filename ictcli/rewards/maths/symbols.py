@@ -16,7 +16,7 @@ from ictcli.rewards.maths.points import COUNTS, ENOUGH, points
 from ictcli.rewards.maths.values import FAILURES, Point, inexact, real, total, value_at
 
 _MOST_SIGNS = 3
-"""Symbols whose signs are told apart."""
+"""Symbols whose signs are distinguished."""
 _PARTED = (
     *(sympy.Abs, sympy.sign, sympy.Max, sympy.Min, sympy.floor, sympy.ceiling),
     *(sympy.log, sympy.asin, sympy.acos),
