@@ -18,7 +18,7 @@ LIBRARIES, PEFT = 440 << 20, 20 << 20
 VLLM = 320 << 20
 """Resident bytes of vLLM 0.32 without its weights and cache, on a CPU."""
 CUDA_CONTEXT = 960 << 20
-"""Bytes of a GPU that CUDA takes besides tensors, 100 MiB of them cuBLAS's: of an H200 with CUDA 13,
+"""Bytes of a GPU that CUDA takes besides tensors, 100 MiB for cuBLAS: of an H200 with CUDA 13,
 the one card that was measured."""
 NF4 = (4 + 8 / 64 + 32 / (64 * 256)) / 8
 """Bytes of a packed weight with its share of the scales; embeddings and head are not packed."""

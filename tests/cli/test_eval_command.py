@@ -38,7 +38,7 @@ def test_no_evaluation_is_written_over(ictcli: Processes, tiny_model: Path, tmp_
         *(".lock", "settings.json", "results.json", "results.md"),
         *("chain.jsonl", "chain-long.jsonl", "chain@0.jsonl", "chain-long@0.jsonl"),
     }
-    assert "one holds an evaluation already. --resume goes on with it" in ictcli.refused(*args)
+    assert "one holds an evaluation already. --resume continues it" in ictcli.refused(*args)
     assert {path: path.read_bytes() for path in (tmp_path / "one").iterdir()} == before
 
 

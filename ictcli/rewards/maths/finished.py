@@ -30,7 +30,7 @@ _KINDS = {
     **dict.fromkeys(("||", "\\max", "\\min"), "absolute value"),
     "!": "factorial",
 }
-"""The kind of work that an operation leaves, where `_own` has no rule; every other function is a kind."""
+"""Kind of work that an operation leaves, where `_own` has no rule; any other function is a kind."""
 _ON_NUMBERS = {"!", "\\binom", "\\gcd", "\\lcm", "\\max", "\\min", "\\det", "||",
                "\\lfloor\\rfloor", "\\lceil\\rceil"}  # fmt: skip
 """What is arithmetic on numbers."""
