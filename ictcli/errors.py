@@ -74,7 +74,7 @@ class InterruptedRunError(UserError):
 
 
 def reason_of(error: Exception) -> str:
-    """The first line of what an error of a library says, or its kind."""
+    """Return the first line of what an error of a library says, or its kind."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
@@ -88,8 +88,8 @@ def is_disk_full(error: OSError) -> bool:
 
 
 def nearest(word: str, known: list[str], others: Mapping[str, str] = {}) -> str:
-    """The known word nearest to a mistyped one, as ` (did you mean X?)`, or nothing. `others`: what
-    other programs call them."""
+    """Return the known word nearest to a mistyped one, as ` (did you mean X?)`, or nothing.
+    `others`: what other programs call them."""
     from difflib import get_close_matches
 
     if others.get(word) in known:

@@ -28,7 +28,7 @@ def find_launch() -> Launch | None:
 
 
 def is_restarted() -> bool:
-    """Whether torchrun started the processes of this launch again, after it had lost one."""
+    """Return whether torchrun started the processes of this launch again, after it had lost one."""
     return _number("TORCHELASTIC_RESTART_COUNT") > 0
 
 

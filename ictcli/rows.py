@@ -49,8 +49,8 @@ class Row:
         return f"{self.source} {self.number}"
 
     def get(self, name: str) -> Any:
-        """The value in a column or, by a dotted name, in an object; None if it is missing, NaN or
-        infinite."""
+        """Return the value in a column or, by a dotted name, in an object; None if it is missing,
+        NaN or infinite."""
         value = self.columns.get(name)
         if "." in name and name not in self.columns:
             value: Any = self.columns
@@ -80,7 +80,7 @@ class Rows:
 
 
 def paths_in(value: dict[str, Any], before: str = "") -> Iterator[str]:
-    """The dotted names of what is in an object."""
+    """Yield the dotted names of what is in an object."""
     for name, part in value.items():
         if isinstance(part, dict) and part:
             yield from paths_in(cast("dict[str, Any]", part), f"{before}{name}.")
@@ -94,7 +94,7 @@ def is_file_name(name: str) -> bool:
 
 
 def is_saved(folder: Path) -> bool:
-    """Whether a folder holds a data set that `save_to_disk` of `datasets` wrote."""
+    """Return whether a folder holds a data set that `save_to_disk` of `datasets` wrote."""
     try:
         return (folder / SPLITS).is_file() or (folder / SAVED).is_file()
     except OSError:  # no name of a file, such as one of 300 characters
@@ -102,9 +102,9 @@ def is_saved(folder: Path) -> bool:
 
 
 def read_file(name: str) -> Rows:
-    """The rows of a file: .parquet, .csv (with a header; all cells are text), .json (a list of
-    objects, alone or in an object), or else JSONL (one object per line; blank lines are skipped).
-    UserError, with the line, if it cannot be read."""
+    """Return the rows of a file: .parquet, .csv (with a header; all cells are text), .json (a list
+    of objects, alone or in an object), or else JSONL (one object per line; blank lines are
+    skipped). UserError, with the line, if it cannot be read."""
     path = Path(name)
     try:
         if not path.exists():
@@ -134,7 +134,7 @@ def read_file(name: str) -> Rows:
 
 
 def in_memory(name: str, rows: Iterable[Row]) -> list[Row]:
-    """The rows of a data set. UserError where there are none, or more than `MOST`."""
+    """Return the rows of a data set. UserError where there are none, or more than `MOST`."""
     loaded = list(islice(rows, MOST + 1))
     if not loaded:
         raise UserError(f"The data set {name} is empty.", "give it one row at least")
@@ -144,8 +144,8 @@ def in_memory(name: str, rows: Iterable[Row]) -> list[Row]:
 
 
 def unfolded(name: str, batches: Iterator[Any]) -> Iterator[Row]:
-    """The rows of `pyarrow.RecordBatch`es or tables, which may be packed a millionfold. UserError
-    where they take more than `LARGEST` bytes of memory."""
+    """Yield the rows of `pyarrow.RecordBatch`es or tables, which may be packed a millionfold.
+    UserError where they take more than `LARGEST` bytes of memory."""
     size = number = 0
     while True:
         try:
@@ -164,7 +164,7 @@ def unfolded(name: str, batches: Iterator[Any]) -> Iterator[Row]:
 
 
 def _memory(value: Any) -> int:
-    """Bytes of a value and of those in it."""
+    """Return bytes of a value and of those in it."""
     inner: Any = cast(Any, value).values() if isinstance(value, dict) else value
     whole = sum(map(_memory, inner)) if isinstance(value, dict | list | tuple) else 0
     return sys.getsizeof(cast(object, value)) + whole
@@ -266,8 +266,8 @@ def _parquet(name: str, content: bytes) -> Iterator[Row]:
 
 
 def text(row: Row, *names: str, key: str = "") -> str:
-    """The first of those columns that has a value, as text. UserError if none has; its hint says
-    that the recipe's `columns.key` can name another."""
+    """Return the first of those columns that has a value, as text. UserError if none has; its hint
+    says that the recipe's `columns.key` can name another."""
     for name in names:
         value = row.get(name)
         if isinstance(value, str | int | float):

@@ -34,8 +34,8 @@ BAR = re.compile(r"\r|(?:\n|\x1b\[A)+\Z")
 
 
 def visible(text: str, keep: str = "") -> str:
-    """Text made safe for a terminal: control, format and invisible characters and lone surrogates
-    become signs, but for those in `keep`."""
+    """Return text made safe for a terminal: control, format and invisible characters and lone
+    surrogates become signs, but for those in `keep`."""
     return UNUSUAL.sub(lambda c: c[0] if _shows(c[0], keep) else SIGNS.get(c[0], "·"), text)
 
 
@@ -44,19 +44,19 @@ def _shows(character: str, keep: str) -> bool:
 
 
 def folded(text: str) -> str:
-    """A form of a text that neither case nor compatible characters (NFKC) change."""
+    """Return a form of a text that neither case nor compatible characters (NFKC) change."""
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
 
 
 def one_line(text: object) -> str:
-    """A sentence, a path or a name as one line of a terminal."""
+    """Return a sentence, a path or a name as one line of a terminal."""
     return visible(str(text), SPACES)
 
 
 def shell_word(text: object) -> str:
-    """A path or a name as one word of a command that a user types, and no option of it."""
+    """Return a path or a name as one word of a command that a user types, and no option of it."""
     word = _in_shell(str(text))
     return f"./{word}" if str(text).startswith("-") else word
 
@@ -112,8 +112,8 @@ def finite(data: Any) -> Any:
 
 
 def wrapped(line: str, stream: TextIO) -> str:
-    """A line broken at words to the width of the terminal that a stream writes to; as it is where
-    that is no terminal."""
+    """Return a line broken at words to the width of the terminal that a stream writes to; as it is
+    where that is no terminal."""
     try:
         width = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
@@ -124,23 +124,23 @@ def wrapped(line: str, stream: TextIO) -> str:
 
 
 def quoted(value: Any) -> str:
-    """A text, a number, or a list of them as TOML, which is YAML too."""
+    """Return a text, a number, or a list of them as TOML, which is YAML too."""
     return escaped(json.dumps(value, ensure_ascii=False))
 
 
 def html_text(text: object, keep: str = "") -> str:
-    """Text for HTML and its attributes; line breaks stay where `keep` has them."""
+    """Return text for HTML and its attributes; line breaks stay where `keep` has them."""
     return html.escape(visible(str(text), SPACES + keep))
 
 
 def markdown_text(text: object) -> str:
-    """Text that Markdown and the HTML in it leave alone, on one line."""
+    """Return text that Markdown and the HTML in it leave alone, on one line."""
     shown = html.escape(one_line(text).strip(), quote=False)
     return OPENING.sub(r"\1\\\2", MARKUP.sub(r"\\\1", shown))
 
 
 def markdown_code(value: object) -> str:
-    """Any value as one line of inline code, `-` if it is empty."""
+    """Return any value as one line of inline code, `-` if it is empty."""
     text = " ".join(visible(str(value), SPACES + BREAKS).split())
     fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
@@ -149,7 +149,7 @@ def markdown_code(value: object) -> str:
 
 
 def markdown_block(text: str, kind: str = "") -> str:
-    """Lines of text as a fenced block of code."""
+    """Return lines of text as a fenced block of code."""
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{fence}{kind}\n{visible(text, SPACES + BREAKS)}\n{fence}"
 
@@ -197,7 +197,7 @@ def middle_cut(text: str, most: int) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """The type of a value in words: text, a list, an object, a number, nothing."""
+    """Return the type of a value in words: text, a list, an object, a number, nothing."""
     if value is None:
         return "nothing"
     kinds = ((str, "text"), (list, "a list"), (dict, "an object"), (int | float, "a number"))
@@ -205,14 +205,14 @@ def kind_of(value: Any) -> str:
 
 
 def figure(value: Any, form: str = ".3f") -> str:
-    """A number by its format; `-` for None."""
+    """Return a number by its format; `-` for None."""
     return "-" if value is None else format(value, form)
 
 
 @lru_cache(maxsize=64)
 def compiled(pattern: str) -> Any:
-    """The compiled answer pattern: its first group is the answer, or the whole match without one.
-    UserError if it is not a regular expression."""
+    """Return the compiled answer pattern: its first group is the answer, or the whole match without
+    one. UserError if it is not a regular expression."""
     import regex  # has a time limit
 
     try:

@@ -107,7 +107,7 @@ class Rollouts:
         return self.prompts[row // self.group]
 
     def groups(self, first: int, last: int) -> "Rollouts":
-        """The rows of prompts first..last-1, cut to their own longest response."""
+        """Return the rows of prompts first..last-1, cut to their own longest response."""
         rows = slice(first * self.group, last * self.group)
         return self.take(rows, self.prompts[first:last], self.group)
 

@@ -146,9 +146,9 @@ def _adapted(model: Any) -> list[tuple[str, Any]]:
 
 
 def _plain(module: Any) -> tuple[Any, mx.array | None]:
-    """An adapted or quantised layer as a plain one of float32, and what of its weight is the
-    adapter's. What is below that is unpacked first: where some packings yield bfloat16, it would
-    be rounded to it."""
+    """Return an adapted or quantised layer as a plain one of float32, and what of its weight is the
+    adapter's. What is below that is unpacked first: where some packings yield bfloat16, it would be
+    rounded to it."""
     if not hasattr(module, "lora_a"):
         return _unpacked(module), None
     part = "embedding" if "embedding" in module else "linear"
@@ -162,7 +162,7 @@ def _plain(module: Any) -> tuple[Any, mx.array | None]:
 
 
 def _unpacked(layer: Any) -> Any:
-    """A copy of a layer without adapters, in float32."""
+    """Return a copy of a layer without adapters, in float32."""
     exact = copy.copy(layer)
     exact.set_dtype(mx.float32)
     unpacked: Any = dequantize_model(nn.Sequential(exact))
@@ -171,7 +171,7 @@ def _unpacked(layer: Any) -> Any:
 
 
 def _replaced(model: Any) -> list[tuple[str, Any]]:
-    """The modules that fusing or unpacking exchanges, the outermost of each."""
+    """Return the modules that fusing or unpacking exchanges, the outermost of each."""
     adapted = [
         (name, module)
         for name, module in model.named_modules()

@@ -52,7 +52,7 @@ class Memory:
         mx.reset_peak_memory()
 
     def peak(self) -> int:
-        """Highest use in bytes since this was made."""
+        """Return highest use in bytes since this was made."""
         return max(self._peak, mx.get_peak_memory())
 
     def forget_peak(self) -> None:
@@ -83,7 +83,7 @@ def choose_device(name: str) -> mx.Device:
 
 
 def found() -> str:
-    """The device of `auto`, once it has computed something."""
+    """Return the device of `auto`, once it has computed something."""
     choose_device("auto")
     mx.ones(2).sum().item()
     return "gpu" if mx.default_device() == mx.Device(mx.gpu) else "cpu"

@@ -9,12 +9,12 @@ from safetensors import safe_open
 
 
 def flat(tree: Any) -> dict[str, mx.array]:
-    """A tree's arrays by their dotted names."""
+    """Return a tree's arrays by their dotted names."""
     return cast(dict[str, mx.array], dict(tree_flatten(tree)))
 
 
 def number(value: mx.array) -> float:
-    """A scalar array's value: waits until it is computed."""
+    """Return a scalar array's value: waits until it is computed."""
     return float(cast(float, value.item()))
 
 
@@ -25,7 +25,7 @@ def write_arrays(path: Path, arrays: dict[str, mx.array], **about: str) -> None:
 
 
 def read_arrays(path: Path) -> dict[str, mx.array]:
-    """The arrays of a safetensors file. Raises SafetensorError where it is cut short."""
+    """Return the arrays of a safetensors file. Raises SafetensorError where it is cut short."""
     with cast(Any, safe_open)(path, "np"):
         pass  # the header is read, and the file's length held against it
     arrays = cast(dict[str, mx.array], mx.load(str(path)))

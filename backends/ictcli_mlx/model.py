@@ -42,8 +42,8 @@ GROUP = 64
 def load(
     source: Source, settings: EngineSettings, device: mx.Device
 ) -> tuple[Any, Any, dict[str, Any], Path, int]:
-    """The model in memory, without adapters, its tokenizer, its config.json, the folder of both,
-    and its context. Safetensors only."""
+    """Return the model in memory, without adapters, its tokenizer, its config.json, the folder of
+    both, and its context. Safetensors only."""
     transformers_logging.disable_progress_bar()
     with loading(source, "torch"):
         folder = Path(source.path)
@@ -81,7 +81,7 @@ def _take_short_frequencies(model: nn.Module, config: dict[str, Any]) -> None:
 
 
 def vocabulary_of(config: dict[str, Any], folder: Path) -> int:
-    """Logits a token, which is what every statistic is taken of."""
+    """Return logits a token, which is what every statistic is taken of."""
     text = config.get("text_config", config)  # of a model that takes images too
     size = text.get("vocab_size") or config.get("vocab_size")
     if not size:
@@ -111,7 +111,7 @@ def cast(model: Any, dtype: mx.Dtype) -> None:
 
 
 def model_dtype(model: nn.Module) -> mx.Dtype:
-    """What the model computes in: the type of most of its weights, scales and norms."""
+    """Return what the model computes in: the type of most of its weights, scales and norms."""
     sizes: Counter[mx.Dtype] = Counter()
     for name, x in flat(model.parameters()).items():
         if is_float(x) and name.rsplit(".", 1)[-1] not in ADAPTED:
@@ -169,7 +169,7 @@ def restore_layout(folder: Path, like: Path) -> None:
 
 
 def _place(name: str) -> str:
-    """The name of a weight without what different programs call the model around it."""
+    """Return the name of a weight without what different programs call the model around it."""
     return ".".join(part for part in name.split(".") if part not in ("model", "language_model"))
 
 
@@ -232,14 +232,14 @@ def _taking(plain: type, method: str) -> type:
 def head_inputs(
     model: Any, heads: Sequence[Head], ids: mx.array, caches: Sequence[Any] | None = None
 ) -> mx.array:
-    """(R, S, H) states in front of the LM head; of a head of another name, the logits."""
+    """Return (R, S, H) states in front of the LM head; of a head of another name, the logits."""
     with _heads_take(heads, lambda states: states[:, :0]) as inputs:
         logits = model(ids, cache=caches)
     return inputs[0] if inputs else logits
 
 
 def head_logits(model: Any, heads: Sequence[Head], states: mx.array) -> mx.array:
-    """(n, V) float32 logits of states (n, H) of `head_inputs`.
+    """Return (n, V) float32 logits of states (n, H) of `head_inputs`.
 
     The model runs on one token with these states before its head. What would make the states of
     that token is never evaluated. The head of a 152k vocabulary is over a quarter of a 0.5B model's

@@ -197,5 +197,5 @@ class StatsRecorder(Recorder):
 
 @functools.cache
 def _compiled(formula: Callable[..., Any]) -> Any:
-    """Its dozen passes over (N, V) become one or two."""
+    """Return its dozen passes over (N, V) become one or two."""
     return mx.compile(partial(formula, mx), shapeless=True)

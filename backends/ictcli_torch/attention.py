@@ -68,12 +68,12 @@ class Grid:
     """(n,) a place of each token."""
 
     def spread(self, x: Tensor) -> Tensor:
-        """(n, heads, width) as (B, heads, L, width)."""
+        """Return (n, heads, width) as (B, heads, L, width)."""
         x = x if self.tokens is None else x[self.tokens]
         return x.reshape(*self.shape, *x.shape[1:]).transpose(1, 2)
 
     def gather(self, x: Tensor) -> Tensor:
-        """(B, L, heads, width) as (n, heads, width)."""
+        """Return (B, L, heads, width) as (n, heads, width)."""
         x = x.flatten(0, 1)
         return x if self.places is None else x.index_select(0, self.places)
 

@@ -81,7 +81,7 @@ class GrowingLayer(DynamicLayer):
 
 
 def new_cache(config: Any) -> DynamicCache:
-    """The model's own kind of cache, its full-attention layers growing in place."""
+    """Return the model's own kind of cache, its full-attention layers growing in place."""
     cache = DynamicCache(config=config)
     spare: list[Tensor] = []
     dtype = torch.float32 if config._attn_implementation == ATTENTION else None

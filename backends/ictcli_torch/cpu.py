@@ -49,7 +49,7 @@ class LargeLinear(nn.Linear):
         return super().__getattr__(name)
 
     def held(self) -> Any:
-        """The parameter, which may hold no numbers."""
+        """Return the parameter, which may hold no numbers."""
         return self._parameters["weight"]
 
     def product(self, x: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ def exchange(model: nn.Module, device: torch.device, kernels: str) -> None:
 
 
 def kernels_of(setting: str) -> str:
-    """What `engine.kernels` comes to with this PyTorch."""
+    """Return what `engine.kernels` comes to with this PyTorch."""
     return choose_kernels(setting) if available() else "plain"
 
 

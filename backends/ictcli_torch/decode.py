@@ -249,7 +249,7 @@ class Replay:
 
 @cache
 def _side_stream(device: torch.device) -> torch.cuda.Stream:
-    """One for all graphs: cuBLAS keeps a workspace for every stream that it has seen."""
+    """Return one for all graphs: cuBLAS keeps a workspace for every stream that it has seen."""
     return torch.cuda.Stream(device)
 
 
@@ -272,9 +272,9 @@ def _capture(work: Work, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
 
 
 def has_fixed_step(model: Any) -> bool:
-    """Whether a step can have fixed shapes and decide nothing on the host: full attention in every
-    block, by PyTorch's kernels, no experts, no frequencies that follow the length, and a forward
-    pass that transformers compiles as a whole."""
+    """Return whether a step can have fixed shapes and decide nothing on the host: full attention in
+    every block, by PyTorch's kernels, no experts, no frequencies that follow the length, and a
+    forward pass that transformers compiles as a whole."""
     return (
         shares_prompts(model)
         and getattr(model, "_can_compile_fullgraph", False)

@@ -34,7 +34,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def found() -> str:
-    """The device of `auto`, once it has computed something."""
+    """Return the device of `auto`, once it has computed something."""
     device = choose_device("auto")
     torch.ones(2, device=device).sum().item()
     if device.type == "cuda":
@@ -138,16 +138,16 @@ class Memory:
                 ctypes.CDLL(None).malloc_trim(0)
 
     def peak(self) -> int:
-        """Highest use in bytes since this was made: of a CUDA GPU its own, else of the process,
-        which but on Linux is counted from its start."""
+        """Return highest use in bytes since this was made: of a CUDA GPU its own, else of the
+        process, which but on Linux is counted from its start."""
         if self.device.type == "cuda":
             return torch.cuda.max_memory_allocated(self.device)
         return peak_rss()
 
 
 def ran_out(error: Exception) -> bool:
-    """Whether PyTorch, or what it runs on, raised this for want of memory, or on the way out of
-    something that memory ran out in, as the end of a CUDA graph's capture may."""
+    """Return whether PyTorch, or what it runs on, raised this for want of memory, or on the way out
+    of something that memory ran out in, as the end of a CUDA graph's capture may."""
     if is_full(error):
         return True
     return isinstance(error.__context__, Exception) and ran_out(error.__context__)

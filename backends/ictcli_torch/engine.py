@@ -83,7 +83,7 @@ class TorchEngine(EngineCore):
         self.passes = Passes(self)
 
     def make_optimizer(self, settings: OptimizerSettings) -> Optimizer:
-        """What steps the model's weights or, where it has any, its adapters."""
+        """Return what steps the model's weights or, where it has any, its adapters."""
         return Optimizer(self.model, settings)
 
     def about(self) -> dict[str, Any]:

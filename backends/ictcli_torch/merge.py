@@ -80,7 +80,7 @@ def _can_be_merged(module: Any) -> bool:
 
 @torch.no_grad()
 def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
-    """A layer with its adapter in it, as a plain one; the sum is made in float32."""
+    """Return a layer with its adapter in it, as a plain one; the sum is made in float32."""
     base: Any = module.get_base_layer() if isinstance(module, LoraLayer) else module
     weight = _whole(module)[0]
     out, inputs = weight.shape

@@ -68,8 +68,8 @@ def _read_whole(path: str, **how: Any) -> Any:
 
 
 def in_4_bits(device: torch.device) -> dict[str, Any]:
-    """What makes transformers round the weights of linear layers but the head to NF4
-    (arXiv 2305.14314), their scales rounded too, computing in bfloat16."""
+    """Return what makes transformers round the weights of linear layers but the head to NF4 (arXiv
+    2305.14314), their scales rounded too, computing in bfloat16."""
     from transformers import BitsAndBytesConfig
 
     packed = BitsAndBytesConfig(
@@ -82,7 +82,7 @@ def in_4_bits(device: torch.device) -> dict[str, Any]:
 
 
 def blocks(model: Any) -> nn.ModuleList:
-    """The transformer blocks of the language model, from the first to the last."""
+    """Return the transformer blocks of the language model, from the first to the last."""
     count = text_config(model).num_hidden_layers
     for part in (decoder_of(model), model):
         for module in part.modules():
@@ -128,7 +128,7 @@ def _unrepeated() -> Generator[None]:
 
 
 def is_gated(mlp: Any) -> bool:
-    """Whether `_gated` computes it: its code is that of Llama's, as most families' is."""
+    """Return whether `_gated` computes it: its code is that of Llama's, as most families' is."""
     code, own = LlamaMLP.forward.__code__, getattr(getattr(mlp, "forward", None), "__code__", None)
     return own is not None and (own.co_code, own.co_names) == (code.co_code, code.co_names)
 
@@ -166,7 +166,7 @@ def cache_argument(kind: type) -> str:
 
 
 def text_config(model: Any) -> Any:
-    """The language model's settings, also of a model that takes images too."""
+    """Return the language model's settings, also of a model that takes images too."""
     return model.config.get_text_config()
 
 
@@ -184,7 +184,7 @@ class _States(BaseModelOutputWithPast):
 
 
 def head_logits(model: Any, states: Tensor) -> Tensor:
-    """(n, V) logits, float32 at least, of the states (n, H) that `decoder_of(model)` gave.
+    """Return (n, V) logits, float32 at least, of the states (n, H) that `decoder_of(model)` gave.
 
     The model runs with its decoder replaced by these states, so whatever it does after its head
     (scaling, soft capping) is done. The head of a 152k vocabulary is over a quarter of a 0.5B

@@ -85,7 +85,7 @@ class Communicator:
             raise
 
     def _all_fail(self) -> bool:
-        """Whether every rank comes here within `ALIKE`."""
+        """Return whether every rank comes here within `ALIKE`."""
         with contextlib.suppress(RuntimeError):  # the store may be gone with its process
             failed, patience = self.store.add("failed", 1), time.monotonic() + ALIKE
             while failed < self.size and time.monotonic() < patience:
@@ -164,7 +164,7 @@ class Communicator:
 
 
 def _reason(error: RuntimeError) -> str:
-    """Its first sentence, without the place in torch's source that it begins with."""
+    """Return its first sentence, without the place in torch's source that it begins with."""
     line = next(iter(str(error).splitlines()), "")
     return re.sub(r"^\[[^]]*\]\s*", "", line).split(". ")[0].rstrip(".")[:200]
 

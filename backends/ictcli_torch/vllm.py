@@ -97,8 +97,8 @@ def draw(
 
 
 def check_near(engine: Any, rollouts: Rollouts, logp: FloatArray) -> None:
-    """RunFailedError where the model's own log pi (B, T) is another than rounding makes: vLLM has
-    other weights, or says log pi otherwise."""
+    """Raise RunFailedError where the model's own log pi (B, T) is another than rounding makes: vLLM
+    has other weights, or says log pi otherwise."""
     gap = np.abs(rollouts.logp - logp)[rollouts.valid].mean()
     if not gap <= (FLOAT32_GAP if engine.model.dtype == torch.float32 else ROUNDED_GAP):  # or NaN
         raise RunFailedError(

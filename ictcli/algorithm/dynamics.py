@@ -12,12 +12,12 @@ from ictcli.types import BoolArray, FloatArray, Rollouts
 
 
 def mean_or_none(values: FloatArray | BoolArray | list[float]) -> float | None:
-    """The mean, or None if there are no values."""
+    """Return the mean, or None if there are no values."""
     return float(np.mean(values, dtype=np.float64)) if len(values) else None
 
 
 def spearman(x: FloatArray, y: FloatArray) -> float | None:
-    """Spearman's rank correlation, or None where it is undefined."""
+    """Return Spearman's rank correlation, or None where it is undefined."""
     if x.size < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
     both = np.column_stack([ranks(x), ranks(y)])

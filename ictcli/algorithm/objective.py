@@ -136,7 +136,7 @@ def k3(xp: Any, logp: Any, reference_logp: Any) -> Any:
 
 
 def distance_from_old(xp: Any, logp: Any, old_logp: Any, target: None) -> Any:
-    """|log pi - log pi_old| (KL-Cov, arXiv 2505.22617)."""
+    """Return |log pi - log pi_old| (KL-Cov, arXiv 2505.22617)."""
     return xp.abs(logp - old_logp)
 
 
@@ -152,7 +152,7 @@ def token_logp(xp: Any, logits: Any, targets: Any, temperature: float) -> Any:
 
 
 def tempered(logits: Any, temperature: float) -> Any:
-    """Logits of the distribution that the temperature samples."""
+    """Return logits of the distribution that the temperature samples."""
     return logits if temperature == 1 else logits / temperature
 
 

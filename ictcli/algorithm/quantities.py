@@ -22,7 +22,7 @@ def entropy(xp: Any, p: Any) -> Any:
 
 
 def purity(xp: Any, p: Any) -> Any:
-    """Strategy purity beta = sum p^2 (collision probability); H2 = -log beta <= H1."""
+    """Return strategy purity beta = sum p^2 (collision probability); H2 = -log beta <= H1."""
     return xp.sum(p * p, axis=-1)
 
 
@@ -66,7 +66,7 @@ def itself(xp: Any, p: Any) -> Any:
 
 
 def pick(xp: Any, values: Any, index: Any) -> Any:
-    """(N,) values[n, index[n]] of (N, V)."""
+    """Return (N,) values[n, index[n]] of (N, V)."""
     return xp.take_along_axis(values, index[:, None], -1)[:, 0]
 
 

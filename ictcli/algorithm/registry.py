@@ -111,7 +111,7 @@ class Method:
     """Whether the advantage is 1 for correct responses and 0 for others, in any group."""
 
     def advantage(self, rewards: FloatArray, correct: BoolArray, group: int) -> FloatArray:
-        """(B,) from the rewards (B,), group-major, and which responses are correct (B,)."""
+        """Return (B,) from the rewards (B,), group-major, and which responses are correct (B,)."""
         if self.of_correct:
             return correct.astype(np.float64)
         return group_advantage(rewards, group, scale=self.scaled_advantage)
@@ -136,7 +136,7 @@ def register(source: str, **fields: Any) -> Callable[[Rule], Rule]:
 
 
 def find_method(name: str) -> Method:
-    """The method of that name; UserError with the nearest name where there is none."""
+    """Return the method of that name; UserError with the nearest name where there is none."""
     if name not in METHODS:
         raise unknown("method", name, METHODS, "ictcli methods lists them")
     return METHODS[name]

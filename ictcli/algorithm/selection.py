@@ -16,8 +16,8 @@ def share_count(keep: float, tokens: int) -> int:
 
 
 def units(valid: BoolArray, scope: Scope, group: int) -> Iterator[tuple[IntArray, IntArray]]:
-    """The sets that a share is taken of: (rows, positions) of the tokens of each response, each
-    prompt's group, or the whole batch."""
+    """Yield the sets that a share is taken of: (rows, positions) of the tokens of each response,
+    each prompt's group, or the whole batch."""
     B = len(valid)
     size = {"response": 1, "group": group, "batch": B}[scope]
     for first in range(0, B, size):
@@ -34,7 +34,7 @@ def top_share(
     group: int = 1,
     zeros: bool = False,
 ) -> BoolArray:
-    """The ceil(keep * n) highest scores of each unit of n tokens.
+    """Return the ceil(keep * n) highest scores of each unit of n tokens.
 
     Ties are broken by the earlier position, then the earlier row. Unless `zeros`, a score of 0 is
     never kept, so fewer may be. Ours: the ICT paper keeps every position at or above the

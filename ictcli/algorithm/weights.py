@@ -16,7 +16,7 @@ Normalisation = Literal["sequence", "kept", "tokens", "constant"]
 def normalise(
     kept: BoolArray, valid: BoolArray, normalisation: Normalisation, max_tokens: int
 ) -> FloatArray:
-    """(B, T) kept mask to (B, T) float32 weights.
+    """Return (B, T) kept mask to (B, T) float32 weights.
 
     | normalisation | weight of a kept token | of |
     |---|---|---|
@@ -40,7 +40,7 @@ def normalise(
 
 
 def group_advantage(rewards: FloatArray, group: int, *, scale: bool = True) -> FloatArray:
-    """(B,) rewards, group-major, to (B,) advantages.
+    """Return (B,) rewards, group-major, to (B,) advantages.
 
     A_i = (r_i - mean r) / (std r + 1e-6) over the group (GRPO, arXiv 2402.03300, with the
     population standard deviation); without `scale` only the mean is taken off (Dr. GRPO, arXiv

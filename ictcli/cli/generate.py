@@ -96,7 +96,7 @@ def command(
 
 
 def _question(prompt: str | None = None) -> str | None:
-    """The prompt that was typed or piped; None if a terminal may be asked for prompts."""
+    """Return the prompt that was typed or piped; None if a terminal may be asked for prompts."""
     if prompt is None and sys.stdin.isatty():
         if sys.stdout.isatty():
             return None

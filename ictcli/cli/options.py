@@ -65,7 +65,7 @@ BACKEND = click.option(
 
 
 def engine_settings(backend: str | None, threads: int | None = None) -> list[str]:
-    """The options as KEY=VALUE of a recipe."""
+    """Return the options as KEY=VALUE of a recipe."""
     options = {"engine.backend": backend, "engine.threads": threads}
     return [f"{key}={value}" for key, value in options.items() if value]
 

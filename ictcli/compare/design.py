@@ -36,7 +36,7 @@ class RunSpec:
         return f"{self.variant.label}, {which}"
 
     def with_threads(self, threads: int | None) -> "RunSpec":
-        """The run with so many threads; None: with its recipe's."""
+        """Return the run with so many threads; None: with its recipe's."""
         return replace(self, recipe=self.recipe.with_engine(threads=threads)) if threads else self
 
 
@@ -54,9 +54,9 @@ class Design:
     own."""
 
     def recipe(self, variant: Variant, seed: int, *extra: str) -> Recipe:
-        """The recipe of one run. The recipe's method keeps its options; another starts from its
-        defaults at the same share of tokens (see `beside`). Where `temperature` varies, evaluation
-        stays at the recipe's. UserError if `method.keep` hides a varied `keep`."""
+        """Return the recipe of one run. The recipe's method keeps its options; another starts from
+        its defaults at the same share of tokens (see `beside`). Where `temperature` varies,
+        evaluation stays at the recipe's. UserError if `method.keep` hides a varied `keep`."""
         base = load_recipe(self.source, self.overrides)
         options = base.method
         varied = {override.partition("=")[0] for override in (*variant.overrides, *extra)}
@@ -124,7 +124,7 @@ def _final_spec(design: Design, variant: Variant, seed: int, chosen: str, untune
 
 
 def _checked(spec: RunSpec) -> RunSpec:
-    """The run; UserError if its folder holds one of another recipe."""
+    """Return the run; UserError if its folder holds one of another recipe."""
     if is_unused(spec.folder):
         return spec
     if differs := _differing(spec.recipe, load_recipe(read_run(spec.folder))):
@@ -137,15 +137,15 @@ def _checked(spec: RunSpec) -> RunSpec:
 
 
 def _differing(recipe: Recipe, trained: Recipe) -> str | None:
-    """How a run of one is none of the other; None where it is. A model's folder may have been
-    moved: what is in it has a checksum (`finished.check_began`)."""
+    """Return how a run of one is none of the other; None where it is. A model's folder may have
+    been moved: what is in it has a checksum (`finished.check_began`)."""
     if Path(recipe.model).is_absolute() and Path(trained.model).is_absolute():
         trained = trained.model_copy(update={"model": recipe.model})
     return difference(trained.model_dump(mode="json"), recipe.model_dump(mode="json"))
 
 
 def is_unused(folder: Path) -> bool:
-    """Whether a folder holds no run, or one that failed before its first evaluation."""
+    """Return whether a folder holds no run, or one that failed before its first evaluation."""
     written = {"recipe.toml", "environment.json", "manifest.json", "failure.json"}
     written |= {".lock", "log.txt"}
     return not is_run(folder) or {path.name for path in folder.iterdir()} <= written

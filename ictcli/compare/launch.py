@@ -87,8 +87,8 @@ def train_all(
 
 
 def _earlier(spec: RunSpec, say: Callable[[str], None]) -> tuple[bool, Outcome | None]:
-    """Whether an earlier command began a run, and its outcome: a summary, or a sentence if a file
-    is damaged; None if the run is new or unfinished."""
+    """Return whether an earlier command began a run, and its outcome: a summary, or a sentence if a
+    file is damaged; None if the run is new or unfinished."""
     if not is_run(spec.folder):
         try:
             with Run.create(spec.folder, spec.recipe):
@@ -113,7 +113,7 @@ def _earlier(spec: RunSpec, say: Callable[[str], None]) -> tuple[bool, Outcome |
 
 
 def read_summary(folder: Path) -> Outcome | None:
-    """The summary of a run; None where there is none yet."""
+    """Return the summary of a run; None where there is none yet."""
     path = folder / "summary.json"
     if not path.exists():
         return None
@@ -166,8 +166,8 @@ def _trained(
 
 
 def _next(waiting: Sequence[tuple[str, RunSpec]], running: Running) -> tuple[str, RunSpec] | None:
-    """The first run whose evaluation before training none of the running ones is making now, so
-    that each is made once; None where there is none."""
+    """Return the first run whose evaluation before training none of the running ones is making now,
+    so that each is made once; None where there is none."""
     making = [
         _beginning(spec) for _, spec, _ in running.values() if not (spec.folder / BEFORE).exists()
     ]
@@ -178,7 +178,7 @@ def _next(waiting: Sequence[tuple[str, RunSpec]], running: Running) -> tuple[str
 
 
 def _progress(spec: RunSpec) -> str:
-    """How far a running run is."""
+    """Return how far a running run is."""
     try:
         done = sum(1 for _ in lines(spec.folder / "metrics.jsonl"))
     except OSError:
@@ -214,8 +214,8 @@ def _stop(running: Running) -> None:
 
 
 def why_it_ended(folder: Path, code: int) -> str:
-    """Why the process of a run ended: the sentence of its failure.json, else the signal that killed
-    it or its exit code."""
+    """Return why the process of a run ended: the sentence of its failure.json, else the signal that
+    killed it or its exit code."""
     if failure := read_record(folder / "failure.json", Failure, strict=False):
         return failure.error
     if code < 0:

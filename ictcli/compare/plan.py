@@ -128,12 +128,12 @@ def plan_of(
 def contrasts_of(
     variants: Sequence[Variant], options: CompareOptions
 ) -> tuple[str, list[Contrast], list[str]]:
-    """The label of the baseline, the contrasts to test, and a note where the default baseline is
-    not among the methods. UserError if a name is none of the variants'."""
+    """Return the label of the baseline, the contrasts to test, and a note where the default
+    baseline is not among the methods. UserError if a name is none of the variants'."""
     labels = [each.label for each in variants]
 
     def labelled(name: str, option: str) -> str:
-        """The label of a variant named by it, or by its method where no other has that."""
+        """Return the label of a variant named by it, or by its method where no other has that."""
         fits = [each.label for each in variants if name in (each.label, each.method)]
         if name in fits or len(fits) == 1:
             return name if name in fits else fits[0]

@@ -58,7 +58,7 @@ class PairedDifference(Estimate):
 
     @property
     def differs(self) -> bool:
-        """Whether it is significant for other seeds too, after any correction."""
+        """Return whether it is significant for other seeds too, after any correction."""
         p = self.p if self.p_holm is None else self.p_holm
         return self.seeds > 1 and p is not None and p <= LEVEL
 
@@ -131,8 +131,8 @@ def scores_of(correct: Mapping[str, IntArray], n: int, ks: Sequence[int]) -> Sco
 
 
 def estimate(values: FloatArray) -> Estimate:
-    """The mean of (S, N) values in [0, 1] with its interval; rows of NaN are left out. ValueError
-    where no run is left."""
+    """Return the mean of (S, N) values in [0, 1] with its interval; rows of NaN are left out.
+    ValueError where no run is left."""
     return Evidence(_runs(values), 0.0).estimate()
 
 

@@ -104,23 +104,23 @@ def means_of(tries: Tries) -> dict[str, dict[str, float]]:
 
 
 def in_order(overrides: Iterable[str]) -> list[str]:
-    """Overrides by their values, where all are numbers."""
+    """Return overrides by their values, where all are numbers."""
     overrides = list(overrides)
     numbers = numbers_of(overrides) or {}
     return sorted(overrides, key=lambda override: numbers.get(override, 0.0))
 
 
 def best_of(tries: Tries) -> str | None:
-    """The override of the highest mean of METRIC (of the first k, if 1 is not evaluated), the first
-    of equals."""
+    """Return the override of the highest mean of METRIC (of the first k, if 1 is not evaluated),
+    the first of equals."""
     means = {override: of.get(METRIC, next(iter(of.values())))
              for override, of in means_of(tries).items()}  # fmt: skip
     return max(means, key=lambda override: round(means[override], 12), default=None)
 
 
 def _beyond(tries: Tries, grid: Grid) -> str | None:
-    """The next value beyond the best, if that is at an end of the values with a finished run and
-    differs from its neighbour."""
+    """Return the next value beyond the best, if that is at an end of the values with a finished run
+    and differs from its neighbour."""
     means, best = means_of(tries), best_of(tries)
     numbers = numbers_of(means)
     if best is None or numbers is None or len(means) < 2:

@@ -129,7 +129,7 @@ def _short(override: str) -> str:
 
 
 def check_keys(keys: Sequence[str], option: str) -> None:
-    """UserError if a key is set twice: the runs would not be what their labels say."""
+    """Raise UserError if a key is set twice: the runs would not be what their labels say."""
     for key, times in Counter(map(_short, keys)).items():
         if times > 1:
             raise UserError(
@@ -138,7 +138,7 @@ def check_keys(keys: Sequence[str], option: str) -> None:
 
 
 def takes(method: Method, key: str) -> bool:
-    """Whether a setting makes a difference to a method."""
+    """Return whether a setting makes a difference to a method."""
     if key == "warmup":
         return method.dense_warmup
     if key == "keep":

@@ -38,7 +38,7 @@ def ago(when: str) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A value of a recipe or environment; `-` for none."""
+    """Return a value of a recipe or environment; `-` for none."""
     if isinstance(value, list | tuple):
         value = ", ".join(map(str, cast(Sequence[object], value)))
     text = f"{value:g}" if isinstance(value, float) else "" if value is None else str(value)
@@ -46,7 +46,7 @@ def value_text(value: Any) -> str:
 
 
 def glance(run: Entry) -> str:
-    """Its name, state, and when it was last written to."""
+    """Return its name, state, and when it was last written to."""
     steps = "?" if run.steps is None else run.steps
     return f"{run.run}: {run.state}, step {run.step} of {steps}, {ago(run.when)}"
 

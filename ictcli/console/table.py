@@ -39,7 +39,7 @@ class Screen(Console):
 
 
 def stdout_width() -> int | None:
-    """Characters of a line; None if stdout is not a terminal."""
+    """Return characters of a line; None if stdout is not a terminal."""
     out = Screen()
     return out.width if out.is_terminal else None
 

@@ -65,9 +65,9 @@ OFF: tuple[Any, ...] = (None, False, {}, [])
 
 
 def first_values(seed: int, name: str, inputs: int, rank: int) -> npt.NDArray[np.float32]:
-    """A (inputs, rank) of a new adapter, uniform within 1 / sqrt(inputs), as both libraries draw
-    it; B begins at 0. `name` is the layer's place, like 3.self_attn.q_proj, so that a seed gives a
-    layer the same values in every engine, whatever other layers have adapters."""
+    """Return a (inputs, rank) of a new adapter, uniform within 1 / sqrt(inputs), as both libraries
+    draw it; B begins at 0. `name` is the layer's place, like 3.self_attn.q_proj, so that a seed
+    gives a layer the same values in every engine, whatever other layers have adapters."""
     drawn = generator(seed, "adapter", name).random((inputs, rank), dtype=np.float32)
     return (2 * drawn - 1) / np.float32(math.sqrt(inputs))
 
@@ -75,8 +75,8 @@ def first_values(seed: int, name: str, inputs: int, rank: int) -> npt.NDArray[np
 def choose_layers(
     settings: NewAdapters, blocks: Sequence[Iterable[str]], kind: str
 ) -> list[tuple[int, str]]:
-    """Block and name of each layer to adapt, of the linear layers that every block has. Those that
-    peft refuses in models of this kind are left out, so that every engine has the same.
+    """Return block and name of each layer to adapt, of the linear layers that every block has.
+    Those that peft refuses in models of this kind are left out, so that every engine has the same.
 
     Raises UserError for targets that no block has, or none of the chosen blocks."""
     refused = REFUSED if kind in REFUSING else frozenset[str]()
@@ -192,8 +192,8 @@ def in_layout(folder: Path, layout: Layout, blocks: int) -> Generator[Path]:
 
 
 def _roots(model: str) -> tuple[str, str]:
-    """What the names of a multimodal model's language model begin with, in transformers and in
-    mlx-lm, as far as its settings are here; empty for others."""
+    """Return what the names of a multimodal model's language model begin with, in transformers and
+    in mlx-lm, as far as its settings are here; empty for others."""
     folder = snapshot(model)
     config: dict[str, Any] = {}
     with suppress(OSError, ValueError):
@@ -220,7 +220,7 @@ def base_of(folder: Path) -> str:
 
 
 def stored_base(file: Path) -> str:
-    """The fingerprint in the header of a safetensors file; "" where there is none."""
+    """Return the fingerprint in the header of a safetensors file; "" where there is none."""
     with cast(Any, safe_open)(file, "np") as opened:
         return cast(dict[str, str], opened.metadata() or {}).get("base", "")
 

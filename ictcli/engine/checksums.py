@@ -86,8 +86,8 @@ class StoredTensor(NamedTuple):
 
 
 def stored_tensors(file: Path) -> Iterator[StoredTensor]:
-    """What is in a safetensors file, which is 8 bytes that say how long its header is, the header,
-    the data."""
+    """Yield what is in a safetensors file, which is 8 bytes that say how long its header is, the
+    header, the data."""
     with open_plain(file) as opened:
         length = int.from_bytes(opened.read(8), "little")
         header = cast(dict[str, Any], parse_json(opened.read(min(length, HEADER))))

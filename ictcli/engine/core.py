@@ -279,7 +279,7 @@ class EngineCore(DataParallel, Engine):
 
     @abstractmethod
     def adapters(self) -> Any:
-        """The backend's module with `put_on`, `read` and `taken_off`."""
+        """Return the backend's module with `put_on`, `read` and `taken_off`."""
 
     @abstractmethod
     def take(self, weights: dict[str, Any], state: dict[str, Any]) -> None:
@@ -287,7 +287,7 @@ class EngineCore(DataParallel, Engine):
 
     @abstractmethod
     def kept_weights(self) -> Any:
-        """The trained weights as they are now, which no update changes."""
+        """Return the trained weights as they are now, which no update changes."""
 
     @abstractmethod
     def swapped(self, weights: Any) -> AbstractContextManager[None]:

@@ -106,13 +106,13 @@ class DataParallel(ABC):
         return UpdateReport(logp, ratio_gap=max(part.ratio_gap for part in parts), **total)
 
     def share_of(self, update: Update, rank: int | None = None) -> Update:
-        """A rank's rows of an update, by default this one's: as many tokens a rank, and neighbours
-        together, which share their prompt."""
+        """Return a rank's rows of an update, by default this one's: as many tokens a rank, and
+        neighbours together, which share their prompt."""
         rows = self.rank_of(update) == (self.ranks.rank if rank is None else rank)
         return replace(update, weights=np.where(rows[:, None], update.weights, 0))
 
     def rank_of(self, update: Update) -> IntArray:
-        """(B,) the rank of each row; it never falls from one row to the next."""
+        """Return (B,) the rank of each row; it never falls from one row to the next."""
         tokens = np.where(update.trained.any(axis=1), update.rollouts.lengths, 0)
         middle = (np.cumsum(tokens) - tokens / 2) / max(int(tokens.sum()), 1)
         return np.minimum(middle * self.ranks.size, self.ranks.size - 1).astype(int)
@@ -124,8 +124,8 @@ class DataParallel(ABC):
         return self.budget.micro_batches(rollouts, wanted, joined=joined, share=share)
 
     def rounds(self, update: Update, own: Update) -> Iterator[tuple[MicroBatch, bool]]:
-        """The passes over its `own` part, and others' that it has to join without a weight; each
-        with whether it is its own."""
+        """Return the passes over its `own` part, and others' that it has to join without a weight;
+        each with whether it is its own."""
         return ((b, True) for b in self.micro_batches(own.rollouts, own.trained, self.joined))
 
     def agreed(self, work: Callable[[], T]) -> list[T]:
@@ -151,7 +151,7 @@ class DataParallel(ABC):
 
     @abstractmethod
     def trained_weights(self) -> dict[str, Any]:
-        """The weights that a run changes, each stored array once."""
+        """Return the weights that a run changes, each stored array once."""
 
     def sum_gradient(self) -> None:
         """Give the optimiser the sum of every rank's gradient, the same bits on each."""

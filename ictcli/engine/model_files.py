@@ -42,8 +42,8 @@ CODE = ("auto_map", "auto_mapping", "model_file", "custom_generate", "custom_pip
 
 
 def fetch(model: str, *, code: bool = False) -> Path:
-    """The folder in the cache of a model of the hub, with the files of the list. With `code` its
-    Python comes too, for who asked for it with engine.trust_remote_code: nothing runs here."""
+    """Return the folder in the cache of a model of the hub, with the files of the list. With `code`
+    its Python comes too, for who asked for it with engine.trust_remote_code: nothing runs here."""
     import huggingface_hub
 
     wanted = [*FILES, "*.py"] if code else [*FILES]
@@ -96,7 +96,7 @@ def write_tokenizer(tokenizer: Any, origin: Path | None, folder: Path) -> None:
 
 
 def tokenizer_config(folder: Path) -> dict[str, Any]:
-    """What tokenizer_config.json says; nothing where there is none."""
+    """Return what tokenizer_config.json says; nothing where there is none."""
     path = folder / "tokenizer_config.json"
     return parse_json(read_text(path)) if path.is_file() else {}
 

@@ -36,7 +36,7 @@ def older_names(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rope_settings(config: dict[str, Any]) -> dict[str, Any]:
-    """The rotary settings, for which transformers 5 writes `rope_parameters` alone."""
+    """Return the rotary settings, for which transformers 5 writes `rope_parameters` alone."""
     rope = cast(dict[str, Any], config.get("rope_parameters") or {})
     settings: dict[str, Any] = {}
     if "full_attention" in rope:  # each kind of layer has its own

@@ -44,7 +44,7 @@ class MicroBatch:
         return self.ids.size + (self.shared.ids.size if self.shared else 0)
 
     def take(self, values: FloatArray) -> FloatArray:
-        """(N,) float32 of (B, T) values at the wanted tokens."""
+        """Return (N,) float32 of (B, T) values at the wanted tokens."""
         return values[self.rows, self.positions].astype(np.float32)
 
     def row_means(self, values: FloatArray) -> FloatArray:
@@ -109,13 +109,13 @@ def micro_batches(
 
 
 def is_worth_sharing(spared: float, tokens: float) -> bool:
-    """Whether sharing prompts spares enough of the tokens that would run without it."""
+    """Return whether sharing prompts spares enough of the tokens that would run without it."""
     return spared >= SPARED * tokens
 
 
 def _runs(rows: list[int], ends: IntArray, prompt: int, budget: int) -> list[list[int]]:
-    """A group's rows, longest first, cut where fewer tokens run: a run of n rows takes its prompt
-    once and n times the length of its first."""
+    """Return a group's rows, longest first, cut where fewer tokens run: a run of n rows takes its
+    prompt once and n times the length of its first."""
     best, cut = [0] + [0] * len(rows), [0] * (len(rows) + 1)
     for last in range(1, len(rows) + 1):
         costs = {
@@ -170,11 +170,11 @@ def _padded(
 
 
 def chunks(n: int, size: int) -> list[slice]:
-    """n states in chunks of `size` for the LM head."""
+    """Return n states in chunks of `size` for the LM head."""
     return [slice(first, first + size) for first in range(0, n, size)]
 
 
 def bucket(n: int, per_octave: int = 4) -> int:
-    """The next size up of those that are traced: so many from a power of two to the next."""
+    """Return the next size up of those that are traced: so many from a power of two to the next."""
     step = max((1 << (n.bit_length() - 1)) // per_octave, 1)
     return -(-n // step) * step

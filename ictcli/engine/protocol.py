@@ -34,8 +34,8 @@ class Engine(Protocol):
         ...
 
     def check_tokens(self, *rows: Sequence[int] | IntArray) -> None:
-        """UserError where a token id is none of the model's. Every verb that reads tokens calls
-        it."""
+        """Raise UserError where a token id is none of the model's. Every verb that reads tokens
+        calls it."""
         ...
 
     def generate(
@@ -66,8 +66,8 @@ class Engine(Protocol):
         *,
         reference: bool = False,
     ) -> dict[str, FloatArray]:
-        """Any statistics of given rollouts, by name, (B, T) float32 and 0 after ends; and `logp`,
-        the log-probabilities of the tokens at `temperature`.
+        """Return any statistics of given rollouts, by name, (B, T) float32 and 0 after ends; and
+        `logp`, the log-probabilities of the tokens at `temperature`.
 
         `reference` evaluates the weights the run began with (needs `keep_reference`).
         """
@@ -87,8 +87,8 @@ class Engine(Protocol):
         ...
 
     def update(self, update: Update, lr: float) -> UpdateReport:
-        """One optimiser step on the loss -sum w * Psi (`ictcli.algorithm.objective`). A loss or
-        gradient that is not finite leaves weights and optimiser as they were."""
+        """Return one optimiser step on the loss -sum w * Psi (`ictcli.algorithm.objective`). A loss
+        or gradient that is not finite leaves weights and optimiser as they were."""
         ...
 
     def reset_optimizer(self) -> None:

@@ -35,7 +35,7 @@ RECORDED = (
 
 
 def versions() -> dict[str, str]:
-    """Versions of the libraries that are installed, of those that matter to a result."""
+    """Return versions of the libraries that are installed, of those that matter to a result."""
     installed: dict[str, str] = {}
     for name in RECORDED:
         with contextlib.suppress(PackageNotFoundError):
@@ -44,7 +44,7 @@ def versions() -> dict[str, str]:
 
 
 def is_installed(name: str) -> bool:
-    """Whether an engine can be loaded, without loading it."""
+    """Return whether an engine can be loaded, without loading it."""
     return find_spec(LIBRARIES[name]) is not None
 
 

@@ -22,7 +22,7 @@ _models: dict[Path, tuple[str, str]] = {}
 
 
 def _read(path: Path) -> bytes:
-    """A module that is about to run. UnknownCodeError if it may not."""
+    """Return a module that is about to run. UnknownCodeError if it may not."""
     content = read_bytes(path)
     if content.strip():  # transformers makes packages of nothing
         known = (_models[folder] for folder in path.parents if folder in _models)

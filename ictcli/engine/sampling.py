@@ -46,7 +46,7 @@ def draw(
 
 
 def _nucleus(xp: Any, p: Any, sampling: Sampling) -> Any:
-    """(R, V) mask of the top-k and of the smallest set whose mass reaches top-p."""
+    """Return (R, V) mask of the top-k and of the smallest set whose mass reaches top-p."""
     order = xp.argsort(-p, axis=-1)
     ordered = xp.take_along_axis(p, order, -1)
     keep = (xp.cumsum(ordered, axis=-1) - ordered) < sampling.top_p
@@ -96,7 +96,7 @@ class Written:
         return ended
 
     def rollouts(self, prompts: Prompts, group: int, stats: Mapping[str, FloatArray]) -> Rollouts:
-        """All of it, cut after the longest row."""
+        """Return all of it, cut after the longest row."""
         T = int(self.lengths.max(initial=1))
         return Rollouts(
             prompts=tuple(tuple(prompt) for prompt in prompts),
@@ -172,26 +172,26 @@ class Recorder(ABC):
 
     @abstractmethod
     def on_device(self, places: IntArray) -> Any:
-        """Places as an index of the device's arrays."""
+        """Return places as an index of the device's arrays."""
 
     @abstractmethod
     def to_host(self, values: Any) -> FloatArray:
-        """A device's array as NumPy's."""
+        """Return a device's array as NumPy's."""
 
     @abstractmethod
     def means(self, p: Any, counts: IntArray) -> tuple[Any, Any]:
-        """p (M, V) in segments of `counts` (K,) rows, and the mean of each row's segment, in shapes
-        that fit each other."""
+        """Return p (M, V) in segments of `counts` (K,) rows, and the mean of each row's segment, in
+        shapes that fit each other."""
 
     def formula(self, name: str) -> Callable[..., Any]:
-        """The formula of a statistic over the device's arrays."""
+        """Return the formula of a statistic over the device's arrays."""
         return partial(self.wanted[name].formula, self.xp)
 
     def measure(
         self, values: Any, tokens: IntArray, apart: IntArray, counts: IntArray
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Statistics (N,) of what `add` was given (N, V), and those of a group of the rows `apart`
-        (M,): whole segments, of `counts` (K,) rows each; none where `apart` is empty."""
+        """Return statistics (N,) of what `add` was given (N, V), and those of a group of the rows
+        `apart` (M,): whole segments, of `counts` (K,) rows each; none where `apart` is empty."""
         p = self.xp.softmax(values, axis=-1)
         drawn = self.on_device(tokens)
         compared = [name for name, each in self.wanted.items() if each.kind == "group"]
@@ -230,7 +230,7 @@ class Recorder(ABC):
             self._measured.append((row[part][apart], position[part][apart], divergences))
 
     def arrays(self) -> dict[str, FloatArray]:
-        """Every statistic (B, T) float32, 0 after ends."""
+        """Return every statistic (B, T) float32, 0 after ends."""
         self._flush()
         values = {name: np.zeros(self._shape, dtype=np.float32) for name in self.wanted}
         for row, position, measured in self._measured:
@@ -244,8 +244,8 @@ def _starts(segment: IntArray) -> IntArray:
 
 
 def _parted(segment: IntArray, prefix: IntArray) -> tuple[IntArray, IntArray]:
-    """Indices (M,) of the rows whose segments hold more than one prefix, and how many rows each of
-    those segments has (K,)."""
+    """Return indices (M,) of the rows whose segments hold more than one prefix, and how many rows
+    each of those segments has (K,)."""
     starts = _starts(segment)
     counts = np.diff(np.r_[starts, len(segment)])
     parted = np.logical_or.reduceat(prefix != np.repeat(prefix[starts], counts), starts)

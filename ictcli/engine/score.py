@@ -21,8 +21,8 @@ Logits = Callable[[Rollouts, BoolArray], FloatArray]
 def measure(
     engine: Any, rollouts: Rollouts, where: BoolArray, wanted: Sequence[str], temperature: float
 ) -> FloatArray:
-    """(B, T, n) float32: log-probabilities at `temperature`, and statistics that compare nothing,
-    where `where` (B, T) is True."""
+    """Return (B, T, n) float32: log-probabilities at `temperature`, and statistics that compare
+    nothing, where `where` (B, T) is True."""
     xp = engine.passes.xp
 
     def of(logits: Any, tokens: Any) -> Any:
@@ -84,7 +84,7 @@ def compare(
 
 
 def parted(rollouts: Rollouts) -> BoolArray:
-    """(B, T): the tokens at positions that two different prefixes of a group lead to."""
+    """Return (B, T): the tokens at positions that two different prefixes of a group lead to."""
     groups = (-1, rollouts.group, rollouts.tokens.shape[1])
     tokens, valid = rollouts.tokens.reshape(groups), rollouts.valid.reshape(groups)
     longest = np.take_along_axis(tokens, valid.sum(-1).argmax(-1)[:, None, None], axis=1)

@@ -35,7 +35,7 @@ UNREAD = 0.9
 
 
 def chunk_of(n: int) -> int:
-    """Problems a call of the engine in `ictcli eval`, n samples each."""
+    """Return problems a call of the engine in `ictcli eval`, n samples each."""
     return max(1, ROWS // n)
 
 
@@ -121,8 +121,8 @@ def evaluate(
 def check_verdicts(
     name: str, verdicts: Sequence[Verdict], hint: str, *, private: bool = False
 ) -> None:
-    """RunFailedError where the verifier of that name failed on every one of some answers, or gave
-    no verdict within its limits; without its reason where the answers are private."""
+    """Raise RunFailedError where the verifier of that name failed on every one of some answers, or
+    gave no verdict within its limits; without its reason where the answers are private."""
     if verdicts and all(verdict.failed or verdict.status == "timeout" for verdict in verdicts):
         how = "failed on all" if all(each.failed for each in verdicts) else "gave a verdict on none"
         reason = "" if private else f": {verdicts[0].reason.removeprefix(FAILED)}"

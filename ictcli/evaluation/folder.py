@@ -72,7 +72,7 @@ def opened(
 
 
 def check(out: Path) -> None:
-    """UserError where a folder cannot take an evaluation. Writes nothing."""
+    """Raise UserError where a folder cannot take an evaluation. Writes nothing."""
     with _writing(out):
         _saved_settings(out)
 

@@ -37,8 +37,8 @@ def pass_at_k(n: int, correct: IntArray, k: int) -> FloatArray:
 def bounds_of_mean(
     values: FloatArray, least: float = 0.0, most: float = 1.0, level: float = LEVEL
 ) -> tuple[FloatArray, FloatArray]:
-    """Ends (...) of the interval, missed `level` of the time, of the mean of (..., N) values in
-    [`least`, `most`], one per problem, for other problems of the kind.
+    """Return ends (...) of the interval, missed `level` of the time, of the mean of (..., N) values
+    in [`least`, `most`], one per problem, for other problems of the kind.
 
     The lower end is a quantile of a Beta distribution with the mean and the variance of the
     Bayesian bootstrap (Rubin 1981) of the values and one more problem at `least`; the upper end is

@@ -91,8 +91,8 @@ def typed_settings(
     options: Mapping[str, Any],
     hint: str = "",
 ) -> T:
-    """Settings from KEY=VALUE and from options (None: not typed) of a command. UserError for an
-    unknown key or a wrong value, with the command's help as hint, and yours."""
+    """Return settings from KEY=VALUE and from options (None: not typed) of a command. UserError for
+    an unknown key or a wrong value, with the command's help as hint, and yours."""
     hint = f"{command} --help{hint}"
     data: dict[str, Any] = {}
     for key in map(typed_key, overrides):

@@ -29,10 +29,10 @@ Nothing in it is read."""
 
 
 def check_inside(folder: Path, *, plain: bool = False) -> None:
-    """UserError where anything below the folder of a run, a comparison or an evaluation is a link
-    that leaves it or leads in a circle: what lies elsewhere is not to be read, written or deleted
-    for a stranger. With `plain` also where it is neither a file nor a folder: reading a pipe never
-    ends."""
+    """Raise UserError where anything below the folder of a run, a comparison or an evaluation is a
+    link that leaves it or leads in a circle: what lies elsewhere is not to be read, written or
+    deleted for a stranger. With `plain` also where it is neither a file nor a folder: reading a
+    pipe never ends."""
     root, places = os.path.realpath(folder), [str(folder)]
     while places:
         place = places.pop()
@@ -61,14 +61,14 @@ def check_inside(folder: Path, *, plain: bool = False) -> None:
 
 
 def is_below(folder: Path, path: Path) -> bool:
-    """Whether a path leads to the folder, or below it."""
+    """Return whether a path leads to the folder, or below it."""
     root = os.path.realpath(folder)
     return os.path.commonpath([root, os.path.realpath(path)]) == root
 
 
 def check_base(run: Path, model: str) -> None:
-    """UserError if a run's files name a base model that is a folder in the run: who named it meant
-    another one."""
+    """Raise UserError if a run's files name a base model that is a folder in the run: who named it
+    meant another one."""
     places = (place / Path(model).expanduser() for place in (Path(), run))
     inside = (place for place in places if place.is_dir() and is_below(run, place))
     if model and (folder := next(inside, None)):
@@ -79,8 +79,8 @@ def check_base(run: Path, model: str) -> None:
 
 
 def lock_of(path: Path) -> "FileLock":
-    """The lock that a file stands for. UnreadableError where a pipe or a device is in its place:
-    opening one may wait for ever."""
+    """Return the lock that a file stands for. UnreadableError where a pipe or a device is in its
+    place: opening one may wait for ever."""
     from filelock import FileLock
 
     if path.exists():
@@ -127,7 +127,7 @@ def locked(folder: Path, kind: str = "folder", option: str = "--out") -> Generat
 
 
 def appended(path: Path) -> BinaryIO:
-    """A file to write at the end of, made if missing; OSError where it is a link."""
+    """Return a file to write at the end of, made if missing; OSError where it is a link."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
     return os.fdopen(os.open(path, flags, 0o666), "ab")
 
@@ -140,7 +140,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def encodable(text: str) -> str:
-    """The same without halves of surrogate pairs, which no file takes."""
+    """Return the same without halves of surrogate pairs, which no file takes."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -223,8 +223,8 @@ def _beside(path: Path, kind: str) -> Path:
 
 
 def is_leftover(path: Path) -> bool:
-    """Whether the name is one that a write still under way, or killed, goes by: ours, or that of
-    safetensors."""
+    """Return whether the name is one that a write still under way, or killed, goes by: ours, or
+    that of safetensors."""
     return re.fullmatch(r"\..+\.\d+\.(tmp|old)|\.tmp\w{6}", path.name) is not None
 
 
@@ -241,8 +241,8 @@ def drop(folder: Path) -> None:
 
 
 def numbered(folder: Path, pattern: str) -> list[tuple[int, Path]]:
-    """(number, path) of a folder's entries of that name, ascending; whatever else lies there is
-    somebody's own."""
+    """Return (number, path) of a folder's entries of that name, ascending; whatever else lies there
+    is somebody's own."""
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     matches = [(match, name) for name in names if (match := re.fullmatch(pattern, name))]
     return sorted((int(match[1]), folder / name) for match, name in matches)

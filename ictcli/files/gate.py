@@ -92,7 +92,7 @@ def copied(folder: Path) -> None:
 
 
 def _of_model(source: str, file: Path) -> str:
-    """The place of a model's module, which transformers runs from a cache."""
+    """Return the place of a model's module, which transformers runs from a cache."""
     return f"model {Path(source).resolve() if Path(source).is_dir() else source} {file.name}"
 
 
@@ -140,7 +140,7 @@ def adopt(given: Mapping[str, Any]) -> None:
 
 
 def environment() -> dict[str, str]:
-    """The environment of a command that this one starts on a run of its own."""
+    """Return the environment of a command that this one starts on a run of its own."""
     return {**os.environ, PASSED_ON: json.dumps(state())}
 
 

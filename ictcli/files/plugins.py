@@ -32,8 +32,8 @@ sources: dict[Path, bytes] = {}
 
 
 def source(path: Path) -> bytes:
-    """What a file held when this process, or that which started it as a worker, first read it.
-    UnknownCodeError if it may not run."""
+    """Return what a file held when this process, or that which started it as a worker, first read
+    it. UnknownCodeError if it may not run."""
     content = sources[path] if path in sources else read_bytes(path)
     named = f"file {path}" if path in _modules.values() else f"beside {path.parent}"
     gate.admit(str(path), f"file {path}", content, named)
@@ -56,8 +56,8 @@ sys.meta_path.insert(0, gate.Finder(_PREFIX, _Loader))
 
 
 def _importing(package: str) -> Callable[..., ModuleType]:
-    """An `__import__` for modules of a package of plugins: what is not found elsewhere is looked
-    for beside them."""
+    """Return an `__import__` for modules of a package of plugins: what is not found elsewhere is
+    looked for beside them."""
 
     def find(
         name: str, within: Any = None, at: Any = None, fromlist: Any = (), level: int = 0
@@ -76,14 +76,14 @@ def _importing(package: str) -> Callable[..., ModuleType]:
 
 
 def listed(data: Mapping[str, Any]) -> list[str]:
-    """The names under `plugins` in a recipe's table, which may be one."""
+    """Return the names under `plugins` in a recipe's table, which may be one."""
     names: object = data.get("plugins", [])
     return list(map(str, cast(list[object], names))) if isinstance(names, list) else [str(names)]
 
 
 def find(name: str, base: Path | None = None) -> Path | None:
-    """The absolute path of a plugin file, if there is one. A relative path is relative to the
-    working directory or else to `base`, the recipe's folder."""
+    """Return the absolute path of a plugin file, if there is one. A relative path is relative to
+    the working directory or else to `base`, the recipe's folder."""
     places = (Path(name), (base or Path()) / name)
     return next((place.resolve() for place in places if place.is_file()), None)
 
@@ -121,7 +121,7 @@ def load(name: str, base: Path | None = None, *, typed: bool = False) -> Path:
 
 
 def _package(folder: Path) -> str:
-    """The name of the package that a folder of plugins is."""
+    """Return the name of the package that a folder of plugins is."""
     name = f"{_PREFIX}{hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]}"
     package = sys.modules.setdefault(name, ModuleType(name))
     package.__path__ = [str(folder)]
@@ -136,7 +136,7 @@ def place_of(error: Exception) -> str:
 
 
 def module_of(path: Path) -> ModuleType:
-    """The module of a loaded plugin file."""
+    """Return the module of a loaded plugin file."""
     return sys.modules[_loaded[path]]
 
 

@@ -21,8 +21,8 @@ class Record(BaseModel):
 
 
 def _check_numbers(data: object) -> None:
-    """ValueError where data holds a number that is not one of a record. What is a record itself
-    was checked before."""
+    """Raise ValueError where data holds a number that is not one of a record. What is a record
+    itself was checked before."""
     if isinstance(data, dict):
         data = [*cast(dict[str, object], data).values()]
     if isinstance(data, list | tuple):
@@ -38,9 +38,9 @@ class RunRecord(Record):
     model_config = ConfigDict(extra="allow", strict=True)
 
     def to_json(self) -> dict[str, Any]:
-        """The fields that are set, in the order they are written in, then other keys."""
+        """Return the fields that are set, in the order they are written in, then other keys."""
         return self.model_dump(exclude_unset=True)
 
     def to_line(self) -> str:
-        """The same as a line of a JSONL file."""
+        """Return the same as a line of a JSONL file."""
         return json.dumps(self.to_json(), ensure_ascii=False, allow_nan=False) + "\n"

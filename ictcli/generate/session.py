@@ -70,7 +70,7 @@ class Form:
 
     @property
     def hint(self) -> str:
-        """What a prompt looks like; empty if that is not known."""
+        """Return what a prompt looks like; empty if that is not known."""
         if not self.examples:
             return ""
         return f"prompts look like {middle_cut(one_line(min(self.examples, key=len)), 200)}"

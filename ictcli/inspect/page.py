@@ -32,8 +32,8 @@ Data = dict[str, Any]
 
 
 def check_target(path: Path) -> None:
-    """UserError where a page may not be written: over anything but a page of ours, or by a name
-    that does not end in .html."""
+    """Raise UserError where a page may not be written: over anything but a page of ours, or by a
+    name that does not end in .html."""
     why = ""
     if path.suffix.lower() not in (".html", ".htm"):
         why = "does not end in .html"

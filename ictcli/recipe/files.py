@@ -80,8 +80,8 @@ def read_template(template: str, base: Path) -> str:
 
 
 def read_examples(name: str) -> tuple[Example, ...]:
-    """The examples in a .jsonl, .json, .csv or .parquet file, by its columns prompt (or question,
-    problem) and response; none if the name is `none`."""
+    """Return the examples in a .jsonl, .json, .csv or .parquet file, by its columns prompt (or
+    question, problem) and response; none if the name is `none`."""
     if name == "none":
         return ()
     return tuple(
@@ -91,7 +91,7 @@ def read_examples(name: str) -> tuple[Example, ...]:
 
 
 def shipped_recipes() -> dict[str, Path]:
-    """The paths of the recipes that come with ictcli, by name."""
+    """Return the paths of the recipes that come with ictcli, by name."""
     package = Path(__file__).parent.parent
     folder = package / "recipes"
     if not folder.is_dir():  # editable install: next to the package
@@ -104,7 +104,7 @@ OF_RUNS = ("manifest.json", "environment.json", "metrics.jsonl", "checkpoints")
 
 
 def is_of_run(path: Path) -> bool:
-    """Whether a file is the recipe of a run's folder, which may be somebody else's."""
+    """Return whether a file is the recipe of a run's folder, which may be somebody else's."""
     beside = (path.parent / name for name in OF_RUNS)
     return path.name == "recipe.toml" and any(each.exists() for each in beside)
 
@@ -114,8 +114,8 @@ STARTER = "qwen3-0.6b-gsm8k"
 
 
 def find_recipe(source: str) -> Path:
-    """The path of a recipe file, or of a shipped recipe by its name. UserError if there is none; it
-    has the command that takes a run, a model or data."""
+    """Return the path of a recipe file, or of a shipped recipe by its name. UserError if there is
+    none; it has the command that takes a run, a model or data."""
     path = Path(source)
     if "=" in source and not path.exists():
         what = "is a setting, and settings come after the recipe"

@@ -17,7 +17,7 @@ _OPTION = re.compile(r":(?=\w+=)")
 
 
 def is_gym(name: str) -> bool:
-    """Whether a task or benchmark is a generator of reasoning-gym."""
+    """Return whether a task or benchmark is a generator of reasoning-gym."""
     return name.startswith(GYM)
 
 
@@ -40,8 +40,8 @@ def joined(generator: str, options: Mapping[str, Any]) -> str:
 
 
 def task_name(task: object) -> object:
-    """A recipe's task as it was given; of a table with a name and options, the name of both, and
-    of the name of a generator, that with its options in order. UserError for options of a task
+    """Return a recipe's task as it was given; of a table with a name and options, the name of both,
+    and of the name of a generator, that with its options in order. UserError for options of a task
     that has none."""
     table = dict(cast(dict[str, Any], task)) if isinstance(task, dict) else {"name": task}
     name = table.pop("name", None)

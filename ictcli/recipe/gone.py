@@ -68,7 +68,7 @@ GONE = (
 
 
 def refuse(data: Mapping[str, Any], source: str) -> None:
-    """UserError if a recipe's tables name a key or a value that is gone."""
+    """Raise UserError if a recipe's tables name a key or a value that is gone."""
     for gone, _, _, value in _found(data):
         shown = f" = {value!r}" if ANY not in gone.values else ""
         raise UserError(f"{source}: {gone.key}{shown} is gone.", gone.instead)
@@ -96,7 +96,7 @@ def dropped(data: MutableMapping[str, Any]) -> list[str]:
 def _found(
     data: Mapping[str, Any],
 ) -> Iterator[tuple[Gone, MutableMapping[str, Any], str, object]]:
-    """What is gone in a recipe: where it stands, and its value, of a list each item."""
+    """Yield what is gone in a recipe: where it stands, and its value, of a list each item."""
     for gone in GONE:
         head, _, key = gone.key.rpartition(".")
         table: Any = data

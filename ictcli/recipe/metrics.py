@@ -148,7 +148,7 @@ class StepMetrics(RunRecord):
         return {name: value for name in names if (value := self.value(name)) is not None}
 
     def value(self, name: str) -> float | None:
-        """A figure by its name, those of an evaluation (eval/pass@1) included."""
+        """Return a figure by its name, those of an evaluation (eval/pass@1) included."""
         value = getattr(self, name, None)
         return value if isinstance(value, int | float) else None
 
@@ -162,24 +162,24 @@ METRICS: dict[str, Metric] = {
 
 
 def known() -> list[str]:
-    """All names, with the means of statistics that a plugin has added."""
+    """Return all names, with the means of statistics that a plugin has added."""
     means = (name for name, each in STATISTICS.items() if each.mean)
     return list(dict.fromkeys((*METRICS, *means)))
 
 
 def shown_in(view: View) -> list[str]:
-    """The names of the metrics that a view shows."""
+    """Return the names of the metrics that a view shows."""
     return [name for name, metric in METRICS.items() if view in metric.views]
 
 
 def direction(wanted: str) -> tuple[str, int]:
-    """(name, 1), or (name, -1) for `-name`: lower is better."""
+    """Return (name, 1), or (name, -1) for `-name`: lower is better."""
     return (wanted[1:], -1) if wanted.startswith("-") else (wanted, 1)
 
 
 def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
-    """Why a recipe can judge no checkpoint by a metric, and a hint; None if it can, as far as the
-    recipe alone tells."""
+    """Return why a recipe can judge no checkpoint by a metric, and a hint; None if it can, as far
+    as the recipe alone tells."""
     name, _ = direction(wanted)
     measured = [f"eval/pass@{k}" for k in recipe.eval.k]
     if name in measured:

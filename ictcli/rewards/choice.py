@@ -28,9 +28,9 @@ _WORD = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*|\S")
 
 
 def verdict(response: str, gold: str, choices: Sequence[str], found: Located) -> Verdict:
-    """The verdict on a response, as `said.said` gives it: on the answer that is marked in it, if
-    one is `found`, else on the letter of its last decision. With `choices`, the texts of A, B, ...,
-    the marked answer may be such a text. Two letters are unparsed."""
+    """Return the verdict on a response, as `said.said` gives it: on the answer that is marked in
+    it, if one is `found`, else on the letter of its last decision. With `choices`, the texts of A,
+    B, ..., the marked answer may be such a text. Two letters are unparsed."""
     answer, source, missing = found
     if answer is None:
         letters = statement.stated(plain(response[-_READ:]), naming(choices))
@@ -52,7 +52,7 @@ VERIFIERS["choice"] = Verifier("choice", verdict, named=True)
 
 
 def _upheld(response: str, answer: str, letter: str) -> bool:
-    """Whether the words around the last place of an answer leave it the answer."""
+    """Return whether the words around the last place of an answer leave it the answer."""
     before, mark, after = response.rpartition("{" + answer)
     if not mark:
         before, _, after = response.rpartition(answer)
@@ -64,12 +64,12 @@ def _upheld(response: str, answer: str, letter: str) -> bool:
 
 
 def gold_letter(gold: str) -> str:
-    """The letter of a gold: `C`, `(C)`, `c.`."""
+    """Return the letter of a gold: `C`, `(C)`, `c.`."""
     return gold.strip().strip("().").upper()
 
 
 def letter_of(answer: str, choices: Sequence[str]) -> str:
-    """The letter of an answer: empty if there is none, several if it names several."""
+    """Return the letter of an answer: empty if there is none, several if it names several."""
     if len(answer) > LONGEST or not balanced(answer):
         return ""
     of_text = [chr(65 + place) for place, choice in enumerate(choices) if same(answer, choice)]
@@ -80,14 +80,14 @@ def letter_of(answer: str, choices: Sequence[str]) -> str:
 
 
 def plain(text: str) -> str:
-    """A text without emphasis, styles and quoted lines."""
+    """Return a text without emphasis, styles and quoted lines."""
     for pattern, replacement in _LAYOUT:
         text = re.sub(pattern, replacement, text)
     return text.strip()
 
 
 def naming(choices: Sequence[str]) -> Callable[[str], str]:
-    """What gives the letters of the choices that a text is, in the same words."""
+    """Return what gives the letters of the choices that a text is, in the same words."""
     known = [_words(plain(choice)) for choice in choices]
 
     def named(text: str) -> str:

@@ -131,7 +131,7 @@ def _located(
 def _verdicts(
     verifier: Verifier, rows: Sequence[Row], required: bool, limits: Limits
 ) -> list[Verdict]:
-    """A verdict per row. `required`: without an answer there is nothing to judge."""
+    """Return a verdict per row. `required`: without an answer there is nothing to judge."""
     found = [_at_once(verifier, row, required) for row in rows]
     verdicts = {place: verdict for place, verdict in enumerate(found) if verdict is not None}
     calls = _calls(verifier, rows, [place for place in range(len(rows)) if place not in verdicts])
@@ -167,8 +167,8 @@ def _at_once(verifier: Verifier, row: Row, required: bool) -> Verdict | None:
 def _calls(
     verifier: Verifier, rows: Sequence[Row], places: Sequence[int]
 ) -> list[tuple[tuple[Any, ...], list[int]]]:
-    """The calls of the verifier that judge the rows at these places, each with its places: equal
-    texts are judged once by a worker, and in groups the responses to a problem, which are
+    """Return the calls of the verifier that judge the rows at these places, each with its places:
+    equal texts are judged once by a worker, and in groups the responses to a problem, which are
     neighbours of equal question, gold and columns."""
 
     def problem(place: int) -> tuple[int, str, str]:
@@ -187,7 +187,7 @@ def _calls(
 
 
 def _texts(verifier: Verifier, row: Row) -> tuple[Any, ...]:
-    """What a verifier is given of a row, where it does not judge in groups."""
+    """Return what a verifier is given of a row, where it does not judge in groups."""
     if verifier.judge is choice.verdict:
         return row.response, row.gold, tuple(row.choices), row.found
     asked = () if verifier.golds is not None else (row.question,)

@@ -51,8 +51,8 @@ def generator(name: str, seed: int = 0, size: int = 1) -> Any:
 
 
 def chosen(name: str) -> tuple[str, dict[str, Any]]:
-    """The name of a generator, and the options given, seed and size among them. UserError for one
-    that it has not, or of another type than its default."""
+    """Return the name of a generator, and the options given, seed and size among them. UserError
+    for one that it has not, or of another type than its default."""
     kind, options = parted(name)
     known = options_of(kind)
     for key, value in options.items():
@@ -76,7 +76,7 @@ def _hint(kind: str) -> str:
 
 
 def options_of(kind: str) -> dict[str, Any]:
-    """The options of a generator and their defaults. UserError for an unknown one."""
+    """Return the options of a generator and their defaults. UserError for an unknown one."""
     if kind not in DATASETS:
         raise UserError(
             f"reasoning-gym has no generator {kind!r}{nearest(kind, sorted(DATASETS))}.",
@@ -102,8 +102,8 @@ def scores(
     size: Sequence[int],
     index: Sequence[int],
 ) -> list[Verdict]:
-    """The verdicts on answers to problem `index` of a generator's seed and size. It is made again
-    here: a score may evaluate parts of a problem as Python, and data may be anybody's."""
+    """Return the verdicts on answers to problem `index` of a generator's seed and size. It is made
+    again here: a score may evaluate parts of a problem as Python, and data may be anybody's."""
     places = zip(gym, seed, size, index, strict=True)
     entries = (generator(name, start, many)[at] for name, start, many, at in places)
     return [_verdict(*row) for row in zip(completions, entries, gym, strict=True)]

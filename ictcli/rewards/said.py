@@ -25,7 +25,7 @@ _BEFORE, _AFTER, _MOST = 100, 20_000, 100
 
 
 def _pattern(*parts: str) -> re.Pattern[str]:
-    """Any of the parts, in which a name of `_LISTS` stands for its words."""
+    """Return any of the parts, in which a name of `_LISTS` stands for its words."""
     text = "|".join(parts)
     for name, words in _LISTS.items():
         text = text.replace(name, f"(?:{words})")
@@ -138,7 +138,7 @@ _LEADING = _pattern(r"\W*?(NUMBER)")
 
 
 def said(response: str) -> str:
-    """A response without what it does not say."""
+    """Return a response without what it does not say."""
     text = _spoken(_shown(response))
     if "box" not in text and "####" not in text:
         return text
@@ -160,7 +160,7 @@ def _upheld(text: str, marks: Iterable[Span]) -> str:
 
 
 def _denied(text: str, mark: Span, end: int, follows: bool) -> bool:
-    """Whether the words around a marked answer deny it, or take it back before `end`, where
+    """Return whether the words around a marked answer deny it, or take it back before `end`, where
     another one stood if one `follows`."""
     before = text[max(0, mark.start - _BEFORE) : mark.start]
     if _DENIED.search(f"{_last_line(before)} ") or _BESIDE.search(before):
@@ -178,8 +178,8 @@ def _denied(text: str, mark: Span, end: int, follows: bool) -> bool:
 
 
 def _last_line(text: str) -> str:
-    """The words of the line that a text ends with; of the one above a formula on its own line, or
-    after a colon."""
+    """Return the words of the line that a text ends with; of the one above a formula on its own
+    line, or after a colon."""
     line = text.rstrip("\\[$ \t\n")
     between = text[len(line) :]
     goes_on = line.endswith(":") or "\\[" in between or "$$" in between
@@ -187,7 +187,7 @@ def _last_line(text: str) -> str:
 
 
 def _words(text: str) -> str:
-    """A text in small letters, without layout."""
+    """Return a text in small letters, without layout."""
     text = _LAYOUT.sub(" ", text.replace("\u2019", "'")).replace("  ", " ").strip().lower()
     return text.replace("can't", "cannot").replace("n't", " not") if "n't" in text else text
 

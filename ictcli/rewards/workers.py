@@ -127,7 +127,7 @@ class _Worker:
         self.connection.send((limits, os.getpid(), plugins.sources, self.known))
 
     def fits(self, limits: Limits) -> bool:
-        """Whether it lives, has these limits and knows all code that may run."""
+        """Return whether it lives, has these limits and knows all code that may run."""
         known = self.limits == limits and self.known == gate.state()
         return known and self.process.poll() is None
 
@@ -138,7 +138,7 @@ class _Worker:
             self.connection.send_bytes(call)
 
     def result(self) -> Any:
-        """The result of the call; _PENDING if the worker only says how far it is."""
+        """Return the result of the call; _PENDING if the worker only says how far it is."""
         try:
             message = self.connection.recv_bytes(LARGEST_RESULT)
         except (EOFError, OSError):  # a longer message is not read, and ends the connection
@@ -155,7 +155,7 @@ class _Worker:
             return described(error)
 
     def overdue(self) -> Any:
-        """The fault of a call whose worker is dead or past its limit; else _PENDING."""
+        """Return the fault of a call whose worker is dead or past its limit; else _PENDING."""
         if self.process.poll() is not None:
             return self._death()
         limit = self.limits.seconds if self.phase == "started" else IMPORT_SECONDS
@@ -198,7 +198,7 @@ _workers: list[_Worker] = []
 
 
 def _idle(limits: Limits) -> _Worker | None:
-    """A worker without a call; None if all are busy."""
+    """Return a worker without a call; None if all are busy."""
     for worker in _workers:
         if not worker.busy:
             return worker

@@ -116,7 +116,7 @@ class DamagedError(ValueError):
 
 
 def folders(run: Path) -> list[Path]:
-    """Every folder with a checkpoint's name, by step."""
+    """Return every folder with a checkpoint's name, by step."""
     return [path for _, path in numbered(run / "checkpoints", r"step-(\d+)") if path.is_dir()]
 
 
@@ -126,7 +126,7 @@ def complete(run: Path) -> list[Path]:
 
 
 def step_of(checkpoint: Path) -> int:
-    """The step of a checkpoint's folder."""
+    """Return the step of a checkpoint's folder."""
     return int(checkpoint.name.removeprefix("step-"))
 
 
@@ -206,7 +206,7 @@ def read(path: Path, engine: Engine, recipe: Mapping[str, Any]) -> State:
 
 
 def update_best(state: State, metric: str | None, metrics: StepMetrics, *, due: bool) -> bool:
-    """Whether the step is better than all before by `metric`; if so, record it in the state.
+    """Return whether the step is better than all before by `metric`; if so, record it in the state.
 
     Compares only steps whose checkpoint is `due`, or steps with an evaluation where `metric` is of
     evaluation: so a run that was stopped and resumed in between has the same best.
@@ -275,7 +275,7 @@ def pick(run: Path, which: str) -> Path:
 
 
 def check_finished(run: Path, *names: str) -> None:
-    """UserError, with the last checkpoint, where a run has none of those folders."""
+    """Raise UserError, with the last checkpoint, where a run has none of those folders."""
     if any((run / name).is_dir() for name in names):
         return
     steps = [step_of(path) for path in complete(run)]
@@ -287,8 +287,8 @@ def check_finished(run: Path, *names: str) -> None:
 
 
 def old_checkpoints(run: Path, *, finished: bool = False) -> list[Path]:
-    """The checkpoints of a run that are neither the best nor what a resume goes on from, which is
-    the newest that is whole, nor newer than that. Of a `finished` run all but the best."""
+    """Return the checkpoints of a run that are neither the best nor what a resume goes on from,
+    which is the newest that is whole, nor newer than that. Of a `finished` run all but the best."""
     saved, best = folders(run), best_of(run)
     if not (finished and (run / "summary.json").is_file()):
         newest = next((at for at in reversed(range(len(saved))) if _whole(saved[at])), 0)
@@ -305,7 +305,7 @@ def _whole(path: Path) -> bool:
 
 
 def remove_checkpoints(old: Iterable[Path]) -> None:
-    """UserError if a run is trained now, or may not be read (see `check_inside`)."""
+    """Raise UserError if a run is trained now, or may not be read (see `check_inside`)."""
     for path in old:
         check_inside(path.parents[1])
         with locked(path.parents[1], "run folder", "--run"):

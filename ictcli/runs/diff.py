@@ -33,7 +33,7 @@ class Result(Scored):
     scores: dict[str, Interval]
 
     def value(self, name: str) -> Interval | float | None:
-        """A score, or another figure by its name: `problems`, or one of `TOTALS`."""
+        """Return a score, or another figure by its name: `problems`, or one of `TOTALS`."""
         return self.scores.get(name) or getattr(self, name, None)
 
 

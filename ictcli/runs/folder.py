@@ -59,7 +59,7 @@ class Run:
 
     @staticmethod
     def create(folder: Path, recipe: Recipe) -> "Run":
-        """A new run folder. UserError where the path is taken, or holds a link (see
+        """Return a new run folder. UserError where the path is taken, or holds a link (see
         `check_inside`)."""
         # a process that was killed before it wrote the recipe leaves no more than these
         there = folder.iterdir() if folder.is_dir() else [folder] * folder.exists()
@@ -83,7 +83,7 @@ class Run:
 
     @staticmethod
     def open(folder: Path) -> tuple["Run", Recipe]:
-        """An existing run folder and its recipe. UserError where it may not be read."""
+        """Return an existing run folder and its recipe. UserError where it may not be read."""
         if not is_run(folder):
             raise UserError(
                 f"{folder} is not a run folder: it has no recipe.toml.",
@@ -200,7 +200,7 @@ class Run:
     # What a step leaves
 
     def metrics(self) -> list[StepMetrics]:
-        """The steps of metrics.jsonl."""
+        """Return the steps of metrics.jsonl."""
         return read_lines(self.folder / "metrics.jsonl", StepMetrics)
 
     def append(self, record: StepMetrics | StepTimings | SftMetrics) -> None:
@@ -236,8 +236,8 @@ class Run:
             self.listener(name, record)
 
     def read(self, name: str, kind: type[R]) -> R | None:
-        """A JSON file of the folder, or None where it is not there yet. UserError where it is
-        damaged, or another version of ictcli wrote it."""
+        """Return a JSON file of the folder, or None where it is not there yet. UserError where it
+        is damaged, or another version of ictcli wrote it."""
         return read_record(self.folder / name, kind)
 
 

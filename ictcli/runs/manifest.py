@@ -61,8 +61,8 @@ def rewriting(run: Path, *names: str) -> Generator[None]:
 
 
 def faults(run: Path, *patterns: str) -> dict[str, str]:
-    """What is wrong with the run's files of these names (all without any), by name. A file without
-    an entry is not looked at; runs of older versions have none."""
+    """Return what is wrong with the run's files of these names (all without any), by name. A file
+    without an entry is not looked at; runs of older versions have none."""
     manifest = read_record(run / MANIFEST, Manifest, strict=False)
     if manifest is None:
         unknown = {MANIFEST: "cannot be read, so no checksum of the run is known"}

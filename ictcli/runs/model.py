@@ -66,8 +66,8 @@ def find_models(
 
 
 def _asked_alike(specs: list[ModelSpec], say: Callable[[str], None]) -> list[ModelSpec]:
-    """A model that is no run is asked and sampled as the runs beside it, where these agree: then
-    only the models differ. Without runs, as the exports beside it."""
+    """Return a model that is no run is asked and sampled as the runs beside it, where these agree:
+    then only the models differ. Without runs, as the exports beside it."""
     known = [spec for spec in specs if spec.run] or [spec for spec in specs if spec.known]
     asked = [{name: getattr(spec, name) for name in ALIKE} for spec in known]
     if not asked or any(other != asked[0] for other in asked):
@@ -249,8 +249,8 @@ def _saved_as(checkpoint: Path) -> str:
 
 
 def engine_of(run: Path, settings: EngineSettings) -> Engine:
-    """An engine with the policy that a finished run evaluated: its adapters or its model, in the
-    number format of training."""
+    """Return an engine with the policy that a finished run evaluated: its adapters or its model, in
+    the number format of training."""
     return build_engine(str(run), read_environment(run).typed(settings))
 
 

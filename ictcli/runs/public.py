@@ -18,8 +18,8 @@ SOURCE = (
 
 
 def public_name(name: str, run: Path | None = None) -> str:
-    """A name for others: of a file or folder on this machine its last part alone. `run` is a run's
-    folder, to which and to whose parents a name may be relative."""
+    """Return a name for others: of a file or folder on this machine its last part alone. `run` is a
+    run's folder, to which and to whose parents a name may be relative."""
     return Path(name).name if name.startswith(("/", "~", ".")) or place_of(name, run) else name
 
 
@@ -41,12 +41,12 @@ def place_of(name: str, run: Path | None) -> Path | None:
 
 
 def base_of(recipe: Mapping[str, Any], environment: Environment) -> str:
-    """The model that a run trained: as recorded when it began, else as its recipe says."""
+    """Return the model that a run trained: as recorded when it began, else as its recipe says."""
     return environment.model.name or str(recipe.get("model", ""))
 
 
 def public_data(data: DataRecord) -> Table:
-    """The source, checksums and counts of a run's data, by dotted name."""
+    """Return the source, checksums and counts of a run's data, by dotted name."""
     public: Table = {}
     for key in SOURCE:
         value = getattr(data, key)
@@ -71,7 +71,7 @@ def public_environment(environment: Environment) -> Table:
 
 
 def public_recipe(recipe: Mapping[str, Any]) -> Table:
-    """A recipe for a tracker: of examples in the prompt only their number and SHA-256."""
+    """Return a recipe for a tracker: of examples in the prompt only their number and SHA-256."""
     public = cast(Table, _without_paths(dict(recipe)))
     for key in ("model", "task"):
         if isinstance(recipe.get(key), str):

@@ -24,7 +24,7 @@ TAIL = 1 << 16
 
 
 def read_record(path: Path, kind: type[R], *, strict: bool = True) -> R | None:
-    """A JSON or TOML file as a record; None where it does not exist.
+    """Return a JSON or TOML file as a record; None where it does not exist.
 
     Strict raises UserError where it is damaged or another version of ictcli wrote it; otherwise
     that is None too.
@@ -62,7 +62,7 @@ def read_lines(path: Path, kind: type[R]) -> list[R]:
 
 
 def last_record(path: Path, kind: type[R]) -> R | None:
-    """The last whole line of a JSONL file as a record, without reading the rest."""
+    """Return the last whole line of a JSONL file as a record, without reading the rest."""
     try:
         with open_plain(path) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
@@ -105,7 +105,7 @@ def changed(*paths: Path) -> float | None:
 
 
 def size(path: Path) -> int:
-    """Bytes of a file, or of all files below a folder."""
+    """Return bytes of a file, or of all files below a folder."""
     taken, places = 0, [str(path)]
     while places:
         with contextlib.suppress(OSError):
@@ -119,8 +119,8 @@ def size(path: Path) -> int:
 
 
 def in_use(run: Path) -> bool:
-    """Whether a process holds the run's lock. Makes no file, and keeps nobody from the lock for
-    longer than an instant."""
+    """Return whether a process holds the run's lock. Makes no file, and keeps nobody from the lock
+    for longer than an instant."""
     try:
         descriptor = os.open(run / ".lock", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:

@@ -61,7 +61,7 @@ class Batch:
 
     @property
     def finite(self) -> bool:
-        """Whether the model still gives probabilities at all."""
+        """Return whether the model still gives probabilities at all."""
         return bool(np.isfinite(self.rollouts.logp).all())
 
 

@@ -111,7 +111,7 @@ def detail(run: Path) -> Detail:
 
 
 def curves(metrics: Sequence[StepMetrics]) -> dict[str, Curve]:
-    """The curves of the metrics that `runs show` sums up."""
+    """Return the curves of the metrics that `runs show` sums up."""
     result: dict[str, Curve] = {}
     rewards = dict.fromkeys(name for line in metrics for name in line.rewards)
     for name in (*shown_in("show"), *rewards):
@@ -135,7 +135,7 @@ def _checkpoint(path: Path) -> CheckpointFolder:
 
 
 def next_commands(run: Path, state: State, checkpoint: int | None = None) -> list[str]:
-    """What can be done with a run in its state, or with the weights of a step of it."""
+    """Return what can be done with a run in its state, or with the weights of a step of it."""
     commands = [command("resume", run)] if state in ("stopped", "failed") else []
     if state == "finished" and (evaluation := evaluation_command(run, checkpoint)):
         commands.append(evaluation)

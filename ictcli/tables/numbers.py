@@ -17,12 +17,12 @@ def percent(share: float) -> str:
 
 
 def shown_share(share: float | None) -> str:
-    """A share as every screen has it: `37.9 %`; `-` for None."""
+    """Return a share as every screen has it: `37.9 %`; `-` for None."""
     return "-" if share is None else f"{percent(share)} %"
 
 
 def points(difference: float) -> str:
-    """A difference of shares in percentage points, with its sign."""
+    """Return a difference of shares in percentage points, with its sign."""
     text = f"{100 * round(difference, 3):+.1f}"
     return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", MINUS)
 
@@ -32,7 +32,7 @@ def p_value(p: float) -> str:
 
 
 def rounded(value: float) -> str:
-    """Three significant digits, with an exponent only below 0.0001."""
+    """Return three significant digits, with an exponent only below 0.0001."""
     if value == 0:
         return "0"
     size = abs(value)
@@ -46,7 +46,7 @@ def rounded(value: float) -> str:
 
 
 def size_text(count: float) -> str:
-    """Bytes in binary units: `3.20 MiB`, `48.1 GiB`."""
+    """Return bytes in binary units: `3.20 MiB`, `48.1 GiB`."""
     power = min((max(int(count), 1).bit_length() - 1) // 10, len(UNITS) - 1)
     value = count / 1024**power
     decimals = 0 if power == 0 else 2 if value < 10 else 1

@@ -29,8 +29,8 @@ _FORM = '[{"role": "user", "content": "..."}, {"role": "assistant", "content": "
 
 
 def messages_of(row: Row, name: str) -> tuple[Turn, ...] | None:
-    """The messages in a column, a list of objects; None if it holds something else. UserError where
-    one of them has no role or no text, or where they are written as text."""
+    """Return the messages in a column, a list of objects; None if it holds something else.
+    UserError where one of them has no role or no text, or where they are written as text."""
     value = row.get(name)
     if isinstance(value, str) and _AS_TEXT.match(value):
         raise UserError(
@@ -59,8 +59,8 @@ def messages_of(row: Row, name: str) -> tuple[Turn, ...] | None:
 
 
 def parted(row: Row, turns: Sequence[Turn]) -> tuple[tuple[Turn, ...], str | None]:
-    """The messages up to the last of the user, and what the assistant answers to it, if it does.
-    UserError where no message of the user is the last, or the last but the answer."""
+    """Return the messages up to the last of the user, and what the assistant answers to it, if it
+    does. UserError where no message of the user is the last, or the last but the answer."""
     answer = turns[-1][1] if turns[-1][0] == "assistant" else None
     asked = tuple(turns if answer is None else turns[:-1])
     if not asked or asked[-1][0] != "user":
@@ -73,7 +73,7 @@ def parted(row: Row, turns: Sequence[Turn]) -> tuple[tuple[Turn, ...], str | Non
 
 
 def as_messages(turns: Sequence[Turn]) -> list[dict[str, str]]:
-    """A conversation as chat templates and reward functions take it."""
+    """Return a conversation as chat templates and reward functions take it."""
     return [{"role": role, "content": text} for role, text in turns]
 
 
@@ -86,7 +86,7 @@ def as_text(turns: Sequence[Turn]) -> str:
 
 
 def system_of(turns: Sequence[Turn]) -> str:
-    """The text of the system messages."""
+    """Return the text of the system messages."""
     return "\n".join(text for role, text in turns if role == "system")
 
 
@@ -116,9 +116,9 @@ def rendered(
     *,
     answered: bool = False,
 ) -> str:
-    """The text of the messages, up to where the model's answer begins, or where it is `answered` to
-    the end. `arguments` are of the template. UserError where it raises, does not parse, or exceeds
-    a limit."""
+    """Return the text of the messages, up to where the model's answer begins, or where it is
+    `answered` to the end. `arguments` are of the template. UserError where it raises, does not
+    parse, or exceeds a limit."""
     try:
         with _limited(str(tokenizer.chat_template)):
             text = tokenizer.apply_chat_template(

@@ -39,14 +39,14 @@ MOST_LOST = 0.1
 
 
 def is_custom(name: str) -> bool:
-    """Whether the name of a task or benchmark is a custom data set: a file, a folder that
+    """Return whether the name of a task or benchmark is a custom data set: a file, a folder that
     `datasets` saved, or `hub:owner/name`."""
     return is_file_name(name) or name.startswith(HUB)
 
 
 def read_rows(name: str, hub: HubSettings | None = None, split: str = "train") -> Rows:
-    """The rows of a custom data set: of a .jsonl, .json, .csv or .parquet file, of a folder that
-    `datasets` saved, or of `hub:owner/name` (from `split`, unless `hub` names another)."""
+    """Return the rows of a custom data set: of a .jsonl, .json, .csv or .parquet file, of a folder
+    that `datasets` saved, or of `hub:owner/name` (from `split`, unless `hub` names another)."""
     hub = hub or HubSettings()
     if not name.startswith(HUB):
         saved = is_saved(Path(name))
@@ -268,7 +268,7 @@ def read_each(read: Callable[[Row], T], rows: Rows) -> tuple[list[T], tuple[str,
 
 
 def with_own_ids(problems: Sequence[Problem]) -> list[Problem]:
-    """The problems with unique ids, as samples are stored by id: copies get a number."""
+    """Return the problems with unique ids, as samples are stored by id: copies get a number."""
     taken = {problem.id for problem in problems}
     apart: dict[str, Problem] = {}
     for problem in problems:
@@ -281,13 +281,13 @@ def with_own_ids(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def filled(row: Row, names: Sequence[str]) -> str | None:
-    """The first of these columns that has a value."""
+    """Return the first of these columns that has a value."""
     return next((name for name in names if row.get(name) is not None), None)
 
 
 def said_in(row: Row, names: Sequence[str], key: str = "") -> str:
-    """The text of the first of these columns that is filled, or of its last message (as in TRL's
-    `completion`)."""
+    """Return the text of the first of these columns that is filled, or of its last message (as in
+    TRL's `completion`)."""
     name = filled(row, names)
     messages = messages_of(row, name) if name else None
     return messages[-1][1] if messages else text(row, *names, key=key)

@@ -19,12 +19,12 @@ class Detokenizer:
         self._context = 0
 
     def add(self, token: int) -> str:
-        """The text that the next token adds."""
+        """Return the text that the next token adds."""
         self._window.append(token)
         return self._text(last=False)
 
     def rest(self) -> str:
-        """The text held back, when no token follows."""
+        """Return the text held back, when no token follows."""
         return self._text(last=True)
 
     def _text(self, *, last: bool) -> str:
@@ -37,7 +37,7 @@ class Detokenizer:
 
 
 def token_texts(ids: Sequence[int], decode: Decode | None) -> list[str]:
-    """The text that each token adds. Without a decoder: ids."""
+    """Return the text that each token adds. Without a decoder: ids."""
     if decode is None:
         return [f"<{number}>" for number in ids]
     detokenizer = Detokenizer(decode)

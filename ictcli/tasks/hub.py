@@ -57,8 +57,8 @@ def files_alone() -> Generator[None]:
 
 
 def load(source: HubSource) -> Rows:
-    """Rows of a hub data set through `datasets`, which keeps them in its cache; a note says of
-    which commit they are, if it is not the pinned one. UserError if they cannot be loaded."""
+    """Return rows of a hub data set through `datasets`, which keeps them in its cache; a note says
+    of which commit they are, if it is not the pinned one. UserError if they cannot be loaded."""
     if _stay.get():
         raise ElsewhereError(f"The data set {source.path} is on the hub, and is not opened.")
     try:
@@ -88,7 +88,7 @@ def load(source: HubSource) -> Rows:
 
 
 def read_saved(name: str, split: str | None, usual: str) -> Rows:
-    """The rows of a folder of `save_to_disk`; of several splits those of `split`, by default
+    """Return the rows of a folder of `save_to_disk`; of several splits those of `split`, by default
     `usual` or the only one. UserError if it has no such split, or cannot be read."""
     folder, library = Path(os.path.abspath(name)), _datasets()  # noqa: PTH100  # `..` goes
     source: dict[str, Any] = {"file": Path(name).name}
@@ -127,7 +127,7 @@ def read_saved(name: str, split: str | None, usual: str) -> Rows:
 
 
 def _config(source: HubSource, config: str) -> tuple[Iterable[dict[str, Any]], str | None]:
-    """The rows of one config, and their commit (None if unknown)."""
+    """Return the rows of one config, and their commit (None if unknown)."""
     library = _datasets()
     answers()  # where the hub does not, the cache is used
     data = library.load_dataset(
@@ -144,7 +144,7 @@ def _commit(data: Any) -> str | None:
 
 
 def _datasets() -> Any:
-    """The library; without a terminal it shows no progress bars and no warnings."""
+    """Return the library; without a terminal it shows no progress bars and no warnings."""
     import datasets  # pyright: ignore[reportMissingTypeStubs]
     import huggingface_hub.utils as hub
 

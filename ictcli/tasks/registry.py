@@ -57,8 +57,8 @@ def find_task(
     hub: HubSettings | None = None,
     holdout: int | None = HOLDOUT,
 ) -> Task:
-    """The task of that name, or over a custom data set, of which `columns` and `hub` say more
-    (`tasks.custom`).
+    """Return the task of that name, or over a custom data set, of which `columns` and `hub` say
+    more (`tasks.custom`).
 
     `reward` names a verifier to use in place of the task's; `data` is a custom data set to use in
     place of the task's data, with its columns or those that `columns` names; of a custom data set
@@ -78,7 +78,7 @@ def find_task(
 
 
 def builtin_task(model: str) -> Task | None:
-    """The task that a model `builtin:NAME` was made for; None for any other model."""
+    """Return the task that a model `builtin:NAME` was made for; None for any other model."""
     name = model.removeprefix("builtin:")
     return find_task(name) if name != model and name in TASKS else None
 
@@ -91,10 +91,10 @@ def find_benchmark(
     usual: ColumnSettings | None = None,
     reward: str | None = None,
 ) -> Benchmark:
-    """The benchmark of that name, the held-out part of the task of that name, or a benchmark over a
-    custom data set, as for `find_task`. `data` is a file with the same columns to use in place of
-    the benchmark's data, `usual` names columns of a custom data set where it has them, `reward` the
-    verifier that judges one. UserError if there is no such benchmark, or no data."""
+    """Return the benchmark of that name, the held-out part of the task of that name, or a benchmark
+    over a custom data set, as for `find_task`. `data` is a file with the same columns to use in
+    place of the benchmark's data, `usual` names columns of a custom data set where it has them,
+    `reward` the verifier that judges one. UserError if there is no such benchmark, or no data."""
     columns, hub = columns or ColumnSettings(), hub or HubSettings()
     if is_custom(name):
         _refuse(f"{name} is a data set", {"data": data})
@@ -120,7 +120,7 @@ def _set_keys(columns: ColumnSettings, hub: HubSettings) -> dict[str, str]:
 
 
 def _refuse(why: str, settings: Mapping[str, str | None]) -> None:
-    """UserError for the first of these settings that is set, as it is of custom data sets."""
+    """Raise UserError for the first of these settings that is set, as it is of custom data sets."""
     for key, value in settings.items():
         if value is not None:
             raise UserError(

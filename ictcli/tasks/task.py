@@ -39,8 +39,8 @@ class Domain:
     def judge(
         self, problems: Sequence[Problem], responses: Sequence[str], by: Verifier | None = None
     ) -> list[Verdict]:
-        """A verdict per response. Every problem has the same number of responses, next to each
-        other. `by`: another verifier than the domain's, which judges whole responses."""
+        """Return a verdict per response. Every problem has the same number of responses, next to
+        each other. `by`: another verifier than the domain's, which judges whole responses."""
         each = len(responses) // max(len(problems), 1)
         verifier = as_verifier(by or self.verify)
         counts = [1 if verifier.in_groups else len(problem.golds) for problem in problems]
@@ -143,8 +143,8 @@ class Benchmark:
 
 
 def is_set_aside(text: str) -> bool:
-    """Whether a problem that a built-in task makes is for evaluation only: one in sixteen, by the
-    checksum of its text alone."""
+    """Return whether a problem that a built-in task makes is for evaluation only: one in sixteen,
+    by the checksum of its text alone."""
     return zlib.crc32(text.encode()) % 16 == 0
 
 

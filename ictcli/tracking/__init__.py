@@ -117,7 +117,7 @@ def tracked(
 
 
 def where_to_look(name: str, run: Path) -> str:
-    """Where a tracker shows a run's figures, or what to type for it."""
+    """Return where a tracker shows a run's figures, or what to type for it."""
     if name == "tensorboard":
         return f"tensorboard --logdir {shell_word(run / 'tensorboard')}"
     from ictcli.tracking.wandb import mode
@@ -128,7 +128,7 @@ def where_to_look(name: str, run: Path) -> str:
 
 
 def figures(prefix: str, line: RunRecord) -> dict[str, float]:
-    """A step's line of a run's file as figures: train/reward, time/sample_s, sft/loss."""
+    """Return a step's line of a run's file as figures: train/reward, time/sample_s, sft/loss."""
     return {
         name if "/" in name else prefix + name: float(value)
         for name, value in line.to_json().items()

@@ -42,7 +42,7 @@ class Symptom:
 
     @property
     def next(self) -> str:
-        """What to try, in words."""
+        """Return what to try, in words."""
         return "; ".join(filter(None, [f"{self.setting} {self.effect}".strip(), self.more]))
 
 

@@ -49,7 +49,7 @@ def kept_tokens(metrics: Sequence[StepMetrics], recipe: Recipe) -> dict[str, flo
 
 
 def export_folder(run: Path, recipe: Recipe) -> Path:
-    """Where a finished run has its model, or its adapters if it trained nothing else."""
+    """Return where a finished run has its model, or its adapters if it trained nothing else."""
     return run / ("adapter" if recipe.adapters else "model")
 
 
@@ -66,9 +66,9 @@ def export(run: Run, recipe: Recipe, engine: Engine) -> Path:
 
 
 def finished(run: Run, recipe: Recipe, say: Callable[[str], None]) -> Summary | None:
-    """The summary of a finished run, with its model where that lies now; None if the run is not
-    finished. A model or adapter that was lost is exported again from the last step's checkpoint.
-    UserError where the summary is damaged, or that checkpoint is lost too."""
+    """Return the summary of a finished run, with its model where that lies now; None if the run is
+    not finished. A model or adapter that was lost is exported again from the last step's
+    checkpoint. UserError where the summary is damaged, or that checkpoint is lost too."""
     summary = run.read("summary.json", Summary)
     if summary is None:
         return None
@@ -146,7 +146,7 @@ def finish(
 
 
 def check_keys(run: Path, overrides: Sequence[str]) -> None:
-    """UserError for a setting other than steps."""
+    """Raise UserError for a setting other than steps."""
     for override in overrides:
         key = override.partition("=")[0].strip()
         if key != "steps":
@@ -158,8 +158,8 @@ def check_keys(run: Path, overrides: Sequence[str]) -> None:
 
 
 def check_longer(run: Run, before: Recipe, recipe: Recipe) -> None:
-    """UserError where the steps of `recipe` are fewer than a run has, or no checkpoint is left to
-    go on from."""
+    """Raise UserError where the steps of `recipe` are fewer than a run has, or no checkpoint is
+    left to go on from."""
     anew = command("train", run.folder / "recipe.toml", f"steps={recipe.steps}")
     if recipe.steps < before.steps:
         raise UserError(

@@ -125,7 +125,7 @@ def program_of(run: Run, recipe: Recipe) -> dict[str, Any]:
 
 
 def environment(engine: Engine, recipe: Recipe) -> records.Environment:
-    """Versions and the device of this process; a run adds its data, model and recipe."""
+    """Return versions and the device of this process; a run adds its data, model and recipe."""
     return records.Environment(
         format=FORMAT,
         ictcli=__version__,
@@ -139,8 +139,8 @@ def environment(engine: Engine, recipe: Recipe) -> records.Environment:
 
 
 def check_prompts(recipe: Recipe, engine: Engine, task: Task, heldout: Sequence[Problem]) -> int:
-    """The tokens of the longest prompt to train on, or PROMPT_TOKENS where the task makes its
-    problems. UserError where one of them or of the held-out ones has no room in the context."""
+    """Return the tokens of the longest prompt to train on, or PROMPT_TOKENS where the task makes
+    its problems. UserError where one of them or of the held-out ones has no room in the context."""
     try:
         longest = longest_prompt(recipe, engine, task, task.train, task.domain) or PROMPT_TOKENS
         longest_prompt(recipe, engine, task, heldout, task.exam[1])
@@ -219,8 +219,8 @@ TRACE = 20_000
 
 
 def failure_message(error: Exception) -> str:
-    """Why a run failed, in one line: the message of a UserError, or the type and text of another
-    exception. A full disk begins with NO_SPACE."""
+    """Return why a run failed, in one line: the message of a UserError, or the type and text of
+    another exception. A full disk begins with NO_SPACE."""
     if isinstance(error, errors.UserError):
         return error.message
     if isinstance(error, OSError) and errors.is_disk_full(error):

@@ -33,7 +33,7 @@ class StepSelection:
 
 
 def mini_batches(recipe: Recipe) -> list[tuple[int, int]]:
-    """(first, last) prompts of each optimiser update of an epoch."""
+    """Return (first, last) prompts of each optimiser update of an epoch."""
     size = recipe.update.minibatch or recipe.prompts
     return [(n, min(n + size, recipe.prompts)) for n in range(0, recipe.prompts, size)]
 

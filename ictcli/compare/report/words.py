@@ -42,7 +42,7 @@ def _before(c: Comparison) -> str:
 
 
 def curves(c: Comparison) -> dict[str, dict[str, Curve]]:
-    """Those that were recorded, in the order in which they are drawn."""
+    """Return those that were recorded, in the order in which they are drawn."""
     recorded = {
         name: {label: each for label, each in rows.items() if each.step}
         for name, rows in c.curves.items()

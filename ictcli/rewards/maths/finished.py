@@ -40,8 +40,8 @@ COLLECTIONS = {",", "()", "[]", "[)", "(]", "{}", "\\cup", "\\langle\\rangle"}
 
 
 def unfinished(answer: nodes.Node, gold: nodes.Node, *, algebra: bool) -> bool:
-    """Whether an answer leaves operations to do that the equal gold has done. UndecidedError if
-    only algebra can tell."""
+    """Return whether an answer leaves operations to do that the equal gold has done. UndecidedError
+    if only algebra can tell."""
     if isinstance(answer, nodes.Scalar) and isinstance(gold, nodes.Scalar):
         answer = with_letter(answer, gold)
     parts = nodes.unnamed(answer)
@@ -59,8 +59,8 @@ def unfinished(answer: nodes.Node, gold: nodes.Node, *, algebra: bool) -> bool:
 
 
 def leaves_work(answer: Tree, gold: Tree, *, algebra: bool = True) -> bool:
-    """Whether one expression leaves work that an equal one has done: any item of a list, interval
-    or matrix; all sides of an equation, but names."""
+    """Return whether one expression leaves work that an equal one has done: any item of a list,
+    interval or matrix; all sides of an equation, but names."""
     if (allowed := _allowed(gold)) is None:
         return False
     parts = answer.parts
@@ -95,7 +95,7 @@ def _is_collection(tree: Tree) -> bool:
 
 
 def _values(tree: Tree) -> list[Tree]:
-    """The items of a collection, and of those in it; any other expression itself."""
+    """Return the items of a collection, and of those in it; any other expression itself."""
     if tree.parts and _is_collection(tree):
         return [each for part in tree.parts for each in _values(part)]
     return [tree]
@@ -154,13 +154,13 @@ def _allowed(gold: Tree) -> set[str] | None:
 
 
 def is_name(tree: Tree) -> bool:
-    """A symbol, or a product of them: `x`, `AB`, `f(x)`."""
+    """Return a symbol, or a product of them: `x`, `AB`, `f(x)`."""
     parts = tree.parts if tree.head == "*" else (tree,)
     return not any(part.parts or is_number(part) for part in parts)
 
 
 def _own(tree: Tree) -> str:
-    """The kind of work that the operation at the top of a tree leaves; empty if none."""
+    """Return the kind of work that the operation at the top of a tree leaves; empty if none."""
     head, parts = tree.head, tree.parts
     if head in OPERATORS or (head in ("+", "*") and any(part.head == "\\dots" for part in parts)):
         return "operator"
@@ -235,7 +235,7 @@ def _has_number(tree: Tree) -> bool:
 
 
 def _multiplied(factors: tuple[Tree, ...]) -> bool:
-    """Whether two factors have numbers, or are sums or quotients of them."""
+    """Return whether two factors have numbers, or are sums or quotients of them."""
     numbers = [factor for factor in factors if _coefficient(factor) is not None]
     sums = [factor for factor in factors if factor.head == "+" and is_number(factor)]
     quotients = [factor for factor in factors if factor.head == "/" and is_number(factor)]
@@ -263,7 +263,7 @@ def _divided(above: Tree, below: Tree) -> bool:
 
 
 def _coefficient(tree: Tree) -> Tree | None:
-    """The number that is a factor of a term, or is the term; None if there is none."""
+    """Return the number that is a factor of a term, or is the term; None if there is none."""
     if tree.head in ("*", "-"):
         found = [each for part in tree.parts if (each := _coefficient(part)) is not None]
         return found[0] if len(found) == 1 else Tree("*", tuple(found)) if found else None

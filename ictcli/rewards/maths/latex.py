@@ -120,7 +120,7 @@ _TRAILING = re.compile(rf"(?:(?<!\.)\.|[\s,;:~{ROW}])+$")
 
 
 def balanced(text: str) -> bool:
-    """Whether the unescaped braces match."""
+    """Return whether the unescaped braces match."""
     return regex.fullmatch(GROUP, f"{{{text} }}") is not None
 
 
@@ -161,7 +161,7 @@ def _wordy(command: str, content: str) -> str:
 
 
 def _rows(aligned: re.Match[str]) -> str:
-    """Rows beside each other: one that begins with a relation goes on, others are a list."""
+    """Return rows beside each other: one that begins with a relation goes on, others are a list."""
     rows = [row.replace("&", " ").strip(" ,") for row in aligned[2].replace("\\&", "&").split(ROW)]
     rows = [row for row in rows if row]
     return re.sub(r",\s*(?==|\\(?:approx|le|ge)(?![a-z]))", " ", ", ".join(rows))
@@ -175,7 +175,7 @@ def _system(cases: re.Match[str]) -> str:
 
 
 def _bold(_: str, inner: str) -> str:
-    """A word as text, other letters as a vector, and what is neither as it stands."""
+    """Return a word as text, other letters as a vector, and what is neither as it stands."""
     if not inner.isalpha():
         return inner
     return f"{OPEN}{inner}{CLOSE}" if is_word(inner) else f"\\vec{{{inner}}}"
@@ -280,7 +280,7 @@ def tidy(text: str) -> str:
 
 
 def is_word(run: str) -> bool:
-    """Whether a run of letters is a word rather than a product of symbols."""
+    """Return whether a run of letters is a word rather than a product of symbols."""
     return run.lower() in SHORT_WORDS or (len(run) > 3 and bool(set(run.lower()) & set("eiou")))
 
 

@@ -107,7 +107,7 @@ Node = Scalar | Words | Exact | Items | Union | Matrix | Named | Chain | Nearly 
 
 
 def unnamed(node: Node) -> Node:
-    """A node without its name."""
+    """Return a node without its name."""
     return node.value if isinstance(node, Named) else node
 
 
@@ -144,8 +144,8 @@ _JOINTS = {"and": "and", "or": "or", "und": "and", "oder": "or"}
 
 
 def tokens(text: str) -> list[tuple[str, int]]:
-    """The signs of a tidy text, each with its bracket depth. Round and square brackets match each
-    other, as in half-open intervals. Raises UnreadableError."""
+    """Return the signs of a tidy text, each with its bracket depth. Round and square brackets match
+    each other, as in half-open intervals. Raises UnreadableError."""
     signs: list[tuple[str, int]] = []
     opened: list[str] = []
     for match in _TOKEN.finditer(text):
@@ -167,8 +167,8 @@ def tokens(text: str) -> list[tuple[str, int]]:
 
 
 def split(text: str, at: set[str]) -> tuple[list[str], list[str]]:
-    """(parts, separators) of a tidy text, cut at the signs `at` outside all brackets. Marked text
-    that says `and` or `or` counts as that sign."""
+    """Return (parts, separators) of a tidy text, cut at the signs `at` outside all brackets. Marked
+    text that says `and` or `or` counts as that sign."""
     parts = [""]
     separators: list[str] = []
     for sign, depth in tokens(text):

@@ -32,14 +32,14 @@ _BASE_WORDS = {
 
 
 def plain(text: str) -> Fraction | None:
-    """The value of digits like `1,234`, `007`, `12.50` or `.5`, else None."""
+    """Return the value of digits like `1,234`, `007`, `12.50` or `.5`, else None."""
     if len(text) > DIGITS or not _NUMBER.fullmatch(text):
         return None
     return Fraction(text.replace(",", "").rstrip("."))
 
 
 def number(text: str) -> Fraction | None:
-    """The value of a tidy text that is one exact number, signed or not, else None."""
+    """Return the value of a tidy text that is one exact number, signed or not, else None."""
     text = text.strip()
     while text[:1] == "(" and text[-1:] == ")" and "(" not in text[1:] and ")" not in text[:-1]:
         text = text[1:-1].strip()

@@ -54,8 +54,8 @@ _OPAQUE = {"\\Rightarrow", "\\Leftrightarrow", "\\to", "\\equiv"}
 
 
 def relation(text: str, node: Callable[[str], Node]) -> Node | None:
-    """An equation, inequality, congruence or membership whose sides `node` parses; None for other
-    text. A statement of another kind is a scalar that no algebra reads."""
+    """Return an equation, inequality, congruence or membership whose sides `node` parses; None for
+    other text. A statement of another kind is a scalar that no algebra reads."""
     parts, signs = split(text, {"=", *_SIGNS, "\\in", "\\approx", *_OPAQUE})
     statement = Scalar(text)
     if "\\pmod" in text:
@@ -102,8 +102,8 @@ def _approximation(parts: list[str], signs: list[str], node: Callable[[str], Nod
 
 
 def _named(name: str, value: Node) -> Node | None:
-    """A value with its name, which may be left out unless it holds words that change a value; None
-    for a value that has a name already."""
+    """Return a value with its name, which may be left out unless it holds words that change a
+    value; None for a value that has a name already."""
     if isinstance(value, Named):
         return None
     whole, name = name, _WORD_INDEX.sub("", re.sub(_OF_EVENT, "", name))
@@ -118,7 +118,7 @@ def is_name(text: str) -> bool:
 
 
 def name_of(text: str) -> str:
-    """A name without spaces, braces and text marks, and a segment without bars."""
+    """Return a name without spaces, braces and text marks, and a segment without bars."""
     name = re.sub(r"\s+|[{}]", "", text.replace(OPEN, "").replace(CLOSE, ""))
     return _SEGMENT.sub(r"\1", name)
 
@@ -178,8 +178,8 @@ def as_inequality(node: Node) -> Inequality | None:
 
 
 def ranges(node: Node) -> list[tuple[Any, ...]] | None:
-    """The numeric intervals of a node, sorted and merged where they touch: (low, low is excluded,
-    high, high is included). None for any other node."""
+    """Return the numeric intervals of a node, sorted and merged where they touch: (low, low is
+    excluded, high, high is included). None for any other node."""
     parts = node.parts if isinstance(node, Union) else (node,)
     intervals: list[tuple[Any, ...]] = []
     if len({part.name for part in parts if isinstance(part, Named)}) > 1:
@@ -203,7 +203,7 @@ def ranges(node: Node) -> list[tuple[Any, ...]] | None:
 
 
 def endpoint(node: Node) -> Any:
-    """An endpoint of an interval as a number, or None."""
+    """Return an endpoint of an interval as a number, or None."""
     if not isinstance(node, Scalar) or node.unit:
         return None
     text = flat(node.text).lstrip("+")
@@ -211,7 +211,7 @@ def endpoint(node: Node) -> Any:
 
 
 def ratio_terms(node: Node) -> list[str] | None:
-    """The terms of a ratio; a number is the ratio of its numerator to its denominator."""
+    """Return the terms of a ratio; a number is the ratio of its numerator to its denominator."""
     if isinstance(node, Ratio):
         return list(node.terms)
     if isinstance(node, Scalar) and not node.unit and (value := number(node.text)) is not None:

@@ -48,7 +48,7 @@ _DEGREES = re.compile(rf"(\d+(?:\.\d+)?|[a-zA-Z]|\\(?:theta|alpha|beta))\s*{OPEN
 
 
 def read(text: str) -> Node:
-    """The reading of a tidy text; `1,234` is a number. Raises UnreadableError."""
+    """Return the reading of a tidy text; `1,234` is a number. Raises UnreadableError."""
     if "\\not" in re.findall(r"\\[a-zA-Z]+", text):
         raise UnreadableError("\\not")
     return _node(without_lead(text))
@@ -87,7 +87,7 @@ def _list(text: str) -> Node | None:
 
 
 def _is_range(node: Node) -> bool:
-    """Whether a node is certainly an interval; a pair in parentheses may be a point."""
+    """Return whether a node is certainly an interval; a pair in parentheses may be a point."""
     if isinstance(node, Named):
         brackets = node.value.brackets if isinstance(node.value, Items) else ""
         return node.name[:1] != "(" and brackets not in ("", "{}")
@@ -196,7 +196,7 @@ def _multiplied(factor: str, matrix: Matrix) -> Matrix | None:
 
 
 def _pluses(items: Iterable[Node]) -> tuple[Node, ...]:
-    """The items, each `\\pm` replaced by its two values."""
+    """Return the items, each `\\pm` replaced by its two values."""
     out: list[Node] = []
     for item in map(expand, items):
         out.extend(item.items if isinstance(item, Items) and not item.brackets else [item])
@@ -215,7 +215,7 @@ def ratio(text: str) -> Ratio | None:
 
 
 def scalar(text: str) -> Node:
-    """An expression with its unit or percent sign."""
+    """Return an expression with its unit or percent sign."""
     if re.search(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])", text):
         text = _DEGREES.sub(r"(\1\\cdot\\frac{\\pi}{180})", text)
     value, unit, noun = split_unit(text)

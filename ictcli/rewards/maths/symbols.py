@@ -65,8 +65,8 @@ def _values(left: Any, right: Any, point: Point) -> tuple[Any, Any] | None:
 
 
 def _has_parts(expression: Any) -> bool:
-    """Whether points may miss a part of the numbers in which an expression has another form, or is
-    not real: `100 - x` is `|x - 100|` wherever x is near 0."""
+    """Return whether points may miss a part of the numbers in which an expression has another form,
+    or is not real: `100 - x` is `|x - 100|` wherever x is near 0."""
     roots = (power for power in expression.atoms(sympy.Pow) if not power.exp.is_Integer)
     return any(part.free_symbols for part in (*roots, *expression.atoms(*_PARTED)))
 

@@ -62,7 +62,7 @@ _SIGN = re.compile(r"\s*(?:\^\s*\{?\s*(-?\d)\s*\}?|(/)|\\cdot|[·*]|([^\s/·*^\\
 
 
 def singulars(word: str) -> list[str]:
-    """The singular forms that a word in small letters may have, itself first."""
+    """Return the singular forms that a word in small letters may have, itself first."""
     cut = [word[:-1]] if word[-1:] == "s" and word[-2:] != "ss" else []
     if word.endswith("es"):
         cut.append(word[:-2])
@@ -70,7 +70,7 @@ def singulars(word: str) -> list[str]:
 
 
 def unit_name(word: str) -> str | None:
-    """The unit that a word or symbol names, in one spelling; None if it names none."""
+    """Return the unit that a word or symbol names, in one spelling; None if it names none."""
     if word in SYMBOLS:
         return SYMBOLS[word]
     if len(word) > 2 and word[-1] == "s" and word[:-1] in SYMBOLS:  # kgs
@@ -106,8 +106,8 @@ def _is_of_another_script(word: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def canonical(words: str, nouns: bool = True) -> str | None:
-    """The unit in words, in one spelling, each factor with its power; empty if there is none. None
-    if a word changes the value, or, without `nouns`, names no unit."""
+    """Return the unit in words, in one spelling, each factor with its power; empty if there is
+    none. None if a word changes the value, or, without `nouns`, names no unit."""
     text = words.replace(OPEN, " ").replace(CLOSE, " ").replace("per cent", "percent")
     text = re.sub("pounds? sterling", "sterling", text).replace("US dollar", "dollar")
     text = text.replace("(s)", "s").strip(" ,;:!")
@@ -122,7 +122,7 @@ def canonical(words: str, nouns: bool = True) -> str | None:
 
 
 def _factors(text: str, nouns: bool) -> dict[str, int] | None:
-    """The factors of a unit with their powers; None if a word changes the value."""
+    """Return the factors of a unit with their powers; None if a word changes the value."""
     factors: dict[str, int] = {}
     last, power, sign, said, noun_needed = "", 1, 1, False, False
     for match in _SIGN.finditer(text):
@@ -167,8 +167,8 @@ def _factors(text: str, nouns: bool) -> dict[str, int] | None:
 
 
 def split_unit(text: str) -> tuple[str, str | None, str]:
-    """(value, unit, noun) of a tidy answer; None without a unit. Words that change the value stay
-    with it. Scales are multiplied in: `5 million` has the value 5000000."""
+    """Return (value, unit, noun) of a tidy answer; None without a unit. Words that change the value
+    stay with it. Scales are multiplied in: `5 million` has the value 5000000."""
     unit: str | None = None
     if money := _MONEY.match(text):
         text, unit = money[1] + money[3], CURRENCIES.get(money[2]) or SYMBOLS[money[2]]
@@ -206,8 +206,8 @@ def split_unit(text: str) -> tuple[str, str | None, str]:
 
 
 def _in_plain_letters(space: str, tail: str) -> bool:
-    """Whether letters after a number are a unit or words rather than a product of unknowns: symbols
-    in PLAIN, or words after a space. The letters of a product stand in order, mostly."""
+    """Return whether letters after a number are a unit or words rather than a product of unknowns:
+    symbols in PLAIN, or words after a space. The letters of a product stand in order, mostly."""
     runs: list[str] = regex.findall(rf"{_LETTER}+", tail)
     return all(
         run in PLAIN
@@ -232,7 +232,7 @@ def unknown_words(text: str) -> tuple[str, str] | None:
 
 
 def _joined(first: str | None, second: str) -> str:
-    """The unit before a value with the one after it: `$ 5 per hour`."""
+    """Return the unit before a value with the one after it: `$ 5 per hour`."""
     if first is None or first == second:
         return second
     return " ".join(sorted([first, *second.split()]))

@@ -21,7 +21,7 @@ def spoken(node: Node) -> str | None:
 
 
 def in_hundredths(scalar: Scalar) -> Scalar:
-    """A percentage as a number."""
+    """Return a percentage as a number."""
     return Scalar(f"\\frac{{{scalar.text}}}{{100}}") if scalar.unit == "%" else scalar
 
 
@@ -65,7 +65,7 @@ def _coordinates(named: Named) -> list[str]:
 
 
 def with_names(items: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Values with their names, which may be left out only where all have the same."""
+    """Return values with their names, which may be left out only where all have the same."""
     names = [item.name if isinstance(item, Named) else "" for item in items]
     if len(set(names)) == 1:
         return items

@@ -24,8 +24,8 @@ _ABOUT = re.compile(rf"(?i)^(?:{'|'.join(HEDGES)})\s+(?=[\d.\\$-])")
 
 
 def simple(words: str) -> str:
-    """Words for comparison: small letters, single spaces, no punctuation. Symbols keep their case,
-    and signs their place."""
+    """Return words for comparison: small letters, single spaces, no punctuation. Symbols keep their
+    case, and signs their place."""
     words = words.replace(OPEN, " ").replace(CLOSE, " ")
     words = re.sub(r"\bA(?= [a-z]{2})", "a", words)
     words = _RUN.sub(lambda run: run[0].lower() if _has_no_case(run[0]) else run[0], words)
@@ -79,7 +79,7 @@ def unmarked_letters(text: str) -> str:
 
 
 def is_name_phrase(words: str) -> bool:
-    """Whether words name a value and change nothing about it, as in `the total area`."""
+    """Return whether words name a value and change nothing about it, as in `the total area`."""
     runs = re.findall(r"[^\s,]+", words.replace(OPEN, " ").replace(CLOSE, " ").lower())
     return any(len(run) > 2 for run in runs) and all(
         re.fullmatch(r"[a-z'-]+", run) and not changes_value(run) for run in runs

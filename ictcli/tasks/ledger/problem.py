@@ -93,7 +93,7 @@ def make_ledger(rng: random.Random, setting: Setting) -> Ledger:
 
 
 def prompt_of(ledger: Ledger, setting: Setting) -> str:
-    """The problem in words."""
+    """Return the problem in words."""
     *most, last = (f"{good} for {days_in_words(days)}" for good, days in ledger.entries)
     return (
         f"{ledger.name} {ledger.trade} {', '.join(most)} and {last}. "
@@ -122,13 +122,13 @@ DOMAIN = Domain(find_verifier("integer"))
 
 
 def draw(name: str, rng: random.Random, n: int, *, heldout: bool) -> list[Problem]:
-    """n different problems of a setting, held out or not."""
+    """Return n different problems of a setting, held out or not."""
     drawn = islice(ledgers(rng, SETTINGS[name], heldout=heldout), n)
     return [Problem(prompt, prompt, str(ledger.answer)) for prompt, ledger in drawn]
 
 
 def heldout(name: str, n: int) -> list[Problem]:
-    """The first n held-out problems of a setting, always the same ones."""
+    """Return the first n held-out problems of a setting, always the same ones."""
     return draw(name, random.Random(f"heldout {name}"), n, heldout=True)
 
 
@@ -140,7 +140,7 @@ def ledger_task(
     hub: HubSettings | None = None,
     holdout: int | None = HOLDOUT,
 ) -> Task:
-    """The task of a setting; `data` has problems in its words, in place of those it makes
+    """Return the task of a setting; `data` has problems in its words, in place of those it makes
     itself."""
     if data is not None:
         problems = read_custom(data, columns, hub)
@@ -151,7 +151,7 @@ def ledger_task(
 
 
 def ledger_benchmark(name: str) -> Benchmark:
-    """The held-out problems of a setting."""
+    """Return the held-out problems of a setting."""
     return Benchmark(name, DOMAIN, lambda n: heldout(name, n or 512), max_tokens=300)
 
 
