@@ -99,7 +99,7 @@ def nearest(word: str, known: list[str], others: Mapping[str, str] = {}) -> str:
 
 
 def unknown(kind: str, name: str, known: Iterable[str], hint: str) -> UserError:
-    """That there is no such thing of a kind, and the nearest that there is."""
+    """Return an error on a name of a kind that does not exist, with the nearest that does."""
     return UserError(f"There is no {kind} {name!r}{nearest(name, sorted(known))}.", hint)
 
 

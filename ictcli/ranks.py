@@ -33,7 +33,7 @@ def is_restarted() -> bool:
 
 
 def processes_here() -> int:
-    """Of the launch on this machine; 1 where nothing says so."""
+    """Return how many processes of the launch run on this machine; 1 if unknown."""
     return _number("LOCAL_WORLD_SIZE") or 1
 
 

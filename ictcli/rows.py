@@ -89,7 +89,7 @@ def paths_in(value: dict[str, Any], before: str = "") -> Iterator[str]:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether the name of a task or benchmark is a data file, or a folder that `datasets` saved."""
+    """Return whether a name is that of a data file, or of a folder that `datasets` saved."""
     return name.lower().endswith(FILES) or is_saved(Path(name))
 
 
@@ -176,7 +176,7 @@ def too_large(name: str, most: str = f"{LARGEST >> 30} GiB of data") -> UserErro
 
 
 def _json(name: str, text: str) -> Iterator[Row]:
-    """The rows of a list of objects, alone or as all that is in an object; JSONL by that name."""
+    """Return the rows of a list of objects, alone or the only list in an object; JSONL too."""
     try:
         data = parse_json(text, parse_int=_integer)
     except ValueError:
@@ -212,7 +212,7 @@ def _jsonl(name: str, text: str) -> Iterator[Row]:
 
 
 def _integer(digits: str) -> int | str:
-    """As text where Python makes no number of so many digits."""
+    """Return a number, or the text where Python makes no number of so many digits."""
     try:
         return int(digits)
     except ValueError:
@@ -220,8 +220,9 @@ def _integer(digits: str) -> int | str:
 
 
 def _csv(name: str, text: str) -> Iterator[Row]:
-    """The rows of CSV text, with cells of any length; an empty cell has no value. The separator is
-    a comma, semicolon or tab: the most frequent of the header's first line, outside quotes."""
+    """Return the rows of CSV text, with cells of any length; empty ones have no value. The
+    separator is a comma, semicolon or tab: the most frequent of the header's first line, outside
+    quotes."""
     limit = csv.field_size_limit(sys.maxsize)
     first = re.sub(r'"[^"]*"', "", text.lstrip().partition("\n")[0])
     mark = max(",;\t", key=first.count)

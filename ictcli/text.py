@@ -90,8 +90,8 @@ def command_again(*more: object) -> str:
 
 
 def escaped(data: str, wide: str = "\\U{:08x}") -> str:
-    """TOML or YAML, in whose strings the characters that `visible` replaces become escapes. For
-    JSON `wide` is empty: above U+FFFF it takes pairs of surrogates."""
+    """Escape, in strings of TOML or YAML, the characters that `visible` replaces. For JSON `wide`
+    is empty: above U+FFFF it takes pairs of surrogates."""
 
     def escape(match: re.Match[str]) -> str:
         c = match[0]
@@ -103,7 +103,7 @@ def escaped(data: str, wide: str = "\\U{:08x}") -> str:
 
 
 def finite(data: Any) -> Any:
-    """Data for JSON, which has no number that is not finite: None takes its place."""
+    """Return data for JSON, with None for numbers that are not finite."""
     if isinstance(data, dict):
         return {key: finite(value) for key, value in cast(dict[Any, Any], data).items()}
     if isinstance(data, list | tuple):
@@ -174,7 +174,7 @@ class VisibleStream:
 
 
 def sign(piece: str) -> str:
-    """One token made visible: not empty or blank, and not combining with the token before."""
+    """Make one token visible: not empty or blank, and not combining with the token before."""
     shown = visible(piece)
     if shown and unicodedata.category(shown[0]).startswith("M"):
         return PART + shown
@@ -182,7 +182,7 @@ def sign(piece: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`42s`, `3m07s`, `2h05m`."""
+    """Return `42s`, `3m07s`, `2h05m`."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole}s"
@@ -191,7 +191,7 @@ def duration(seconds: float) -> str:
 
 
 def middle_cut(text: str, most: int) -> str:
-    """At most `most` characters of a text: of a longer one its beginning and its end."""
+    """Return at most `most` characters of a text: its beginning and its end."""
     half = (most - 3) // 2
     return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
 

@@ -57,7 +57,7 @@ class Problem:
         return (self.gold, *self.more_golds)
 
     def to_json(self) -> dict[str, Any]:
-        """What a run and an evaluation record of it: the fields that tell one from another."""
+        """Return the fields that a run and an evaluation record of it."""
         record = {"id": self.id, "prompt": self.prompt, "gold": self.gold, "choices": self.choices}
         extra = {"turns": self.turns, "more_golds": self.more_golds}
         return record | {name: value for name, value in extra.items() if value}

@@ -8,7 +8,7 @@ from ictcli.engine.budget import OverLimitError
 from ictcli.errors import EngineMissingError
 
 CACHE_SHARE = 8
-"""Of the limit, one part in so many may be kept as freed buffers."""
+"""One part in so many of the limit may be kept as freed buffers."""
 UNLIMITED_CACHE = 2 << 30
 os.environ.setdefault("MLX_ENABLE_TF32", "0")  # or a CUDA GPU and an M5 round float32's products
 DEFAULT_LIMIT = mx.get_memory_limit()

@@ -94,7 +94,7 @@ class MlxEngine(EngineCore):
         cast(self.model, mx.float32)
 
     def kept_weights(self) -> Any:
-        """Arrays never change: an update makes new ones, and these stay."""
+        """Return the arrays: an update makes new ones, and these stay."""
         return self.model.trainable_parameters()
 
     @contextlib.contextmanager

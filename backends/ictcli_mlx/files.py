@@ -19,8 +19,8 @@ def number(value: mx.array) -> float:
 
 
 def write_arrays(path: Path, arrays: dict[str, mx.array], **about: str) -> None:
-    """Equal arrays make equal bytes: MLX writes them in an order that follows the dict's. `about`
-    goes into the file's header."""
+    """Write arrays, equal ones as equal bytes: MLX writes them in the dict's order. `about` goes
+    into the file's header."""
     mx.save_safetensors(str(path), dict(sorted(arrays.items())), {"format": "mlx", **about})
 
 

@@ -90,8 +90,8 @@ def vocabulary_of(config: dict[str, Any], folder: Path) -> int:
 
 
 def _dtype(model: nn.Module, wanted: str, device: mx.Device) -> mx.Dtype:
-    """Of the weights. `auto` on a GPU leaves 16 bits as they are: the scales of quantised weights
-    may be float16, of which bfloat16 would drop three digits."""
+    """Return the weights' type. `auto` on a GPU leaves 16 bits as they are: the scales of quantised
+    weights may be float16, of which bfloat16 would drop three digits."""
     if wanted != "auto":
         return mx.bfloat16 if wanted == "bfloat16" else mx.float32
     if device.type == mx.cpu:
@@ -174,7 +174,7 @@ def _place(name: str) -> str:
 
 
 def _axes(now: tuple[int, ...], then: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    """The one order of axes that gives the shape `then`; None where it is the shape already."""
+    """Return the one order of axes that gives the shape `then`; None if it is the shape already."""
     if then is None or now == then or sorted(now) != sorted(then):
         return None
     return next(
@@ -187,8 +187,8 @@ Head = tuple[Any, str]
 
 
 def find_heads(model: nn.Module) -> list[Head]:
-    """Whatever may serve as LM head: `lm_head`, or an embedding's transpose. Of one inside another
-    (below an adapter) the outer."""
+    """Return what may serve as LM head: `lm_head`, or an embedding's transpose; the outer one of
+    two (an adapter's)."""
     heads = {
         name: (module, "as_linear" if hasattr(module, "as_linear") else "__call__")
         for name, module in model.named_modules()
@@ -201,7 +201,7 @@ def find_heads(model: nn.Module) -> list[Head]:
 def _heads_take(
     heads: Sequence[Head], change: Callable[[mx.array], mx.array]
 ) -> Generator[list[mx.array]]:
-    """Within, the LM head sees `change` of its input. What is yielded fills with its inputs: none
+    """Have the LM head see `change` of its input, and yield a list that fills with its inputs: none
     where no known head was used.
 
     MLX has no hooks. A head's class is exchanged for one that changes the input first, so whatever
@@ -252,7 +252,7 @@ def head_logits(model: Any, heads: Sequence[Head], states: mx.array) -> mx.array
 
 @contextlib.contextmanager
 def recomputing(layers: Sequence[Any], active: bool) -> Generator[None]:
-    """Within, the backward pass computes each layer's activations again from its input.
+    """Have the backward pass compute each layer's activations again from its input.
 
     Each layer's class is exchanged for the time of the pass; patching the class itself, once more
     at every call, would nest checkpoints within checkpoints.

@@ -63,7 +63,7 @@ class Optimizer:
         self.gradient = None
 
     def _pure(self, masters: Any, gradient: Any, state: Any) -> tuple[Any, Any]:
-        """Nothing is read or kept but what is passed: so it can be compiled, and not go stale."""
+        """Compute a step that reads and keeps only what is passed, so that it can be compiled."""
         kept, self.adamw.state = self.adamw.state, state
         try:
             return self.adamw.apply_gradients(gradient, masters), self.adamw.state
@@ -88,7 +88,7 @@ class Optimizer:
         self.model.update(tree_map(lambda w, m: m.astype(w.dtype), own, self.masters))
 
     def state(self) -> dict[str, mx.array]:
-        """Moments, step and, where they are not the model's own weights, masters."""
+        """Return moments, step and, where they are not the model's own weights, masters."""
         arrays = {f"adamw/{name}": value for name, value in flat(self.adamw.state).items()}
         own = flat(self.model.trainable_parameters())
         for name, master in flat(self.masters).items():

@@ -102,8 +102,8 @@ class Passes:
         def loss(
             parameters: Any, arrays: list[mx.array], *inputs: mx.array
         ) -> tuple[mx.array, mx.array, mx.array]:
-            """`policy_loss`. The weights are an argument, so that a compiled trace holds none of an
-            earlier step."""
+            """Return `policy_loss`. The weights are an argument, so that a compiled trace holds
+            none of an earlier step."""
             self.model.update(parameters)
             states = wanted_states(self.model, self.heads, *inputs)
             figures = self._head_loss(objective, form)
@@ -133,8 +133,8 @@ class Passes:
 
 
 def _with_gradient(figures: Callable[..., Any]) -> Callable[..., Any]:
-    """`figures`, whose gradient by its first two arguments is computed along with it. Nothing else
-    of it is kept for the backward pass."""
+    """Return `figures` with its gradient by its first two arguments, computed along with it.
+    Nothing else of it is kept for the backward pass."""
     differentiated = mx.value_and_grad(figures, argnums=(0, 1))
 
     def both(weights: Any, states: mx.array, terms: Any) -> Any:

@@ -24,17 +24,17 @@ a GPU, which has no cache to fit and launches every call, 256 MB."""
 
 # Copies held at once. All logits are float32.
 STEP_LOGITS, CUT_LOGITS = 5.8, 6.0
-"""Of a decoding step's logits, and in addition with top-k or top-p."""
+"""Multiples of a decoding step's logits, and in addition with top-k or top-p."""
 ROW_STATS, GROUP_STATS, COMPILED_GROUP_STATS = 2.0, 9.0, 5.0
-"""Of the probabilities taken at once, for statistics of a row, of a group, and of a group where
-kernels are compiled."""
+"""Multiples of the probabilities taken at once, for statistics of a row, of a group, and of a group
+where kernels are compiled."""
 PASS_LOGITS, ENTROPY_LOGITS = 3.5, 6.0
-"""Of a pass's logits, gradient included, and in addition with an entropy bonus."""
+"""Multiples of a pass's logits, gradient included, and in addition with an entropy bonus."""
 KEPT, RECOMPUTED = 1.05, 1.6
-"""Of the activations that gradients need: in a block that keeps them, and in one that computes them
-again."""
+"""Multiples of the activations that gradients need: in a block that keeps them, and in one that
+computes them again."""
 STEP_EMBEDDINGS = 1.5
-"""Of embeddings that are their own float32 masters, while AdamW steps."""
+"""Multiple of embeddings that are their own float32 masters, while AdamW steps."""
 
 
 def held(work: Workload) -> Parts:

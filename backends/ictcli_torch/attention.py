@@ -32,7 +32,7 @@ def attend(
     layout: Any = None,
     **how: Any,
 ) -> tuple[Tensor, None]:
-    """transformers' function for PyTorch's attention, or a layout's own."""
+    """Attend as transformers' function for PyTorch does, or as a layout does."""
     if layout is None:
         return sdpa_attention_forward(module, query, key, value, mask, **how)
     return layout.attend(module, (query, key, value), how), None

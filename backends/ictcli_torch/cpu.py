@@ -53,7 +53,7 @@ class LargeLinear(nn.Linear):
         return self._parameters["weight"]
 
     def product(self, x: Tensor) -> Tensor:
-        """Without a gradient."""
+        """Return the product, without a gradient."""
         if self.packed is not None:
             return torch.ops.quantized.linear_dynamic_fp16(x, self.packed)
         return _product(x, self.weight if self.arranged is None else self.arranged, self.bias)
@@ -104,7 +104,7 @@ def pack(model: nn.Module) -> None:
 
 @contextlib.contextmanager
 def in_whole(model: nn.Module) -> Generator[None]:
-    """Within, the weights of every layer are float32."""
+    """Give every layer weights of float32 within."""
     layers = [x for x in model.modules() if isinstance(x, LargeLinear) and x.float16 is not None]
     without = [layer.held() for layer in layers]
     try:
@@ -118,7 +118,7 @@ def in_whole(model: nn.Module) -> Generator[None]:
 
 @torch.no_grad()
 def packed(weight: Tensor, bias: Tensor | None = None) -> Any:
-    """None where float16 does not hold the weight, or PyTorch has no FBGEMM."""
+    """Return the packed weight; None if float16 does not hold it, or PyTorch has no FBGEMM."""
     if not has_fbgemm():
         return None
     for part in weight.split(4096):  # a copy of a whole LM head would be the peak of memory
@@ -134,9 +134,8 @@ def has_fbgemm() -> bool:
 
 @contextlib.contextmanager
 def arranged(model: nn.Module) -> Generator[None]:
-    """Within, a product of few rows takes some 0.6 of its time, and large layers of float32 that
-    are not packed hold their weight once more, in the order that oneDNN reads. No gradient passes.
-    """
+    """Arrange the weights of large layers of float32 that are not packed once more, in the order
+    that oneDNN reads: a product of few rows takes some 0.6 of its time. No gradient passes."""
     large = [module for module in model.modules() if isinstance(module, LargeLinear)]
     layers = [x for x in large if x.packed is None and x.held().dtype == torch.float32]
     try:

@@ -53,8 +53,8 @@ def read(model: Any, prompts: Sequence[Sequence[int]]) -> Prefix:
 
 
 def read_once(model: Any, prompts: Sequence[Sequence[int]]) -> Prefix:
-    """`read` for `SharedDecoder`: `cache` holds the prompts' keys and values by block, and `mask`
-    (P, 1, 1, L) is added to scores."""
+    """Read for `SharedDecoder`: `cache` holds the prompts' keys and values by block, and `mask` (P,
+    1, 1, L) is added to scores."""
     lengths = np.array([len(prompt) for prompt in prompts])
     ids, places = np.zeros((len(prompts), lengths.max()), np.int32), np.arange(lengths.max())
     for row, prompt in enumerate(prompts):
@@ -203,7 +203,7 @@ class FixedDecoder:
         self._run = runner(device)
 
     def _work(self) -> None:
-        """A step that reads and writes fixed tensors, and waits for nothing."""
+        """Run a step that reads and writes fixed tensors, and waits for nothing."""
         self._mask.index_fill_(1, self._place, True)
         logits = _forward(self._model, self._token, self._cache, self._mask, self._position)
         self._logits.copy_(logits)
@@ -217,7 +217,7 @@ Run = Callable[[Work], None]
 
 
 def runner(device: torch.device) -> Run:
-    """On CUDA a graph that is replayed."""
+    """Return what runs a step: on CUDA a graph that is replayed."""
     return Replay(device) if device.type == "cuda" else _plainly
 
 

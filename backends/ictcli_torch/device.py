@@ -15,7 +15,7 @@ from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 
 
 def choose_device(name: str) -> torch.device:
-    """`auto`: CUDA, else MPS, else CPU."""
+    """Choose the device; `auto` is CUDA, else MPS, else CPU."""
     if name == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
@@ -111,19 +111,19 @@ class Memory:
             forget_peak()
 
     def return_blocks(self) -> None:
-        """On a CPU, have blocks of 1 MiB and more go back to the system when they are freed. Left
-        to itself glibc comes to keep those below 32 MiB in a heap, and a pass that recomputes
-        leaves holes there of half its memory. A step takes a fifth longer for it: only for those
-        who asked for memory before time."""
+        """Have freed blocks of 1 MiB and more go back to the system, on a CPU. Otherwise glibc
+        keeps those below 32 MiB in a heap, and a pass that recomputes leaves holes there of half
+        its memory. A step takes a fifth longer for it: only for those who asked for memory before
+        time."""
         if self.device.type == "cpu" and sys.platform == "linux":
             with contextlib.suppress(AttributeError, OSError):
                 ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, BLOCK)
 
     def end_phase(self) -> None:
-        """After sampling or an update. On a CPU, give what it freed back to the system: glibc keeps
-        blocks of less than 32 MiB for later, and the next phase wants other sizes, so that a
-        process would come to hold what both take. Not below a small model: to take it again costs a
-        tenth of its step."""
+        """Give what sampling or an update freed back to the system, on a CPU: glibc keeps blocks of
+        less than 32 MiB for later, and the next phase wants other sizes, so that a process would
+        come to hold what both take. Not below a small model: to take it again costs a tenth of its
+        step."""
         if self.device.type == "cpu" and not self.small:
             self.free()
 

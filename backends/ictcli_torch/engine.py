@@ -148,8 +148,8 @@ class TorchEngine(EngineCore):
 
     @contextlib.contextmanager
     def merged(self, *, exactly: bool = False) -> Generator[None]:
-        """Within, the model computes the same with plain weights alone: no adapters, none of 4 bits
-        or packed; `exactly`: in a type that holds what was trained."""
+        """Have the model compute the same with plain weights within: no adapters, none of 4 bits or
+        packed; `exactly`: in a type that holds what was trained."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(in_whole(self.model))
             if self.adapted is not None or self.settings.load_in_4bit:

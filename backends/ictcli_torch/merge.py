@@ -22,7 +22,7 @@ NAME = "default"
 
 @contextlib.contextmanager
 def merged(model: Any, *, exactly: bool = False) -> Generator[None]:
-    """Within, the model has no adapters, no weights of 4 bits, and computes the same; `exactly`: in
+    """Have the model compute the same without adapters and weights of 4 bits within; `exactly`: in
     a type that rounds away nothing that was trained, for a file. Its own layers come back
     untouched: what is merged are copies. UserError for adapters that are not of linear layers, or
     not low-rank ones: a run has none, a folder from elsewhere may."""
@@ -50,7 +50,7 @@ def merged(model: Any, *, exactly: bool = False) -> Generator[None]:
 
 @torch.no_grad()
 def _exact_type(model: Any, exchanged: dict[str, Any]) -> torch.dtype:
-    """Of a merged model: float16 where that holds its weights, else float32."""
+    """Return a merged model's type: float16 where that holds its weights, else float32."""
     if model.config.model_type in OVERFLOWING:
         return torch.float32
     done = {id(p) for module in exchanged.values() for p in module.parameters()}

@@ -93,9 +93,9 @@ def blocks(model: Any) -> nn.ModuleList:
 
 @contextlib.contextmanager
 def frugal(model: Any, *, recompute: bool) -> Generator[None]:
-    """Within, autograd keeps less of each block but the last, with which the backward pass begins.
-    What its gated MLP makes element by element of its products is computed again; with `recompute`
-    all is but the block's input.
+    """Have autograd keep less of each block but the last, with which the backward pass begins. What
+    its gated MLP makes element by element of its products is computed again; with `recompute` all
+    is but the block's input.
 
     transformers computes blocks again only while it trains, with dropout.
     """
@@ -115,8 +115,8 @@ def frugal(model: Any, *, recompute: bool) -> Generator[None]:
 
 @contextlib.contextmanager
 def _unrepeated() -> Generator[None]:
-    """Within, keys and values are not repeated for the heads that share them, where transformers
-    knows this variable: PyTorch's kernel for CPUs reads them as they are, with a mask too."""
+    """Keep keys and values unrepeated for the heads that share them, where transformers knows this
+    variable: PyTorch's kernel for CPUs reads them as they are, with a mask too."""
     if UNREPEATED in os.environ:
         yield
         return
@@ -134,7 +134,7 @@ def is_gated(mlp: Any) -> bool:
 
 
 def _gated(mlp: Any, x: Tensor) -> Tensor:
-    """Half of what autograd would keep of it are its activation and what that times `up` is."""
+    """Compute a gated MLP; autograd would keep its activation and that times `up`, half of all."""
     gate, up = mlp.gate_proj(x), mlp.up_proj(x)
     held = gate.detach(), up.detach()
     active = mlp.act_fn(gate)
@@ -145,7 +145,7 @@ def _gated(mlp: Any, x: Tensor) -> Tensor:
 
 
 def _made_again(tensor: Tensor, make: Callable[[], Tensor]) -> contextlib.AbstractContextManager:
-    """Within, what autograd would keep of `tensor` it makes when it reads it."""
+    """Have autograd compute `tensor` again instead of keeping it."""
     place, count = tensor.data_ptr(), tensor.numel()
 
     def keep(saved: Tensor) -> Tensor | torch.Size:
@@ -161,7 +161,7 @@ def _made_again(tensor: Tensor, make: Callable[[], Tensor]) -> contextlib.Abstra
 
 @cache
 def cache_argument(kind: type) -> str:
-    """What the forward pass of a class of models calls its cache: transformers 5.24 renamed it."""
+    """Return how a model class's forward pass names its cache: transformers 5.24 renamed it."""
     return "cache" if "cache" in inspect.signature(kind.forward).parameters else "past_key_values"
 
 
@@ -171,7 +171,7 @@ def text_config(model: Any) -> Any:
 
 
 def decoder_of(model: Any) -> Any:
-    """What gives the states in front of the LM head. transformers does not find Llama 4's."""
+    """Return what gives the states before the LM head; transformers does not find Llama 4's."""
     decoder = model.get_decoder()
     return getattr(model, "model", model) if decoder is model else decoder
 

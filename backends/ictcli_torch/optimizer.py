@@ -57,7 +57,7 @@ class Optimizer:
         self.adamw.state.clear()
 
     def drop_gradient(self) -> None:
-        """Of a pass that was broken off, maybe before a weight had handed its own over."""
+        """Drop the gradient of an interrupted pass, perhaps before a weight had handed it over."""
         self.adamw.zero_grad(set_to_none=True)
         for weight in self.weights.values():
             weight.grad = None
@@ -69,7 +69,8 @@ class Optimizer:
                 weight.copy_(self.masters[name])
 
     def state(self) -> dict[str, Tensor]:
-        """Moments and, where they are not the model's own weights, masters: KIND/NAME to tensor."""
+        """Return moments and, where they are not the model's own weights, masters: KIND/NAME to
+        tensor."""
         tensors: dict[str, Tensor] = {}
         for name, master in self.masters.items():
             if master is not self.weights[name]:

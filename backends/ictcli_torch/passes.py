@@ -120,8 +120,8 @@ def takes_layout(model: Any) -> bool:
 
 @contextlib.contextmanager
 def narrow_end(model: Any, places: Tensor) -> Generator[None]:
-    """Within, the last block's MLP runs at `places` (n,) of a pass's tokens alone: only their
-    states are read, and no other place sees them."""
+    """Run the last block's MLP only at `places` (n,) of a pass's tokens: only their states are
+    read, and no other place sees them."""
     mlp: Any = getattr(blocks(model)[-1], "mlp", None)
     if not _is_of_states_alone(mlp):
         yield

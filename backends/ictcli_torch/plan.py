@@ -42,15 +42,16 @@ PART_ELEMENTS = 1 << 15
 
 # Copies held at once. All logits are float32.
 STEP_LOGITS, CUT_LOGITS, GRAPH_LOGITS = 4.0, 5.0, 1.5
-"""Of a decoding step's logits, and in addition with top-k or top-p, and in a CUDA graph."""
+"""Multiples of a decoding step's logits, and in addition with top-k or top-p, and in a CUDA
+graph."""
 HELD_LOGITS, ROW_STATS, GROUP_STATS = 2.0, 2.0, 8.0
-"""Of a step's logits while statistics are taken; and of the logits taken at once, for statistics of
-a row and of a group."""
+"""Multiples of a step's logits while statistics are taken; and of the logits taken at once, for
+statistics of a row and of a group."""
 PASS_LOGITS, TEMPERATURE_LOGITS, ENTROPY_LOGITS, ROUNDED_LOGITS = 4.0, 1.0, 2.0, 0.5
-"""Of a pass's logits, gradient included; and in addition with a temperature other than 1, with an
-entropy bonus, and for logits of 16 bits."""
+"""Multiples of a pass's logits, gradient included; and in addition with a temperature other than 1,
+with an entropy bonus, and for logits of 16 bits."""
 TIED_GRADIENTS = 3.0
-"""Of a tied embedding's gradient: its own, the head's and their sum."""
+"""Multiple of a tied embedding's gradient: its own, the head's and their sum."""
 
 
 def held(work: Workload) -> Parts:

@@ -74,8 +74,8 @@ class Communicator:
 
     @contextlib.contextmanager
     def together(self) -> Generator[None]:
-        """Around the program of all ranks. Where it fails on this one alone, the others wait for
-        the part that will not come, and it is `broken`; where all fail alike, rank 0 says why."""
+        """Wrap the program of all ranks. Where it fails on this one alone, the others wait for the
+        part that will not come, and it is `broken`; where all fail alike, rank 0 says why."""
         try:
             with self._speaking():
                 yield
@@ -201,5 +201,5 @@ def build(
 
 @cache
 def communicator() -> Communicator:
-    """This process's, one for all the engines it builds."""
+    """Return this process's communicator, one for all engines it builds."""
     return Communicator()

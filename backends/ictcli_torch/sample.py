@@ -87,7 +87,7 @@ class StatsRecorder(Recorder):
         return p, (total / lengths[:, None])[member]
 
     def formula(self, name: str) -> Callable[..., Tensor]:
-        """On a CPU a sum over the vocabulary is taken in parts that a core's cache holds."""
+        """Return a formula; on a CPU it sums the vocabulary in parts that fit a core's cache."""
         plain = super().formula(name)
 
         def in_parts(*arrays: Tensor) -> Tensor:

@@ -25,13 +25,13 @@ def spearman(x: FloatArray, y: FloatArray) -> float | None:
 
 
 def ranks(values: FloatArray) -> FloatArray:
-    """From 1 up; equal values share the mean of theirs."""
+    """Return ranks from 1; equal values share their mean."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[places]
 
 
 def diagnose(rollouts: Rollouts, advantage: FloatArray, kept: BoolArray) -> dict[str, float | None]:
-    """One step's diagnostics, by the names of metrics.jsonl; None where there is nothing to mean.
+    """Return a step's diagnostics by the names of metrics.jsonl; None where there is no value.
 
     The means over all tokens of the statistics that say so (`Statistic.mean`); renyi2: that of H2,
     nats. share_kept, kept_prob, regime_high, regime_low: of the kept tokens, against all, their

@@ -101,7 +101,7 @@ class TokenTerms:
 
 
 def surrogate(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Objective) -> Any:
-    """min(rho A, clip(rho, 1 - eps_low, 1 + eps_high) A), rho = pi / pi_old of the token.
+    """Return min(rho A, clip(rho, 1 - eps_low, 1 + eps_high) A), rho = pi / pi_old of the token.
 
     Where the clip bounds pi - pi_old, fewer tokens take the clipped value: rho is farther from 1.
     Where it bounds a weight: clip(rho) A log pi, and clip(rho) has no gradient.
@@ -116,7 +116,7 @@ def surrogate(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Obje
 
 
 def was_clipped(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Objective) -> Any:
-    """True where the clip took the token's gradient away, or bounded its weight."""
+    """Return True where the clip took the token's gradient away, or bounded its weight."""
     low, high = objective.eps_low, objective.eps_high
     if objective.clip_on == "tv":
         moved = xp.exp(logp) - xp.exp(old_logp)
@@ -130,7 +130,8 @@ def was_clipped(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Ob
 
 
 def k3(xp: Any, logp: Any, reference_logp: Any) -> Any:
-    """exp(d) - d - 1 with d = log pi_ref - log pi: non-negative, unbiased for KL(pi || ref)."""
+    """Return exp(d) - d - 1 with d = log pi_ref - log pi: non-negative, unbiased for KL(pi ||
+    ref)."""
     d = reference_logp - logp
     return xp.expm1(d) - d  # exp(d) - 1 loses a small d to rounding, and falls below 0
 
@@ -141,12 +142,12 @@ def distance_from_old(xp: Any, logp: Any, old_logp: Any, target: None) -> Any:
 
 
 SAMPLER_CAP = 2.0
-"""Of pi_old / pi_sampler, the weight of a token that another policy sampled (truncated importance
-sampling, Ionides 2008)."""
+"""Cap of pi_old / pi_sampler, the weight of a token that another policy sampled (truncated
+importance sampling, Ionides 2008)."""
 
 
 def token_logp(xp: Any, logits: Any, targets: Any, temperature: float) -> Any:
-    """(N,) log-probability of the targets (N,) under softmax(logits / temperature), (N, V)."""
+    """Return log-probabilities (N,) of targets (N,) under softmax(logits / temperature), (N, V)."""
     scaled = tempered(logits, temperature)
     return pick(xp, scaled, targets) - xp.logsumexp(scaled, axis=-1)
 

@@ -52,7 +52,7 @@ class Choice:
     """(B, T) factors of the advantage of kept tokens, of either sign; without, 1. A token of factor
     0 is not trained and still counts in the mean. `ictcli.algorithm.weights` has the rest."""
     terms: tuple[Term, ...] = ()
-    """Of the loss."""
+    """Terms of the loss."""
     clip: Clip | None = None
     """How the ratio is clipped; without, as the recipe's `clip` says."""
 
@@ -121,8 +121,8 @@ METHODS: dict[str, Method] = {}
 
 
 def register(source: str, **fields: Any) -> Callable[[Rule], Rule]:
-    """Decorator: make a rule a method under the function's name. `fields` are those of `Method`
-    that have a default."""
+    """Return a decorator that makes a rule a method under the function's name. `fields` are those
+    of `Method` that have a default."""
 
     def add(rule: Rule) -> Rule:
         name = rule.__name__

@@ -11,7 +11,7 @@ Scope = Literal["response", "group", "batch"]
 
 
 def share_count(keep: float, tokens: int) -> int:
-    """ceil(keep * tokens), immune to the last bit of the product (0.1 * 70 is 7, not 8)."""
+    """Return ceil(keep * tokens), immune to the last bit of the product (0.1 * 70 is 7, not 8)."""
     return int(np.ceil(keep * tokens - 1e-9))
 
 
@@ -60,8 +60,8 @@ def random_share(
     group: int = 1,
     among: BoolArray | None = None,
 ) -> BoolArray:
-    """ceil(keep * n) tokens of each unit of n, drawn uniformly without replacement from those
-    `among`, or all of these if they are fewer."""
+    """Return ceil(keep * n) tokens of each unit of n, drawn uniformly without replacement from
+    those `among`, or all of these if they are fewer."""
     score = np.zeros(valid.shape)
     score[valid] = rng.random(int(valid.sum()))  # padding takes no draws
     among = valid if among is None else among

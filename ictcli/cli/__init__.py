@@ -33,7 +33,7 @@ COMMANDS = (
     *("export", "runs", "recipes", "tasks", "methods", "doctor"),
 )
 RUN: Any = {"type": click.Path(path_type=Path)}
-"""Of an argument that is a run folder, or several."""
+"""Settings of an argument that is a run folder, or several."""
 json_option = partial(click.option, "--json", "as_json", is_flag=True)
 JSON = json_option(help="Print as JSON.")
 CHECKPOINT = click.option(

@@ -71,6 +71,6 @@ def engine_settings(backend: str | None, threads: int | None = None) -> list[str
 
 
 def split_settings(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The arguments that are KEY=VALUE, and the others. A folder may have such a name too."""
+    """Return the arguments that are KEY=VALUE, and the others, as folders of such names."""
     settings = [each for each in arguments if SETTING.match(each) and not Path(each).exists()]
     return settings, [argument for argument in arguments if argument not in settings]

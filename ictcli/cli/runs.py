@@ -122,7 +122,7 @@ def gc(runs: tuple[Path, ...], finished: bool, dry_run: bool, as_json: bool) -> 
 
 
 def _run_folder(name: Path) -> Path:
-    """The folder of a run, which may be damaged. UserError where there is none of that name."""
+    """Return the folder of a run, which may be damaged. UserError if none has that name."""
     from ictcli.runs.list import find_run, find_runs
 
     run = find_run(name)

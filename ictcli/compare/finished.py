@@ -98,7 +98,7 @@ def by_label(variants: Sequence[Variant], done: Sequence[FinishedRun]) -> Runs:
 
 
 def read_all(runs: Sequence[RunSpec], summaries: Summaries) -> tuple[list[FinishedRun], list[str]]:
-    """The finished runs, and a sentence for each run of which a file is missing or damaged."""
+    """Return the finished runs, and a sentence for each with a missing or damaged file."""
     done: list[FinishedRun] = []
     failed: list[str] = []
     for number, spec in enumerate(runs, 1):

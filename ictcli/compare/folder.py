@@ -42,9 +42,9 @@ def notes_on_report(folder: Path, seeds: int) -> list[str]:
 
 @contextlib.contextmanager
 def opened(folder: Path) -> Generator[None]:
-    """The folder, made if missing, and locked; removed again if nothing was done there.
-    UserError if another process compares there, or if it is a file or the folder of a run. Within,
-    a full disk and Ctrl-C end with what to do next."""
+    """Open the folder, made if missing, and lock it; remove it if nothing was done there. UserError
+    if another process compares there, or if it is a file or the folder of a run. Within, a full
+    disk and Ctrl-C end with what to do next."""
     if is_run(folder):
         raise UserError(f"{folder} is the folder of a run, not of a comparison.", OTHER)
     if folder.exists() and not folder.is_dir():

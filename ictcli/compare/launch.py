@@ -29,7 +29,7 @@ OF_TRAINING = {
 }
 """Keys of a recipe that what is sampled and judged before training does not depend on."""
 Summaries = dict[Path, Summary]
-"""Of finished runs, by folder."""
+"""Summaries of finished runs, by folder."""
 Outcome = Summary | str
 """The summary of a run, or the sentence that says why there is none."""
 Process = subprocess.Popen[bytes]
@@ -187,7 +187,7 @@ def _progress(spec: RunSpec) -> str:
 
 
 def _start(spec: RunSpec, threads: int | None) -> Process:
-    """`ictcli resume` in a session of its own: Ctrl-C reaches it through this process alone. Its
+    """Start `ictcli resume` in a new session: Ctrl-C reaches it through this process alone. Its
     stdin is a pipe that nobody writes to; the pipe closes when this process ends, however it ends,
     and the child then saves its step and ends too."""
     command = [sys.executable, "-m", "ictcli", "resume", str(spec.folder), "--json"]

@@ -52,7 +52,7 @@ def notes_of(plan: ComparisonPlan, runs: Runs, scores: Scores, tuned: Tuned) -> 
 
 
 def at_bounds(scores: Scores, labels: Sequence[str]) -> list[str]:
-    """A sentence for each metric that is so near 0 or 1 that methods can hardly differ there."""
+    """Return a sentence for each metric so near 0 or 1 that methods can hardly differ."""
     notes: list[str] = []
     for metric, cells in scores.items():
         means = {label: float(np.nanmean(cells[label])) for label in labels}

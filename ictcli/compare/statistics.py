@@ -106,7 +106,7 @@ class Evidence:
         return Estimate(self.inference.mean, low, high, seeds=S, problems=N)
 
     def difference(self) -> PairedDifference:
-        """With its tests, before any correction."""
+        """Return a difference with its tests, before any correction."""
         return PairedDifference(
             **asdict(self.estimate()),
             p=self.p,
@@ -115,7 +115,7 @@ class Evidence:
 
 
 def scores_of(correct: Mapping[str, IntArray], n: int, ks: Sequence[int]) -> Scores:
-    """pass@k of each cell from counts of correct samples of n, (S, N) a variant.
+    """Return pass@k of each cell from counts of correct samples of n, (S, N) a variant.
 
     A row with a negative count is a run that is missing. ValueError unless 1 <= k <= n, c <= n.
     """
@@ -137,13 +137,13 @@ def estimate(values: FloatArray) -> Estimate:
 
 
 def evidence(values: FloatArray, baseline: FloatArray) -> Evidence:
-    """Of the mean of `values` - `baseline`, (S, N) each of the same seeds and problems. Seeds that
-    miss either run are left out; ValueError if all do."""
+    """Test the mean of `values` - `baseline`, both (S, N) of the same seeds and problems. Seeds
+    that miss either run are left out; ValueError if all do."""
     return Evidence(_runs(np.round(values - baseline, 12)), -1.0)  # equal values are equal
 
 
 def paired(values: FloatArray, baseline: FloatArray) -> bool:
-    """Whether two (S, N) tables have a seed that neither misses: their `evidence` is defined."""
+    """Return whether two (S, N) tables share a seed, so that `evidence` is defined."""
     return values.shape == baseline.shape and bool((~np.isnan(values + baseline).any(axis=1)).any())
 
 

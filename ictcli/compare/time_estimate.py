@@ -17,7 +17,7 @@ from ictcli.train.launch import failure_message
 Timed = tuple[float, TimeEstimate]
 """Seconds to load a model, and what a run of it takes."""
 PROMPTS = 8
-"""Of a step that is timed, at most."""
+"""Most prompts of a step that is timed."""
 
 
 class RunEstimate(Record):

@@ -36,7 +36,7 @@ class Tuning:
     design: Design
     grid: Grid
     runs: int = RUNS
-    """Of each value."""
+    """Runs of each value."""
 
     @property
     def first(self) -> list[RunSpec]:
@@ -49,7 +49,8 @@ class Tuning:
         ]
 
     def tune(self, train: Callable[[Sequence[RunSpec]], Summaries]) -> Tuned:
-        """What each variant's runs reached; `train` gives the summaries of those that finish."""
+        """Return what each variant's runs reached; `train` gives the summaries of those that
+        finish."""
         tuned: dict[str, dict[str, list[Reached]]] = {
             variant.label: {} for variant in self.design.variants
         }
@@ -94,7 +95,7 @@ def next_values(tries: Tries, grid: Grid) -> list[str]:
 
 
 def means_of(tries: Tries) -> dict[str, dict[str, float]]:
-    """By override with a finished run, in the order of their values, the mean of each metric."""
+    """Return the mean of each metric by override with a finished run, in order of value."""
     finished = {override: [run for run in runs if run] for override, runs in tries.items()}
     return {
         override: {name: float(np.mean([run[name] for run in runs])) for name in runs[0]}

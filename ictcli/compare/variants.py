@@ -51,7 +51,7 @@ class Grid:
 
 
 def read_grid(text: str, option: str) -> Grid:
-    """`method.keep=0.05,0.1` as a key that may vary and its values."""
+    """Parse `method.keep=0.05,0.1` into a key that may vary and its values."""
     key, equals, values = text.partition("=")
     key = key.strip()
     if key not in FREE and (why := FIXED.get(key.split(".")[0])):
@@ -75,7 +75,7 @@ def read_values(text: str, key: str, option: str) -> tuple[str, ...]:
 
 
 def numbers_of(overrides: Iterable[str]) -> dict[str, float] | None:
-    """By override its value; None where one is no number."""
+    """Return values by override; None where one is no number."""
     values = {each: toml_value(each.partition("=")[2]) for each in overrides}
     known = {each: float(of) for each, of in values.items() if type(of) in (int, float)}  # pyright: ignore
     return known if len(known) == len(values) else None

@@ -60,7 +60,7 @@ class App:
         }
 
     def run(self) -> None:
-        """Until q. A resized terminal is redrawn within a quarter of a second."""
+        """Run until q. A resized terminal is redrawn within a quarter of a second."""
         size = None
         while True:
             if size != self.console.size:

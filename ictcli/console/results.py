@@ -196,7 +196,7 @@ def graded(
 
 
 def explain(subject: str, explanation: Explanation) -> None:
-    """Three lines on a verdict: what was taken for the answer, and how both sides were read."""
+    """Print three lines on a verdict: what was taken for the answer, and how it was read."""
     verdict = explanation.verdict
     output(
         ", ".join(filter(None, (f"{subject}: {verdict.status}", verdict.reason))),

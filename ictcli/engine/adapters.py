@@ -118,7 +118,7 @@ def choose_layers(
 
 @contextmanager
 def putting_on(model: str) -> Generator[None]:
-    """Around what puts new adapters on a model: whatever the library raises becomes a UserError."""
+    """Turn what a library raises while it puts adapters on a model into a UserError."""
     try:
         yield
     except UserError:
@@ -136,8 +136,8 @@ def _last(name: str) -> str:
 
 @contextmanager
 def reading(folder: Path, layout: Layout, blocks: int, base: str) -> Generator[Path]:
-    """`in_layout` of adapters that go on the weights of fingerprint `base`; whatever is raised
-    within becomes a UserError."""
+    """Open adapters `in_layout` for the weights of fingerprint `base`; turn what is raised within
+    into a UserError."""
     try:
         if base_of(folder) not in ("", base):
             raise ValueError("they were trained on other weights")
@@ -152,8 +152,8 @@ def reading(folder: Path, layout: Layout, blocks: int, base: str) -> Generator[P
 
 
 def check_complete(expected: Iterable[str], stored: Iterable[str]) -> None:
-    """That a file holds all weights of the adapters: libraries fill what is missing with new ones.
-    Raises ValueError."""
+    """Raise ValueError unless a file holds all weights of the adapters: libraries would fill in new
+    ones."""
     if missing := sorted(set(expected) - set(stored)):
         raise ValueError(f"{len(missing)} of their weights are missing, {missing[0]} first")
 
@@ -164,7 +164,7 @@ def layout_of(config: dict[str, Any]) -> Layout:
 
 @contextmanager
 def in_layout(folder: Path, layout: Layout, blocks: int) -> Generator[Path]:
-    """The folder itself where it has this layout, else a temporary one of the same adapters in it.
+    """Yield the folder where it has this layout, else a temporary one with the adapters in it.
 
     `blocks` is how many the model has: mlx-lm counts adapted ones from the last. Raises ValueError,
     KeyError or TypeError where the other layout cannot say the same, or the folder is damaged.
@@ -212,7 +212,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def base_of(folder: Path) -> str:
-    """The fingerprint of the weights that adapters were trained on; "" where it is not known."""
+    """Return the fingerprint of the weights that adapters were trained on; "" if unknown."""
     config = read_config(folder)
     if layout_of(config) == "mlx":
         return str(config.get("base", ""))

@@ -128,7 +128,7 @@ class EngineCore(DataParallel, Engine):
         wanted: Sequence[str] = (),
         on_tokens: OnTokens | None = None,
     ) -> Rollouts:
-        """`generate`, which may give rollouts that are not finite."""
+        """Generate rollouts, which may not be finite."""
         numbers = uniforms(seed, len(prompts) * group, sampling.max_tokens)
         first, last = self.prompts_of(len(prompts))
         share, numbers = prompts[first:last], numbers[first * group : last * group]
@@ -239,7 +239,7 @@ class EngineCore(DataParallel, Engine):
         self.write(folder / OPTIMIZER, self.optimizer.state())
 
     def write(self, path: Path, arrays: dict[str, Any], **about: str) -> None:
-        """`write_arrays`, on rank 0."""
+        """Write arrays on rank 0."""
         if self.ranks.rank == 0:
             self.write_arrays(path, arrays, **about)
 
@@ -267,7 +267,7 @@ class EngineCore(DataParallel, Engine):
 
     @contextlib.contextmanager
     def _phase(self) -> Generator[None]:
-        """Around sampling or an update, which need memory in other sizes than each other."""
+        """Wrap sampling or an update, which need memory in blocks of different sizes."""
         try:
             yield
         finally:
@@ -275,7 +275,7 @@ class EngineCore(DataParallel, Engine):
 
     @abstractmethod
     def about(self) -> dict[str, Any]:
-        """`describe` of this process alone."""
+        """Describe this process alone."""
 
     @abstractmethod
     def adapters(self) -> Any:
@@ -291,11 +291,11 @@ class EngineCore(DataParallel, Engine):
 
     @abstractmethod
     def swapped(self, weights: Any) -> AbstractContextManager[None]:
-        """Within, the model evaluates with these weights (`kept_weights`)."""
+        """Have the model evaluate with these weights within (`kept_weights`)."""
 
     @abstractmethod
     def for_sampling(self, tokens: int) -> AbstractContextManager[Any]:
-        """Within, the model decodes responses of so many tokens at most as fast as it can; 0 where
+        """Have the model decode responses of so many tokens at most as fast as it can; 0 where
         somebody waits for the first."""
 
 

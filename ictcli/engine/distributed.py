@@ -87,13 +87,13 @@ class DataParallel(ABC):
         return int(edges[self.ranks.rank]), int(edges[self.ranks.rank + 1])
 
     def gathered(self, *, reference: bool = False) -> AbstractContextManager[None]:
-        """Within, this process has all weights, or all of the reference, to sample and evaluate
-        with. All ranks have to be here."""
+        """Give this process all weights, or all of the reference, to sample and evaluate with. All
+        ranks have to be here."""
         return contextlib.nullcontext()
 
     @contextlib.contextmanager
     def policy(self, *, reference: bool) -> Generator[None]:
-        """`gathered`, and the model is the reference policy where that is asked for."""
+        """Have weights `gathered`, and the model be the reference policy if asked."""
         changed = self.as_reference() if reference else contextlib.nullcontext()
         with self.gathered(reference=reference), changed:
             yield
@@ -112,7 +112,7 @@ class DataParallel(ABC):
         return replace(update, weights=np.where(rows[:, None], update.weights, 0))
 
     def rank_of(self, update: Update) -> IntArray:
-        """Return (B,) the rank of each row; it never falls from one row to the next."""
+        """Return Return the rank (B,) of each row; it never falls from one row to the next."""
         tokens = np.where(update.trained.any(axis=1), update.rollouts.lengths, 0)
         middle = (np.cumsum(tokens) - tokens / 2) / max(int(tokens.sum()), 1)
         return np.minimum(middle * self.ranks.size, self.ranks.size - 1).astype(int)
@@ -147,7 +147,7 @@ class DataParallel(ABC):
 
     @abstractmethod
     def as_reference(self) -> AbstractContextManager[None]:
-        """Within, the model is the reference policy."""
+        """Have the model be the reference policy within."""
 
     @abstractmethod
     def trained_weights(self) -> dict[str, Any]:

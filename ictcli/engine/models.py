@@ -140,9 +140,8 @@ def _with_adapter(folder: Path, run: Path, named: str) -> Source:
 
 @contextmanager
 def loading(source: Source, other: str) -> Generator[None]:
-    """Around what loads a model: its own code runs as the gate lets it, and whatever is raised
-    becomes a UserError, whose hint names the `other` engine where the model is of an unknown kind.
-    """
+    """Wrap what loads a model: its own code runs as the gate lets it, and what is raised becomes a
+    UserError, whose hint names the `other` engine where the model is of an unknown kind."""
     model = source.path
     try:
         with remote.asking(model, source.named):

@@ -145,8 +145,8 @@ def build_engine(
 
 @contextlib.contextmanager
 def interrupts_held() -> Generator[None]:
-    """Within, a KeyboardInterrupt waits for the end: a library in C++ that imports modules of
-    Python aborts the process at one. The next Ctrl-C ends the process."""
+    """Hold a KeyboardInterrupt until the end: a library in C++ that imports modules of Python
+    aborts the process at one. The next Ctrl-C ends the process."""
     held: list[KeyboardInterrupt] = []
     before = signal.getsignal(signal.SIGINT)
 

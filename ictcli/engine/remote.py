@@ -40,8 +40,8 @@ sys.meta_path.insert(0, gate.Finder("transformers_modules.", _loader))
 
 @contextlib.contextmanager
 def asking(model: str, named: str) -> Generator[None]:
-    """Around what loads a model, a folder or hub id: a file that is not installed with Python runs
-    as the gate lets it. `named`: how a user would have typed it."""
+    """Wrap what loads a model, a folder or hub id: a file that is not installed with Python runs as
+    the gate lets it. `named`: how a user would have typed it."""
     plain: Any = importlib.util.spec_from_file_location
     copier: Any = sys.modules.get("transformers.dynamic_module_utils")
     checked = copier and copier.check_imports
@@ -52,7 +52,7 @@ def asking(model: str, named: str) -> Generator[None]:
         return path
 
     def check(file: Any) -> Any:
-        """Before transformers imports what the file names, and copies it."""
+        """Check a file before transformers imports what it names, and copies it."""
         _read(known(file))
         return checked(file)
 

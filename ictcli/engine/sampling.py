@@ -46,7 +46,7 @@ def draw(
 
 
 def _nucleus(xp: Any, p: Any, sampling: Sampling) -> Any:
-    """Return (R, V) mask of the top-k and of the smallest set whose mass reaches top-p."""
+    """Return Return a mask (R, V) of the top-k and of the smallest set whose mass reaches top-p."""
     order = xp.argsort(-p, axis=-1)
     ordered = xp.take_along_axis(p, order, -1)
     keep = (xp.cumsum(ordered, axis=-1) - ordered) < sampling.top_p
@@ -96,7 +96,7 @@ class Written:
         return ended
 
     def rollouts(self, prompts: Prompts, group: int, stats: Mapping[str, FloatArray]) -> Rollouts:
-        """Return all of it, cut after the longest row."""
+        """Return all rollouts, cut after the longest row."""
         T = int(self.lengths.max(initial=1))
         return Rollouts(
             prompts=tuple(tuple(prompt) for prompt in prompts),
@@ -116,7 +116,7 @@ def in_passes(
     numbers: FloatArray,
     decode: Callable[[Prompts, FloatArray, IntArray], Rollouts],
 ) -> Rollouts:
-    """`decode` whole groups, at most `rows_at_once` rows side by side, or one group.
+    """Decode whole groups with `decode`, at most `rows_at_once` rows side by side, or one group.
 
     The uniform numbers (B, T) decide every draw. `decode` takes prompts, their rows of numbers, and
     which of the B rows they are.
@@ -180,8 +180,8 @@ class Recorder(ABC):
 
     @abstractmethod
     def means(self, p: Any, counts: IntArray) -> tuple[Any, Any]:
-        """Return p (M, V) in segments of `counts` (K,) rows, and the mean of each row's segment, in
-        shapes that fit each other."""
+        """Return Return p (M, V) in segments of `counts` (K,) rows, and the mean of each row's
+        segment, in shapes that fit each other."""
 
     def formula(self, name: str) -> Callable[..., Any]:
         """Return the formula of a statistic over the device's arrays."""

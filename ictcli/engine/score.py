@@ -84,7 +84,8 @@ def compare(
 
 
 def parted(rollouts: Rollouts) -> BoolArray:
-    """Return (B, T): the tokens at positions that two different prefixes of a group lead to."""
+    """Return Return the tokens (B, T) at positions that two different prefixes of a group lead
+    to."""
     groups = (-1, rollouts.group, rollouts.tokens.shape[1])
     tokens, valid = rollouts.tokens.reshape(groups), rollouts.valid.reshape(groups)
     longest = np.take_along_axis(tokens, valid.sum(-1).argmax(-1)[:, None, None], axis=1)

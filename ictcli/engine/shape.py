@@ -17,7 +17,7 @@ from ictcli.errors import UserError, text_of
 from ictcli.files.reading import parse_json, read_text
 
 LARGEST = 1 << 40
-"""Of the sizes of a model."""
+"""Largest size of a model."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class ModelShape:
     bits: int = 0
     """Bits of a quantised weight; 0 = not quantised."""
     dtype: str = ""
-    """Of the stored weights; empty = not said."""
+    """Type of the stored weights; empty = not said."""
     windowed: bool = False
     """Whether a block looks back at a window only, or is no attention."""
     capped: bool = False

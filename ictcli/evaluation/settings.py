@@ -24,7 +24,7 @@ Temperatures = Annotated[
 """Other temperatures to evaluate at."""
 T = TypeVar("T", bound="ModelSettings")
 MOST_K = 256
-"""Of pass@k, where no k is asked for."""
+"""Largest k of pass@k, where none is asked for."""
 
 JUDGING = ("verifier", "pattern", "timeout", "memory")
 OF_TRAINING = (

@@ -79,12 +79,13 @@ class ModelSpec:
     top_p: float
     top_k: int
     max_tokens: int | None = None
-    """Of the run's recipe; benchmarks have their own."""
+    """Limit of the run's recipe; benchmarks have their own."""
     run: Path | None = None
     recipe: RecipeFile | None = None
     """The run's, as it was read."""
     columns: ColumnSettings = field(default_factory=ColumnSettings)
-    """Of the data that the run is evaluated on, or trained on; benchmarks have their own."""
+    """Columns of the data that the run is evaluated on, or trained on; benchmarks have their
+    own."""
     pattern: str | None = None
     """The answer pattern in training, as which its answers are read."""
     reward: RewardSettings = field(default_factory=RewardSettings)

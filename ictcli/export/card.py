@@ -55,8 +55,8 @@ class Asked:
     settings: EvaluationSettings
     domain: Domain
     question: str
-    """Of a task that makes its problems one of them, or of the built-in model's own task, else one
-    of ours: no text of a data set."""
+    """A problem of a task that makes its problems, or of the built-in model's own task, else one of
+    ours: no text of a data set."""
 
     @property
     def suffix(self) -> str:

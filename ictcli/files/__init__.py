@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from filelock import FileLock
 
 LARGEST = 1e15
-"""Of a number in a recipe and of a reward: what is made of these is finite."""
+"""Largest number in a recipe or reward, so that what is computed from it is finite."""
 WANDB = "wandb"
 """The folder of Weights & Biases in a run, which links its logs to a cache elsewhere.
 Nothing in it is read."""
@@ -164,7 +164,7 @@ def new_file(path: Path) -> Generator[Path]:
 
 
 def write_json(path: Path, data: Any) -> None:
-    """`write_text` of indented JSON; NaN is an error, not a file no one can read."""
+    """Write indented JSON; NaN is an error, not a file that no one can read."""
     write_text(path, json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -241,8 +241,8 @@ def drop(folder: Path) -> None:
 
 
 def numbered(folder: Path, pattern: str) -> list[tuple[int, Path]]:
-    """Return (number, path) of a folder's entries of that name, ascending; whatever else lies there
-    is somebody's own."""
+    """Return Return (number, path) of a folder's entries of that name, ascending; other files are
+    ignored."""
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     matches = [(match, name) for name in names if (match := re.fullmatch(pattern, name))]
     return sorted((int(match[1]), folder / name) for match, name in matches)
@@ -263,8 +263,7 @@ def sweep(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _disk_faults(path: Path) -> Generator[None]:
-    """safetensors and MLX have errors of their own for a disk that is full: raise the OSError it
-    is."""
+    """Raise OSError for a full disk, for which safetensors and MLX have other errors."""
     try:
         yield
     except OSError:

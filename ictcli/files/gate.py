@@ -79,7 +79,7 @@ def admit(what: str, place: str, content: bytes, name: str = "") -> None:
 
 
 def admit_model(source: str, file: Path, content: bytes, name: str = "") -> None:
-    """`admit` a module of a model: of a folder or hub id."""
+    """Admit a module of a model: of a folder or hub id."""
     admit(str(file), _of_model(source, file), content, name)
 
 
@@ -183,7 +183,7 @@ class Finder:
 
 
 def module_source(name: str) -> bytes:
-    """Places and contents of the files that importing a module runs, without running them."""
+    """Yield places and contents of the files that importing a module would run."""
     parts, code = name.split("."), b""
     places: list[str] | None = None
     for end in range(len(parts)):

@@ -15,7 +15,7 @@ from ictcli.files.reading import read_bytes
 
 Origin = Mapping[str, Any]
 MAIN = ("format", "recipe", "models", "benchmarks")
-"""Of several parts that differ, the others depend on these."""
+"""Parts that others depend on, where several differ."""
 LONGEST = 60
 """Characters of a value in a sentence."""
 

@@ -129,7 +129,7 @@ def _package(folder: Path) -> str:
 
 
 def place_of(error: Exception) -> str:
-    """Where plugins raised or passed on an exception, as `FILE, line N,`; "" where none did."""
+    """Return where plugins raised or passed on an exception, as `FILE, line N,`, or ""."""
     stack = traceback.extract_tb(error.__traceback__)
     places = [f"{at.filename}, line {at.lineno}," for at in stack if Path(at.filename) in sources]
     return places[-1] if places else ""
@@ -141,5 +141,5 @@ def module_of(path: Path) -> ModuleType:
 
 
 def path_of(module_name: str) -> Path | None:
-    """The plugin file of a module, which may still be loading; None if it is not a plugin."""
+    """Return the plugin file of a module, which may still be loading, or None."""
     return _modules.get(module_name)

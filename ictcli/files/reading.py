@@ -88,7 +88,7 @@ def process_size() -> int:
 
 @contextlib.contextmanager
 def limited_memory(more: int) -> Generator[None]:
-    """Within, MemoryError where the process grows by more than so many bytes. macOS, where its size
+    """Raise MemoryError where the process grows by more than so many bytes. macOS, where its size
     is unknown, has no such limit."""
     size, (soft, hard) = process_size(), resource.getrlimit(resource.RLIMIT_AS)
     if size > 1:
@@ -101,7 +101,7 @@ def limited_memory(more: int) -> Generator[None]:
 
 
 def parse_json(data: str | bytes, **options: Any) -> Any:
-    """JSON of at most `DEPTH` levels. ValueError where it is none."""
+    """Parse JSON of at most `DEPTH` levels. ValueError where it is none."""
     try:
         return _shallow(json.loads(data, **options))
     except RecursionError as error:
@@ -109,7 +109,7 @@ def parse_json(data: str | bytes, **options: Any) -> Any:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """TOML of at most `DEPTH` levels. ValueError where it is none."""
+    """Parse TOML of at most `DEPTH` levels. ValueError where it is none."""
     try:
         return _shallow(tomllib.loads(text))
     except RecursionError as error:

@@ -25,7 +25,7 @@ from ictcli.text import middle_cut, one_line
 from ictcli.types import IntArray, Problem, Rollouts, Sampling
 
 MAX_TOKENS = 2048
-"""Of an answer, where neither a run nor the user says."""
+"""Most tokens of an answer, where neither a run nor the user says."""
 EXAMPLES = 16
 SHOWN = 60
 
@@ -181,8 +181,8 @@ class Session:
 
 @contextlib.contextmanager
 def stop_on_interrupt() -> Generator[Callable[[], bool]]:
-    """Within, the first Ctrl-C only changes what the function that is yielded says; the second one
-    is handled as it was before."""
+    """Yield a function that says whether Ctrl-C was pressed; the second one is handled as
+    before."""
     received: list[int] = []
     before = signal.getsignal(signal.SIGINT)
 
@@ -215,7 +215,7 @@ class Growing:
         self._texts = [Detokenizer(decode) for _ in range(n)]
 
     def add(self, t: int, rows: IntArray, tokens: IntArray) -> None:
-        """Tokens that were drawn (`OnTokens`)."""
+        """Add tokens that were drawn (`OnTokens`)."""
         for row, token in zip(map(int, rows), map(int, tokens), strict=True):
             if t == len(self._tokens[row]):  # else drawn again, because memory ran out
                 self._add(row, token)

@@ -30,7 +30,7 @@ from ictcli.train.step import select
 FIGURES = ("branch_recall", "branch_precision", "kept_prob", "kept_sure", "high_low_ratio")
 SHARES = (0.05, 0.1, 0.2)
 PAPER = {"kept_prob": 0.18, "high_low_ratio": 1.03}
-"""Of the tokens that ict keeps, as arXiv 2606.19771 states them for GSM8K."""
+"""Figures of the tokens that ict keeps, as arXiv 2606.19771 states them for GSM8K."""
 USUAL = ("ict", "ict max_prob=0.99", "ict score=u*h", "ict score=h", "entropy20", "random")
 """Other readings of the paper take two passes more: `ict reference=response`, `=group`."""
 

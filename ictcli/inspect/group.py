@@ -71,7 +71,7 @@ class MethodView:
     trained: bool
     kept: int
     share: float
-    """Of the step's tokens."""
+    """Share of the step's tokens."""
     overlap_with_trained: float | None
     weight_top: float
 

@@ -179,7 +179,7 @@ def _rollout(rollout: RolloutView) -> Data:
 
 
 def _weights(values: Sequence[float | None], kept: Sequence[bool]) -> float | list[Any] | None:
-    """One number if all kept tokens have that weight and the others none, else all weights."""
+    """Return one number if all kept tokens have that weight, else all weights."""
     inside = {value for value, keep in zip(values, kept, strict=True) if keep}
     outside = {value for value, keep in zip(values, kept, strict=True) if not keep}
     if len(inside) <= 1 and outside <= {0.0}:

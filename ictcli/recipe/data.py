@@ -43,7 +43,7 @@ class ColumnSettings(Table):
     """Worked response to show as an example (`prompt.shots`); default: a solution or the gold."""
 
     def filled_by(self, other: "ColumnSettings") -> "ColumnSettings":
-        """These names, and the other's where none is given here."""
+        """Return these names, and the other's where none is given."""
         return other.model_copy(update=self.model_dump(exclude_none=True))
 
 

@@ -13,7 +13,7 @@ from ictcli.text import shell_word
 
 
 def read_files(data: dict[str, Any], base: Path) -> None:
-    """In place: make the paths in a recipe's tables absolute, relative to the working directory or
+    """Make the paths in a recipe's tables absolute, in place, relative to the working directory or
     else to `base`, and replace the path of examples or of a template by what the file holds, so
     that a run's recipe holds it."""
     places = (
@@ -47,7 +47,7 @@ def read_files(data: dict[str, Any], base: Path) -> None:
 
 
 def _absolute(value: Any, base: Path, exists: Callable[[Path], bool]) -> Any:
-    """The value with its path absolute, if it names one that exists, or a function of one."""
+    """Return the value with its path absolute, if that exists, or a function of one."""
     if not isinstance(value, str) or not value:
         return value
     name, colon, function = value.rpartition(":") if ".py:" in value else (value, "", "")
@@ -60,8 +60,8 @@ def _is_data(path: Path) -> bool:
 
 
 def read_template(template: str, base: Path) -> str:
-    """auto, chat, none or a text with {question} as it is; else the text of the file of that path,
-    without its last line end."""
+    """Return auto, chat, none or a text with {question} as it is; else the text of the file of that
+    path, without its last line end."""
     if template in TEMPLATES or QUESTION in template:
         return template
     path = next((p for p in (Path(template), base / template) if p.is_file()), None)

@@ -22,8 +22,7 @@ def is_gym(name: str) -> bool:
 
 
 def parted(name: str) -> tuple[str, dict[str, Any]]:
-    """`gym:NAME:key=value:...` as NAME and the values of its options. UserError for an option
-    twice."""
+    """Split `gym:NAME:key=value:...` into NAME and options. UserError for an option twice."""
     generator, *options = _OPTION.split(name.removeprefix(GYM))
     values: dict[str, Any] = {}
     for key, _, value in (option.partition("=") for option in options):
@@ -34,7 +33,7 @@ def parted(name: str) -> tuple[str, dict[str, Any]]:
 
 
 def joined(generator: str, options: Mapping[str, Any]) -> str:
-    """The name of a task: its options in the order of their names, so that there is one of each."""
+    """Return the name of a task with its options in the order of their names."""
     texts = (f":{key}={_text(options[key])}" for key in sorted(options))
     return f"{GYM}{generator}{''.join(texts)}"
 

@@ -87,7 +87,7 @@ def load_recipe(source: str | Path | RecipeFile, overrides: Sequence[str] = ()) 
 
 
 def _lower_k(table: dict[str, Any]) -> None:
-    """In place: leave out each k of `eval` above an n that was typed."""
+    """Drop, in place, each k of `eval` above an n that was typed."""
     n, ks = table["n"], table.get("k", EvalSettings().k)
     if isinstance(n, int) and isinstance(ks, list | tuple):
         fitting = [k for k in cast(Sequence[Any], ks) if not isinstance(k, int) or k <= n]
@@ -101,7 +101,7 @@ def check(
     typed: Sequence[str] = (),
     own: Mapping[str, Any] = NOTHING,
 ) -> Recipe:
-    """The validated recipe of this data (see `validate`), its method and options included."""
+    """Return the recipe of this data (see `validate`), checked with its method and options."""
     recipe = validate(Recipe, data, source, base, typed=typed, own=own)
     name = recipe.method.get("name")
     if not isinstance(name, str):

@@ -92,7 +92,7 @@ class NewAdapters(AdapterSettings):
     """Adapters to put on a model."""
 
     seed: int = 0
-    """Of their initial values."""
+    """Seed of their initial values."""
 
 
 class OptimizerSettings(Table):

@@ -122,7 +122,7 @@ def boxed(text: str) -> str | None:
 
 
 def hashed(text: str) -> str | None:
-    """The text after the last `####` on its line, as in GSM8K's solutions; None without one."""
+    """Return the text after the last `####` on its line, as in GSM8K's solutions, or None."""
     line = next(hashes(text), None)
     return None if line is None else text[line.content].strip("* \t\r")
 

@@ -50,7 +50,7 @@ def math_at_once(answer: str, gold: str) -> Verdict | None:
 @register_verifier("integer", whole)
 @register_verifier("math", maths.readable)
 def math_verdict(answer: str, gold: str, *, algebra: bool = True) -> Verdict:
-    """The verdict on an answer; algebra may be slow. UndecidedError if only algebra can tell."""
+    """Judge an answer; algebra may be slow. UndecidedError if only algebra can tell."""
     outcome = maths.compare(answer, gold, algebra=algebra)
     if outcome == "unreadable":
         long = len(answer) > maths.LONGEST

@@ -98,13 +98,13 @@ def naming(choices: Sequence[str]) -> Callable[[str], str]:
 
 
 def _words(text: str) -> str:
-    """A plain text for comparison: words and signs in small letters, without a first article."""
+    """Return a text for comparison: words and signs in small letters, without an article."""
     words = _WORD.findall(text.lower().strip(" .,:;()[]\"'!-"))
     return " ".join(words[1:] if words[0:1] in (["the"], ["a"], ["an"]) and words[1:] else words)
 
 
 def same(answer: str, choice: str) -> bool:
-    """Whether an answer is the text of a choice, as words or as mathematics without algebra."""
+    """Return whether an answer is the text of a choice, as words or mathematics."""
     if _layout(answer) == _layout(choice):
         return bool(choice.strip())
     found = math_at_once(answer, choice)

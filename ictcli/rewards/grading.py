@@ -201,7 +201,7 @@ def _without(fault: Fault, extracted: str = "") -> Verdict:
 
 
 def _here(judge: Judge, *arguments: Any) -> Any:
-    """What a function gives in this process, or the Fault of what it raised. Ctrl-C is none."""
+    """Call a function in this process; return its result or a Fault, but raise at Ctrl-C."""
     try:
         return judge(*arguments)
     except Exception as error:
@@ -209,7 +209,7 @@ def _here(judge: Judge, *arguments: Any) -> Any:
 
 
 def _as_arguments(rows: Sequence[Row]) -> tuple[list[Any], list[Any], dict[str, list[Any]]]:
-    """Prompts, completions and columns of the responses to a problem, as TRL passes them: texts,
+    """Return prompts, completions and columns of a problem's responses, as TRL passes them: texts,
     or messages where the data's prompt is a list of those."""
     first, n = rows[0], len(rows)
     asked = first.columns.get("prompt")
@@ -225,13 +225,13 @@ def _as_arguments(rows: Sequence[Row]) -> tuple[list[Any], list[Any], dict[str, 
 
 
 def _judged(name: str, source: str | None, *arguments: Any) -> Any:
-    """In a worker: the verdict of a verifier, or those on the responses to a problem."""
+    """Judge in a worker: return a verdict, or those on the responses to a problem."""
     return _load(name, source).judge(*arguments)
 
 
 def _load(name: str, source: str | None, *_: Any) -> Verifier:
-    """In a worker: the verifier of that name, from its plugin or module. It is imported before the
-    limits of a call count."""
+    """Load in a worker the verifier of that name. It is imported before the limits of a call
+    count."""
     if source is not None and source.endswith(".py"):
         plugins.load(source)
     verifier = find_verifier(name)

@@ -38,8 +38,9 @@ _TEXT = re.compile(r"\\text\{([^{}]*)\}")
 
 @lru_cache(maxsize=16)
 def generator(name: str, seed: int = 0, size: int = 1) -> Any:
-    """The generator `gym:NAME:key=value:...` with a seed: entry i of `size` is a table of question,
-    answer and metadata. UserError for an unknown name or option, or a value that it refuses."""
+    """Return the generator `gym:NAME:key=value:...` with a seed: entry i of `size` is a table of
+    question, answer and metadata. UserError for an unknown name or option, or a value that it
+    refuses."""
     kind, options = chosen(name)
     build, settings = DATASETS[kind]
     try:
@@ -86,7 +87,7 @@ def options_of(kind: str) -> dict[str, Any]:
 
 
 def about(kind: str) -> str:
-    """A sentence on what a generator makes: its own first one, or else of what kind it is."""
+    """Return a sentence on what a generator makes: its own, or else its kind."""
     made = DATASETS[kind][0]
     words = " ".join((made.__doc__ or "").partition("\n\n")[0].split())
     first = _END.split(_LINK.sub(r"\1", words))[0].rstrip(".")
@@ -129,7 +130,7 @@ class _CodeError(BaseException):
 
 
 class _Watch:
-    """Of this process, which cannot remove an audit hook."""
+    """The audit hook of this process, which cannot remove an audit hook."""
 
     hooked = False
     known: str | None = None
@@ -140,8 +141,8 @@ class _Watch:
 
 @contextmanager
 def _watched(known: str | None) -> Generator[None]:
-    """Some scores call `eval` on the answer, or sympy's, which does. Run no code here but that of
-    files, and expressions of the problem that is `known`; None: whatever is called."""
+    """Refuse `eval` on an answer, which some scores call. Run no code but that of files, and
+    expressions of the problem that is `known`; None: whatever is called."""
     if not _Watch.hooked:
         sys.addaudithook(_audit)
         _Watch.hooked = True

@@ -148,7 +148,7 @@ def said(response: str) -> str:
 
 
 def _upheld(text: str, marks: Iterable[Span]) -> str:
-    """A text without its last marked answers, given from the last on, as far as they are denied."""
+    """Return a text without its last marked answers, as far as they are denied."""
     end = len(text)
     for count, mark in enumerate(marks):
         if count == _MOST:
@@ -193,7 +193,7 @@ def _words(text: str) -> str:
 
 
 def _spoken(text: str) -> str:
-    """A text without its thinking, unless that is the end of it and ends with a marked answer."""
+    """Drop a text's thinking, unless that is its end and ends with a marked answer."""
     spoken: list[str] = []
     thought, inside, start = "", False, 0
     for tag in _THOUGHT.finditer(text):

@@ -54,7 +54,8 @@ def mean_reward(verdicts: Sequence[Verdict]) -> float | None:
 def control_reward(
     signal: Signal, verdicts: Sequence[Verdict], rng: np.random.Generator
 ) -> FloatArray:
-    """(B,) float64, 1 or 0: random, by a fair coin, or for an answer in the form that is read.
+    """Return (B,) float64, 1 or 0: random, by a fair coin, or for an answer in the form that is
+    read.
 
     The coin is fair, as in arXiv 2506.10947: of all coins it gives the most groups a signal, and a
     run depends on no evaluation before it.

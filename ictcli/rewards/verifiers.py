@@ -125,10 +125,10 @@ OPTIONAL = {
 def register_verifier(
     name: str, golds: Callable[[str], bool] | None = None, *, boxed: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator: register a function (response, gold) -> Verdict or bool under `name`. A parameter
-    `question` takes the question; `boxed`: it is given the answer in the last box or after `####`
-    in place of the response. Functions of plugin files run in worker processes, within the limits
-    of `grade`."""
+    """Return a decorator that registers a function (response, gold) -> Verdict or bool under
+    `name`. A parameter `question` takes the question; `boxed`: it is given the answer in the last
+    box or after `####` in place of the response. Functions of plugin files run in worker processes,
+    within the limits of `grade`."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         path = plugins.path_of(function.__module__)
@@ -214,7 +214,7 @@ def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | Non
 
 
 def _as_chats(prompts: Sequence[Any], completions: Sequence[Any]) -> tuple[Any, Any] | None:
-    """Prompts and completions as lists of messages; None where they are no texts."""
+    """Return prompts and completions as lists of messages; None if they are no texts."""
     if not all(isinstance(text, str) for text in (*prompts, *completions)):
         return None
     asked = [[{"role": "user", "content": text}] for text in prompts]
@@ -274,7 +274,7 @@ def find_verifier(name: str) -> Verifier:
 
 
 def as_verifier(kind: str | Verifier | Judge) -> Verifier:
-    """A verifier by name, by itself, or made of a function, which then runs in this process."""
+    """Return a verifier by name, itself, or of a function, which then runs in this process."""
     if isinstance(kind, str):
         return find_verifier(kind)
     return kind if isinstance(kind, Verifier) else made_of(name_of(kind) or "a function", kind)

@@ -69,7 +69,7 @@ class This:
 
 
 def serve(descriptor: int) -> None:
-    """The life of a worker: perform the calls that come over a connection, until it is closed."""
+    """Work: perform the calls that come over a connection, until it is closed."""
     connection = Connection(descriptor)
     os.register_at_fork(after_in_child=connection.close)  # a call's fork gives no second answer
     with contextlib.suppress(EOFError, OSError):
@@ -101,7 +101,7 @@ def _resident_peak() -> int:
 
 
 def _answer(call: bytes, connection: Connection) -> bytes:
-    """Perform a pickled call within its limits; the pickled result or Fault."""
+    """Perform a pickled call within its limits; return the pickled result or Fault."""
     limits = This.limits
     prepared = tried(_prepared, (call,), limits)
     if isinstance(prepared, Fault):

@@ -60,7 +60,7 @@ def isolated(
     limits: Limits | None = None,
     prepare: Callable[..., object] | None = None,
 ) -> list[T | Fault]:
-    """`function(*arguments[i])` for each i, in the order of `arguments`.
+    """Return `function(*arguments[i])` for each i, in the order of `arguments`.
 
     A worker imports `function` by its module and name, so it cannot be defined in `__main__`.
     `prepare` is called with the same arguments before the limits count, for imports. Printed output
@@ -164,7 +164,7 @@ class _Worker:
         return self.limits.exceeded("timeout") if late else _PENDING
 
     def cpu_seconds(self) -> float:
-        """That its process took so far; 0 if it is dead."""
+        """Return the CPU seconds that its process took so far; 0 if it is dead."""
         with contextlib.suppress(psutil.Error):
             times = psutil.Process(self.process.pid).cpu_times()
             return times.user + times.system
@@ -224,7 +224,7 @@ atexit.register(lambda: _close(list(_workers)))
 
 
 def _forget() -> None:
-    """In a forked process: drop the workers, which belong to the parent."""
+    """Drop the workers in a forked process: they belong to the parent."""
     global _lock
     _lock = threading.Lock()
     for worker in _workers:

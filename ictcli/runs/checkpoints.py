@@ -121,7 +121,7 @@ def folders(run: Path) -> list[Path]:
 
 
 def complete(run: Path) -> list[Path]:
-    """The checkpoints that have a manifest, oldest first; `check` compares it with the files."""
+    """Return the checkpoints with a manifest, oldest first; `check` compares it with files."""
     return [path for path in folders(run) if (path / MANIFEST).is_file()]
 
 
@@ -250,7 +250,7 @@ def best_of(run: Path) -> Path | None:
 
 
 def pick(run: Path, which: str) -> Path:
-    """The checkpoint `best`, or that of a step, checked. UserError where it does not exist."""
+    """Return the checkpoint `best`, or that of a step, checked. UserError if there is none."""
     steps = ", ".join(str(step_of(path)) for path in complete(run)) or "none"
     if which == "best":
         path = best_of(run)

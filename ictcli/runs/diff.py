@@ -48,7 +48,7 @@ class RunDiff(RunRecord):
 
 
 def difference(runs: Sequence[Path]) -> RunDiff:
-    """Two runs or more against the first."""
+    """Compare two runs or more with the first."""
     recipes = [read_record(run / "recipe.toml", RecipeRecord, strict=False) for run in runs]
     environments = [read_environment(run) for run in runs]
     places = [e.model_dump(exclude={"command", "data"}, exclude_unset=True) for e in environments]

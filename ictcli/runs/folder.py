@@ -212,7 +212,7 @@ class Run:
     def record_rollouts(
         self, step: int, batch: Batch, kept: BoolArray, weights: FloatArray
     ) -> None:
-        """One batch with everything its training was decided on (see `read_rollouts`)."""
+        """Record a batch with everything its training was decided on (see `read_rollouts`)."""
         name = f"rollouts/step-{step:06d}.safetensors"
         with manifest.rewriting(self.folder, name):
             write_rollouts(self.folder / name, step, batch, kept, weights)
@@ -246,7 +246,7 @@ def is_run(folder: Path) -> bool:
 
 
 def free_folder(base: Path, name: str) -> Path:
-    """base/name, or base/name-2, -3, ... where it is taken."""
+    """Return base/name, or base/name-2, -3, ... where it is taken."""
     path, number = base / name, 1
     while path.exists():
         number += 1

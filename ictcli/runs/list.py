@@ -76,7 +76,7 @@ def find_runs(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
 
 
 def find_run(name: Path) -> Path:
-    """`find_folder`; UserError too for a run that may not be read (see `check_inside`)."""
+    """Find a run's folder; UserError too if it may not be read (see `check_inside`)."""
     return _checked(find_folder(name))
 
 

@@ -28,7 +28,8 @@ def checksum(path: Path) -> FileRecord:
 
 
 def is_unchanged(path: Path, record: FileRecord) -> bool:
-    """Whether a file has the size and the checksum of a record; of another size it is not read."""
+    """Return whether a file has the size and checksum of a record; it is read only if its size
+    fits."""
     return path.stat().st_size == record.bytes and checksum(path) == record
 
 
@@ -54,7 +55,7 @@ def leave(run: Path, *names: str) -> None:
 
 @contextlib.contextmanager
 def rewriting(run: Path, *names: str) -> Generator[None]:
-    """Around the writing of files, or of all files of folders."""
+    """Wrap the writing of files, or of all files of folders."""
     leave(run, *names)
     yield
     enter(run, *names)
@@ -87,7 +88,7 @@ def faults(run: Path, *patterns: str) -> dict[str, str]:
 
 
 def altered(run: Path, *patterns: str) -> dict[str, str]:
-    """`faults` without files that are missing."""
+    """Return `faults` without files that are missing."""
     return {name: why for name, why in faults(run, *patterns).items() if why != MISSING}
 
 

@@ -54,7 +54,7 @@ def find_models(
     checkpoint: str | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[ModelSpec]:
-    """Model folders, hub ids and runs, checked as far as that goes without loading them.
+    """Find model folders, hub ids and runs, checked as far as possible without loading them.
     `checkpoint` is that of every run among them: best, or a step."""
     if checkpoint is not None and not any(is_run(Path(model)) for model in models):
         raise UserError(
@@ -227,8 +227,8 @@ def _columns(data: Mapping[str, Any]) -> ColumnSettings:
 
 
 def _prompt(file: Path, table: dict[str, Any]) -> PromptSettings:
-    """How a run prompts. The examples that were drawn for it stand beside its recipe, since the
-    data that they were drawn from may be gone; which problems were too long concerns training."""
+    """Return how a run prompts. The examples drawn for it are in its folder, since the data that
+    they were drawn from may be gone; which problems were too long concerns training."""
     prompt = PromptSettings.model_validate(table)
     examples = prompt.examples
     if prompt.shots:
@@ -255,7 +255,7 @@ def engine_of(run: Path, settings: EngineSettings) -> Engine:
 
 
 def engine_at(run: Path, recipe: Mapping[str, Any], path: Path, settings: EngineSettings) -> Engine:
-    """An engine with the policy of a run of this recipe as it was evaluated at a checkpoint."""
+    """Return an engine with the policy that a run evaluated at a checkpoint."""
     adapter = NewAdapters.model_validate(recipe.get("adapter", {}))
     began, base = read_environment(run), locate(recipe["model"], trains=True)
     engine = build_engine(base.path, began.typed(settings), None, adapter)

@@ -24,7 +24,7 @@ def public_name(name: str, run: Path | None = None) -> str:
 
 
 def is_public(model: str, run: Path | None = None) -> bool:
-    """Whether a model's name is one of the hub's, as far as the name and this machine tell."""
+    """Return whether a model is probably on the hub, judged by its name and this machine."""
     return re.fullmatch(r"[\w.-]+/[\w.-]+", model) is not None and not (
         model.startswith(".") or place_of(model, run) is not None
     )
@@ -64,8 +64,8 @@ def public_data(data: DataRecord) -> Table:
 
 
 def public_environment(environment: Environment) -> Table:
-    """environment.json for a tracker: without the command, and of the data what `public_data`
-    gives."""
+    """Return environment.json for a tracker: without the command, and of the data what
+    `public_data` gives."""
     table = environment.model_dump(exclude_unset=True, exclude={"command", "data"})
     return {**cast(Table, _without_paths(table)), "data": public_data(environment.data)}
 

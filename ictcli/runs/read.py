@@ -47,12 +47,12 @@ def read_record(path: Path, kind: type[R], *, strict: bool = True) -> R | None:
 
 
 def read_environment(run: Path) -> Environment:
-    """environment.json of a run; without a field where it is missing or damaged."""
+    """Read environment.json of a run; without fields where it is missing or damaged."""
     return read_record(run / "environment.json", Environment, strict=False) or Environment()
 
 
 def read_lines(path: Path, kind: type[R]) -> list[R]:
-    """The lines of a JSONL file as records, without those that a kill or power cut damaged."""
+    """Read the lines of a JSONL file as records, without those that a kill damaged."""
     records: list[R] = []
     with contextlib.suppress(OSError):
         for line in lines(path):
@@ -82,7 +82,7 @@ def cut_lines(path: Path, steps: int) -> None:
 
 
 def _record(line: bytes, kind: type[R]) -> R | None:
-    """None where the line has no end, or is no such record."""
+    """Parse a line; None where it has no end, or is no such record."""
     try:
         return kind.model_validate_json(line) if line.endswith(b"\n") else None
     except ValueError:
@@ -90,13 +90,13 @@ def _record(line: bytes, kind: type[R]) -> R | None:
 
 
 def damaged(path: Path) -> UserError:
-    """For a file of a run's folder that is not what a run wrote."""
+    """Return an error for a file that is not what a run wrote."""
     again = f"{command('resume', path.parent)} makes it again"
     return UserError(f"{path} is damaged.", f"put it back; or rm {shell_word(path)}, and {again}")
 
 
 def changed(*paths: Path) -> float | None:
-    """When the newest of these files was changed, in seconds since 1970; None if there is none."""
+    """Return when the newest of these files was changed, in seconds since 1970, or None."""
     times: list[float] = []
     for path in paths:
         with contextlib.suppress(OSError):

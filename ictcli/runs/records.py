@@ -18,7 +18,7 @@ from ictcli.recipe.tables import EngineSettings
 from ictcli.tables.numbers import counted
 
 FORMAT = 1
-"""Of recorded rollouts, summary.json and environment.json."""
+"""Format of recorded rollouts, summary.json and environment.json."""
 
 
 class RecipeRecord(RunRecord):
@@ -102,7 +102,7 @@ class SftMetrics(RunRecord):
     loss: float
     """Mean of -log pi over the tokens of the responses, in nats."""
     tokens: int
-    """Of the responses."""
+    """Tokens of the responses."""
     grad_norm: float
     """Before it is clipped."""
     lr: float
@@ -114,7 +114,7 @@ class SftSummary(RunRecord):
     steps: int
     examples: int
     tokens: int
-    """Of responses, each as often as it was trained on."""
+    """Tokens of responses, each as often as it was trained on."""
     first_loss: float
     last_loss: float
     """Mean of -log pi, in nats."""
@@ -134,7 +134,7 @@ class SftSummary(RunRecord):
 
 
 def passes_by_k(passes: Mapping[str, Interval]) -> dict[int, Interval]:
-    """pass@K by k, of figures that hold others too."""
+    """Return pass@K by k, of figures that hold others too."""
     return {
         int(name.removeprefix("pass@")): interval
         for name, interval in passes.items()
@@ -236,7 +236,7 @@ class DataRecord(RunRecord):
     train: ProblemSet | None = None
     heldout: ProblemSet | None = None
     verifier: str | None = None
-    """Of the answers to evaluate."""
+    """Verifier of the answers to evaluate."""
     sft: ProblemSet | None = None
     left_out: dict[str, int] = Field(default_factory=dict[str, int])
 
@@ -266,8 +266,8 @@ class Environment(RunRecord):
     """The recipe's steps before each `ictcli resume RUN steps=N`."""
 
     def typed(self, settings: EngineSettings) -> EngineSettings:
-        """Engine settings with the number format that the run began in, whatever this machine
-        prefers, unless they name one."""
+        """Return engine settings with the number format that the run began in, unless they name
+        one."""
         began = self.engine.dtype
         if settings.dtype != "auto" or began not in ("float32", "bfloat16"):
             return settings

@@ -12,7 +12,7 @@ setting = "{:g}".format
 
 
 def percent(share: float) -> str:
-    """Rounded as a share of three digits is, so that both say the same."""
+    """Return a percentage, rounded as a share of three digits is, so that both agree."""
     return f"{100 * round(share, 3):.1f}".replace("-", MINUS)
 
 
@@ -54,7 +54,7 @@ def size_text(count: float) -> str:
 
 
 def interval(low: float | None, high: float | None, form: Format) -> str:
-    """`[28.0, 34.4]`, whose unit stands before it; empty where an end is not known."""
+    """Return `[28.0, 34.4]`, whose unit comes before it; empty where an end is not known."""
     text = "" if low is None or high is None else f"[{form(low)}, {form(high)}]"
     return text.replace(" %", "")
 
@@ -64,5 +64,5 @@ def counted(number: int, noun: str) -> str:
 
 
 def listed(words: Sequence[str]) -> str:
-    """`a, b and c`."""
+    """Return `a, b and c`."""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))

@@ -22,7 +22,7 @@ def render(template: Path, form: Literal["html", "md", "txt"], **values: Any) ->
 
 
 def sentence(template: Path, **values: Any) -> str:
-    """Plain text of a template on one line."""
+    """Return the plain text of a template on one line."""
     return " ".join(render(template, "txt", **values).split())
 
 

@@ -78,8 +78,9 @@ def as_messages(turns: Sequence[Turn]) -> list[dict[str, str]]:
 
 
 def as_text(turns: Sequence[Turn]) -> str:
-    """A conversation as a model without a chat template reads it, without its system messages: an
-    answer on the line below its question, and an empty line before the next question."""
+    """Return a conversation as a model without a chat template reads it, without its system
+    messages: an answer on the line below its question, and an empty line before the next
+    question."""
     said = [(role, text) for role, text in turns if role != "system"]
     ends = {"assistant": "\n\n"}
     return "".join(text + ends.get(role, "\n") for role, text in said).rstrip("\n")
@@ -91,12 +92,12 @@ def system_of(turns: Sequence[Turn]) -> str:
 
 
 SECONDS, EACH = 5.0, 0.01
-"""Of the processor, for all conversations of a template, and more for each of them; SmolLM2's takes
-some 80 microseconds."""
+"""CPU seconds for all conversations of a template, and more for each of them; SmolLM2's takes some
+80 microseconds."""
 MEMORY = 2**30
 """Bytes on top of what the process has. macOS knows no such limit: there time is the only one."""
 CHARACTERS = 10_000_000
-"""Of the text."""
+"""Most characters of the text."""
 SHOWN = 300
 """Characters of a template's words, at most."""
 
@@ -143,7 +144,7 @@ def rendered(
 
 @contextlib.contextmanager
 def _limited(template: str) -> Generator[None]:
-    """Within, MemoryError beyond MEMORY, and _OverTimeError beyond what is left to a template of
+    """Raise MemoryError beyond MEMORY, and _OverTimeError beyond what is left of a template's
     SECONDS in the main thread, the only one that receives signals."""
 
     def stop(number: int, frame: object) -> NoReturn:

@@ -174,7 +174,7 @@ def _aime(name: str, rows: Rows) -> ProblemSet:
 
 
 def _solutions(data: str | None) -> list[Example]:
-    """GSM8K's training problems with their solutions as they stand."""
+    """Return GSM8K's training problems with their solutions unchanged."""
     rows = rows_of("gsm8k-train", data).rows
     return [Example(prompt=text(row, "question"), response=text(row, "answer")) for row in rows]
 

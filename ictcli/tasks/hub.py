@@ -48,7 +48,7 @@ _stay: ContextVar[bool] = ContextVar("stay", default=False)
 
 @contextlib.contextmanager
 def files_alone() -> Generator[None]:
-    """Context in which loading a data set from the hub raises ElsewhereError."""
+    """Raise ElsewhereError where a data set would be loaded from the hub."""
     token = _stay.set(True)
     try:
         yield
@@ -163,7 +163,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _refusal(source: HubSource, error: Exception) -> UserError:
-    """Why a data set cannot be loaded, and what to do. Never quotes the rows of a gated one."""
+    """Return why a data set cannot be loaded, and a hint; never quote the rows of a gated one."""
     path, said = source.path, str(error)
     kinds = {base.__name__ for link in _causes(error) for base in type(link).__mro__}
     instead = "give its rows in a file: data=FILE.jsonl, or task=FILE.jsonl"

@@ -84,7 +84,7 @@ def _with_sft(recipe: Recipe, task: Task, held: Collection[str]) -> Task:
 def check_columns(
     name: str, verifiers: Sequence[Verifier | Judge], problems: Sequence[Problem]
 ) -> None:
-    """UserError where one of the verifiers asks for a column that the problems do not have."""
+    """Raise UserError where a verifier asks for a column that the problems do not have."""
     columns = [c for c in (problems[0].columns if problems else ()) if c not in NOT_PASSED]
     hint = "take another verifier, or rename the parameter or give it a default"
     for verifier in verifiers:
@@ -191,7 +191,7 @@ def described(task: Task, heldout: Sequence[Problem]) -> dict[str, Any]:
 
 
 def examples_of(task: Task) -> dict[str, Any]:
-    """The examples of `sft.data`, as environment.json records them; empty where there are none."""
+    """Return the examples of `sft.data`, as environment.json records them; empty without."""
     if not task.sft:
         return {}
     return {"sft": {"problems": len(task.sft), "sha256": digest_of(task.sft, solutions=True)}}
@@ -219,8 +219,8 @@ def _without(task: Task, keys: Collection[str], reason: str, words: str) -> Task
 
 
 def _heldout_notes(recipe: Recipe, task: Task) -> Iterator[str]:
-    """Notes on held-out problems that are judged otherwise, or are more or fewer than the recipe
-    asks for."""
+    """Yield notes on held-out problems with another verifier, or in another number than asked
+    for."""
     wanted = recipe.eval.problems
     held = len(task.held) - recipe.eval.skip
     name, domain = exam_of(recipe, task)

@@ -123,7 +123,7 @@ def _tokens(tokenizer: Any, texts: Sequence[str], *, chat: bool) -> Iterator[lis
 
 
 def batched_ids(tokenizer: Any, texts: Sequence[str]) -> Iterator[list[int]]:
-    """Token ids of texts, without special tokens; one call of the tokenizer for many of them."""
+    """Return token ids of texts, without special tokens; one tokenizer call for many texts."""
     for first in range(0, len(texts), BATCH):
         batch = list(texts[first : first + BATCH])
         yield from map(list, tokenizer(batch, add_special_tokens=False)["input_ids"])
@@ -151,8 +151,8 @@ def encode(
     settings: PromptSettings,
     max_tokens: int,
 ) -> list[list[int]]:
-    """Token ids per problem. UserError if a prompt is empty, or prompt + max_tokens exceeds the
-    context."""
+    """Return token ids per problem. UserError if a prompt is empty, or exceeds the context with
+    max_tokens."""
     ids = list(all_tokens(engine.tokenizer, problems, domain, settings))
     for problem, tokens in zip(problems, ids, strict=True):
         if not tokens:
@@ -177,7 +177,7 @@ def encode(
 
 
 def decode(tokenizer: Any, rollouts: Rollouts) -> list[str]:
-    """B responses as text, without special tokens."""
+    """Return B responses as text, without special tokens."""
     rows = [rollouts.tokens[row, : rollouts.lengths[row]].tolist() for row in range(len(rollouts))]
     return tokenizer.batch_decode(
         rows, skip_special_tokens=True, clean_up_tokenization_spaces=False

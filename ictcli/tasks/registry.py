@@ -25,7 +25,7 @@ BENCHMARKS: dict[str, Callable[..., Benchmark]] = {}
 
 
 def register_task(name: str, about: str | None = None) -> Callable[[T], T]:
-    """Decorator: register a function that builds a task; it is called when the task is used.
+    """Return a decorator for a function that builds a task; it is called when the task is used.
     `about` says in a line what the task is, where the function has no docstring.
 
     Its parameters may include `data`, what to use in place of the task's data (or None: a file, a
@@ -36,7 +36,7 @@ def register_task(name: str, about: str | None = None) -> Callable[[T], T]:
 
 
 def register_benchmark(name: str, about: str | None = None) -> Callable[[T], T]:
-    """Decorator: register a function that builds a benchmark; it is called when the benchmark is
+    """Return a decorator for a function that builds a benchmark; it is called when the benchmark is
     used. Its parameters may include `data`, a file to use in place of its data (or None). `about`
     is as for tasks."""
     return partial(_register, BENCHMARKS, name, about)
@@ -158,7 +158,7 @@ def _build(name: str, build: Callable[..., Any], kind: type[R], **arguments: Any
 
 
 def named() -> list[dict[str, str]]:
-    """Built-in tasks, data sets known by name, those of plugins, and the generators of
+    """List built-in tasks, data sets known by name, those of plugins, and the generators of
     reasoning-gym that make a task, if it is installed: each as task, for and about."""
     both = "train, evaluate"
     rows = [(name, both, _about(build)) for name, build in TASKS.items()]
@@ -172,7 +172,7 @@ def named() -> list[dict[str, str]]:
 
 
 def shown(name: str) -> dict[str, Any]:
-    """A task or benchmark in parts: options with their values, verifier, first held-out problem."""
+    """Return parts of a task or benchmark: options, verifier, first held-out problem."""
     bench = find_benchmark(name)
     parts: dict[str, Any] = {"task": bench.name}
     if is_gym(name):

@@ -98,7 +98,7 @@ def response_ids(
 def _response(
     tokenizer: Any, example: Problem, prompt: str, domain: Domain, settings: PromptSettings
 ) -> str:
-    """The text behind the prompt. Without a chat template it stands where an example's does."""
+    """Return the text after the prompt; without a chat template, placed as an example's."""
     template, response = template_of(tokenizer, domain, settings), example.solution
     if template == "chat":
         closed = partial(render, tokenizer, example, domain, settings)

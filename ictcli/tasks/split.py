@@ -32,8 +32,8 @@ class ProblemSet:
 
 
 def key_of(prompt: str) -> str:
-    """SHA-256 of a prompt up to case, white space and compatible characters (NFKC): copies of a
-    problem have the same key."""
+    """Return the SHA-256 of a prompt up to case, white space and compatible characters (NFKC):
+    copies of a problem have the same key."""
     return hashlib.sha256(" ".join(folded(prompt).split()).encode("utf-8", "replace")).hexdigest()
 
 
@@ -43,8 +43,7 @@ def is_heldout(prompt: str, holdout: int = HOLDOUT) -> bool:
 
 
 def digest_of(problems: Sequence[Problem], *, solutions: bool = False) -> str:
-    """SHA-256 of the prompts, golds, choices and messages of problems, in order; or with their
-    solutions."""
+    """Return the SHA-256 of problems: prompts, golds, choices and messages, or with solutions."""
     digest = hashlib.sha256()
     for problem in problems:
         more: list[Any] = [each for each in (problem.turns, problem.more_golds) if each]

@@ -149,7 +149,7 @@ def is_set_aside(text: str) -> bool:
 
 
 def shuffled_batch(problems: Sequence[Problem], seed: int, step: int, n: int) -> list[Problem]:
-    """The n problems of step 1, 2, ... over a list of problems, permuted anew in each epoch."""
+    """Return the n problems of step 1, 2, ... of a list, permuted anew in each epoch."""
     N, first = len(problems), (step - 1) * n
     orders: dict[int, list[int]] = {}
     chosen: list[Problem] = []

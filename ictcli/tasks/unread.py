@@ -44,7 +44,7 @@ def lost_of(tokenizer: Any, texts: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _characters(text: str) -> Counter[str]:
-    """How often each visible character occurs, in a form that normalising does not change."""
+    """Count each visible character, in a form that normalising does not change."""
     same = folded(text)
     if same.isascii():
         return Counter(filter(str.isprintable, "".join(same.split())))

@@ -57,8 +57,8 @@ class Tracker:
 def tracked(
     run: Run, recipe: Recipe, warn: Callable[[str], None]
 ) -> Generator[Callable[[int], None]]:
-    """Within, the function that is yielded opens the trackers of a run that is at this step; from
-    then on they get what the run writes."""
+    """Yield a function that opens the trackers of a run at this step; from then on they get what
+    the run writes."""
     trackers: dict[str, Tracker] = {}
     supervised = recipe.sft.steps if recipe.sft.data else 0
     ends = {"before": 0, "after": supervised + recipe.steps}
@@ -137,7 +137,7 @@ def figures(prefix: str, line: RunRecord) -> dict[str, float]:
 
 
 def evaluation_figures(evaluation: Evaluation) -> dict[str, float]:
-    """An evaluation's figures: eval/pass@1, eval/pass@1_low and _high, and shares of samples."""
+    """Return an evaluation's figures: eval/pass@1, eval/pass@1_low, _high, shares of samples."""
     values: dict[str, float] = {}
     for name, score in evaluation.scores.items():
         if score is not None:

@@ -53,7 +53,7 @@ class Groups:
     total: int = 0
     with_signal: int = 0
     all_right: int = 0
-    """Of those without a signal, as `all_wrong` is."""
+    """Groups of those without a signal, as `all_wrong`."""
     all_wrong: int = 0
 
 

@@ -105,6 +105,6 @@ def evaluate_heldout(
 
 
 def with_passes(metrics: StepMetrics, ks: Sequence[int], evaluation: Evaluation) -> StepMetrics:
-    """Metrics with the values of an evaluation, as eval/pass@k."""
+    """Return metrics with the values of an evaluation, as eval/pass@k."""
     passes = {f"eval/pass@{k}": evaluation.passes[f"pass@{k}"].value for k in ks}
     return metrics.model_copy(update=passes)

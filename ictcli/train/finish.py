@@ -30,8 +30,9 @@ from ictcli.train.evaluations import known_evaluation, with_passes
 
 
 def kept_tokens(metrics: Sequence[StepMetrics], recipe: Recipe) -> dict[str, float]:
-    """Which tokens were trained: means over the steps after the dense warm-up (see `dynamics`), or
-    over all if there are none after it; of `high_low_ratio` that of all their kept tokens."""
+    """Return which tokens were trained: means over the steps after the dense warm-up (see
+    `dynamics`), or over all if there are none after it; of `high_low_ratio` that of all their kept
+    tokens."""
     dense = recipe.dense_steps if recipe.dense_steps < recipe.steps else 0
     steps = [each for each in metrics if each.step > dense]
     means: dict[str, float] = {}
@@ -187,7 +188,7 @@ def extend(run: Run, before: Recipe, steps: int) -> None:
 
 
 def schedule_note(before: Recipe, recipe: Recipe) -> str:
-    """A sentence if the learning rate depends on how many steps the run has; empty if not."""
+    """Return a sentence if the learning rate depends on the number of steps, else ""."""
     if all(recipe.lr_at(step) == before.lr_at(step) for step in range(1, before.steps + 1)):
         return ""
     step = before.steps + 1

@@ -32,7 +32,7 @@ SURE_STEPS = 10
 STEPS = 5
 """Steps in a row without a group of unequal rewards that are an alarm."""
 COLLAPSE_BELOW, EXPLOSION_ABOVE = 0.1, 3.0
-"""Of mean H1 against its first value."""
+"""Ratios of mean H1 to its first value."""
 NONFINITE_LIMIT = 3
 """Non-finite steps in a row that end a run, with any recipe."""
 FAILING_LIMIT = 3
@@ -40,7 +40,7 @@ FAILING_LIMIT = 3
 SAMPLER_GAP = 2.0
 """Nats between log pi and that of another policy that sampled, at any trained token."""
 TRUNCATED = 0.5
-"""Of a step's responses, cut at `max_tokens`."""
+"""Share of a step's responses cut at `max_tokens`."""
 DECLINE, NOISE, WINDOW = 0.1, 4.0, 5
 """The share of correct rollouts declines where its mean over the last `WINDOW` steps is below the
 best such mean by more than `DECLINE`, and by more than `NOISE` standard errors. In 359 runs of the

@@ -154,9 +154,9 @@ def check_prompts(recipe: Recipe, engine: Engine, task: Task, heldout: Sequence[
 def longest_prompt(
     recipe: Recipe, engine: Engine, task: Task, problems: Sequence[Problem], domain: Domain
 ) -> int:
-    """In tokens; 0 without problems. Of more than `BATCH`, those of the most bytes are looked at,
-    and those that may be too long: a token takes a byte at least, or half a one where a tokenizer
-    normalises. UserError where one is too long for the model."""
+    """Return the longest prompt's tokens; 0 without problems. Of more than `BATCH`, only the
+    longest in bytes and those that may be too long are tokenized: a token takes a byte at least, or
+    half a one where a tokenizer normalises. UserError where one is too long for the model."""
 
     def size(problem: Problem) -> int:
         texts = (text for _, text in problem.turns) if problem.turns else (problem.prompt,)
@@ -192,8 +192,8 @@ def set_budget(
 
 @contextlib.contextmanager
 def finish_step_on_interrupt(say: Callable[[str], None]) -> Generator[Callable[[], bool]]:
-    """Within, the first Ctrl-C (SIGTERM, SIGHUP) asks the run to end after its step, the second
-    one raises KeyboardInterrupt. Yields a function that says whether the first one came."""
+    """Yield a function that says whether Ctrl-C (SIGTERM, SIGHUP) was pressed: the run ends after
+    its step. The second one raises KeyboardInterrupt."""
     received: list[int] = []
 
     def receive(number: int, frame: object) -> None:

@@ -181,7 +181,7 @@ def measure(
 
 
 def _over_tokens(reports: Sequence[UpdateReport], name: str) -> float | None:
-    """The mean of a report's figure over the tokens of all updates; None where there were none."""
+    """Return the mean of a figure over the tokens of all updates; None without any."""
     total = sum(report.evaluated for report in reports)
     summed = sum(getattr(report, name) * report.evaluated for report in reports)
     return summed / max(total, 1) if reports else None

@@ -108,7 +108,7 @@ def axis(name: str, values: Iterable[float], low: float | None = None) -> Axis:
 
 
 def round_ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """At most MOST round values between two others, and their text."""
+    """Return at most MOST round values between two others, with their text."""
     power = math.floor(math.log10((high - low) / MOST))
     steps = (times * 10.0**power for times in (1, 2, 5, 10))
     step = next(step for step in steps if (high - low) / step <= MOST)
@@ -172,7 +172,7 @@ class Chart:
         return self.left + share * (self.end - self.left)
 
     def down(self, value: float) -> float:
-        """Of a value, or of the middle of a row."""
+        """Return the place of a value, or of the middle of a row."""
         if isinstance(self.y, Axis):
             share = (value - self.y.low) / (self.y.high - self.y.low)
             return self.floor - share * (self.floor - TOP)

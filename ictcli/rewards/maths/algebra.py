@@ -15,7 +15,7 @@ from ictcli.rewards.maths.trees import Tree
 LARGEST_COUNT = 2000
 """Largest argument of a factorial or binomial."""
 MOST_FACTORIALS = 6
-"""Of one expression: sympy simplifies each with each."""
+"""Most factorials of one expression: sympy simplifies each with each."""
 LARGEST_POWER = 20_000
 """Most digits of a power of a number, and largest exponent of anything else."""
 
@@ -113,7 +113,7 @@ def power(base: Any, exponent: Any) -> Any:
 
 
 def divisors(name: str) -> Callable[..., Any]:
-    """gcd or lcm of whole numbers; of anything else a symbol, as sympy takes gcd(m, n) for 1."""
+    """Return gcd or lcm of whole numbers; else a symbol, as sympy takes gcd(m, n) for 1."""
 
     def applied(*values: Any) -> Any:
         if all(value.is_Integer for value in values):

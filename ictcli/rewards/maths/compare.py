@@ -28,7 +28,7 @@ def readable(gold: str) -> bool:
 
 
 def content(text: str) -> str:
-    """The content of the last box of a gold that has one, or the list of those of its sentence."""
+    """Return the content of a gold's last box, or the list of those of its sentence."""
     return (boxed(text) or text) if "boxed" in text or "fbox" in text else text
 
 
@@ -87,7 +87,7 @@ def describe(text: str) -> str:
 
 
 def listed(text: str) -> int:
-    """Number of answers in a bare list or a set; 1 for anything else, 0 if it cannot be read."""
+    """Count the answers in a bare list or a set; 1 for anything else, 0 if unreadable."""
     node = _node(text)
     if node is None:
         return 0

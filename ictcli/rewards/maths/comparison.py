@@ -40,7 +40,7 @@ class Comparison:
         self.unreadable = False
 
     def first_same(self, pairs: Iterable[tuple[Node, Node]]) -> int | None:
-        """Index of the first pair whose nodes are the same, or None. UndecidedError if there is
+        """Return the index of the first pair of equal nodes, or None. UndecidedError if there is
         none without algebra."""
         undecided = False
         for place, (gold, answer) in enumerate(pairs):
@@ -106,7 +106,7 @@ class Comparison:
         return [last] if plain(exact.text.lstrip("+-")) else [first, last]
 
     def _rounds(self, exact: Scalar, rounding: Node) -> bool:
-        """Whether a decimal of at least three digits is a value rounded to its last digit."""
+        """Return whether a decimal of three digits or more is a value rounded to them."""
         if not isinstance(rounding, Scalar) or not units.agree(exact, rounding):
             return False
         if (exact.unit == "%") != (rounding.unit == "%"):

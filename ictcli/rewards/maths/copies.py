@@ -64,7 +64,7 @@ def copied(answer: str, gold: str, question: str) -> bool:
 
 
 def _to_be_rewritten(answer: str, gold: str, question: str) -> bool:
-    """Whether an answer is what the question asks to write in another way: `Write 3/5 as ...`."""
+    """Return whether an answer is what the question asks to rewrite: `Write 3/5 as ...`."""
     found = _REWRITTEN.findall(question[:LONGEST_QUESTION]) if answer else []
     texts = [tidy(text) for text in found]
     forms = {form for text in texts for form in _forms(text)}
@@ -83,8 +83,9 @@ def _forms(text: str) -> set[str]:
 
 
 def _unsolved(answer: str, gold: str, formulas: tuple["_Formula", ...]) -> bool:
-    """Whether an answer is an equation of the question that the gold is not; or any but the gold,
-    where the gold is solved for a symbol and the question has an equation of the same symbols."""
+    """Return whether an answer is an equation of the question that the gold is not; or any but the
+    gold, where the gold is solved for a symbol and the question has an equation of the same
+    symbols."""
     tree, right, solved = _tree(answer), _tree(gold), isinstance(reading(gold), Named)
     if tree is None or right is None or not isinstance(reading(answer), Chain):
         return False
@@ -105,7 +106,7 @@ def _tree(text: str) -> Tree | None:
 
 
 def _trees(text: str) -> list[Tree]:
-    """What a text says, and as it is written if that is an inequality: |x| < 1 is an interval."""
+    """Return the trees of a text, also as written for an inequality: |x| < 1 is an interval."""
     found: list[Tree] = []
     if balanced(text) and 0 < len(text) <= LONGEST:
         with contextlib.suppress(UnreadableError, RecursionError):
@@ -141,7 +142,7 @@ def _spaced(text: str) -> str:
 class _Formula(NamedTuple):
     parts: tuple[Tree, ...]
     shapes: frozenset[str]
-    """Of each of its parts."""
+    """Shapes of its parts."""
 
 
 @lru_cache(maxsize=1024)

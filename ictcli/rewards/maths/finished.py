@@ -103,7 +103,7 @@ def _values(tree: Tree) -> list[Tree]:
 
 @lru_cache(maxsize=4096)
 def written(node: nodes.Node) -> Tree:
-    """What a node says, as a tree; names that may be left out are. Raises UnreadableError."""
+    """Return a node as a tree, without names that may be left out. Raises UnreadableError."""
     match node:
         case nodes.Scalar(text):
             quotient = "/" in text or "frac" in text
@@ -129,14 +129,14 @@ def written(node: nodes.Node) -> Tree:
 
 
 def _cell(node: nodes.Node) -> Tree:
-    """A cell of a matrix; the product with the factor before the matrix, `(2)(x)`, is no work."""
+    """Return a cell of a matrix; its product with a factor before it, `(2)(x)`, is no work."""
     tree = written(node)
     multiplied = isinstance(node, nodes.Scalar) and node.text[:1] == "(" and tree.head == "*"
     return Tree("cell", tree.parts) if multiplied else tree
 
 
 def _work(tree: Tree) -> set[str]:
-    """The kinds of work that a tree leaves. `power`, as in `2^{10}`, is a normal form by itself."""
+    """Return the kinds of work that a tree leaves. `2^{10}` is a normal form by itself."""
     own, kinds = _own(tree), list(map(_work, tree.parts))
     if tree.head in ("<", "<=", "!="):  # 2x < 6 is x < 3
         return {kind for each in kinds for kind in each if kind[0] != UNKNOWN}
@@ -144,7 +144,7 @@ def _work(tree: Tree) -> set[str]:
 
 
 def _allowed(gold: Tree) -> set[str] | None:
-    """The kinds of work that an answer may leave; None: all, as the gold is a sum or integral."""
+    """Return the kinds of work that an answer may leave; None: all (a sum or integral)."""
     allowed = set(map(_own, gold.subtrees()))
     if "operator" in allowed:
         return None
@@ -243,7 +243,7 @@ def _multiplied(factors: tuple[Tree, ...]) -> bool:
 
 
 def _divided(above: Tree, below: Tree) -> bool:
-    """Whether numbers divide to a whole one, or are quotients, products or repeating decimals."""
+    """Return whether numbers divide evenly, or are quotients, products or repeating decimals."""
     lower = _coefficient(below)
     if above.head == "+" and (divisor := lower and rational(lower)) and divisor != 1:
         found = [rational(_coefficient(part) or Tree("1")) for part in above.parts]

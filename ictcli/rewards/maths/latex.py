@@ -168,7 +168,7 @@ def _rows(aligned: re.Match[str]) -> str:
 
 
 def _system(cases: re.Match[str]) -> str:
-    """Equations below each other as rows; what holds a condition, or no relation, as it stands."""
+    """Return equations below each other as rows; what has a condition or no relation stays."""
     rows = [row for row in cases[2].split(ROW) if row.strip()]
     related = all("=" in row for row in rows) and not re.search(r"\b(?:if|when|for)\b", cases[2])
     return _rows(cases) if related else cases[0]
@@ -188,7 +188,7 @@ def _infix(match: re.Match[str]) -> str:
 
 
 def _arguments(text: str) -> str:
-    """`text` with braces around every argument of \\frac, \\binom and \\sqrt."""
+    """Return `text` with braces around every argument of \\frac, \\binom and \\sqrt."""
 
     def braced(match: Any) -> str:
         index = "2" if match["index"] is None else match["index"].strip()
@@ -202,7 +202,7 @@ def _arguments(text: str) -> str:
 
 
 def tidy(text: str) -> str:
-    """LaTeX (or plain text) in the canonical layout that every other module here expects."""
+    """Return LaTeX or plain text in the canonical layout that other modules expect."""
     if re.search(r"\\\\[a-zA-Z]", text) and not re.search(r"(?<!\\)(?:\\\\)*\\(?!\\)", text):
         text = text.replace("\\\\", "\\")  # escaped twice
     text = re.sub(r"√\s*(\d+(?:\.\d+)?|[a-zA-Z])", r"\\sqrt{\1}", text)
@@ -285,8 +285,8 @@ def is_word(run: str) -> bool:
 
 
 def flat(text: str) -> str:
-    """Tidy LaTeX for comparison as text: spaces only between numbers and after commands, no braces
-    around a single character."""
+    """Return tidy LaTeX for comparison as text: spaces only between numbers and after commands, no
+    braces around a single character."""
     text = text.replace(OPEN, "").replace(CLOSE, "")
     text = re.sub(r"(?<=\d)\s+(?=[\d.])", "\x01", text)
     text = re.sub(r"(\\[a-zA-Z]+)\s+(?![a-zA-Z])|\s+", lambda match: match[1] or "\x00", text)

@@ -72,8 +72,8 @@ def _unsigned(text: str) -> Fraction | None:
 
 
 def decimal_places(text: str, least: int) -> int | None:
-    """Digits after the point of a decimal or integer with at least `least` significant digits;
-    None for any other text."""
+    """Count digits after the point of a decimal or integer with at least `least` significant
+    digits; None for any other text."""
     match = re.fullmatch(r"\s*[+-]?\s*([\d,]+)?(?:\.(\d+))?", text)
     if not match:
         return None
@@ -82,7 +82,7 @@ def decimal_places(text: str, least: int) -> int | None:
 
 
 def based(text: str) -> Exact | None:
-    """Digits with an explicit base, like `52_8`."""
+    """Read digits with an explicit base, like `52_8`."""
     if not (match := _BASED.match(text)):
         return None
     base = re.sub(rf"[\s{OPEN}{CLOSE}]", "", match[2] or match[3] or match[4]).lower()

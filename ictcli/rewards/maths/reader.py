@@ -134,7 +134,7 @@ class _Reader:
         return terms[0] if len(terms) == 1 else Tree("+", tuple(terms))
 
     def term(self) -> Tree:
-        """Factors side by side or with a sign between them."""
+        """Read factors, with or without a sign between them."""
         start, factors, slash = self.place, [self.power()], False
         while True:
             if self.accept({"\\cdot", "*"}):
@@ -209,7 +209,7 @@ class _Reader:
         return self.command(token)
 
     def symbol(self, name: str) -> Tree:
-        """A letter with its index and primes; read strictly, also `f(x+1)`, `P(1)`, `x(t)`."""
+        """Read a letter with its index and primes; strictly, also `f(x+1)`, `P(1)`, `x(t)`."""
         if self.accept({"_"}):
             name += "_" + self.text()
         while self.peek() == "'":

@@ -91,7 +91,7 @@ def relation(text: str, node: Callable[[str], Node]) -> Node | None:
 
 
 def _approximation(parts: list[str], signs: list[str], node: Callable[[str], Node]) -> Node | None:
-    """Exact sides, then roundings of them; a name before them holds for all."""
+    """Read exact sides, then roundings of them; a name before them holds for all."""
     at = signs.index("\\approx")
     if "=" in signs[at:]:
         return None
@@ -124,7 +124,7 @@ def name_of(text: str) -> str:
 
 
 def _inequality(parts: list[str], signs: list[str], node: Callable[[str], Node]) -> Node | None:
-    """The range of a name the inequality is solved for; else the inequality, smaller side left."""
+    """Return the range of a name that is solved for; else the inequality, smaller side left."""
     if all(sign[0] == ">" for sign in signs):
         parts, signs = parts[::-1], [sign.replace(">", "<") for sign in signs[::-1]]
     if any(sign[0] == ">" for sign in signs):
@@ -154,7 +154,7 @@ def _range(low: Node, lower: str, upper: str, high: Node) -> Items:
 
 
 def difference(node: Node) -> str | None:
-    """Left side minus right side of an equation with two sides."""
+    """Return the left minus the right side of an equation."""
     if isinstance(node, Chain) and len(node.sides) == 2:
         return f"({node.sides[0]})-({node.sides[1]})"
     if isinstance(node, Named) and isinstance(node.value, Scalar) and not node.value.unit:

@@ -55,7 +55,7 @@ def read(text: str) -> Node:
 
 
 def _joined(text: str) -> str:
-    """`text` with plain `and` and `or` as marked text; `1, and 2` has one separator."""
+    """Mark plain `and` and `or` in `text`; `1, and 2` has one separator."""
     text = _THING_JOINT.sub(rf"\1{CLOSE}{OPEN}\2{CLOSE}", text)
     text = _PLAIN_JOINT.sub(rf"{OPEN}\1{CLOSE}", text)
     return re.sub(rf",\s*(?={OPEN}\s*(?:and|or)\s*{CLOSE})", "", text)
@@ -204,7 +204,7 @@ def _pluses(items: Iterable[Node]) -> tuple[Node, ...]:
 
 
 def ratio(text: str) -> Ratio | None:
-    """`a : b` or `a to b`."""
+    """Read `a : b` or `a to b`."""
     text, words = re.subn(
         rf"(?<=[\d\s])(?:{OPEN}\s*to\s*{CLOSE}|(?<=\s)to(?=\s))(?=[\s\d])", ":", text
     )

@@ -80,14 +80,14 @@ def unit_name(word: str) -> str | None:
 
 
 def changes_value(word: str) -> bool:
-    """Whether a word beside a value makes another one: a number, a negation, a comparison."""
+    """Return whether a word changes a value: a number, a negation, a comparison."""
     small = word.lower()
     listed = small in _CHANGING or any(name in NUMBERS for name in singulars(small))
     return listed or small.endswith("n't")
 
 
 def _says_nothing(word: str) -> bool:
-    """Whether a word after a number is a noun or goes with one; short ones may be symbols."""
+    """Return whether a word after a number is a noun or part of one; short ones may be symbols."""
     small = word.lower()
     if not (_NOUN.fullmatch(word) or small in _SMALL or _is_of_another_script(word)):
         return False
@@ -99,7 +99,7 @@ def _says_nothing(word: str) -> bool:
 
 
 def _is_of_another_script(word: str) -> bool:
-    """Whether a word holds letters beside those of English that are no signs in another style."""
+    """Return whether a word has letters that are not English, nor signs in another style."""
     styled = any(unicodedata.decomposition(letter)[:1] == "<" for letter in word)
     return not word.isascii() and not styled and bool(_ABROAD.fullmatch(word))
 
@@ -224,7 +224,7 @@ def _is_spelled(run: str) -> bool:
 
 
 def unknown_words(text: str) -> tuple[str, str] | None:
-    """(value, words) of a number after marked words, or a value before some, that are no unit."""
+    """Return (value, words) of a number after marked words, or a value before words, no unit."""
     if head := _WORDS_HEAD.fullmatch(text):
         return head[2], f"{head[1][:2].lower()}{head[1][2:]} _"
     tail = _TEXT_TAIL.match(text)
@@ -239,8 +239,9 @@ def _joined(first: str | None, second: str) -> str:
 
 
 def agree(gold: Scalar, answer: Scalar) -> bool:
-    """Whether two units are the same, or a known one is left out on one side. `unit` stands for any
-    length of its power; what starts with `?` holds words that change a value. A noun is no unit."""
+    """Return whether two units are the same, or one side leaves out a known one. `unit` stands for
+    any length of its power; what starts with `?` holds words that change a value. A noun is no
+    unit."""
     first, second = gold.unit or "", answer.unit or ""
     if first == second:
         return True

@@ -41,7 +41,7 @@ def _has_no_case(run: str) -> bool:
 
 
 def folded(text: str) -> str:
-    """Tidy text as one string for comparison, its words in one case and without punctuation."""
+    """Return tidy text as one string for comparison, in one case and without punctuation."""
     text = _MARKED.sub(lambda marked: f" {simple(marked[1])} ", text)
     text = re.sub(
         r"(?<![A-Za-z\\])[A-Za-z]{2,}(?![A-Za-z])",
@@ -52,7 +52,7 @@ def folded(text: str) -> str:
 
 
 def worded(text: str) -> Words | None:
-    """Marked text, or letters that hold at least one word; None where a sign stands beside letters
+    """Return marked text, or letters with at least one word; None where a sign is next to letters
     that are no word."""
     if OPEN in text:
         if not re.fullmatch(r"[\sA-Za-z.\-()']*", _MARKED.sub("", text)):
@@ -87,7 +87,7 @@ def is_name_phrase(words: str) -> bool:
 
 
 def without_lead(text: str) -> str:
-    """`text` without the words before its value that say nothing: `the answer is`, `about`; and
+    """Drop the words of `text` before its value that say nothing: `the answer is`, `about`; and
     with `negative` as a sign."""
     text = _VALUE_OF.sub(rf"{OPEN}\1 \2{CLOSE}", text)
     if match := _LEAD.match(text):

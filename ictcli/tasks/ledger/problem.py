@@ -106,7 +106,7 @@ def days_in_words(number: int) -> str:
 
 
 def ledgers(rng: random.Random, setting: Setting, *, heldout: bool) -> Iterator[tuple[str, Ledger]]:
-    """Endless different problems with their prompts, held out or not."""
+    """Yield different problems without end, with their prompts, held out or not."""
     seen: set[str] = set()
     while True:
         ledger = make_ledger(rng, setting)
