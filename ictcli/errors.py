@@ -79,7 +79,7 @@ def reason_of(error: Exception) -> str:
 
 
 def text_of(error: Exception, most: int = 300) -> str:
-    """All that an error of a library says, on one line without its full stop, or its kind."""
+    """Return what a library's error says, on one line without its full stop, or its kind."""
     return " ".join((str(error).strip() or type(error).__name__).split())[:most].rstrip(".!")
 
 
@@ -104,7 +104,7 @@ def unknown(kind: str, name: str, known: Iterable[str], hint: str) -> UserError:
 
 
 def install(extra: str) -> str:
-    """The command that adds one of our extras to this installation, be it a wheel or a clone."""
+    """Return the command that adds one of our extras to this wheel or clone."""
     clone = Path(__file__).parents[1]
     if (clone / "pyproject.toml").is_file():
         return f"pip install -e {shlex.quote(f'{clone}[{extra}]')}"

@@ -221,8 +221,7 @@ def _integer(digits: str) -> int | str:
 
 def _csv(name: str, text: str) -> Iterator[Row]:
     """Return the rows of CSV text, with cells of any length; empty ones have no value. The
-    separator is a comma, semicolon or tab: the most frequent of the header's first line, outside
-    quotes."""
+    separator is a comma, semicolon or tab: the most frequent in the header, outside quotes."""
     limit = csv.field_size_limit(sys.maxsize)
     first = re.sub(r'"[^"]*"', "", text.lstrip().partition("\n")[0])
     mark = max(",;\t", key=first.count)

@@ -114,8 +114,7 @@ class Rollouts:
     def take(
         self, rows: IntArray | slice, prompts: Sequence[tuple[int, ...]], group: int
     ) -> "Rollouts":
-        """These rows, each `group` of them after one of the prompts, cut to their own longest
-        response."""
+        """Return these rows, `group` of them after each prompt, cut to their longest response."""
         T = int(self.lengths[rows].max(initial=1))
         return replace(
             self,

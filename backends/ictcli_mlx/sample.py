@@ -24,8 +24,7 @@ whole cache."""
 
 
 def _searchsorted(cdf: mx.array, target: mx.array, *, right: bool) -> mx.array:
-    """Return (R, 1) insertion points of target (R, 1), to the right of equals, in rows of cdf (R,
-    V)."""
+    """Return (R, 1) insertion points of target (R, 1), right of equals, in cdf (R, V)."""
     assert right
     return (cdf <= target).sum(axis=-1, keepdims=True)
 

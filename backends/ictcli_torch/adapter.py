@@ -152,8 +152,7 @@ def read(model: Any, folder: Path, base: str) -> peft.PeftModel:
 
 
 def _check_kind(config: peft.PeftConfig) -> None:
-    """Refuse adapters that are more than layers exchanged in the model: a pass would skip the
-    rest."""
+    """Refuse adapters that do more than exchange layers: a pass would skip the rest."""
     if config.is_prompt_learning:
         kind = peft.PeftType(config.peft_type).value
         raise ValueError(f"ictcli does not know adapters of peft's kind {kind}")

@@ -119,14 +119,12 @@ class FixedLayer(StaticLayer):
         return self.keys, self.values
 
     def get_seq_length(self) -> int:
-        """Return a length as if all but the next were filled, so that the causal mask hides
-        nothing."""
+        """Return a length so that the causal mask hides nothing, as if all were filled."""
         return self.max_cache_len - 1
 
 
 def _longer(x: Tensor, rows: Tensor, length: int) -> Tensor:
-    """Return `rows` of x, with zeros after: what a mask hides is multiplied by 0, and must be
-    finite."""
+    """Return `rows` of x, with zeros after: what a mask hides is multiplied by 0."""
     _, heads, filled, width = x.shape
     longer = torch.zeros((len(rows), heads, length, width), dtype=x.dtype, device=x.device)
     longer[:, :, :filled] = x[rows]

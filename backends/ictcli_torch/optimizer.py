@@ -69,8 +69,7 @@ class Optimizer:
                 weight.copy_(self.masters[name])
 
     def state(self) -> dict[str, Tensor]:
-        """Return moments and, where they are not the model's own weights, masters: KIND/NAME to
-        tensor."""
+        """Return moments and masters, if these are not the weights: KIND/NAME to tensor."""
         tensors: dict[str, Tensor] = {}
         for name, master in self.masters.items():
             if master is not self.weights[name]:

@@ -206,7 +206,7 @@ def _packed(
 
 
 def _texts(ids: IntArray, lengths: IntArray, text: IntArray) -> tuple[IntArray, IntArray]:
-    """Return number the tokens of rows, those of rows of one `text` (R,) that begin alike once: (R,
+    """Number the tokens of rows, those of rows of one `text` (R,) that begin alike once: (R,
     S), 0 after their lengths, and a place of each."""
     S, places, count = int(lengths.max()), list[IntArray](), 0
     numbers, text = np.zeros((len(ids), S), dtype=np.int64), text.astype(np.int64)

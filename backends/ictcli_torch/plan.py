@@ -42,8 +42,7 @@ PART_ELEMENTS = 1 << 15
 
 # Copies held at once. All logits are float32.
 STEP_LOGITS, CUT_LOGITS, GRAPH_LOGITS = 4.0, 5.0, 1.5
-"""Multiples of a decoding step's logits, and in addition with top-k or top-p, and in a CUDA
-graph."""
+"""Multiples of a decoding step's logits, plus those with top-k or top-p, and in a CUDA graph."""
 HELD_LOGITS, ROW_STATS, GROUP_STATS = 2.0, 2.0, 8.0
 """Multiples of a step's logits while statistics are taken; and of the logits taken at once, for
 statistics of a row and of a group."""

@@ -130,8 +130,7 @@ def was_clipped(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Ob
 
 
 def k3(xp: Any, logp: Any, reference_logp: Any) -> Any:
-    """Return exp(d) - d - 1 with d = log pi_ref - log pi: non-negative, unbiased for KL(pi ||
-    ref)."""
+    """Return exp(d) - d - 1, d = log pi_ref - log pi: >= 0, unbiased for KL(pi || ref)."""
     d = reference_logp - logp
     return xp.expm1(d) - d  # exp(d) - 1 loses a small d to rounding, and falls below 0
 

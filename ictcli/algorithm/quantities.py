@@ -86,8 +86,7 @@ class Statistic:
     """
 
     formula: Callable[..., Any]
-    """A function of the array namespace and what the kind says; drops the last axis, except for
-    `token`."""
+    """Takes the array namespace and what the kind says; drops the last axis, but for `token`."""
     kind: Literal["alone", "token", "group"]
     about: str
     """What it is, with its unit."""
@@ -99,8 +98,7 @@ class Statistic:
     when a group has ended, and take two passes after it."""
 
     def at(self, xp: Any, p: Any, tokens: Any) -> Any:
-        """Return (N,) of p (N, V) where the tokens (N,) were drawn, if it compares p with
-        nothing."""
+        """Return (N,) of p (N, V) for the tokens (N,), if it compares p with nothing."""
         values = self.formula(xp, p)
         return pick(xp, values, tokens) if self.kind == "token" else values
 

@@ -49,7 +49,7 @@ class Inference:
 
     mean: float
     tail: Callable[[float], float] | None = None
-    """P(|mean - truth| >= a distance)."""
+    """Gives P(|mean - truth| >= a distance)."""
     error: float = 0.0
     """The standard error, of `df` degrees of freedom (Satterthwaite's)."""
     df: float = np.inf
@@ -148,7 +148,7 @@ def mean_squares(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def tail(distance: float, squares: FloatArray, S: int, N: int) -> float:
-    """P(|mean - truth| >= |distance|), by (3,) mean squares."""
+    """Return P(|mean - truth| >= |distance|), by (3,) mean squares."""
     weights, factors = _nodes(S, N)
     a, b, e = squares[:, None] * factors
     sd = np.sqrt((e + np.maximum(a - e, 0) + np.maximum(b - e, 0)) / (S * N))

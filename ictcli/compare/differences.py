@@ -22,7 +22,7 @@ class Contrast:
 
     @property
     def name(self) -> str:
-        """As `--contrast` takes it."""
+        """Return its name as `--contrast` takes it."""
         return f"{self.variant}:{self.rival}"
 
     @property

@@ -49,8 +49,7 @@ class Tuning:
         ]
 
     def tune(self, train: Callable[[Sequence[RunSpec]], Summaries]) -> Tuned:
-        """Return what each variant's runs reached; `train` gives the summaries of those that
-        finish."""
+        """Return each variant's results; `train` gives the summaries of those that finish."""
         tuned: dict[str, dict[str, list[Reached]]] = {
             variant.label: {} for variant in self.design.variants
         }

@@ -112,7 +112,7 @@ class DataParallel(ABC):
         return replace(update, weights=np.where(rows[:, None], update.weights, 0))
 
     def rank_of(self, update: Update) -> IntArray:
-        """Return Return the rank (B,) of each row; it never falls from one row to the next."""
+        """Return the rank (B,) of each row; it never falls from one row to the next."""
         tokens = np.where(update.trained.any(axis=1), update.rollouts.lengths, 0)
         middle = (np.cumsum(tokens) - tokens / 2) / max(int(tokens.sum()), 1)
         return np.minimum(middle * self.ranks.size, self.ranks.size - 1).astype(int)

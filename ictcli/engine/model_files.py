@@ -52,8 +52,8 @@ def fetch(model: str, *, code: bool = False) -> Path:
 
 
 def listed(folder: Path, names: Sequence[str] = FILES) -> list[Path]:
-    """The files in a model's folder that have one of the names. UserError for one that is a link
-    out of the folder, but for the hub's cache, no plain file, or larger than its kind may be."""
+    """Return the files in a model's folder that have one of the names. UserError for a link out of
+    the folder, but for the hub's cache, no plain file, or larger than its kind may be."""
     root = folder.resolve()
     cache = root.parents[1] / "blobs" if root.parent.name == "snapshots" else root
     found = {path.relative_to(folder) for name in names for path in folder.glob(name)}
@@ -102,7 +102,7 @@ def tokenizer_config(folder: Path) -> dict[str, Any]:
 
 
 def change_tokenizer(folder: Path, **settings: Any) -> None:
-    """In place: settings of tokenizer_config.json."""
+    """Change settings of tokenizer_config.json in place."""
     _write(folder / "tokenizer_config.json", tokenizer_config(folder) | settings)
 
 
@@ -111,7 +111,7 @@ def has_tokenizer(folder: Path) -> bool:
 
 
 def drop_code(folder: Path, names: Sequence[str] = ("*config.json",)) -> bool:
-    """In place: no setting of these files names code to run. Whether one did."""
+    """Drop, in place, settings of these files that name code; return whether one did."""
     named = False
     for path in listed(folder, names):
         settings = parse_json(read_text(path))

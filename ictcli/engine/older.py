@@ -12,7 +12,7 @@ OLDER = {
 
 
 def older_names(config: dict[str, Any]) -> dict[str, Any]:
-    """What a config.json of transformers 5 leaves out, under the names that older readers know.
+    """Return what a config.json of transformers 5 lacks, by names that older readers know.
 
     mlx-lm refuses some models without, and of others takes a default without a word.
     """

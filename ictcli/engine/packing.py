@@ -48,7 +48,7 @@ class MicroBatch:
         return values[self.rows, self.positions].astype(np.float32)
 
     def row_means(self, values: FloatArray) -> FloatArray:
-        """(N,) float32: for each wanted token the mean of values (N,) over those of its row."""
+        """Return (N,) float32: for each wanted token the mean of values (N,) over its row."""
         sums, counts = np.bincount(self.rows, values), np.bincount(self.rows)
         return (sums[self.rows] / counts[self.rows]).astype(np.float32)
 
@@ -162,7 +162,7 @@ def _pack(
 def _padded(
     rows: Sequence[Sequence[int] | np.ndarray], width: int = 0, dtype: Any = np.int32
 ) -> Any:
-    """Rows of several lengths in one array, 0 after them, as wide as the longest or `width`."""
+    """Return rows in an array as wide as the longest or `width`, 0 after their ends."""
     array = np.zeros((len(rows), width or max(map(len, rows))), dtype=dtype)
     for i, row in enumerate(rows):
         array[i, : len(row)] = row

@@ -30,7 +30,7 @@ class Engine(Protocol):
     at once; rank 0 writes."""
 
     def describe(self) -> dict[str, Any]:
-        """Engine, device, dtype, parameter count and library versions, for environment.json."""
+        """Return engine, device, dtype, parameters and versions, for environment.json."""
         ...
 
     def check_tokens(self, *rows: Sequence[int] | IntArray) -> None:
@@ -74,7 +74,7 @@ class Engine(Protocol):
         ...
 
     def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
-        """(N, V) float32 logits at the N True places of `where` (B, T), in row-major order."""
+        """Return (N, V) float32 logits at the N True places of `where` (B, T), row-major."""
         ...
 
     def compute_in_float32(self) -> None:
@@ -119,5 +119,5 @@ class Engine(Protocol):
         ...
 
     def peak_memory(self) -> int:
-        """Highest memory use so far in bytes: of the device where it counts its own, else RSS."""
+        """Return the highest memory use in bytes: of the device if it counts it, else RSS."""
         ...

@@ -46,7 +46,7 @@ def draw(
 
 
 def _nucleus(xp: Any, p: Any, sampling: Sampling) -> Any:
-    """Return Return a mask (R, V) of the top-k and of the smallest set whose mass reaches top-p."""
+    """Return a mask (R, V) of the top-k and of the smallest set whose mass reaches top-p."""
     order = xp.argsort(-p, axis=-1)
     ordered = xp.take_along_axis(p, order, -1)
     keep = (xp.cumsum(ordered, axis=-1) - ordered) < sampling.top_p
@@ -180,7 +180,7 @@ class Recorder(ABC):
 
     @abstractmethod
     def means(self, p: Any, counts: IntArray) -> tuple[Any, Any]:
-        """Return Return p (M, V) in segments of `counts` (K,) rows, and the mean of each row's
+        """Return p (M, V) in segments of `counts` (K,) rows, and the mean of each row's
         segment, in shapes that fit each other."""
 
     def formula(self, name: str) -> Callable[..., Any]:

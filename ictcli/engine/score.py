@@ -84,8 +84,7 @@ def compare(
 
 
 def parted(rollouts: Rollouts) -> BoolArray:
-    """Return Return the tokens (B, T) at positions that two different prefixes of a group lead
-    to."""
+    """Return the tokens (B, T) at positions where two prefixes of a group differ."""
     groups = (-1, rollouts.group, rollouts.tokens.shape[1])
     tokens, valid = rollouts.tokens.reshape(groups), rollouts.valid.reshape(groups)
     longest = np.take_along_axis(tokens, valid.sum(-1).argmax(-1)[:, None, None], axis=1)
@@ -106,7 +105,7 @@ def _parts(wanted: BoolArray, group: slice, positions: int) -> list[BoolArray]:
 
 
 def position_means(p: FloatArray, positions: IntArray) -> tuple[FloatArray, IntArray]:
-    """The mean of p (N, V) over each position (N,), float64, and which of them is each token's."""
+    """Return the mean of p (N, V) over each position (N,), float64, and each token's index."""
     _, number, counts = np.unique(positions, return_inverse=True, return_counts=True)
     order = np.argsort(number, kind="stable")
     starts = np.cumsum(counts) - counts

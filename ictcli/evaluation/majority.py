@@ -13,7 +13,7 @@ from ictcli.types import FloatArray
 def majority(
     rows: Sequence[Sequence[Sample]], verify: Verifier | Judge, limits: Limits = LIMITS
 ) -> FloatArray | None:
-    """Return Return shares (problems,): 1 where the correct answers are the largest group, 1/m
+    """Return shares (problems,): 1 where the correct answers are the largest group, 1/m
     where they are one of m largest, else 0. None where the verifier extracts no answers.
 
     Correct answers are one group. Wrong ones are grouped by text, or, if the verifier compares

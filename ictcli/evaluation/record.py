@@ -116,13 +116,13 @@ class Evaluation(Scored):
 
     @property
     def solved(self) -> dict[float, FloatArray]:
-        """By temperature the share of correct samples of each problem, (N,); its own first."""
+        """Return shares of correct samples per problem (N,) by temperature; its own first."""
         others = {at.temperature: np.array(at.correct) / at.n for at in self.temperatures}
         return {self.settings.temperature: np.array(self.correct) / self.n, **others}
 
     @property
     def seconds_in_all(self) -> float:
-        """With those of other temperatures."""
+        """Return the seconds, with those of other temperatures."""
         return self.seconds + sum(at.seconds for at in self.temperatures)
 
     @property

@@ -84,8 +84,7 @@ class ModelSpec:
     recipe: RecipeFile | None = None
     """The run's, as it was read."""
     columns: ColumnSettings = field(default_factory=ColumnSettings)
-    """Columns of the data that the run is evaluated on, or trained on; benchmarks have their
-    own."""
+    """Columns of the data that the run is evaluated or trained on; benchmarks have their own."""
     pattern: str | None = None
     """The answer pattern in training, as which its answers are read."""
     reward: RewardSettings = field(default_factory=RewardSettings)

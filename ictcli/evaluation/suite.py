@@ -229,7 +229,7 @@ def _checked(
 
 @contextlib.contextmanager
 def _kept(folder: Path) -> Generator[None]:
-    """Adds to an error that stops sampling how to resume from the samples so far."""
+    """Add to an error that stops sampling how to resume from the samples so far."""
     again = command_again("--resume", "--out", folder)
     so_far = f"the samples so far are in {folder}."
     try:

@@ -146,7 +146,7 @@ def encodable(text: str) -> str:
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Generator[Path]:
-    """A file to write, renamed to `path` at the end; an older `path` is replaced."""
+    """Yield a file to write, renamed to `path` at the end; an older `path` is replaced."""
     beside = _beside(path, "tmp")
     beside.unlink(missing_ok=True)  # of a killed process with the same number; or a link
     try:
@@ -170,7 +170,7 @@ def write_json(path: Path, data: Any) -> None:
 
 @contextlib.contextmanager
 def new_folder(path: Path) -> Generator[Path]:
-    """A folder to fill, renamed to `path` at the end; an older `path` is replaced."""
+    """Yield a folder to fill, renamed to `path` at the end; an older one is replaced."""
     import psutil
 
     beside, old = _beside(path, "tmp"), _beside(path, "old")
@@ -241,7 +241,7 @@ def drop(folder: Path) -> None:
 
 
 def numbered(folder: Path, pattern: str) -> list[tuple[int, Path]]:
-    """Return Return (number, path) of a folder's entries of that name, ascending; other files are
+    """Return (number, path) of a folder's entries of that name, ascending; other files are
     ignored."""
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     matches = [(match, name) for name in names if (match := re.fullmatch(pattern, name))]

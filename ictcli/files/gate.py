@@ -46,12 +46,12 @@ _now = State()
 
 
 def ask() -> None:
-    """From now on, refuse code that is not known."""
+    """Refuse code that is not known, from now on."""
     _now.asks = True
 
 
 def trust_all() -> None:
-    """From now on, run and remember code that would be refused."""
+    """Run and remember code that would be refused, from now on."""
     _now.trusts = True
 
 

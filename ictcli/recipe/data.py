@@ -181,7 +181,7 @@ class RewardSettings(Table):
 
     @property
     def names(self) -> list[str]:
-        """Of the verifiers whose mean rewards are metrics, as far as these keys tell."""
+        """Return names of verifiers whose mean rewards are metrics, as far as these keys tell."""
         own, _, function = (self.verifier or "").rpartition(":")
         judge = [function] if function and (own or self.functions) else []
         return [*self.added, *judge]

@@ -39,8 +39,7 @@ _TEXT = re.compile(r"\\text\{([^{}]*)\}")
 @lru_cache(maxsize=16)
 def generator(name: str, seed: int = 0, size: int = 1) -> Any:
     """Return the generator `gym:NAME:key=value:...` with a seed: entry i of `size` is a table of
-    question, answer and metadata. UserError for an unknown name or option, or a value that it
-    refuses."""
+    question, answer and metadata. UserError for an unknown name or option, or a wrong value."""
     kind, options = chosen(name)
     build, settings = DATASETS[kind]
     try:

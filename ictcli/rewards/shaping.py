@@ -54,8 +54,7 @@ def mean_reward(verdicts: Sequence[Verdict]) -> float | None:
 def control_reward(
     signal: Signal, verdicts: Sequence[Verdict], rng: np.random.Generator
 ) -> FloatArray:
-    """Return (B,) float64, 1 or 0: random, by a fair coin, or for an answer in the form that is
-    read.
+    """Return (B,) float64, 1 or 0: by a fair coin, or for an answer that can be read.
 
     The coin is fair, as in arXiv 2506.10947: of all coins it gives the most groups a signal, and a
     run depends on no evaluation before it.

@@ -55,8 +55,7 @@ _SPOKEN = re.compile(r"(?i)\b(?:I|my|me|answers?|options?|choices?|correct|final
 
 
 def stated(text: str, naming: Callable[[str], str]) -> str:
-    """Return the letter of the last decision, if nothing takes it back. `naming`: the letters of
-    choices by a text."""
+    """Return the letter of the last decision, if it is upheld. `naming`: letters by text."""
     found = [*_SAID.finditer(text)]
     own = [each for each in found[-1:] if (each["named"] or "-") in naming(text[each.end() :])]
     for match in own or [each for each in found if not each["named"]][-1:]:

@@ -86,7 +86,7 @@ class Verifier:
 
     @property
     def runs_here(self) -> bool:
-        """Whether it is called in this process, without limits: a function that is no file's."""
+        """Return whether it is called in this process, without limits: no file has it."""
         return self.source is None and not self.named
 
     def readable(self, gold: str) -> bool:

@@ -28,8 +28,7 @@ def checksum(path: Path) -> FileRecord:
 
 
 def is_unchanged(path: Path, record: FileRecord) -> bool:
-    """Return whether a file has the size and checksum of a record; it is read only if its size
-    fits."""
+    """Return whether a file has the size and, if so, the checksum of a record."""
     return path.stat().st_size == record.bytes and checksum(path) == record
 
 

@@ -108,8 +108,7 @@ def write_rollouts(
 def read_rollouts(path: Path) -> tuple[dict[str, np.ndarray], Description]:
     """Read the arrays and the description of a recorded batch: tokens, lengths, finished, logp,
     rewards, advantage, kept, weights and stats/NAME; step, group, prompts, problems, texts and
-    verdicts. UserError where another version of ictcli wrote it, or it is too large for any
-    step."""
+    verdicts. UserError where another version of ictcli wrote it, or it is too large."""
     from safetensors import safe_open
 
     check_file(path, LARGEST)

@@ -79,8 +79,7 @@ def as_messages(turns: Sequence[Turn]) -> list[dict[str, str]]:
 
 def as_text(turns: Sequence[Turn]) -> str:
     """Return a conversation as a model without a chat template reads it, without its system
-    messages: an answer on the line below its question, and an empty line before the next
-    question."""
+    messages: an answer below its question, and an empty line before the next."""
     said = [(role, text) for role, text in turns if role != "system"]
     ends = {"assistant": "\n\n"}
     return "".join(text + ends.get(role, "\n") for role, text in said).rstrip("\n")

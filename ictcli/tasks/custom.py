@@ -155,8 +155,7 @@ class Reader:
         return [said_in(row, self.golds, key="gold")], False
 
     def _gold(self, answer: str) -> str:
-        """Return what the pattern finds; without one the text after `####`, the last box, or
-        all."""
+        """Return what the pattern finds, else the text after `####`, in the last box, or all."""
         if self.columns.gold_pattern is not None:
             return matched(answer, self.columns.gold_pattern).answer or ""
         if "####" in answer:

@@ -31,7 +31,7 @@ from ictcli.train.evaluations import known_evaluation, with_passes
 
 def kept_tokens(metrics: Sequence[StepMetrics], recipe: Recipe) -> dict[str, float]:
     """Return which tokens were trained: means over the steps after the dense warm-up (see
-    `dynamics`), or over all if there are none after it; of `high_low_ratio` that of all their kept
+    `dynamics`), or over all if there are none; `high_low_ratio` is that of all their kept
     tokens."""
     dense = recipe.dense_steps if recipe.dense_steps < recipe.steps else 0
     steps = [each for each in metrics if each.step > dense]

@@ -90,7 +90,7 @@ class Health:
         """Last steps in a row that kept more sure tokens than chance does."""
         self._had_signal = False
         self._without_signal: list[Signal] = []
-        """Of the last steps in a row whose groups all had equal rewards."""
+        """Shares of the last steps in a row whose groups all had equal rewards."""
 
     def check_batch(self, batch: Batch) -> None:
         """Take down whether a step has a signal, and warn of each new way in which the verifier

@@ -84,8 +84,7 @@ def _forms(text: str) -> set[str]:
 
 def _unsolved(answer: str, gold: str, formulas: tuple["_Formula", ...]) -> bool:
     """Return whether an answer is an equation of the question that the gold is not; or any but the
-    gold, where the gold is solved for a symbol and the question has an equation of the same
-    symbols."""
+    gold, where that is solved for a symbol and the question has an equation of its symbols."""
     tree, right, solved = _tree(answer), _tree(gold), isinstance(reading(gold), Named)
     if tree is None or right is None or not isinstance(reading(answer), Chain):
         return False

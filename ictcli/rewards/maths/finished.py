@@ -207,7 +207,7 @@ def _factors(tree: Tree) -> list[Tree]:
 
 
 def _raised(base: Tree, exponent: Tree) -> str:
-    """`2^{10}` is a normal form; `6^2`, `(\\frac12)^2`, `(2x)^3` and `(\\sqrt{x})^2` are none."""
+    """Judge a power: `2^{10}` is a normal form; `6^2`, `(\\frac12)^2` and `(2x)^3` are none."""
     value, raised = rational(base), rational(exponent)
     if raised is None:
         if base.head == "e" and any(part.head == "i" for part in exponent.subtrees()):

@@ -130,7 +130,7 @@ def _commands(names: str) -> Any:
 
 
 def replaced(text: str, names: str, make: Callable[[str, str], str]) -> str:
-    """`text` with every `\\name{argument}` of these names replaced by `make(name, argument)`."""
+    """Replace each `\\name{argument}` of these names in `text` by `make(name, argument)`."""
     before = "" if "\\" in text else text
 
     def made(match: Any) -> str:
@@ -142,7 +142,8 @@ def replaced(text: str, names: str, make: Callable[[str, str], str]) -> str:
 
 
 def _wordy(command: str, content: str) -> str:
-    """`\\text{...}` as words between marks; numbers and an upright e, i or d as themselves."""
+    """Return `\\text{...}` as words between marks; numbers and an upright e, i or d as
+    themselves."""
     inner = content.strip()
     if command.startswith(("math", "text")):
         inner = re.sub(r"(?<=[A-Za-z])\s*\\cdot\s*(?=[A-Za-z])", "·", inner)
@@ -182,7 +183,7 @@ def _bold(_: str, inner: str) -> str:
 
 
 def _infix(match: re.Match[str]) -> str:
-    """`a \\over b` or `a \\choose b` as a prefix command."""
+    """Return `a \\over b` or `a \\choose b` as a prefix command."""
     name = "frac" if match[2] == "over" else "binom"
     return f"\\{name}{{{match[1].strip()}}}{{{match[3].strip()}}}"
 

@@ -112,7 +112,7 @@ def unnamed(node: Node) -> Node:
 
 
 def expand(node: Node) -> Node:
-    """`a \\pm b` as the list of both values, `(\\pm 1, 0)` as that of both points, or the node."""
+    """Return `a \\pm b` as the list of both values, `(\\pm 1, 0)` of both points, or the node."""
     if isinstance(node, Items) and node.brackets == "()":
         both = [expand(item) for item in node.items]
         double = [place for place, item in enumerate(both) if item is not node.items[place]]

@@ -113,7 +113,7 @@ def _named(name: str, value: Node) -> Node | None:
 
 
 def is_name(text: str) -> bool:
-    """Whether an answer can be the value of `text`: a symbol, f(x), \\angle ABC, words, (x, y)."""
+    """Return whether `text` can name a value: a symbol, f(x), \\angle ABC, words, (x, y)."""
     return bool(_NAME.fullmatch(text.strip())) and text.strip() not in ("e", "i")
 
 

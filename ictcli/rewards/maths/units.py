@@ -240,8 +240,7 @@ def _joined(first: str | None, second: str) -> str:
 
 def agree(gold: Scalar, answer: Scalar) -> bool:
     """Return whether two units are the same, or one side leaves out a known one. `unit` stands for
-    any length of its power; what starts with `?` holds words that change a value. A noun is no
-    unit."""
+    any length of its power; `?` begins words that change a value. A noun is no unit."""
     first, second = gold.unit or "", answer.unit or ""
     if first == second:
         return True

@@ -74,7 +74,7 @@ def worded(text: str) -> Words | None:
 
 
 def unmarked_letters(text: str) -> str:
-    """`text` with `\\text{x}` as the symbol x where it follows no number or bracket."""
+    """Return `text` with `\\text{x}` as the symbol x where it follows no number or bracket."""
     return re.sub(rf"(^|[-+*=(,<>{{|]\s*){OPEN}\s*([A-Za-z])\s*{CLOSE}", r"\1\2", text)
 
 
