@@ -19,8 +19,7 @@ from pathlib import Path
 class UserError(Exception):
     """A failure the user can act on: one sentence, and what to do next.
 
-    `hint` is printed on a line of its own after `hint: `; `exit_code` ends the process.
-    """
+    `hint` is printed on a separate line after `hint: `; `exit_code` ends the process."""
 
     exit_code = 2
 
@@ -41,7 +40,7 @@ class RunFailedError(UserError):
 
 
 class LostError(RunFailedError):
-    """Another process of the launch is gone; a launch that starts again mends it."""
+    """Another process of the launch is gone; restarting the launch helps."""
 
 
 class NothingFinishedError(RunFailedError):

@@ -62,7 +62,7 @@ def shell_word(text: object) -> str:
 
 
 def _in_shell(word: str) -> str:
-    """Quote a word for bash and zsh, on one line whatever it holds."""
+    """Quote a word for bash and zsh, always on one line."""
     if word.isprintable():
         return shlex.quote(word)
     signs = {"'": "\\'", "\\": "\\\\"}

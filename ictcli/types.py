@@ -66,7 +66,7 @@ class Problem:
 @dataclass(frozen=True)
 class Sampling:
     """How to sample. `temperature` 0 is greedy; `top_p` 1 and `top_k` 0 are off. top-p is taken of
-    the whole distribution, whatever top-k leaves of it."""
+    the whole distribution, not of what top-k leaves."""
 
     max_tokens: int
     temperature: float = 1.0

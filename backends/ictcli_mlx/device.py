@@ -52,7 +52,7 @@ class Memory:
         mx.reset_peak_memory()
 
     def peak(self) -> int:
-        """Return highest use in bytes since this was made."""
+        """Return the highest use in bytes since this was made."""
         return max(self._peak, mx.get_peak_memory())
 
     def forget_peak(self) -> None:

@@ -1,4 +1,4 @@
-"""The MLX engine behind the protocol of `ictcli.engine`."""
+"""The MLX engine: implements the protocol of `ictcli.engine`."""
 
 import contextlib
 from collections.abc import Generator

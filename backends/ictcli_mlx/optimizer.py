@@ -1,4 +1,4 @@
-"""AdamW on float32 weights, whatever the model computes in."""
+"""AdamW on float32 weights for any type of the model."""
 
 from typing import Any
 
@@ -97,8 +97,7 @@ class Optimizer:
         return arrays
 
     def load(self, state: dict[str, mx.array], weights: dict[str, mx.array]) -> None:
-        """Take back what `state` gave, of a model with these `weights`, whatever type they were
-        trained in."""
+        """Take back what `state` gave, of a model with these `weights`, trained in any type."""
         parts: dict[str, dict[str, mx.array]] = {"adamw": {}, "master": {}}
         for entry, value in state.items():
             kind, name = entry.split("/", 1)

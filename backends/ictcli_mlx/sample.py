@@ -197,5 +197,5 @@ class StatsRecorder(Recorder):
 
 @functools.cache
 def _compiled(formula: Callable[..., Any]) -> Any:
-    """Return its dozen passes over (N, V) become one or two."""
+    """Compile a formula, so that a dozen passes over (N, V) become one or two."""
     return mx.compile(partial(formula, mx), shapeless=True)

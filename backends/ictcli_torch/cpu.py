@@ -49,7 +49,7 @@ class LargeLinear(nn.Linear):
         return super().__getattr__(name)
 
     def held(self) -> Any:
-        """Return the parameter, which may hold no numbers."""
+        """Return the weight's parameter, which may hold no numbers."""
         return self._parameters["weight"]
 
     def product(self, x: Tensor) -> Tensor:

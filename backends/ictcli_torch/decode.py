@@ -87,8 +87,8 @@ class GrowingDecoder:
     """Plain forward passes of the rows alive, any kind of cache growing with them.
 
     Made of a model, prompts that it read, the prompt of each row (R,), and a number of steps.
-    `step` gives logits (R, V) float32 after the tokens (R,); `keep` goes on with some of the rows.
-    """
+    `step` gives logits (R, V) float32 after the tokens (R,); `keep` continues with some of the
+    rows."""
 
     def __init__(self, model: Any, prefix: Prefix, of_row: Tensor, steps: int) -> None:
         self._model, self._cache = model, prefix.cache
@@ -249,7 +249,7 @@ class Replay:
 
 @cache
 def _side_stream(device: torch.device) -> torch.cuda.Stream:
-    """Return one for all graphs: cuBLAS keeps a workspace for every stream that it has seen."""
+    """Return one stream for all graphs: cuBLAS keeps a workspace for every stream."""
     return torch.cuda.Stream(device)
 
 

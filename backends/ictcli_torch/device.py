@@ -71,8 +71,8 @@ def check_device(
 
 
 def limit_memory(device: torch.device, gib: float) -> None:
-    """Let PyTorch's allocator take so many GiB of a GPU at most; 0: all of it, whatever limit an
-    engine before this one had set."""
+    """Let PyTorch's allocator take so many GiB of a GPU at most; 0: all of it, also after an engine
+    that had set a limit."""
     if device.type != "cuda":
         if not gib:
             return
@@ -138,7 +138,7 @@ class Memory:
                 ctypes.CDLL(None).malloc_trim(0)
 
     def peak(self) -> int:
-        """Return highest use in bytes since this was made: of a CUDA GPU its own, else of the
+        """Return the highest use in bytes since this was made: of a CUDA GPU, else of the
         process, which but on Linux is counted from its start."""
         if self.device.type == "cuda":
             return torch.cuda.max_memory_allocated(self.device)

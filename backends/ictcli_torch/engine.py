@@ -1,4 +1,4 @@
-"""The PyTorch engine behind the protocol of `ictcli.engine`."""
+"""The PyTorch engine: implements the protocol of `ictcli.engine`."""
 
 import contextlib
 import copy

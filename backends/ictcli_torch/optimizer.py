@@ -1,4 +1,4 @@
-"""AdamW on float32 weights, whatever the model computes in."""
+"""AdamW on float32 weights for any type of the model."""
 
 from functools import partial
 from typing import Any
@@ -80,8 +80,8 @@ class Optimizer:
 
     @torch.no_grad()
     def load(self, state: dict[str, Tensor], weights: dict[str, Tensor]) -> None:
-        """Take back what `state` gave, of a model with these `weights`, whatever type they were
-        trained in: of float32 they are the masters themselves."""
+        """Take back what `state` gave, of a model with these `weights`, trained in any type: of
+        float32 they are the masters themselves."""
         self.adamw.state.clear()
         for name, master in self.masters.items():
             master.copy_(state.get(f"master/{name}", weights[name]))

@@ -176,9 +176,9 @@ def build(
     optimizer: OptimizerSettings | None = None,
     adapters: NewAdapters | None = None,
 ) -> TorchEngine:
-    """Build an engine of this rank, on a GPU of its own, with rank 0's weights and moments to the
-    bit. One that does not train has all weights, whatever `settings.shard` says. All ranks have to
-    be here."""
+    """Build an engine of this rank, on a separate GPU, with rank 0's weights and moments to the
+    bit. One that does not train has all weights, also with `settings.shard`. All ranks have to be
+    here."""
     device = settings.device.partition(":")[0]  # the communicator has chosen among its kind
     launch, gpus = find_launch(), torch.cuda.device_count()
     if launch and gpus and device in ("auto", "cuda") and launch.local >= gpus:

@@ -167,7 +167,7 @@ def policy_loss(
     logp = token_logp(xp, scaled, terms.targets, 1)
     old = xp.stop_gradient(logp) if terms.old_logp is None else terms.old_logp
     now, before = logp, old
-    if terms.sequence is not None:  # a value without gradient, and log pi's own beside it (Eq. 14)
+    if terms.sequence is not None:  # a value without gradient, next to log pi's own (Eq. 14)
         now = terms.sequence + (logp - xp.stop_gradient(logp))
         before = xp.zeros_like(logp)
     psi = surrogate(xp, now, before, terms.advantage, objective)

@@ -233,7 +233,7 @@ def _explain(error: OSError) -> tuple[str, str]:
 
 
 def _again(error: BaseException) -> str:
-    """Return what goes on after an error: the command noted on that of a training."""
+    """Return the command that continues after an error, as noted on that of a training."""
     notes: list[str] = getattr(error, "__notes__", [])
     return next((note for note in notes if note.startswith(RESUME)), "the same command")
 

@@ -30,7 +30,7 @@ def command(
     as_json: bool,
     threads: int | None,
 ) -> int:
-    """Try a training for a minute before hours are spent on it.
+    """Try a training for a minute before you spend hours on it.
 
     It reads the data, shows prompts as the model sees them, lets the model answer some, shows what
     is read of each answer, and says what the training takes. It ends in a verdict and the command

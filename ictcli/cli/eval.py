@@ -74,7 +74,7 @@ def command(
     reward.verifier, .pattern, .timeout, .memory, engine.*; and eval.shots, worked
     examples as the public figures of gsm8k have them. Without one the run's recipe decides, or
     the benchmark. Without --bench a run's evaluation is made again, with its samples and seed.
-    Samples are kept as they come: --resume goes on with an evaluation that was stopped.
+    Samples are kept as they come: --resume continues an evaluation that was stopped.
 
     \b
     ictcli eval builtin:ledger runs/quickstart-ict-s0 --bench ledger,ledger-easy

@@ -93,8 +93,8 @@ def check(run: Path, as_json: bool) -> int:
 def gc(runs: tuple[Path, ...], finished: bool, dry_run: bool, as_json: bool) -> None:
     """Remove old checkpoints of RUNs, or of every run in runs/.
 
-    The newest one that is whole stays, which a resume goes on from, and the best. With --finished
-    only the best of a finished run stays: such a run cannot be trained on.
+    The newest undamaged one, from which a run can be resumed, and the best stay. With --finished
+    only the best of a finished run stays: such a run cannot be trained further.
 
     \b
     ictcli runs gc --dry-run

@@ -111,8 +111,8 @@ def near_bound(values: FloatArray, least: float, level: float = LEVEL) -> Ends |
     fewer than SCARCE problems differ from the rest, as near a ceiling; else None.
 
     There `infer` sees hardly any variation, and its interval may have no width. This one
-    (`evaluation.passk.bounds_of_mean`, of the problems' means over seeds) reckons with one more
-    problem at either end. It does not see how seeds vary. One problem alone has none."""
+    (`evaluation.passk.bounds_of_mean`, of the problems' means over seeds) assumes one more problem
+    at either end. It does not see how seeds vary. One problem alone has none."""
     means: FloatArray = np.asarray(values.mean(axis=0))
     _, counts = np.unique(np.round(means, 12), return_counts=True)
     if len(means) == 1 or len(means) - counts.max() >= SCARCE:

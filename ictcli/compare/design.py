@@ -36,7 +36,7 @@ class RunSpec:
         return f"{self.variant.label}, {which}"
 
     def with_threads(self, threads: int | None) -> "RunSpec":
-        """Return the run with so many threads; None: with its recipe's."""
+        """Return the run with this many threads; None: those of its recipe."""
         return replace(self, recipe=self.recipe.with_engine(threads=threads)) if threads else self
 
 
@@ -137,8 +137,8 @@ def _checked(spec: RunSpec) -> RunSpec:
 
 
 def _differing(recipe: Recipe, trained: Recipe) -> str | None:
-    """Return how a run of one is none of the other; None where it is. A model's folder may have
-    been moved: what is in it has a checksum (`finished.check_began`)."""
+    """Return how runs of two specs differ; None if they do not. A model's folder may have been
+    moved: what is in it has a checksum (`finished.check_began`)."""
     if Path(recipe.model).is_absolute() and Path(trained.model).is_absolute():
         trained = trained.model_copy(update={"model": recipe.model})
     return difference(trained.model_dump(mode="json"), recipe.model_dump(mode="json"))

@@ -143,7 +143,7 @@ def _read(spec: RunSpec, summary: Summary) -> FinishedRun:
 
 
 def _is_whole(evaluation: Evaluation | None, n: int, problems: int) -> bool:
-    """Return whether each of so many problems has a count of `n` samples."""
+    """Return whether each of these problems has a count of `n` samples."""
     if evaluation is None or evaluation.n != n or not problems:
         return False
     whole = len(evaluation.correct) == evaluation.problems == problems

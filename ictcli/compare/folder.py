@@ -71,7 +71,7 @@ def opened(folder: Path) -> Generator[None]:
 
 
 def full(where: Path | str) -> RunFailedError:
-    """Return what ends a comparison on a disk that is full."""
+    """Return the error that ends a comparison on a full disk."""
     return RunFailedError(
         f"No space is left on the disk ({where}).", f"free some: {GOES_ON}; --dry-run says how much"
     )

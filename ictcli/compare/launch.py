@@ -1,4 +1,4 @@
-"""Train every run of a comparison, each in a process of its own; finished runs are kept."""
+"""Train every run of a comparison, each in a separate process; finished runs are kept."""
 
 import signal
 import subprocess
@@ -46,12 +46,11 @@ def train_all(
     threads: int | None = None,
     later: int = 0,
 ) -> tuple[Summaries, list[str]]:
-    """Train the runs that are not finished, each in a process of its own, `jobs` at a time. Returns
-    summaries by folder, and a sentence for each run that failed; the other runs go on. `threads`
-    limits the threads of each run. After each run `say` is told how long all that are left will
-    take, with `later` ones of another call; `show` where the running ones are. Raises
-    InterruptedRunError at Ctrl-C, after every run has saved, and RunFailedError when the disk is
-    full."""
+    """Train the runs that are not finished, each in a separate process, `jobs` at a time. Returns
+    summaries by folder, and a sentence for each run that failed; the other runs continue. `threads`
+    limits the threads of each run. After each run `say` gets how long the rest will take, with
+    `later` runs of another call; `show` gets where the running ones are. Raises InterruptedRunError
+    at Ctrl-C, after every run has saved, and RunFailedError when the disk is full."""
     summaries: Summaries = {}
     failed: list[str] = []
     finished: list[RunSpec] = []
@@ -102,7 +101,7 @@ def _earlier(spec: RunSpec, say: Callable[[str], None]) -> tuple[bool, Outcome |
         say(f"waiting for the process that trains {spec.folder} to save its step")
         lock.acquire(poll_interval=0.2)
     try:
-        if is_unused(spec.folder):  # the command may have been mended since
+        if is_unused(spec.folder):  # the command may have been fixed since
             (spec.folder / "environment.json").unlink(missing_ok=True)
             manifest.leave(spec.folder, "environment.json")
             Run(spec.folder).write_recipe(spec.recipe)

@@ -1,4 +1,4 @@
-"""Note what a reader of a comparison has to know beside its figures: ceilings, and what is missing
+"""Note what a reader of a comparison has to know besides its figures: ceilings, and what is missing
 or was made otherwise."""
 
 from collections.abc import Sequence

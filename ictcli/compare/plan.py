@@ -168,8 +168,8 @@ def contrasts_of(
 
 
 def check_problems(tries: Sequence[RunSpec]) -> list[str]:
-    """Check, before anything is trained, that held-out problems are left to tune on beside those of
-    the final runs; gives a note where they are fewer. UserError where there are none."""
+    """Check, before anything is trained, that held-out problems are left to tune on besides those
+    of the final runs; gives a note where they are fewer. UserError where there are none."""
     notes: list[str] = []
     keys = {"task", "data", "eval", "reward", "plugins"}
     recipes = {repr(spec.recipe.model_dump(include=keys)): spec.recipe for spec in tries}

@@ -2,8 +2,8 @@
 those of the final runs.
 
 Every value of the grid has the same number of runs, and the value of the highest mean is chosen.
-While that is the smallest or the largest value that was tried, the grid goes on by one more, as far
-beyond as the best is from its neighbour, at most FURTHER times.
+While that is the smallest or the largest value that was tried, one more is tried, as far beyond
+as the best is from its neighbour, at most FURTHER times.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -82,9 +82,9 @@ def numbers_of(overrides: Iterable[str]) -> dict[str, float] | None:
 
 
 def variants_of(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant, ...]:
-    """Return every method, with settings of its own if any (`ict score=u*h`), and every combination
-    of the swept settings that matter to it; once, if none does. UserError if a key matters to no
-    method, or is set twice."""
+    """Return every method, with its settings if any (`ict score=u*h`), and every combination of the
+    swept settings that matter to it; once, if none does. UserError if a key matters to no method,
+    or is set twice."""
     check_keys([sweep.key for sweep in sweeps], "--sweep")
     where = "--methods and --sweep" if sweeps else "--methods"
     variants: list[Variant] = []

@@ -63,7 +63,7 @@ def observer(recipe: Recipe, folder: Path, *, live: bool = True) -> Observer:
 
 
 class LiveObserver(PlainObserver):
-    """Draws on stderr. The newest rollout's kept tokens stand in reverse."""
+    """Draws on stderr. The newest rollout's kept tokens are reversed."""
 
     def __init__(self, recipe: Recipe, folder: Path) -> None:
         super().__init__(recipe, folder)

@@ -67,7 +67,7 @@ OFF: tuple[Any, ...] = (None, False, {}, [])
 def first_values(seed: int, name: str, inputs: int, rank: int) -> npt.NDArray[np.float32]:
     """Return A (inputs, rank) of a new adapter, uniform within 1 / sqrt(inputs), as both libraries
     draw it; B begins at 0. `name` is the layer's place, like 3.self_attn.q_proj, so that a seed
-    gives a layer the same values in every engine, whatever other layers have adapters."""
+    gives a layer the same values in every engine and with any other adapters."""
     drawn = generator(seed, "adapter", name).random((inputs, rank), dtype=np.float32)
     return (2 * drawn - 1) / np.float32(math.sqrt(inputs))
 

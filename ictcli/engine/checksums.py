@@ -29,8 +29,8 @@ def fingerprint(source: Source) -> str:
 
 
 def identity(source: Source) -> str:
-    """Return a checksum of what a run begins with: config.json and the weights, whatever else is
-    put beside them. Empty where their folder is not known."""
+    """Return a checksum of what a run begins with: config.json and the weights, and no other file.
+    Empty where their folder is not known."""
     folder = snapshot(source.path)
     if folder is None:
         return ""
@@ -43,8 +43,8 @@ def identity(source: Source) -> str:
 
 def weights_fingerprint(folder: Path) -> str:
     """Return a checksum of a model's weights alone: every tensor's name, type and shape, and of its
-    numbers all where they are few, else blocks all over them, so that it takes no time. The same
-    however they are dealt to files, and whatever these say about themselves.
+    numbers all where they are few, else blocks all over them, so that it takes no time. Files and
+    their headers do not change it.
 
     Raises OSError or ValueError where a file cannot be read.
     """

@@ -100,7 +100,7 @@ class DataParallel(ABC):
 
     @staticmethod
     def summed(parts: Sequence[UpdateReport]) -> UpdateReport:
-        """Sum every rank's figures; each has the log-probabilities of its own rows."""
+        """Sum every rank's figures; each has the log-probabilities of its rows."""
         total = {name: sum(getattr(part, name) for part in parts) for name in SUMMED}
         logp = np.sum([part.logp for part in parts], axis=0)
         return UpdateReport(logp, ratio_gap=max(part.ratio_gap for part in parts), **total)

@@ -84,9 +84,9 @@ def take(
 
 
 def write_tokenizer(tokenizer: Any, origin: Path | None, folder: Path) -> None:
-    """Copy the files of a tokenizer, which no training changes, from the model's folder: those
-    that transformers 5 writes are not read by others. It writes one that has code of its own, or
-    files that are not on the list."""
+    """Copy the files of a tokenizer, which no training changes, from the model's folder: those that
+    transformers 5 writes are not read by others. It writes one with its own code, or files that are
+    not on the list."""
     coded = type(tokenizer).__module__.startswith("transformers_modules")
     if origin is None or coded or not has_tokenizer(origin):
         tokenizer.save_pretrained(folder)

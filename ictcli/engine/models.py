@@ -161,9 +161,8 @@ def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[i
     """Return ids that end a response: those of the model's settings and its tokenizer's end token,
     and the special tokens of the tokenizer that end a turn or a text.
 
-    A base model under a chat template names only its end of text, and after a turn would go on
-    with a question of its own.
-    """
+    A base model under a chat template names only its end of text, and after a turn would continue
+    with another question."""
     ids: set[int] = set()
     for stop in (*configured, tokenizer.eos_token_id):
         if stop is not None:

@@ -87,7 +87,7 @@ class Engine(Protocol):
         ...
 
     def update(self, update: Update, lr: float) -> UpdateReport:
-        """Return one optimiser step on the loss -sum w * Psi (`ictcli.algorithm.objective`). A loss
+        """Take an optimiser step on the loss -sum w * Psi (`ictcli.algorithm.objective`). A loss
         or gradient that is not finite leaves weights and optimiser as they were."""
         ...
 

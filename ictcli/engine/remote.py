@@ -1,6 +1,6 @@
 """Code that a model brings along, asked for at the gate (`ictcli.files.gate`) as it is loaded.
 
-transformers runs copies from a cache of its own, vLLM asks transformers, and mlx-lm runs a file of
+transformers runs copies from its cache, vLLM asks transformers, and mlx-lm runs a file of
 the model's folder.
 """
 

@@ -1,4 +1,4 @@
-"""Sampling beside the model: the draw, what rows have written, passes joined to `Rollouts`, and
+"""Sampling, apart from the model: the draw, what rows have written, passes joined to `Rollouts`, and
 token statistics from what decoding has at hand: no extra forward pass."""
 
 from abc import ABC, abstractmethod
@@ -23,10 +23,9 @@ def draw(
 ) -> tuple[Any, Any]:
     """Draw one token a row by inverting the CDF at `uniform` (R,): tokens (R,) and their log p.
 
-    One number decides a row, whatever rows stand beside it. log p is of softmax(L / temperature)
+    One number decides a row, independently of other rows. log p is of softmax(L / temperature)
     before top-p and top-k, which is what an update evaluates. `logits` (R, V) float32; `parallel`
-    says that the device's cumsum is, and may fall by a rounding.
-    """
+    says that the device's cumsum is, and may fall by a rounding."""
     if sampling.temperature == 0:
         token = xp.argmax(logits, axis=-1)
         return token, token_logp(xp, logits, token, 1)

@@ -44,7 +44,7 @@ def compare(
     logits: Logits, vocabulary: int, rollouts: Rollouts, wanted: Sequence[str]
 ) -> dict[str, FloatArray]:
     """Return `Engine.score` of what compares p with a mean, in float64 and never below 0. A mean
-    over more than a position takes a pass of its own, before the one that compares."""
+    over more than a position takes another pass, before the one that compares."""
     values = {name: np.zeros(rollouts.tokens.shape, dtype=np.float32) for name in wanted}
     at_once = max(HELD // (vocabulary * rollouts.group), 1)
 

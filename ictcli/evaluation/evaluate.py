@@ -35,7 +35,7 @@ UNREAD = 0.9
 
 
 def chunk_of(n: int) -> int:
-    """Return problems a call of the engine in `ictcli eval`, n samples each."""
+    """Return how many problems, with n samples, a call of the engine takes in `ictcli eval`."""
     return max(1, ROWS // n)
 
 
@@ -71,7 +71,7 @@ def evaluate(
         (settings.n if t else 1, replace(sampling, temperature=t), file.at(t)) for t in others
     ]
     total = len(problems) * sum(n for n, _, _ in parts)
-    ended, alone = 0, engine.ranks.size == 1  # else each process hears of its own rows
+    ended, alone = 0, engine.ranks.size == 1  # else each process hears of its rows only
 
     def hear(t: int, rows: IntArray, tokens: IntArray) -> None:
         nonlocal ended

@@ -98,7 +98,7 @@ class SampleFile:
     """Whether the samples that the file holds are kept."""
 
     def at(self, temperature: float) -> "SampleFile":
-        """Return the file of another temperature: `before@0.3.jsonl` beside `before.jsonl`."""
+        """Return the file of another temperature: `before@0.3.jsonl` for `before.jsonl`."""
         mark = f"@{temperature!r}".removesuffix(".0")
         return replace(self, path=self.path.with_stem(f"{self.path.stem}{mark}"))
 

@@ -46,7 +46,7 @@ class BenchmarkSpec:
         return prompt.model_copy(update=update)
 
     def read_by(self, pattern: str | None) -> "BenchmarkSpec":
-        """Return the benchmark with a model's answer pattern, where it has none of its own."""
+        """Return the benchmark with a model's answer pattern, where it has none."""
         domain = self.benchmark.domain
         domain = replace(domain, pattern=pattern if domain.pattern is None else domain.pattern)
         return replace(self, benchmark=replace(self.benchmark, domain=domain))

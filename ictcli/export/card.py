@@ -60,7 +60,7 @@ class Asked:
 
     @property
     def suffix(self) -> str:
-        """Return what stands below a question in a chat."""
+        """Return the text below a question in a chat."""
         suffix = self.settings.prompt.suffix
         return self.domain.suffix if suffix is None else suffix
 

@@ -140,7 +140,7 @@ def adopt(given: Mapping[str, Any]) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a command that this one starts on a run of its own."""
+    """Return the environment of a command that this one starts."""
     return {**os.environ, PASSED_ON: json.dumps(state())}
 
 
@@ -151,8 +151,8 @@ adopt(json.loads(os.environ.get(PASSED_ON) or "{}"))
 
 
 class Loader(SourceFileLoader):
-    """Runs the source of a file as `read` returns it, which asks the gate; no compiled file beside
-    it is read or written, since that may be of another source."""
+    """Runs the source of a file as `read` returns it, which asks the gate; no compiled file is read
+    or written, since that may be of another source."""
 
     def __init__(self, name: str, path: str, read: Callable[[Path], bytes]) -> None:
         super().__init__(name, path)

@@ -73,7 +73,7 @@ def _text(value: Any) -> str:
 
 
 def digest(table: Origin) -> str:
-    """Return the SHA-256 of a table, whatever the order of its keys."""
+    """Return the SHA-256 of a table, for any order of its keys."""
     return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
 
 

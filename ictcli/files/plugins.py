@@ -1,7 +1,7 @@
 """Plugins: Python files that register methods, verifiers, tasks or benchmarks.
 
 A recipe lists them under `plugins`. They run with the user's rights, like any script, and can
-import their neighbours, which nobody else can: a folder of plugins is a package of its own, and on
+import their neighbours, which nobody else can: a folder of plugins is a separate package, and on
 no path. Each file is read once in a process, and asked for at the gate: what was judged is what
 runs.
 """

@@ -42,5 +42,5 @@ class RunRecord(Record):
         return self.model_dump(exclude_unset=True)
 
     def to_line(self) -> str:
-        """Return the same as a line of a JSONL file."""
+        """Return the record as a line of a JSONL file."""
         return json.dumps(self.to_json(), ensure_ascii=False, allow_nan=False) + "\n"

@@ -128,8 +128,8 @@ def _asked(recipe: Recipe, text: str) -> Recipe:
 
 
 def branches_of(recipe: Recipe, batch: Batch, source: str, names: Sequence[str] = ()) -> Branches:
-    """Return where each of the methods keeps tokens of a batch, at each of SHARES if it has a share
-    of its own choosing. A name may have settings: `ict score=h`. UserError for an unknown one."""
+    """Return where each of the methods keeps tokens of a batch, at each of SHARES if its share can
+    be chosen. A name may have settings: `ict score=h`. UserError for an unknown one."""
     rollouts, stats = batch.rollouts, batch.rollouts.stats
     valid, H1 = rollouts.valid, stats["entropy"]
     tree = prefix_tree(rollouts)

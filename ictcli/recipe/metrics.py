@@ -142,8 +142,8 @@ class StepMetrics(RunRecord):
 
     @property
     def rewards(self) -> dict[str, float]:
-        """The mean of each reward function and of the judge beside them, by metric: `reward/NAME`;
-        without those that gave none."""
+        """The mean of each reward function and of the judge, by metric: `reward/NAME`; without
+        those that gave none."""
         names = (name for name in self.model_extra or {} if name.startswith("reward/"))
         return {name: value for name in names if (value := self.value(name)) is not None}
 

@@ -128,7 +128,7 @@ class Recipe(Table):
 
     @property
     def data_name(self) -> str:
-        """Return what the problems are called (`data_name`)."""
+        """Return the name of the problems (`data_name`)."""
         return data_name(self.task, self.data)
 
     @property
@@ -163,13 +163,13 @@ class Recipe(Table):
         return self.model_copy(update={"engine": self.engine.model_copy(update=settings)})
 
     def lr_at(self, step: int) -> float:
-        """Return learning rate at step 1, 2, ..."""
+        """Return the learning rate at step 1, 2, ..."""
         return self.lr * self.optimizer.lr_factor(step, self.steps)
 
 
 def data_name(task: str, data: str | None) -> str:
-    """Return what the problems of a run are called: by the file or folder of one's own, by
-    `hub:owner/name`, or by the task."""
+    """Return the name of a run's problems: the user's file or folder, `hub:owner/name`, or the
+    task."""
     name = data or task
     return name if name.startswith("hub:") else PurePath(name).name
 

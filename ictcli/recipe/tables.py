@@ -13,7 +13,7 @@ class Table(Settings):
     @field_validator("*", mode="before")
     @classmethod
     def _listed(cls, value: Any, info: ValidationInfo) -> Any:
-        """Return a list may be given as one value alone, or as text with commas between."""
+        """Accept a list that is given as one value, or as text with commas between."""
         name = info.field_name or ""
         kind = cls.model_fields[name].annotation
         is_list = tuple in map(get_origin, (kind, *get_args(kind)))
@@ -123,7 +123,7 @@ class OptimizerSettings(Table):
         return self
 
     def lr_factor(self, step: int, steps: int) -> float:
-        """Return learning rate as a share of `lr`, at step 1, 2, ... of `steps`."""
+        """Return the learning rate as a share of `lr`, at step 1, 2, ... of `steps`."""
         t = step - self.lr_warmup
         if t <= 0:
             return step / self.lr_warmup

@@ -76,7 +76,7 @@ def boxes(text: str) -> list[str]:
 
 
 def outer_boxes(text: str) -> list[Span]:
-    """Return the balanced boxes that stand in no other, in order. A box that holds only another has
+    """Return the balanced boxes that are in no other, in order. A box that holds only another has
     the content of that one."""
     closed: list[Span] = []
     opened: deque[tuple[int, int]] = deque()  # from a box on: starts of command and of content

@@ -6,7 +6,7 @@
 | step-*/manifest.json | the format, and size and SHA-256 of every other file there |
 
 A folder gets its name when all of it is on the disk. Every state.json names the best so far by
-`checkpoint.best`, which is kept beside the newest.
+`checkpoint.best`, which is kept besides the newest.
 """
 
 import contextlib
@@ -287,8 +287,8 @@ def check_finished(run: Path, *names: str) -> None:
 
 
 def old_checkpoints(run: Path, *, finished: bool = False) -> list[Path]:
-    """Return the checkpoints of a run that are neither the best nor what a resume goes on from,
-    which is the newest that is whole, nor newer than that. Of a `finished` run all but the best."""
+    """Return the checkpoints older than the newest undamaged one, from which a run is resumed,
+    without the best. Of a `finished` run all but the best."""
     saved, best = folders(run), best_of(run)
     if not (finished and (run / "summary.json").is_file()):
         newest = next((at for at in reversed(range(len(saved))) if _whole(saved[at])), 0)

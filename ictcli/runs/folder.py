@@ -161,7 +161,7 @@ class Run:
 
     def restore(self, engine: Engine, say: Callable[[str], None]) -> State:
         """Restore engine and metrics to the newest undamaged checkpoint, or to the beginning where
-        none was saved. `say` is told of each damaged one."""
+        none was saved. `say` gets a sentence for each damaged one."""
         files.sweep(self.folder)
         state = engine.ranks.broadcast(self._newest(engine, say))  # other ranks have none
         if state != State():

@@ -141,7 +141,7 @@ def list_runs(folder: Path) -> list[Entry]:
 def entry(run: Path, *more: str) -> Entry:
     """Return one run, from what its folder holds. Its results, and files of the names `more`, are
     held against its manifest. Nothing is read of a folder that may not be (see `check_inside`), and
-    whatever is wrong with one, it has an entry."""
+    a damaged one has an entry too."""
     try:
         check_inside(run)
         return _entry(run, *more)

@@ -66,8 +66,8 @@ def find_models(
 
 
 def _asked_alike(specs: list[ModelSpec], say: Callable[[str], None]) -> list[ModelSpec]:
-    """Return a model that is no run is asked and sampled as the runs beside it, where these agree:
-    then only the models differ. Without runs, as the exports beside it."""
+    """Have models without a run asked and sampled as the given runs, where these agree, so that
+    only the models differ; without runs, as the given exports."""
     known = [spec for spec in specs if spec.run] or [spec for spec in specs if spec.known]
     asked = [{name: getattr(spec, name) for name in ALIKE} for spec in known]
     if not asked or any(other != asked[0] for other in asked):
@@ -135,7 +135,7 @@ def _model_spec(
 
 
 def asked_in(recipe: Recipe, folder: Path) -> str:
-    """Return how a run asks and samples, as JSON to put beside what it trained, in the `folder`
+    """Return how a run asks and samples, as JSON to put next to what it trained, in the `folder`
     (`ASKED`); without worked examples, which may be text of a data set. A whole model that bfloat16
     would round names float32."""
     included = {key: of for key, of in OF_ASKED.items() if key != "engine"}
@@ -173,8 +173,8 @@ def settings_of(
     run: Path, say: Callable[[str], None] = lambda text: None
 ) -> tuple[RecipeFile, EvaluationSettings, list[Path]]:
     """Return a run's recipe, what it says of its model, and its plugins, which are loaded where
-    they still are; `say` is told of the others, which only the run's own benchmarks need. UserError
-    where it is no recipe, or only a part of one."""
+    they still are; `say` gets a sentence on the others, which only the run's own benchmarks need.
+    UserError where it is no recipe, or only a part of one."""
     try:
         return _read(read_run(run), say)
     except (KeyError, ValueError, TypeError, AttributeError) as error:  # pydantic's too

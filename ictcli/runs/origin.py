@@ -1,4 +1,4 @@
-"""Whether a run goes on with what it began with: its recipe, model, problems and engine.
+"""Check that a run continues with what it began with: its recipe, model, problems and engine.
 
 environment.json records them; models, data and code by checksum, so that they may lie elsewhere.
 Parts that only one of two origins has are not compared: older versions recorded fewer, and a
@@ -100,7 +100,7 @@ def _deciding(recipe: Mapping[str, Any]) -> dict[str, Any]:
     evaluation: dict[str, Any] = data.get("eval", {})
     evaluation.pop("data", None)
     if sft := data.get("sft"):
-        sft["data"] = "data" in sft  # which examples has a checksum of its own
+        sft["data"] = "data" in sft  # which examples has another checksum
     if _is_path(str(evaluation.get("bench"))):
         del evaluation["bench"]
     for table, key in product((data.get("reward"), evaluation), ("verifier", "functions")):

@@ -45,7 +45,7 @@ class RecipeRecord(RunRecord):
 
     @property
     def data_name(self) -> str:
-        """Return what the problems are called (`Recipe.data_name`)."""
+        """Return the name of the problems (`Recipe.data_name`)."""
         data = (self.model_extra or {}).get("data")
         return data_name(self.task, data if isinstance(data, str) else None)
 

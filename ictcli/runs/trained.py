@@ -34,9 +34,9 @@ def is_trained(model: str) -> bool:
 
 
 def trained_on(file: RecipeFile) -> Trained:
-    """Return what the run of a recipe was trained on: its task where that is data of one's own, and
-    its supervised steps; not all where its base model is a run's. Problems left out by the
-    tokenizer, as unread or longer than `prompt.max_tokens`, are among them."""
+    """Return what the run of a recipe was trained on: its task if that is the user's data, and its
+    supervised steps; not all where its base model is a run's. Problems left out by the tokenizer,
+    as unread or longer than `prompt.max_tokens`, are among them."""
     keys, whole = set[str](), not is_trained(str(file.data.get("model", "")))
     try:
         began = read_environment(file.path.parent)

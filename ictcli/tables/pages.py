@@ -1,4 +1,4 @@
-"""Templates, for HTML, Markdown and plain text: whatever one is given stays text in all."""
+"""Templates, for HTML, Markdown and plain text: what they are given stays text."""
 
 import json
 from collections.abc import Callable

@@ -74,7 +74,7 @@ def _task(
     hub: HubSettings | None = None,
     holdout: int | None = HOLDOUT,
 ) -> Task:
-    """Return a task of the hub's rows, or of data of one's own in their place."""
+    """Return a task of the hub's rows, or of the user's data in their place."""
     rows = rows_of(f"{name}-train", data, hub)
     if data is None:
         problems = read(f"{name}-train", rows)
@@ -131,7 +131,7 @@ def _math500(name: str, rows: Rows) -> ProblemSet:
 
 
 def _mmlu(name: str, rows: Rows) -> ProblemSet:
-    """Return the subjects take turns, so that the first n questions are spread evenly over them."""
+    """Build a benchmark whose subjects alternate: its first n questions cover them evenly."""
     subjects: dict[str, list[Problem]] = {}
     for row in rows.rows:
         subject = row.config or text(row, "subject", "type")
@@ -146,7 +146,7 @@ def _mmlu(name: str, rows: Rows) -> ProblemSet:
 
 
 def _gpqa(name: str, rows: Rows) -> ProblemSet:
-    """Return the choices are in a random order that depends on the id of a question alone."""
+    """Build a benchmark whose choices are in a random order that depends on the question's id."""
 
     def problem(_: int, row: Row) -> Problem:
         question = text(row, "Question").strip()

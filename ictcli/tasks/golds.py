@@ -160,6 +160,6 @@ def _place(gold: str, n: int) -> int | None:
 
 
 def with_choices(question: str, choices: Sequence[str]) -> str:
-    """Return the question, then each choice on a line of its own: `(A) text`."""
+    """Return the question, then each choice on a separate line: `(A) text`."""
     lines = [f"({letter(place)}) {choice}" for place, choice in enumerate(choices)]
     return "\n".join((question, *lines))

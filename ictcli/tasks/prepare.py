@@ -117,8 +117,8 @@ def try_functions(recipe: Recipe, task: Task) -> None:
 
 
 def _with_benchmark(recipe: Recipe, task: Task) -> Task:
-    """Return the task with the problems of `eval.bench` held out. Problems of one's own are asked
-    as those of the task are, and judged so where the recipe names a verifier."""
+    """Return the task with the problems of `eval.bench` held out. The user's problems are asked as
+    the task's, and judged so if the recipe names a verifier."""
     settings, name = recipe.eval, recipe.eval.bench or ""
     judge = (settings.verifier or recipe.reward.verifier) if is_custom(name) else None
     own = settings.columns, settings.hub, recipe.columns
@@ -131,8 +131,8 @@ def _with_benchmark(recipe: Recipe, task: Task) -> Task:
 
 
 def task_alone(recipe: Recipe) -> Task:
-    """Return the task that a recipe names, judged as it says, with a part of the data held out
-    where it is of one's own and there is no `eval.bench`."""
+    """Return the task that a recipe names, judged as it says, with a part of the user's data held
+    out where there is no `eval.bench`."""
     splits, holdout = holds_out(recipe), recipe.eval.holdout
     if not splits and holdout != HOLDOUT:
         raise UserError(
@@ -157,13 +157,13 @@ def task_alone(recipe: Recipe) -> Task:
 
 
 def holds_out(recipe: Recipe) -> bool:
-    """Return whether a part of a data set of one's own is held out."""
+    """Return whether a part of the user's data set is held out."""
     return recipe.eval.bench is None and (is_custom(recipe.task) or bool(recipe.data))
 
 
 def exam_of(recipe: Recipe, task: Task) -> tuple[str, Domain]:
-    """Name and domain of the held-out problems, which are of a file of one's own where a part of it
-    is held out."""
+    """Name and domain of the held-out problems, which are of the user's file where a part of it is
+    held out."""
     name, domain = task.exam
     return recipe.data_name if holds_out(recipe) else name, domain
 

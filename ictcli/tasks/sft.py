@@ -108,10 +108,10 @@ def _response(
 
 
 def closed_by(prompt: str, response: str, closed: Callable[[str], str]) -> str:
-    """Return what a chat template writes behind the prompt where the assistant says the response.
+    """Return what a chat template writes after the prompt where the assistant says the response.
 
     `closed` renders the conversation with a response to its end. A prompt may end with a thought
-    that it opens (R1's `<think>`): the response goes on with it, or else closes it first. Where the
+    that it opens (R1's `<think>`): the response continues it, or else closes it first. Where the
     template drops thoughts, they are trained as they are written."""
     last = LAST_TAG.search(prompt)
     opens = last is not None and last["slash"] == ""

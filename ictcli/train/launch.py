@@ -231,10 +231,9 @@ def failure_message(error: Exception) -> str:
 
 @contextlib.contextmanager
 def record_failure(run: Run, recipe: Recipe) -> Generator[None]:
-    """Write the exception that ends the run within to failure.json, and note on it the command
-    that goes on, with the steps of `recipe` where the run has not got them yet; Ctrl-C is none.
-    Where torchrun starts again what ended itself, by an alarm for example, that is raised once
-    more."""
+    """Write the exception that ends the run within to failure.json, and note on it the command that
+    continues, with the steps of `recipe` where the run has not got them yet; Ctrl-C is none. Where
+    torchrun starts again what ended itself, by an alarm for example, that is raised once more."""
     before = run.read("failure.json", records.Failure) if is_restarted() else None
     if before and before.final:
         raise errors.RunFailedError(

@@ -141,9 +141,9 @@ def measure(
     selection: StepSelection,
     reports: Sequence[UpdateReport],
 ) -> StepMetrics:
-    """Return the metrics of a step; a figure that is not finite is None. What is said of rewards,
-    verdicts and lengths is of the step's own prompts, whatever was drawn again: groups chosen for
-    their signal say nothing of it."""
+    """Return the metrics of a step; a figure that is not finite is None. Rewards, verdicts and
+    lengths are of the step's first prompts, not of those drawn again, which are chosen for their
+    signal."""
     rollouts, first = batch.rollouts, batch.own
     statuses = [verdict.status for verdict in first.verdicts]
     correct, unparsed = (statuses.count(each) / len(statuses) for each in ("correct", "unparsed"))

@@ -42,7 +42,7 @@ def reading(text: str) -> nodes.Node | None:
 
 
 def value(text: str) -> Fraction | None:
-    """Return the exact number that a text says, with a unit, a name or a percent sign beside it;
+    """Return the exact number that a text says, with or without a unit, a name or a percent sign;
     else None. A percentage of 1 or less is None: it may be the number or its hundredth."""
     node = reading(tidy(text))
     if isinstance(node, nodes.Named) and node.optional:

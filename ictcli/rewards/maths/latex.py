@@ -162,7 +162,7 @@ def _wordy(command: str, content: str) -> str:
 
 
 def _rows(aligned: re.Match[str]) -> str:
-    """Return rows beside each other: one that begins with a relation goes on, others are a list."""
+    """Join rows: one that begins with a relation continues the row above, others are a list."""
     rows = [row.replace("&", " ").strip(" ,") for row in aligned[2].replace("\\&", "&").split(ROW)]
     rows = [row for row in rows if row]
     return re.sub(r",\s*(?==|\\(?:approx|le|ge)(?![a-z]))", " ", ", ".join(rows))

@@ -207,7 +207,7 @@ def split_unit(text: str) -> tuple[str, str | None, str]:
 
 def _in_plain_letters(space: str, tail: str) -> bool:
     """Return whether letters after a number are a unit or words rather than a product of unknowns:
-    symbols in PLAIN, or words after a space. The letters of a product stand in order, mostly."""
+    symbols in PLAIN, or words after a space. The letters of a product are mostly in order."""
     runs: list[str] = regex.findall(rf"{_LETTER}+", tail)
     return all(
         run in PLAIN
