@@ -1,4 +1,4 @@
-"""Sampling, apart from the model: the draw, what rows have written, passes joined to `Rollouts`, and
+"""Sampling without the model: the draw, what rows have written, passes joined to `Rollouts`, and
 token statistics from what decoding has at hand: no extra forward pass."""
 
 from abc import ABC, abstractmethod

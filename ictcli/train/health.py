@@ -62,7 +62,7 @@ def entropy_alarm(first: float, now: float) -> str | None:
 
 def decline(correct: Sequence[float]) -> tuple[float, float] | None:
     """Return the mean of the shares of correct rollouts over the best `WINDOW` steps and over the
-    last ones, where these are worse. Noise is estimated from neighbours, which a trend hardly parts."""
+    last ones, where these are worse. Neighbours, which a trend hardly parts, show the noise."""
     if len(correct) < 2 * WINDOW:
         return None
     means = np.convolve(correct, np.full(WINDOW, 1 / WINDOW), "valid")
