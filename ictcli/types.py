@@ -65,8 +65,8 @@ class Problem:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to sample. `temperature` 0 is greedy; `top_p` 1 and `top_k` 0 are off. top-p is taken of
-    the whole distribution, not of what top-k leaves."""
+    """The sampling settings. `temperature` 0 is greedy; `top_p` 1 and `top_k` 0 are off. top-p is
+    taken of the whole distribution, not of what top-k leaves."""
 
     max_tokens: int
     temperature: float = 1.0
@@ -79,7 +79,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Rollouts:
-    """What one call of `generate` sampled: B = len(prompts) * group rows, group-major."""
+    """The result of one call of `generate`: B = len(prompts) * group rows, group-major."""
 
     prompts: tuple[tuple[int, ...], ...]
     group: int
@@ -130,14 +130,14 @@ class Rollouts:
 
 @dataclass
 class UpdateReport:
-    """What one optimiser update did, summed over its passes. Means are over the tokens that were
-    evaluated: those with a weight, less rows without a signal."""
+    """The figures of one optimiser update, summed over its passes. Means are over the tokens that
+    were evaluated: those with a weight, less rows without a signal."""
 
     logp: FloatArray
     """(B, T) float32 log pi of this pass, at the sampling temperature, where evaluated; else 0."""
     loss: float = 0.0
     clipped: float = 0.0
-    """Tokens whose ratio was clipped away."""
+    """Tokens whose ratio was clipped."""
     summed_kl: float = 0.0
     evaluated: int = 0
     """Tokens that the means are over."""

@@ -59,7 +59,7 @@ def in_float32(model: Any, device: torch.device) -> None:
 
 @dataclass(frozen=True)
 class Grid:
-    """Rows (B, L) of tokens that stand anywhere in a pass, several places holding the same one."""
+    """Rows (B, L) of tokens at any places of a pass; several places may hold the same token."""
 
     shape: tuple[int, int]
     tokens: Tensor | None = None

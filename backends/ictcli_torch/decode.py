@@ -213,7 +213,7 @@ class FixedDecoder:
 
 Work = Callable[[], None]
 Run = Callable[[Work], None]
-"""Does a work whose tensors keep their shapes and addresses, the same one in each call."""
+"""Runs a function whose tensors keep their shapes and addresses, the same one in each call."""
 
 
 def runner(device: torch.device) -> Run:
@@ -226,7 +226,8 @@ def _plainly(work: Work) -> None:
 
 
 class Replay:
-    """A work done plainly at first, which sets up what a capture cannot, then by a CUDA graph."""
+    """A function that runs plainly at first, which sets up what a capture cannot, then as a CUDA
+    graph."""
 
     def __init__(self, device: torch.device) -> None:
         self._stream = _side_stream(device)

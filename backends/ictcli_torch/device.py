@@ -91,7 +91,7 @@ M_MMAP_THRESHOLD, BLOCK = -3, 1 << 20
 
 
 class Memory:
-    """The memory of one device. What was used before counts for nothing."""
+    """The memory of one device. Earlier use is not counted."""
 
     small = False
     """Whether the model is small."""

@@ -177,7 +177,7 @@ def decoder_of(model: Any) -> Any:
 
 
 class _States(BaseModelOutputWithPast):
-    """What a decoder gives; what only some decoders give is None."""
+    """A decoder's output; fields that only some decoders have are None."""
 
     def __getattr__(self, name: str) -> None:
         return None

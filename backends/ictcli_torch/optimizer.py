@@ -80,8 +80,8 @@ class Optimizer:
 
     @torch.no_grad()
     def load(self, state: dict[str, Tensor], weights: dict[str, Tensor]) -> None:
-        """Take back what `state` gave, of a model with these `weights`, trained in any type: of
-        float32 they are the masters themselves."""
+        """Load what `state` gave, for a model with these `weights` of any type; float32 ones are
+        the masters."""
         self.adamw.state.clear()
         for name, master in self.masters.items():
             master.copy_(state.get(f"master/{name}", weights[name]))

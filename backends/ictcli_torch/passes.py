@@ -33,7 +33,7 @@ NO_MASK = torch.empty((1, 1, 1, 1))
 
 class Passes:
     """Forward and backward passes of one model. The LM head takes a chunk of states at a time, so
-    that its logits never lie in memory all at once."""
+    that its logits are never all in memory."""
 
     xp = namespace
 

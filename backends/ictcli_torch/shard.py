@@ -154,7 +154,7 @@ class ShardedEngine(TorchEngine):
 
 
 class Root(nn.Module):
-    """What FSDP takes for the whole model: a pass of ours runs within its forward."""
+    """The module that FSDP treats as the whole model: its forward runs one of our passes."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

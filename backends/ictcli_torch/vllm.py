@@ -126,8 +126,8 @@ def start(
 
 
 class InProcess:
-    """vLLM's `LLM` of the model's config; its weights come with `load`. All processes of a launch
-    build theirs at once."""
+    """vLLM's `LLM` for the model's config; `load` gives it weights. All processes of a launch build
+    theirs at once."""
 
     def __init__(self, engine: Any, rows: int, longest: int, sampling: Sampling) -> None:
         """Prepare for `rows` at once of `longest` tokens, prompts included."""

@@ -18,7 +18,7 @@ ClipOn = Literal["ratio", "tv", "sequence", "weight"]
 
 @dataclass(frozen=True)
 class Clip:
-    """A clip range of a method's own, as `Objective` has it."""
+    """The clip range of a method, as in `Objective`."""
 
     on: ClipOn
     low: float
@@ -70,7 +70,7 @@ NO_ARRAYS = ("formula", "others")
 
 @dataclass(frozen=True)
 class TokenTerms:
-    """What the loss takes of each token: arrays of one shape, (B, T) or (N,), or None."""
+    """The inputs of the loss for each token: arrays of one shape, (B, T) or (N,), or None."""
 
     weights: Any
     """w >= 0."""

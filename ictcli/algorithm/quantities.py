@@ -74,7 +74,8 @@ MeanOver = Literal["position", "response", "group"]
 
 @dataclass(frozen=True)
 class Statistic:
-    """A number of each token, made of the distribution p that it was drawn from, at temperature 1.
+    """A number per token, computed from the distribution p that it was drawn from, at temperature
+    1.
 
     | kind | the formula takes | and is |
     |---|---|---|
@@ -98,7 +99,7 @@ class Statistic:
     when a group has ended, and take two passes after it."""
 
     def at(self, xp: Any, p: Any, tokens: Any) -> Any:
-        """Return (N,) of p (N, V) for the tokens (N,), if it compares p with nothing."""
+        """Return (N,) of p (N, V) for the tokens (N,), for a statistic of p alone."""
         values = self.formula(xp, p)
         return pick(xp, values, tokens) if self.kind == "token" else values
 

@@ -22,7 +22,7 @@ from ictcli.types import BoolArray, FloatArray, IntArray, TokenStats
 
 @dataclass(frozen=True)
 class Scored:
-    """What a rule may look at: one batch of an optimiser update, B rows, group-major."""
+    """The input of a rule: one batch of an optimiser update, B rows, group-major."""
 
     stats: TokenStats
     """(B, T) each; the method's `wants`, and entropy, purity, prob."""
@@ -44,7 +44,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which tokens are trained, how much, and which terms of the loss count at some of them."""
+    """The tokens that a rule trains, their weights, and terms of the loss at some of them."""
 
     kept: BoolArray
     """(B, T) the tokens that the normalisation counts."""

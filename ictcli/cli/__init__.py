@@ -86,7 +86,7 @@ NOT_UTF8 = "write it in UTF-8; where the locale is another, set PYTHONUTF8=1"
 
 
 class Stdout:
-    """stdout, whose errors bear its name, as those of files bear theirs."""
+    """stdout, whose errors name it, as those of files do."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -44,8 +44,8 @@ _optimize, _special, _stats = cast(Any, optimize), cast(Any, special), cast(Any,
 
 @dataclass(frozen=True)
 class Inference:
-    """What crossed values say of their mean. One value, or values that are all equal, show no
-    variation (see `near_bound`): they have no `tail`, and nothing that rests on it."""
+    """The mean of crossed values with its interval and p. One value, or values that are all equal,
+    show no variation (see `near_bound`): they have no `tail`, and nothing that rests on it."""
 
     mean: float
     tail: Callable[[float], float] | None = None

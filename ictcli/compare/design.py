@@ -42,7 +42,8 @@ class RunSpec:
 
 @dataclass(frozen=True)
 class Design:
-    """What is to be compared; `source` is a recipe as it was read, or its name or path."""
+    """The methods and settings to compare; `source` is a recipe as it was read, or its name or
+    path."""
 
     source: RecipeFile | str
     overrides: tuple[str, ...]

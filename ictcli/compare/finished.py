@@ -64,7 +64,7 @@ def check_began(runs: Sequence[RunSpec]) -> None:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A run that went to its end, and the files that a comparison is made of."""
+    """A finished run, and its files that a comparison reads."""
 
     spec: RunSpec
     summary: Summary

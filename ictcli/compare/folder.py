@@ -24,7 +24,7 @@ GOES_ON = "the same command continues"
 
 
 class Reported(RunRecord):
-    """What a comparison.json of any version says of its report."""
+    """The fields on its report in a comparison.json of any version."""
 
     seeds: list[int]
 

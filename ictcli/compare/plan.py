@@ -38,8 +38,8 @@ FEW_SEEDS = {
 
 
 class CompareOptions(NamedTuple):
-    """The options of `ictcli compare` that decide which runs it is made of and how they are set
-    against each other."""
+    """The options of `ictcli compare` that decide which runs there are and how they are
+    compared."""
 
     methods: tuple[str, ...]
     seeds: int = 3
@@ -55,8 +55,8 @@ class CompareOptions(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparisonPlan:
-    """The runs of one comparison: those of `tuning`, `tries` to begin with, choose a value for the
-    `final` ones."""
+    """The runs of a comparison: those of `tuning`, which try values (`tries`) for the `final`
+    ones."""
 
     design: Design
     baseline: str

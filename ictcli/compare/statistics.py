@@ -65,7 +65,7 @@ class PairedDifference(Estimate):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Cells (S, N) of one mean, each in [`floor`, 1], and what they say of it at any level."""
+    """Values (S, N), each in [`floor`, 1], and intervals of their mean at any level."""
 
     cells: FloatArray
     floor: float

@@ -16,7 +16,7 @@ SHOWN, TAIL = 3, 60
 
 
 class Shown:
-    """Prints what a check finds out as it does so."""
+    """Prints the findings of a check as they come."""
 
     def __init__(self) -> None:
         self._prompts, self._first = 0, False

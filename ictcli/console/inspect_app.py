@@ -33,7 +33,7 @@ def move(view: StepView, group: GroupView) -> int:
 
 
 class App:
-    """What is shown, and what the keys do."""
+    """The state of the screen, and the keys."""
 
     def __init__(self, view: StepView, group: GroupView, console: Screen, palette: Palette) -> None:
         self.view, self.group = view, group

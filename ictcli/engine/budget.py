@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class OverLimitError(RunFailedError):
-    """More memory was taken than the recipe or the device allows."""
+    """More memory was used than the recipe or the device allows."""
 
 
 Size = Annotated[int, Field(gt=0)]
@@ -121,7 +121,7 @@ class Budget:
                     way += ", or raise engine.memory_limit (in the run's recipe.toml, then resume)"
                 raise RunFailedError(
                     f"Memory ran out {where}, and less cannot be done at once: {reason}.",
-                    f"{way}; ictcli train RECIPE --dry-run shows what takes how much",
+                    f"{way}; ictcli train RECIPE --dry-run shows the memory of each part",
                 )
             self.say(
                 f"Memory ran out {where} ({reason}); it is done again, from now on with "

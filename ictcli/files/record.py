@@ -21,8 +21,8 @@ class Record(BaseModel):
 
 
 def _check_numbers(data: object) -> None:
-    """Raise ValueError where data holds a number that is not one of a record. What is a record
-    itself was checked before."""
+    """Raise ValueError where data holds a number that a record may not have. Records in it were
+    checked before."""
     if isinstance(data, dict):
         data = [*cast(dict[str, object], data).values()]
     if isinstance(data, list | tuple):

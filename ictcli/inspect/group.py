@@ -1,4 +1,4 @@
-"""A group of rollouts as data, which the screen, the text, the page and --json paint.
+"""A group of rollouts as data, for the screen, the text, the page and --json.
 
 Rows, positions and prompts count from 1; lists of tokens have one entry a token. --json prints the
 fields as they stand here.

@@ -45,7 +45,11 @@ GONE = (
         for table in ("", "eval.", "sft.")
     ),
     Gone("method.reference", "u compares with the group at the same position", idle=("position",)),
-    Gone("method.min_entropy", "method.max_prob leaves out tokens that are sure", idle=(0.0, 0)),
+    Gone(
+        "method.min_entropy",
+        "method.max_prob leaves out sure tokens",
+        idle=(0.0, 0),
+    ),
     Gone("method.name", PLUGIN, MOVED, now="grpo"),
     Gone(
         "method.name", "--methods of ictcli compare lists what there is", ("sc_grpo",), now="grpo"

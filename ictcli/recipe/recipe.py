@@ -62,8 +62,8 @@ class Recipe(Table):
     warmup: int = Field(default=0, ge=0)
     """Number of first steps that train every token, for ict and its controls."""
     control: Control = "none"
-    """Control: the weights of the method's tokens go to others, drawn at random. permuted = of the
-    same response; position = at the same place of any; mass = to any, of equal sum |w A|."""
+    """Control: the weights of the method's tokens go to others, drawn at random. permuted = in the
+    same response; position = at the same place of any; mass = anywhere, with equal sum |w A|."""
     kl: float = Field(default=0.0, ge=0)
     """Coefficient of the KL divergence from the model before training; 0 = off."""
     entropy: float = Field(default=0.0, ge=0)

@@ -32,11 +32,11 @@ class EngineSettings(Table):
     """Device: auto, cpu; of the torch engine cuda, cuda:1 or mps; of MLX gpu."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Number format of the weights; auto = 16 bits on a GPU, float32 on a CPU, where bfloat16
-    spares memory and rounds. Adapters and statistics are always float32."""
+    saves memory but rounds. Adapters and statistics are always float32."""
     kernels: Literal["auto", "avx2", "avx512", "onednn", "plain"] = "auto"
-    """What computes the products of large layers on a CPU (torch engine); auto = avx512 or avx2 on
-    an x86 CPU of which Linux says so, onednn on another x86, else plain = PyTorch's choice.
-    docs/speed.md has what was measured. A run resumes with what it began with."""
+    """Library for the products of large layers on a CPU (torch engine); auto = avx512 or avx2 if
+    Linux says that an x86 CPU has it, onednn on another x86, else plain = PyTorch's choice
+    (docs/speed.md). A run resumes with the kernels it began with."""
     threads: int = Field(default=0, ge=0, le=1024)
     """Number of CPU threads; 0 = the engine's default."""
     rows: int = Field(default=512, ge=1)
@@ -63,9 +63,9 @@ class EngineSettings(Table):
     """Spread weights, gradients and moments over the processes of a launch (torch engine); each has
     all weights while it samples and evaluates."""
     sampler: Literal["own", "vllm"] = "own"
-    """What samples the rollouts: own = the model that is trained; vllm = vLLM (torch engine,
-    docs/scale.md), where the loss weighs each token by min(pi_old / pi_sampler, 2). Evaluations
-    are of the model itself."""
+    """Sampler of the rollouts: own = the model that is trained; vllm = vLLM (torch engine,
+    docs/scale.md), where the loss weighs each token by min(pi_old / pi_sampler, 2). Evaluations are
+    of the model itself."""
 
     @property
     def off_policy(self) -> bool:
@@ -144,7 +144,7 @@ class ClipSettings(Table):
     high: float = Field(default=0.2, ge=0)
     """Clip distance above 1."""
     on: Literal["ratio", "tv"] = "ratio"
-    """What is clipped: the ratio, or the total variation of the token against all others, which is
+    """Quantity to clip: the ratio, or the total variation of the token against all others, which is
     |pi - pi_old| (DPPO, arXiv 2602.04879)."""
 
 
@@ -170,7 +170,7 @@ class RolloutSettings(SamplingSettings):
     """Cuts of the sampling distribution, and prompts drawn again."""
 
     redraw: int = Field(default=0, ge=0)
-    """Times at most that prompts whose responses all have one reward give way to others in a step
+    """Maximum number of times in a step that prompts with equal rewards are replaced by others
     (dynamic sampling, arXiv 2503.14476); 0 = never. Each time costs their rollouts."""
 
 
@@ -208,11 +208,11 @@ class AlarmSettings(Table):
     truncated: Literal["warn", "stop", "off"] = "warn"
     """More than half of a step's responses are cut at max_tokens."""
     decline: Literal["warn", "stop", "off"] = "warn"
-    """The share of correct rollouts over five steps far below the best there was: by a tenth, and
-    by four standard errors."""
+    """The share of correct rollouts over five steps is far below its best: by a tenth, and by four
+    standard errors."""
     sampler: Literal["warn", "stop", "off"] = "warn"
-    """A token of which log pi differs by more than 2 nats from that of vLLM, where
-    engine.sampler=vllm drew."""
+    """Log pi of a sampled token differs by more than 2 nats between the model and vLLM
+    (engine.sampler=vllm)."""
     nonfinite: Literal["warn", "stop", "off"] = "warn"
     """Loss or gradient not finite. The rest of that step's updates is skipped; the third such step
     in a row always stops the run."""

@@ -67,7 +67,7 @@ def grade(
     golds, choices and questions differ.
     """
     if isinstance(responses, str) != isinstance(golds, str):
-        raise ValueError("one response has one gold, many have as many")
+        raise ValueError("give one gold for a response, or as many golds as responses")
     if isinstance(responses, str) and isinstance(golds, str):
         lists = {key: [options.get(key)] for key in ("choices", "questions") if options.get(key)}
         return _graded([responses], [golds], kind, **cast(Any, {**options, **lists}))[2][0]

@@ -65,7 +65,7 @@ def chosen(name: str) -> tuple[str, dict[str, Any]]:
         kinds |= {int} if float in kinds else set()
         if type(usual) in (bool, int, float, str) and type(value) not in kinds:
             raise UserError(
-                f"{name}: {key} is of the kind of {usual!r}, and not {value!r}.", _hint(kind)
+                f"{name}: {key} takes values like {usual!r}, not {value!r}.", _hint(kind)
             )
     return kind, options
 

@@ -191,7 +191,7 @@ def reader_of(
     answer: str,
     answers: Sequence[str],
 ) -> Reader:
-    """Return what reads these rows by the columns named, and by the `usual` ones that are there.
+    """Return a reader of these rows by the named columns, else by the `usual` ones.
     UserError if a named column is missing, or if no column holds the question: it names the key of
     the `answer`, too, where none of the usual `answers` is there."""
     known, paths = rows.columns, rows.paths

@@ -116,7 +116,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Shots:
-    """How the public few-shot figures of a benchmark ask and read, where it has worked examples."""
+    """The prompt and the answer pattern of a benchmark's public few-shot figures."""
 
     source: str
     """Name of the data that they are drawn from."""

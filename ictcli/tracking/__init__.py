@@ -28,7 +28,7 @@ PREFIXES = {StepMetrics: "train/", StepTimings: "time/", SftMetrics: "sft/"}
 
 @dataclass(frozen=True)
 class About:
-    """The run, as a tracker gets it."""
+    """The description of a run that a tracker gets."""
 
     folder: Path
     done: int

@@ -47,7 +47,7 @@ Show = Callable[[Training | ShownPrompt | Answer], None]
 
 
 class TimeUpError(KeyboardInterrupt):
-    """Ends the sampling of a group: no `Exception`, which an engine may take for a lack of
+    """Ends the sampling of a group; not an `Exception`, which an engine may take for a lack of
     memory."""
 
 
@@ -99,7 +99,7 @@ def check(
 
 
 class _Trial:
-    """Groups of responses that are sampled one after the other, and what is known of them."""
+    """Groups of responses, sampled one after the other, and their counts."""
 
     def __init__(
         self, recipe: Recipe, engine: Engine, task: Task, began: float, limit: float, show: Show

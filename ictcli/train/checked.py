@@ -8,7 +8,7 @@ from ictcli.planning.time_estimate import TimeEstimate
 
 @dataclass(frozen=True)
 class Training:
-    """What is known of a training before its model is asked."""
+    """The data and method of a training, known before its model is loaded."""
 
     name: str
     method: str
@@ -59,7 +59,7 @@ class Groups:
 
 @dataclass(frozen=True)
 class Tried:
-    """What the model did."""
+    """The results of the model's answers."""
 
     shown: tuple[ShownPrompt, ...]
     sampled: dict[str, int]
@@ -92,7 +92,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Checked(Training):
-    """What is known of a training before it begins."""
+    """The result of a check."""
 
     tried: Tried | None
     """None where the model does not fit into memory."""

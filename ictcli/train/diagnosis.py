@@ -29,7 +29,7 @@ TRIAL = 5
 
 @dataclass(frozen=True)
 class Symptom:
-    """What is wrong, in words, and what helps."""
+    """A fault in words, and what helps."""
 
     sentence: str
     """Without the full stop."""
@@ -159,7 +159,7 @@ def share_interval(count: int, total: int) -> Interval:
 
 @dataclass(frozen=True)
 class Signal:
-    """Why groups have equal rewards: shares of responses, then shares of groups."""
+    """Reasons why groups have equal rewards: shares of responses, then of groups."""
 
     unparsed: float
     """Those that ended without an answer that can be read."""

@@ -25,7 +25,8 @@ from ictcli.types import LOGP, BoolArray, FloatArray, UpdateReport
 
 @dataclass(frozen=True)
 class StepSelection:
-    """Which tokens a step trains and how much: over the batch, (B, T), and by mini-batch."""
+    """The tokens that a step trains and their weights: over the batch, (B, T), and by
+    mini-batch."""
 
     kept: BoolArray
     weights: FloatArray

@@ -10,7 +10,7 @@ from ictcli.train.diagnosis import Signal, diagnose, share_interval, share_of
 FEW = 0.2
 """Share of groups with a signal below which most of the sampling is spent for nothing."""
 MOST = 0.5
-"""Share of responses or groups from which on something is the cause."""
+"""Share of responses or groups from which something counts as the cause."""
 
 Verdict = tuple[bool, str, tuple[str, ...]]
 """Whether to train, why, and the words of the command that are advised."""

@@ -77,7 +77,7 @@ def specs_of(variants: tuple[Variant, ...], *overrides: str) -> list[RunSpec]:
 REFUSED = [
     *((partial(read_grid, text, "--sweep"), "KEY=VALUE") for text in ("lr", "=1", "lr=", "lr=,")),
     *((partial(read_grid, f"{k}=1,2", "--tune"), f"--tune cannot vary {k}: ") for k in FIXED),
-    (partial(variants_of, ("grpo", "dapo"), [KEEP]), r"None of grpo, dapo looks at method\.keep"),
+    (partial(variants_of, ("grpo", "dapo"), [KEEP]), r"None of grpo, dapo uses method\.keep"),
     *((partial(variants_of, (text,), []), "There is no method") for text in ("", " ")),
     (partial(read_values, " , ", "method", "--methods"), "--methods names no method"),
     (partial(design_of, Path(), "keep=0.1,0.2", "method.keep=0.3"), "keep is varied twice"),

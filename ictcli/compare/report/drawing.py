@@ -39,7 +39,7 @@ DEPTHS = (100, 62, 80, 45, 30)
 
 @dataclass(frozen=True)
 class Style:
-    """How a variant is drawn, or what else has an entry in a figure's legend."""
+    """The colour and mark of a variant, or of another entry of a figure's legend."""
 
     label: str
     colour: str
@@ -90,7 +90,7 @@ def short(label: str) -> str:
 
 @dataclass(frozen=True)
 class Axis:
-    """Its name, the values at its ends, and where its ticks stand."""
+    """The name of an axis, the values at its ends, and its ticks."""
 
     name: str
     low: float
@@ -119,7 +119,7 @@ def round_ticks(low: float, high: float) -> list[tuple[float, str]]:
 
 @dataclass(frozen=True)
 class Path:
-    """An SVG path: its class in report.css, its colour, and where its origin lies."""
+    """An SVG path: its class in report.css, its colour, and its origin."""
 
     kind: str
     d: str
@@ -139,7 +139,8 @@ class Label:
 
 @dataclass
 class Chart:
-    """Drawn on an axis of values and one of rows or values; what is drawn first lies below."""
+    """A chart on an axis of values and one of rows or values; what is drawn first is below the
+    rest."""
 
     title: str
     x: Axis

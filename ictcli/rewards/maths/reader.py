@@ -69,7 +69,7 @@ class _Reader:
         raise UnreadableError(f"{self.peek() or 'the end'} is not expected")
 
     def refuse(self, why: str) -> None:
-        """Read strictly, what stands here has two readings, or none."""
+        """Read strictly, this text has two readings, or none."""
         if self.strict:
             raise UnreadableError(why)
 

@@ -51,7 +51,7 @@ TRADES = {
 
 @dataclass(frozen=True)
 class Setting:
-    """What the problems of a kind look like."""
+    """The form of a kind of problem."""
 
     ask: str = ""
     """Last sentence of the prompt, by which the model knows how to tell its solution."""
