@@ -113,7 +113,7 @@ def finite(data: Any) -> Any:
 
 def wrapped(line: str, stream: TextIO) -> str:
     """Return a line broken at words to the width of the terminal that a stream writes to; as it is
-    where that is no terminal."""
+    where that is not a terminal."""
     try:
         width = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
@@ -219,6 +219,6 @@ def compiled(pattern: str) -> Any:
         return regex.compile(pattern, regex.MULTILINE)
     except regex.error as error:
         raise UserError(
-            f"The answer pattern {pattern!r} is no regular expression: {error}.",
+            f"The answer pattern {pattern!r} is not a regular expression: {error}.",
             "for example '^A: (.*)$', whose group is the answer",
         ) from error

@@ -129,7 +129,7 @@ def contrasts_of(
     variants: Sequence[Variant], options: CompareOptions
 ) -> tuple[str, list[Contrast], list[str]]:
     """Return the label of the baseline, the contrasts to test, and a note where the default
-    baseline is not among the methods. UserError if a name is none of the variants'."""
+    baseline is not among the methods. UserError if a name is not a variant's."""
     labels = [each.label for each in variants]
 
     def labelled(name: str, option: str) -> str:
@@ -137,7 +137,7 @@ def contrasts_of(
         fits = [each.label for each in variants if name in (each.label, each.method)]
         if name in fits or len(fits) == 1:
             return name if name in fits else fits[0]
-        which = f"which is {listed(fits)}" if fits else "which is none of the methods"
+        which = f"which is {listed(fits)}" if fits else "which is not one of the methods"
         raise UserError(
             f"{option} names {name!r}{nearest(name, labels)}, {which}.",
             f"{option} takes labels: {listed(labels)}",

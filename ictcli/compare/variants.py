@@ -75,7 +75,7 @@ def read_values(text: str, key: str, option: str) -> tuple[str, ...]:
 
 
 def numbers_of(overrides: Iterable[str]) -> dict[str, float] | None:
-    """Return values by override; None where one is no number."""
+    """Return values by override; None where one is not a number."""
     values = {each: toml_value(each.partition("=")[2]) for each in overrides}
     known = {each: float(of) for each, of in values.items() if type(of) in (int, float)}  # pyright: ignore
     return known if len(known) == len(values) else None

@@ -17,7 +17,7 @@ from ictcli.tracking import where_to_look
 from ictcli.train.evaluations import samples_of
 
 EVERY = 10.0
-"""Seconds between lines of progress where stderr is no terminal."""
+"""Seconds between lines of progress where stderr is not a terminal."""
 
 
 def progress_lines(say: Callable[[str], None]) -> Callable[[str, int, int], None]:

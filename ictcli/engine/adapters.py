@@ -252,7 +252,7 @@ def _to_mlx(
     config: dict[str, Any], weights: Arrays, *, blocks: int
 ) -> tuple[dict[str, Any], Arrays]:
     if config["peft_type"] != "LORA":
-        raise ValueError(f"they are of peft's kind {config['peft_type']}, not LORA")
+        raise ValueError(f"peft's kind is {config['peft_type']}, not LORA")
     for name in sorted(config.keys() - READ):
         if config[name] not in PLAIN.get(name, OFF):
             raise ValueError(f"mlx-lm has nothing like peft's {name} = {config[name]!r}")

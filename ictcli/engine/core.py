@@ -257,7 +257,7 @@ class EngineCore(DataParallel, Engine):
         kinds = {entry.split("/")[0] for entry in state}
         if self.optimizer and (foreign := kinds - {*self.optimizer.kinds}):
             raise UserError(
-                f"The optimiser's state ({', '.join(sorted(foreign))}) is of another engine.",
+                f"The optimiser's state ({', '.join(sorted(foreign))}) is by another engine.",
                 "resume with those the run began with",
             )
         self.take(weights, state)

@@ -201,7 +201,7 @@ def weight_files(folder: Path) -> list[Path]:
         for name in names:
             if not name.endswith(".safetensors") or Path(name).name != name:
                 raise UserError(
-                    f"{index} names {name!r}, which is no safetensors file of its folder.",
+                    f"{index} names {name!r}, which is not a safetensors file in its folder.",
                     "fetch or export the model again",
                 )
         return [folder / name for name in names]
@@ -232,7 +232,7 @@ def _read_object(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise UserError(f"{path} is not JSON: {error}.", "fetch it again") from error
     if not isinstance(data, dict):
-        raise UserError(f"{path} is no JSON object.", "fetch it again")
+        raise UserError(f"{path} is not a JSON object.", "fetch it again")
     return cast(dict[str, Any], data)
 
 

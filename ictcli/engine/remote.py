@@ -18,7 +18,7 @@ from ictcli.files.reading import read_bytes
 PLACES = ("stdlib", "platstdlib", "purelib", "platlib")
 INSTALLED = {str(sysconfig.get_path(name)) for name in PLACES}
 _models: dict[Path, tuple[str, str]] = {}
-"""By folder of modules, the model that they are of and the name by which it was typed."""
+"""By folder of modules, their model and the name by which it was typed."""
 
 
 def _read(path: Path) -> bytes:

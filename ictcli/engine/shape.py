@@ -43,7 +43,7 @@ class ModelShape:
     dtype: str = ""
     """Type of the stored weights; empty = not said."""
     windowed: bool = False
-    """Whether a block looks back at a window only, or is no attention."""
+    """Whether a block looks back at a window only, or is not attention."""
     capped: bool = False
     """Whether the scores of attention are soft-capped."""
     stored: tuple[int, int, int] | None = None

@@ -145,7 +145,7 @@ def _changes(
                 "these."
             )
     if (judge := began.get("verifier")) not in (None, now):
-        yield f"The run {model.model} was evaluated by the verifier {judge}, and is by {now} now."
+        yield f"The run {model.model} was evaluated by the verifier {judge}, and now is by {now}."
 
 
 def _drawn(

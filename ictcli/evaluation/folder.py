@@ -110,7 +110,7 @@ def _saved_settings(folder: Path) -> Origin | None:
     check_inside(folder, plain=True)
     settings = _read(file)
     if settings is None and file.exists():
-        raise UserError(f"{file} cannot be read: it is no JSON of an evaluation.", OTHER_FOLDER)
+        raise UserError(f"{file} cannot be read: it is not JSON of an evaluation.", OTHER_FOLDER)
     return settings
 
 

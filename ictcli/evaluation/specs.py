@@ -119,7 +119,7 @@ def short_names(models: Sequence[str], checkpoint: str | None = None) -> list[st
         place = exported(path) or path if is_last else path
         first = places.setdefault(place.resolve() if place.is_dir() else place, model)
         if first != model or models.count(model) > 1:
-            raise UserError(f"{first} and {model} are one model.", "once is enough")
+            raise UserError(f"{first} and {model} are the same model.", "once is enough")
     paths = [path.resolve() if path.name in ("", "..") else path for path in paths]
     parts = [Path(str(path).replace(":", "-")).parts for path in paths]
     for depth in range(1, max(map(len, parts), default=1) + 1):

@@ -99,7 +99,7 @@ def _text(tokenizer: Any, asked: Asked, first: str) -> str | None:
 
 
 def _chat(tokenizer: Any, asked: Asked, bos: str) -> str | None:
-    """Return the tokenizer's chat template in Go's language, None where it is no chain of turns.
+    """Return the tokenizer's chat template in Go's language, None where it is not a chain of turns.
 
     It is found by what the template makes of conversations: the texts between their messages are
     the same in a longer one, or it is not translated.

@@ -55,7 +55,7 @@ def check_inside(folder: Path, *, plain: bool = False) -> None:
                     places.append(entry.path)
             elif plain and not entry.is_file():
                 raise UserError(
-                    f"{entry.path} is no plain file but a pipe or a device, which no run wrote.",
+                    f"{entry.path} is a pipe or a device, not a file, which no run wrote.",
                     f"put the file back; or: rm {shell_word(entry.path)}",
                 )
 

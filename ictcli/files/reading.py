@@ -33,12 +33,12 @@ class UnreadableError(UserError, OSError):
 
 
 def check_file(path: Path, most: int | None = None) -> None:
-    """Raise UnreadableError where a path is no plain file, or one of more than `most` bytes, by
+    """Raise UnreadableError where a path is no regular file, or one of more than `most` bytes, by
     default those of its kind in `LARGEST`: a pipe would be waited for, and /dev/zero has no end.
     OSError where there is nothing."""
     about = path.stat()
     if not stat.S_ISREG(about.st_mode):
-        raise UnreadableError(f"{path} is no plain file.", "put one in its place")
+        raise UnreadableError(f"{path} is not a regular file.", "put one in its place")
     limit = most or LARGEST.get(path.name) or LARGEST.get(path.suffix)
     if limit and about.st_size > limit:
         raise UnreadableError(

@@ -33,7 +33,7 @@ def _check_numbers(data: object) -> None:
 
 
 class RunRecord(Record):
-    """A record of a run, checked without conversion ("3" is no number). Keeps unknown keys."""
+    """A record of a run, checked without conversion ("3" is not a number). Keeps unknown keys."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 

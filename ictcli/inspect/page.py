@@ -38,9 +38,9 @@ def check_target(path: Path) -> None:
     if path.suffix.lower() not in (".html", ".htm"):
         why = "does not end in .html"
     elif path.exists() and not path.is_file():
-        why = "is no regular file"
+        why = "is not a regular file"
     elif path.exists() and MARK.encode() not in path.open("rb").read(HEAD_BYTES):
-        why = "is there already, and is no page that inspect wrote"
+        why = "exists already and is not a page of inspect"
     if why:
         raise UserError(f"{path} {why}.", "--html group.html")
 

@@ -77,7 +77,7 @@ def read_step(run: Path, steps: dict[int, Path], step: int) -> RecordedStep:
         weights = arrays["weights"]
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
-            f"{path} is no file of recorded rollouts, or a damaged one.", "--step takes another"
+            f"{path} is not a file of recorded rollouts, or is damaged.", "--step takes another"
         ) from error
     recipe, run_method, notes = _recipe(run, batch.rollouts, step)
     return RecordedStep(run, steps, step, recipe, run_method, batch, kept, weights, notes)

@@ -100,7 +100,7 @@ class PromptSettings(Table):
     @classmethod
     def _not_reserved(cls, value: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
         for name in RESERVED.keys() & (value or {}).keys():
-            raise ValueError(f"{name} is none of these arguments: {RESERVED[name]}")
+            raise ValueError(f"{name} cannot be one of these arguments: {RESERVED[name]}")
         return value
 
     @property

@@ -67,7 +67,7 @@ def read_template(template: str, base: Path) -> str:
     path = next((p for p in (Path(template), base / template) if p.is_file()), None)
     if path is None:
         raise UserError(
-            f"The template {template!r} is no template and no file.",
+            f"The template {template!r} is neither a template nor a file.",
             f"auto, chat, none, a text with {QUESTION} in it, or the path of a file with one",
         )
     try:
@@ -80,7 +80,7 @@ def read_template(template: str, base: Path) -> str:
 
 
 def read_examples(name: str) -> tuple[Example, ...]:
-    """Return the examples in a .jsonl, .json, .csv or .parquet file, by its columns prompt (or
+    """Return the examples in a .jsonl, .json, .csv or .parquet file, from its columns prompt (or
     question, problem) and response; none if the name is `none`."""
     if name == "none":
         return ()

@@ -37,7 +37,7 @@ def all_keys(model: type[BaseModel], prefix: str = "") -> Iterator[Key]:
 
 
 def keys_of(model: type[BaseModel], prefix: str = "") -> Iterator[Key]:
-    """Yield the keys of a model that are no tables of keys."""
+    """Yield the keys of a model that are not tables of keys."""
     tables = dict(nested(model))
     for name, info in model.model_fields.items():
         if name not in tables:

@@ -203,7 +203,7 @@ def _faults_across(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str, str]]
             hint = "prompt.examples = a file of your own examples"
             yield ("prompt.shots", "reward.pattern"), f"{message}answers in another way.", hint
     if test.bench is None and (test.columns, test.hub) != (ColumnSettings(), HubSettings()):
-        message = "eval.columns and eval.hub are of eval.bench, which is not there."
+        message = "eval.columns and eval.hub need eval.bench, which is not set."
         yield ("eval.columns", "eval.hub"), message, "eval.bench=FILE or hub:owner/name"
     best = recipe.checkpoint.best
     if best is not None and (fault := unrecorded(recipe, best)):

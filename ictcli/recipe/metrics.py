@@ -193,7 +193,7 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
         return None
     if name not in known():
         near = nearest(name, [*known(), *measured])
-        return f"is no number of metrics.jsonl{near}", "for example eval/pass@1"
+        return f"is not a number in metrics.jsonl{near}", "for example eval/pass@1"
     recorded = {
         "kl": recipe.kl > 0,
         "redraw": recipe.sampling.redraw > 0,

@@ -58,7 +58,7 @@ def boxes(text: str) -> list[str]:
     """Return the content of the last balanced \\boxed{} or \\fbox{}, after those of the boxes
     before it in its sentence, as in `\\boxed{1}, \\boxed{2} and \\boxed{3}`; empty without a box.
 
-    A box in a box is a part of it. Boxes are of one sentence if only a comma or semicolon, "and"
+    A box in a box is a part of it. Boxes are in one sentence if only a comma or semicolon, "and"
     or "or", and layout stand between them. Empty boxes are skipped; if all are empty, there is
     one empty content.
     """
@@ -103,7 +103,7 @@ def outer_boxes(text: str) -> list[Span]:
 
 
 def _joined(text: str, first: Span, second: Span) -> bool:
-    """Return whether two boxes are of one sentence. Both may have the same name before them, as in
+    """Return whether two boxes are in one sentence. Both may have the same name before them, as in
     `x = \\boxed{1}` or `x = \\boxed{4}`."""
     between = text[first.end : second.start]
     if len(between) > _LONGEST_JOINT:

@@ -214,7 +214,7 @@ def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | Non
 
 
 def _as_chats(prompts: Sequence[Any], completions: Sequence[Any]) -> tuple[Any, Any] | None:
-    """Return prompts and completions as lists of messages; None if they are no texts."""
+    """Return prompts and completions as lists of messages; None if they are not texts."""
     if not all(isinstance(text, str) for text in (*prompts, *completions)):
         return None
     asked = [[{"role": "user", "content": text}] for text in prompts]

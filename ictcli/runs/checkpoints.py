@@ -176,9 +176,9 @@ def check(path: Path) -> State:
             raise DamagedError(f"{name} is not what was saved")
     state = _state(path)
     if state is None or not state.recipe:
-        raise DamagedError(f"{STATE} is not what a run saves")
+        raise DamagedError(f"{STATE} is not the state of a run")
     if state.step != step_of(path):
-        raise DamagedError(f"{STATE} is of step {state.step}")
+        raise DamagedError(f"{STATE} is that of step {state.step}")
     return state
 
 
@@ -262,7 +262,7 @@ def pick(run: Path, which: str) -> Path:
     elif which.isdecimal():
         path = path_of(run, int(which))
     else:
-        raise UserError(f"{which!r} is no checkpoint.", "best, or a step's number")
+        raise UserError(f"{which!r} is not a checkpoint.", "best, or a step's number")
     if path not in complete(run):
         raise UserError(f"There is no checkpoint {path}.", f"steps that are there: {steps}")
     try:

@@ -78,7 +78,7 @@ def faults(run: Path, *patterns: str) -> dict[str, str]:
                 linked = (run / name).is_symlink()
                 wrong[name] = "is a link to nothing" if linked else MISSING
             elif not (run / name).is_file():
-                wrong[name] = "is no plain file"
+                wrong[name] = "is not a regular file"
             elif not is_unchanged(run / name, record):
                 wrong[name] = "is not what the run wrote"
         except (OSError, ValueError) as error:  # a name may hold any character

@@ -174,7 +174,7 @@ def settings_of(
 ) -> tuple[RecipeFile, EvaluationSettings, list[Path]]:
     """Return a run's recipe, what it says of its model, and its plugins, which are loaded where
     they still are; `say` gets a sentence on the others, which only the run's own benchmarks need.
-    UserError where it is no recipe, or only a part of one."""
+    UserError where it is not a recipe, or only a part of one."""
     try:
         return _read(read_run(run), say)
     except (KeyError, ValueError, TypeError, AttributeError) as error:  # pydantic's too

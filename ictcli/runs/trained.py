@@ -18,7 +18,7 @@ FAULTS = (UserError, OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
 def run_of(folder: Path) -> Path | None:
-    """Return the run that a folder is, or whose model it is; None for a name that is no folder."""
+    """Return the run that a folder is, or whose model it is; None if there is no such folder."""
     if not folder.is_dir():
         return None
     is_export = folder.name.startswith(("model", "adapter"))

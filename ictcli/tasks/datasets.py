@@ -165,7 +165,7 @@ def _aime(name: str, rows: Rows) -> ProblemSet:
     year, question = f"20{name[-2:]}", "question" if name == "aime25" else "problem"
     kept = [row for row in rows.rows if year in str(row.columns.get("url") or year)]
     if not kept:
-        raise UserError(f"No row of the data is of {year}.", f"its url holds {year}")
+        raise UserError(f"The data has no row of {year}.", f"its url holds {year}")
 
     def problem(i: int, row: Row) -> Problem:
         return Problem(f"{name}-{i}", text(row, question), text(row, "answer").strip())

@@ -38,7 +38,7 @@ def without_placeholders(row: Row, texts: Sequence[str]) -> list[str]:
 
 
 def is_sentence(gold: str) -> bool:
-    """Return whether a gold has three words or more, those of LaTeX aside, and so is no formula."""
+    """Return whether a gold has three words or more, without those of LaTeX, so is no formula."""
     return len(_WORD.findall(_LATEX_TEXT.sub("", gold))) >= 3
 
 
@@ -128,7 +128,7 @@ def letter_of(row: Row, choices: Sequence[str], gold: str, *, by_text: bool = Fa
     letters, indices = f"A to {letter(len(choices) - 1)}", f"0 to {len(choices) - 1}"
     if place is None:
         raise UserError(
-            f"{row.where} has a gold that is none of its {len(choices)} choices.",
+            f"{row.where} has a gold that is not one of its {len(choices)} choices.",
             f"a letter, {letters}, or an index, {indices}",
         )
     if len(same) > 1:

@@ -73,7 +73,7 @@ def load(source: HubSource) -> Rows:
             "(hub.revision pins it).",
         )
     elif used != source.revision and COMMIT.fullmatch(source.revision):
-        notes = (f"{source.path} is of revision {used}, not of {source.revision} as asked for.",)
+        notes = (f"{source.path} has revision {used}, not {source.revision} as asked for.",)
     rows = in_memory(
         source.path,
         (

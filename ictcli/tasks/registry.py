@@ -1,4 +1,4 @@
-"""Tasks and benchmarks by name, and what there is of them."""
+"""Tasks and benchmarks by name, and lists of them."""
 
 import inspect
 from collections.abc import Callable, Mapping

@@ -31,7 +31,7 @@ def lost_of(tokenizer: Any, texts: Sequence[str]) -> list[tuple[str, str]]:
     it, decode(encode(text)).
 
     Tokenizers may change case, white space, invisible characters and the compatible forms of a
-    character (NFKC): such a change is no loss."""
+    character (NFKC): such a change is not a loss."""
     unknown: str | None = getattr(tokenizer, "unk_token", None)
     lost: list[tuple[str, str]] = []
     for text, ids in zip(texts, batched_ids(tokenizer, texts), strict=True):

@@ -19,7 +19,7 @@ from ictcli.tables.numbers import counted, shown_share
 from ictcli.tasks import Domain
 
 SOME = 0.1
-"""Share of the responses that are no chance: if so many end and hold no answer, longer ones do not
+"""Share of the responses that is not chance: if this many end without an answer, longer ones do not
 help."""
 WIDE = 16
 """Responses to a problem from which on more of them find nothing new, where all are wrong."""
@@ -151,7 +151,7 @@ def share_of(share: float, noun: str, total: int = 0) -> str:
 
 
 def share_interval(count: int, total: int) -> Interval:
-    """Return Clopper and Pearson's interval of a share; from 0 to 1 where it is of nothing."""
+    """Return Clopper and Pearson's interval of a share; from 0 to 1 for a share of nothing."""
     if not total:
         return Interval(0.0, 0.0, 1.0)
     return mean_interval(np.repeat([1.0, 0.0], [count, total - count]))

@@ -91,7 +91,7 @@ def test_a_model_is_never_named_as_a_folder_above(
     found = [find_models([name], SETTINGS)[0] for name in same]
     assert not any(".." in Path(one.name).parts or not one.name for one in found)
     for twice in (same, ["builtin:chain", "builtin:chain"]):
-        with refused(f"{twice[0]} and {twice[1]} are one model."):
+        with refused(f"{twice[0]} and {twice[1]} are the same model."):
             find_models(twice, SETTINGS)
 
 
@@ -105,9 +105,9 @@ REFUSED = [
     ("chain", ["columns.prompt=x"], "columns is for your own data sets, not for chain"),
     ("chain", ["hub.split=x"], "hub is for hub:owner/name, not for chain"),
     ("chain", ["eval.shots=2"], "chain has no worked solutions"),
-    ("chain", ["reward.pattern=("], "is no regular expression"),
+    ("chain", ["reward.pattern=("], "is not a regular expression"),
     ("chain", ["columns.golds=x"], "no key 'columns.golds' (did you mean columns.gold?)"),
-    ("chain", ["prompt.template=Q: {quest}"], "is no template and no file"),
+    ("chain", ["prompt.template=Q: {quest}"], "is neither a template nor a file"),
     ("chain", ["steps=3"], "ictcli eval: there is no key 'steps'"),
     ("chain", ["temperature=warm"], "temperature = 'warm': input should be a valid number"),
     ("chain", ["prompt.shots=2"], "prompt.shots only matters in training"),
@@ -262,8 +262,8 @@ def test_without_a_benchmark_a_run_is_asked_what_its_own_evaluations_ask(tmp_pat
     Path(run, "environment.json").write_text(json.dumps(began))
     (spec,) = benchmark_specs(None, SETTINGS, find_models([run], SETTINGS))
     assert [note.partition(" ")[2][:3] for note in spec.benchmark.notes] == ["run"]
-    assert "by the verifier math, and is by integer now" in spec.benchmark.notes[0]
-    wrong = {"data=d.csv": "data is of", "columns.gold=x": "columns is", "eval.shots=1": "shots"}
+    assert "by the verifier math, and now is by integer" in spec.benchmark.notes[0]
+    wrong = {"data=d.csv": "data needs", "columns.gold=x": "columns is", "eval.shots=1": "shots"}
     for typed, words in wrong.items():
         with refused(words):
             benchmark_specs(None, read_settings([typed]), models)

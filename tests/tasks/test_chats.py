@@ -211,7 +211,7 @@ def test_a_folder_whose_files_are_elsewhere_or_damaged_is_refused(tmp_path: Path
         read_custom(str(folder))
     rows.unlink()
     os.mkfifo(rows)
-    with refused("is no plain file"):
+    with refused("is not a regular file"):
         read_custom(str(folder))
 
 
