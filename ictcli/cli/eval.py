@@ -116,5 +116,5 @@ def command(
         )
     evaluations(results, folder, as_json=as_json)
     runs = [spec.run for spec in specs if spec.run]
-    if runs and not as_json:
+    if runs and not as_json and not (Path(runs[0]) / "export").exists():
         narrate(f"next: {typed('export', runs[0], checkpoint=checkpoint)}")

@@ -9,6 +9,7 @@ from ictcli.tables.numbers import counted
 from ictcli.text import duration, middle_cut
 from ictcli.train.checked import Answer, Checked, ShownPrompt, Training, Tried
 
+HOUR = 3600
 LONGEST = 1200
 """Characters of a prompt that are shown, and of the first answer a quarter of them."""
 SHOWN, TAIL = 3, 60
@@ -84,9 +85,12 @@ def print_check(checked: Checked, command: str, *, as_json: bool) -> None:
         _tried(tried)
     output("", f"memory: {checked.memory.sentence or 'the limit of this machine is not known.'}")
     if tried and tried.time and seconds is not None:
+        time = tried.time
+        steps = int((HOUR - seconds) / time.step) + time.steps if seconds > HOUR else 0
+        shorter = f" steps={steps} takes about an hour." if steps > 0 else ""
         output(
             f"time: about {duration(seconds)}: {duration(tried.load_s)} to load, "
-            f"{tried.time.parts()}."
+            f"{time.parts()}.{shorter}"
         )
     elif tried:
         output("time: not known, as no answer ended in time.")

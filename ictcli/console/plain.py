@@ -30,8 +30,8 @@ def progress_lines(say: Callable[[str], None]) -> Callable[[str, int, int], None
         if name != asked or done < taken:  # the first call of an evaluation
             say(f"{name}: {counted(total, 'sample')}")
         elif taken < done < total and now - before >= EVERY:
-            left = (now - before) * (total - done) / (done - taken)
-            say(f"{name}: {done:,}/{total:,} samples, {duration(left)} left")
+            left = duration((now - before) * (total - done) / (done - taken))
+            say(f"{name}: {done:,}/{total:,} samples" + f", {left} left" * (10 * done > total))
         else:
             return
         last = name, now, done

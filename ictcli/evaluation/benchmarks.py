@@ -113,7 +113,9 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
     recipe = load_recipe(model.recipe)
     task, first = task_of(recipe), recipe.eval.skip
     (name, domain), most = exam_of(recipe, task), settings.limit or recipe.eval.problems
-    domain = judged(replace(domain, pattern=None), settings.reward)
+    if recipe.reward.pattern is not None:  # each model's answers are read by its own
+        domain = replace(domain, pattern=None)
+    domain = judged(domain, settings.reward)
     held = task.heldout(first + max(most, recipe.eval.problems))[first:]
     problems, source = held[:most], {} if task.examined else task.source
     check_columns(name, [domain.verify], problems)

@@ -21,6 +21,7 @@ from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec, unlike
 from ictcli.files import write_json, write_text
 from ictcli.files.origin import Origin
+from ictcli.tables.numbers import counted
 from ictcli.tasks import prompts
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.split import key_of
@@ -183,7 +184,7 @@ def notes(
         yield f"at temperature 0 the {settings.n} samples of a problem are identical."
     for model, spec in product(models, benchmarks):
         count = seen.get((model.name, spec.name))
-        of = f"of these {len(spec.problems):,} problems of {spec.name}"
+        of = f"of the {counted(len(spec.problems), 'problem')} of {spec.name}"
         if count:
             yield (
                 f"{model.name} was trained on {count:,} {of}: this does not measure what it does "

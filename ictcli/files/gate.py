@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
 from pathlib import Path
@@ -34,6 +34,8 @@ class State:
     """Whether code must be known."""
     trusts: bool = False
     """Whether unknown code runs too, and is remembered (`--trust`)."""
+    shut: bool = False
+    """Whether no code runs at all."""
     typed: set[str] = field(default_factory=set[str])
     """Names of code that the user typed."""
     known: set[str] = field(default_factory=set[str])
@@ -64,9 +66,22 @@ def is_typed(name: str) -> bool:
     return name in _now.typed
 
 
+@contextlib.contextmanager
+def shut() -> Generator[None]:
+    """Load no code within, known or not."""
+    before = _now.shut, _now.asks
+    _now.shut = True
+    try:
+        yield
+    finally:
+        _now.shut, _now.asks = before
+
+
 def admit(what: str, place: str, content: bytes, name: str = "") -> None:
     """Let code run and remember it. UnknownCodeError if it is not known; `what` it is for the user,
     and `name` may have been typed."""
+    if _now.shut:
+        raise UnknownCodeError(f"{what} is code, and none is run here.", "")
     digest = _digest(place, content)
     if digest not in _known():
         if _now.asks and not _now.trusts and name not in _now.typed:

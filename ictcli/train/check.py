@@ -21,6 +21,7 @@ from ictcli.recipe import Recipe
 from ictcli.rewards import Verdict, Verifier
 from ictcli.rewards.shaping import mean_reward
 from ictcli.runs.rollouts import Batch
+from ictcli.runs.trained import base_notes
 from ictcli.seeds import seed_of
 from ictcli.tasks import Task
 from ictcli.tasks.prepare import advised_holdout, heldout, task_of, try_functions
@@ -71,7 +72,7 @@ def check(
     names = recipe.data_name, recipe.label, recipe.lr
 
     def training() -> Training:
-        notes = (*recipe_notes(recipe), *task.notes)
+        notes = (*recipe_notes(recipe), *task.notes, *base_notes(recipe.model, held))
         return Training(*names, len(task.train), len(held), notes, memory)
 
     if memory.fits is False:
@@ -91,9 +92,11 @@ def check(
             engine.keep_reference()
         trial = _Trial(recipe, engine, task, began, seconds, show)
         tried = trial.run(most or math.inf, len(held), longest, load_s)
-    worked = any(problem.solution for problem in task.train[:1])
+    # worked solutions to show, where prompts have no limit that they would be too long for
+    worked = any(problem.solution for problem in task.train[:1]) and not recipe.prompt.max_tokens
     ready, verdict, changes = verdict_of(recipe, memory, tried, worked=worked)
-    if ready and (holdout := advised_holdout(recipe, task)):
+    typed = "holdout" in recipe.eval.model_fields_set
+    if ready and not typed and (holdout := advised_holdout(recipe, task)):
         changes = (f"eval.holdout={holdout}",)
     return Checked(**vars(training()), tried=tried, ready=ready, verdict=verdict, changes=changes)
 

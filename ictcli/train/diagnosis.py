@@ -53,6 +53,7 @@ SYMPTOMS = {
         "{truncated}{of_step} are cut at max_tokens={max_tokens}{before}",
         "max_tokens={longer}",
         "gives room for longer ones",
+        "a few supervised steps on short examples teach where to end (docs/sft.md)",
     ),
     "no room": Symptom(
         "{truncated} are cut at max_tokens={max_tokens}, and the model's context has no room for "
@@ -63,14 +64,14 @@ SYMPTOMS = {
         "prompt.shots=2",
         "shows the model how to answer",
         "prompt.suffix or prompt.system can say how to answer, reward.pattern reads another form, "
-        "and a few supervised steps (sft.data=FILE) teach it",
+        "and a few supervised steps on examples in that form teach it (docs/sft.md)",
     ),
     "no form": Symptom(
         "{unread} have no readable answer{cut}",
         "prompt.suffix='End with one line: Answer: and the answer alone.' "
         "'reward.pattern=Answer: *(.+)'",
         "say how to answer, and read that",
-        "a few supervised steps (sft.data=FILE) teach it",
+        "a few supervised steps on examples in that form teach it (docs/sft.md)",
     ),
     "all_right": Symptom(
         "{all_right} are all right",
@@ -82,7 +83,7 @@ SYMPTOMS = {
         "{wrong} are readable but wrong{cut}",
         "group={wider}",
         "finds more",
-        "easier problems, a few supervised steps (sft.data=FILE) or a larger model help",
+        "easier problems, a few supervised steps (docs/sft.md) or a larger model help",
     ),
     "equal": Symptom(
         "{all_right} are all right and {all_wrong} all wrong",
@@ -113,7 +114,7 @@ SYMPTOMS = {
     "explosion": Symptom(f"Entropy explosion {ENTROPY}", *SMALLER_STEP),
     "solved": Symptom(
         f"Entropy collapse {ENTROPY}",
-        more="{correct} of its rollouts are right, so this may be harmless",
+        more="{correct} of its rollouts are right: a task that is solved leaves little entropy",
     ),
     "sure": Symptom(
         "the model is already sure of many tokens that {label} trains: {kept_sure} of them have "

@@ -127,7 +127,7 @@ def finish(
     if lines := read_lines(run.folder / SFT, SftMetrics):
         sft = SftSummary(
             steps=len(lines),
-            examples=examples,
+            examples=min(examples, recipe.sft.steps * recipe.sft.batch),
             tokens=sum(line.tokens for line in lines),
             first_loss=lines[0].loss,
             last_loss=lines[-1].loss,

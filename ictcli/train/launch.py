@@ -23,6 +23,7 @@ from ictcli.recipe import Recipe, to_toml
 from ictcli.runs import FORMAT, Run, manifest, origin, records
 from ictcli.runs.checkpoints import stopwatch
 from ictcli.runs.observer import Observer
+from ictcli.runs.trained import base_notes
 from ictcli.tasks import Domain, Task
 from ictcli.tasks.prepare import described, examples_of, heldout, task_of, try_functions
 from ictcli.tasks.prompts import BATCH, TooLongError, encode
@@ -99,6 +100,7 @@ def train_to_the_end(
         problems = heldout(recipe, task)
         longest = check_prompts(recipe, engine, task, problems)
         set_budget(recipe, engine, longest, limit, observer.noted)
+        note(base_notes(recipe.model, problems))
 
         data = described(task, problems) | given
         model = origin.of_model(recipe.model)

@@ -34,7 +34,8 @@ def verdict_of(
     recipe: Recipe, memory: MemoryCheck, tried: Tried | None, *, worked: bool
 ) -> Verdict:
     """Return the verdict of `ictcli check`, the most specific cause first. Where the figures are
-    not certain it is to train. `worked`: the data has responses to show as examples."""
+    not certain, one right answer is enough to train. `worked`: the data has responses to show as
+    examples."""
     if tried is None:
         return False, memory.sentence, memory.settings
     if tried.finite is False:
@@ -72,10 +73,8 @@ def verdict_of(
     if recipe.sft.data and share < FEW and name not in ("all_right", "equal"):
         first = "Supervised steps come first, and may change that"
         return True, f"Train: {cause.sentence}. {first}; the evaluation step-000000 will tell.", ()
-    formless = not groups.total and name not in ("all_wrong", "equal")
-    if not certain and not formless:
-        why = f", as {cause.sentence}" if share < FEW and (groups.total or name != "equal") else ""
-        return True, f"Train, though it is not certain: {counts}{why}. {longer} samples more.", ()
+    if not certain and (groups.with_signal or sampled["correct"]):
+        return True, f"Train, though it is not certain: {counts}. {longer} samples more.", ()
     way = cause.next if cause.setting else cause.next[:1].upper() + cause.next[1:]
     begin = "Not yet" if certain else "Probably not yet"
     sentence = f"{begin}: {cause.sentence}; {counts}." + f" {way}." * bool(way)

@@ -27,6 +27,7 @@ from ictcli.recipe.load import to_toml
 from ictcli.recipe.tables import EngineSettings
 from ictcli.runs.model import asked_in, find_models, settings_of
 from ictcli.tasks import BENCHMARKS
+from ictcli.tasks.golds import LAST_NUMBER
 from ictcli.tasks.prompts import render
 from ictcli.tasks.split import digest_of, is_heldout, key_of
 
@@ -269,6 +270,14 @@ def test_without_a_benchmark_a_run_is_asked_what_its_own_evaluations_ask(tmp_pat
             benchmark_specs(None, read_settings([typed]), models)
     with refused("none of these is a run: "):
         benchmark_specs(None, SETTINGS, models[:1])
+
+
+def test_a_run_s_answers_are_read_as_its_task_reads_them(tmp_path: Path) -> None:
+    """A number task of reasoning-gym reads the last number, which no recipe says."""
+    pytest.importorskip("reasoning_gym")
+    run = make_run(tmp_path / "one", "", "task=gym:products:max_digits=1:size=64")
+    (spec,) = benchmark_specs(None, SETTINGS, find_models([run], SETTINGS))
+    assert spec.benchmark.domain.pattern == LAST_NUMBER
 
 
 def test_one_model_is_held_at_a_time(tmp_path: Path) -> None:
