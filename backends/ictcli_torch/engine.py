@@ -38,7 +38,7 @@ class TorchEngine(EngineCore):
     root: Any = None
     """What runs the model that is trained, where its weights are spread."""
     vllm: Any = None
-    """What samples with `engine.sampler = "vllm"`, once it has."""
+    """The vLLM sampler (`engine.sampler = "vllm"`), once it was used."""
 
     def __init__(
         self,

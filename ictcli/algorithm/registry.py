@@ -37,7 +37,7 @@ class Scored:
     tokens: IntArray
     """(B, T) ids, 0 after a row's end."""
     texts: Sequence[str]
-    """(B,) the responses as they read."""
+    """(B,) the responses as text."""
     group: int
     rng: np.random.Generator
 
@@ -78,7 +78,7 @@ class Settings(BaseModel):
 
 
 class Options(Settings):
-    """The options of a method that has none; others derive from it."""
+    """The options of a method; this base class has none."""
 
     @property
     def wants(self) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ def command(
         ) from error
     verifier = find_verifier(kind)
     if out is not None and (out.is_dir() or not out.parent.is_dir()):
-        what = "is a folder" if out.is_dir() else f"has no folder {out.parent} to lie in"
+        what = "is a folder" if out.is_dir() else f"needs the folder {out.parent}"
         raise UserError(f"--out {out} {what}.", "--out verdicts.jsonl")
     responses = read_responses(file)
     columns = [name for response in responses for name in response.columns]

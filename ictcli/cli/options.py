@@ -60,7 +60,7 @@ SETTING = re.compile(r"[a-z_]+(\.[\w-]+)*\s*=")
 BACKEND = click.option(
     "--backend",
     type=click.Choice(["auto", "torch", "mlx"]),
-    help="Which engine runs the model.",
+    help="Engine that runs the model.",
 )
 
 

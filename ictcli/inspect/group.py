@@ -95,7 +95,7 @@ class GroupView:
     """Values of the deepest shade, but for weights."""
     methods: list[MethodView]
     missing: dict[str, str]
-    """By a method that cannot choose here, a sentence on what was not recorded."""
+    """By method that cannot choose here, a sentence on what was not recorded."""
     notes: list[str]
     rollouts: list[RolloutView]
     tokenizer: bool

@@ -39,7 +39,7 @@ def verdict(response: str, gold: str, choices: Sequence[str], found: Located) ->
         letters = "".join(dict.fromkeys("".join(letter_of(each, choices) for each in marked)))
         missing = "no letter"
         if len(letters) == 1 and source != "pattern" and not _upheld(response, answer, letters):
-            letters, missing = "", "the letter is not upheld"
+            letters, missing = "", "the letter is denied or doubted"
     extracted = (answer or "")[:200]
     if len(letters) != 1:
         return Verdict("unparsed", extracted, "two letters" if letters else missing)

@@ -28,7 +28,7 @@ RUNS = Path("runs")
 """Where `ictcli train` and `ictcli compare` make their folders."""
 State = Literal["finished", "running", "stopped", "failed", "damaged"]
 LEFT = ("metrics.jsonl", "checkpoints", "summary.json", "environment.json")
-"""What a run folder without a recipe is known by: it was lost, or not yet written."""
+"""Files that mark a run folder without a recipe: it was lost, or not yet written."""
 DEPTH = 6
 LATEST = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 """A file may say of itself that it is younger."""

@@ -45,7 +45,7 @@ def enter(run: Path, *names: str) -> None:
 
 
 def leave(run: Path, *names: str) -> None:
-    """Take files, or all files of folders, out: they are about to be written or deleted."""
+    """Remove files, or all files of folders, from the manifest: they will be written or deleted."""
     files = _files(run)
     gone = [file for file in files for name in names if file == name or file.startswith(f"{name}/")]
     if gone:

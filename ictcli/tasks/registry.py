@@ -134,7 +134,7 @@ def _builder(kind: str, name: str, known: Mapping[str, Any]) -> Callable[..., An
         return known[name]
     if Path(name).exists():
         raise UserError(
-            f"{name} is a file or a folder of a kind that is not read.",
+            f"{name} is a file or folder that ictcli cannot read.",
             f"{KINDS} is, and a folder of `save_to_disk` of datasets",
         )
     more = f"the path of {KINDS}, a folder of `save_to_disk`, hub:owner/name, or gym:NAME"
