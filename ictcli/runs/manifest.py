@@ -1,7 +1,7 @@
 """Manifests: size and SHA-256 of files that are written once, a checkpoint's and a run's.
 
-RUN/manifest.json has what a run wrote and does not change. A file leaves it before it is written
-again, so that a kill in between leaves a file without a checksum and none with a wrong one.
+RUN/manifest.json has what a run wrote and does not change. A file is removed from
+it before it is written again, so that a kill in between leaves no wrong checksum.
 """
 
 import contextlib

@@ -18,8 +18,8 @@ SOURCE = (
 
 
 def public_name(name: str, run: Path | None = None) -> str:
-    """Return a name for others: of a file or folder on this machine its last part alone. `run` is a
-    run's folder, to which and to whose parents a name may be relative."""
+    """Return a name for others: of a file or folder on this machine its last part alone. A name may
+    be relative to the run's folder `run` or its parents."""
     return Path(name).name if name.startswith(("/", "~", ".")) or place_of(name, run) else name
 
 
