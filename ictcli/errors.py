@@ -34,7 +34,7 @@ class UnknownCodeError(UserError):
 
 
 class RunFailedError(UserError):
-    """A run that had started and cannot go on; its folder keeps all that was saved."""
+    """A run that had started and cannot continue; its folder keeps all that was saved."""
 
     exit_code = 1
 

@@ -1,4 +1,5 @@
-"""Packing rollouts into forward passes: which rows run together, how far, and what meets the head.
+"""Packing rollouts into forward passes: which rows run together, up to which token, and
+which states reach the LM head.
 
 A row runs only as far as its last wanted token, and only wanted positions meet the LM head. Where
 that spares enough, the rows of a prompt share it: the prompt runs once, and its keys and values are

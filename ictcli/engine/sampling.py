@@ -69,7 +69,7 @@ class NotFiniteError(RunFailedError):
 
 
 class Written:
-    """What B rows that decode in lock-step have written."""
+    """The output of B rows that decode in lock-step."""
 
     def __init__(self, B: int, sampling: Sampling, on_tokens: OnTokens | None = None) -> None:
         shape = (B, sampling.max_tokens)

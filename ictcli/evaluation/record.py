@@ -59,7 +59,7 @@ class SampleSettings(Record):
 
 
 class AtTemperature(Scored):
-    """What a model reached on the same problems at another temperature."""
+    """The scores of a model on the same problems at another temperature."""
 
     temperature: float
     n: int

@@ -63,7 +63,8 @@ class EvalKeys(Table):
 
 
 class EvaluationSettings(ModelSettings):
-    """The same for all models. `max_tokens` and `reward` come from the benchmark if not set."""
+    """The settings of an evaluation, the same for all models. `max_tokens` and `reward` come from
+    the benchmark if not set."""
 
     n: int = Field(default=16, ge=1)
     """Samples per problem."""

@@ -19,7 +19,7 @@ from ictcli.types import Problem, Sampling
 
 @dataclass(frozen=True)
 class BenchmarkSpec:
-    """What is asked: a benchmark with the problems that are evaluated."""
+    """A benchmark with the problems that are evaluated."""
 
     benchmark: Benchmark
     problems: list[Problem]

@@ -1,5 +1,5 @@
 """Folders that another may have made, and writing so that a kill, a power cut or a full disk leaves
-no half file: beside, synced, renamed. Then the folder is synced that holds the name.
+no half file: to another name, synced, renamed. Then the folder that holds the name is synced.
 """
 
 import contextlib

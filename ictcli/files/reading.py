@@ -29,7 +29,7 @@ DEPTH = 100
 
 
 class UnreadableError(UserError, OSError):
-    """A file that is not read. Who skips what a disk does not give skips it too."""
+    """A file that is not read. Code that skips I/O errors skips it too."""
 
 
 def check_file(path: Path, most: int | None = None) -> None:

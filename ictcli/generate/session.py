@@ -49,7 +49,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a question was answered."""
+    """The answers to a question."""
 
     question: str
     prompt: str
@@ -62,7 +62,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Form:
-    """How a question is put, and an answer judged."""
+    """The form of a prompt, and the verifier of its answers."""
 
     domain: Domain
     examples: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ def _task_of(model: ModelSpec, say: Callable[[str], None]) -> Task | None:
 
 
 class Session:
-    """Holds the model."""
+    """A loaded model that is asked questions."""
 
     def __init__(self, model: ModelSpec, form: Form, settings: GenerateSettings) -> None:
         self.model, self.form, self.settings = model, form, settings

@@ -37,7 +37,7 @@ USUAL = ("ict", "ict max_prob=0.99", "ict score=u*h", "ict score=h", "entropy20"
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the tokens lie that a method keeps of a batch; shares are of 1."""
+    """The place of a method's tokens in a batch; shares are from 0 to 1."""
 
     method: str
     keep: float
@@ -57,7 +57,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Branches:
-    """What a batch of rollouts looks like, and where methods keep tokens of it."""
+    """The branches of a batch of rollouts, and the tokens that methods keep."""
 
     source: str
     task: str

@@ -32,7 +32,7 @@ View = Literal["live", "show", "compare", "summary"]
 
 @dataclass(frozen=True)
 class Metric:
-    """What is said of a metric besides its meaning."""
+    """The properties of a metric besides its meaning."""
 
     unit: str = ""
     """%: a share, which is recorded as a number from 0 to 1."""

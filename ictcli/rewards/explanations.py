@@ -1,4 +1,4 @@
-"""What a verdict was made of: what was taken for the answer, and how both sides were read."""
+"""The grounds of a verdict: what was taken for the answer, and how both sides were read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Explanation:
 
 
 class Row(NamedTuple):
-    """What is judged."""
+    """A response to judge, with its gold."""
 
     response: str
     gold: str

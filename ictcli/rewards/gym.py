@@ -125,7 +125,7 @@ def _verdict(text: str, entry: dict[str, Any], name: str) -> Verdict:
 
 
 class _CodeError(BaseException):
-    """Passes the `except Exception` of a score."""
+    """Not caught by the `except Exception` of a score."""
 
 
 class _Watch:

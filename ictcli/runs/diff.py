@@ -38,7 +38,7 @@ class Result(Scored):
 
 
 class RunDiff(RunRecord):
-    """Two runs or more against the first."""
+    """The differences of two runs or more from the first."""
 
     runs: list[Entry]
     recipe: Differing

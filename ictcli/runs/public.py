@@ -1,4 +1,4 @@
-"""What of a run's names and settings others may see: no path of this machine, no text of a data
+"""The names and settings of a run that others may see: no path of this machine, no text of a data
 set, and not the words it was started by."""
 
 import hashlib

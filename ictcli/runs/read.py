@@ -1,7 +1,7 @@
 """Reading a run's files as records.
 
-A strict reader stops at a damaged file and says how to go on; a forgiving one (`strict=False`, for
-`runs ls`, `show` and `diff`) leaves a gap.
+A strict reader stops at a damaged file and says how to continue; a forgiving one (`strict=False`,
+for `runs ls`, `show` and `diff`) leaves a gap.
 """
 
 import contextlib

@@ -22,7 +22,7 @@ FORMAT = 1
 
 
 class RecipeRecord(RunRecord):
-    """recipe.toml at a glance: without its plugins, of which a method may come, being loaded."""
+    """recipe.toml at a glance, read without loading its plugins."""
 
     model: str = ""
     task: str = ""
@@ -109,7 +109,7 @@ class SftMetrics(RunRecord):
 
 
 class SftSummary(RunRecord):
-    """What supervised steps did before training."""
+    """Figures of the supervised steps before training."""
 
     steps: int
     examples: int

@@ -159,7 +159,7 @@ def evaluation_command(run: Path, checkpoint: int | None = None) -> str | None:
 
 
 class RunCheck(RunRecord):
-    """What a run wrote once, and what became of it."""
+    """The state of the files that a run wrote once."""
 
     run: str
     files: int

@@ -30,7 +30,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Cell:
-    """What is read in a place of a table."""
+    """The content of a cell of a table."""
 
     text: str
     interval: str = ""

@@ -102,7 +102,7 @@ SHOWN = 300
 
 
 class _OverTimeError(BaseException):
-    """None of the exceptions that jinja2 catches."""
+    """Not one of the exceptions that jinja2 catches."""
 
 
 _spent: dict[str, float] = {}

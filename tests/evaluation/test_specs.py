@@ -98,7 +98,7 @@ def test_a_model_is_never_named_as_a_folder_above(
 
 REFUSED = [
     (",", [], "--bench names no benchmark"),
-    ("aime23,aime24", ["data=d.jsonl"], "which of the 2 benchmarks it is of"),
+    ("aime23,aime24", ["data=d.jsonl"], "which of the 2 benchmarks it is for"),
     ("aime23", ["data.aime24=d.jsonl"], "data.aime24 names none of the benchmarks aime23"),
     ("aime23", ["data=d.jsonl", "data.aime23=e.jsonl"], "is a value, not a table"),
     ("aime23", ["data=d.jsonl"], "There is no data file d.jsonl"),
@@ -264,7 +264,7 @@ def test_without_a_benchmark_a_run_is_asked_what_its_own_evaluations_ask(tmp_pat
     (spec,) = benchmark_specs(None, SETTINGS, find_models([run], SETTINGS))
     assert [note.partition(" ")[2][:3] for note in spec.benchmark.notes] == ["run"]
     assert "by the verifier math, and now is by integer" in spec.benchmark.notes[0]
-    wrong = {"data=d.csv": "data needs", "columns.gold=x": "columns is", "eval.shots=1": "shots"}
+    wrong = {"data=d.csv": "data needs", "columns.gold=x": "columns needs", "eval.shots=1": "shots"}
     for typed, words in wrong.items():
         with refused(words):
             benchmark_specs(None, read_settings([typed]), models)

@@ -1,4 +1,4 @@
-"""Words beside a value: the units of measurement, and what changes a value.
+"""Words next to a value: the units of measurement, and what changes a value.
 
 Any other word says nothing.
 """
