@@ -21,7 +21,7 @@ FILES = (".jsonl", ".json", ".csv", ".parquet")
 """File name suffixes of data files."""
 KINDS = "a .jsonl, .json, .csv or .parquet file"
 SAVED, SPLITS = "state.json", "dataset_dict.json"
-"""What a folder of `Dataset.save_to_disk` holds, and one of `DatasetDict.save_to_disk`."""
+"""Files in a folder of `Dataset.save_to_disk`, and in one of `DatasetDict.save_to_disk`."""
 LARGEST, MOST = 2 << 30, 10_000_000
 """Bytes of a data file, and of what is unfolded from one, and rows: all are in memory."""
 BATCH = 1000
@@ -171,7 +171,7 @@ def _memory(value: Any) -> int:
 
 
 def too_large(name: str, most: str = f"{LARGEST >> 30} GiB of data") -> UserError:
-    """Say that a data set has more than is held in memory."""
+    """Return an error on a data set that is too large for memory."""
     return UserError(f"{name} has more than {most}.", "take a part of it")
 
 

@@ -17,7 +17,7 @@ from ictcli.errors import UserError
 
 SIGNS = {"\n": "⏎", "\t": "⇥", "\r": "␍"}
 PART = "◌"
-"""Stands for a token that is only a part of a character, or for the base of a lone mark."""
+"""Shown for a token that is only a part of a character, or as the base of a lone mark."""
 HIDDEN = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0" + "".join(map(chr, range(0xE0100, 0xE01F0)))
 )
@@ -72,7 +72,7 @@ def _in_shell(word: str) -> str:
 
 def command(verb: str, *words: object, **options: object) -> str:
     """Return an ictcli command as it is typed, each word quoted for the shell. An option that is
-    None or False is left out, one that is True stands alone, and a list repeats it."""
+    None or False is left out, True gives its name alone, and a list repeats it."""
     parts = ["ictcli", *verb.split()]
     parts += [f"./{word}" if word.startswith("-") else word for word in map(str, words)]
     for name, value in options.items():

@@ -142,7 +142,7 @@ class UpdateReport:
     evaluated: int = 0
     """Tokens that the means are over."""
     ratio_gap: float = 0.0
-    """Largest |log pi - log pi_old|, or of what sampled where that is another policy."""
+    """Largest |log pi - log pi_old|, or against the sampler if that is another policy."""
     tokens: int = 0
     """Prompt and response tokens that went through the model."""
     grad_norm: float = 0.0

@@ -99,8 +99,8 @@ def taken_off(model: nn.Module) -> Generator[None]:
 
 @contextlib.contextmanager
 def fused(model: Any) -> Generator[None]:
-    """Fuse the adapters within: the model computes the same, but quantised layers, which stay so,
-    round the training to 4 or 8 bits too, and 16 bits to theirs."""
+    """Fuse the adapters within: the model computes the same, but layers of 4, 8 or 16 bits also
+    round what was trained."""
     dtype, before = model_dtype(model), _replaced(model)
     plain = [(name, module.fuse()) for name, module in _adapted(model)]
     for _, layer in plain:

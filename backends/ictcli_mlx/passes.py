@@ -192,7 +192,7 @@ class PromptCache(KVCache):
 
 
 class ResponseCache:
-    """Puts the prompts' keys and values in front of those of their responses, and keeps none.
+    """Puts the prompts' keys and values before those of their responses, and stores none.
 
     `offset` (R,) is each row's next position; `prompt_mask` (R, P) is False on padding.
     """

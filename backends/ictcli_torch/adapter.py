@@ -59,9 +59,9 @@ def _quiet() -> Generator[None]:
 
 class FusedLora(LoraLinear):
     """peft's layer, whose scaled product is added in place: its own forward makes three more arrays
-    of the output's size, and two on the way back. Products are in the model's type, the
-    adapters themselves and their gradients in float32. What peft keeps of a layer, and what it does
-    with it, stays as it is."""
+    of the output's size, and two on the way back. Products are in the model's type, the adapters
+    themselves and their gradients in float32. What peft stores of a layer, and how it uses it, does
+    not change."""
 
     takes_product = True
     """And reads no weight of the layer below."""

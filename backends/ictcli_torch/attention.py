@@ -1,5 +1,5 @@
-"""Attention of tokens that are packed, no row padded: all else that a block does, it does token by
-token, and a prompt stands once for all rows that share it.
+"""Attention of tokens that are packed, no row padded: the rest of a block works token by token, and
+a prompt is there once for all rows that share it.
 
 transformers hands keyword arguments of a model on to the attention function, which takes the layout
 of the tokens from there. On a CPU 16 bits attend in float32: PyTorch's own kernel for them takes

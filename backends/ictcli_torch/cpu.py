@@ -2,9 +2,9 @@
 
 PyTorch gives float32 products to MKL, which is slow at the few rows of a decoding step. FBGEMM,
 which PyTorch brings too, is the fastest there: it reads weights of float16 and computes in float32.
-oneDNN comes between, and with AVX-512 is the fastest at many rows. In bfloat16, which is there to
-spare memory, PyTorch copies the whole weight where a layer's input is a slice, as the LM head's is.
-"""
+oneDNN comes between, and with AVX-512 is the fastest at many rows. In bfloat16, which is meant to
+save memory, PyTorch copies the whole weight where a layer's input is a slice, as the LM head's
+is."""
 
 import contextlib
 import platform
@@ -29,8 +29,8 @@ class LargeLinear(nn.Linear):
     packed: Any = None
     """The weight and bias in float16, in FBGEMM's own order."""
     float16: Tensor | None = None
-    """The weight in float16, where the parameter holds no numbers: `weight` is made of it anew for
-    whoever reads it."""
+    """The weight in float16, where the parameter holds no numbers: `weight` is computed from it at
+    each reading."""
     arranged: Tensor | None = None
     """The weight in oneDNN's own order."""
 
@@ -74,7 +74,7 @@ def exchange(model: nn.Module, device: torch.device, kernels: str) -> None:
 
 
 def kernels_of(setting: str) -> str:
-    """Return what `engine.kernels` comes to with this PyTorch."""
+    """Return the kernels that `engine.kernels` means with this PyTorch."""
     return choose_kernels(setting) if available() else "plain"
 
 

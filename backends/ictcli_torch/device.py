@@ -113,8 +113,8 @@ class Memory:
     def return_blocks(self) -> None:
         """Have freed blocks of 1 MiB and more go back to the system, on a CPU. Otherwise glibc
         keeps those below 32 MiB in a heap, and a pass that recomputes leaves holes there of half
-        its memory. A step takes a fifth longer for it: only for those who asked for memory before
-        time."""
+        its memory. A step takes a fifth longer for it: only for settings that trade time for
+        memory."""
         if self.device.type == "cpu" and sys.platform == "linux":
             with contextlib.suppress(AttributeError, OSError):
                 ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, BLOCK)

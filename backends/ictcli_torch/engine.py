@@ -36,7 +36,7 @@ class TorchEngine(EngineCore):
 
     read_arrays = staticmethod(load_file)
     root: Any = None
-    """What runs the model that is trained, where its weights are spread."""
+    """The module that runs the trained model, where its weights are spread."""
     vllm: Any = None
     """The vLLM sampler (`engine.sampler = "vllm"`), once it was used."""
 

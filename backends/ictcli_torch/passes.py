@@ -28,7 +28,7 @@ from .model import blocks, cache_argument, decoder_of, frugal, head_logits, text
 FOLLOWING = ("dynamic", "longrope")
 """Kinds of rotary frequencies that follow the length of a pass, padding included."""
 NO_MASK = torch.empty((1, 1, 1, 1))
-"""As transformers takes it for one that is made, it makes none."""
+"""transformers takes it for a mask that exists, and makes none."""
 
 
 class Passes:

@@ -122,9 +122,8 @@ def choose_joined(device: str, adapters: AdapterSettings | None, parameters: int
     """Return the tokens up to which a pass of an update joins rows; 0: `micro_tokens` alone limits
     it.
 
-    On a CPU a larger pass below LoRA takes memory and, of a large model, saves next to no time. All
-    weights' gradients cost the same in every pass, however small.
-    """
+    On a CPU a larger pass below LoRA takes more memory and, for a large model, saves almost no
+    time. All weights' gradients cost the same in every pass, however small."""
     lora = adapters is not None and adapters.kind == "lora"
     return JOINED if device == "cpu" and lora and parameters >= JOINED_FROM else 0
 

@@ -1,9 +1,8 @@
 """Several processes of the torch engine that spread the weights, by PyTorch's `fully_shard`.
 
 Each process holds a part of every weight, its gradient and its moments. A pass of an update puts
-one block together at a time. What samples and evaluates is a second module without weights of its
-own (`skeleton`), which has them all, in the type that is computed in, for as long as that takes.
-"""
+one block together at a time. A second module (`skeleton`) samples and evaluates; while it does, it
+has all weights, in the type of the computation."""
 
 import contextlib
 import copy
@@ -95,7 +94,8 @@ class ShardedEngine(TorchEngine):
         return report
 
     def rounds(self, update: Update, own: Update) -> Iterator[tuple[MicroBatch, bool]]:
-        """Yield this rank's passes, and those of others where it has none left of a form."""
+        """Yield this rank's passes, and, where it has none left of a form, those of others to
+        join."""
         packs = [
             [*self.micro_batches(x.rollouts, x.trained)]
             for x in (self.share_of(update, rank) for rank in range(self.ranks.size))

@@ -33,13 +33,12 @@ def ranks(values: FloatArray) -> FloatArray:
 def diagnose(rollouts: Rollouts, advantage: FloatArray, kept: BoolArray) -> dict[str, float | None]:
     """Return a step's diagnostics by the names of metrics.jsonl; None where there is no value.
 
-    The means over all tokens of the statistics that say so (`Statistic.mean`); renyi2: that of H2,
-    nats. share_kept, kept_prob, regime_high, regime_low: of the kept tokens, against all, their
-    mean pi, and their shares in R_H and R_L.
-    high_low_ratio: kept tokens above against not above the batch's median H1 (threshold ours; the
-    paper names none). uniqueness_entropy_spearman where u was recorded. share_kept_positive and
-    _negative: share kept in responses with A > 0 and with A < 0. The rest: `branches.where_kept`.
-    """
+    The means over all tokens of statistics with `Statistic.mean`; renyi2: that of H2, nats.
+    share_kept, kept_prob, regime_high, regime_low: of the kept tokens, against all, their mean pi,
+    and their shares in R_H and R_L. high_low_ratio: kept tokens above against not above the batch's
+    median H1 (threshold ours; the paper names none). uniqueness_entropy_spearman where u was
+    recorded. share_kept_positive and _negative: share kept in responses with A > 0 and with A < 0.
+    The rest: `branches.where_kept`."""
     valid, stats = rollouts.valid, rollouts.stats
     H1, beta, prob = stats["entropy"], stats["purity"], stats["prob"]
     high = np.median(H1[valid]) < H1

@@ -62,7 +62,7 @@ class Term:
     coefficient: Any
     """(B, T) what the formula is multiplied by before it is taken off Psi; 0 is off."""
     target: Any = None
-    """(B, T) finite log-probabilities, for a term that compares log pi with some."""
+    """(B, T) finite log-probabilities, for a term that compares log pi with others."""
 
 
 NO_ARRAYS = ("formula", "others")
@@ -80,7 +80,7 @@ class TokenTerms:
     reference_logp: Any = None
     """log pi_ref, where the KL to it counts."""
     sampler_logp: Any = None
-    """log pi of what sampled, where that is another policy."""
+    """log pi of the sampler, if that is another policy."""
     sequence: Any = None
     """The mean of log pi - log pi_old over the trained tokens of the token's response; exp of it is
     the ratio of GSPO (arXiv 2507.18071, Eq. 7)."""

@@ -82,7 +82,7 @@ class Options(Settings):
 
     @property
     def wants(self) -> tuple[str, ...]:
-        """Statistics that these options take besides the method's own."""
+        """More statistics that these options need."""
         return ()
 
 

@@ -186,8 +186,8 @@ def _run() -> int:
 
 
 def _command() -> Any:
-    """Run the command; in a launch of several processes, on rank 0. Other ranks are silent but for
-    their errors."""
+    """Run the command; in a launch of several processes, on rank 0. Other ranks only print
+    errors."""
     stderr = sys.stderr
     for word in sys.argv[1:]:
         word.encode()  # some libraries write no file of another name
@@ -233,7 +233,7 @@ def _explain(error: OSError) -> tuple[str, str]:
 
 
 def _again(error: BaseException) -> str:
-    """Return the command that continues after an error, as noted on that of a training."""
+    """Return the command that continues after an error, as noted on it by a training."""
     notes: list[str] = getattr(error, "__notes__", [])
     return next((note for note in notes if note.startswith(RESUME)), "the same command")
 

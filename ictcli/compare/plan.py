@@ -34,7 +34,7 @@ FEW_SEEDS = {
     2: "Two seeds hardly show how runs vary, so intervals are very wide; a third seed often halves "
     "them.",
 }
-"""What to say of so many, before and after."""
+"""The note for this number of seeds, before and after."""
 
 
 class CompareOptions(NamedTuple):

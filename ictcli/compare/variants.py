@@ -20,13 +20,13 @@ FIXED = {
     **dict.fromkeys(("prompt", "sampling", "eval"), _ASKED),
     "reward": "all runs are rewarded and judged alike",
 }
-"""Keys that decide what the runs of a comparison have in common, and what that is."""
+"""Keys that must not vary, and what all runs share by them."""
 OPTIONS = "ictcli methods lists each method's options"
 SIGNAL = "reward.signal"
 FREE = {SIGNAL, "sampling.redraw"}
 """Keys that may vary although their table is fixed."""
 CONTROLS = {"control": "none", SIGNAL: "true"}
-"""Keys of controls, each with the value that is none."""
+"""Keys of controls, each with its neutral value."""
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class Shown:
 
 
 def print_check(checked: Checked, command: str, *, as_json: bool) -> None:
-    """Print what the answers say, the verdict, and the command to type."""
+    """Print the counts of the answers, the verdict, and the command to type."""
     tried = checked.tried
     seconds = tried.load_s + tried.time.seconds if tried and tried.time else None
     if as_json:

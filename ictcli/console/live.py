@@ -27,7 +27,7 @@ from ictcli.text import figure, visible
 BLOCKS = "▁▂▃▄▅▆▇█"
 CURVES = shown_in("live")
 LEAST_SPAN = 0.1
-"""What the height of a sparkline stands for at least, so that noise does not look like change."""
+"""Smallest range that the height of a sparkline covers, so that noise does not look like change."""
 SHOWN_TOKENS = 400
 
 

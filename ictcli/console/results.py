@@ -33,8 +33,8 @@ from ictcli.train.health import decline
 @contextlib.contextmanager
 def eval_progress() -> Generator[Callable[[str], Callable[[int, int], None]]]:
     """Show a bar of samples taken, with the time left; where stderr is no terminal a line now and
-    then. Yields what makes, of a benchmark's name, a function that is called with the samples taken
-    and all, first at the start."""
+    then. Yields a function of a benchmark's name that returns a function of (samples taken, all
+    samples)."""
     err = Screen(stderr=True)
     bar = Progress(
         SpinnerColumn(),

@@ -41,8 +41,7 @@ class Budget:
     """Tokens and rows of a forward and backward pass, and rows decoded side by side.
 
     `ran_out` tells an engine's own out-of-memory errors from others (`OverLimitError` is one);
-    `free` gives back what a broken pass held.
-    """
+    `free` releases the memory of an interrupted pass."""
 
     def __init__(
         self,
@@ -154,7 +153,7 @@ FULL = re.compile(
     "Invalid buffer size|"  # MPS, of one array larger than Metal allows
     "CUBLAS_STATUS_ALLOC_FAILED|CUBLAS_STATUS_NOT_INITIALIZED.*cublasCreate"  # its workspace
 )
-"""What errors of MLX and PyTorch say where memory is what they want."""
+"""Words of MLX's and PyTorch's errors on a lack of memory."""
 
 
 def is_full(error: Exception) -> bool:

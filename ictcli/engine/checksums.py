@@ -15,8 +15,8 @@ BLOCK, BLOCKS = 1 << 16, 1024
 
 
 def fingerprint(source: Source) -> str:
-    """Return a checksum of a model's settings, tokenizer, code and weights, and of its adapters',
-    the same wherever they lie."""
+    """Return a checksum of a model's settings, tokenizer, code and weights, and of its adapters,
+    independent of their place."""
     digest = hashlib.sha256()
     model = snapshot(source.path)
     if model is None:

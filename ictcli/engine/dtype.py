@@ -25,7 +25,7 @@ def cpu_flags() -> frozenset[str]:
 
 
 def choose_kernels(setting: str) -> str:
-    """Return what `engine.kernels` stands for on this machine."""
+    """Return the kernels that `engine.kernels` means on this machine."""
     if setting != "auto":
         return setting
     if platform.machine() not in X86:

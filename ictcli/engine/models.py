@@ -49,7 +49,7 @@ class Source:
 
 
 def typed_path(name: str) -> Path:
-    """Return a path as a shell reads it: `~` is a home, where there is such a user."""
+    """Return a path as a shell reads it: `~` is a user's home."""
     return Path(os.path.expanduser(name))  # noqa: PTH111 (pathlib's raises)
 
 

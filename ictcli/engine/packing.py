@@ -2,9 +2,8 @@
 which states reach the LM head.
 
 A row runs only as far as its last wanted token, and only wanted positions meet the LM head. Where
-that spares enough, the rows of a prompt share it: the prompt runs once, and its keys and values are
-repeated for its responses. Padding is on the right, where a causal mask hides it.
-"""
+that saves enough, the rows of a prompt share it: the prompt runs once, and its keys and values are
+repeated for its responses. Padding is on the right, where a causal mask hides it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from ictcli.types import BoolArray, FloatArray, IntArray, Rollouts
 CHUNK_LOGITS = 1 << 25
 """Logits that the LM head makes at once (128 MB in float32)."""
 SPARED = 0.2
-"""Share of the tokens that sharing prompts has to spare: two runs of the model replace one."""
+"""Share of the tokens that sharing prompts has to save: two runs of the model replace one."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ def micro_batches(
 
 
 def is_worth_sharing(spared: float, tokens: float) -> bool:
-    """Return whether sharing prompts spares enough of the tokens that would run without it."""
+    """Return whether sharing prompts saves enough tokens."""
     return spared >= SPARED * tokens
 
 

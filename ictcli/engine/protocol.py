@@ -51,11 +51,9 @@ class Engine(Protocol):
         taken while decoding (`ictcli.algorithm.quantities.STATISTICS`).
 
         Row r draws its token t with uniform number (r, t) of `seed`, so results do not depend on
-        how rows are batched, up to the rounding of the logits. `on_tokens` hears of tokens as they
-        are drawn, t rising from 0 for each row, and once more from 0 where memory ran out; what it
-        raises ends the sampling.
-        NotFiniteError where the model gives no probabilities.
-        """
+        how rows are batched, up to the rounding of the logits. `on_tokens` gets tokens as they are
+        drawn, t rising from 0 for each row, and once more from 0 where memory ran out; what it
+        raises ends the sampling. NotFiniteError where the model gives no probabilities."""
         ...
 
     def score(

@@ -113,10 +113,9 @@ def build_engine(
 
     Raises EngineMissingError where the backend is not installed, UserError for a model that cannot
     be loaded, or samples something else than it evaluates. Without `optimizer` the engine can
-    sample and evaluate only; with `adapter` low-rank adapters are what it trains, saves and
-    restores, and the model's own weights stay. `ranks`: the `communicator` of all processes that
-    build this engine at once, each its own.
-    """
+    sample and evaluate only; with `adapter` it trains, saves and restores low-rank adapters, and
+    the model's own weights do not change. `ranks`: the `communicator` of all processes that build
+    this engine at once, each its own."""
     name = choose_backend(settings.backend)
     if not is_installed(name):
         raise EngineMissingError(f"The {name} engine is not installed.", install(name))

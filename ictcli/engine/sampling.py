@@ -1,5 +1,5 @@
 """Sampling without the model: the draw, what rows have written, passes joined to `Rollouts`, and
-token statistics from what decoding has at hand: no extra forward pass."""
+token statistics from the logits of decoding: no extra forward pass."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -84,7 +84,7 @@ class Written:
 
     def add(self, t: int, rows: IntArray, tokens: IntArray, logp: FloatArray) -> BoolArray:
         """Step t of the rows alive (R,); says which of them end with it, by a stop token or by a
-        log p that is not finite. Such a token is no draw, and nobody hears of it."""
+        log p that is not finite. Such a token is not drawn, and not reported."""
         self.tokens[rows, t], self.logp[rows, t] = tokens, logp
         self.prefix[rows] = self.prefix[rows] * MULTIPLIER + (tokens.astype(np.uint64) + INCREMENT)
         stopped, drawn = (tokens == self.stops).any(axis=0), np.isfinite(logp)

@@ -26,7 +26,7 @@ class Update:
     terms: tuple[Term, ...] = ()
     """Those that the method asks for."""
     sampler_logp: FloatArray | None = None
-    """(B, T) log pi of what sampled, where that is another policy than the model."""
+    """(B, T) log pi of the sampler, if that is another policy than the model."""
 
     @property
     def kept(self) -> BoolArray:

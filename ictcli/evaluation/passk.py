@@ -43,9 +43,8 @@ def bounds_of_mean(
     The lower end is a quantile of a Beta distribution with the mean and the variance of the
     Bayesian bootstrap (Rubin 1981) of the values and one more problem at `least`; the upper end is
     the same with `most`. For values of 0 and 1 this is Clopper and Pearson's interval (1934), for
-    others an approximation of Gaffke's (2005). That one problem stands for what N problems
-    cannot rule out: the width is never 0. `bench/coverage.py` measures the coverage.
-    """
+    others an approximation of Gaffke's (2005). The added problem stands for what N problems cannot
+    rule out: the width is never 0. `bench/coverage.py` measures the coverage."""
     from scipy import special  # pyright: ignore[reportMissingTypeStubs]
 
     shares = (np.asarray(values, dtype=np.float64) - least) / (most - least)

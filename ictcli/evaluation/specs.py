@@ -36,8 +36,8 @@ class BenchmarkSpec:
         return self.benchmark.name
 
     def asked(self, prompt: PromptSettings) -> PromptSettings:
-        """Return how a model that is asked like this is asked here: with drawn examples in the form
-        of the benchmark's public figures, as far as the user does not say otherwise."""
+        """Return the prompt settings for this benchmark: with drawn examples in the form of the
+        benchmark's public figures, as far as the user does not say otherwise."""
         if not self.examples or self.benchmark.shots is None:
             return prompt
         template = self.benchmark.shots.template if prompt.template == "auto" else prompt.template

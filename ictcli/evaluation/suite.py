@@ -158,8 +158,8 @@ def result_of(
 def trained_among(
     models: Sequence[ModelSpec], benchmarks: Sequence[BenchmarkSpec]
 ) -> dict[tuple[str, str], int]:
-    """Return how many problems of a benchmark a model was trained on, by the model's name and the
-    benchmark's, as far as that is known."""
+    """Return how many problems of a benchmark a model was trained on, as far as known, by (model's
+    name, benchmark's)."""
     seen: dict[tuple[str, str], int] = {}
     for model in models:
         known = model.trained_on()

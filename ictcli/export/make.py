@@ -121,8 +121,7 @@ def trained_by(run: Path, checkpoint: str | None, backend: str | None) -> Traine
 
 def export_adapters(trained: Trained, out: Path, layout: Layout | None) -> Kept:
     """Write a run's adapters to `out`, in their layout or the other one, and return how much of the
-    training they keep. A base model of the hub is named there by its name, wherever it lies on this
-    machine."""
+    training they keep. A base model of the hub is named there by its hub id, not its path."""
     with trained.adapters() as adapter, new_folder(out) as folder:
         present = layout_of(read_config(adapter))
         wanted = present if layout is None else "peft" if layout == "hf" else "mlx"

@@ -30,8 +30,8 @@ Nothing in it is read."""
 
 def check_inside(folder: Path, *, plain: bool = False) -> None:
     """Raise UserError where anything below the folder of a run, a comparison or an evaluation is a
-    link that leaves it or leads in a circle: what lies elsewhere is not to be read, written or
-    deleted for a stranger. With `plain` also where it is neither a file nor a folder: reading a
+    link that leaves it or leads in a circle: files elsewhere must not be read, written or deleted
+    for somebody else's run. With `plain` also where it is neither a file nor a folder: reading a
     pipe never ends."""
     root, places = os.path.realpath(folder), [str(folder)]
     while places:
@@ -79,8 +79,8 @@ def check_base(run: Path, model: str) -> None:
 
 
 def lock_of(path: Path) -> "FileLock":
-    """Return the lock that a file stands for. UnreadableError where a pipe or a device is in its
-    place: opening one may wait for ever."""
+    """Return the lock of a file. UnreadableError where a pipe or a device is in its place: opening
+    one may wait for ever."""
     from filelock import FileLock
 
     if path.exists():

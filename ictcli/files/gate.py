@@ -1,4 +1,4 @@
-"""The gate that every loader of code asks at the moment it loads, with the bytes that will run.
+"""The gate that every loader of code asks just before it loads, with the bytes that will run.
 
 Code runs if its user typed its name, or if it ran here before: a file of that user remembers place
 and content. In a command, and in a process that has read a run, all other code is refused, since a

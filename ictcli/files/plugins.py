@@ -32,8 +32,8 @@ sources: dict[Path, bytes] = {}
 
 
 def source(path: Path) -> bytes:
-    """Return what a file held when this process, or that which started it as a worker, first read
-    it. UnknownCodeError if it may not run."""
+    """Return a file's content when this process, or the parent of this worker, first read it.
+    UnknownCodeError if it may not run."""
     content = sources[path] if path in sources else read_bytes(path)
     named = f"file {path}" if path in _modules.values() else f"beside {path.parent}"
     gate.admit(str(path), f"file {path}", content, named)

@@ -140,8 +140,8 @@ class Session:
         heard: Heard = lambda row, text, ended: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> Reply:
-        """Answer a question `settings.n` times, alike whether anybody hears it or not. Ends with
-        the token under way when `stop` says so. UserError where the model cannot take it."""
+        """Answer a question `settings.n` times, the same with and without a listener. Ends after
+        the current token when `stop` says so. UserError where the model cannot take it."""
         text, ids = self._encode(question)
         left = self.engine.context - len(ids)
         most = self.settings.max_tokens or self.model.max_tokens or MAX_TOKENS

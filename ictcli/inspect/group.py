@@ -1,8 +1,7 @@
 """A group of rollouts as data, for the screen, the text, the page and --json.
 
-Rows, positions and prompts count from 1; lists of tokens have one entry a token. --json prints the
-fields as they stand here.
-"""
+Rows, positions and prompts count from 1; lists of tokens have one entry a token. --json prints
+these fields."""
 
 from dataclasses import dataclass
 
@@ -92,7 +91,7 @@ class GroupView:
     shown: str
     """The method whose tokens are marked at first."""
     tops: dict[str, float]
-    """Values of the deepest shade, but for weights."""
+    """Values of the deepest shade, except for weights."""
     methods: list[MethodView]
     missing: dict[str, str]
     """By method that cannot choose here, a sentence on what was not recorded."""

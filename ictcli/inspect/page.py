@@ -1,10 +1,8 @@
 """Recorded groups as one self-contained HTML file; model text is escaped.
 
 The first group needs no scripts: its tokens are in the HTML, shaded and marked. Every group the
-page holds is a template of `page.html`; `page.js` puts the one that is asked for in place, paints
-it, and shows the token pointed at. Numbers have four digits, as the page shows them; --json has
-them whole.
-"""
+page holds is a template of `page.html`; `page.js` inserts the chosen one, colours it, and shows the
+token under the pointer. Numbers have four digits, as the page shows them; --json has them whole."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -22,7 +22,7 @@ MOST = 3
 
 @dataclass(frozen=True)
 class MemoryCheck:
-    """An estimate held against a memory limit, and a sentence on both."""
+    """An estimate compared with a memory limit, and a sentence on both."""
 
     estimate: MemoryEstimate | None
     """None where the sentence says why there is none."""

@@ -1,4 +1,4 @@
-"""The tables of a recipe that say which problems, how they are put and what is rewarded."""
+"""The tables of a recipe on problems, prompts and rewards."""
 
 from typing import Annotated, Any, Literal, Self
 

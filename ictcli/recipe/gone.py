@@ -26,7 +26,7 @@ class Gone:
     idle: tuple[Any, ...] = ()
     """Those of them with which a run did nothing that it does not do now."""
     now: Any = None
-    """What is read in their place in a run's recipe; None: the key's default."""
+    """The value read in their place in a run's recipe; None: the key's default."""
 
     def names(self, value: object) -> bool:
         return ANY in self.values or value in self.values
@@ -100,7 +100,7 @@ def dropped(data: MutableMapping[str, Any]) -> list[str]:
 def _found(
     data: Mapping[str, Any],
 ) -> Iterator[tuple[Gone, MutableMapping[str, Any], str, object]]:
-    """Yield what is gone in a recipe: where it stands, and its value, of a list each item."""
+    """Yield what is gone in a recipe: its place, and its value or each item of a list."""
     for gone in GONE:
         head, _, key = gone.key.rpartition(".")
         table: Any = data

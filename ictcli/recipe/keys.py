@@ -90,7 +90,7 @@ def default(info: FieldInfo) -> str:
 NAMES = {"method": "name", "reward": "verifier"}
 """Tables that may be given as this key alone."""
 TABLES = {**NAMES, "task": "name"}
-"""And the task, which is its name in a recipe that is read."""
+"""And the task, whose value is a name once a recipe is read."""
 KEYS_HINT = "ictcli recipes keys explains them"
 
 

@@ -1,8 +1,7 @@
 """The answer in a response: the last box, the text after `####`, or the match of a pattern.
 
-A number elsewhere in the text is never taken for the answer. The time is linear in the response,
-whatever it holds; only a pattern of the user's own may be slower, and has a time limit.
-"""
+A number elsewhere in the text is never taken for the answer. The time is linear in the response;
+only a pattern of the user's own may be slower, and has a time limit."""
 
 import re
 from collections import deque
@@ -47,7 +46,7 @@ class Located(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Where a box or the line of a `####` stands, and its content."""
+    """The place of a box or of the line of a `####`, and its content."""
 
     start: int
     end: int

@@ -60,8 +60,8 @@ def grade(
     box. `choices` are the texts of (A), (B), ... for kind choice, one sequence per response.
     `questions` are what was asked: a formula copied from there is no answer. `columns` are those of
     the data, for functions in TRL's form, which judge responses with the same question, gold and
-    columns (one object) in one call if they stand together. What cannot be decided at once is
-    judged in worker processes within `limits`.
+    columns (one object) in one call if they are next to each other. What cannot be decided at once
+    is judged in worker processes within `limits`.
 
     UserError for an unknown kind or an invalid pattern; ValueError if the numbers of responses,
     golds, choices and questions differ.
@@ -77,7 +77,7 @@ def grade(
 def explain(
     responses: Texts, golds: Texts, kind: Kind = "math", **options: Unpack[Options]
 ) -> list[Explanation]:
-    """Return the verdicts of `grade`, each with where the answer stands, and how it and the gold
+    """Return the verdicts of `grade`, each with the place of the answer, and how it and the gold
     were read."""
     verifier, rows, verdicts = _graded(responses, golds, kind, **options)
     return [explained(verifier, *judged) for judged in zip(verdicts, rows, strict=True)]

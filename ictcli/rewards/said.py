@@ -95,7 +95,7 @@ _BESIDE = re.compile(
     r"(?:(?:^|[\s(,$:&])-|=\s*-\s*|\S\s*[+/]\s*|\^\s*\{?\s*|\d(?:\s*\*\s*)?"
     r"|\\(?:cdot|times|pm|mp)\s*|(?:\\(?:[dt]?frac|sqrt)|\})\s*\{\s*)\Z"
 )
-"""What makes the value of one after it another."""
+"""Words that change a value after them."""
 _FOLLOWS = re.compile(
     r"\.?\d"
     r"|\s*+(?:\$\s*+)?(?:hundred|thousand|million|billion|trillion|lakh|crore|dozen)\b"
@@ -138,7 +138,7 @@ _LEADING = _pattern(r"\W*?(NUMBER)")
 
 
 def said(response: str) -> str:
-    """Return a response without what it does not say."""
+    """Return a response without quotations, thinking and the like."""
     text = _spoken(_shown(response))
     if "box" not in text and "####" not in text:
         return text

@@ -26,7 +26,7 @@ ABSTAINED = "the function gives no reward here"
 UNREAD = (TypeError, AttributeError, IndexError)
 """What a function in TRL's form raises that takes texts for lists of messages."""
 ROWS = ("prompts", "completions")
-"""What a function in TRL's form takes besides columns of the data."""
+"""Parameters of a function in TRL's form besides columns of the data."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Verifier:
         return self.golds is None or self.golds(gold)
 
     def check_columns(self, data: str, columns: Iterable[str], hint: str) -> None:
-        """Raise UserError where it asks for a column that the data of this name has not."""
+        """Raise UserError where it asks for a column that this data does not have."""
         known = list(dict.fromkeys(["question", "gold", *columns]))
         for column in self.needs:
             if column not in known:

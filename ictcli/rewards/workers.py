@@ -41,7 +41,7 @@ __all__ = ["Fault", "Limits", "isolated"]
 T = TypeVar("T")
 
 _MOST_LOSSES = 3
-"""Times that a call is lost with a worker that somebody killed, before it has no result."""
+"""Number of killed workers after which a call has no result."""
 _LOST, _PENDING = Fault("died", "its worker was killed"), object()
 LARGEST_RESULT = 2**24
 """Bytes of a call's pickled result, at most."""

@@ -45,8 +45,8 @@ Seconds = Annotated[float, Field(ge=0)]
 
 @dataclass(config=ConfigDict(strict=True, allow_inf_nan=False))
 class State:
-    """What a checkpoint holds besides weights and optimiser; all else follows from the step.
-    A field that an older checkpoint lacks takes its default; unknown keys are ignored."""
+    """The content of a checkpoint besides weights and optimiser; all else follows from the step. A
+    field that an older checkpoint lacks takes its default; unknown keys are ignored."""
 
     step: Count = 0
     sft: Count = 0

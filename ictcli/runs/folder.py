@@ -53,7 +53,7 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.listener: Callable[[str, Record], None] | None = None
-        """Gets each record that is written from now on, and the name of its file."""
+        """Called with each new record and the name of its file."""
         self._file: RecipeFile | None = None
         self._closing = contextlib.ExitStack()
 

@@ -99,7 +99,7 @@ def find_folder(name: Path) -> Path:
 
 def find_model(name: str) -> str:
     """Return the same for a model: hub ids and `builtin:NAME` pass. UserError for a name that is
-    like a run's and is none."""
+    only similar to a run's."""
     if ":" in name or typed_path(name).exists():
         _checked(Path(name))
         return name
@@ -140,8 +140,8 @@ def list_runs(folder: Path) -> list[Entry]:
 
 def entry(run: Path, *more: str) -> Entry:
     """Return one run, from what its folder holds. Its results, and files of the names `more`, are
-    held against its manifest. Nothing is read of a folder that may not be (see `check_inside`), and
-    a damaged one has an entry too."""
+    compared with its manifest. Nothing is read of a folder that may not be (see `check_inside`),
+    and a damaged one has an entry too."""
     try:
         check_inside(run)
         return _entry(run, *more)

@@ -86,7 +86,7 @@ def _model_spec(
     model: str, name: str, checkpoint: str | None, typed: ModelSettings, say: Callable[[str], None]
 ) -> ModelSpec:
     """Return a model or run with the settings that were typed in place of its recipe's. A built-in
-    model is asked as the recipe that trains it asks, an exported one as its run."""
+    model is asked as in its recipe, an exported one as its run."""
     run = Path(model) if is_run(Path(model)) else None
     recipe, loaded, data = None, list[Path](), dict[str, Any]()
     trained, exported = EvaluationSettings(), False
@@ -136,8 +136,8 @@ def _model_spec(
 
 def asked_in(recipe: Recipe, folder: Path) -> str:
     """Return how a run asks and samples, as JSON to put next to what it trained, in the `folder`
-    (`ASKED`); without worked examples, which may be text of a data set. A whole model that bfloat16
-    would round names float32."""
+    (`ASKED`); without worked examples, which may be text of a data set. If bfloat16 would round a
+    whole model, float32 is named."""
     included = {key: of for key, of in OF_ASKED.items() if key != "engine"}
     asked = recipe.model_dump(mode="json", include=included, exclude_none=True)
     if (folder / "config.json").is_file():
@@ -150,7 +150,7 @@ def asked_in(recipe: Recipe, folder: Path) -> str:
 
 
 def _exported(file: Path) -> EvaluationSettings:
-    """Return what stands in a file that an export wrote. Nothing else in it counts: it comes with a
+    """Return the content of a file that an export wrote. Nothing else in it counts: it comes with a
     model, and may be a stranger's."""
     try:
         asked = {key: of for key, of in parse_json(read_text(file)).items() if key in OF_ASKED}

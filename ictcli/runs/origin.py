@@ -121,7 +121,7 @@ def _by_content(verifier: object) -> str:
 
 
 def _is_path(name: str) -> bool:
-    """Return whether a task or benchmark is a file or folder of data, wherever that lies now."""
+    """Return whether a task or benchmark is a file or folder of data, also if it was moved."""
     return is_file_name(name) or Path(name).is_absolute()
 
 

@@ -74,7 +74,7 @@ def last_record(path: Path, kind: type[R]) -> R | None:
 
 
 def cut_lines(path: Path, steps: int) -> None:
-    """Cut what a JSONL file holds after so many steps, if it is there."""
+    """Cut a JSONL file after so many steps, if it exists."""
     if path.exists():
         records = ((line, _record(line, StepTimings)) for line in lines(path))
         kept = [line for line, record in records if record is not None and record.step <= steps]
@@ -119,8 +119,8 @@ def size(path: Path) -> int:
 
 
 def in_use(run: Path) -> bool:
-    """Return whether a process holds the run's lock. Makes no file, and keeps nobody from the lock
-    for longer than an instant."""
+    """Return whether a process holds the run's lock. Makes no file, and holds the lock only for an
+    instant."""
     try:
         descriptor = os.open(run / ".lock", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:

@@ -89,7 +89,7 @@ class StepTimings(RunRecord):
 
     @property
     def seconds(self) -> float | None:
-        """Return those of the step, where both of its parts are known."""
+        """Return the seconds of the step, if both parts are known."""
         if self.sample_s is None or self.update_s is None:
             return None
         return self.sample_s + self.update_s

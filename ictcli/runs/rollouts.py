@@ -34,7 +34,7 @@ class Batch:
     parts: Mapping[str, Sequence[Verdict]] = field(default_factory=dict[str, Sequence[Verdict]])
     """The verdicts of each verifier by its name in the metrics, where several give rewards."""
     first: "Batch | None" = None
-    """The step's own prompts, where others stand for some of them (`sampling.redraw`)."""
+    """The step's first prompts, where some were replaced (`sampling.redraw`)."""
     redrawn: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     """(N,) tokens of each rollout of a prompt drawn again."""
 
@@ -66,7 +66,7 @@ class Batch:
 
 
 Description = dict[str, Any]
-"""What a file of rollouts holds besides its arrays: step, group, prompts, problems, texts and
+"""The content of a file of rollouts besides its arrays: step, group, prompts, problems, texts and
 verdicts."""
 
 

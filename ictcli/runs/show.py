@@ -149,7 +149,7 @@ def next_commands(run: Path, state: State, checkpoint: int | None = None) -> lis
 
 def evaluation_command(run: Path, checkpoint: int | None = None) -> str | None:
     """Return how to compare a finished run with the model it began with: alone it takes all else
-    from the run. A base that is a run goes by its weights, which then are asked as this run's."""
+    from the run. If the base is a run, its weights are named, and asked as this run's."""
     recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
     if not recipe.model:
         return None

@@ -8,9 +8,8 @@ Decode = Callable[[Sequence[int]], str]
 class Detokenizer:
     """The text that each token adds; all of it joined is the text of all tokens.
 
-    Of the tokens that make up one character, the last adds it and the others nothing. A window of
-    tokens is decoded at a time, as servers do to stream.
-    """
+    If several tokens make one character, the last one adds it. A window of tokens is decoded at a
+    time, as servers do to stream."""
 
     def __init__(self, decode: Decode) -> None:
         self._decode = decode

@@ -17,7 +17,7 @@ BARE = re.compile(r"[-+]?\d[\d,]*")
 """An integer alone. A unit or % next to it may matter, and the verifier `integer` ignores those."""
 _LETTER = re.compile(r"\(?[A-J]\)?\.?")
 PLACEHOLDERS = ("", "-", "n/a", "nan", "none", "null")
-"""What stands, in any case, where there is no gold."""
+"""Placeholders for a missing gold, in upper or lower case."""
 LAST_NUMBER = r"(-?\d+(?:[.,/]\d+)*)"
 """Pattern of an answer: the last number of a text."""
 _PATTERNS = (r"(?i)answer(?: is|:)[ *]*(.+?)[*.]*$", LAST_NUMBER)

@@ -18,8 +18,8 @@ PROBE = 16
 
 
 def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Template:
-    """Return whether a question is put in the tokenizer's chat template, in none, or in the user's
-    own. UserError if a chat template is required, or given arguments, and none is used."""
+    """Return which template a question takes: the tokenizer's, none, or the user's. UserError if a
+    chat template is required, or given arguments, and none is used."""
     has_template = bool(getattr(tokenizer, "chat_template", None))
     if settings.template == "chat" and not has_template:
         raise UserError(
@@ -103,7 +103,7 @@ def _tokens(tokenizer: Any, texts: Sequence[str], *, chat: bool) -> Iterator[lis
     known: dict[str, list[int]] = {}
 
     def before(start: str) -> list[int]:
-        """Return what the tokenizer puts before a text that begins so."""
+        """Return the token ids that the tokenizer puts before a text that begins like this."""
         plain, whole = (
             list(tokenizer(start, add_special_tokens=special)["input_ids"])
             for special in (False, True)

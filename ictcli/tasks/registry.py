@@ -57,8 +57,8 @@ def find_task(
     hub: HubSettings | None = None,
     holdout: int | None = HOLDOUT,
 ) -> Task:
-    """Return the task of that name, or over a custom data set, of which `columns` and `hub` say
-    more (`tasks.custom`).
+    """Return the task of that name, or over a custom data set read by `columns` and `hub`
+    (`tasks.custom`).
 
     `reward` names a verifier to use in place of the task's; `data` is a custom data set to use in
     place of the task's data, with its columns or those that `columns` names; of a custom data set
@@ -120,7 +120,7 @@ def _set_keys(columns: ColumnSettings, hub: HubSettings) -> dict[str, str]:
 
 
 def _refuse(why: str, settings: Mapping[str, str | None]) -> None:
-    """Raise UserError for the first of these settings that is set, as it is of custom data sets."""
+    """Raise UserError if one of these settings is set, which are for custom data sets."""
     for key, value in settings.items():
         if value is not None:
             raise UserError(
@@ -142,8 +142,8 @@ def _builder(kind: str, name: str, known: Mapping[str, Any]) -> Callable[..., An
 
 
 def _build(name: str, build: Callable[..., Any], kind: type[R], **arguments: Any) -> R:
-    """Call a builder with those arguments it has parameters for. UserError if it has none for data
-    that is given, or if it builds something else."""
+    """Call a builder with those arguments it has parameters for. UserError if it has no parameter
+    for the given data, or builds something else."""
     parameters = inspect.signature(build).parameters
     for key in {"data", "columns", "hub"} - parameters.keys():
         if arguments.get(key) not in UNSET:

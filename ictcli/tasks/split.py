@@ -97,7 +97,7 @@ def listed(
 
 
 def _data_name(name: str, source: Mapping[str, Any]) -> str:
-    """Return the name, with the file that stands in for its data."""
+    """Return the name, with the file that replaces its data."""
     file = str(source.get("file", ""))
     return f"{name} ({file})" if file and not name.endswith(file) else name
 

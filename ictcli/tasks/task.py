@@ -94,7 +94,7 @@ class Task:
     sft: tuple[Problem, ...] = ()
     """Examples to train on first: prompts with a `solution`, which is the response."""
     prompt: PromptSettings = field(default_factory=PromptSettings)
-    """How the problems are asked, with the examples that are shown."""
+    """The prompt settings, with the examples that are shown."""
 
     @property
     def exam(self) -> tuple[str, Domain]:

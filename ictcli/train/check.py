@@ -41,8 +41,8 @@ times an update."""
 SHOWN = 3
 """Prompts that are shown."""
 PACED, PAIR = 4, 2
-"""Tokens after which a group of responses that would not end in time gives way to so many responses
-a problem: a decoding step with fewer rows takes less."""
+"""Tokens after which a group that would not end in time is replaced by this many responses a
+problem: a decoding step with fewer rows takes less."""
 
 Show = Callable[[Training | ShownPrompt | Answer], None]
 

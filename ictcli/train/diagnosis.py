@@ -167,7 +167,7 @@ class Signal:
     truncated: float
     """Those that were cut at max_tokens before one."""
     wrong: float
-    """Those with an answer that is read and wrong."""
+    """Those with a readable, wrong answer."""
     all_right: float
     all_wrong: float
 

@@ -28,7 +28,7 @@ from ictcli.train.diagnosis import (
 )
 
 SURE_STEPS = 10
-"""Steps in a row that kept more sure tokens than chance does, after which that is said."""
+"""Steps in a row that kept more sure tokens than chance, after which a warning is given."""
 STEPS = 5
 """Steps in a row without a group of unequal rewards that are an alarm."""
 COLLAPSE_BELOW, EXPLOSION_ABOVE = 0.1, 3.0

@@ -60,7 +60,7 @@ def train_to_the_end(
     interrupted: Callable[[], bool],
     ranks: Any,
 ) -> records.Summary:
-    """Do what every process of a launch does alike."""
+    """Do what all processes of a launch do."""
 
     def note(notes: Iterable[str]) -> None:
         for each in notes:
@@ -234,8 +234,9 @@ def failure_message(error: Exception) -> str:
 @contextlib.contextmanager
 def record_failure(run: Run, recipe: Recipe) -> Generator[None]:
     """Write the exception that ends the run within to failure.json, and note on it the command that
-    continues, with the steps of `recipe` where the run has not got them yet; Ctrl-C is none. Where
-    torchrun starts again what ended itself, by an alarm for example, that is raised once more."""
+    continues, with the steps of `recipe` where the run has not got them yet; Ctrl-C is none. If
+    torchrun restarts a run that ended itself, by an alarm for example, its error is raised
+    again."""
     before = run.read("failure.json", records.Failure) if is_restarted() else None
     if before and before.final:
         raise errors.RunFailedError(

@@ -97,7 +97,7 @@ def optimise(
     recipe: Recipe, engine: Engine, batch: Batch, selection: StepSelection, step: int
 ) -> list[UpdateReport]:
     """Make every optimiser update of the step: epochs x mini-batches; stop at one not finite. A
-    batch that is not finite has none.
+    batch that is not finite gets no update.
 
     With one mini-batch an epoch, pi_old is what the first epoch's own pass computes: the first
     ratio is exactly 1 and no pass is added. With several it is the sampler's log-probability,

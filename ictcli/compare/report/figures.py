@@ -52,7 +52,7 @@ def curves(drawn: Mapping[str, Mapping[str, Curve]], styles: Styles) -> list[Cha
 
 
 def stride(steps: int) -> int:
-    """Return steps of a curve that one drawn point stands for."""
+    """Return how many steps of a curve one drawn point covers."""
     return max(1, -(-steps // STEPS))
 
 
