@@ -1,9 +1,8 @@
 """Keys and values that recipes had before: what to write instead.
 
-A recipe that names one is refused with a sentence. A run's own recipe holds every key, so those
-with which nothing was done are dropped when it is read; a run that used one is listed, shown,
-evaluated and exported, and is not resumed.
-"""
+A recipe that names one is refused with a sentence. A run's recipe holds every key, so old keys
+without effect are dropped when it is read; a run that used one is listed, shown, evaluated and
+exported, and is not resumed."""
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass

@@ -257,19 +257,19 @@ def pick(run: Path, which: str) -> Path:
         if path is None:
             raise UserError(
                 f"No checkpoint of {run} is marked as the best.",
-                f"checkpoint.best=eval/pass@1 in a recipe marks one; steps that are there: {steps}",
+                f"checkpoint.best=eval/pass@1 in a recipe marks one; available steps: {steps}",
             )
     elif which.isdecimal():
         path = path_of(run, int(which))
     else:
         raise UserError(f"{which!r} is not a checkpoint.", "best, or a step's number")
     if path not in complete(run):
-        raise UserError(f"There is no checkpoint {path}.", f"steps that are there: {steps}")
+        raise UserError(f"There is no checkpoint {path}.", f"available steps: {steps}")
     try:
         check(path)
     except DamagedError as error:
         raise UserError(
-            f"The checkpoint {path} is damaged: {error}.", f"steps that are there: {steps}"
+            f"The checkpoint {path} is damaged: {error}.", f"available steps: {steps}"
         ) from error
     return path
 
