@@ -65,7 +65,7 @@ def test_advice_follows_the_largest_share() -> None:
 @pytest.mark.parametrize(
     ("figure", "values", "told"),
     [
-        ("sampler_gap", (1.9, 2.1, 2.5, 0.1, 2.2), "is {:.2g} nats.* at step {}.*sampler=own"),
+        ("sampler_gap", (1.9, 2.1, 2.5, 0.1, 2.2), "by {:.2g} nats.* at step {}.*sampler=own"),
         ("truncated", (0.5, 0.6, 0.4, 0.1, 0.9), "{:.1%} of .* step {} are cut.*max_tokens=128 "),
     ],
 )
