@@ -24,8 +24,8 @@ class LargeLinear(nn.Linear):
     """A linear layer by these kernels; a module of `nn.Linear` whose class was exchanged."""
 
     kernels: str
-    """Those of `PACKING` pack frozen weights that float16 holds for FBGEMM, once; by `avx2` the
-    products of a gradient are MKL's, as `bench/products.py` measured. oneDNN computes the rest."""
+    """Kernels in `PACKING` pack frozen weights for FBGEMM, once, if float16 holds them; with `avx2`
+    MKL computes the products of a gradient (`bench/products.py`). oneDNN computes the rest."""
     packed: Any = None
     """The weight and bias in float16, in FBGEMM's own order."""
     float16: Tensor | None = None

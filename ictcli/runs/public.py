@@ -64,8 +64,8 @@ def public_data(data: DataRecord) -> Table:
 
 
 def public_environment(environment: Environment) -> Table:
-    """Return environment.json for a tracker: without the command, and of the data what
-    `public_data` gives."""
+    """Return environment.json for a tracker: without the command, and with the `public_data` of its
+    data."""
     table = environment.model_dump(exclude_unset=True, exclude={"command", "data"})
     return {**cast(Table, _without_paths(table)), "data": public_data(environment.data)}
 

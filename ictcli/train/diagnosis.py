@@ -91,8 +91,8 @@ SYMPTOMS = {
         "takes more responses to each problem",
     ),
     "untrained": Symptom(
-        "{label} keeps {kept} of the tokens, none where rewards differ, as they do in "
-        "{signal} of the groups",
+        "{label} keeps {kept} of the tokens, but none in the {signal} of the groups that have "
+        "unequal rewards",
         "method=grpo",
         "trains every token",
     ),
