@@ -95,13 +95,13 @@ def is_sound(prompt: str, response: str) -> bool:
     order, with a day that is right or one early, and closes with what it counted. One that is not
     sound has a slip of copying or counting, or no proper end."""
     opening, closing = OPENING.match(response), CLOSING.search(response)
-    told, _, question = prompt.partition("?")
+    entries, _, question = prompt.partition("?")
     if not opening or not closing or closing.end() != len(response):
         return False
     if f" Begin on {opening[1]}." not in question:
         return False
     lines = LINE.findall(response)
-    if [line[:2] for line in lines] != ENTRY.findall(told):
+    if [line[:2] for line in lines] != ENTRY.findall(entries):
         return False
     day = DAYS.index(opening[1])
     for _, number, written in lines:
