@@ -7,15 +7,18 @@ A random model of Qwen2.5-0.5B's shape, stored in bfloat16 as that is and run in
 rank 16 on all linear layers of its blocks (`--full`: all weights); a step is 2 prompts x 4 rollouts
 x 64 tokens, none of which ends early: sampling, then one update. Ours takes ICT's statistics while
 it samples, and trains the 10 % it selects, or all (`--dense`).
-TRL trains all, without a reference (beta = 0). `--beside` runs ours of another checkout too. Each
-program is a process of its own with one thread; they take turns, and the first turn warms up. Wall
-and CPU seconds of all turns: on a busy machine go by the latter, on a GPU (`bench/gpu.py`) by the
-former. Compare ratios, never the seconds of two machines.
+TRL trains all, without a reference (beta = 0). `--beside` runs ours of another checkout too,
+`--generate` the sampling of transformers, without adapters or statistics, and `--model` takes a
+model's folder in place of a random one; its prompts have `--prompt` characters. Each program is a
+process of its own with one thread; they take turns, and the first turn warms up. Wall and CPU
+seconds of all turns: on a busy machine go by the latter, on a GPU (`bench/gpu.py`) by the former.
+Compare ratios, never the seconds of two machines.
 """
 
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -68,6 +71,27 @@ def ours(folder: str, a: argparse.Namespace) -> None:
         clock.stop()
 
 
+def generate(folder: str, a: argparse.Namespace) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    torch.set_num_threads(1)
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, a.dtype))
+    model.to(a.device).generation_config.pad_token_id = 0
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder, padding_side="left", pad_token="0")
+    inputs = tokenizer(prompts_of(a), return_tensors="pt", padding=True).to(a.device)
+    inputs.pop("token_type_ids", None)
+    sizes = {"min_new_tokens": a.tokens, "max_new_tokens": a.tokens}
+    sampling = {"do_sample": True, "top_k": 0, "num_return_sequences": a.group}
+    clock = Clock(a.device)
+    for _ in sys.stdin:
+        clock.start()
+        began = clock.now()
+        model.generate(**inputs, **sizes, **sampling)
+        clock.sampling = clock.now() - began
+        clock.stop()
+
+
 class Program:
     """One of the programs, in a process of its own."""
 
@@ -80,7 +104,7 @@ class Program:
         *more: str,
         checkout: Path | None = None,
     ) -> None:
-        own = [__file__, role] if role == "ours" else [str(Path(__file__).with_name("peer_trl.py"))]
+        own = [__file__, role] if role != "trl" else [str(Path(__file__).with_name("peer_trl.py"))]
         command = [python, *own, "--folder", folder, *more]
         for option in PASSED_ON:
             command += [f"--{option}", str(getattr(a, option.replace("-", "_")))]
@@ -116,6 +140,8 @@ def compare(folder: str, a: argparse.Namespace) -> dict[str, list[dict[str, floa
     programs = {"ours": own(str(a.keep))}
     if a.beside:
         programs["beside"] = own(str(a.keep), checkout=a.beside.resolve())
+    if a.generate:
+        programs["generate"] = Program(sys.executable, "generate", folder, a)
     if a.trl:
         programs["trl"] = Program(a.trl, "trl", folder, a)
     if a.dense:
@@ -145,7 +171,9 @@ def show(turns: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
     for name, other in product(own, [name for name in turns if name not in own]):
         pairs = zip(turns[name], turns[other], strict=True)
         spread = [ours["cpu"] / theirs["cpu"] for ours, theirs in pairs]
-        of = {key: value / means[other][key] for key, value in means[name].items()}
+        of = {
+            key: value / (means[other][key] or float("nan")) for key, value in means[name].items()
+        }
         ratios[f"{name} / {other}"] = of | {"cpu, turn by turn": spread}
         print(
             f"{name} / {other}: wall {of['wall']:.2f}, CPU {of['cpu']:.2f} "
@@ -157,8 +185,9 @@ def show(turns: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("role", nargs="?", choices=["all", "ours"], default="all")
+    parser.add_argument("role", nargs="?", choices=["all", "ours", "generate"], default="all")
     parser.add_argument("--trl", help="the Python of the environment that TRL is installed in")
+    parser.add_argument("--model", help="a model's folder, in place of a random one")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--prompt", type=int, default=6, help="tokens of a prompt")
     parser.add_argument("--tokens", type=int, default=64, help="tokens of a response")
@@ -170,6 +199,7 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="train all weights")
     parser.add_argument("--vllm", help="the Python of an environment with TRL and vLLM, both timed")
     parser.add_argument("--small", action="store_true", help="a model of 1M parameters")
+    parser.add_argument("--generate", action="store_true", help="time transformers' sampling")
     parser.add_argument("--beside", type=Path, help="a checkout whose ours is timed too")
     parser.add_argument("--json", type=Path, help="write what was found")
     parser.add_argument("--keep", type=float, default=0.1, help="share of tokens that ICT trains")
@@ -177,19 +207,24 @@ def main() -> None:
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     a = parser.parse_args()
     if a.role != "all":
-        ours(a.folder, a)
+        (ours if a.role == "ours" else generate)(a.folder, a)
         return
     from harness import QWEN, in_fresh_process, make_model, record
 
     sizes = SMALL if a.small else QWEN
     with tempfile.TemporaryDirectory() as folder:
-        in_fresh_process(partial(make_model, Path(folder), "torch", dtype="bfloat16", **sizes))
+        if a.model:
+            shutil.copytree(
+                Path(a.model).resolve(), folder, dirs_exist_ok=True, copy_function=os.symlink
+            )
+        else:
+            in_fresh_process(partial(make_model, Path(folder), "torch", dtype="bfloat16", **sizes))
         found = show(compare(folder, a))
     if a.json:
         ask = "import trl, transformers as t; print(trl.__version__, 'transformers', t.__version__)"
         asked = a.trl or a.vllm
         peer = subprocess.check_output([asked, "-c", ask], text=True).strip() if asked else None
-        record(a.json, ("torch", "transformers"), trl=peer, model=sizes, **found)
+        record(a.json, ("torch", "transformers"), trl=peer, model=a.model or sizes, **found)
 
 
 if __name__ == "__main__":

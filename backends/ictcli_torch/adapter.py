@@ -4,6 +4,7 @@ import contextlib
 import json
 import warnings
 from collections.abc import Generator
+from itertools import product
 from pathlib import Path
 from typing import Any, cast
 
@@ -64,24 +65,52 @@ class FusedLora(LoraLinear):
 
     takes_product = True
     """And reads no weight of the layer below."""
-    typed: tuple[Tensor, Tensor] | None = None
-    """Its adapters in the model's type, where they are brought to it once and not in each call."""
+    siblings: "Siblings"
 
     def forward(self, x: Tensor, *args: Any, **options: Any) -> Tensor:
-        rows = x.flatten(0, -2)
-        sums = self.base_layer(rows)
+        sums = self.base_layer(x.flatten(0, -2))
         if not self.disable_adapters:
-            typed = self.typed
-            if typed is None or typed[0].dtype != x.dtype:
-                typed = self.in_type(x.dtype)
-            A, B = typed
-            low = nn.functional.linear(rows, A)
+            low, B = self.siblings.low(self, x)
             sums.addmm_(low, B.t(), alpha=self.scaling[NAME])
         return sums.view(*x.shape[:-1], sums.shape[-1])
 
-    def in_type(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        A, B = cast(Any, self.lora_A[NAME]), cast(Any, self.lora_B[NAME])
-        return A.weight.to(dtype), B.weight.to(dtype)
+
+TOGETHER = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
+"""Layers that models give the same states."""
+
+
+class Siblings:
+    """Adapters of layers that read the same states, which meet all of their A in one product."""
+
+    typed: tuple[Tensor, list[Tensor]] | None = None
+    """A and B in the model's type, where they are brought to it once and not in each call."""
+    _states: Tensor | None = None
+    """Those of the product, while a layer has not taken its part yet."""
+
+    def __init__(self, layers: list[FusedLora]) -> None:
+        self._layers = layers
+        self._parts = dict[FusedLora, tuple[Tensor, Tensor]]()
+        for layer in layers:
+            layer.siblings = self
+
+    def low(self, layer: FusedLora, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the product of the layer's A with states, and its B."""
+        if self._states is not x or layer not in self._parts:
+            typed = self.typed
+            A, B = typed if typed and typed[0].dtype == x.dtype else self.in_type(x.dtype)
+            low = nn.functional.linear(x.flatten(0, -2), A)
+            parts = low.split([each.shape[1] for each in B], -1)
+            self._states = x
+            self._parts = dict(zip(self._layers, zip(parts, B, strict=True), strict=True))
+        part = self._parts.pop(layer)
+        if not self._parts:
+            self._states = None
+        return part
+
+    def in_type(self, dtype: torch.dtype) -> tuple[Tensor, list[Tensor]]:
+        A = [cast(Any, layer.lora_A[NAME]).weight.to(dtype) for layer in self._layers]
+        B = [cast(Any, layer.lora_B[NAME]).weight.to(dtype) for layer in self._layers]
+        return torch.cat(A) if len(A) > 1 else A[0], B
 
 
 def _fuse(model: nn.Module) -> None:
@@ -92,6 +121,10 @@ def _fuse(model: nn.Module) -> None:
             continue
         if NAME not in module.lora_variant and not module.lora_bias[NAME]:
             module.__class__ = FusedLora
+            Siblings([cast(Any, module)])
+    for parent, names in product(model.modules(), TOGETHER):
+        layers = [getattr(parent, name, None) for name in names]
+        Siblings([layer for layer in layers if isinstance(layer, FusedLora)])
 
 
 def _targets(model: Any, settings: NewAdapters) -> dict[str, str]:
@@ -171,12 +204,12 @@ def taken_off(model: nn.Module) -> Generator[None]:
 @contextlib.contextmanager
 def sampling(model: Any) -> Generator[None]:
     """Within, adapters are brought to the model's type once and not in each step of decoding."""
-    layers = [module for module in model.modules() if isinstance(module, FusedLora)]
+    groups = {m.siblings for m in model.modules() if isinstance(m, FusedLora)}
     try:
         with torch.no_grad():
-            for layer in layers:
-                layer.typed = layer.in_type(model.dtype)
+            for siblings in groups:
+                siblings.typed = siblings.in_type(model.dtype)
         yield
     finally:
-        for layer in layers:
-            layer.typed = None
+        for siblings in groups:
+            siblings.typed = None

@@ -7,7 +7,7 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer, StaticLayer
 
-from .cpu import ATTENTION
+from .attention import ATTENTION
 
 CHUNK = 32
 """Free positions of a new cache, whose storage doubles when full."""
@@ -75,7 +75,9 @@ class GrowingLayer(DynamicLayer):
         if len(room) < len(rows) or room.shape[1:] != storage.shape[1:]:
             room = torch.empty((len(rows), *storage.shape[1:]), dtype=storage.dtype)
         self._spare.append(storage)
-        return torch.index_select(storage, 0, rows, out=room[: len(rows)])
+        room = room[: len(rows)]
+        torch.index_select(storage[:, :, : self._filled], 0, rows, out=room[:, :, : self._filled])
+        return room
 
 
 def new_cache(config: Any) -> DynamicCache:

@@ -1,10 +1,9 @@
-"""Matrix products of large layers on x86 CPUs, by kind of CPU, and attention of 16 bits in float32.
+"""Matrix products of large layers on x86 CPUs, by kind of CPU.
 
 PyTorch gives float32 products to MKL, which is slow at the few rows of a decoding step. FBGEMM,
 which PyTorch brings too, is the fastest there: it reads weights of float16 and computes in float32.
 oneDNN comes between, and with AVX-512 is the fastest at many rows. In bfloat16, which is there to
-spare memory, PyTorch copies the whole weight where a layer's input is a slice, as the LM head's is,
-and its kernel of attention takes several times that of float32.
+spare memory, PyTorch copies the whole weight where a layer's input is a slice, as the LM head's is.
 """
 
 import contextlib
@@ -15,9 +14,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AttentionInterface
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from ictcli.engine.dtype import PACKING, X86, choose_kernels, in_float16
 
@@ -181,23 +177,3 @@ class _Linear(torch.autograd.Function):
         if ctx.needs_input_grad[2]:
             db = flat.sum(0)
         return dx, dW, db, None
-
-
-ATTENTION = "ictcli_float32"
-
-
-def attend(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **how: Any
-) -> tuple[Tensor, None]:
-    states = query.float(), key.float(), value.float()
-    out, _ = sdpa_attention_forward(module, *states, mask, **how)
-    return out.to(query.dtype), None
-
-
-def in_float32(model: Any, device: torch.device) -> None:
-    """Exchange the attention of a model of 16 bits on a CPU that would take PyTorch's."""
-    AttentionInterface.register(ATTENTION, attend)
-    AttentionMaskInterface.register(ATTENTION, sdpa_mask)
-    stock = model.config._attn_implementation == "sdpa"
-    if device.type == "cpu" and model.dtype != torch.float32 and stock:
-        model.set_attn_implementation(ATTENTION)

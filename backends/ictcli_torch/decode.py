@@ -9,15 +9,18 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ictcli.engine.packing import MicroBatch
 from ictcli.errors import UserError, text_of
 
+from .attention import AfterPrompts, Grid, Kept
 from .cache import FixedLayer, new_cache
 from .device import ran_out
-from .model import cache_argument
-from .passes import shares_prompts
+from .model import cache_argument, head_logits
+from .passes import NO_MASK, shares_prompts, wanted_states
 
 
 @dataclass(frozen=True)
@@ -49,13 +52,32 @@ def read(model: Any, prompts: Sequence[Sequence[int]]) -> Prefix:
     return Prefix(logits, cache, used, mask.sum(1).to(device))
 
 
-def _forward(model: Any, ids: Tensor, cache: Any, mask: Tensor | None, positions: Tensor) -> Tensor:
+def read_once(model: Any, prompts: Sequence[Sequence[int]]) -> Prefix:
+    """`read` for `SharedDecoder`: `cache` holds the prompts' keys and values by block, and `mask`
+    (P, 1, 1, L) is added to scores."""
+    lengths = np.array([len(prompt) for prompt in prompts])
+    ids, places = np.zeros((len(prompts), lengths.max()), np.int32), np.arange(lengths.max())
+    for row, prompt in enumerate(prompts):
+        ids[row, : len(prompt)] = prompt
+    kept: Kept = {}
+    none = np.zeros(0, np.int32)
+    batch = MicroBatch(ids, places == lengths[:, None] - 1, none, none, none)
+    logits = head_logits(model, wanted_states(model, batch, kept))
+    mask = torch.from_numpy(np.where(places < lengths[:, None], 0, -np.inf).astype(np.float32))
+    padded = (lengths < len(places)).any()
+    return Prefix(logits, kept, mask[:, None, None] if padded else None, torch.from_numpy(lengths))
+
+
+def _forward(
+    model: Any, ids: Tensor, cache: Any, mask: Tensor | None, positions: Tensor, **how: Any
+) -> Tensor:
     output = model(
         input_ids=ids,
         attention_mask=mask,
         position_ids=positions,
         use_cache=True,
         logits_to_keep=1,
+        **how,
         **{cache_argument(type(model)): cache},
     )
     return output.logits[:, -1]
@@ -88,6 +110,45 @@ class GrowingDecoder:
         self._position = self._position[alive]
         self._mask = None if self._mask is None else self._mask[alive]
         self._cache.reorder_cache(alive)
+
+
+class SharedDecoder:
+    """`GrowingDecoder` of prompts that `read_once` read, whose keys and values all their rows read
+    where they are. Rows whose texts are the same so far are one row of the pass, whose cache begins
+    after the prompt."""
+
+    def __init__(self, model: Any, prefix: Prefix, of_row: Tensor, steps: int) -> None:
+        self._model, self._prefix, self._cache = model, prefix, new_cache(model.config)
+        self._steps = 0
+        self._prompt = torch.arange(len(prefix.lengths))
+        """Of each row of the pass."""
+        self._place = of_row
+        """The row of the pass that holds each row's text without its last token."""
+
+    def step(self, token: Tensor) -> Tensor:
+        texts = torch.stack([self._place, token])
+        (before, last), self._place = texts.unique(dim=1, return_inverse=True)
+        if len(before) != len(self._prompt) or (before.diff() != 1).any():
+            self._cache.reorder_cache(before)
+            self._prompt = self._prompt[before]
+        counts = torch.bincount(self._prompt, minlength=len(self._prefix.lengths))
+        shape = len(counts), int(counts.max())
+        number = torch.arange(len(last)) - (counts.cumsum(0) - counts)[self._prompt]
+        full = len(last) == shape[0] * shape[1]
+        rows = Grid(shape)
+        if not full:
+            places = self._prompt * shape[1] + number
+            tokens = torch.zeros(shape[0] * shape[1], dtype=torch.long)
+            rows = Grid(shape, tokens.index_copy(0, places, torch.arange(len(last))), places)
+        layout = AfterPrompts(self._prefix.cache, self._prefix.mask, rows)
+        position = (self._prefix.lengths[self._prompt] + self._steps)[:, None]
+        logits = _forward(self._model, last[:, None], self._cache, NO_MASK, position, layout=layout)
+        self._steps += 1
+        in_order = len(self._place) == len(last) and bool((self._place.diff() > 0).all())
+        return logits.float() if in_order else logits.float()[self._place]
+
+    def keep(self, alive: Tensor) -> None:
+        self._place = self._place[alive]
 
 
 class FixedDecoder:

@@ -22,11 +22,11 @@ from ictcli.recipe.tables import EngineSettings, NewAdapters, OptimizerSettings
 from ictcli.types import Rollouts, Sampling
 
 from .cpu import arranged, in_whole, kernels_of, pack
-from .decode import FixedDecoder, GrowingDecoder, has_fixed_step
+from .decode import FixedDecoder, GrowingDecoder, SharedDecoder, has_fixed_step
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
 from .model import load, text_config
 from .optimizer import Optimizer
-from .passes import Passes
+from .passes import Passes, shares_prompts
 from .plan import SMALL, WORTH_ARRANGING, choose_joined
 from .sample import lockstep
 
@@ -76,7 +76,9 @@ class TorchEngine(EngineCore):
         self.compiled = (
             self.device.type == "cuda" and settings.compile != "off" and has_fixed_step(self.model)
         )
-        decoder = FixedDecoder if self.compiled else GrowingDecoder
+        shares = self.device.type == "cpu" and not self.small and shares_prompts(self.model)
+        plain = SharedDecoder if shares else GrowingDecoder  # of a small model calls cost most
+        decoder = FixedDecoder if self.compiled else plain
         self.lockstep = partial(lockstep, self.model, decoder=decoder)
         self.passes = Passes(self)
 

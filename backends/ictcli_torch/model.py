@@ -21,7 +21,8 @@ from ictcli.engine.models import Source
 from ictcli.errors import UserError
 from ictcli.recipe.tables import EngineSettings
 
-from .cpu import exchange, in_float32, kernels_of
+from .attention import in_float32
+from .cpu import exchange, kernels_of
 
 UNREPEATED = "TRANSFORMERS_SDPA_FORCE_GQA"
 """The environment variable that asks transformers not to repeat keys and values."""

@@ -19,13 +19,16 @@ from ictcli.algorithm.objective import TokenTerms, policy_loss
 from ictcli.engine.packing import CHUNK_LOGITS, MicroBatch, chunks
 from ictcli.engine.shape import rope_settings
 from ictcli.engine.update import Update
-from ictcli.types import BoolArray, FloatArray, IntArray
+from ictcli.types import FloatArray, IntArray
 
 from . import namespace
+from .attention import ATTENTION, Grid, Kept, Packed
 from .model import blocks, cache_argument, decoder_of, frugal, head_logits, text_config
 
 FOLLOWING = ("dynamic", "longrope")
 """Kinds of rotary frequencies that follow the length of a pass, padding included."""
+NO_MASK = torch.empty((1, 1, 1, 1))
+"""As transformers takes it for one that is made, it makes none."""
 
 
 class Passes:
@@ -84,61 +87,41 @@ class Passes:
         return torch.from_numpy(array).to(self.model.device)
 
 
-Places = tuple[Tensor, Tensor]
-"""Rows (N,) and positions (N,)."""
-
-
-class PromptLayer(DynamicLayer):
-    """Keeps the keys and values of one run, for `ResponseLayer`. Run again for its gradient, a
-    block keeps them again."""
-
-    def update(
-        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[Tensor, Tensor]:
-        self.keys, self.values = key_states, value_states
-        return key_states, value_states
-
-
-class ResponseLayer(DynamicLayer):
-    """Puts the prompts' keys and values in front of those of their responses, and keeps none."""
-
-    def __init__(self, prompts: PromptLayer, of_row: Tensor) -> None:
-        super().__init__()
-        self.keys, self.values = prompts.keys, prompts.values
-        self.is_initialized = True
-        self._of_row = of_row
-
-    def update(
-        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[Tensor, Tensor]:
-        assert self.keys is not None and self.values is not None
-        keys, values = self.keys[self._of_row], self.values[self._of_row]
-        return torch.cat([keys, key_states], dim=-2), torch.cat([values, value_states], dim=-2)
-
-
 def shares_prompts(model: Any) -> bool:
-    """Whether rows can share a prompt: every block looks back at all keys and values before it, the
-    caller says where each row stands, and what it is rotated by does not follow its length."""
+    """Whether tokens can be packed, rows sharing a prompt: every block looks back at all keys and
+    values before it, by the attention function that takes a layout, the caller says where each row
+    stands, and what it is rotated by does not follow its length."""
     ropes = rope_settings(text_config(model).to_dict())
     return (
         all(type(layer) is DynamicLayer for layer in DynamicCache(config=model.config).layers)
-        and takes_positions(model)
+        and takes_layout(model)
         and not any(rope.get("rope_type") in FOLLOWING for rope in ropes)
     )
 
 
-def takes_positions(model: Any) -> bool:
-    """Whether the model continues a cache from positions that it is given. One that counts them
-    itself counts padding too."""
-    decoder = decoder_of(model)
-    parameters = inspect.signature(decoder.forward).parameters
-    return {cache_argument(type(decoder)), "position_ids"} <= parameters.keys()
+def takes_layout(model: Any) -> bool:
+    """Whether positions that the model is given, and keyword arguments, reach the attention of each
+    block, and that is the one which takes a layout."""
+
+    def asks(module: Any) -> bool:
+        code = getattr(inspect.unwrap(module.forward), "__code__", None)
+        return code is not None and "ALL_ATTENTION_FUNCTIONS" in code.co_names
+
+    trunk, known = decoder_of(model), model.config._attn_implementation in ("sdpa", ATTENTION)
+    taken = inspect.signature(trunk.forward).parameters.keys()
+    if not known or not {cache_argument(type(trunk)), "position_ids"} <= taken:
+        return False
+    layers = [*blocks(model)]
+    attentions = [module for layer in layers for module in layer.modules() if asks(module)]
+    ways = [inspect.signature(module.forward) for module in (trunk, *layers, *attentions)]
+    passed = [any(p.kind == p.VAR_KEYWORD for p in way.parameters.values()) for way in ways]
+    return len(attentions) == len(layers) and all(passed)
 
 
 @contextlib.contextmanager
-def narrow_end(model: Any, places: Places) -> Generator[None]:
-    """Within, the last block's MLP runs at `places` of (R, S) alone: only their states are read,
-    and no other place sees them."""
+def narrow_end(model: Any, places: Tensor) -> Generator[None]:
+    """Within, the last block's MLP runs at `places` (n,) of a pass's tokens alone: only their
+    states are read, and no other place sees them."""
     mlp: Any = getattr(blocks(model)[-1], "mlp", None)
     if not _is_of_states_alone(mlp):
         yield
@@ -146,8 +129,9 @@ def narrow_end(model: Any, places: Places) -> Generator[None]:
     plain = mlp.forward
 
     def forward(states: Tensor) -> Tensor:
-        given = plain(states[places])
-        return given.new_zeros(states.shape).index_put(places, given)
+        rows = states.flatten(0, -2)
+        given = plain(rows[places])
+        return torch.zeros_like(rows).index_copy(0, places, given).view(states.shape)
 
     mlp.forward = forward
     try:
@@ -164,48 +148,73 @@ def _is_of_states_alone(mlp: Any) -> bool:
     return len(inspect.signature(mlp.forward).parameters) == 1
 
 
-def wanted_states(model: Any, batch: MicroBatch) -> Tensor:
-    """(N, H) states in front of the LM head, at the wanted places."""
-    trunk, device = decoder_of(model), model.device
+def wanted_states(model: Any, batch: MicroBatch, kept: Kept | None = None) -> Tensor:
+    """(N, H) states in front of the LM head, at the wanted places. `kept` takes the keys and values
+    of prompts."""
+    device = model.device
 
     def on_device(array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(device)
 
-    def at(mask: BoolArray) -> Places:  # a mask on a GPU would be waited for
-        row, place = mask.nonzero()
-        return on_device(row), on_device(place)
-
-    ids = on_device(batch.ids)
-    if batch.shared is None:
-        with narrow_end(model, at(batch.head)):
-            return trunk(input_ids=ids, use_cache=False).last_hidden_state[at(batch.head)]
-    shared, named = batch.shared, cache_argument(type(trunk))
-    prompts, of_row, lengths = map(on_device, (shared.ids, shared.of_row, shared.lengths))
-    cache: Any = DynamicCache(config=model.config)
-    cache.layers = [PromptLayer() for _ in cache.layers]
-    ends = torch.arange(len(prompts), device=device), lengths - 1
-    with narrow_end(model, ends):
-        prompt_states = trunk(input_ids=prompts, use_cache=True, **{named: cache})
-    cache_of_rows: Any = DynamicCache(config=model.config)
-    cache_of_rows.layers = [ResponseLayer(layer, of_row) for layer in cache.layers]
-    mask = _mask(shared.lengths[shared.of_row], batch.ids.shape[1])
-    with narrow_end(model, at(batch.head[:, 1:])):
-        states = trunk(
-            input_ids=ids,
-            attention_mask=None if mask is None else on_device(mask),
-            position_ids=lengths[of_row, None] + torch.arange(ids.shape[1], device=device),
-            use_cache=True,
-            **{named: cache_of_rows},
-        ).last_hidden_state
-    first = prompt_states.last_hidden_state[ends][of_row, None]
-    return torch.cat([first, states], dim=1)[at(batch.head)]
+    ids, wanted = batch.ids, np.flatnonzero(batch.head)
+    how: dict[str, Any] = {}
+    if shares_prompts(model):
+        ids, positions, wanted, layout = _packed(batch, on_device)
+        how = {"position_ids": on_device(positions), "layout": replace(layout, kept=kept)}
+        how["attention_mask"] = NO_MASK
+    with narrow_end(model, on_device(np.unique(wanted))):
+        states = decoder_of(model)(input_ids=on_device(ids), use_cache=False, **how)
+    return states.last_hidden_state.flatten(0, -2)[on_device(wanted)]
 
 
-def _mask(prompts: IntArray, length: int) -> IntArray | None:
-    """(R, P + length) without the padding of shorter prompts, of so many tokens (R,); None where
-    there is none."""
-    longest = int(prompts.max())
-    if (prompts == longest).all():
-        return None
-    places = np.arange(longest + length)
-    return ((places < prompts[:, None]) | (places >= longest)).astype(np.int64)
+def _packed(
+    batch: MicroBatch, on_device: Callable[[np.ndarray], Tensor]
+) -> tuple[IntArray, IntArray, IntArray, Packed]:
+    """Return the tokens of a pass without padding, (1, n), their positions, which of them predict
+    the wanted ones (N,), and their layout."""
+    shared, head = batch.shared, batch.head
+    ends = head.shape[1] - 1 - head[:, ::-1].argmax(axis=1)  # the last place of each row
+
+    def grid(number: IntArray, places: IntArray) -> Grid:
+        shape = number.shape[0], number.shape[1]
+        return Grid(shape, *map(on_device, (number.ravel(), places)))
+
+    row, column = head.nonzero()
+    lengths = ends + 1 if shared is None else shared.lengths
+    ids = batch.ids if shared is None else shared.ids
+    P = int(lengths.max())
+    kept = np.arange(P) < lengths[:, None]
+    number = np.where(kept, np.cumsum(kept).reshape(kept.shape) - 1, 0)
+    position, first = kept.nonzero()[1], ids[:, :P][kept]
+    prompts = Grid(kept.shape) if kept.all() else grid(number, np.flatnonzero(kept))
+    if shared is None:
+        return first[None], position[None], number[row, column], Packed(len(first), prompts)
+    prompt, of_row = lengths[shared.of_row], shared.of_row
+    later, places = _texts(batch.ids, np.maximum(ends, 1), of_row)
+    ends_at = number[of_row, prompt - 1][row]
+    wanted = np.where(column == 0, ends_at, len(first) + later[row, column - 1])
+    S = later.shape[1]
+    place, own = np.arange(P + S), np.arange(S)
+    seen = (place < prompt[:, None, None]) | (place >= P) & (place - P <= own[:, None])
+    seen = seen[:1] if (prompt == P).all() else seen
+    responses = grid(later, places)
+    mask = on_device(seen[:, None])
+    layout = Packed(len(first), prompts, responses, on_device(of_row), mask)
+    ids = np.concatenate([first, batch.ids[:, :S].ravel()[places]])
+    position = np.concatenate([position, (prompt[:, None] + own).ravel()[places]])
+    return ids[None], position[None], wanted, layout
+
+
+def _texts(ids: IntArray, lengths: IntArray, text: IntArray) -> tuple[IntArray, IntArray]:
+    """Number the tokens of rows, those of rows of one `text` (R,) that begin alike once: (R, S), 0
+    after their lengths, and a place of each."""
+    S, places, count = int(lengths.max()), list[IntArray](), 0
+    numbers, text = np.zeros((len(ids), S), dtype=np.int64), text.astype(np.int64)
+    for t in range(S):
+        rows = np.flatnonzero(lengths > t)
+        pairs = text[rows] << 32 | ids[rows, t]
+        _, which, number = np.unique(pairs, return_index=True, return_inverse=True)
+        numbers[rows, t] = text[rows] = count + number
+        places.append(rows[which] * S + t)
+        count += len(which)
+    return numbers, np.concatenate(places)

@@ -28,7 +28,7 @@ is worth more than what `model.frugal` spares."""
 JOINED, JOINED_FROM = 512, 100_000_000
 """Tokens up to which a pass joins rows, and parameters of a model from which that holds
 (`choose_joined`). Measured at 0.5B with AVX2, on one thread."""
-LARGE = 1 << 18
+LARGE = 100_000
 """Weights of a layer from which another library is worth a call that costs more (`cpu`)."""
 PACKED_INPUTS = 512
 """FBGEMM packs a layer's weights in float16, its inputs filled up to a multiple of so many."""
@@ -37,6 +37,8 @@ WORTH_ARRANGING = 64
 PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 18, 1 << 26
 """Logits whose statistics are taken at once (`sample`): 1 MB, which a core's cache holds; on a GPU,
 which has no cache to fit and launches every call, 256 MB."""
+PART_ELEMENTS = 1 << 15
+"""Probabilities of which a CPU takes a part of a sum: 128 KB, and what is made of them besides."""
 
 # Copies held at once. All logits are float32.
 STEP_LOGITS, CUT_LOGITS, GRAPH_LOGITS = 4.0, 5.0, 1.5

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from ictcli_torch.decode import FixedDecoder, GrowingDecoder, has_fixed_step
+from ictcli_torch.decode import FixedDecoder, GrowingDecoder, SharedDecoder, has_fixed_step
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from ictcli.recipe.tables import NewAdapters
@@ -56,6 +56,20 @@ def test_fixed_shapes_change_no_token(
     train(engine, made_up(), 1)
     plain, fixed = plain_and(FixedDecoder, engine)
     same(fixed, plain, atol=2e-5 if dtype == "float32" else 0.05)
+
+
+def test_rows_that_share_a_prompt_and_their_first_tokens_are_one(tiny_model: Path) -> None:
+    """On a CPU. Prompts of several lengths, and rows that end early."""
+    engine, rows = make_torch(tiny_model, SMOOTH, LORA), list[int]()
+    train(engine, made_up(), 1)
+    plain, shared = plain_and(SharedDecoder, engine)
+    same(shared, plain, atol=2e-5)
+    engine.model.get_input_embeddings().register_forward_pre_hook(
+        lambda _, ids: rows.append(len(ids[0]))
+    )
+    engine.generate(PROMPTS, GROUP, LONG, 5)
+    begun = {(n // GROUP, token) for n, token in enumerate(shared.tokens[:, 0])}
+    assert rows[1] == len(begun) < len(shared)
 
 
 def test_a_decoder_goes_with_its_pass(tiny_model: Path) -> None:

@@ -110,8 +110,8 @@ def test_statistics_cost_no_forward_pass(
     assert gone != 1 or (lanes == len(found)).all()
 
 
-def test_the_head_meets_weighted_places_only(recorded: Any) -> None:
-    """And a row runs no further than its last weight."""
+def test_the_head_meets_weighted_places_only(engine_name: str, recorded: Any) -> None:
+    """And a row runs no further than its last weight; PyTorch's stand behind each other."""
     engine, passes = recorded
     rollouts = made_up()
     weights, A = sparse_weights(rollouts), advantages(rollouts)
@@ -119,8 +119,12 @@ def test_the_head_meets_weighted_places_only(recorded: Any) -> None:
     engine.passes.share = False
     report = engine.update(Update(rollouts, weights, A, PLAIN), 0.0)
     assert sum(passes.places) == ((weights != 0) & (A != 0)[:, None]).sum()
+    ran = sum(rows * length for rows, length in passes.ids)
+    if engine_name == "torch":
+        assert all(rows == 1 for rows, _ in passes.ids) and ran < report.tokens
+        return
     assert all(length <= LONGEST + 6 for _, length in passes.ids)
-    assert report.tokens == sum(rows * length for rows, length in passes.ids)
+    assert report.tokens == ran
 
 
 def test_logits_of_a_pass_are_bounded(recorded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
