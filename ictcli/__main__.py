@@ -36,8 +36,8 @@ def main() -> None:
 
 
 def interrupt(number: int, frame: object) -> None:
-    """The first Ctrl-C raises KeyboardInterrupt, so that what is open is closed; one that comes
-    meanwhile ends the process."""
+    """Raise KeyboardInterrupt at the first Ctrl-C, so that open files are closed; end the process
+    at a second one."""
     signal.signal(signal.SIGINT, leave)
     raise KeyboardInterrupt
 

@@ -19,8 +19,7 @@ from pathlib import Path
 class UserError(Exception):
     """A failure the user can act on: one sentence, and what to do next.
 
-    `hint` is printed on a line of its own after `hint: `; `exit_code` ends the process.
-    """
+    `hint` is printed on a separate line after `hint: `; `exit_code` ends the process."""
 
     exit_code = 2
 
@@ -35,13 +34,13 @@ class UnknownCodeError(UserError):
 
 
 class RunFailedError(UserError):
-    """A run that had started and cannot go on; its folder keeps all that was saved."""
+    """A run that had started and cannot continue; its folder keeps all that was saved."""
 
     exit_code = 1
 
 
 class LostError(RunFailedError):
-    """Another process of the launch is gone; a launch that starts again mends it."""
+    """Another process of the launch is gone; restarting the launch helps."""
 
 
 class NothingFinishedError(RunFailedError):
@@ -60,11 +59,11 @@ class EngineMissingError(UserError):
     exit_code = 3
 
 
-AGAIN = "the same command starts again; what was saved stands"
+AGAIN = "the same command starts again; what was saved is kept"
 """The hint where Ctrl-C ended a command that has no better one."""
 
 RESUME = "ictcli resume"
-"""How the note begins that an error of a training bears: the command that goes on."""
+"""Beginning of the note on an error of a training: the command that continues."""
 
 
 class InterruptedRunError(UserError):
@@ -74,12 +73,12 @@ class InterruptedRunError(UserError):
 
 
 def reason_of(error: Exception) -> str:
-    """The first line of what an error of a library says, or its kind."""
+    """Return the first line of what an error of a library says, or its kind."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
 def text_of(error: Exception, most: int = 300) -> str:
-    """All that an error of a library says, on one line without its full stop, or its kind."""
+    """Return what a library's error says, on one line without its full stop, or its kind."""
     return " ".join((str(error).strip() or type(error).__name__).split())[:most].rstrip(".!")
 
 
@@ -88,8 +87,8 @@ def is_disk_full(error: OSError) -> bool:
 
 
 def nearest(word: str, known: list[str], others: Mapping[str, str] = {}) -> str:
-    """The known word nearest to a mistyped one, as ` (did you mean X?)`, or nothing. `others`: what
-    other programs call them."""
+    """Return the known word nearest to a mistyped one, as ` (did you mean X?)`, or nothing.
+    `others`: what other programs call them."""
     from difflib import get_close_matches
 
     if others.get(word) in known:
@@ -99,12 +98,12 @@ def nearest(word: str, known: list[str], others: Mapping[str, str] = {}) -> str:
 
 
 def unknown(kind: str, name: str, known: Iterable[str], hint: str) -> UserError:
-    """That there is no such thing of a kind, and the nearest that there is."""
+    """Return an error on a name of a kind that does not exist, with the nearest that does."""
     return UserError(f"There is no {kind} {name!r}{nearest(name, sorted(known))}.", hint)
 
 
 def install(extra: str) -> str:
-    """The command that adds one of our extras to this installation, be it a wheel or a clone."""
+    """Return the command that adds one of our extras to this wheel or clone."""
     clone = Path(__file__).parents[1]
     if (clone / "pyproject.toml").is_file():
         return f"pip install -e {shlex.quote(f'{clone}[{extra}]')}"

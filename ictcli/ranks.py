@@ -28,12 +28,12 @@ def find_launch() -> Launch | None:
 
 
 def is_restarted() -> bool:
-    """Whether torchrun started the processes of this launch again, after it had lost one."""
+    """Return whether torchrun started the processes of this launch again, after it had lost one."""
     return _number("TORCHELASTIC_RESTART_COUNT") > 0
 
 
 def processes_here() -> int:
-    """Of the launch on this machine; 1 where nothing says so."""
+    """Return how many processes of the launch run on this machine; 1 if unknown."""
     return _number("LOCAL_WORLD_SIZE") or 1
 
 

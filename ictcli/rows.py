@@ -21,7 +21,7 @@ FILES = (".jsonl", ".json", ".csv", ".parquet")
 """File name suffixes of data files."""
 KINDS = "a .jsonl, .json, .csv or .parquet file"
 SAVED, SPLITS = "state.json", "dataset_dict.json"
-"""What a folder of `Dataset.save_to_disk` holds, and one of `DatasetDict.save_to_disk`."""
+"""Files in a folder of `Dataset.save_to_disk`, and in one of `DatasetDict.save_to_disk`."""
 LARGEST, MOST = 2 << 30, 10_000_000
 """Bytes of a data file, and of what is unfolded from one, and rows: all are in memory."""
 BATCH = 1000
@@ -49,8 +49,8 @@ class Row:
         return f"{self.source} {self.number}"
 
     def get(self, name: str) -> Any:
-        """The value in a column or, by a dotted name, in an object; None if it is missing, NaN or
-        infinite."""
+        """Return the value in a column or, by a dotted name, in an object; None if it is missing,
+        NaN or infinite."""
         value = self.columns.get(name)
         if "." in name and name not in self.columns:
             value: Any = self.columns
@@ -80,7 +80,7 @@ class Rows:
 
 
 def paths_in(value: dict[str, Any], before: str = "") -> Iterator[str]:
-    """The dotted names of what is in an object."""
+    """Yield the dotted names of what is in an object."""
     for name, part in value.items():
         if isinstance(part, dict) and part:
             yield from paths_in(cast("dict[str, Any]", part), f"{before}{name}.")
@@ -89,12 +89,12 @@ def paths_in(value: dict[str, Any], before: str = "") -> Iterator[str]:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether the name of a task or benchmark is a data file, or a folder that `datasets` saved."""
+    """Return whether a name is that of a data file, or of a folder that `datasets` saved."""
     return name.lower().endswith(FILES) or is_saved(Path(name))
 
 
 def is_saved(folder: Path) -> bool:
-    """Whether a folder holds a data set that `save_to_disk` of `datasets` wrote."""
+    """Return whether a folder holds a data set that `save_to_disk` of `datasets` wrote."""
     try:
         return (folder / SPLITS).is_file() or (folder / SAVED).is_file()
     except OSError:  # no name of a file, such as one of 300 characters
@@ -102,16 +102,16 @@ def is_saved(folder: Path) -> bool:
 
 
 def read_file(name: str) -> Rows:
-    """The rows of a file: .parquet, .csv (with a header; all cells are text), .json (a list of
-    objects, alone or in an object), or else JSONL (one object per line; blank lines are skipped).
-    UserError, with the line, if it cannot be read."""
+    """Return the rows of a file: .parquet, .csv (with a header; all cells are text), .json (a list
+    of objects, alone or in an object), or else JSONL (one object per line; blank lines are
+    skipped). UserError, with the line, if it cannot be read."""
     path = Path(name)
     try:
         if not path.exists():
             raise UserError(f"There is no data file {name}.", f"give the path of {KINDS}")
         if path.is_dir() and not name.lower().endswith(FILES):
             raise UserError(
-                f"{name} is a folder, and none that save_to_disk of datasets wrote.",
+                f"{name} is a folder, but not one that save_to_disk of datasets wrote.",
                 f"give the path of {KINDS}",
             )
         content = read_bytes(path, LARGEST)
@@ -134,7 +134,7 @@ def read_file(name: str) -> Rows:
 
 
 def in_memory(name: str, rows: Iterable[Row]) -> list[Row]:
-    """The rows of a data set. UserError where there are none, or more than `MOST`."""
+    """Return the rows of a data set. UserError where there are none, or more than `MOST`."""
     loaded = list(islice(rows, MOST + 1))
     if not loaded:
         raise UserError(f"The data set {name} is empty.", "give it one row at least")
@@ -144,8 +144,8 @@ def in_memory(name: str, rows: Iterable[Row]) -> list[Row]:
 
 
 def unfolded(name: str, batches: Iterator[Any]) -> Iterator[Row]:
-    """The rows of `pyarrow.RecordBatch`es or tables, which may be packed a millionfold. UserError
-    where they take more than `LARGEST` bytes of memory."""
+    """Yield the rows of `pyarrow.RecordBatch`es or tables, which may be packed a millionfold.
+    UserError where they take more than `LARGEST` bytes of memory."""
     size = number = 0
     while True:
         try:
@@ -164,19 +164,19 @@ def unfolded(name: str, batches: Iterator[Any]) -> Iterator[Row]:
 
 
 def _memory(value: Any) -> int:
-    """Bytes of a value and of those in it."""
+    """Return bytes of a value and of those in it."""
     inner: Any = cast(Any, value).values() if isinstance(value, dict) else value
     whole = sum(map(_memory, inner)) if isinstance(value, dict | list | tuple) else 0
     return sys.getsizeof(cast(object, value)) + whole
 
 
 def too_large(name: str, most: str = f"{LARGEST >> 30} GiB of data") -> UserError:
-    """Say that a data set has more than is held in memory."""
+    """Return an error on a data set that is too large for memory."""
     return UserError(f"{name} has more than {most}.", "take a part of it")
 
 
 def _json(name: str, text: str) -> Iterator[Row]:
-    """The rows of a list of objects, alone or as all that is in an object; JSONL by that name."""
+    """Return the rows of a list of objects, alone or the only list in an object; JSONL too."""
     try:
         data = parse_json(text, parse_int=_integer)
     except ValueError:
@@ -212,7 +212,7 @@ def _jsonl(name: str, text: str) -> Iterator[Row]:
 
 
 def _integer(digits: str) -> int | str:
-    """As text where Python makes no number of so many digits."""
+    """Return a number, or the text where Python makes no number of so many digits."""
     try:
         return int(digits)
     except ValueError:
@@ -220,8 +220,8 @@ def _integer(digits: str) -> int | str:
 
 
 def _csv(name: str, text: str) -> Iterator[Row]:
-    """The rows of CSV text, with cells of any length; an empty cell has no value. The separator is
-    a comma, semicolon or tab: the most frequent of the header's first line, outside quotes."""
+    """Return the rows of CSV text, with cells of any length; empty ones have no value. The
+    separator is a comma, semicolon or tab: the most frequent in the header, outside quotes."""
     limit = csv.field_size_limit(sys.maxsize)
     first = re.sub(r'"[^"]*"', "", text.lstrip().partition("\n")[0])
     mark = max(",;\t", key=first.count)
@@ -236,7 +236,7 @@ def _csv(name: str, text: str) -> Iterator[Row]:
             elif len(cells) > len(header):
                 raise UserError(
                     f"{name}, line {number} has {len(cells)} cells, and the header {len(header)}.",
-                    f'a text with {mark!r} in it stands in quotes: "a{mark} b"',
+                    f'a text with {mark!r} in it needs quotes: "a{mark} b"',
                 )
             elif cells:
                 filled = [cell or None for cell in cells]
@@ -266,8 +266,8 @@ def _parquet(name: str, content: bytes) -> Iterator[Row]:
 
 
 def text(row: Row, *names: str, key: str = "") -> str:
-    """The first of those columns that has a value, as text. UserError if none has; its hint says
-    that the recipe's `columns.key` can name another."""
+    """Return the first of those columns that has a value, as text. UserError if none has; its hint
+    says that the recipe's `columns.key` can name another."""
     for name in names:
         value = row.get(name)
         if isinstance(value, str | int | float):

@@ -14,19 +14,19 @@ BLOCK = 128
 
 
 def seed_of(seed: int, *purpose: int | str) -> int:
-    """A 64-bit seed for one purpose; distinct purposes give independent streams."""
+    """Return a 64-bit seed for one purpose; distinct purposes give independent streams."""
     text = "/".join(str(part) for part in (seed, *purpose))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def generator(seed: int, *purpose: int | str) -> np.random.Generator:
-    """A counter-based NumPy generator (Philox) for one purpose."""
+    """Return a counter-based NumPy generator (Philox) for one purpose."""
     return np.random.Generator(np.random.Philox(key=seed_of(seed, *purpose)))
 
 
 def uniforms(seed: int, rows: int, tokens: int) -> npt.NDArray[np.float32]:
-    """(rows, tokens) in [0, 1): number (r, t) decides token t of row r, in every engine. It depends
-    on the seed, r and t alone: a smaller array is the corner of a larger one."""
+    """Return (rows, tokens) in [0, 1): number (r, t) decides token t of row r, in every engine. It
+    depends on the seed, r and t alone: a smaller array is the corner of a larger one."""
     blocks = [
         generator(seed, "uniforms", *([block] if block else [])).random((rows, BLOCK), np.float32)
         for block in range(-(-tokens // BLOCK))

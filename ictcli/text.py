@@ -17,7 +17,7 @@ from ictcli.errors import UserError
 
 SIGNS = {"\n": "⏎", "\t": "⇥", "\r": "␍"}
 PART = "◌"
-"""Stands for a token that is only a part of a character, or for the base of a lone mark."""
+"""Shown for a token that is only a part of a character, or as the base of a lone mark."""
 HIDDEN = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0" + "".join(map(chr, range(0xE0100, 0xE01F0)))
 )
@@ -34,8 +34,8 @@ BAR = re.compile(r"\r|(?:\n|\x1b\[A)+\Z")
 
 
 def visible(text: str, keep: str = "") -> str:
-    """Text made safe for a terminal: control, format and invisible characters and lone surrogates
-    become signs, but for those in `keep`."""
+    """Return text made safe for a terminal: control, format and invisible characters and lone
+    surrogates become signs, but for those in `keep`."""
     return UNUSUAL.sub(lambda c: c[0] if _shows(c[0], keep) else SIGNS.get(c[0], "·"), text)
 
 
@@ -44,25 +44,25 @@ def _shows(character: str, keep: str) -> bool:
 
 
 def folded(text: str) -> str:
-    """A form of a text that neither case nor compatible characters (NFKC) change."""
+    """Return a form of a text that neither case nor compatible characters (NFKC) change."""
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
 
 
 def one_line(text: object) -> str:
-    """A sentence, a path or a name as one line of a terminal."""
+    """Return a sentence, a path or a name as one line of a terminal."""
     return visible(str(text), SPACES)
 
 
 def shell_word(text: object) -> str:
-    """A path or a name as one word of a command that a user types, and no option of it."""
+    """Return a path or a name as one word of a command that a user types, and no option of it."""
     word = _in_shell(str(text))
     return f"./{word}" if str(text).startswith("-") else word
 
 
 def _in_shell(word: str) -> str:
-    """Quote a word for bash and zsh, on one line whatever it holds."""
+    """Quote a word for bash and zsh, always on one line."""
     if word.isprintable():
         return shlex.quote(word)
     signs = {"'": "\\'", "\\": "\\\\"}
@@ -72,7 +72,7 @@ def _in_shell(word: str) -> str:
 
 def command(verb: str, *words: object, **options: object) -> str:
     """Return an ictcli command as it is typed, each word quoted for the shell. An option that is
-    None or False is left out, one that is True stands alone, and a list repeats it."""
+    None or False is left out, True gives its name alone, and a list repeats it."""
     parts = ["ictcli", *verb.split()]
     parts += [f"./{word}" if word.startswith("-") else word for word in map(str, words)]
     for name, value in options.items():
@@ -90,8 +90,8 @@ def command_again(*more: object) -> str:
 
 
 def escaped(data: str, wide: str = "\\U{:08x}") -> str:
-    """TOML or YAML, in whose strings the characters that `visible` replaces become escapes. For
-    JSON `wide` is empty: above U+FFFF it takes pairs of surrogates."""
+    """Escape, in strings of TOML or YAML, the characters that `visible` replaces. For JSON `wide`
+    is empty: above U+FFFF it takes pairs of surrogates."""
 
     def escape(match: re.Match[str]) -> str:
         c = match[0]
@@ -103,7 +103,7 @@ def escaped(data: str, wide: str = "\\U{:08x}") -> str:
 
 
 def finite(data: Any) -> Any:
-    """Data for JSON, which has no number that is not finite: None takes its place."""
+    """Return data for JSON, with None for numbers that are not finite."""
     if isinstance(data, dict):
         return {key: finite(value) for key, value in cast(dict[Any, Any], data).items()}
     if isinstance(data, list | tuple):
@@ -112,8 +112,8 @@ def finite(data: Any) -> Any:
 
 
 def wrapped(line: str, stream: TextIO) -> str:
-    """A line broken at words to the width of the terminal that a stream writes to; as it is where
-    that is no terminal."""
+    """Return a line broken at words to the width of the terminal that a stream writes to; as it is
+    where that is not a terminal."""
     try:
         width = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
@@ -124,23 +124,23 @@ def wrapped(line: str, stream: TextIO) -> str:
 
 
 def quoted(value: Any) -> str:
-    """A text, a number, or a list of them as TOML, which is YAML too."""
+    """Return a text, a number, or a list of them as TOML, which is YAML too."""
     return escaped(json.dumps(value, ensure_ascii=False))
 
 
 def html_text(text: object, keep: str = "") -> str:
-    """Text for HTML and its attributes; line breaks stay where `keep` has them."""
+    """Return text for HTML and its attributes; line breaks stay where `keep` has them."""
     return html.escape(visible(str(text), SPACES + keep))
 
 
 def markdown_text(text: object) -> str:
-    """Text that Markdown and the HTML in it leave alone, on one line."""
+    """Return text that Markdown and the HTML in it leave alone, on one line."""
     shown = html.escape(one_line(text).strip(), quote=False)
     return OPENING.sub(r"\1\\\2", MARKUP.sub(r"\\\1", shown))
 
 
 def markdown_code(value: object) -> str:
-    """Any value as one line of inline code, `-` if it is empty."""
+    """Return any value as one line of inline code, `-` if it is empty."""
     text = " ".join(visible(str(value), SPACES + BREAKS).split())
     fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
@@ -149,7 +149,7 @@ def markdown_code(value: object) -> str:
 
 
 def markdown_block(text: str, kind: str = "") -> str:
-    """Lines of text as a fenced block of code."""
+    """Return lines of text as a fenced block of code."""
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{fence}{kind}\n{visible(text, SPACES + BREAKS)}\n{fence}"
 
@@ -174,7 +174,7 @@ class VisibleStream:
 
 
 def sign(piece: str) -> str:
-    """One token made visible: not empty or blank, and not combining with the token before."""
+    """Make one token visible: not empty or blank, and not combining with the token before."""
     shown = visible(piece)
     if shown and unicodedata.category(shown[0]).startswith("M"):
         return PART + shown
@@ -182,7 +182,7 @@ def sign(piece: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`42s`, `3m07s`, `2h05m`."""
+    """Return `42s`, `3m07s`, `2h05m`."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole}s"
@@ -191,13 +191,13 @@ def duration(seconds: float) -> str:
 
 
 def middle_cut(text: str, most: int) -> str:
-    """At most `most` characters of a text: of a longer one its beginning and its end."""
+    """Return at most `most` characters of a text: its beginning and its end."""
     half = (most - 3) // 2
     return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
 
 
 def kind_of(value: Any) -> str:
-    """The type of a value in words: text, a list, an object, a number, nothing."""
+    """Return the type of a value in words: text, a list, an object, a number, nothing."""
     if value is None:
         return "nothing"
     kinds = ((str, "text"), (list, "a list"), (dict, "an object"), (int | float, "a number"))
@@ -205,20 +205,20 @@ def kind_of(value: Any) -> str:
 
 
 def figure(value: Any, form: str = ".3f") -> str:
-    """A number by its format; `-` for None."""
+    """Return a number by its format; `-` for None."""
     return "-" if value is None else format(value, form)
 
 
 @lru_cache(maxsize=64)
 def compiled(pattern: str) -> Any:
-    """The compiled answer pattern: its first group is the answer, or the whole match without one.
-    UserError if it is not a regular expression."""
+    """Return the compiled answer pattern: its first group is the answer, or the whole match without
+    one. UserError if it is not a regular expression."""
     import regex  # has a time limit
 
     try:
         return regex.compile(pattern, regex.MULTILINE)
     except regex.error as error:
         raise UserError(
-            f"The answer pattern {pattern!r} is no regular expression: {error}.",
+            f"The answer pattern {pattern!r} is not a regular expression: {error}.",
             "for example '^A: (.*)$', whose group is the answer",
         ) from error

@@ -57,7 +57,7 @@ class Problem:
         return (self.gold, *self.more_golds)
 
     def to_json(self) -> dict[str, Any]:
-        """What a run and an evaluation record of it: the fields that tell one from another."""
+        """Return the fields that a run and an evaluation record of it."""
         record = {"id": self.id, "prompt": self.prompt, "gold": self.gold, "choices": self.choices}
         extra = {"turns": self.turns, "more_golds": self.more_golds}
         return record | {name: value for name, value in extra.items() if value}
@@ -65,8 +65,8 @@ class Problem:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to sample. `temperature` 0 is greedy; `top_p` 1 and `top_k` 0 are off. top-p is taken of
-    the whole distribution, whatever top-k leaves of it."""
+    """The sampling settings. `temperature` 0 is greedy; `top_p` 1 and `top_k` 0 are off. top-p is
+    taken of the whole distribution, not of what top-k leaves."""
 
     max_tokens: int
     temperature: float = 1.0
@@ -79,7 +79,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Rollouts:
-    """What one call of `generate` sampled: B = len(prompts) * group rows, group-major."""
+    """The result of one call of `generate`: B = len(prompts) * group rows, group-major."""
 
     prompts: tuple[tuple[int, ...], ...]
     group: int
@@ -107,15 +107,14 @@ class Rollouts:
         return self.prompts[row // self.group]
 
     def groups(self, first: int, last: int) -> "Rollouts":
-        """The rows of prompts first..last-1, cut to their own longest response."""
+        """Return the rows of prompts first..last-1, cut to their own longest response."""
         rows = slice(first * self.group, last * self.group)
         return self.take(rows, self.prompts[first:last], self.group)
 
     def take(
         self, rows: IntArray | slice, prompts: Sequence[tuple[int, ...]], group: int
     ) -> "Rollouts":
-        """These rows, each `group` of them after one of the prompts, cut to their own longest
-        response."""
+        """Return these rows, `group` of them after each prompt, cut to their longest response."""
         T = int(self.lengths[rows].max(initial=1))
         return replace(
             self,
@@ -131,19 +130,19 @@ class Rollouts:
 
 @dataclass
 class UpdateReport:
-    """What one optimiser update did, summed over its passes. Means are over the tokens that were
-    evaluated: those with a weight, less rows without a signal."""
+    """The figures of one optimiser update, summed over its passes. Means are over the tokens that
+    were evaluated: those with a weight, less rows without a signal."""
 
     logp: FloatArray
     """(B, T) float32 log pi of this pass, at the sampling temperature, where evaluated; else 0."""
     loss: float = 0.0
     clipped: float = 0.0
-    """Tokens whose ratio was clipped away."""
+    """Tokens whose ratio was clipped."""
     summed_kl: float = 0.0
     evaluated: int = 0
     """Tokens that the means are over."""
     ratio_gap: float = 0.0
-    """Largest |log pi - log pi_old|, or of what sampled where that is another policy."""
+    """Largest |log pi - log pi_old|, or against the sampler if that is another policy."""
     tokens: int = 0
     """Prompt and response tokens that went through the model."""
     grad_norm: float = 0.0

@@ -48,7 +48,7 @@ def put_on(model: Any, settings: NewAdapters, path: str) -> dict[str, Any]:
 
 
 def _draw(model: Any, seed: int) -> None:
-    """The first values of A that every engine draws; those of experts are mlx-lm's own."""
+    """Return the first values of A that every engine draws; those of experts are mlx-lm's own."""
     for block, layer in enumerate(model.layers):
         for name, module in layer.named_modules():
             if "lora_a" in module and module.lora_a.ndim == 2:
@@ -86,8 +86,8 @@ def write(folder: Path, weights: dict[str, mx.array], config: dict[str, Any]) ->
 
 @contextlib.contextmanager
 def taken_off(model: nn.Module) -> Generator[None]:
-    """Within, the model is what it was before its adapters: the reference policy of their run,
-    without a second copy of the weights."""
+    """Take the adapters off within: the model is the reference policy of their run, without a
+    second copy of the weights."""
     on = _adapted(model)
     plain = [(n, m.embedding if "embedding" in m else m.linear) for n, m in on]
     model.update_modules(tree_unflatten(plain))
@@ -99,8 +99,8 @@ def taken_off(model: nn.Module) -> Generator[None]:
 
 @contextlib.contextmanager
 def fused(model: Any) -> Generator[None]:
-    """Within, the model has no adapters and computes the same, but that quantised layers, which
-    stay so, round the training to 4 or 8 bits too, and 16 bits to theirs."""
+    """Fuse the adapters within: the model computes the same, but layers of 4, 8 or 16 bits also
+    round what was trained."""
     dtype, before = model_dtype(model), _replaced(model)
     plain = [(name, module.fuse()) for name, module in _adapted(model)]
     for _, layer in plain:
@@ -114,9 +114,8 @@ def fused(model: Any) -> Generator[None]:
 
 @contextlib.contextmanager
 def whole(model: Any, kind: str) -> Generator[None]:
-    """Within, a model of this kind has no adapters and no quantised weights, and computes the same,
-    in a type that rounds away nothing that was trained: float16 where that holds the weights, else
-    float32."""
+    """Give the model plain weights within, without adapters and quantised ones, in a type that
+    rounds away nothing that was trained: float16 where that holds the weights, else float32."""
     dtype, before, held = model_dtype(model), _replaced(model), model.parameters()
     if not before:
         yield
@@ -146,9 +145,9 @@ def _adapted(model: Any) -> list[tuple[str, Any]]:
 
 
 def _plain(module: Any) -> tuple[Any, mx.array | None]:
-    """An adapted or quantised layer as a plain one of float32, and what of its weight is the
-    adapter's. What is below that is unpacked first: where some packings yield bfloat16, it would
-    be rounded to it."""
+    """Return an adapted or quantised layer as a plain one of float32, and what of its weight is the
+    adapter's. What is below that is unpacked first: where some packings yield bfloat16, it would be
+    rounded to it."""
     if not hasattr(module, "lora_a"):
         return _unpacked(module), None
     part = "embedding" if "embedding" in module else "linear"
@@ -162,7 +161,7 @@ def _plain(module: Any) -> tuple[Any, mx.array | None]:
 
 
 def _unpacked(layer: Any) -> Any:
-    """A copy of a layer without adapters, in float32."""
+    """Return a copy of a layer without adapters, in float32."""
     exact = copy.copy(layer)
     exact.set_dtype(mx.float32)
     unpacked: Any = dequantize_model(nn.Sequential(exact))
@@ -171,7 +170,7 @@ def _unpacked(layer: Any) -> Any:
 
 
 def _replaced(model: Any) -> list[tuple[str, Any]]:
-    """The modules that fusing or unpacking exchanges, the outermost of each."""
+    """Return the modules that fusing or unpacking exchanges, the outermost of each."""
     adapted = [
         (name, module)
         for name, module in model.named_modules()

@@ -8,7 +8,7 @@ from ictcli.engine.budget import OverLimitError
 from ictcli.errors import EngineMissingError
 
 CACHE_SHARE = 8
-"""Of the limit, one part in so many may be kept as freed buffers."""
+"""One part in so many of the limit may be kept as freed buffers."""
 UNLIMITED_CACHE = 2 << 30
 os.environ.setdefault("MLX_ENABLE_TF32", "0")  # or a CUDA GPU and an M5 round float32's products
 DEFAULT_LIMIT = mx.get_memory_limit()
@@ -52,7 +52,7 @@ class Memory:
         mx.reset_peak_memory()
 
     def peak(self) -> int:
-        """Highest use in bytes since this was made."""
+        """Return the highest use in bytes since this was made."""
         return max(self._peak, mx.get_peak_memory())
 
     def forget_peak(self) -> None:
@@ -83,7 +83,7 @@ def choose_device(name: str) -> mx.Device:
 
 
 def found() -> str:
-    """The device of `auto`, once it has computed something."""
+    """Return the device of `auto`, once it has computed something."""
     choose_device("auto")
     mx.ones(2).sum().item()
     return "gpu" if mx.default_device() == mx.Device(mx.gpu) else "cpu"

@@ -1,4 +1,4 @@
-"""The MLX engine behind the protocol of `ictcli.engine`."""
+"""The MLX engine: implements the protocol of `ictcli.engine`."""
 
 import contextlib
 from collections.abc import Generator
@@ -94,7 +94,7 @@ class MlxEngine(EngineCore):
         cast(self.model, mx.float32)
 
     def kept_weights(self) -> Any:
-        """Arrays never change: an update makes new ones, and these stay."""
+        """Return the arrays: an update makes new ones, and these stay."""
         return self.model.trainable_parameters()
 
     @contextlib.contextmanager

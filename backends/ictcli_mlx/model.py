@@ -42,8 +42,8 @@ GROUP = 64
 def load(
     source: Source, settings: EngineSettings, device: mx.Device
 ) -> tuple[Any, Any, dict[str, Any], Path, int]:
-    """The model in memory, without adapters, its tokenizer, its config.json, the folder of both,
-    and its context. Safetensors only."""
+    """Return the model in memory, without adapters, its tokenizer, its config.json, the folder of
+    both, and its context. Safetensors only."""
     transformers_logging.disable_progress_bar()
     with loading(source, "torch"):
         folder = Path(source.path)
@@ -81,7 +81,7 @@ def _take_short_frequencies(model: nn.Module, config: dict[str, Any]) -> None:
 
 
 def vocabulary_of(config: dict[str, Any], folder: Path) -> int:
-    """Logits a token, which is what every statistic is taken of."""
+    """Return logits a token, which is what every statistic is taken of."""
     text = config.get("text_config", config)  # of a model that takes images too
     size = text.get("vocab_size") or config.get("vocab_size")
     if not size:
@@ -90,8 +90,8 @@ def vocabulary_of(config: dict[str, Any], folder: Path) -> int:
 
 
 def _dtype(model: nn.Module, wanted: str, device: mx.Device) -> mx.Dtype:
-    """Of the weights. `auto` on a GPU leaves 16 bits as they are: the scales of quantised weights
-    may be float16, of which bfloat16 would drop three digits."""
+    """Return the weights' type. `auto` on a GPU leaves 16 bits as they are: the scales of quantised
+    weights may be float16, of which bfloat16 would drop three digits."""
     if wanted != "auto":
         return mx.bfloat16 if wanted == "bfloat16" else mx.float32
     if device.type == mx.cpu:
@@ -111,7 +111,7 @@ def cast(model: Any, dtype: mx.Dtype) -> None:
 
 
 def model_dtype(model: nn.Module) -> mx.Dtype:
-    """What the model computes in: the type of most of its weights, scales and norms."""
+    """Return what the model computes in: the type of most of its weights, scales and norms."""
     sizes: Counter[mx.Dtype] = Counter()
     for name, x in flat(model.parameters()).items():
         if is_float(x) and name.rsplit(".", 1)[-1] not in ADAPTED:
@@ -169,12 +169,12 @@ def restore_layout(folder: Path, like: Path) -> None:
 
 
 def _place(name: str) -> str:
-    """The name of a weight without what different programs call the model around it."""
+    """Return the name of a weight without what different programs call the model around it."""
     return ".".join(part for part in name.split(".") if part not in ("model", "language_model"))
 
 
 def _axes(now: tuple[int, ...], then: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    """The one order of axes that gives the shape `then`; None where it is the shape already."""
+    """Return the one order of axes that gives the shape `then`; None if it is the shape already."""
     if then is None or now == then or sorted(now) != sorted(then):
         return None
     return next(
@@ -187,8 +187,8 @@ Head = tuple[Any, str]
 
 
 def find_heads(model: nn.Module) -> list[Head]:
-    """Whatever may serve as LM head: `lm_head`, or an embedding's transpose. Of one inside another
-    (below an adapter) the outer."""
+    """Return what may serve as LM head: `lm_head`, or an embedding's transpose; the outer one of
+    two (an adapter's)."""
     heads = {
         name: (module, "as_linear" if hasattr(module, "as_linear") else "__call__")
         for name, module in model.named_modules()
@@ -201,7 +201,7 @@ def find_heads(model: nn.Module) -> list[Head]:
 def _heads_take(
     heads: Sequence[Head], change: Callable[[mx.array], mx.array]
 ) -> Generator[list[mx.array]]:
-    """Within, the LM head sees `change` of its input. What is yielded fills with its inputs: none
+    """Have the LM head see `change` of its input, and yield a list that fills with its inputs: none
     where no known head was used.
 
     MLX has no hooks. A head's class is exchanged for one that changes the input first, so whatever
@@ -232,14 +232,14 @@ def _taking(plain: type, method: str) -> type:
 def head_inputs(
     model: Any, heads: Sequence[Head], ids: mx.array, caches: Sequence[Any] | None = None
 ) -> mx.array:
-    """(R, S, H) states in front of the LM head; of a head of another name, the logits."""
+    """Return (R, S, H) states in front of the LM head; of a head of another name, the logits."""
     with _heads_take(heads, lambda states: states[:, :0]) as inputs:
         logits = model(ids, cache=caches)
     return inputs[0] if inputs else logits
 
 
 def head_logits(model: Any, heads: Sequence[Head], states: mx.array) -> mx.array:
-    """(n, V) float32 logits of states (n, H) of `head_inputs`.
+    """Return (n, V) float32 logits of states (n, H) of `head_inputs`.
 
     The model runs on one token with these states before its head. What would make the states of
     that token is never evaluated. The head of a 152k vocabulary is over a quarter of a 0.5B model's
@@ -252,7 +252,7 @@ def head_logits(model: Any, heads: Sequence[Head], states: mx.array) -> mx.array
 
 @contextlib.contextmanager
 def recomputing(layers: Sequence[Any], active: bool) -> Generator[None]:
-    """Within, the backward pass computes each layer's activations again from its input.
+    """Have the backward pass compute each layer's activations again from its input.
 
     Each layer's class is exchanged for the time of the pass; patching the class itself, once more
     at every call, would nest checkpoints within checkpoints.

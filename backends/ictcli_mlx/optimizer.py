@@ -1,4 +1,4 @@
-"""AdamW on float32 weights, whatever the model computes in."""
+"""AdamW on float32 weights for any type of the model."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ class Optimizer:
         self.gradient = None
 
     def _pure(self, masters: Any, gradient: Any, state: Any) -> tuple[Any, Any]:
-        """Nothing is read or kept but what is passed: so it can be compiled, and not go stale."""
+        """Compute a step that reads and keeps only what is passed, so that it can be compiled."""
         kept, self.adamw.state = self.adamw.state, state
         try:
             return self.adamw.apply_gradients(gradient, masters), self.adamw.state
@@ -88,7 +88,7 @@ class Optimizer:
         self.model.update(tree_map(lambda w, m: m.astype(w.dtype), own, self.masters))
 
     def state(self) -> dict[str, mx.array]:
-        """Moments, step and, where they are not the model's own weights, masters."""
+        """Return moments, step and, where they are not the model's own weights, masters."""
         arrays = {f"adamw/{name}": value for name, value in flat(self.adamw.state).items()}
         own = flat(self.model.trainable_parameters())
         for name, master in flat(self.masters).items():
@@ -97,8 +97,7 @@ class Optimizer:
         return arrays
 
     def load(self, state: dict[str, mx.array], weights: dict[str, mx.array]) -> None:
-        """Take back what `state` gave, of a model with these `weights`, whatever type they were
-        trained in."""
+        """Take back what `state` gave, of a model with these `weights`, trained in any type."""
         parts: dict[str, dict[str, mx.array]] = {"adamw": {}, "master": {}}
         for entry, value in state.items():
             kind, name = entry.split("/", 1)

@@ -39,8 +39,8 @@ class Passes:
     def evaluate(
         self, batch: MicroBatch, of: Callable[[mx.array, mx.array], mx.array]
     ) -> FloatArray:
-        """What `of` makes of the logits (n, V) and the tokens (n,) at the wanted places, whose
-        first axis becomes (N,)."""
+        """Return what `of` makes of the logits (n, V) and the tokens (n,) at the wanted places,
+        whose first axis becomes (N,)."""
         states = wanted_states(self.model, self.heads, *map(mx.array, _inputs(batch)))
         targets = mx.array(batch.targets)
         parts = [
@@ -70,8 +70,8 @@ class Passes:
         return number(loss) / scale, np.array(logp)[:N], float(np.array(kl)[:N].sum())
 
     def _loss_scale(self, weights: FloatArray) -> float:
-        """A power of two that brings the largest weight to about 1 where the model computes in
-        float16: weights of 1e-6 would make gradients below its smallest number."""
+        """Return a power of two that brings the largest weight to about 1 where the model computes
+        in float16: weights of 1e-6 would make gradients below its smallest number."""
         largest = float(np.abs(weights).max(initial=0))
         if model_dtype(self.model) != mx.float16 or not 0 < largest < np.inf:
             return 1.0
@@ -102,8 +102,8 @@ class Passes:
         def loss(
             parameters: Any, arrays: list[mx.array], *inputs: mx.array
         ) -> tuple[mx.array, mx.array, mx.array]:
-            """`policy_loss`. The weights are an argument, so that a compiled trace holds none of an
-            earlier step."""
+            """Return `policy_loss`. The weights are an argument, so that a compiled trace holds
+            none of an earlier step."""
             self.model.update(parameters)
             states = wanted_states(self.model, self.heads, *inputs)
             figures = self._head_loss(objective, form)
@@ -133,8 +133,8 @@ class Passes:
 
 
 def _with_gradient(figures: Callable[..., Any]) -> Callable[..., Any]:
-    """`figures`, whose gradient by its first two arguments is computed along with it. Nothing else
-    of it is kept for the backward pass."""
+    """Return `figures` with its gradient by its first two arguments, computed along with it.
+    Nothing else of it is kept for the backward pass."""
     differentiated = mx.value_and_grad(figures, argnums=(0, 1))
 
     def both(weights: Any, states: mx.array, terms: Any) -> Any:
@@ -159,8 +159,8 @@ def _inputs(batch: MicroBatch) -> list[np.ndarray]:
 
 
 def _bucketed(inputs: list[np.ndarray], terms: TokenTerms) -> tuple[list[np.ndarray], TokenTerms]:
-    """Rows, lengths and wanted places padded to a bucket's size. An added place repeats the last
-    one, so that its numbers are finite, and weighs 0."""
+    """Return rows, lengths and wanted places padded to a bucket's size. An added place repeats the
+    last one, so that its numbers are finite, and weighs 0."""
     ids, places, *prompts = inputs
     wide = _widened(ids)
     before, now = (array.shape[1] + bool(prompts) for array in (ids, wide))
@@ -192,7 +192,7 @@ class PromptCache(KVCache):
 
 
 class ResponseCache:
-    """Puts the prompts' keys and values in front of those of their responses, and keeps none.
+    """Puts the prompts' keys and values before those of their responses, and stores none.
 
     `offset` (R,) is each row's next position; `prompt_mask` (R, P) is False on padding.
     """
@@ -208,7 +208,7 @@ class ResponseCache:
         return keys, mx.concatenate([self.values, values], axis=2)
 
     def make_mask(self, N: int, **kwargs: Any) -> mx.array:
-        """(R, 1, N, P + N)."""
+        """Return (R, 1, N, P + N)."""
         R, P = self._prompt_mask.shape
         prompts = mx.broadcast_to(self._prompt_mask[:, None, None], (R, 1, N, P))
         causal = mx.broadcast_to(mx.tri(N, dtype=mx.bool_), (R, 1, N, N))
@@ -216,8 +216,8 @@ class ResponseCache:
 
 
 def shares_prompts(model: Any) -> bool:
-    """Whether rows can share a prompt: every block looks back at all keys and values before it, and
-    each row can have a mask and a position of its own."""
+    """Return whether rows can share a prompt: every block looks back at all keys and values before
+    it, and each row can have a mask and a position of its own."""
     if any(type(cache) is not KVCache for cache in make_prompt_cache(model)):
         return False
     rows = 13  # unlike any number of heads, with which a mask of rows could be confused
@@ -237,8 +237,8 @@ def wanted_states(
     places: mx.array,
     *prompts: mx.array,
 ) -> mx.array:
-    """(N, H) states in front of the LM head at the flat `places` (N,). `prompts` are the arrays of
-    `ictcli.engine.packing.Prompts`, where rows share them."""
+    """Return (N, H) states in front of the LM head at the flat `places` (N,). `prompts` are the
+    arrays of `ictcli.engine.packing.Prompts`, where rows share them."""
     if not prompts:
         states = head_inputs(model, heads, ids)
     else:

@@ -1,10 +1,9 @@
 """The MLX engine's memory model (`ictcli.engine.workload`). Imports no mlx.
 
 How many copies of an array are held at once was measured on a CPU with mlx 0.32.4 by
-`bench/memory.py`, which prints estimates beside measurements. On Metal the estimate is an upper
+`bench/memory.py`, which prints estimates next to measurements. On Metal the estimate is an upper
 bound for reading prompts, where the attention kernel keeps no scores. Freed buffers that the
-allocator keeps, at most an eighth of the limit, are extra.
-"""
+allocator keeps, at most an eighth of the limit, are extra."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,22 +18,22 @@ PREFILL_TOKENS, GPU_PREFILL_TOKENS = 256, 8192
 """Prompt tokens of one pass, all rows together (`sample`). A CPU computes the scores that a chunk's
 mask drops: fewer in small chunks. On a GPU a pass costs launches, and its attention keeps none."""
 PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 15, 1 << 26
-"""Logits whose statistics are taken at once (`sample`): 128 KB, which a core's own cache holds; on
-a GPU, which has no cache to fit and launches every call, 256 MB."""
+"""Logits whose statistics are taken at once (`sample`): 128 KB, which fit a core's cache; on a GPU,
+which has no cache to fit and launches every call, 256 MB."""
 
 # Copies held at once. All logits are float32.
 STEP_LOGITS, CUT_LOGITS = 5.8, 6.0
-"""Of a decoding step's logits, and in addition with top-k or top-p."""
+"""Multiples of a decoding step's logits, and in addition with top-k or top-p."""
 ROW_STATS, GROUP_STATS, COMPILED_GROUP_STATS = 2.0, 9.0, 5.0
-"""Of the probabilities taken at once, for statistics of a row, of a group, and of a group where
-kernels are compiled."""
+"""Multiples of the probabilities taken at once, for statistics of a row, of a group, and of a group
+where kernels are compiled."""
 PASS_LOGITS, ENTROPY_LOGITS = 3.5, 6.0
-"""Of a pass's logits, gradient included, and in addition with an entropy bonus."""
+"""Multiples of a pass's logits, gradient included, and in addition with an entropy bonus."""
 KEPT, RECOMPUTED = 1.05, 1.6
-"""Of the activations that gradients need: in a block that keeps them, and in one that computes them
-again."""
+"""Multiples of the activations that gradients need: in a block that keeps them, and in one that
+computes them again."""
 STEP_EMBEDDINGS = 1.5
-"""Of embeddings that are their own float32 masters, while AdamW steps."""
+"""Multiple of embeddings that are their own float32 masters, while AdamW steps."""
 
 
 def held(work: Workload) -> Parts:

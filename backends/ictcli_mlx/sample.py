@@ -24,7 +24,7 @@ whole cache."""
 
 
 def _searchsorted(cdf: mx.array, target: mx.array, *, right: bool) -> mx.array:
-    """(R, 1) insertion points of target (R, 1), to the right of equals, in rows of cdf (R, V)."""
+    """Return (R, 1) insertion points of target (R, 1), right of equals, in cdf (R, V)."""
     assert right
     return (cdf <= target).sum(axis=-1, keepdims=True)
 
@@ -56,7 +56,7 @@ def lockstep(
     written = Written(B, sampling, on_tokens)
 
     def begin(logits: mx.array, numbers: FloatArray) -> tuple[mx.array, ...]:
-        """Tokens, their log p and, where statistics are wanted, logits, while Python goes on."""
+        """Begin a step: tokens, their log p and, for statistics, logits, while Python continues."""
         drawn = draw(NAMESPACE, logits, mx.array(numbers), sampling, parallel=parallel)
         drawn = (*drawn, logits) if wanted else drawn
         mx.async_eval(drawn)
@@ -129,7 +129,7 @@ def _prefill(
 
 
 def new_cache(model: Any, lengths: Sequence[int]) -> list[Any]:
-    """Empty caches for prompts of these lengths, side by side.
+    """Return empty caches for prompts of these lengths.
 
     Prompts of one length need no mask, and get the model's plain caches. Else they are the batched
     kind, which knows each row's padding; a model whose caches have none is refused.
@@ -197,5 +197,5 @@ class StatsRecorder(Recorder):
 
 @functools.cache
 def _compiled(formula: Callable[..., Any]) -> Any:
-    """Its dozen passes over (N, V) become one or two."""
+    """Compile a formula, so that a dozen passes over (N, V) become one or two."""
     return mx.compile(partial(formula, mx), shapeless=True)

@@ -51,7 +51,7 @@ def put_on(model: Any, settings: NewAdapters, path: str) -> peft.PeftModel:
 
 @contextlib.contextmanager
 def _quiet() -> Generator[None]:
-    """Without warnings of what peft uses of transformers; missing weights are looked for here."""
+    """Silence warnings of what peft uses of transformers; missing weights are looked for here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -59,9 +59,9 @@ def _quiet() -> Generator[None]:
 
 class FusedLora(LoraLinear):
     """peft's layer, whose scaled product is added in place: its own forward makes three more arrays
-    of the output's size, and two on the way back. Products are in the model's type, the
-    adapters themselves and their gradients in float32. What peft keeps of a layer, and what it does
-    with it, stays as it is."""
+    of the output's size, and two on the way back. Products are in the model's type, the adapters
+    themselves and their gradients in float32. What peft stores of a layer, and how it uses it, does
+    not change."""
 
     takes_product = True
     """And reads no weight of the layer below."""
@@ -114,8 +114,8 @@ class Siblings:
 
 
 def _fuse(model: nn.Module) -> None:
-    """Exchange the class of peft's plain LoRA layers; those of 4 bits, with a bias of their own, or
-    of a variant like DoRA stay peft's."""
+    """Exchange the class of peft's plain LoRA layers; those of 4 bits, with a bias, or of a variant
+    like DoRA stay peft's."""
     for module in model.modules():
         if type(module) is not LoraLinear or NAME not in module.lora_A:
             continue
@@ -152,7 +152,7 @@ def read(model: Any, folder: Path, base: str) -> peft.PeftModel:
 
 
 def _check_kind(config: peft.PeftConfig) -> None:
-    """Of what is more than layers exchanged within the model, a pass would leave out the rest."""
+    """Refuse adapters that do more than exchange layers: a pass would skip the rest."""
     if config.is_prompt_learning:
         kind = peft.PeftType(config.peft_type).value
         raise ValueError(f"ictcli does not know adapters of peft's kind {kind}")
@@ -163,8 +163,8 @@ def _check_kind(config: peft.PeftConfig) -> None:
 
 
 def _check_names(adapted: peft.PeftModel, file: Path) -> None:
-    """peft passes over what it has no place for. With adapters on embeddings or the head it saves
-    the weights below too."""
+    """Refuse what the model has no place for, which peft would skip. With adapters on embeddings or
+    the head it saves the weights below too."""
     own = set(_weights(adapted))
     with safe_open(file, "pt") as opened:
         stored = set(opened.keys())
@@ -189,8 +189,8 @@ def write(folder: Path, adapted: peft.PeftModel, base: str) -> None:
 
 @contextlib.contextmanager
 def taken_off(model: nn.Module) -> Generator[None]:
-    """Within, the model is what it was before its adapters: the reference policy of their run,
-    without a second copy of the weights."""
+    """Take the adapters off within: the model is the reference policy of their run, without a
+    second copy of the weights."""
     layers = [module for module in model.modules() if isinstance(module, LoraLayer)]
     for layer in layers:
         layer.enable_adapters(False)
@@ -203,7 +203,7 @@ def taken_off(model: nn.Module) -> Generator[None]:
 
 @contextlib.contextmanager
 def sampling(model: Any) -> Generator[None]:
-    """Within, adapters are brought to the model's type once and not in each step of decoding."""
+    """Bring adapters to the model's type once, and not in each step of decoding."""
     groups = {m.siblings for m in model.modules() if isinstance(m, FusedLora)}
     try:
         with torch.no_grad():

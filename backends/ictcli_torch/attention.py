@@ -1,5 +1,5 @@
-"""Attention of tokens that are packed, no row padded: all else that a block does, it does token by
-token, and a prompt stands once for all rows that share it.
+"""Attention of tokens that are packed, no row padded: the rest of a block works token by token, and
+a prompt is there once for all rows that share it.
 
 transformers hands keyword arguments of a model on to the attention function, which takes the layout
 of the tokens from there. On a CPU 16 bits attend in float32: PyTorch's own kernel for them takes
@@ -32,7 +32,7 @@ def attend(
     layout: Any = None,
     **how: Any,
 ) -> tuple[Tensor, None]:
-    """transformers' function for PyTorch's attention, or a layout's own."""
+    """Attend as transformers' function for PyTorch does, or as a layout does."""
     if layout is None:
         return sdpa_attention_forward(module, query, key, value, mask, **how)
     return layout.attend(module, (query, key, value), how), None
@@ -59,21 +59,21 @@ def in_float32(model: Any, device: torch.device) -> None:
 
 @dataclass(frozen=True)
 class Grid:
-    """Rows (B, L) of tokens that stand anywhere in a pass, several places holding the same one."""
+    """Rows (B, L) of tokens at any places of a pass; several places may hold the same token."""
 
     shape: tuple[int, int]
     tokens: Tensor | None = None
-    """(B * L,) the token of each place, any where there is none; None: they stand in order."""
+    """(B * L,) the token of each place, any where there is none; None: they are in order."""
     places: Tensor | None = None
     """(n,) a place of each token."""
 
     def spread(self, x: Tensor) -> Tensor:
-        """(n, heads, width) as (B, heads, L, width)."""
+        """Return (n, heads, width) as (B, heads, L, width)."""
         x = x if self.tokens is None else x[self.tokens]
         return x.reshape(*self.shape, *x.shape[1:]).transpose(1, 2)
 
     def gather(self, x: Tensor) -> Tensor:
-        """(B, L, heads, width) as (n, heads, width)."""
+        """Return (B, L, heads, width) as (n, heads, width)."""
         x = x.flatten(0, 1)
         return x if self.places is None else x.index_select(0, self.places)
 

@@ -67,8 +67,8 @@ class GrowingLayer(DynamicLayer):
             self.keys, self.values = (s[:, :, : self._filled] for s in self._storage)
 
     def _take(self, storage: Tensor, rows: Tensor) -> Tensor:
-        """storage[rows]. On a CPU it goes into spare room: the pages of a new tensor cost several
-        times as much as the copy."""
+        """Return storage[rows]. On a CPU it goes into spare room: the pages of a new tensor cost
+        several times as much as the copy."""
         if storage.device.type != "cpu":
             return storage[rows]
         room = self._spare.pop() if self._spare else storage[:0]
@@ -81,7 +81,7 @@ class GrowingLayer(DynamicLayer):
 
 
 def new_cache(config: Any) -> DynamicCache:
-    """The model's own kind of cache, its full-attention layers growing in place."""
+    """Return the model's own kind of cache, its full-attention layers growing in place."""
     cache = DynamicCache(config=config)
     spare: list[Tensor] = []
     dtype = torch.float32 if config._attn_implementation == ATTENTION else None
@@ -119,12 +119,12 @@ class FixedLayer(StaticLayer):
         return self.keys, self.values
 
     def get_seq_length(self) -> int:
-        """As if all but the next were filled, so that the causal mask hides nothing."""
+        """Return a length so that the causal mask hides nothing, as if all were filled."""
         return self.max_cache_len - 1
 
 
 def _longer(x: Tensor, rows: Tensor, length: int) -> Tensor:
-    """`rows` of x, with zeros after: what a mask hides is multiplied by 0, and must be finite."""
+    """Return `rows` of x, with zeros after: what a mask hides is multiplied by 0."""
     _, heads, filled, width = x.shape
     longer = torch.zeros((len(rows), heads, length, width), dtype=x.dtype, device=x.device)
     longer[:, :, :filled] = x[rows]

@@ -2,9 +2,9 @@
 
 PyTorch gives float32 products to MKL, which is slow at the few rows of a decoding step. FBGEMM,
 which PyTorch brings too, is the fastest there: it reads weights of float16 and computes in float32.
-oneDNN comes between, and with AVX-512 is the fastest at many rows. In bfloat16, which is there to
-spare memory, PyTorch copies the whole weight where a layer's input is a slice, as the LM head's is.
-"""
+oneDNN comes between, and with AVX-512 is the fastest at many rows. In bfloat16, which is meant to
+save memory, PyTorch copies the whole weight where a layer's input is a slice, as the LM head's
+is."""
 
 import contextlib
 import platform
@@ -29,8 +29,8 @@ class LargeLinear(nn.Linear):
     packed: Any = None
     """The weight and bias in float16, in FBGEMM's own order."""
     float16: Tensor | None = None
-    """The weight in float16, where the parameter holds no numbers: `weight` is made of it anew for
-    whoever reads it."""
+    """The weight in float16, where the parameter holds no numbers: `weight` is computed from it at
+    each reading."""
     arranged: Tensor | None = None
     """The weight in oneDNN's own order."""
 
@@ -49,11 +49,11 @@ class LargeLinear(nn.Linear):
         return super().__getattr__(name)
 
     def held(self) -> Any:
-        """The parameter, which may hold no numbers."""
+        """Return the weight's parameter, which may hold no numbers."""
         return self._parameters["weight"]
 
     def product(self, x: Tensor) -> Tensor:
-        """Without a gradient."""
+        """Return the product, without a gradient."""
         if self.packed is not None:
             return torch.ops.quantized.linear_dynamic_fp16(x, self.packed)
         return _product(x, self.weight if self.arranged is None else self.arranged, self.bias)
@@ -74,7 +74,7 @@ def exchange(model: nn.Module, device: torch.device, kernels: str) -> None:
 
 
 def kernels_of(setting: str) -> str:
-    """What `engine.kernels` comes to with this PyTorch."""
+    """Return the kernels that `engine.kernels` means with this PyTorch."""
     return choose_kernels(setting) if available() else "plain"
 
 
@@ -104,7 +104,7 @@ def pack(model: nn.Module) -> None:
 
 @contextlib.contextmanager
 def in_whole(model: nn.Module) -> Generator[None]:
-    """Within, the weights of every layer are float32."""
+    """Give every layer weights of float32 within."""
     layers = [x for x in model.modules() if isinstance(x, LargeLinear) and x.float16 is not None]
     without = [layer.held() for layer in layers]
     try:
@@ -118,7 +118,7 @@ def in_whole(model: nn.Module) -> Generator[None]:
 
 @torch.no_grad()
 def packed(weight: Tensor, bias: Tensor | None = None) -> Any:
-    """None where float16 does not hold the weight, or PyTorch has no FBGEMM."""
+    """Return the packed weight; None if float16 does not hold it, or PyTorch has no FBGEMM."""
     if not has_fbgemm():
         return None
     for part in weight.split(4096):  # a copy of a whole LM head would be the peak of memory
@@ -134,9 +134,8 @@ def has_fbgemm() -> bool:
 
 @contextlib.contextmanager
 def arranged(model: nn.Module) -> Generator[None]:
-    """Within, a product of few rows takes some 0.6 of its time, and large layers of float32 that
-    are not packed hold their weight once more, in the order that oneDNN reads. No gradient passes.
-    """
+    """Arrange the weights of large layers of float32 that are not packed once more, in the order
+    that oneDNN reads: a product of few rows takes some 0.6 of its time. No gradient passes."""
     large = [module for module in model.modules() if isinstance(module, LargeLinear)]
     layers = [x for x in large if x.packed is None and x.held().dtype == torch.float32]
     try:

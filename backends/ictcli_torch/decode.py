@@ -53,8 +53,8 @@ def read(model: Any, prompts: Sequence[Sequence[int]]) -> Prefix:
 
 
 def read_once(model: Any, prompts: Sequence[Sequence[int]]) -> Prefix:
-    """`read` for `SharedDecoder`: `cache` holds the prompts' keys and values by block, and `mask`
-    (P, 1, 1, L) is added to scores."""
+    """Read for `SharedDecoder`: `cache` holds the prompts' keys and values by block, and `mask` (P,
+    1, 1, L) is added to scores."""
     lengths = np.array([len(prompt) for prompt in prompts])
     ids, places = np.zeros((len(prompts), lengths.max()), np.int32), np.arange(lengths.max())
     for row, prompt in enumerate(prompts):
@@ -87,8 +87,8 @@ class GrowingDecoder:
     """Plain forward passes of the rows alive, any kind of cache growing with them.
 
     Made of a model, prompts that it read, the prompt of each row (R,), and a number of steps.
-    `step` gives logits (R, V) float32 after the tokens (R,); `keep` goes on with some of the rows.
-    """
+    `step` gives logits (R, V) float32 after the tokens (R,); `keep` continues with some of the
+    rows."""
 
     def __init__(self, model: Any, prefix: Prefix, of_row: Tensor, steps: int) -> None:
         self._model, self._cache = model, prefix.cache
@@ -203,7 +203,7 @@ class FixedDecoder:
         self._run = runner(device)
 
     def _work(self) -> None:
-        """A step that reads and writes fixed tensors, and waits for nothing."""
+        """Run a step that reads and writes fixed tensors, and waits for nothing."""
         self._mask.index_fill_(1, self._place, True)
         logits = _forward(self._model, self._token, self._cache, self._mask, self._position)
         self._logits.copy_(logits)
@@ -213,11 +213,11 @@ class FixedDecoder:
 
 Work = Callable[[], None]
 Run = Callable[[Work], None]
-"""Does a work whose tensors keep their shapes and addresses, the same one in each call."""
+"""Runs a function whose tensors keep their shapes and addresses, the same one in each call."""
 
 
 def runner(device: torch.device) -> Run:
-    """On CUDA a graph that is replayed."""
+    """Return what runs a step: on CUDA a graph that is replayed."""
     return Replay(device) if device.type == "cuda" else _plainly
 
 
@@ -226,7 +226,8 @@ def _plainly(work: Work) -> None:
 
 
 class Replay:
-    """A work done plainly at first, which sets up what a capture cannot, then by a CUDA graph."""
+    """A function that runs plainly at first, which sets up what a capture cannot, then as a CUDA
+    graph."""
 
     def __init__(self, device: torch.device) -> None:
         self._stream = _side_stream(device)
@@ -249,7 +250,7 @@ class Replay:
 
 @cache
 def _side_stream(device: torch.device) -> torch.cuda.Stream:
-    """One for all graphs: cuBLAS keeps a workspace for every stream that it has seen."""
+    """Return one stream for all graphs: cuBLAS keeps a workspace for every stream."""
     return torch.cuda.Stream(device)
 
 
@@ -272,9 +273,9 @@ def _capture(work: Work, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
 
 
 def has_fixed_step(model: Any) -> bool:
-    """Whether a step can have fixed shapes and decide nothing on the host: full attention in every
-    block, by PyTorch's kernels, no experts, no frequencies that follow the length, and a forward
-    pass that transformers compiles as a whole."""
+    """Return whether a step can have fixed shapes and decide nothing on the host: full attention in
+    every block, by PyTorch's kernels, no experts, no frequencies that follow the length, and a
+    forward pass that transformers compiles as a whole."""
     return (
         shares_prompts(model)
         and getattr(model, "_can_compile_fullgraph", False)

@@ -15,7 +15,7 @@ from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 
 
 def choose_device(name: str) -> torch.device:
-    """`auto`: CUDA, else MPS, else CPU."""
+    """Choose the device; `auto` is CUDA, else MPS, else CPU."""
     if name == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
@@ -34,7 +34,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def found() -> str:
-    """The device of `auto`, once it has computed something."""
+    """Return the device of `auto`, once it has computed something."""
     device = choose_device("auto")
     torch.ones(2, device=device).sum().item()
     if device.type == "cuda":
@@ -71,8 +71,8 @@ def check_device(
 
 
 def limit_memory(device: torch.device, gib: float) -> None:
-    """Let PyTorch's allocator take so many GiB of a GPU at most; 0: all of it, whatever limit an
-    engine before this one had set."""
+    """Let PyTorch's allocator take so many GiB of a GPU at most; 0: all of it, also after an engine
+    that had set a limit."""
     if device.type != "cuda":
         if not gib:
             return
@@ -91,7 +91,7 @@ M_MMAP_THRESHOLD, BLOCK = -3, 1 << 20
 
 
 class Memory:
-    """The memory of one device. What was used before counts for nothing."""
+    """The memory of one device. Earlier use is not counted."""
 
     small = False
     """Whether the model is small."""
@@ -111,19 +111,19 @@ class Memory:
             forget_peak()
 
     def return_blocks(self) -> None:
-        """On a CPU, have blocks of 1 MiB and more go back to the system when they are freed. Left
-        to itself glibc comes to keep those below 32 MiB in a heap, and a pass that recomputes
-        leaves holes there of half its memory. A step takes a fifth longer for it: only for those
-        who asked for memory before time."""
+        """Have freed blocks of 1 MiB and more go back to the system, on a CPU. Otherwise glibc
+        keeps those below 32 MiB in a heap, and a pass that recomputes leaves holes there of half
+        its memory. A step takes a fifth longer for it: only for settings that trade time for
+        memory."""
         if self.device.type == "cpu" and sys.platform == "linux":
             with contextlib.suppress(AttributeError, OSError):
                 ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, BLOCK)
 
     def end_phase(self) -> None:
-        """After sampling or an update. On a CPU, give what it freed back to the system: glibc keeps
-        blocks of less than 32 MiB for later, and the next phase wants other sizes, so that a
-        process would come to hold what both take. Not below a small model: to take it again costs a
-        tenth of its step."""
+        """Give what sampling or an update freed back to the system, on a CPU: glibc keeps blocks of
+        less than 32 MiB for later, and the next phase wants other sizes, so that a process would
+        come to hold what both take. Not below a small model: to take it again costs a tenth of its
+        step."""
         if self.device.type == "cpu" and not self.small:
             self.free()
 
@@ -138,16 +138,16 @@ class Memory:
                 ctypes.CDLL(None).malloc_trim(0)
 
     def peak(self) -> int:
-        """Highest use in bytes since this was made: of a CUDA GPU its own, else of the process,
-        which but on Linux is counted from its start."""
+        """Return the highest use in bytes since this was made: of a CUDA GPU, else of the
+        process, which but on Linux is counted from its start."""
         if self.device.type == "cuda":
             return torch.cuda.max_memory_allocated(self.device)
         return peak_rss()
 
 
 def ran_out(error: Exception) -> bool:
-    """Whether PyTorch, or what it runs on, raised this for want of memory, or on the way out of
-    something that memory ran out in, as the end of a CUDA graph's capture may."""
+    """Return whether PyTorch, or what it runs on, raised this for want of memory, or on the way out
+    of something that memory ran out in, as the end of a CUDA graph's capture may."""
     if is_full(error):
         return True
     return isinstance(error.__context__, Exception) and ran_out(error.__context__)

@@ -1,4 +1,4 @@
-"""The PyTorch engine behind the protocol of `ictcli.engine`."""
+"""The PyTorch engine: implements the protocol of `ictcli.engine`."""
 
 import contextlib
 import copy
@@ -36,9 +36,9 @@ class TorchEngine(EngineCore):
 
     read_arrays = staticmethod(load_file)
     root: Any = None
-    """What runs the model that is trained, where its weights are spread."""
+    """The module that runs the trained model, where its weights are spread."""
     vllm: Any = None
-    """What samples with `engine.sampler = "vllm"`, once it has."""
+    """The vLLM sampler (`engine.sampler = "vllm"`), once it was used."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class TorchEngine(EngineCore):
         self.passes = Passes(self)
 
     def make_optimizer(self, settings: OptimizerSettings) -> Optimizer:
-        """What steps the model's weights or, where it has any, its adapters."""
+        """Return what steps the model's weights or, where it has any, its adapters."""
         return Optimizer(self.model, settings)
 
     def about(self) -> dict[str, Any]:
@@ -148,8 +148,8 @@ class TorchEngine(EngineCore):
 
     @contextlib.contextmanager
     def merged(self, *, exactly: bool = False) -> Generator[None]:
-        """Within, the model computes the same with plain weights alone: no adapters, none of 4 bits
-        or packed; `exactly`: in a type that holds what was trained."""
+        """Have the model compute the same with plain weights within: no adapters, none of 4 bits or
+        packed; `exactly`: in a type that holds what was trained."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(in_whole(self.model))
             if self.adapted is not None or self.settings.load_in_4bit:

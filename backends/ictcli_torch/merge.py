@@ -22,14 +22,14 @@ NAME = "default"
 
 @contextlib.contextmanager
 def merged(model: Any, *, exactly: bool = False) -> Generator[None]:
-    """Within, the model has no adapters, no weights of 4 bits, and computes the same; `exactly`: in
+    """Have the model compute the same without adapters and weights of 4 bits within; `exactly`: in
     a type that rounds away nothing that was trained, for a file. Its own layers come back
     untouched: what is merged are copies. UserError for adapters that are not of linear layers, or
     not low-rank ones: a run has none, a folder from elsewhere may."""
     exchanged, kept = dict(_outermost(model)), model.dtype
     if any(not _can_be_merged(module) for module in exchanged.values()):
         raise UserError(
-            "These adapters are of a kind that ictcli samples from and does not merge.",
+            "ictcli can sample from adapters of this kind, but not merge them.",
             "peft's merge_and_unload does",
         )
     dtype = _exact_type(model, exchanged) if exactly else kept
@@ -50,7 +50,7 @@ def merged(model: Any, *, exactly: bool = False) -> Generator[None]:
 
 @torch.no_grad()
 def _exact_type(model: Any, exchanged: dict[str, Any]) -> torch.dtype:
-    """Of a merged model: float16 where that holds its weights, else float32."""
+    """Return a merged model's type: float16 where that holds its weights, else float32."""
     if model.config.model_type in OVERFLOWING:
         return torch.float32
     done = {id(p) for module in exchanged.values() for p in module.parameters()}
@@ -80,7 +80,7 @@ def _can_be_merged(module: Any) -> bool:
 
 @torch.no_grad()
 def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
-    """A layer with its adapter in it, as a plain one; the sum is made in float32."""
+    """Return a layer with its adapter in it, as a plain one; the sum is made in float32."""
     base: Any = module.get_base_layer() if isinstance(module, LoraLayer) else module
     weight = _whole(module)[0]
     out, inputs = weight.shape

@@ -68,8 +68,8 @@ def _read_whole(path: str, **how: Any) -> Any:
 
 
 def in_4_bits(device: torch.device) -> dict[str, Any]:
-    """What makes transformers round the weights of linear layers but the head to NF4
-    (arXiv 2305.14314), their scales rounded too, computing in bfloat16."""
+    """Return what makes transformers round the weights of linear layers but the head to NF4 (arXiv
+    2305.14314), their scales rounded too, computing in bfloat16."""
     from transformers import BitsAndBytesConfig
 
     packed = BitsAndBytesConfig(
@@ -82,7 +82,7 @@ def in_4_bits(device: torch.device) -> dict[str, Any]:
 
 
 def blocks(model: Any) -> nn.ModuleList:
-    """The transformer blocks of the language model, from the first to the last."""
+    """Return the transformer blocks of the language model, from the first to the last."""
     count = text_config(model).num_hidden_layers
     for part in (decoder_of(model), model):
         for module in part.modules():
@@ -93,9 +93,9 @@ def blocks(model: Any) -> nn.ModuleList:
 
 @contextlib.contextmanager
 def frugal(model: Any, *, recompute: bool) -> Generator[None]:
-    """Within, autograd keeps less of each block but the last, with which the backward pass begins.
-    What its gated MLP makes element by element of its products is computed again; with `recompute`
-    all is but the block's input.
+    """Have autograd keep less of each block but the last, with which the backward pass begins. What
+    its gated MLP makes element by element of its products is computed again; with `recompute` all
+    is but the block's input.
 
     transformers computes blocks again only while it trains, with dropout.
     """
@@ -115,8 +115,8 @@ def frugal(model: Any, *, recompute: bool) -> Generator[None]:
 
 @contextlib.contextmanager
 def _unrepeated() -> Generator[None]:
-    """Within, keys and values are not repeated for the heads that share them, where transformers
-    knows this variable: PyTorch's kernel for CPUs reads them as they are, with a mask too."""
+    """Keep keys and values unrepeated for the heads that share them, where transformers knows this
+    variable: PyTorch's kernel for CPUs reads them as they are, with a mask too."""
     if UNREPEATED in os.environ:
         yield
         return
@@ -128,13 +128,13 @@ def _unrepeated() -> Generator[None]:
 
 
 def is_gated(mlp: Any) -> bool:
-    """Whether `_gated` computes it: its code is that of Llama's, as most families' is."""
+    """Return whether `_gated` computes it: its code is that of Llama's, as most families' is."""
     code, own = LlamaMLP.forward.__code__, getattr(getattr(mlp, "forward", None), "__code__", None)
     return own is not None and (own.co_code, own.co_names) == (code.co_code, code.co_names)
 
 
 def _gated(mlp: Any, x: Tensor) -> Tensor:
-    """Half of what autograd would keep of it are its activation and what that times `up` is."""
+    """Compute a gated MLP; autograd would keep its activation and that times `up`, half of all."""
     gate, up = mlp.gate_proj(x), mlp.up_proj(x)
     held = gate.detach(), up.detach()
     active = mlp.act_fn(gate)
@@ -145,7 +145,7 @@ def _gated(mlp: Any, x: Tensor) -> Tensor:
 
 
 def _made_again(tensor: Tensor, make: Callable[[], Tensor]) -> contextlib.AbstractContextManager:
-    """Within, what autograd would keep of `tensor` it makes when it reads it."""
+    """Have autograd compute `tensor` again instead of keeping it."""
     place, count = tensor.data_ptr(), tensor.numel()
 
     def keep(saved: Tensor) -> Tensor | torch.Size:
@@ -161,30 +161,30 @@ def _made_again(tensor: Tensor, make: Callable[[], Tensor]) -> contextlib.Abstra
 
 @cache
 def cache_argument(kind: type) -> str:
-    """What the forward pass of a class of models calls its cache: transformers 5.24 renamed it."""
+    """Return how a model class's forward pass names its cache: transformers 5.24 renamed it."""
     return "cache" if "cache" in inspect.signature(kind.forward).parameters else "past_key_values"
 
 
 def text_config(model: Any) -> Any:
-    """The language model's settings, also of a model that takes images too."""
+    """Return the language model's settings, also of a model that takes images too."""
     return model.config.get_text_config()
 
 
 def decoder_of(model: Any) -> Any:
-    """What gives the states in front of the LM head. transformers does not find Llama 4's."""
+    """Return what gives the states before the LM head; transformers does not find Llama 4's."""
     decoder = model.get_decoder()
     return getattr(model, "model", model) if decoder is model else decoder
 
 
 class _States(BaseModelOutputWithPast):
-    """What a decoder gives; what only some decoders give is None."""
+    """A decoder's output; fields that only some decoders have are None."""
 
     def __getattr__(self, name: str) -> None:
         return None
 
 
 def head_logits(model: Any, states: Tensor) -> Tensor:
-    """(n, V) logits, float32 at least, of the states (n, H) that `decoder_of(model)` gave.
+    """Return (n, V) logits, float32 at least, of the states (n, H) that `decoder_of(model)` gave.
 
     The model runs with its decoder replaced by these states, so whatever it does after its head
     (scaling, soft capping) is done. The head of a 152k vocabulary is over a quarter of a 0.5B

@@ -1,4 +1,4 @@
-"""AdamW on float32 weights, whatever the model computes in."""
+"""AdamW on float32 weights for any type of the model."""
 
 from functools import partial
 from typing import Any
@@ -57,7 +57,7 @@ class Optimizer:
         self.adamw.state.clear()
 
     def drop_gradient(self) -> None:
-        """Of a pass that was broken off, maybe before a weight had handed its own over."""
+        """Drop the gradient of an interrupted pass, perhaps before a weight had handed it over."""
         self.adamw.zero_grad(set_to_none=True)
         for weight in self.weights.values():
             weight.grad = None
@@ -69,7 +69,7 @@ class Optimizer:
                 weight.copy_(self.masters[name])
 
     def state(self) -> dict[str, Tensor]:
-        """Moments and, where they are not the model's own weights, masters: KIND/NAME to tensor."""
+        """Return moments and masters, if these are not the weights: KIND/NAME to tensor."""
         tensors: dict[str, Tensor] = {}
         for name, master in self.masters.items():
             if master is not self.weights[name]:
@@ -80,8 +80,8 @@ class Optimizer:
 
     @torch.no_grad()
     def load(self, state: dict[str, Tensor], weights: dict[str, Tensor]) -> None:
-        """Take back what `state` gave, of a model with these `weights`, whatever type they were
-        trained in: of float32 they are the masters themselves."""
+        """Load what `state` gave, for a model with these `weights` of any type; float32 ones are
+        the masters."""
         self.adamw.state.clear()
         for name, master in self.masters.items():
             master.copy_(state.get(f"master/{name}", weights[name]))

@@ -28,12 +28,12 @@ from .model import blocks, cache_argument, decoder_of, frugal, head_logits, text
 FOLLOWING = ("dynamic", "longrope")
 """Kinds of rotary frequencies that follow the length of a pass, padding included."""
 NO_MASK = torch.empty((1, 1, 1, 1))
-"""As transformers takes it for one that is made, it makes none."""
+"""transformers takes it for a mask that exists, and makes none."""
 
 
 class Passes:
     """Forward and backward passes of one model. The LM head takes a chunk of states at a time, so
-    that its logits never lie in memory all at once."""
+    that its logits are never all in memory."""
 
     xp = namespace
 
@@ -48,8 +48,8 @@ class Passes:
 
     @torch.inference_mode()
     def evaluate(self, batch: MicroBatch, of: Callable[[Tensor, Tensor], Tensor]) -> FloatArray:
-        """What `of` makes of the logits (n, V) and the tokens (n,) at the wanted places, whose
-        first axis becomes (N,)."""
+        """Return what `of` makes of the logits (n, V) and the tokens (n,) at the wanted places,
+        whose first axis becomes (N,)."""
         states, targets = wanted_states(self.model, batch), self._on_device(batch.targets).long()
         parts = [
             of(head_logits(self.model, states[c]), targets[c]).cpu().numpy()
@@ -88,9 +88,9 @@ class Passes:
 
 
 def shares_prompts(model: Any) -> bool:
-    """Whether tokens can be packed, rows sharing a prompt: every block looks back at all keys and
-    values before it, by the attention function that takes a layout, the caller says where each row
-    stands, and what it is rotated by does not follow its length."""
+    """Return whether tokens can be packed, rows sharing a prompt: every block looks back at all
+    keys and values before it, by the attention function that takes a layout, the caller says where
+    each row stands, and what it is rotated by does not follow its length."""
     ropes = rope_settings(text_config(model).to_dict())
     return (
         all(type(layer) is DynamicLayer for layer in DynamicCache(config=model.config).layers)
@@ -100,8 +100,8 @@ def shares_prompts(model: Any) -> bool:
 
 
 def takes_layout(model: Any) -> bool:
-    """Whether positions that the model is given, and keyword arguments, reach the attention of each
-    block, and that is the one which takes a layout."""
+    """Return whether positions that the model is given, and keyword arguments, reach the attention
+    of each block, and that is the one which takes a layout."""
 
     def asks(module: Any) -> bool:
         code = getattr(inspect.unwrap(module.forward), "__code__", None)
@@ -120,8 +120,8 @@ def takes_layout(model: Any) -> bool:
 
 @contextlib.contextmanager
 def narrow_end(model: Any, places: Tensor) -> Generator[None]:
-    """Within, the last block's MLP runs at `places` (n,) of a pass's tokens alone: only their
-    states are read, and no other place sees them."""
+    """Run the last block's MLP only at `places` (n,) of a pass's tokens: only their states are
+    read, and no other place sees them."""
     mlp: Any = getattr(blocks(model)[-1], "mlp", None)
     if not _is_of_states_alone(mlp):
         yield
@@ -141,16 +141,16 @@ def narrow_end(model: Any, places: Tensor) -> Generator[None]:
 
 
 def _is_of_states_alone(mlp: Any) -> bool:
-    """Whether it is an MLP that takes states and gives states. Some take a residual too, and a
-    router's gives more."""
+    """Return whether it is an MLP that takes states and gives states. Some take a residual too, and
+    a router's gives more."""
     if not type(mlp).__name__.endswith("MLP") or hasattr(mlp, "experts"):
         return False
     return len(inspect.signature(mlp.forward).parameters) == 1
 
 
 def wanted_states(model: Any, batch: MicroBatch, kept: Kept | None = None) -> Tensor:
-    """(N, H) states in front of the LM head, at the wanted places. `kept` takes the keys and values
-    of prompts."""
+    """Return (N, H) states in front of the LM head, at the wanted places. `kept` takes the keys and
+    values of prompts."""
     device = model.device
 
     def on_device(array: np.ndarray) -> Tensor:
@@ -206,8 +206,8 @@ def _packed(
 
 
 def _texts(ids: IntArray, lengths: IntArray, text: IntArray) -> tuple[IntArray, IntArray]:
-    """Number the tokens of rows, those of rows of one `text` (R,) that begin alike once: (R, S), 0
-    after their lengths, and a place of each."""
+    """Number the tokens of rows, those of rows of one `text` (R,) that begin alike once: (R,
+    S), 0 after their lengths, and a place of each."""
     S, places, count = int(lengths.max()), list[IntArray](), 0
     numbers, text = np.zeros((len(ids), S), dtype=np.int64), text.astype(np.int64)
     for t in range(S):

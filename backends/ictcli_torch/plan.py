@@ -16,9 +16,9 @@ from ictcli.recipe.tables import AdapterSettings
 LIBRARIES, PEFT = 440 << 20, 20 << 20
 """Resident bytes of Python with torch and transformers, and of peft."""
 VLLM = 320 << 20
-"""Resident bytes of vLLM 0.32 beside its weights and cache, on a CPU."""
+"""Resident bytes of vLLM 0.32 without its weights and cache, on a CPU."""
 CUDA_CONTEXT = 960 << 20
-"""Bytes of a GPU that CUDA takes beside tensors, 100 MiB of them cuBLAS's: of an H200 with CUDA 13,
+"""Bytes of a GPU that CUDA takes besides tensors, 100 MiB for cuBLAS: of an H200 with CUDA 13,
 the one card that was measured."""
 NF4 = (4 + 8 / 64 + 32 / (64 * 256)) / 8
 """Bytes of a packed weight with its share of the scales; embeddings and head are not packed."""
@@ -42,15 +42,15 @@ PART_ELEMENTS = 1 << 15
 
 # Copies held at once. All logits are float32.
 STEP_LOGITS, CUT_LOGITS, GRAPH_LOGITS = 4.0, 5.0, 1.5
-"""Of a decoding step's logits, and in addition with top-k or top-p, and in a CUDA graph."""
+"""Multiples of a decoding step's logits, plus those with top-k or top-p, and in a CUDA graph."""
 HELD_LOGITS, ROW_STATS, GROUP_STATS = 2.0, 2.0, 8.0
-"""Of a step's logits while statistics are taken; and of the logits taken at once, for statistics of
-a row and of a group."""
+"""Multiples of a step's logits while statistics are taken; and of the logits taken at once, for
+statistics of a row and of a group."""
 PASS_LOGITS, TEMPERATURE_LOGITS, ENTROPY_LOGITS, ROUNDED_LOGITS = 4.0, 1.0, 2.0, 0.5
-"""Of a pass's logits, gradient included; and in addition with a temperature other than 1, with an
-entropy bonus, and for logits of 16 bits."""
+"""Multiples of a pass's logits, gradient included; and in addition with a temperature other than 1,
+with an entropy bonus, and for logits of 16 bits."""
 TIED_GRADIENTS = 3.0
-"""Of a tied embedding's gradient: its own, the head's and their sum."""
+"""Multiple of a tied embedding's gradient: its own, the head's and their sum."""
 
 
 def held(work: Workload) -> Parts:
@@ -122,9 +122,8 @@ def choose_joined(device: str, adapters: AdapterSettings | None, parameters: int
     """Return the tokens up to which a pass of an update joins rows; 0: `micro_tokens` alone limits
     it.
 
-    On a CPU a larger pass below LoRA takes memory and, of a large model, saves next to no time. All
-    weights' gradients cost the same in every pass, however small.
-    """
+    On a CPU a larger pass below LoRA takes more memory and, for a large model, saves almost no
+    time. All weights' gradients cost the same in every pass, however small."""
     lora = adapters is not None and adapters.kind == "lora"
     return JOINED if device == "cpu" and lora and parameters >= JOINED_FROM else 0
 

@@ -74,8 +74,8 @@ class Communicator:
 
     @contextlib.contextmanager
     def together(self) -> Generator[None]:
-        """Around the program of all ranks. Where it fails on this one alone, the others wait for
-        the part that will not come, and it is `broken`; where all fail alike, rank 0 says why."""
+        """Wrap the program of all ranks. Where it fails on this one alone, the others wait for the
+        part that will not come, and it is `broken`; where all fail alike, rank 0 says why."""
         try:
             with self._speaking():
                 yield
@@ -85,7 +85,7 @@ class Communicator:
             raise
 
     def _all_fail(self) -> bool:
-        """Whether every rank comes here within `ALIKE`."""
+        """Return whether every rank comes here within `ALIKE`."""
         with contextlib.suppress(RuntimeError):  # the store may be gone with its process
             failed, patience = self.store.add("failed", 1), time.monotonic() + ALIKE
             while failed < self.size and time.monotonic() < patience:
@@ -98,7 +98,7 @@ class Communicator:
     def _speaking(self) -> Generator[None]:
         """Raise LostError where another process is gone."""
         if self.broken:
-            raise LostError("The launch has lost step.", "start the same launch again")
+            raise LostError("The processes are out of step.", "start the same launch again")
         try:
             yield
         except RuntimeError as error:
@@ -107,7 +107,7 @@ class Communicator:
             self.broken = True
             raise LostError(
                 f"Another process of the launch is gone: {_reason(error)}.",
-                "its own message says why; the same launch with ictcli resume RUN goes on",
+                "its own message says why; the same launch with ictcli resume RUN continues",
             ) from error
 
     def share(self, work: Callable[[], T]) -> T:
@@ -164,7 +164,7 @@ class Communicator:
 
 
 def _reason(error: RuntimeError) -> str:
-    """Its first sentence, without the place in torch's source that it begins with."""
+    """Return its first sentence, without the place in torch's source that it begins with."""
     line = next(iter(str(error).splitlines()), "")
     return re.sub(r"^\[[^]]*\]\s*", "", line).split(". ")[0].rstrip(".")[:200]
 
@@ -176,9 +176,9 @@ def build(
     optimizer: OptimizerSettings | None = None,
     adapters: NewAdapters | None = None,
 ) -> TorchEngine:
-    """Build an engine of this rank, on a GPU of its own, with rank 0's weights and moments to the
-    bit. One that does not train has all weights, whatever `settings.shard` says. All ranks have to
-    be here."""
+    """Build an engine of this rank, on a separate GPU, with rank 0's weights and moments to the
+    bit. One that does not train has all weights, also with `settings.shard`. All ranks have to be
+    here."""
     device = settings.device.partition(":")[0]  # the communicator has chosen among its kind
     launch, gpus = find_launch(), torch.cuda.device_count()
     if launch and gpus and device in ("auto", "cuda") and launch.local >= gpus:
@@ -201,5 +201,5 @@ def build(
 
 @cache
 def communicator() -> Communicator:
-    """This process's, one for all the engines it builds."""
+    """Return this process's communicator, one for all engines it builds."""
     return Communicator()

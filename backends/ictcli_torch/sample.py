@@ -43,7 +43,7 @@ def lockstep(
     prefix = (read_once if decoder is SharedDecoder else read)(model, prompts)
     of_row = torch.arange(len(prompts), device=device).repeat_interleave(group)
     logits, decoding = prefix.logits[of_row], decoder(model, prefix, of_row, T - 1)
-    del prefix  # or its cache would stay beside the rows' own
+    del prefix  # or its cache would stay next to the rows' own
     rows = np.arange(B)
     at_once = B if parallel else max(PENDING_ELEMENTS // logits.shape[1], 1)  # as a cache holds
     for t in range(T):
@@ -80,14 +80,14 @@ class StatsRecorder(Recorder):
         lengths, member = map(self.on_device, (counts, np.repeat(np.arange(len(counts)), counts)))
         if len(counts) == 1:
             return p, p.mean(dim=0, keepdim=True)
-        if self.device.type == "cuda":  # where index_add_ adds in an order of its own each time
+        if self.device.type == "cuda":  # where index_add_ adds in another order each time
             total = torch.segment_reduce(p, "sum", lengths=lengths, axis=0, unsafe=True)
         else:
             total = p.new_zeros((len(counts), p.shape[1])).index_add_(0, member, p)
         return p, (total / lengths[:, None])[member]
 
     def formula(self, name: str) -> Callable[..., Tensor]:
-        """On a CPU a sum over the vocabulary is taken in parts that a core's cache holds."""
+        """Return a formula; on a CPU it sums the vocabulary in parts that fit a core's cache."""
         plain = super().formula(name)
 
         def in_parts(*arrays: Tensor) -> Tensor:

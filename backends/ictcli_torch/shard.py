@@ -1,9 +1,8 @@
 """Several processes of the torch engine that spread the weights, by PyTorch's `fully_shard`.
 
 Each process holds a part of every weight, its gradient and its moments. A pass of an update puts
-one block together at a time. What samples and evaluates is a second module without weights of its
-own (`skeleton`), which has them all, in the type that is computed in, for as long as that takes.
-"""
+one block together at a time. A second module (`skeleton`) samples and evaluates; while it does, it
+has all weights, in the type of the computation."""
 
 import contextlib
 import copy
@@ -51,7 +50,7 @@ class ShardedEngine(TorchEngine):
 
     @contextlib.contextmanager
     def gathered(self, *, reference: bool = False) -> Generator[None]:
-        """Within, the module that samples and evaluates has all weights. All have to be here."""
+        """Give the module that samples and evaluates all weights; all ranks have to be here."""
         parts, weights = (
             self.reference if reference else self.parts,
             dict(self.model.named_parameters()),
@@ -72,14 +71,14 @@ class ShardedEngine(TorchEngine):
 
     @contextlib.contextmanager
     def merged(self, *, exactly: bool = False) -> Generator[None]:
-        """With all weights. All have to be here."""
+        """Merge with all weights. All ranks have to be here."""
         weights = contextlib.nullcontext() if self.at_hand else self.gathered()
         with weights, super().merged(exactly=exactly):
             yield
 
     def gradient(self, update: Update) -> UpdateReport:
-        """As of any launch, but that where memory runs out the run ends: all ranks do as many
-        passes, of the same form, since all put each block together at once."""
+        """Compute the gradient as in any launch, but end the run where memory runs out: all ranks
+        do the same passes, since all put each block together at once."""
         try:
             share = pass_over(self, update)
         except Exception as error:
@@ -95,7 +94,8 @@ class ShardedEngine(TorchEngine):
         return report
 
     def rounds(self, update: Update, own: Update) -> Iterator[tuple[MicroBatch, bool]]:
-        """This rank's passes, and those of others where it has none left of a form."""
+        """Yield this rank's passes, and, where it has none left of a form, those of others to
+        join."""
         packs = [
             [*self.micro_batches(x.rollouts, x.trained)]
             for x in (self.share_of(update, rank) for rank in range(self.ranks.size))
@@ -107,12 +107,12 @@ class ShardedEngine(TorchEngine):
                 yield mine or next(filter(None, batches)), mine is not None
 
     def kept_weights(self) -> dict[str, Tensor]:
-        """In the parts of the weights."""
+        """Return the weights' parts."""
         return {name: p.detach().clone() for name, p in self.parts.items()}
 
     @contextlib.contextmanager
     def swapped(self, weights: Any) -> Generator[None]:
-        """`gathered` has put them in place."""
+        """Do nothing: `gathered` has put them in place."""
         yield
 
     def sum_gradient(self) -> None:
@@ -154,7 +154,7 @@ class ShardedEngine(TorchEngine):
 
 
 class Root(nn.Module):
-    """What FSDP takes for the whole model: a pass of ours runs within its forward."""
+    """The module that FSDP treats as the whole model: its forward runs one of our passes."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

@@ -31,7 +31,7 @@ from ictcli.seeds import uniforms
 from ictcli.types import LOGP, FloatArray, Rollouts, Sampling
 
 OWN_HEAD = {"tie_word_embeddings": False}
-"""Of the model's config.json, what vLLM has to see otherwise."""
+"""Settings of the model's config.json that vLLM has to see changed."""
 ENVIRONMENT = {  # where it says nothing else
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "VLLM_LOGGING_LEVEL": "ERROR",
@@ -76,7 +76,7 @@ def draw(
     sampling: Sampling,
     seeds: Sequence[int],
 ) -> Rollouts:
-    """Rollouts without statistics. Row g of a prompt has its prompt's seed + g."""
+    """Draw rollouts without statistics. Row g of a prompt has its prompt's seed + g."""
     options = {
         "n": group,
         "max_tokens": sampling.max_tokens,
@@ -97,8 +97,8 @@ def draw(
 
 
 def check_near(engine: Any, rollouts: Rollouts, logp: FloatArray) -> None:
-    """RunFailedError where the model's own log pi (B, T) is another than rounding makes: vLLM has
-    other weights, or says log pi otherwise."""
+    """Raise RunFailedError where the model's own log pi (B, T) is another than rounding makes: vLLM
+    has other weights, or says log pi otherwise."""
     gap = np.abs(rollouts.logp - logp)[rollouts.valid].mean()
     if not gap <= (FLOAT32_GAP if engine.model.dtype == torch.float32 else ROUNDED_GAP):  # or NaN
         raise RunFailedError(
@@ -109,8 +109,8 @@ def check_near(engine: Any, rollouts: Rollouts, logp: FloatArray) -> None:
 
 
 def logprobs_mode(sampling: Sampling) -> str:
-    """vLLM's name of log pi at the sampling temperature before any top-p or top-k cut. It has none
-    where there are both a cut and a temperature, which a recipe is refused for."""
+    """Return vLLM's name of log pi at the sampling temperature before any top-p or top-k cut. It
+    has none where there are both a cut and a temperature, which a recipe is refused for."""
     cut = sampling.top_k or sampling.top_p < 1
     return "raw_logprobs" if cut else "processed_logprobs"
 
@@ -126,11 +126,11 @@ def start(
 
 
 class InProcess:
-    """vLLM's `LLM` of the model's config; its weights come with `load`. All processes of a launch
-    build theirs at once."""
+    """vLLM's `LLM` for the model's config; `load` gives it weights. All processes of a launch build
+    theirs at once."""
 
     def __init__(self, engine: Any, rows: int, longest: int, sampling: Sampling) -> None:
-        """For `rows` side by side of `longest` tokens, prompts included."""
+        """Prepare for `rows` at once of `longest` tokens, prompts included."""
         settings, on_cpu = engine.settings, engine.device.type == "cpu"
         eager = settings.compile == "off" or (settings.compile == "auto" and on_cpu)
         for name, value in ENVIRONMENT.items():
@@ -197,8 +197,8 @@ class InProcess:
 
 @lru_cache(maxsize=1)
 def _build(source: Source, **options: Any) -> Any:
-    """vLLM's `LLM`, one for all engines of a process: it has no weights but those that it is sent,
-    and it leaves much behind."""
+    """Build vLLM's `LLM`, one for all engines of a process: it has only the weights that it is
+    sent, and leaves much behind."""
     from vllm import LLM  # pyright: ignore[reportMissingImports]
 
     options |= {"load_format": "dummy", "skip_tokenizer_init": True}

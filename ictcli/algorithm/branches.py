@@ -20,7 +20,7 @@ class PrefixTree(NamedTuple):
 
 
 def prefix_tree(rollouts: Rollouts) -> PrefixTree:
-    """Return which tokens are branches, and which stand alone."""
+    """Return which tokens are branches, and which no other rollout shares."""
     valid, tokens = rollouts.valid, rollouts.tokens
     branch, alone = np.zeros(valid.shape, dtype=bool), np.zeros(valid.shape, dtype=bool)
     node = np.arange(len(valid)) // rollouts.group  # rows of one node have one prefix

@@ -49,6 +49,5 @@ def rft(batch: Scored, options: Options) -> Choice:
 
     Rejection-sampling fine-tuning, one step's samples at a time (as RAFT, arXiv 2304.06767, keeps
     the best ones). Neither the group nor the ratio counts: its weight is clipped to exactly 1.
-    Ours: equal responses stay, and pi is taken at the sampling temperature, as everywhere here.
-    """
+    Ours: duplicate responses are kept, and pi is taken at the sampling temperature."""
     return Choice(batch.valid & batch.correct[:, None], clip=LIKELIHOOD)

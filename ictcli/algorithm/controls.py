@@ -37,7 +37,7 @@ def controlled(
     valid: BoolArray,
     rng: np.random.Generator,
 ) -> tuple[FloatArray, Terms]:
-    """The weights (B, T) and terms of the loss, given to the tokens that the control draws.
+    """Return the weights (B, T) and terms of the loss, given to the tokens that the control draws.
 
     `logp` (B, T) is the sampler's: a term's target moves as its distance from it.
     """
@@ -70,7 +70,7 @@ def controlled(
 
 
 def sets_of(control: Control, valid: BoolArray, advantage: FloatArray) -> IntArray:
-    """The number of the set of each valid token, row by row."""
+    """Return the number of the set of each valid token, row by row."""
     rows, positions = np.nonzero(valid)
     if control == "permuted":
         return rows

@@ -12,12 +12,12 @@ from ictcli.types import BoolArray, FloatArray, Rollouts
 
 
 def mean_or_none(values: FloatArray | BoolArray | list[float]) -> float | None:
-    """The mean, or None if there are no values."""
+    """Return the mean, or None if there are no values."""
     return float(np.mean(values, dtype=np.float64)) if len(values) else None
 
 
 def spearman(x: FloatArray, y: FloatArray) -> float | None:
-    """Spearman's rank correlation, or None where it is undefined."""
+    """Return Spearman's rank correlation, or None where it is undefined."""
     if x.size < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
     both = np.column_stack([ranks(x), ranks(y)])
@@ -25,21 +25,20 @@ def spearman(x: FloatArray, y: FloatArray) -> float | None:
 
 
 def ranks(values: FloatArray) -> FloatArray:
-    """From 1 up; equal values share the mean of theirs."""
+    """Return ranks from 1; equal values share their mean."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[places]
 
 
 def diagnose(rollouts: Rollouts, advantage: FloatArray, kept: BoolArray) -> dict[str, float | None]:
-    """One step's diagnostics, by the names of metrics.jsonl; None where there is nothing to mean.
+    """Return a step's diagnostics by the names of metrics.jsonl; None where there is no value.
 
-    The means over all tokens of the statistics that say so (`Statistic.mean`); renyi2: that of H2,
-    nats. share_kept, kept_prob, regime_high, regime_low: of the kept tokens, against all, their
-    mean pi, and their shares in R_H and R_L.
-    high_low_ratio: kept tokens above against not above the batch's median H1 (threshold ours; the
-    paper names none). uniqueness_entropy_spearman where u was recorded. share_kept_positive and
-    _negative: share kept in responses with A > 0 and with A < 0. The rest: `branches.where_kept`.
-    """
+    The means over all tokens of statistics with `Statistic.mean`; renyi2: that of H2, nats.
+    share_kept, kept_prob, regime_high, regime_low: of the kept tokens, against all, their mean pi,
+    and their shares in R_H and R_L. high_low_ratio: kept tokens above against not above the batch's
+    median H1 (threshold ours; the paper names none). uniqueness_entropy_spearman where u was
+    recorded. share_kept_positive and _negative: share kept in responses with A > 0 and with A < 0.
+    The rest: `branches.where_kept`."""
     valid, stats = rollouts.valid, rollouts.stats
     H1, beta, prob = stats["entropy"], stats["purity"], stats["prob"]
     high = np.median(H1[valid]) < H1

@@ -21,7 +21,7 @@ from ictcli.algorithm.registry import register as register
 
 
 def beside(table: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The method table to compare method `name` with the method of `table`: the defaults of
+    """Return the method table to compare method `name` with the method of `table`: the defaults of
     `name`, but `keep` and `scope` as in `table`, so that a control selects as many tokens from the
     same sets. A method whose default differs from `ShareOptions` keeps its default."""
     if name == table["name"]:

@@ -18,7 +18,7 @@ ClipOn = Literal["ratio", "tv", "sequence", "weight"]
 
 @dataclass(frozen=True)
 class Clip:
-    """A clip range of a method's own, as `Objective` has it."""
+    """The clip range of a method, as in `Objective`."""
 
     on: ClipOn
     low: float
@@ -26,7 +26,7 @@ class Clip:
 
 
 LIKELIHOOD = Clip("weight", 0.0, 0.0)
-"""Psi is A log pi, whatever the ratio: its weight is 1."""
+"""Psi is A log pi for any ratio: its weight is 1."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Objective:
     clip_on: ClipOn = "ratio"
     """What the clip bounds: the ratio's distance from 1; pi - pi_old, the total variation of the
     token against all others (DPPO, arXiv 2602.04879); the ratio of the whole response, which all
-    its tokens then have (GSPO, arXiv 2507.18071); or the ratio as a weight of log pi, which goes on
-    being trained (CISPO, arXiv 2506.13585)."""
+    its tokens then have (GSPO, arXiv 2507.18071); or the ratio as a weight of log pi, which is
+    trained in any case (CISPO, arXiv 2506.13585)."""
 
     @property
     def skips_without_signal(self) -> bool:
@@ -62,7 +62,7 @@ class Term:
     coefficient: Any
     """(B, T) what the formula is multiplied by before it is taken off Psi; 0 is off."""
     target: Any = None
-    """(B, T) finite log-probabilities, for a term that compares log pi with some."""
+    """(B, T) finite log-probabilities, for a term that compares log pi with others."""
 
 
 NO_ARRAYS = ("formula", "others")
@@ -70,7 +70,7 @@ NO_ARRAYS = ("formula", "others")
 
 @dataclass(frozen=True)
 class TokenTerms:
-    """What the loss takes of each token: arrays of one shape, (B, T) or (N,), or None."""
+    """The inputs of the loss for each token: arrays of one shape, (B, T) or (N,), or None."""
 
     weights: Any
     """w >= 0."""
@@ -80,7 +80,7 @@ class TokenTerms:
     reference_logp: Any = None
     """log pi_ref, where the KL to it counts."""
     sampler_logp: Any = None
-    """log pi of what sampled, where that is another policy."""
+    """log pi of the sampler, if that is another policy."""
     sequence: Any = None
     """The mean of log pi - log pi_old over the trained tokens of the token's response; exp of it is
     the ratio of GSPO (arXiv 2507.18071, Eq. 7)."""
@@ -101,7 +101,7 @@ class TokenTerms:
 
 
 def surrogate(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Objective) -> Any:
-    """min(rho A, clip(rho, 1 - eps_low, 1 + eps_high) A), rho = pi / pi_old of the token.
+    """Return min(rho A, clip(rho, 1 - eps_low, 1 + eps_high) A), rho = pi / pi_old of the token.
 
     Where the clip bounds pi - pi_old, fewer tokens take the clipped value: rho is farther from 1.
     Where it bounds a weight: clip(rho) A log pi, and clip(rho) has no gradient.
@@ -116,7 +116,7 @@ def surrogate(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Obje
 
 
 def was_clipped(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Objective) -> Any:
-    """True where the clip took the token's gradient away, or bounded its weight."""
+    """Return True where the clip took the token's gradient away, or bounded its weight."""
     low, high = objective.eps_low, objective.eps_high
     if objective.clip_on == "tv":
         moved = xp.exp(logp) - xp.exp(old_logp)
@@ -130,29 +130,29 @@ def was_clipped(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Ob
 
 
 def k3(xp: Any, logp: Any, reference_logp: Any) -> Any:
-    """exp(d) - d - 1 with d = log pi_ref - log pi: non-negative, unbiased for KL(pi || ref)."""
+    """Return exp(d) - d - 1, d = log pi_ref - log pi: >= 0, unbiased for KL(pi || ref)."""
     d = reference_logp - logp
     return xp.expm1(d) - d  # exp(d) - 1 loses a small d to rounding, and falls below 0
 
 
 def distance_from_old(xp: Any, logp: Any, old_logp: Any, target: None) -> Any:
-    """|log pi - log pi_old| (KL-Cov, arXiv 2505.22617)."""
+    """Return |log pi - log pi_old| (KL-Cov, arXiv 2505.22617)."""
     return xp.abs(logp - old_logp)
 
 
 SAMPLER_CAP = 2.0
-"""Of pi_old / pi_sampler, the weight of a token that another policy sampled (truncated importance
-sampling, Ionides 2008)."""
+"""Cap of pi_old / pi_sampler, the weight of a token that another policy sampled (truncated
+importance sampling, Ionides 2008)."""
 
 
 def token_logp(xp: Any, logits: Any, targets: Any, temperature: float) -> Any:
-    """(N,) log-probability of the targets (N,) under softmax(logits / temperature), (N, V)."""
+    """Return log-probabilities (N,) of targets (N,) under softmax(logits / temperature), (N, V)."""
     scaled = tempered(logits, temperature)
     return pick(xp, scaled, targets) - xp.logsumexp(scaled, axis=-1)
 
 
 def tempered(logits: Any, temperature: float) -> Any:
-    """Logits of the distribution that the temperature samples."""
+    """Return logits of the distribution that the temperature samples."""
     return logits if temperature == 1 else logits / temperature
 
 
@@ -167,7 +167,7 @@ def policy_loss(
     logp = token_logp(xp, scaled, terms.targets, 1)
     old = xp.stop_gradient(logp) if terms.old_logp is None else terms.old_logp
     now, before = logp, old
-    if terms.sequence is not None:  # a value without gradient, and log pi's own beside it (Eq. 14)
+    if terms.sequence is not None:  # a value without gradient, next to log pi's own (Eq. 14)
         now = terms.sequence + (logp - xp.stop_gradient(logp))
         before = xp.zeros_like(logp)
     psi = surrogate(xp, now, before, terms.advantage, objective)

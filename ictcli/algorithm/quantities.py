@@ -17,30 +17,29 @@ FLOOR = 1e-37
 
 
 def entropy(xp: Any, p: Any) -> Any:
-    """Shannon entropy H1 = -sum p log p of probabilities p (..., V), in nats."""
+    """Return Shannon's entropy H1 = -sum p log p of probabilities p (..., V), in nats."""
     return -xp.sum(p * xp.log(p + FLOOR), axis=-1)
 
 
 def purity(xp: Any, p: Any) -> Any:
-    """Strategy purity beta = sum p^2 (collision probability); H2 = -log beta <= H1."""
+    """Return strategy purity beta = sum p^2 (collision probability); H2 = -log beta <= H1."""
     return xp.sum(p * p, axis=-1)
 
 
 def kl(xp: Any, p: Any, q: Any) -> Any:
-    """KL(p || q) in nats. In log p and log q a probability counts as FLOOR at least: a q that
-    underflowed to 0 in float32 is improbable, not absent.
-    """
+    """Return KL(p || q) in nats. In log p and log q a probability counts as FLOOR at least: a q
+    that underflowed to 0 in float32 is improbable, not absent."""
     log_ratio = xp.log(xp.where(p > FLOOR, p, FLOOR) / xp.where(q > FLOOR, q, FLOOR))
     return xp.sum(p * log_ratio, axis=-1)
 
 
 def kl_reversed(xp: Any, p: Any, q: Any) -> Any:
-    """KL(q || p) in nats."""
+    """Return KL(q || p) in nats."""
     return kl(xp, q, p)
 
 
 def js(xp: Any, p: Any, q: Any) -> Any:
-    """Jensen-Shannon divergence KL(p||m)/2 + KL(q||m)/2, m = (p+q)/2, in [0, log 2].
+    """Return the Jensen-Shannon divergence KL(p||m)/2 + KL(q||m)/2, m = (p+q)/2, in [0, log 2].
 
     Written with d = (p-q) / (p+q), since p/m = 1+d and q/m = 1-d: then rounding adds about
     eps * sqrt(JS). Through log(p/m), or H(m) - H(p)/2 - H(q)/2, it would add eps, and give
@@ -53,7 +52,7 @@ def js(xp: Any, p: Any, q: Any) -> Any:
 
 
 def wasserstein(xp: Any, p: Any, q: Any) -> Any:
-    """Wasserstein-1 distance over token ids: sum |CDF_p - CDF_q|, in ids.
+    """Return the Wasserstein-1 distance over token ids: sum |CDF_p - CDF_q|, in ids.
 
     Token ids carry no meaning as a metric; it is here because the ICT paper (table 3) tries it.
     """
@@ -61,12 +60,12 @@ def wasserstein(xp: Any, p: Any, q: Any) -> Any:
 
 
 def itself(xp: Any, p: Any) -> Any:
-    """p, of which a statistic takes the probability of the token."""
+    """Return p, for a statistic that takes the probability of the token."""
     return p
 
 
 def pick(xp: Any, values: Any, index: Any) -> Any:
-    """(N,) values[n, index[n]] of (N, V)."""
+    """Return (N,) values[n, index[n]] of (N, V)."""
     return xp.take_along_axis(values, index[:, None], -1)[:, 0]
 
 
@@ -75,7 +74,8 @@ MeanOver = Literal["position", "response", "group"]
 
 @dataclass(frozen=True)
 class Statistic:
-    """A number of each token, made of the distribution p that it was drawn from, at temperature 1.
+    """A number per token, computed from the distribution p that it was drawn from, at temperature
+    1.
 
     | kind | the formula takes | and is |
     |---|---|---|
@@ -87,7 +87,7 @@ class Statistic:
     """
 
     formula: Callable[..., Any]
-    """Of the array namespace and what the kind says; drops the last axis, but for `token`."""
+    """Takes the array namespace and what the kind says; drops the last axis, but for `token`."""
     kind: Literal["alone", "token", "group"]
     about: str
     """What it is, with its unit."""
@@ -99,7 +99,7 @@ class Statistic:
     when a group has ended, and take two passes after it."""
 
     def at(self, xp: Any, p: Any, tokens: Any) -> Any:
-        """(N,) of p (N, V) where the tokens (N,) were drawn, if it compares p with nothing."""
+        """Return (N,) of p (N, V) for the tokens (N,), for a statistic of p alone."""
         values = self.formula(xp, p)
         return pick(xp, values, tokens) if self.kind == "token" else values
 

@@ -22,7 +22,7 @@ from ictcli.types import BoolArray, FloatArray, IntArray, TokenStats
 
 @dataclass(frozen=True)
 class Scored:
-    """What a rule may look at: one batch of an optimiser update, B rows, group-major."""
+    """The input of a rule: one batch of an optimiser update, B rows, group-major."""
 
     stats: TokenStats
     """(B, T) each; the method's `wants`, and entropy, purity, prob."""
@@ -37,14 +37,14 @@ class Scored:
     tokens: IntArray
     """(B, T) ids, 0 after a row's end."""
     texts: Sequence[str]
-    """(B,) the responses as they read."""
+    """(B,) the responses as text."""
     group: int
     rng: np.random.Generator
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which tokens are trained, how much, and which terms of the loss count at some of them."""
+    """The tokens that a rule trains, their weights, and terms of the loss at some of them."""
 
     kept: BoolArray
     """(B, T) the tokens that the normalisation counts."""
@@ -52,7 +52,7 @@ class Choice:
     """(B, T) factors of the advantage of kept tokens, of either sign; without, 1. A token of factor
     0 is not trained and still counts in the mean. `ictcli.algorithm.weights` has the rest."""
     terms: tuple[Term, ...] = ()
-    """Of the loss."""
+    """Terms of the loss."""
     clip: Clip | None = None
     """How the ratio is clipped; without, as the recipe's `clip` says."""
 
@@ -78,11 +78,11 @@ class Settings(BaseModel):
 
 
 class Options(Settings):
-    """The options of a method that has none; others derive from it."""
+    """The options of a method; this base class has none."""
 
     @property
     def wants(self) -> tuple[str, ...]:
-        """Statistics that these options take besides the method's own."""
+        """More statistics that these options need."""
         return ()
 
 
@@ -106,12 +106,12 @@ class Method:
     scaled_advantage: bool = True
     """Whether advantages are divided by the group's standard deviation."""
     clips: bool = False
-    """Whether it has a clip of its own, and the recipe's `clip` is not read."""
+    """Whether it has its own clip, and the recipe's `clip` is not read."""
     of_correct: bool = False
-    """Whether the advantage is 1 for correct responses and 0 for others, whatever their group."""
+    """Whether the advantage is 1 for correct responses and 0 for others, in any group."""
 
     def advantage(self, rewards: FloatArray, correct: BoolArray, group: int) -> FloatArray:
-        """(B,) from the rewards (B,), group-major, and which responses are correct (B,)."""
+        """Return (B,) from the rewards (B,), group-major, and which responses are correct (B,)."""
         if self.of_correct:
             return correct.astype(np.float64)
         return group_advantage(rewards, group, scale=self.scaled_advantage)
@@ -121,8 +121,8 @@ METHODS: dict[str, Method] = {}
 
 
 def register(source: str, **fields: Any) -> Callable[[Rule], Rule]:
-    """Decorator: make a rule a method under the function's name. `fields` are those of `Method`
-    that have a default."""
+    """Return a decorator that makes a rule a method under the function's name. `fields` are those
+    of `Method` that have a default."""
 
     def add(rule: Rule) -> Rule:
         name = rule.__name__
@@ -136,7 +136,7 @@ def register(source: str, **fields: Any) -> Callable[[Rule], Rule]:
 
 
 def find_method(name: str) -> Method:
-    """The method of that name; UserError with the nearest name where there is none."""
+    """Return the method of that name; UserError with the nearest name where there is none."""
     if name not in METHODS:
         raise unknown("method", name, METHODS, "ictcli methods lists them")
     return METHODS[name]

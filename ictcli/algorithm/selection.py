@@ -11,13 +11,13 @@ Scope = Literal["response", "group", "batch"]
 
 
 def share_count(keep: float, tokens: int) -> int:
-    """ceil(keep * tokens), immune to the last bit of the product (0.1 * 70 is 7, not 8)."""
+    """Return ceil(keep * tokens), immune to the last bit of the product (0.1 * 70 is 7, not 8)."""
     return int(np.ceil(keep * tokens - 1e-9))
 
 
 def units(valid: BoolArray, scope: Scope, group: int) -> Iterator[tuple[IntArray, IntArray]]:
-    """The sets that a share is taken of: (rows, positions) of the tokens of each response, each
-    prompt's group, or the whole batch."""
+    """Yield the sets that a share is taken of: (rows, positions) of the tokens of each response,
+    each prompt's group, or the whole batch."""
     B = len(valid)
     size = {"response": 1, "group": group, "batch": B}[scope]
     for first in range(0, B, size):
@@ -34,7 +34,7 @@ def top_share(
     group: int = 1,
     zeros: bool = False,
 ) -> BoolArray:
-    """The ceil(keep * n) highest scores of each unit of n tokens.
+    """Return the ceil(keep * n) highest scores of each unit of n tokens.
 
     Ties are broken by the earlier position, then the earlier row. Unless `zeros`, a score of 0 is
     never kept, so fewer may be. Ours: the ICT paper keeps every position at or above the
@@ -60,8 +60,8 @@ def random_share(
     group: int = 1,
     among: BoolArray | None = None,
 ) -> BoolArray:
-    """ceil(keep * n) tokens of each unit of n, drawn uniformly without replacement from those
-    `among`, or all of these if they are fewer."""
+    """Return ceil(keep * n) tokens of each unit of n, drawn uniformly without replacement from
+    those `among`, or all of these if they are fewer."""
     score = np.zeros(valid.shape)
     score[valid] = rng.random(int(valid.sum()))  # padding takes no draws
     among = valid if among is None else among

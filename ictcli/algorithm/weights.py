@@ -1,7 +1,7 @@
 """Advantages of rollouts, and weights of tokens: every normalisation of the policy loss is one.
 
 With L = -sum w * Psi and w normalised over the whole batch of one optimiser update, gradients of
-micro-batches simply add up, whatever their size.
+micro-batches of any size simply add up.
 """
 
 from typing import Literal
@@ -16,7 +16,7 @@ Normalisation = Literal["sequence", "kept", "tokens", "constant"]
 def normalise(
     kept: BoolArray, valid: BoolArray, normalisation: Normalisation, max_tokens: int
 ) -> FloatArray:
-    """(B, T) kept mask to (B, T) float32 weights.
+    """Turn a kept mask (B, T) into weights (B, T), float32.
 
     | normalisation | weight of a kept token | of |
     |---|---|---|
@@ -40,7 +40,7 @@ def normalise(
 
 
 def group_advantage(rewards: FloatArray, group: int, *, scale: bool = True) -> FloatArray:
-    """(B,) rewards, group-major, to (B,) advantages.
+    """Turn rewards (B,), group-major, into advantages (B,).
 
     A_i = (r_i - mean r) / (std r + 1e-6) over the group (GRPO, arXiv 2402.03300, with the
     population standard deviation); without `scale` only the mean is taken off (Dr. GRPO, arXiv

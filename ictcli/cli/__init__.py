@@ -33,7 +33,7 @@ COMMANDS = (
     *("export", "runs", "recipes", "tasks", "methods", "doctor"),
 )
 RUN: Any = {"type": click.Path(path_type=Path)}
-"""Of an argument that is a run folder, or several."""
+"""Settings of an argument that is a run folder, or several."""
 json_option = partial(click.option, "--json", "as_json", is_flag=True)
 JSON = json_option(help="Print as JSON.")
 CHECKPOINT = click.option(
@@ -86,7 +86,7 @@ NOT_UTF8 = "write it in UTF-8; where the locale is another, set PYTHONUTF8=1"
 
 
 class Stdout:
-    """stdout, whose errors bear its name, as those of files bear theirs."""
+    """stdout, whose errors name it, as those of files do."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -186,8 +186,8 @@ def _run() -> int:
 
 
 def _command() -> Any:
-    """Run the command; in a launch of several processes, on rank 0. Other ranks are silent but for
-    their errors."""
+    """Run the command; in a launch of several processes, on rank 0. Other ranks only print
+    errors."""
     stderr = sys.stderr
     for word in sys.argv[1:]:
         word.encode()  # some libraries write no file of another name
@@ -206,7 +206,7 @@ def _command() -> Any:
 
         if place := place_of(error):
             said = f"The plugin {place} fails: {type(error).__name__}: {text_of(error)}."
-            raise RunFailedError(said, f"mend it, then: {_again(error)}") from error
+            raise RunFailedError(said, f"fix it, then: {_again(error)}") from error
         raise
     finally:
         sys.stderr = stderr
@@ -233,7 +233,7 @@ def _explain(error: OSError) -> tuple[str, str]:
 
 
 def _again(error: BaseException) -> str:
-    """What goes on after an error: the command noted on that of a training."""
+    """Return the command that continues after an error, as noted on it by a training."""
     notes: list[str] = getattr(error, "__notes__", [])
     return next((note for note in notes if note.startswith(RESUME)), "the same command")
 

@@ -7,16 +7,18 @@ import click
 from ictcli.cli import completion, json_option
 from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options
 
+SECONDS = 60.0
+
 
 @click.command("check")
 @click.argument("recipe", shell_complete=completion.recipes)
 @click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option(
     "--seconds",
-    default=60.0,
+    default=SECONDS,
     show_default=True,
     type=click.FloatRange(0, 1e6, min_open=True),
-    help="Limit of time: the model answers as many problems as it can.",
+    help="Time limit: the model answers as many problems as it can.",
 )
 @BACKEND
 @json_option(help="Print what was found as JSON.")
@@ -30,7 +32,7 @@ def command(
     as_json: bool,
     threads: int | None,
 ) -> int:
-    """Try a training for a minute before hours are spent on it.
+    """Try a training for a minute before you spend hours on it.
 
     It reads the data, shows prompts as the model sees them, lets the model answer some, shows what
     is read of each answer, and says what the training takes. It ends in a verdict and the command
@@ -57,6 +59,9 @@ def command(
     options = {"backend": backend, "threads": threads}
     engine = [f"--{name}={value}" for name, value in options.items() if value]
     verb = "train" if checked.ready else "check"
+    longer = any(change.startswith("--seconds") for change in checked.changes)
+    if verb == "check" and seconds != SECONDS and not longer:
+        engine.append(f"--seconds={seconds:g}")
     words = ["ictcli", verb, recipe, *kept, *checked.changes, *engine]
     new = checked.ready or checked.changes  # else it is what was typed
     print_check(checked, shlex.join(words) if new else "", as_json=as_json)

@@ -19,22 +19,22 @@ from ictcli.cli.options import BACKEND, TRUST, engine_settings, process_options
     "--methods",
     default="ict,grpo,entropy20,stapo,random",
     show_default=True,
-    help="Methods, with commas between; 'ict score=u*h' is one with a setting.",
+    help="Methods, separated by commas; 'ict score=u*h' is one with a setting.",
 )
 @click.option("--seeds", default=3, show_default=True, type=click.IntRange(1), help="Runs each.")
 @click.option("--sweep", multiple=True, metavar="KEY=V,V", help="A setting to vary.")
-@click.option("--models", metavar="A,B", help="Base models: seeds start from one in turn.")
-@click.option("--tune", metavar="KEY=V,V", help="Choose it for every method first, lr say.")
+@click.option("--models", metavar="A,B", help="Base models, shared out evenly among the seeds.")
+@click.option("--tune", metavar="KEY=V,V", help="First tune this for each method, such as lr.")
 @click.option(
-    "--tune-runs", default=3, show_default=True, type=click.IntRange(1), help="Runs of a value."
+    "--tune-runs", default=3, show_default=True, type=click.IntRange(1), help="Runs per value."
 )
-@click.option("--baseline", help="Differences are from this; grpo without it.")
-@click.option("--contrast", metavar="A:B,C:D", help="Test these differences in place of those.")
+@click.option("--baseline", help="Compare each method with this one; else grpo.")
+@click.option("--contrast", metavar="A:B,C:D", help="Compare these pairs instead.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="At a time.")
 @BACKEND
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the runs; continued.")
-@click.option("--details", is_flag=True, help="Print every table of the answer.")
-@click.option("--dry-run", is_flag=True, help="Print the runs and their time; stop.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the runs, old and new.")
+@click.option("--details", is_flag=True, help="Print all tables.")
+@click.option("--dry-run", is_flag=True, help="Print the runs and their time, and stop.")
 @json_option(help="Print the comparison, or with --dry-run the plan, as JSON.")
 @TRUST
 @process_options

@@ -46,5 +46,5 @@ def _try_engine(name: str) -> tuple[str, str]:
         return "ok", engine_module(name, "device").found()
     except UserError as error:
         return "failed", error.message
-    except Exception as error:  # whatever a library raises that was built for another machine
+    except Exception as error:  # anything a library raises that was built for another machine
         return "failed", f"{type(error).__name__}: {error}"

@@ -15,7 +15,7 @@ def _numbers(kind: type[float]) -> Callable[[Any, Any, str | None], tuple[float,
         try:
             return None if value is None else tuple(map(kind, value.split(",")))
         except ValueError:
-            raise click.BadParameter(f"{value!r} is not numbers with commas between.") from None
+            raise click.BadParameter(f"{value!r} is not a list of numbers, such as 1,4.") from None
 
     return read
 
@@ -30,16 +30,16 @@ def _numbers(kind: type[float]) -> Callable[[Any, Any, str | None], tuple[float,
 @click.option(
     "--bench",
     "names",
-    help="Benchmarks, with commas between.  [default: what the run was evaluated on]",
+    help="Benchmarks, separated by commas.  [default: what the run was evaluated on]",
 )
-@click.option("--n", type=click.IntRange(1), help="Samples each.  [default: 16, or the run's]")
+@click.option("--n", type=click.IntRange(1), help="Samples a problem.  [default: 16, or the run's]")
 @click.option(
     "-k", "--k", callback=_numbers(int), help="pass@k.  [default: 1,2,4, ... n, or the run's]"
 )
 @click.option(
-    "--temperatures", callback=_numbers(float), help="Evaluate at these too.  [default: 0]"
+    "--temperatures", callback=_numbers(float), help="Evaluate at these as well.  [default: 0]"
 )
-@click.option("--limit", type=click.IntRange(1), help="The first problems only.")
+@click.option("--limit", type=click.IntRange(1), help="Only the first problems.")
 @click.option(
     "--show-private", is_flag=True, default=None, help="Keep and show the questions of GPQA too."
 )
@@ -50,7 +50,7 @@ def _numbers(kind: type[float]) -> Callable[[Any, Any, str | None], tuple[float,
     type=click.Path(path_type=Path),
     help="Folder for samples and results.  [default: in RUN/eval or evals]",
 )
-@click.option("--resume", is_flag=True, help="Go on where an evaluation like this one ended.")
+@click.option("--resume", is_flag=True, help="Continue an interrupted evaluation.")
 @json_option(help="Print the results as JSON.")
 @TRUST
 @process_options
@@ -74,7 +74,7 @@ def command(
     reward.verifier, .pattern, .timeout, .memory, engine.*; and eval.shots, worked
     examples as the public figures of gsm8k have them. Without one the run's recipe decides, or
     the benchmark. Without --bench a run's evaluation is made again, with its samples and seed.
-    Samples are kept as they come: --resume goes on with an evaluation that was stopped.
+    Samples are kept as they come: --resume continues an evaluation that was stopped.
 
     \b
     ictcli eval builtin:ledger runs/quickstart-ict-s0 --bench ledger,ledger-easy
@@ -116,5 +116,5 @@ def command(
         )
     evaluations(results, folder, as_json=as_json)
     runs = [spec.run for spec in specs if spec.run]
-    if runs and not as_json:
+    if runs and not as_json and not (Path(runs[0]) / "export").exists():
         narrate(f"next: {typed('export', runs[0], checkpoint=checkpoint)}")

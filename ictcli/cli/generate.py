@@ -28,8 +28,8 @@ _EQUALS = "; a prompt that looks like KEY=VALUE is read from stdin: -"
 )
 @click.option("--n", type=click.IntRange(1), help="Answers to the prompt.  [default: 1]")
 @click.option("--temperature", type=click.FloatRange(0), help="0 is greedy.")
-@click.option("--seed", type=click.IntRange(0), help="Of the sampling.  [default: 0]")
-@click.option("--gold", help="The right answer: judge the model's by it.")
+@click.option("--seed", type=click.IntRange(0), help="Seed of the sampling.  [default: 0]")
+@click.option("--gold", help="The right answer, to judge the model's.")
 @BACKEND
 @CHECKPOINT
 @json_option(help="Print everything as JSON.")
@@ -80,7 +80,7 @@ def command(
     settings = typed_settings(GenerateSettings, "ictcli generate", overrides, typed, _EQUALS)
     question = _question(*prompts)
     if question is None and (settings.n > 1 or gold is not None or as_json):
-        raise UserError("--n, --gold and --json are of one prompt.", "ictcli generate MODEL PROMPT")
+        raise UserError("--n, --gold and --json need a prompt.", "ictcli generate MODEL PROMPT")
     narrate(f"loading {model}")
     (spec,) = find_models([find_model(model)], settings, checkpoint, narrate)
     if spec.run:
@@ -96,7 +96,7 @@ def command(
 
 
 def _question(prompt: str | None = None) -> str | None:
-    """The prompt that was typed or piped; None if a terminal may be asked for prompts."""
+    """Return the prompt that was typed or piped; None if a terminal may be asked for prompts."""
     if prompt is None and sys.stdin.isatty():
         if sys.stdout.isatty():
             return None

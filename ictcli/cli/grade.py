@@ -11,8 +11,8 @@ from ictcli.cli import json_option
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--kind", default="math", show_default=True, help="math, integer, choice, ...")
 @click.option("--pattern", help="Regular expression; its last match (first group) counts.")
-@click.option("--timeout", default=5.0, show_default=True, help="CPU seconds an answer.")
-@click.option("--memory", default=1.0, show_default=True, help="GiB an answer.")
+@click.option("--timeout", default=5.0, show_default=True, help="CPU seconds per answer.")
+@click.option("--memory", default=1.0, show_default=True, help="GiB per answer.")
 @click.option("--plugin", "plugin_files", multiple=True, help="A .py file that adds verifiers.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the rows with their verdicts.")
 @click.option("--explain", is_flag=True, help="Say how answer and gold were read, row by row.")
@@ -56,7 +56,7 @@ def command(
         ) from error
     verifier = find_verifier(kind)
     if out is not None and (out.is_dir() or not out.parent.is_dir()):
-        what = "is a folder" if out.is_dir() else f"has no folder {out.parent} to lie in"
+        what = "is a folder" if out.is_dir() else f"needs the folder {out.parent}"
         raise UserError(f"--out {out} {what}.", "--out verdicts.jsonl")
     responses = read_responses(file)
     columns = [name for response in responses for name in response.columns]

@@ -62,7 +62,7 @@ def command(
     from ictcli.runs.list import find_run
 
     if as_json and html:
-        raise UserError("--json and --html are two ways to look.", "take one of them")
+        raise UserError("--json and --html exclude each other.", "take one of them")
     names = [name.strip() for name in (methods or "").split(",") if name.strip()]
     if methods is not None and not names:
         raise UserError("--method names no method.", "ictcli methods lists them")
@@ -75,7 +75,7 @@ def command(
         )
         return 0
     if overrides:
-        raise UserError("KEY=VALUE goes with --branches of a model.", "leave it out")
+        raise UserError("KEY=VALUE needs --branches and a model.", "leave it out")
     if html:
         check_target(html)
     view = open_step(find_run(source), step, names, by, model)

@@ -41,7 +41,7 @@ def process_options(command: Command) -> Command:
     @click.option(
         "--threads",
         type=click.IntRange(1, 1024),
-        help="Most CPU threads; may change the last bits of figures.",
+        help="Maximum of CPU threads; may change the last bits of figures.",
     )
     @functools.wraps(command)
     def called(*, threads: int | None, **options: Any) -> Any:
@@ -60,17 +60,17 @@ SETTING = re.compile(r"[a-z_]+(\.[\w-]+)*\s*=")
 BACKEND = click.option(
     "--backend",
     type=click.Choice(["auto", "torch", "mlx"]),
-    help="Which engine runs the model.",
+    help="Engine that runs the model.",
 )
 
 
 def engine_settings(backend: str | None, threads: int | None = None) -> list[str]:
-    """The options as KEY=VALUE of a recipe."""
+    """Return the options as KEY=VALUE of a recipe."""
     options = {"engine.backend": backend, "engine.threads": threads}
     return [f"{key}={value}" for key, value in options.items() if value]
 
 
 def split_settings(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The arguments that are KEY=VALUE, and the others. A folder may have such a name too."""
+    """Return the arguments that are KEY=VALUE, and the others, as folders of such names."""
     settings = [each for each in arguments if SETTING.match(each) and not Path(each).exists()]
     return settings, [argument for argument in arguments if argument not in settings]

@@ -32,7 +32,7 @@ def command(
 ) -> None:
     """Continue RUN from its last checkpoint.
 
-    It ends exactly as a run that never stopped. steps=N trains it on to step N, also when it is
+    It ends exactly as a run that never stopped. steps=N continues it to step N, even if it is
     finished.
 
     \b

@@ -64,7 +64,7 @@ def diff(runs: tuple[Path, ...], as_json: bool) -> None:
     from ictcli.runs.diff import difference
 
     if len(runs) < 2:
-        raise UserError("It takes two runs to differ.", "ictcli runs diff RUN OTHER")
+        raise UserError("`ictcli runs diff` needs two runs.", "ictcli runs diff RUN OTHER")
     print_diff(difference([_run_folder(run) for run in runs]), as_json=as_json)
 
 
@@ -88,13 +88,13 @@ def check(run: Path, as_json: bool) -> int:
 @command.command("gc")
 @click.argument("runs", metavar="[RUN]...", nargs=-1, **RUN)
 @click.option("--finished", is_flag=True, help="Of finished runs remove all but the best.")
-@click.option("--dry-run", is_flag=True, help="Say what would be removed; stop.")
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and stop.")
 @JSON
 def gc(runs: tuple[Path, ...], finished: bool, dry_run: bool, as_json: bool) -> None:
     """Remove old checkpoints of RUNs, or of every run in runs/.
 
-    The newest one that is whole stays, which a resume goes on from, and the best. With --finished
-    only the best of a finished run stays: such a run cannot be trained on.
+    The newest undamaged one, from which a run can be resumed, and the best stay. With --finished
+    only the best of a finished run stays: such a run cannot be trained further.
 
     \b
     ictcli runs gc --dry-run
@@ -122,7 +122,7 @@ def gc(runs: tuple[Path, ...], finished: bool, dry_run: bool, as_json: bool) -> 
 
 
 def _run_folder(name: Path) -> Path:
-    """The folder of a run, which may be damaged. UserError where there is none of that name."""
+    """Return the folder of a run, which may be damaged. UserError if none has that name."""
     from ictcli.runs.list import find_run, find_runs
 
     run = find_run(name)

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     "--run",
     "folder",
     type=click.Path(path_type=Path),
-    help="The run folder to make; without it one in runs/.",
+    help="The run folder to make.  [default: in runs/]",
 )
-@click.option("--dry-run", is_flag=True, help="Print the resolved recipe and what it plans; stop.")
+@click.option("--dry-run", is_flag=True, help="Print the resolved recipe and its plan, and stop.")
 @click.option(
     "--memory",
     type=click.FloatRange(0, 1e6, min_open=True),
     metavar="GIB",
-    help="With --dry-run: plan for a machine of so much memory, on CUDA for such a GPU.",
+    help="With --dry-run: plan for a machine (with CUDA: a GPU) with this much memory.",
 )
 @json_option(help="Print the summary, or the plan, as JSON.")
 @TRUST
@@ -68,7 +68,7 @@ def command(
     for key, setting in unused_keys(resolved, overrides).items():
         narrate(f"note: {key} has no effect with {setting}")
     if memory and not dry_run:
-        raise click.UsageError("--memory plans, and goes with --dry-run.")
+        raise click.UsageError("--memory needs --dry-run.")
     if dry_run:
         _plan(resolved, memory or 0.0, as_json=as_json)
         return
@@ -112,12 +112,12 @@ def _begin(folder: Path | None, name: str, recipe: Recipe) -> Run:
         return Run.create(folder or free_folder(Path("runs"), name), recipe)
     if folder is None:
         raise UserError(
-            "A process was lost, and which run folder this launch had begun is not known.",
-            "torchrun ... train RECIPE --run FOLDER goes on by itself; ictcli resume RUN does too",
+            "A process was lost, and the run folder of this launch is not known.",
+            "torchrun ... train RECIPE --run FOLDER and ictcli resume RUN continue by themselves",
         )
     if is_run(folder):
         run, began = Run.open(folder)
         if began == recipe:
-            narrate(f"a process was lost: {folder} goes on from its last checkpoint")
+            narrate(f"a process was lost: {folder} continues from its last checkpoint")
             return run
     return Run.create(folder, recipe)

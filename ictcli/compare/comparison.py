@@ -27,7 +27,7 @@ class VariantRecord(Record):
     tuned: Mapping[str, Mapping[str, float]] | None = None
     """Scores on the tuning problems by override, means of its runs; None without tuning."""
     tuned_runs: int = 0
-    """Of each value."""
+    """Runs of each value."""
     chosen: str | None = None
     runs: int
     failed: int

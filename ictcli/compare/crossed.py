@@ -44,12 +44,12 @@ _optimize, _special, _stats = cast(Any, optimize), cast(Any, special), cast(Any,
 
 @dataclass(frozen=True)
 class Inference:
-    """What crossed values say of their mean. One value, or values that are all equal, show no
-    variation (see `near_bound`): they have no `tail`, and nothing that rests on it."""
+    """The mean of crossed values with its interval and p. One value, or values that are all equal,
+    show no variation (see `near_bound`): they have no `tail`, and nothing that rests on it."""
 
     mean: float
     tail: Callable[[float], float] | None = None
-    """P(|mean - truth| >= a distance)."""
+    """Gives P(|mean - truth| >= a distance)."""
     error: float = 0.0
     """The standard error, of `df` degrees of freedom (Satterthwaite's)."""
     df: float = np.inf
@@ -60,16 +60,16 @@ class Inference:
         return None if self.tail is None else self.tail(abs(self.mean))
 
     def half(self, level: float = LEVEL) -> float | None:
-        """Half the width of the interval: the distance with a tail of `level`."""
+        """Return half the width of the interval: the distance with a tail of `level`."""
         tail = self.tail
         if tail is None:
             return None
         return _root(lambda distance: level - tail(distance), 4 * self.error, rtol=1e-6)
 
     def detectable(self, level: float = LEVEL) -> float | None:
-        """The true mean that POWER of data as variable as this would call other than 0: it has a
-        noncentral t that exceeds the half width with that probability. It is as uncertain as the
-        variances: with 5 seeds its error has 4 degrees of freedom. None where the half width is
+        """Return the true mean that POWER of data as variable as this would call other than 0: it
+        has a noncentral t that exceeds the half width with that probability. It is as uncertain as
+        the variances: with 5 seeds its error has 4 degrees of freedom. None where the half width is
         FAR, as at an early look."""
         half = self.half(level)
         if half is None or half > FAR * self.error:
@@ -83,7 +83,7 @@ class Inference:
 
 
 def infer(values: FloatArray) -> Inference:
-    """The mean of (S, N) finite values with what is known of it."""
+    """Return the mean of (S, N) finite values with what is known of it."""
     S, N = values.shape
     mean = float(values.mean())
     if values.size == 1 or np.ptp(values) == 0:
@@ -107,12 +107,12 @@ def infer(values: FloatArray) -> Inference:
 
 
 def near_bound(values: FloatArray, least: float, level: float = LEVEL) -> Ends | None:
-    """Ends of the interval over problems of the mean of (S, N) values in [`least`, 1], if fewer
-    than SCARCE problems differ from the rest, as near a ceiling; else None.
+    """Return ends of the interval over problems of the mean of (S, N) values in [`least`, 1], if
+    fewer than SCARCE problems differ from the rest, as near a ceiling; else None.
 
     There `infer` sees hardly any variation, and its interval may have no width. This one
-    (`evaluation.passk.bounds_of_mean`, of the problems' means over seeds) reckons with one more
-    problem at either end. It does not see how seeds vary. One problem alone has none."""
+    (`evaluation.passk.bounds_of_mean`, of the problems' means over seeds) assumes one more problem
+    at either end. It does not see how seeds vary. One problem alone has none."""
     means: FloatArray = np.asarray(values.mean(axis=0))
     _, counts = np.unique(np.round(means, 12), return_counts=True)
     if len(means) == 1 or len(means) - counts.max() >= SCARCE:
@@ -135,8 +135,8 @@ def p_near_bound(values: FloatArray, least: float) -> float:
 
 
 def mean_squares(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(...) means of values (..., S, N), S and N > 1, and (3, ...) mean squares of the two-way
-    analysis of variance without replication: over seeds, over problems, of the rest."""
+    """Return (...) means of values (..., S, N), S and N > 1, and (3, ...) mean squares of the
+    two-way analysis of variance without replication: over seeds, over problems, of the rest."""
     S, N = values.shape[-2:]
     mean = values.mean(axis=(-2, -1))
     seeds = values.mean(axis=-1) - mean[..., None]
@@ -148,7 +148,7 @@ def mean_squares(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def tail(distance: float, squares: FloatArray, S: int, N: int) -> float:
-    """P(|mean - truth| >= |distance|), by (3,) mean squares."""
+    """Return P(|mean - truth| >= |distance|), by (3,) mean squares."""
     weights, factors = _nodes(S, N)
     a, b, e = squares[:, None] * factors
     sd = np.sqrt((e + np.maximum(a - e, 0) + np.maximum(b - e, 0)) / (S * N))
@@ -157,8 +157,8 @@ def tail(distance: float, squares: FloatArray, S: int, N: int) -> float:
 
 @lru_cache(maxsize=64)
 def _nodes(S: int, N: int) -> tuple[FloatArray, FloatArray]:
-    """(K,) weights and (3, K) factors df / chi2 of a quadrature over the three chi-squares, each
-    chi2 a function of a normal z. Few degrees of freedom have heavy tails, and more nodes."""
+    """Return (K,) weights and (3, K) factors df / chi2 of a quadrature over the three chi-squares,
+    each chi2 a function of a normal z. Few degrees of freedom have heavy tails, and more nodes."""
 
     def rule(df: int, many: int, few: int) -> tuple[FloatArray, FloatArray]:
         if df < 20:
@@ -180,7 +180,7 @@ def _nodes(S: int, N: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _root(rising: Callable[[float], float], end: float, **tolerance: float) -> float:
-    """Where a rising function is 0, above 0 and usually below `end`."""
+    """Return where a rising function is 0, above 0 and usually below `end`."""
     while rising(end) < 0:
         end *= 2
     return float(_optimize.brentq(rising, 0.0, end, **tolerance))

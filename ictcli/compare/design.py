@@ -36,13 +36,14 @@ class RunSpec:
         return f"{self.variant.label}, {which}"
 
     def with_threads(self, threads: int | None) -> "RunSpec":
-        """The run with so many threads; None: with its recipe's."""
+        """Return the run with this many threads; None: those of its recipe."""
         return replace(self, recipe=self.recipe.with_engine(threads=threads)) if threads else self
 
 
 @dataclass(frozen=True)
 class Design:
-    """What is to be compared; `source` is a recipe as it was read, or its name or path."""
+    """The methods and settings to compare; `source` is a recipe as it was read, or its name or
+    path."""
 
     source: RecipeFile | str
     overrides: tuple[str, ...]
@@ -54,16 +55,16 @@ class Design:
     own."""
 
     def recipe(self, variant: Variant, seed: int, *extra: str) -> Recipe:
-        """The recipe of one run. The recipe's method keeps its options; another starts from its
-        defaults at the same share of tokens (see `beside`). Where `temperature` varies, evaluation
-        stays at the recipe's. UserError if `method.keep` hides a varied `keep`."""
+        """Return the recipe of one run. The recipe's method keeps its options; another starts from
+        its defaults at the same share of tokens (see `beside`). Where `temperature` varies,
+        evaluation stays at the recipe's. UserError if `method.keep` hides a varied `keep`."""
         base = load_recipe(self.source, self.overrides)
         options = base.method
         varied = {override.partition("=")[0] for override in (*variant.overrides, *extra)}
         if "keep" in options and "keep" in varied:
             raise UserError(
-                f"keep cannot vary: the recipe sets method.keep = {options['keep']}, which goes "
-                "first.",
+                f"keep cannot vary: the recipe sets method.keep = {options['keep']}, which takes "
+                "precedence.",
                 "vary method.keep",
             )
         changes = [*self.overrides]
@@ -99,8 +100,8 @@ def run_specs(
     for folder, runs in Counter(str(spec.folder) for spec in specs).items():
         if runs > 1:
             raise UserError(
-                f"{runs} runs would go by the name {folder}.",
-                "leave out swept values that differ in signs alone",
+                f"{runs} runs would have the folder {folder}.",
+                "leave out swept values that differ only in punctuation",
             )
     return specs
 
@@ -124,7 +125,7 @@ def _final_spec(design: Design, variant: Variant, seed: int, chosen: str, untune
 
 
 def _checked(spec: RunSpec) -> RunSpec:
-    """The run; UserError if its folder holds one of another recipe."""
+    """Return the run; UserError if its folder holds one of another recipe."""
     if is_unused(spec.folder):
         return spec
     if differs := _differing(spec.recipe, load_recipe(read_run(spec.folder))):
@@ -137,7 +138,7 @@ def _checked(spec: RunSpec) -> RunSpec:
 
 
 def _differing(recipe: Recipe, trained: Recipe) -> str | None:
-    """How a run of one is none of the other; None where it is. A model's folder may have been
+    """Return how runs of two specs differ; None if they do not. A model's folder may have been
     moved: what is in it has a checksum (`finished.check_began`)."""
     if Path(recipe.model).is_absolute() and Path(trained.model).is_absolute():
         trained = trained.model_copy(update={"model": recipe.model})
@@ -145,7 +146,7 @@ def _differing(recipe: Recipe, trained: Recipe) -> str | None:
 
 
 def is_unused(folder: Path) -> bool:
-    """Whether a folder holds no run, or one that failed before its first evaluation."""
+    """Return whether a folder holds no run, or one that failed before its first evaluation."""
     written = {"recipe.toml", "environment.json", "manifest.json", "failure.json"}
     written |= {".lock", "log.txt"}
     return not is_run(folder) or {path.name for path in folder.iterdir()} <= written

@@ -22,7 +22,7 @@ class Contrast:
 
     @property
     def name(self) -> str:
-        """As `--contrast` takes it."""
+        """Return its name as `--contrast` takes it."""
         return f"{self.variant}:{self.rival}"
 
     @property
@@ -33,8 +33,8 @@ class Contrast:
 def differences(
     scores: Scores, contrasts: Sequence[Contrast]
 ) -> dict[str, dict[str, PairedDifference]]:
-    """The difference of every contrast by metric and name, all of them one family of tests. A
-    contrast whose two variants share no finished seed is left out."""
+    """Return the difference of every contrast by metric and name, all of them one family of tests.
+    A contrast whose two variants share no finished seed is left out."""
     family = {
         (metric, each.name): evidence(cells[each.variant], cells[each.rival])
         for metric, cells in scores.items()

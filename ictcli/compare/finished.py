@@ -24,11 +24,11 @@ from ictcli.text import shell_word
 from ictcli.types import FloatArray
 
 PREPARED = {"task", "data", "columns", "hub", "reward", "prompt", "eval", "sft"}
-"""The settings, beside the seed of `prompt.shots`, that problems come from."""
+"""The settings that decide the problems, besides the seed of `prompt.shots`."""
 
 
 def check_began(runs: Sequence[RunSpec]) -> None:
-    """UserError if the recipe, a verifier's file, the model or the problems of a finished run
+    """Raise UserError if the recipe, a verifier's file, the model or the problems of a finished run
     changed since it began: it could not be continued either. Problems are not looked at under
     `prompt.max_tokens`, which takes an engine."""
 
@@ -64,7 +64,7 @@ def check_began(runs: Sequence[RunSpec]) -> None:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A run that went to its end, and the files that a comparison is made of."""
+    """A finished run, and its files that a comparison reads."""
 
     spec: RunSpec
     summary: Summary
@@ -84,8 +84,8 @@ Runs = Mapping[str, Sequence[FinishedRun]]
 
 
 def name_of(model: str) -> str:
-    """A base model as reports name it: a folder below the working directory by its path from there,
-    which says nothing of the machine."""
+    """Return a base model as reports name it: a folder below the working directory by its path from
+    there, which says nothing of the machine."""
     path, here = Path(model), Path.cwd()
     inside = path.is_absolute() and path.is_relative_to(here)
     return path.relative_to(here).as_posix() if inside else model
@@ -98,7 +98,7 @@ def by_label(variants: Sequence[Variant], done: Sequence[FinishedRun]) -> Runs:
 
 
 def read_all(runs: Sequence[RunSpec], summaries: Summaries) -> tuple[list[FinishedRun], list[str]]:
-    """The finished runs, and a sentence for each run of which a file is missing or damaged."""
+    """Return the finished runs, and a sentence for each with a missing or damaged file."""
     done: list[FinishedRun] = []
     failed: list[str] = []
     for number, spec in enumerate(runs, 1):
@@ -113,7 +113,7 @@ def read_all(runs: Sequence[RunSpec], summaries: Summaries) -> tuple[list[Finish
 
 
 def _read(spec: RunSpec, summary: Summary) -> FinishedRun:
-    """The files of a run. ValueError, naming the file, if one is missing or damaged."""
+    """Return the files of a run. ValueError, naming the file, if one is missing or damaged."""
     folder, recipe = spec.folder, spec.recipe
     before, after = (
         read_record(folder / "eval" / name, Evaluation, strict=False)
@@ -143,7 +143,7 @@ def _read(spec: RunSpec, summary: Summary) -> FinishedRun:
 
 
 def _is_whole(evaluation: Evaluation | None, n: int, problems: int) -> bool:
-    """Whether each of so many problems has a count of `n` samples."""
+    """Return whether each of these problems has a count of `n` samples."""
     if evaluation is None or evaluation.n != n or not problems:
         return False
     whole = len(evaluation.correct) == evaluation.problems == problems

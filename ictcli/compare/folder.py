@@ -20,11 +20,11 @@ from ictcli.runs.records import RunRecord
 from ictcli.tables.numbers import counted
 
 OTHER = "--out OTHER takes another folder"
-GOES_ON = "the same command goes on from there"
+GOES_ON = "the same command continues"
 
 
 class Reported(RunRecord):
-    """What a comparison.json of any version says of its report."""
+    """The fields on its report in a comparison.json of any version."""
 
     seeds: list[int]
 
@@ -35,16 +35,16 @@ def notes_on_report(folder: Path, seeds: int) -> list[str]:
     if reported is None or seeds <= len(reported.seeds):
         return []
     return [
-        f"the report was made before with {counted(len(reported.seeds), 'seed')}: who adds seeds "
-        "until a difference is significant finds some that are not there, and p does not know it"
+        f"the report was made before with {counted(len(reported.seeds), 'seed')}: adding "
+        "seeds until a difference is significant finds some that are not there, and p ignores that"
     ]
 
 
 @contextlib.contextmanager
 def opened(folder: Path) -> Generator[None]:
-    """The folder, made if missing, and locked; removed again if nothing was done there.
-    UserError if another process compares there, or if it is a file or the folder of a run. Within,
-    a full disk and Ctrl-C end with what to do next."""
+    """Open the folder, made if missing, and lock it; remove it if nothing was done there. UserError
+    if another process compares there, or if it is a file or the folder of a run. Within, a full
+    disk and Ctrl-C end with what to do next."""
     if is_run(folder):
         raise UserError(f"{folder} is the folder of a run, not of a comparison.", OTHER)
     if folder.exists() and not folder.is_dir():
@@ -71,7 +71,7 @@ def opened(folder: Path) -> Generator[None]:
 
 
 def full(where: Path | str) -> RunFailedError:
-    """What ends a comparison on a disk that is full."""
+    """Return the error that ends a comparison on a full disk."""
     return RunFailedError(
         f"No space is left on the disk ({where}).", f"free some: {GOES_ON}; --dry-run says how much"
     )

@@ -1,4 +1,4 @@
-"""Train every run of a comparison, each in a process of its own; finished runs are kept."""
+"""Train every run of a comparison, each in a separate process; finished runs are kept."""
 
 import signal
 import subprocess
@@ -29,7 +29,7 @@ OF_TRAINING = {
 }
 """Keys of a recipe that what is sampled and judged before training does not depend on."""
 Summaries = dict[Path, Summary]
-"""Of finished runs, by folder."""
+"""Summaries of finished runs, by folder."""
 Outcome = Summary | str
 """The summary of a run, or the sentence that says why there is none."""
 Process = subprocess.Popen[bytes]
@@ -46,12 +46,11 @@ def train_all(
     threads: int | None = None,
     later: int = 0,
 ) -> tuple[Summaries, list[str]]:
-    """Train the runs that are not finished, each in a process of its own, `jobs` at a time. Returns
-    summaries by folder, and a sentence for each run that failed; the other runs go on. `threads`
-    limits the threads of each run. After each run `say` is told how long all that are left will
-    take, with `later` ones of another call; `show` where the running ones are. Raises
-    InterruptedRunError at Ctrl-C, after every run has saved, and RunFailedError when the disk is
-    full."""
+    """Train the runs that are not finished, each in a separate process, `jobs` at a time. Returns
+    summaries by folder, and a sentence for each run that failed; the other runs continue. `threads`
+    limits the threads of each run. After each run `say` gets how long the rest will take, with
+    `later` runs of another call; `show` gets where the running ones are. Raises InterruptedRunError
+    at Ctrl-C, after every run has saved, and RunFailedError when the disk is full."""
     summaries: Summaries = {}
     failed: list[str] = []
     finished: list[RunSpec] = []
@@ -87,8 +86,8 @@ def train_all(
 
 
 def _earlier(spec: RunSpec, say: Callable[[str], None]) -> tuple[bool, Outcome | None]:
-    """Whether an earlier command began a run, and its outcome: a summary, or a sentence if a file
-    is damaged; None if the run is new or unfinished."""
+    """Return whether an earlier command began a run, and its outcome: a summary, or a sentence if a
+    file is damaged; None if the run is new or unfinished."""
     if not is_run(spec.folder):
         try:
             with Run.create(spec.folder, spec.recipe):
@@ -102,7 +101,7 @@ def _earlier(spec: RunSpec, say: Callable[[str], None]) -> tuple[bool, Outcome |
         say(f"waiting for the process that trains {spec.folder} to save its step")
         lock.acquire(poll_interval=0.2)
     try:
-        if is_unused(spec.folder):  # the command may have been mended since
+        if is_unused(spec.folder):  # the command may have been fixed since
             (spec.folder / "environment.json").unlink(missing_ok=True)
             manifest.leave(spec.folder, "environment.json")
             Run(spec.folder).write_recipe(spec.recipe)
@@ -113,7 +112,7 @@ def _earlier(spec: RunSpec, say: Callable[[str], None]) -> tuple[bool, Outcome |
 
 
 def read_summary(folder: Path) -> Outcome | None:
-    """The summary of a run; None where there is none yet."""
+    """Return the summary of a run; None where there is none yet."""
     path = folder / "summary.json"
     if not path.exists():
         return None
@@ -166,8 +165,8 @@ def _trained(
 
 
 def _next(waiting: Sequence[tuple[str, RunSpec]], running: Running) -> tuple[str, RunSpec] | None:
-    """The first run whose evaluation before training none of the running ones is making now, so
-    that each is made once; None where there is none."""
+    """Return the first run whose evaluation before training none of the running ones is making now,
+    so that each is made once; None where there is none."""
     making = [
         _beginning(spec) for _, spec, _ in running.values() if not (spec.folder / BEFORE).exists()
     ]
@@ -178,7 +177,7 @@ def _next(waiting: Sequence[tuple[str, RunSpec]], running: Running) -> tuple[str
 
 
 def _progress(spec: RunSpec) -> str:
-    """How far a running run is."""
+    """Return how far a running run is."""
     try:
         done = sum(1 for _ in lines(spec.folder / "metrics.jsonl"))
     except OSError:
@@ -187,7 +186,7 @@ def _progress(spec: RunSpec) -> str:
 
 
 def _start(spec: RunSpec, threads: int | None) -> Process:
-    """`ictcli resume` in a session of its own: Ctrl-C reaches it through this process alone. Its
+    """Start `ictcli resume` in a new session: Ctrl-C reaches it through this process alone. Its
     stdin is a pipe that nobody writes to; the pipe closes when this process ends, however it ends,
     and the child then saves its step and ends too."""
     command = [sys.executable, "-m", "ictcli", "resume", str(spec.folder), "--json"]
@@ -214,13 +213,13 @@ def _stop(running: Running) -> None:
 
 
 def why_it_ended(folder: Path, code: int) -> str:
-    """Why the process of a run ended: the sentence of its failure.json, else the signal that killed
-    it or its exit code."""
+    """Return why the process of a run ended: the sentence of its failure.json, else the signal that
+    killed it or its exit code."""
     if failure := read_record(folder / "failure.json", Failure, strict=False):
         return failure.error
     if code < 0:
         names = {number.value: number.name for number in signal.Signals}
-        memory = ", perhaps for want of memory" if -code == signal.SIGKILL else ""
+        memory = ", perhaps for lack of memory" if -code == signal.SIGKILL else ""
         return f"it was killed ({names.get(-code, f'signal {-code}')}){memory}"
     return f"it ended with code {code}; {folder / 'log.txt'} has what it said"
 

@@ -1,4 +1,4 @@
-"""Note what a reader of a comparison has to know beside its figures: ceilings, and what is missing
+"""Note what a reader of a comparison has to know besides its figures: ceilings, and what is missing
 or was made otherwise."""
 
 from collections.abc import Sequence
@@ -34,14 +34,14 @@ def notes_of(plan: ComparisonPlan, runs: Runs, scores: Scores, tuned: Tuned) -> 
     made = [each.model_dump(include=MADE_WITH, exclude_defaults=True) for each in environments]
     if differ := list(differing(made)):
         notes.append(
-            f"The runs were not all made with the same {listed(differ)}: the times of some "
-            "say nothing beside those of others, and figures may differ for that reason too."
+            f"The runs did not all have the same {listed(differ)}: their times cannot be compared, "
+            "and figures may differ for that reason too."
         )
     recipes = {label: each[0].spec.recipe for label, each in runs.items()}
     if dense := [label for label, of in recipes.items() if of.dense_steps >= of.steps]:
         notes.append(
-            f"The dense warm-up takes every step of {', '.join(dense)}: such runs trained every "
-            "token, and methods that differ in their choice alone are one."
+            f"The dense warm-up takes every step of {', '.join(dense)}: these runs trained every "
+            "token, so the methods' choices of tokens were not compared."
         )
     passes = next(iter(scores.values()))
     for each in plan.contrasts:
@@ -52,7 +52,7 @@ def notes_of(plan: ComparisonPlan, runs: Runs, scores: Scores, tuned: Tuned) -> 
 
 
 def at_bounds(scores: Scores, labels: Sequence[str]) -> list[str]:
-    """A sentence for each metric that is so near 0 or 1 that methods can hardly differ there."""
+    """Return a sentence for each metric so near 0 or 1 that methods can hardly differ."""
     notes: list[str] = []
     for metric, cells in scores.items():
         means = {label: float(np.nanmean(cells[label])) for label in labels}

@@ -30,16 +30,16 @@ BASELINE = "grpo"
 """Without `--baseline`."""
 
 FEW_SEEDS = {
-    1: "One seed says nothing of how another would turn out: --seeds 3 does.",
+    1: "One seed does not show how runs vary: --seeds 3 does.",
     2: "Two seeds hardly show how runs vary, so intervals are very wide; a third seed often halves "
     "them.",
 }
-"""What to say of so many, before and after."""
+"""The note for this number of seeds, before and after."""
 
 
 class CompareOptions(NamedTuple):
-    """The options of `ictcli compare` that decide which runs it is made of and how they are set
-    against each other."""
+    """The options of `ictcli compare` that decide which runs there are and how they are
+    compared."""
 
     methods: tuple[str, ...]
     seeds: int = 3
@@ -55,8 +55,8 @@ class CompareOptions(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparisonPlan:
-    """The runs of one comparison: those of `tuning`, `tries` to begin with, choose a value for the
-    `final` ones."""
+    """The runs of a comparison: those of `tuning`, which try values (`tries`) for the `final`
+    ones."""
 
     design: Design
     baseline: str
@@ -116,8 +116,8 @@ def plan_of(
     tunes_rate = grid is not None and grid.key == "lr"
     if len({each.method for each in variants}) > 1 and len(rates) == 1 and not tunes_rate:
         notes.append(
-            f"every method trains at lr={rates.pop():g}, and another may suit one better: --tune "
-            "lr=V,V,V chooses a rate for each"
+            f"every method trains at lr={rates.pop():g}, which may suit some better than others: "
+            "--tune lr=V,V,V chooses a rate for each"
         )
     if len(variants) > 1 and options.seeds in FEW_SEEDS:
         notes.append(FEW_SEEDS[options.seeds])
@@ -128,16 +128,16 @@ def plan_of(
 def contrasts_of(
     variants: Sequence[Variant], options: CompareOptions
 ) -> tuple[str, list[Contrast], list[str]]:
-    """The label of the baseline, the contrasts to test, and a note where the default baseline is
-    not among the methods. UserError if a name is none of the variants'."""
+    """Return the label of the baseline, the contrasts to test, and a note where the default
+    baseline is not among the methods. UserError if a name is not a variant's."""
     labels = [each.label for each in variants]
 
     def labelled(name: str, option: str) -> str:
-        """The label of a variant named by it, or by its method where no other has that."""
+        """Return the label of a variant named by it, or by its method where no other has that."""
         fits = [each.label for each in variants if name in (each.label, each.method)]
         if name in fits or len(fits) == 1:
             return name if name in fits else fits[0]
-        which = f"which is {listed(fits)}" if fits else "which is none of the methods"
+        which = f"which is {listed(fits)}" if fits else "which is not one of the methods"
         raise UserError(
             f"{option} names {name!r}{nearest(name, labels)}, {which}.",
             f"{option} takes labels: {listed(labels)}",
@@ -168,8 +168,8 @@ def contrasts_of(
 
 
 def check_problems(tries: Sequence[RunSpec]) -> list[str]:
-    """Check, before anything is trained, that held-out problems are left to tune on beside those of
-    the final runs; gives a note where they are fewer. UserError where there are none."""
+    """Check, before anything is trained, that held-out problems are left to tune on besides those
+    of the final runs; gives a note where they are fewer. UserError where there are none."""
     notes: list[str] = []
     keys = {"task", "data", "eval", "reward", "plugins"}
     recipes = {repr(spec.recipe.model_dump(include=keys)): spec.recipe for spec in tries}
@@ -180,7 +180,7 @@ def check_problems(tries: Sequence[RunSpec]) -> list[str]:
         held = f"{recipe.eval.bench or recipe.data_name} holds out {problems}"
         if available < 2:
             raise UserError(
-                f"{held}: too few to tune on some and be judged by others.",
+                f"{held}: too few to tune on some and evaluate on others.",
                 "leave --tune out, or take a larger data set",
             )
         if available <= wanted:

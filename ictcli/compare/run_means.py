@@ -34,7 +34,7 @@ class TrainedTokens(Record):
     """Which tokens the runs of a variant trained: means over the runs, after any dense warm-up."""
 
     tokens_kept_share: float
-    """Of all steps, the dense warm-up included."""
+    """Share over all steps, the dense warm-up included."""
     kept_prob: float | None = None
     branch_recall: float | None = None
 

@@ -58,14 +58,14 @@ class PairedDifference(Estimate):
 
     @property
     def differs(self) -> bool:
-        """Whether it is significant for other seeds too, after any correction."""
+        """Return whether it is significant for other seeds too, after any correction."""
         p = self.p if self.p_holm is None else self.p_holm
         return self.seeds > 1 and p is not None and p <= LEVEL
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Cells (S, N) of one mean, each in [`floor`, 1], and what they say of it at any level."""
+    """Values (S, N), each in [`floor`, 1], and intervals of their mean at any level."""
 
     cells: FloatArray
     floor: float
@@ -106,7 +106,7 @@ class Evidence:
         return Estimate(self.inference.mean, low, high, seeds=S, problems=N)
 
     def difference(self) -> PairedDifference:
-        """With its tests, before any correction."""
+        """Return a difference with its tests, before any correction."""
         return PairedDifference(
             **asdict(self.estimate()),
             p=self.p,
@@ -115,7 +115,7 @@ class Evidence:
 
 
 def scores_of(correct: Mapping[str, IntArray], n: int, ks: Sequence[int]) -> Scores:
-    """pass@k of each cell from counts of correct samples of n, (S, N) a variant.
+    """Return pass@k of each cell from counts of correct samples of n, (S, N) a variant.
 
     A row with a negative count is a run that is missing. ValueError unless 1 <= k <= n, c <= n.
     """
@@ -131,19 +131,19 @@ def scores_of(correct: Mapping[str, IntArray], n: int, ks: Sequence[int]) -> Sco
 
 
 def estimate(values: FloatArray) -> Estimate:
-    """The mean of (S, N) values in [0, 1] with its interval; rows of NaN are left out. ValueError
-    where no run is left."""
+    """Return the mean of (S, N) values in [0, 1] with its interval; rows of NaN are left out.
+    ValueError where no run is left."""
     return Evidence(_runs(values), 0.0).estimate()
 
 
 def evidence(values: FloatArray, baseline: FloatArray) -> Evidence:
-    """Of the mean of `values` - `baseline`, (S, N) each of the same seeds and problems. Seeds that
-    miss either run are left out; ValueError if all do."""
+    """Test the mean of `values` - `baseline`, both (S, N) of the same seeds and problems. Seeds
+    that miss either run are left out; ValueError if all do."""
     return Evidence(_runs(np.round(values - baseline, 12)), -1.0)  # equal values are equal
 
 
 def paired(values: FloatArray, baseline: FloatArray) -> bool:
-    """Whether two (S, N) tables have a seed that neither misses: their `evidence` is defined."""
+    """Return whether two (S, N) tables share a seed, so that `evidence` is defined."""
     return values.shape == baseline.shape and bool((~np.isnan(values + baseline).any(axis=1)).any())
 
 

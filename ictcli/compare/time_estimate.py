@@ -17,11 +17,11 @@ from ictcli.train.launch import failure_message
 Timed = tuple[float, TimeEstimate]
 """Seconds to load a model, and what a run of it takes."""
 PROMPTS = 8
-"""Of a step that is timed, at most."""
+"""Most prompts of a step that is timed."""
 
 
 class RunEstimate(Record):
-    """What one run will still take: nothing, if it is finished."""
+    """The time that a run still takes: 0 if it is finished."""
 
     folder: Path
     label: str
@@ -34,7 +34,7 @@ class RunEstimate(Record):
 
 
 class ComparisonEstimate(Record):
-    """What is left to do."""
+    """The runs of a comparison and the time that is left."""
 
     runs: list[RunEstimate]
     at_once: int

@@ -2,8 +2,8 @@
 those of the final runs.
 
 Every value of the grid has the same number of runs, and the value of the highest mean is chosen.
-While that is the smallest or the largest value that was tried, the grid goes on by one more, as far
-beyond as the best is from its neighbour, at most FURTHER times.
+While that is the smallest or the largest value that was tried, one more is tried, as far beyond
+as the best is from its neighbour, at most FURTHER times.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ class Tuning:
     design: Design
     grid: Grid
     runs: int = RUNS
-    """Of each value."""
+    """Runs of each value."""
 
     @property
     def first(self) -> list[RunSpec]:
@@ -49,7 +49,7 @@ class Tuning:
         ]
 
     def tune(self, train: Callable[[Sequence[RunSpec]], Summaries]) -> Tuned:
-        """What each variant's runs reached; `train` gives the summaries of those that finish."""
+        """Return each variant's results; `train` gives the summaries of those that finish."""
         tuned: dict[str, dict[str, list[Reached]]] = {
             variant.label: {} for variant in self.design.variants
         }
@@ -81,7 +81,7 @@ def chosen_of(tuned: Tuned) -> dict[str, str]:
     if chosen := {label: best for label, tries in tuned.items() if (best := best_of(tries))}:
         return chosen
     raise NothingFinishedError(
-        "Every tuning run failed.", "mend what the lines above say, or leave --tune out"
+        "Every tuning run failed.", "fix what the lines above say, or leave --tune out"
     )
 
 
@@ -94,7 +94,7 @@ def next_values(tries: Tries, grid: Grid) -> list[str]:
 
 
 def means_of(tries: Tries) -> dict[str, dict[str, float]]:
-    """By override with a finished run, in the order of their values, the mean of each metric."""
+    """Return the mean of each metric by override with a finished run, in order of value."""
     finished = {override: [run for run in runs if run] for override, runs in tries.items()}
     return {
         override: {name: float(np.mean([run[name] for run in runs])) for name in runs[0]}
@@ -104,23 +104,23 @@ def means_of(tries: Tries) -> dict[str, dict[str, float]]:
 
 
 def in_order(overrides: Iterable[str]) -> list[str]:
-    """Overrides by their values, where all are numbers."""
+    """Return overrides by their values, where all are numbers."""
     overrides = list(overrides)
     numbers = numbers_of(overrides) or {}
     return sorted(overrides, key=lambda override: numbers.get(override, 0.0))
 
 
 def best_of(tries: Tries) -> str | None:
-    """The override of the highest mean of METRIC (of the first k, if 1 is not evaluated), the first
-    of equals."""
+    """Return the override of the highest mean of METRIC (of the first k, if 1 is not evaluated),
+    the first of equals."""
     means = {override: of.get(METRIC, next(iter(of.values())))
              for override, of in means_of(tries).items()}  # fmt: skip
     return max(means, key=lambda override: round(means[override], 12), default=None)
 
 
 def _beyond(tries: Tries, grid: Grid) -> str | None:
-    """The next value beyond the best, if that is at an end of the values with a finished run and
-    differs from its neighbour."""
+    """Return the next value beyond the best, if that is at an end of the values with a finished run
+    and differs from its neighbour."""
     means, best = means_of(tries), best_of(tries)
     numbers = numbers_of(means)
     if best is None or numbers is None or len(means) < 2:

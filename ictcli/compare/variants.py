@@ -20,13 +20,13 @@ FIXED = {
     **dict.fromkeys(("prompt", "sampling", "eval"), _ASKED),
     "reward": "all runs are rewarded and judged alike",
 }
-"""Keys that decide what the runs of a comparison have in common, and what that is."""
+"""Keys that must not vary, and what all runs share by them."""
 OPTIONS = "ictcli methods lists each method's options"
 SIGNAL = "reward.signal"
 FREE = {SIGNAL, "sampling.redraw"}
 """Keys that may vary although their table is fixed."""
 CONTROLS = {"control": "none", SIGNAL: "true"}
-"""Keys of controls, each with the value that is none."""
+"""Keys of controls, each with its neutral value."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Grid:
 
 
 def read_grid(text: str, option: str) -> Grid:
-    """`method.keep=0.05,0.1` as a key that may vary and its values."""
+    """Parse `method.keep=0.05,0.1` into a key that may vary and its values."""
     key, equals, values = text.partition("=")
     key = key.strip()
     if key not in FREE and (why := FIXED.get(key.split(".")[0])):
@@ -75,16 +75,16 @@ def read_values(text: str, key: str, option: str) -> tuple[str, ...]:
 
 
 def numbers_of(overrides: Iterable[str]) -> dict[str, float] | None:
-    """By override its value; None where one is no number."""
+    """Return values by override; None where one is not a number."""
     values = {each: toml_value(each.partition("=")[2]) for each in overrides}
     known = {each: float(of) for each, of in values.items() if type(of) in (int, float)}  # pyright: ignore
     return known if len(known) == len(values) else None
 
 
 def variants_of(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant, ...]:
-    """Return every method, with settings of its own if any (`ict score=u*h`), and every combination
-    of the swept settings that matter to it; once, if none does. UserError if a key matters to no
-    method, or is set twice."""
+    """Return every method, with its settings if any (`ict score=u*h`), and every combination of the
+    swept settings that matter to it; once, if none does. UserError if a key matters to no method,
+    or is set twice."""
     check_keys([sweep.key for sweep in sweeps], "--sweep")
     where = "--methods and --sweep" if sweeps else "--methods"
     variants: list[Variant] = []
@@ -96,7 +96,7 @@ def variants_of(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant
     for sweep in sweeps:
         if not any(takes(method, sweep.key) for method, _ in parsed):
             names = ", ".join(method.name for method, _ in parsed)
-            raise UserError(f"None of {names} looks at {sweep.key}.", OPTIONS)
+            raise UserError(f"None of {names} uses {sweep.key}.", OPTIONS)
     return tuple(dict.fromkeys(variants))
 
 
@@ -108,7 +108,7 @@ def _parsed(text: str) -> tuple[Method, list[Grid]]:
         grid = read_grid(setting, "--methods")
         key = f"method.{grid.key}" if grid.key in method.options.model_fields else grid.key
         if not takes(method, key):
-            raise UserError(f"{method.name} does not look at {grid.key}.", OPTIONS)
+            raise UserError(f"{method.name} does not use {grid.key}.", OPTIONS)
         own.append(Grid(key, grid.values))
     return method, own
 
@@ -129,7 +129,7 @@ def _short(override: str) -> str:
 
 
 def check_keys(keys: Sequence[str], option: str) -> None:
-    """UserError if a key is set twice: the runs would not be what their labels say."""
+    """Raise UserError if a key is set twice: the runs would not be what their labels say."""
     for key, times in Counter(map(_short, keys)).items():
         if times > 1:
             raise UserError(
@@ -138,7 +138,7 @@ def check_keys(keys: Sequence[str], option: str) -> None:
 
 
 def takes(method: Method, key: str) -> bool:
-    """Whether a setting makes a difference to a method."""
+    """Return whether a setting makes a difference to a method."""
     if key == "warmup":
         return method.dense_warmup
     if key == "keep":

@@ -49,7 +49,7 @@ def chat(session: Session) -> int:
     with contextlib.suppress(ImportError):
         importlib.import_module("readline")  # gives `input` line editing and a history
     introduce(session)
-    narrate("Each prompt is asked alone. Ctrl-D ends, Ctrl-C stops an answer.")
+    narrate("The model sees no earlier prompt. Ctrl-C stops an answer, Ctrl-D ends.")
     if hint := session.form.hint:
         narrate(f"{hint[0].upper()}{hint[1:]}")
     while True:

@@ -14,7 +14,7 @@ COLUMNS = [
     Column[Placement]("method", lambda row: row.method, str),
     Column[Placement]("tokens kept, %", lambda row: row.kept, percent),
     Column[Placement]("branches kept, %", lambda row: row.branch_recall, percent),
-    Column[Placement]("of the kept, branches, %", lambda row: row.branch_precision, percent),
+    Column[Placement]("branches among kept, %", lambda row: row.branch_precision, percent),
     Column[Placement]("sure, %", lambda row: row.kept_sure, percent),
     Column[Placement]("mean p", lambda row: row.kept_prob),
     Column[Placement]("high:low H1", lambda row: row.high_low_ratio),
@@ -38,7 +38,7 @@ def print_branches(placed: Branches, *, as_json: bool) -> None:
         f"{placed.source} on {placed.task}: {counted(placed.responses, 'response')} in groups of "
         f"{placed.group}, temperature {placed.temperature:g}, {counted(placed.tokens, 'token')}.",
         f"Branches, where responses to one prompt part: {shown_share(placed.branch_share)} of the "
-        f"tokens. A response stands alone from token {figure(placed.alone_from, 'g')} (median).",
+        f"tokens. From token {figure(placed.alone_from, 'g')} (median) a response is alone.",
         f"Sure tokens (p > 0.99): {shown_share(placed.sure)}. Mean p: {placed.prob:.2f}.",
     )
     if placed.uniqueness is not None:
@@ -50,12 +50,12 @@ def print_branches(placed: Branches, *, as_json: bool) -> None:
     print_table(Table(COLUMNS, placed.placements))
     output(
         "",
-        "The last column reads from the surest tenth of the tokens to the least sure. By chance a "
-        "method keeps as many branches as tokens.",
+        "The last column goes from the surest tenth of the tokens to the least sure. A random "
+        "choice keeps the same share of branches as of tokens.",
     )
     if any(row.method.split()[0] == "ict" for row in placed.placements):
         output(
-            "The paper says of the tokens that ict keeps on GSM8K (arXiv 2606.19771): mean p "
+            "The paper reports of the tokens that ict keeps on GSM8K (arXiv 2606.19771): mean p "
             f"{PAPER['kept_prob']}, high:low {PAPER['high_low_ratio']}."
         )
     output(*placed.missing.values())

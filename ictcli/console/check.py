@@ -9,6 +9,7 @@ from ictcli.tables.numbers import counted
 from ictcli.text import duration, middle_cut
 from ictcli.train.checked import Answer, Checked, ShownPrompt, Training, Tried
 
+HOUR = 3600
 LONGEST = 1200
 """Characters of a prompt that are shown, and of the first answer a quarter of them."""
 SHOWN, TAIL = 3, 60
@@ -16,7 +17,7 @@ SHOWN, TAIL = 3, 60
 
 
 class Shown:
-    """Prints what a check finds out as it does so."""
+    """Prints the findings of a check as they come."""
 
     def __init__(self) -> None:
         self._prompts, self._first = 0, False
@@ -35,8 +36,8 @@ class Shown:
         output(
             f"data: {training.name}, {train} to train on, {training.heldout:,} others to evaluate "
             "on.",
-            f"method: {training.method}, at lr={training.lr:g}; method=NAME takes another of "
-            "ictcli methods, and lr=... its rate.",
+            f"method: {training.method}, lr={training.lr:g}; method=NAME lr=RATE takes another of "
+            "ictcli methods.",
             *(f"note: {note}" for note in training.notes),
         )
 
@@ -70,7 +71,7 @@ class Shown:
 
 
 def print_check(checked: Checked, command: str, *, as_json: bool) -> None:
-    """Print what the answers say, the verdict, and the command to type."""
+    """Print the counts of the answers, the verdict, and the command to type."""
     tried = checked.tried
     seconds = tried.load_s + tried.time.seconds if tried and tried.time else None
     if as_json:
@@ -84,12 +85,15 @@ def print_check(checked: Checked, command: str, *, as_json: bool) -> None:
         _tried(tried)
     output("", f"memory: {checked.memory.sentence or 'the limit of this machine is not known.'}")
     if tried and tried.time and seconds is not None:
+        time = tried.time
+        steps = int((HOUR - seconds) / time.step) + time.steps if seconds > HOUR else 0
+        shorter = f" steps={steps} takes about an hour." if steps > 0 else ""
         output(
             f"time: about {duration(seconds)}: {duration(tried.load_s)} to load, "
-            f"{tried.time.parts()}."
+            f"{time.parts()}.{shorter}"
         )
     elif tried:
-        output("time: not known, as no answers ended and were timed.")
+        output("time: not known, as no answer ended in time.")
     if tried and tried.interrupted:
         output("", "interrupted: there is no verdict.")
         return

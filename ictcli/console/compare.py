@@ -29,7 +29,7 @@ RUN_COLUMNS = [
 
 
 def planned(estimate: ComparisonEstimate, jobs: int, *, as_json: bool) -> None:
-    """The runs with what each will take alone, and what all of them will, as a table or JSON."""
+    """Print the runs with the time of each and of all, as a table or JSON."""
     if as_json:
         print_json({"jobs": jobs, **estimate.model_dump(mode="json")})
         return
@@ -51,7 +51,7 @@ def planned(estimate: ComparisonEstimate, jobs: int, *, as_json: bool) -> None:
 def comparison(
     c: Comparison, folder: Path, said: Collection[str], *, as_json: bool, details: bool
 ) -> None:
-    """A comparison as JSON, or what was reached as a table and the answer in a sentence; with
+    """Print a comparison as JSON, or its results as a table and the answer in a sentence; with
     `details` also the differences. Notes that were `said` before are not said again."""
     if as_json:
         print_json(c.model_dump(mode="json"))
@@ -70,8 +70,8 @@ def comparison(
 
 @contextlib.contextmanager
 def status(*, drawn: bool) -> Generator[Callable[[str], None]]:
-    """A function that shows a line in place on a terminal, where a text takes the place of the one
-    before and an empty one removes it; elsewhere nothing is shown."""
+    """Return a function that shows a line on a terminal: a text replaces the one before, an empty
+    one removes it; elsewhere nothing is shown."""
     screen = Screen(stderr=True)
     if not (drawn and screen.is_terminal and not screen.is_dumb_terminal):
         yield lambda text: None

@@ -33,7 +33,7 @@ def move(view: StepView, group: GroupView) -> int:
 
 
 class App:
-    """What is shown, and what the keys do."""
+    """The state of the screen, and the keys."""
 
     def __init__(self, view: StepView, group: GroupView, console: Screen, palette: Palette) -> None:
         self.view, self.group = view, group
@@ -60,7 +60,7 @@ class App:
         }
 
     def run(self) -> None:
-        """Until q. A resized terminal is redrawn within a quarter of a second."""
+        """Run until q. A resized terminal is redrawn within a quarter of a second."""
         size = None
         while True:
             if size != self.console.size:

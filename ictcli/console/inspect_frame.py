@@ -129,7 +129,7 @@ class Frame:
         return min(widths), [widths[t] for t in sorted(widths)]
 
     def _grid(self, count: int) -> list[Text]:
-        """Return a line a rollout; tokens of the same position stand in one column."""
+        """Return a line a rollout; tokens of the same position are in one column."""
         first, widths = self._columns
         start = max(0, min(self.cursor.row - count // 2, len(self.group.rollouts) - count))
         lines: list[Text] = []

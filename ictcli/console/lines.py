@@ -11,8 +11,8 @@ SENTENCES = ("note: ", "warning: ")
 
 
 def narrate(*lines: str) -> None:
-    """Lines on stderr, each of which stays one line, but for notes and warnings on a terminal. A
-    closed stderr ends no run."""
+    """Print lines on stderr, each of which stays one line, but for notes and warnings on a
+    terminal. A closed stderr ends no run."""
     shown = [one_line(line) for line in lines]
     shown = [wrapped(line, sys.stderr) if line.startswith(SENTENCES) else line for line in shown]
     with contextlib.suppress(OSError):
@@ -21,7 +21,7 @@ def narrate(*lines: str) -> None:
 
 
 def output(*lines: object) -> None:
-    """Lines on stdout, each of which stays one line."""
+    """Print lines on stdout, each of which stays one line."""
     print("\n".join(map(one_line, lines)))
 
 
@@ -34,5 +34,5 @@ def warn_altered(run: Path, *names: str) -> None:
 
 
 def narrate_paragraph(text: str) -> None:
-    """An empty line, and a paragraph as wide as the terminal."""
+    """Print an empty line and a paragraph as wide as the terminal."""
     narrate("", *wrapped(one_line(text), sys.stderr).split("\n"))

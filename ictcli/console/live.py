@@ -27,12 +27,12 @@ from ictcli.text import figure, visible
 BLOCKS = "▁▂▃▄▅▆▇█"
 CURVES = shown_in("live")
 LEAST_SPAN = 0.1
-"""What the height of a sparkline stands for at least, so that noise does not look like change."""
+"""Smallest range that the height of a sparkline covers, so that noise does not look like change."""
 SHOWN_TOKENS = 400
 
 
 def is_share(name: str, values: Sequence[float | None]) -> bool:
-    """Whether a metric is a share, as a mean reward between 0 and 1 is too."""
+    """Return whether a metric is a share, as a mean reward between 0 and 1 is too."""
     if name == "reward":
         return all(0 <= value <= 1 for value in values if value is not None)
     return name in METRICS and METRICS[name].unit == "%"
@@ -41,9 +41,9 @@ def is_share(name: str, values: Sequence[float | None]) -> bool:
 def sparkline(
     values: Sequence[float | None], width: int, least: float = 0.0, *, share: bool = False
 ) -> str:
-    """The values as a row of block characters, averaged into `width` places at most. Its height is
-    that from 0 to 1 for a `share`, else spans them, and at least `least` and a tenth of the
-    largest."""
+    """Return the values as a row of block characters, averaged into `width` places at most. Its
+    height is that from 0 to 1 for a `share`, else spans them, and at least `least` and a tenth of
+    the largest."""
     known = [value for value in values if value is not None]
     if not known:
         return ""
@@ -63,7 +63,7 @@ def observer(recipe: Recipe, folder: Path, *, live: bool = True) -> Observer:
 
 
 class LiveObserver(PlainObserver):
-    """Draws on stderr. The newest rollout's kept tokens stand in reverse."""
+    """Draws on stderr. The newest rollout's kept tokens are reversed."""
 
     def __init__(self, recipe: Recipe, folder: Path) -> None:
         super().__init__(recipe, folder)

@@ -17,7 +17,7 @@ from ictcli.tracking import where_to_look
 from ictcli.train.evaluations import samples_of
 
 EVERY = 10.0
-"""Seconds between lines of progress where stderr is no terminal."""
+"""Seconds between lines of progress where stderr is not a terminal."""
 
 
 def progress_lines(say: Callable[[str], None]) -> Callable[[str, int, int], None]:
@@ -30,8 +30,8 @@ def progress_lines(say: Callable[[str], None]) -> Callable[[str, int, int], None
         if name != asked or done < taken:  # the first call of an evaluation
             say(f"{name}: {counted(total, 'sample')}")
         elif taken < done < total and now - before >= EVERY:
-            left = (now - before) * (total - done) / (done - taken)
-            say(f"{name}: {done:,}/{total:,} samples, {duration(left)} left")
+            left = duration((now - before) * (total - done) / (done - taken))
+            say(f"{name}: {done:,}/{total:,} samples" + f", {left} left" * (10 * done > total))
         else:
             return
         last = name, now, done
@@ -75,7 +75,7 @@ class PlainObserver(Observer):
         self.say(f"{label}: {scores}  ({counted(evaluation.problems, 'problem')} x {evaluation.n})")
 
     def resumed(self, step: int) -> None:
-        self.say(f"going on after step {step}")
+        self.say(f"continuing after step {step}")
 
     def supervised(self, metrics: SftMetrics) -> None:
         self.say(

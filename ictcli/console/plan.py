@@ -35,7 +35,7 @@ def plan(recipe: Recipe, memory: MemoryCheck, *, as_json: bool) -> None:
     if memory.estimate:
         _print_estimate(memory.estimate)
     narrate_paragraph(memory.sentence)
-    narrate("time: ictcli check times a step and says what the training takes.")
+    narrate("time: ictcli check times a step and estimates it.")
 
 
 def _print_estimate(estimate: MemoryEstimate) -> None:

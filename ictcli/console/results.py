@@ -33,8 +33,8 @@ from ictcli.train.health import decline
 @contextlib.contextmanager
 def eval_progress() -> Generator[Callable[[str], Callable[[int, int], None]]]:
     """Show a bar of samples taken, with the time left; where stderr is no terminal a line now and
-    then. Yields what makes, of a benchmark's name, a function that is called with the samples taken
-    and all, first at the start."""
+    then. Yields a function of a benchmark's name that returns a function of (samples taken, all
+    samples)."""
     err = Screen(stderr=True)
     bar = Progress(
         SpinnerColumn(),
@@ -131,7 +131,7 @@ def _declined(summary: Summary, folder: Path, recipe: Recipe) -> int | None:
     is_earlier = first < summary.steps
     best, now = map(shown_share, fell)
     ended = symptom("decline", recipe, best=best, now=now, when="at the end")
-    earlier = f"; the next commands take the earlier weights of step {first}" * is_earlier
+    earlier = f"; the commands below take the weights of step {first}" * is_earlier
     narrate_paragraph(f"{ended.sentence}: {ended.next}{earlier}.")
     return first if is_earlier else None
 
@@ -175,7 +175,7 @@ def graded(
         lines = ", ".join(map(str, unread[:SHOWN])) + (", ..." if len(unread) > SHOWN else "")
         narrate(
             f"note: {counted(len(unread), 'gold')} cannot be read (line {lines}): "
-            "only an answer that is the same letter by letter is correct there"
+            "only an identical answer is correct there"
         )
     rows = list(zip(responses, verdicts, strict=True))
     if as_json:
@@ -196,7 +196,7 @@ def graded(
 
 
 def explain(subject: str, explanation: Explanation) -> None:
-    """Three lines on a verdict: what was taken for the answer, and how both sides were read."""
+    """Print three lines on a verdict: what was taken for the answer, and how it was read."""
     verdict = explanation.verdict
     output(
         ", ".join(filter(None, (f"{subject}: {verdict.status}", verdict.reason))),

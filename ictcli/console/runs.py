@@ -25,11 +25,11 @@ DROPPED = ("task", "model", "took", "seed", "method", "when")
 MAIN = ("lr", "prompts", "group", "temperature", "max_tokens")
 """Settings that are shown though they have their default."""
 FORMATS = {"peak_bytes": size_text, "tokens_kept_share": shown_share}
-"""Of figures that were reached; others have six digits."""
+"""Formats of figures that were reached; others have six digits."""
 
 
 def ago(when: str) -> str:
-    """`5m ago`, `3h ago`, `12d ago`."""
+    """Return `5m ago`, `3h ago`, `12d ago`."""
     seconds = (datetime.now(UTC) - datetime.fromisoformat(when)).total_seconds()
     for length, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= length:
@@ -38,7 +38,7 @@ def ago(when: str) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A value of a recipe or environment; `-` for none."""
+    """Return a value of a recipe or environment; `-` for none."""
     if isinstance(value, list | tuple):
         value = ", ".join(map(str, cast(Sequence[object], value)))
     text = f"{value:g}" if isinstance(value, float) else "" if value is None else str(value)
@@ -46,13 +46,13 @@ def value_text(value: Any) -> str:
 
 
 def glance(run: Entry) -> str:
-    """Its name, state, and when it was last written to."""
+    """Return its name, state, and when it was last written to."""
     steps = "?" if run.steps is None else run.steps
     return f"{run.run}: {run.state}, step {run.step} of {steps}, {ago(run.when)}"
 
 
 def print_list(runs: Sequence[Entry], folder: Path, *, as_json: bool) -> None:
-    """A row a run, in as many columns as fit."""
+    """Print a row a run, in as many columns as fit."""
     if as_json:
         print_json([run.to_json() for run in runs])
         return
@@ -91,7 +91,7 @@ def _cells(run: Entry) -> dict[str, str]:
 
 
 def print_run(run: Detail, *, as_json: bool) -> None:
-    """One run, section by section."""
+    """Print one run, section by section."""
     if as_json:
         print_json(run.to_json())
         return
@@ -230,7 +230,7 @@ def ending(summary: Summary) -> Table:
 
 
 def print_diff(diff: RunDiff, *, as_json: bool) -> None:
-    """Tables of what differs, a column a run, and of what was reached."""
+    """Print tables of what differs, a column a run, and of what was reached."""
     if as_json:
         print_json(diff.to_json())
         return
@@ -272,7 +272,7 @@ def _reached(name: str, result: Result) -> str:
 
 
 def print_check(check: RunCheck, *, as_json: bool) -> None:
-    """What is wrong with a run's files, a line each, and how many were read."""
+    """Print what is wrong with a run's files, a line each, and how many were read."""
     if as_json:
         print_json(check.to_json())
         return
@@ -285,8 +285,8 @@ def print_check(check: RunCheck, *, as_json: bool) -> None:
 def print_old(
     old: Mapping[Path, int], busy: Sequence[Path], *, removed: bool, as_json: bool
 ) -> None:
-    """A line for each checkpoint, by its folder and bytes, and how much is or would be freed.
-    `busy` runs are left alone."""
+    """Print a line for each checkpoint with its bytes, and how much is or would be freed. `busy`
+    runs are skipped."""
     total = sum(old.values())
     if as_json:
         paths = {str(path): taken for path, taken in old.items()}
@@ -295,7 +295,7 @@ def print_old(
     for path, taken in old.items():
         output(f"{shown(path.parents[1])}: {path.name}, {size_text(taken)}")
     for run in busy:
-        narrate(f"note: {run} is being trained, and left alone")
+        narrate(f"note: {run} is being trained and is skipped")
     freed = f"{size_text(total)} {'freed' if removed else 'would be freed'}"
     number = counted(len(old), "old checkpoint")
-    narrate(f"{number}, {freed}" if old else "No checkpoint is old.")
+    narrate(f"{number}, {freed}" if old else "There are no old checkpoints.")

@@ -39,7 +39,7 @@ class Screen(Console):
 
 
 def stdout_width() -> int | None:
-    """Characters of a line; None if stdout is not a terminal."""
+    """Return characters of a line; None if stdout is not a terminal."""
     out = Screen()
     return out.width if out.is_terminal else None
 
@@ -67,7 +67,7 @@ def cell_text(text: str, style: str = "") -> Text:
 
 def print_table(*tables: Table, style: Callable[[str], str] = lambda _: "") -> None:
     """Print the first of these tables that fits the terminal, as it is or with intervals below
-    their figures; else the last. Where stdout is no terminal a row is one line, however long."""
+    their figures; else the last. Where stdout is not a terminal a row is one line, however long."""
     out = Screen()
     grids = [_grid(table, style, folded) for table in tables for folded in (False, True)]
     widths = [out.measure(grid, options=out.options.update(width=WIDEST)).maximum for grid in grids]

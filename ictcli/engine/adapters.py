@@ -65,9 +65,9 @@ OFF: tuple[Any, ...] = (None, False, {}, [])
 
 
 def first_values(seed: int, name: str, inputs: int, rank: int) -> npt.NDArray[np.float32]:
-    """A (inputs, rank) of a new adapter, uniform within 1 / sqrt(inputs), as both libraries draw
-    it; B begins at 0. `name` is the layer's place, like 3.self_attn.q_proj, so that a seed gives a
-    layer the same values in every engine, whatever other layers have adapters."""
+    """Return A (inputs, rank) of a new adapter, uniform within 1 / sqrt(inputs), as both libraries
+    draw it; B begins at 0. `name` is the layer's place, like 3.self_attn.q_proj, so that a seed
+    gives a layer the same values in every engine and with any other adapters."""
     drawn = generator(seed, "adapter", name).random((inputs, rank), dtype=np.float32)
     return (2 * drawn - 1) / np.float32(math.sqrt(inputs))
 
@@ -75,8 +75,8 @@ def first_values(seed: int, name: str, inputs: int, rank: int) -> npt.NDArray[np
 def choose_layers(
     settings: NewAdapters, blocks: Sequence[Iterable[str]], kind: str
 ) -> list[tuple[int, str]]:
-    """Block and name of each layer to adapt, of the linear layers that every block has. Those that
-    peft refuses in models of this kind are left out, so that every engine has the same.
+    """Return block and name of each layer to adapt, of the linear layers that every block has.
+    Those that peft refuses in models of this kind are left out, so that every engine has the same.
 
     Raises UserError for targets that no block has, or none of the chosen blocks."""
     refused = REFUSED if kind in REFUSING else frozenset[str]()
@@ -118,7 +118,7 @@ def choose_layers(
 
 @contextmanager
 def putting_on(model: str) -> Generator[None]:
-    """Around what puts new adapters on a model: whatever the library raises becomes a UserError."""
+    """Turn what a library raises while it puts adapters on a model into a UserError."""
     try:
         yield
     except UserError:
@@ -136,8 +136,8 @@ def _last(name: str) -> str:
 
 @contextmanager
 def reading(folder: Path, layout: Layout, blocks: int, base: str) -> Generator[Path]:
-    """`in_layout` of adapters that go on the weights of fingerprint `base`; whatever is raised
-    within becomes a UserError."""
+    """Open adapters `in_layout` for the weights of fingerprint `base`; turn what is raised within
+    into a UserError."""
     try:
         if base_of(folder) not in ("", base):
             raise ValueError("they were trained on other weights")
@@ -152,8 +152,8 @@ def reading(folder: Path, layout: Layout, blocks: int, base: str) -> Generator[P
 
 
 def check_complete(expected: Iterable[str], stored: Iterable[str]) -> None:
-    """That a file holds all weights of the adapters: libraries fill what is missing with new ones.
-    Raises ValueError."""
+    """Raise ValueError unless a file holds all weights of the adapters: libraries would fill in new
+    ones."""
     if missing := sorted(set(expected) - set(stored)):
         raise ValueError(f"{len(missing)} of their weights are missing, {missing[0]} first")
 
@@ -164,7 +164,7 @@ def layout_of(config: dict[str, Any]) -> Layout:
 
 @contextmanager
 def in_layout(folder: Path, layout: Layout, blocks: int) -> Generator[Path]:
-    """The folder itself where it has this layout, else a temporary one of the same adapters in it.
+    """Yield the folder where it has this layout, else a temporary one with the adapters in it.
 
     `blocks` is how many the model has: mlx-lm counts adapted ones from the last. Raises ValueError,
     KeyError or TypeError where the other layout cannot say the same, or the folder is damaged.
@@ -192,8 +192,8 @@ def in_layout(folder: Path, layout: Layout, blocks: int) -> Generator[Path]:
 
 
 def _roots(model: str) -> tuple[str, str]:
-    """What the names of a multimodal model's language model begin with, in transformers and in
-    mlx-lm, as far as its settings are here; empty for others."""
+    """Return what the names of a multimodal model's language model begin with, in transformers and
+    in mlx-lm, as far as its settings are here; empty for others."""
     folder = snapshot(model)
     config: dict[str, Any] = {}
     with suppress(OSError, ValueError):
@@ -212,7 +212,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def base_of(folder: Path) -> str:
-    """The fingerprint of the weights that adapters were trained on; "" where it is not known."""
+    """Return the fingerprint of the weights that adapters were trained on; "" if unknown."""
     config = read_config(folder)
     if layout_of(config) == "mlx":
         return str(config.get("base", ""))
@@ -220,7 +220,7 @@ def base_of(folder: Path) -> str:
 
 
 def stored_base(file: Path) -> str:
-    """The fingerprint in the header of a safetensors file; "" where there is none."""
+    """Return the fingerprint in the header of a safetensors file; "" where there is none."""
     with cast(Any, safe_open)(file, "np") as opened:
         return cast(dict[str, str], opened.metadata() or {}).get("base", "")
 
@@ -252,7 +252,7 @@ def _to_mlx(
     config: dict[str, Any], weights: Arrays, *, blocks: int
 ) -> tuple[dict[str, Any], Arrays]:
     if config["peft_type"] != "LORA":
-        raise ValueError(f"they are of peft's kind {config['peft_type']}, not LORA")
+        raise ValueError(f"peft's kind is {config['peft_type']}, not LORA")
     for name in sorted(config.keys() - READ):
         if config[name] not in PLAIN.get(name, OFF):
             raise ValueError(f"mlx-lm has nothing like peft's {name} = {config[name]!r}")

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class OverLimitError(RunFailedError):
-    """More memory was taken than the recipe or the device allows."""
+    """More memory was used than the recipe or the device allows."""
 
 
 Size = Annotated[int, Field(gt=0)]
@@ -41,8 +41,7 @@ class Budget:
     """Tokens and rows of a forward and backward pass, and rows decoded side by side.
 
     `ran_out` tells an engine's own out-of-memory errors from others (`OverLimitError` is one);
-    `free` gives back what a broken pass held.
-    """
+    `free` releases the memory of an interrupted pass."""
 
     def __init__(
         self,
@@ -121,7 +120,7 @@ class Budget:
                     way += ", or raise engine.memory_limit (in the run's recipe.toml, then resume)"
                 raise RunFailedError(
                     f"Memory ran out {where}, and less cannot be done at once: {reason}.",
-                    f"{way}; ictcli train RECIPE --dry-run shows what takes how much",
+                    f"{way}; ictcli train RECIPE --dry-run shows the memory of each part",
                 )
             self.say(
                 f"Memory ran out {where} ({reason}); it is done again, from now on with "
@@ -154,7 +153,7 @@ FULL = re.compile(
     "Invalid buffer size|"  # MPS, of one array larger than Metal allows
     "CUBLAS_STATUS_ALLOC_FAILED|CUBLAS_STATUS_NOT_INITIALIZED.*cublasCreate"  # its workspace
 )
-"""What errors of MLX and PyTorch say where memory is what they want."""
+"""Words of MLX's and PyTorch's errors on a lack of memory."""
 
 
 def is_full(error: Exception) -> bool:

@@ -15,8 +15,8 @@ BLOCK, BLOCKS = 1 << 16, 1024
 
 
 def fingerprint(source: Source) -> str:
-    """Return a checksum of a model's settings, tokenizer, code and weights, and of its adapters',
-    the same wherever they lie."""
+    """Return a checksum of a model's settings, tokenizer, code and weights, and of its adapters,
+    independent of their place."""
     digest = hashlib.sha256()
     model = snapshot(source.path)
     if model is None:
@@ -29,8 +29,8 @@ def fingerprint(source: Source) -> str:
 
 
 def identity(source: Source) -> str:
-    """Return a checksum of what a run begins with: config.json and the weights, whatever else is
-    put beside them. Empty where their folder is not known."""
+    """Return a checksum of what a run begins with: config.json and the weights, and no other file.
+    Empty where their folder is not known."""
     folder = snapshot(source.path)
     if folder is None:
         return ""
@@ -43,8 +43,8 @@ def identity(source: Source) -> str:
 
 def weights_fingerprint(folder: Path) -> str:
     """Return a checksum of a model's weights alone: every tensor's name, type and shape, and of its
-    numbers all where they are few, else blocks all over them, so that it takes no time. The same
-    however they are dealt to files, and whatever these say about themselves.
+    numbers all where they are few, else blocks all over them, so that it takes no time. Files and
+    their headers do not change it.
 
     Raises OSError or ValueError where a file cannot be read.
     """
@@ -86,8 +86,8 @@ class StoredTensor(NamedTuple):
 
 
 def stored_tensors(file: Path) -> Iterator[StoredTensor]:
-    """What is in a safetensors file, which is 8 bytes that say how long its header is, the header,
-    the data."""
+    """Yield what is in a safetensors file, which is 8 bytes that say how long its header is, the
+    header, the data."""
     with open_plain(file) as opened:
         length = int.from_bytes(opened.read(8), "little")
         header = cast(dict[str, Any], parse_json(opened.read(min(length, HEADER))))

@@ -128,7 +128,7 @@ class EngineCore(DataParallel, Engine):
         wanted: Sequence[str] = (),
         on_tokens: OnTokens | None = None,
     ) -> Rollouts:
-        """`generate`, which may give rollouts that are not finite."""
+        """Generate rollouts, which may not be finite."""
         numbers = uniforms(seed, len(prompts) * group, sampling.max_tokens)
         first, last = self.prompts_of(len(prompts))
         share, numbers = prompts[first:last], numbers[first * group : last * group]
@@ -239,7 +239,7 @@ class EngineCore(DataParallel, Engine):
         self.write(folder / OPTIMIZER, self.optimizer.state())
 
     def write(self, path: Path, arrays: dict[str, Any], **about: str) -> None:
-        """`write_arrays`, on rank 0."""
+        """Write arrays on rank 0."""
         if self.ranks.rank == 0:
             self.write_arrays(path, arrays, **about)
 
@@ -257,7 +257,7 @@ class EngineCore(DataParallel, Engine):
         kinds = {entry.split("/")[0] for entry in state}
         if self.optimizer and (foreign := kinds - {*self.optimizer.kinds}):
             raise UserError(
-                f"The optimiser's state ({', '.join(sorted(foreign))}) is of another engine.",
+                f"The optimiser's state ({', '.join(sorted(foreign))}) is by another engine.",
                 "resume with those the run began with",
             )
         self.take(weights, state)
@@ -267,7 +267,7 @@ class EngineCore(DataParallel, Engine):
 
     @contextlib.contextmanager
     def _phase(self) -> Generator[None]:
-        """Around sampling or an update, which need memory in other sizes than each other."""
+        """Wrap sampling or an update, which need memory in blocks of different sizes."""
         try:
             yield
         finally:
@@ -275,11 +275,11 @@ class EngineCore(DataParallel, Engine):
 
     @abstractmethod
     def about(self) -> dict[str, Any]:
-        """`describe` of this process alone."""
+        """Describe this process alone."""
 
     @abstractmethod
     def adapters(self) -> Any:
-        """The backend's module with `put_on`, `read` and `taken_off`."""
+        """Return the backend's module with `put_on`, `read` and `taken_off`."""
 
     @abstractmethod
     def take(self, weights: dict[str, Any], state: dict[str, Any]) -> None:
@@ -287,15 +287,15 @@ class EngineCore(DataParallel, Engine):
 
     @abstractmethod
     def kept_weights(self) -> Any:
-        """The trained weights as they are now, which no update changes."""
+        """Return the trained weights as they are now, which no update changes."""
 
     @abstractmethod
     def swapped(self, weights: Any) -> AbstractContextManager[None]:
-        """Within, the model evaluates with these weights (`kept_weights`)."""
+        """Have the model evaluate with these weights within (`kept_weights`)."""
 
     @abstractmethod
     def for_sampling(self, tokens: int) -> AbstractContextManager[Any]:
-        """Within, the model decodes responses of so many tokens at most as fast as it can; 0 where
+        """Have the model decode responses of so many tokens at most as fast as it can; 0 where
         somebody waits for the first."""
 
 

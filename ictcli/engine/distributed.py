@@ -77,8 +77,7 @@ class DataParallel(ABC):
         fingerprints = [below, weights_fingerprint(adapter) if adapter else ""]
         if any(others != fingerprints for others in self.ranks.gather(fingerprints)):
             raise UserError(
-                f"The processes of the launch find other weights than each other: "
-                f"{self.source.path}.",
+                f"The processes of the launch have different weights: {self.source.path}.",
                 "every machine needs the same files of the model",
             )
 
@@ -88,32 +87,32 @@ class DataParallel(ABC):
         return int(edges[self.ranks.rank]), int(edges[self.ranks.rank + 1])
 
     def gathered(self, *, reference: bool = False) -> AbstractContextManager[None]:
-        """Within, this process has all weights, or all of the reference, to sample and evaluate
-        with. All ranks have to be here."""
+        """Give this process all weights, or all of the reference, to sample and evaluate with. All
+        ranks have to be here."""
         return contextlib.nullcontext()
 
     @contextlib.contextmanager
     def policy(self, *, reference: bool) -> Generator[None]:
-        """`gathered`, and the model is the reference policy where that is asked for."""
+        """Have weights `gathered`, and the model be the reference policy if asked."""
         changed = self.as_reference() if reference else contextlib.nullcontext()
         with self.gathered(reference=reference), changed:
             yield
 
     @staticmethod
     def summed(parts: Sequence[UpdateReport]) -> UpdateReport:
-        """Sum every rank's figures; each has the log-probabilities of its own rows."""
+        """Sum every rank's figures; each has the log-probabilities of its rows."""
         total = {name: sum(getattr(part, name) for part in parts) for name in SUMMED}
         logp = np.sum([part.logp for part in parts], axis=0)
         return UpdateReport(logp, ratio_gap=max(part.ratio_gap for part in parts), **total)
 
     def share_of(self, update: Update, rank: int | None = None) -> Update:
-        """A rank's rows of an update, by default this one's: as many tokens a rank, and neighbours
-        together, which share their prompt."""
+        """Return a rank's rows of an update, by default this one's: as many tokens a rank, and
+        neighbours together, which share their prompt."""
         rows = self.rank_of(update) == (self.ranks.rank if rank is None else rank)
         return replace(update, weights=np.where(rows[:, None], update.weights, 0))
 
     def rank_of(self, update: Update) -> IntArray:
-        """(B,) the rank of each row; it never falls from one row to the next."""
+        """Return the rank (B,) of each row; it never falls from one row to the next."""
         tokens = np.where(update.trained.any(axis=1), update.rollouts.lengths, 0)
         middle = (np.cumsum(tokens) - tokens / 2) / max(int(tokens.sum()), 1)
         return np.minimum(middle * self.ranks.size, self.ranks.size - 1).astype(int)
@@ -125,8 +124,8 @@ class DataParallel(ABC):
         return self.budget.micro_batches(rollouts, wanted, joined=joined, share=share)
 
     def rounds(self, update: Update, own: Update) -> Iterator[tuple[MicroBatch, bool]]:
-        """The passes over its `own` part, and others' that it has to join without a weight; each
-        with whether it is its own."""
+        """Return the passes over its `own` part, and others' that it has to join without a weight;
+        each with whether it is its own."""
         return ((b, True) for b in self.micro_batches(own.rollouts, own.trained, self.joined))
 
     def agreed(self, work: Callable[[], T]) -> list[T]:
@@ -148,11 +147,11 @@ class DataParallel(ABC):
 
     @abstractmethod
     def as_reference(self) -> AbstractContextManager[None]:
-        """Within, the model is the reference policy."""
+        """Have the model be the reference policy within."""
 
     @abstractmethod
     def trained_weights(self) -> dict[str, Any]:
-        """The weights that a run changes, each stored array once."""
+        """Return the weights that a run changes, each stored array once."""
 
     def sum_gradient(self) -> None:
         """Give the optimiser the sum of every rank's gradient, the same bits on each."""

@@ -14,7 +14,7 @@ PACKING = ("avx2", "avx512")
 
 @cache
 def cpu_flags() -> frozenset[str]:
-    """What Linux says that an x86 CPU can do; empty elsewhere."""
+    """Return what Linux says that an x86 CPU can do; empty elsewhere."""
     if platform.machine() not in X86:
         return frozenset()
     try:
@@ -25,7 +25,7 @@ def cpu_flags() -> frozenset[str]:
 
 
 def choose_kernels(setting: str) -> str:
-    """What `engine.kernels` stands for on this machine."""
+    """Return the kernels that `engine.kernels` means on this machine."""
     if setting != "auto":
         return setting
     if platform.machine() not in X86:
@@ -43,12 +43,12 @@ ROUNDED = 0.5
 """Root mean square that rounding may have, of what training changed of a matrix. Rounding has no
 direction: at 0.57 an export of SmolLM2-135M keeps 99.9 % of what training changed, by KL."""
 OVERFLOWING = frozenset(("gemma2", "gemma3", "gemma3_text", "glm4", "plamo2"))
-"""Kinds of model whose activations float16 does not hold, whatever their weights (vLLM's list)."""
+"""Kinds of model whose activations float16 does not hold, with any weights (vLLM's list)."""
 
 
 def in_float16(weight: Any, change: Any = None, *, half: Callable[[Any], Any]) -> bool:
-    """Whether float16 holds a weight of bfloat16 or float32, an array of torch or MLX that `half`
-    rounds: to FLOAT16_ERROR or, where training added the `change`, to ROUNDED of that."""
+    """Return whether float16 holds a weight of bfloat16 or float32, an array of torch or MLX that
+    `half` rounds: to FLOAT16_ERROR or, where training added the `change`, to ROUNDED of that."""
     error = half(weight) - weight
     held = bool(abs(error).max() <= FLOAT16_ERROR)
     if held or change is None:
@@ -57,5 +57,5 @@ def in_float16(weight: Any, change: Any = None, *, half: Callable[[Any], Any]) -
 
 
 def in_bfloat16(setting: str, *, gpu: bool) -> bool:
-    """Whether `engine.dtype` makes a model one of bfloat16; `auto` does on a GPU alone."""
+    """Return whether `engine.dtype` makes a model one of bfloat16; `auto` does on a GPU alone."""
     return gpu if setting == "auto" else setting == "bfloat16"

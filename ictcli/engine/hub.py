@@ -14,15 +14,15 @@ OFF = ("", "0", "FALSE", "NO", "OFF")
 
 
 def offline_variable() -> str | None:
-    """The environment variable that keeps this process offline, if one does."""
+    """Return the environment variable that keeps this process offline, if one does."""
     set_ones = (name for name in VARIABLES if os.environ.get(name, "").upper() not in OFF)
     return next(set_ones, None)
 
 
 @functools.cache
 def answers() -> bool:
-    """Whether the hub answers, asked once. Where it does not, the libraries work offline from here
-    on: each of their requests would be tried again for most of a minute."""
+    """Return whether the hub answers, asked once. Where it does not, the libraries work offline
+    from here on: each of their requests would be tried again for most of a minute."""
     if offline_variable():
         return False
     import huggingface_hub
@@ -46,7 +46,7 @@ def answers() -> bool:
 
 
 def silence() -> str:
-    """Why the hub is not asked, as the end of a sentence."""
+    """Return why the hub is not asked, as the end of a sentence."""
     if variable := offline_variable():
         return f"{variable} keeps this machine offline"
     return "the hub does not answer"

@@ -10,7 +10,7 @@ from ictcli.errors import UserError
 from ictcli.files.reading import MIB, check_file, parse_json, read_text
 
 ASKED = "ictcli.json"
-"""Beside a model that was exported: how its run asked and sampled."""
+"""A file of an exported model: how its run asked and sampled."""
 VOCABULARIES = (
     "tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "spm.model",
     "sentencepiece.model", "sentencepiece.bpe.model", "tekken.json", "*.tiktoken",
@@ -42,8 +42,8 @@ CODE = ("auto_map", "auto_mapping", "model_file", "custom_generate", "custom_pip
 
 
 def fetch(model: str, *, code: bool = False) -> Path:
-    """The folder in the cache of a model of the hub, with the files of the list. With `code` its
-    Python comes too, for who asked for it with engine.trust_remote_code: nothing runs here."""
+    """Return the folder in the cache of a model of the hub, with the files of the list. With `code`
+    its Python comes too, for who asked for it with engine.trust_remote_code: nothing runs here."""
     import huggingface_hub
 
     wanted = [*FILES, "*.py"] if code else [*FILES]
@@ -52,8 +52,8 @@ def fetch(model: str, *, code: bool = False) -> Path:
 
 
 def listed(folder: Path, names: Sequence[str] = FILES) -> list[Path]:
-    """The files in a model's folder that have one of the names. UserError for one that is a link
-    out of the folder, but for the hub's cache, no plain file, or larger than its kind may be."""
+    """Return the files in a model's folder that have one of the names. UserError for a link out of
+    the folder, but for the hub's cache, no plain file, or larger than its kind may be."""
     root = folder.resolve()
     cache = root.parents[1] / "blobs" if root.parent.name == "snapshots" else root
     found = {path.relative_to(folder) for name in names for path in folder.glob(name)}
@@ -84,9 +84,9 @@ def take(
 
 
 def write_tokenizer(tokenizer: Any, origin: Path | None, folder: Path) -> None:
-    """Copy the files of a tokenizer, which no training changes, from the model's folder: those
-    that transformers 5 writes are not read by others. It writes one that has code of its own, or
-    files that are not on the list."""
+    """Copy the files of a tokenizer, which no training changes, from the model's folder: those that
+    transformers 5 writes are not read by others. It writes one with its own code, or files that are
+    not on the list."""
     coded = type(tokenizer).__module__.startswith("transformers_modules")
     if origin is None or coded or not has_tokenizer(origin):
         tokenizer.save_pretrained(folder)
@@ -96,13 +96,13 @@ def write_tokenizer(tokenizer: Any, origin: Path | None, folder: Path) -> None:
 
 
 def tokenizer_config(folder: Path) -> dict[str, Any]:
-    """What tokenizer_config.json says; nothing where there is none."""
+    """Return what tokenizer_config.json says; nothing where there is none."""
     path = folder / "tokenizer_config.json"
     return parse_json(read_text(path)) if path.is_file() else {}
 
 
 def change_tokenizer(folder: Path, **settings: Any) -> None:
-    """In place: settings of tokenizer_config.json."""
+    """Change settings of tokenizer_config.json in place."""
     _write(folder / "tokenizer_config.json", tokenizer_config(folder) | settings)
 
 
@@ -111,7 +111,7 @@ def has_tokenizer(folder: Path) -> bool:
 
 
 def drop_code(folder: Path, names: Sequence[str] = ("*config.json",)) -> bool:
-    """In place: no setting of these files names code to run. Whether one did."""
+    """Drop, in place, settings of these files that name code; return whether one did."""
     named = False
     for path in listed(folder, names):
         settings = parse_json(read_text(path))

@@ -49,13 +49,13 @@ class Source:
 
 
 def typed_path(name: str) -> Path:
-    """A path as a shell reads it: `~` is a home, where there is such a user."""
+    """Return a path as a shell reads it: `~` is a user's home."""
     return Path(os.path.expanduser(name))  # noqa: PTH111 (pathlib's raises)
 
 
 def exported(run: Path, *, whole: bool = False) -> Path | None:
-    """The folder of what a run trained: of its adapters, since a model made of them may be rounded,
-    or of that where a `whole` one is wanted; None where it has none yet."""
+    """Return the folder of what a run trained: of its adapters, since a model made of them may be
+    rounded, or of that where a `whole` one is wanted; None where it has none yet."""
     names = EXPORTS if whole else reversed(EXPORTS)
     return next((run / name for name in names if (run / name).is_dir()), None)
 
@@ -96,7 +96,7 @@ def locate(model: str, *, trains: bool = False) -> Source:
     if (folder / ADAPTER_CONFIG).is_file():
         if trains:
             raise UserError(
-                f"{folder} holds adapters, and training begins with a whole model.",
+                f"{folder} holds adapters, but training needs a whole model.",
                 f"ictcli export {shell_word(run)} --merge makes one, for model={shell_word(run)}",
             )
         return _with_adapter(folder, run, named)
@@ -140,9 +140,8 @@ def _with_adapter(folder: Path, run: Path, named: str) -> Source:
 
 @contextmanager
 def loading(source: Source, other: str) -> Generator[None]:
-    """Around what loads a model: its own code runs as the gate lets it, and whatever is raised
-    becomes a UserError, whose hint names the `other` engine where the model is of an unknown kind.
-    """
+    """Wrap what loads a model: its own code runs as the gate lets it, and what is raised becomes a
+    UserError, whose hint names the `other` engine where the model is of an unknown kind."""
     model = source.path
     try:
         with remote.asking(model, source.named):
@@ -159,12 +158,11 @@ def loading(source: Source, other: str) -> Generator[None]:
 
 
 def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[int, ...]:
-    """Ids that end a response: those of the model's settings and its tokenizer's end token, and the
-    special tokens of the tokenizer that end a turn or a text.
+    """Return ids that end a response: those of the model's settings and its tokenizer's end token,
+    and the special tokens of the tokenizer that end a turn or a text.
 
-    A base model under a chat template names only its end of text, and after a turn would go on
-    with a question of its own.
-    """
+    A base model under a chat template names only its end of text, and after a turn would continue
+    with another question."""
     ids: set[int] = set()
     for stop in (*configured, tokenizer.eos_token_id):
         if stop is not None:
@@ -180,7 +178,7 @@ def stop_ids(tokenizer: Any, *configured: int | Iterable[int] | None) -> tuple[i
 
 
 def check_reachable(model: str) -> None:
-    """UserError for a hub id that can come neither from the cache nor from the hub."""
+    """Raise UserError for a hub id that can come neither from the cache nor from the hub."""
     if Path(model).is_dir() or answers():
         return
     folder = snapshot(model)
@@ -195,7 +193,7 @@ def check_reachable(model: str) -> None:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The files of a model's weights: those of its index, of which some may be missing, else
+    """Return the files of a model's weights: those of its index, of which some may be missing, else
     model.safetensors, else all there are."""
     index, whole = folder / "model.safetensors.index.json", folder / "model.safetensors"
     if index.is_file():
@@ -203,7 +201,7 @@ def weight_files(folder: Path) -> list[Path]:
         for name in names:
             if not name.endswith(".safetensors") or Path(name).name != name:
                 raise UserError(
-                    f"{index} names {name!r}, which is no safetensors file beside it.",
+                    f"{index} names {name!r}, which is not a safetensors file in its folder.",
                     "fetch or export the model again",
                 )
         return [folder / name for name in names]
@@ -211,7 +209,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def with_dtype(config: dict[str, Any], dtype: str) -> dict[str, Any]:
-    """A config.json that says this type of its weights, wherever it says one."""
+    """Return a config.json that says this type of its weights, wherever it says one."""
     named = ((key, cast(Any, part)) for key, part in config.items() if isinstance(part, dict))
     typed = {key: with_dtype(part, dtype) for key, part in named if "dtype" in part}
     older = {"torch_dtype": dtype} if "torch_dtype" in config else {}
@@ -219,7 +217,7 @@ def with_dtype(config: dict[str, Any], dtype: str) -> dict[str, Any]:
 
 
 def snapshot(path: str) -> Path | None:
-    """The folder of a model's files; of a hub id the one in the cache, if it is there."""
+    """Return the folder of a model's files; of a hub id the one in the cache, if it is there."""
     if Path(path).is_dir():
         return Path(path)
     from huggingface_hub import try_to_load_from_cache
@@ -234,7 +232,7 @@ def _read_object(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise UserError(f"{path} is not JSON: {error}.", "fetch it again") from error
     if not isinstance(data, dict):
-        raise UserError(f"{path} is no JSON object.", "fetch it again")
+        raise UserError(f"{path} is not a JSON object.", "fetch it again")
     return cast(dict[str, Any], data)
 
 

@@ -12,7 +12,7 @@ OLDER = {
 
 
 def older_names(config: dict[str, Any]) -> dict[str, Any]:
-    """What a config.json of transformers 5 leaves out, under the names that older readers know.
+    """Return what a config.json of transformers 5 lacks, by names that older readers know.
 
     mlx-lm refuses some models without, and of others takes a default without a word.
     """
@@ -36,7 +36,7 @@ def older_names(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rope_settings(config: dict[str, Any]) -> dict[str, Any]:
-    """The rotary settings, for which transformers 5 writes `rope_parameters` alone."""
+    """Return the rotary settings, for which transformers 5 writes `rope_parameters` alone."""
     rope = cast(dict[str, Any], config.get("rope_parameters") or {})
     settings: dict[str, Any] = {}
     if "full_attention" in rope:  # each kind of layer has its own

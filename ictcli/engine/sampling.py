@@ -1,5 +1,5 @@
-"""Sampling beside the model: the draw, what rows have written, passes joined to `Rollouts`, and
-token statistics from what decoding has at hand: no extra forward pass."""
+"""Sampling without the model: the draw, what rows have written, passes joined to `Rollouts`, and
+token statistics from the logits of decoding: no extra forward pass."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,10 +23,9 @@ def draw(
 ) -> tuple[Any, Any]:
     """Draw one token a row by inverting the CDF at `uniform` (R,): tokens (R,) and their log p.
 
-    One number decides a row, whatever rows stand beside it. log p is of softmax(L / temperature)
+    One number decides a row, independently of other rows. log p is of softmax(L / temperature)
     before top-p and top-k, which is what an update evaluates. `logits` (R, V) float32; `parallel`
-    says that the device's cumsum is, and may fall by a rounding.
-    """
+    says that the device's cumsum is, and may fall by a rounding."""
     if sampling.temperature == 0:
         token = xp.argmax(logits, axis=-1)
         return token, token_logp(xp, logits, token, 1)
@@ -46,7 +45,7 @@ def draw(
 
 
 def _nucleus(xp: Any, p: Any, sampling: Sampling) -> Any:
-    """(R, V) mask of the top-k and of the smallest set whose mass reaches top-p."""
+    """Return a mask (R, V) of the top-k and of the smallest set whose mass reaches top-p."""
     order = xp.argsort(-p, axis=-1)
     ordered = xp.take_along_axis(p, order, -1)
     keep = (xp.cumsum(ordered, axis=-1) - ordered) < sampling.top_p
@@ -70,7 +69,7 @@ class NotFiniteError(RunFailedError):
 
 
 class Written:
-    """What B rows that decode in lock-step have written."""
+    """The output of B rows that decode in lock-step."""
 
     def __init__(self, B: int, sampling: Sampling, on_tokens: OnTokens | None = None) -> None:
         shape = (B, sampling.max_tokens)
@@ -85,7 +84,7 @@ class Written:
 
     def add(self, t: int, rows: IntArray, tokens: IntArray, logp: FloatArray) -> BoolArray:
         """Step t of the rows alive (R,); says which of them end with it, by a stop token or by a
-        log p that is not finite. Such a token is no draw, and nobody hears of it."""
+        log p that is not finite. Such a token is not drawn, and not reported."""
         self.tokens[rows, t], self.logp[rows, t] = tokens, logp
         self.prefix[rows] = self.prefix[rows] * MULTIPLIER + (tokens.astype(np.uint64) + INCREMENT)
         stopped, drawn = (tokens == self.stops).any(axis=0), np.isfinite(logp)
@@ -96,7 +95,7 @@ class Written:
         return ended
 
     def rollouts(self, prompts: Prompts, group: int, stats: Mapping[str, FloatArray]) -> Rollouts:
-        """All of it, cut after the longest row."""
+        """Return all rollouts, cut after the longest row."""
         T = int(self.lengths.max(initial=1))
         return Rollouts(
             prompts=tuple(tuple(prompt) for prompt in prompts),
@@ -116,7 +115,7 @@ def in_passes(
     numbers: FloatArray,
     decode: Callable[[Prompts, FloatArray, IntArray], Rollouts],
 ) -> Rollouts:
-    """`decode` whole groups, at most `rows_at_once` rows side by side, or one group.
+    """Decode whole groups with `decode`, at most `rows_at_once` rows side by side, or one group.
 
     The uniform numbers (B, T) decide every draw. `decode` takes prompts, their rows of numbers, and
     which of the B rows they are.
@@ -172,26 +171,26 @@ class Recorder(ABC):
 
     @abstractmethod
     def on_device(self, places: IntArray) -> Any:
-        """Places as an index of the device's arrays."""
+        """Return places as an index of the device's arrays."""
 
     @abstractmethod
     def to_host(self, values: Any) -> FloatArray:
-        """A device's array as NumPy's."""
+        """Return a device's array as NumPy's."""
 
     @abstractmethod
     def means(self, p: Any, counts: IntArray) -> tuple[Any, Any]:
-        """p (M, V) in segments of `counts` (K,) rows, and the mean of each row's segment, in shapes
-        that fit each other."""
+        """Return p (M, V) in segments of `counts` (K,) rows, and the mean of each row's
+        segment, in shapes that fit each other."""
 
     def formula(self, name: str) -> Callable[..., Any]:
-        """The formula of a statistic over the device's arrays."""
+        """Return the formula of a statistic over the device's arrays."""
         return partial(self.wanted[name].formula, self.xp)
 
     def measure(
         self, values: Any, tokens: IntArray, apart: IntArray, counts: IntArray
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Statistics (N,) of what `add` was given (N, V), and those of a group of the rows `apart`
-        (M,): whole segments, of `counts` (K,) rows each; none where `apart` is empty."""
+        """Return statistics (N,) of what `add` was given (N, V), and those of a group of the rows
+        `apart` (M,): whole segments, of `counts` (K,) rows each; none where `apart` is empty."""
         p = self.xp.softmax(values, axis=-1)
         drawn = self.on_device(tokens)
         compared = [name for name, each in self.wanted.items() if each.kind == "group"]
@@ -230,7 +229,7 @@ class Recorder(ABC):
             self._measured.append((row[part][apart], position[part][apart], divergences))
 
     def arrays(self) -> dict[str, FloatArray]:
-        """Every statistic (B, T) float32, 0 after ends."""
+        """Return every statistic (B, T) float32, 0 after ends."""
         self._flush()
         values = {name: np.zeros(self._shape, dtype=np.float32) for name in self.wanted}
         for row, position, measured in self._measured:
@@ -244,8 +243,8 @@ def _starts(segment: IntArray) -> IntArray:
 
 
 def _parted(segment: IntArray, prefix: IntArray) -> tuple[IntArray, IntArray]:
-    """Indices (M,) of the rows whose segments hold more than one prefix, and how many rows each of
-    those segments has (K,)."""
+    """Return indices (M,) of the rows whose segments hold more than one prefix, and how many rows
+    each of those segments has (K,)."""
     starts = _starts(segment)
     counts = np.diff(np.r_[starts, len(segment)])
     parted = np.logical_or.reduceat(prefix != np.repeat(prefix[starts], counts), starts)

@@ -21,8 +21,8 @@ Logits = Callable[[Rollouts, BoolArray], FloatArray]
 def measure(
     engine: Any, rollouts: Rollouts, where: BoolArray, wanted: Sequence[str], temperature: float
 ) -> FloatArray:
-    """(B, T, n) float32: log-probabilities at `temperature`, and statistics that compare nothing,
-    where `where` (B, T) is True."""
+    """Return (B, T, n) float32: log-probabilities at `temperature`, and statistics that compare
+    nothing, where `where` (B, T) is True."""
     xp = engine.passes.xp
 
     def of(logits: Any, tokens: Any) -> Any:
@@ -44,7 +44,7 @@ def compare(
     logits: Logits, vocabulary: int, rollouts: Rollouts, wanted: Sequence[str]
 ) -> dict[str, FloatArray]:
     """Return `Engine.score` of what compares p with a mean, in float64 and never below 0. A mean
-    over more than a position takes a pass of its own, before the one that compares."""
+    over more than a position takes another pass, before the one that compares."""
     values = {name: np.zeros(rollouts.tokens.shape, dtype=np.float32) for name in wanted}
     at_once = max(HELD // (vocabulary * rollouts.group), 1)
 
@@ -84,7 +84,7 @@ def compare(
 
 
 def parted(rollouts: Rollouts) -> BoolArray:
-    """(B, T): the tokens at positions that two different prefixes of a group lead to."""
+    """Return the tokens (B, T) at positions where two prefixes of a group differ."""
     groups = (-1, rollouts.group, rollouts.tokens.shape[1])
     tokens, valid = rollouts.tokens.reshape(groups), rollouts.valid.reshape(groups)
     longest = np.take_along_axis(tokens, valid.sum(-1).argmax(-1)[:, None, None], axis=1)
@@ -105,7 +105,7 @@ def _parts(wanted: BoolArray, group: slice, positions: int) -> list[BoolArray]:
 
 
 def position_means(p: FloatArray, positions: IntArray) -> tuple[FloatArray, IntArray]:
-    """The mean of p (N, V) over each position (N,), float64, and which of them is each token's."""
+    """Return the mean of p (N, V) over each position (N,), float64, and each token's index."""
     _, number, counts = np.unique(positions, return_inverse=True, return_counts=True)
     order = np.argsort(number, kind="stable")
     starts = np.cumsum(counts) - counts

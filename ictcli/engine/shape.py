@@ -17,7 +17,7 @@ from ictcli.errors import UserError, text_of
 from ictcli.files.reading import parse_json, read_text
 
 LARGEST = 1 << 40
-"""Of the sizes of a model."""
+"""Largest size of a model."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class ModelShape:
     bits: int = 0
     """Bits of a quantised weight; 0 = not quantised."""
     dtype: str = ""
-    """Of the stored weights; empty = not said."""
+    """Type of the stored weights; empty = not said."""
     windowed: bool = False
-    """Whether a block looks back at a window only, or is no attention."""
+    """Whether a block looks back at a window only, or is not attention."""
     capped: bool = False
     """Whether the scores of attention are soft-capped."""
     stored: tuple[int, int, int] | None = None

@@ -26,7 +26,7 @@ class Update:
     terms: tuple[Term, ...] = ()
     """Those that the method asks for."""
     sampler_logp: FloatArray | None = None
-    """(B, T) log pi of what sampled, where that is another policy than the model."""
+    """(B, T) log pi of the sampler, if that is another policy than the model."""
 
     @property
     def kept(self) -> BoolArray:
@@ -54,7 +54,7 @@ class Update:
 
     @property
     def compares_sequences(self) -> bool:
-        """Whether the ratio is that of whole responses, and not yet 1."""
+        """Return whether the ratio is that of whole responses, and not yet 1."""
         return self.objective.clip_on == "sequence" and self.old_logp is not None
 
     def tokenwise(self, batch: MicroBatch, reference: FloatArray | None = None) -> TokenTerms:

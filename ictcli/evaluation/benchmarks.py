@@ -37,10 +37,10 @@ def benchmark_specs(
     sources = [f"{name}-train" for name in wanted if settings.eval.shots]
     files = _files(wanted, settings.data, sources)
     if settings.columns != ColumnSettings() and not any(map(is_custom, wanted)):
-        raise UserError(f"columns is of data sets of one's own, not of {names}.", "leave it out")
+        raise UserError(f"columns is for your own data sets, not for {names}.", "leave it out")
     parted = [name for name in wanted if name.startswith(HUB) or is_saved(Path(name))]
     if settings.hub != HubSettings() and not parted:
-        raise UserError(f"hub is of hub:owner/name, not of {names}.", "leave it out")
+        raise UserError(f"hub is for hub:owner/name, not for {names}.", "leave it out")
     named = (model.columns for model in models if model.columns != ColumnSettings())
     usual = next(named, None)
     trained = max((model.max_tokens or 0 for model in models), default=0)
@@ -107,13 +107,15 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
             "--bench math500,gsm8k",
         )
     if typed := [key for key in ("data", "columns", "hub") if key in settings.model_fields_set]:
-        raise UserError(f"{typed[0]} is of a benchmark, and none is named.", "--bench NAME")
+        raise UserError(f"{typed[0]} needs a benchmark, and none is named.", "--bench NAME")
     if settings.eval.shots:
-        raise UserError("eval.shots is of a benchmark, and none is named.", "--bench NAME")
+        raise UserError("eval.shots needs a benchmark, and none is named.", "--bench NAME")
     recipe = load_recipe(model.recipe)
     task, first = task_of(recipe), recipe.eval.skip
     (name, domain), most = exam_of(recipe, task), settings.limit or recipe.eval.problems
-    domain = judged(replace(domain, pattern=None), settings.reward)
+    if recipe.reward.pattern is not None:  # each model's answers are read by its own
+        domain = replace(domain, pattern=None)
+    domain = judged(domain, settings.reward)
     held = task.heldout(first + max(most, recipe.eval.problems))[first:]
     problems, source = held[:most], {} if task.examined else task.source
     check_columns(name, [domain.verify], problems)
@@ -145,7 +147,7 @@ def _changes(
                 "these."
             )
     if (judge := began.get("verifier")) not in (None, now):
-        yield f"The run {model.model} was evaluated by the verifier {judge}, and is by {now} now."
+        yield f"The run {model.model} was evaluated by the verifier {judge}, and now is by {now}."
 
 
 def _drawn(
@@ -165,7 +167,7 @@ def _drawn(
             "prompt.examples=FILE shows examples of your own",
         )
     if settings.prompt.examples:
-        raise UserError("eval.shots draws the examples that prompt.examples gives.", "take one")
+        raise UserError("eval.shots and prompt.examples exclude each other.", "take one")
     known = {key_of(problem.prompt) for problem in problems}
     examples = [e for e in shots.examples(files.get(shots.source)) if key_of(e.prompt) not in known]
     if len(examples) < n:
@@ -194,13 +196,13 @@ def _files(
     if isinstance(data, str):
         if len(names) > 1:
             raise UserError(
-                f"data={data} does not say which of the {len(names)} benchmarks it is of.",
+                f"data={data} does not say which of the {len(names)} benchmarks it is for.",
                 f"data.{names[0]}={data}",
             )
         return {names[0]: data}
     if unknown := [name for name in data or () if name not in (*names, *of_examples)]:
         raise UserError(
-            f"data.{unknown[0]} is of none of the benchmarks {', '.join(names)}.",
+            f"data.{unknown[0]} names none of the benchmarks {', '.join(names)}.",
             f"data.{names[0]}=FILE.jsonl",
         )
     return data or {}

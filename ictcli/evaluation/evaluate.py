@@ -35,7 +35,7 @@ UNREAD = 0.9
 
 
 def chunk_of(n: int) -> int:
-    """Problems a call of the engine in `ictcli eval`, n samples each."""
+    """Return how many problems, with n samples, a call of the engine takes in `ictcli eval`."""
     return max(1, ROWS // n)
 
 
@@ -48,7 +48,7 @@ def evaluate(
     file: SampleFile,
     progress: Callable[[int, int], None] = lambda done, total: None,
     say: Callable[[str], None] = lambda text: None,
-    hint: str = "mend it or take another, and write to another folder (--out)",
+    hint: str = "fix it or take another, and write to another folder (--out)",
     warn: Callable[[str], None] = lambda text: None,
 ) -> Evaluation:
     """Return pass@k and maj@n of a model that is asked and sampled like this, and its figures at
@@ -71,7 +71,7 @@ def evaluate(
         (settings.n if t else 1, replace(sampling, temperature=t), file.at(t)) for t in others
     ]
     total = len(problems) * sum(n for n, _, _ in parts)
-    ended, alone = 0, engine.ranks.size == 1  # else each process hears of its own rows
+    ended, alone = 0, engine.ranks.size == 1  # else each process hears of its rows only
 
     def hear(t: int, rows: IntArray, tokens: IntArray) -> None:
         nonlocal ended
@@ -121,8 +121,8 @@ def evaluate(
 def check_verdicts(
     name: str, verdicts: Sequence[Verdict], hint: str, *, private: bool = False
 ) -> None:
-    """RunFailedError where the verifier of that name failed on every one of some answers, or gave
-    no verdict within its limits; without its reason where the answers are private."""
+    """Raise RunFailedError where the verifier of that name failed on every one of some answers, or
+    gave no verdict within its limits; without its reason where the answers are private."""
     if verdicts and all(verdict.failed or verdict.status == "timeout" for verdict in verdicts):
         how = "failed on all" if all(each.failed for each in verdicts) else "gave a verdict on none"
         reason = "" if private else f": {verdicts[0].reason.removeprefix(FAILED)}"

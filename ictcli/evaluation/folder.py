@@ -61,7 +61,7 @@ def opened(
             elif not resume:
                 raise UserError(
                     f"The folder {folder} holds an evaluation already.",
-                    "--resume goes on with it; --out OTHER takes another folder",
+                    "--resume continues it; --out OTHER takes another folder",
                 )
             elif differs := difference(saved, settings):
                 raise UserError(
@@ -72,7 +72,7 @@ def opened(
 
 
 def check(out: Path) -> None:
-    """UserError where a folder cannot take an evaluation. Writes nothing."""
+    """Raise UserError where a folder cannot take an evaluation. Writes nothing."""
     with _writing(out):
         _saved_settings(out)
 
@@ -110,7 +110,7 @@ def _saved_settings(folder: Path) -> Origin | None:
     check_inside(folder, plain=True)
     settings = _read(file)
     if settings is None and file.exists():
-        raise UserError(f"{file} cannot be read: it is no JSON of an evaluation.", OTHER_FOLDER)
+        raise UserError(f"{file} cannot be read: it is not JSON of an evaluation.", OTHER_FOLDER)
     return settings
 
 

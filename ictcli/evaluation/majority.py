@@ -13,8 +13,8 @@ from ictcli.types import FloatArray
 def majority(
     rows: Sequence[Sequence[Sample]], verify: Verifier | Judge, limits: Limits = LIMITS
 ) -> FloatArray | None:
-    """(problems,) shares: 1 where the correct answers are the largest group, 1/m where they are one
-    of m largest, else 0. None where the verifier extracts no answers.
+    """Return shares (problems,): 1 where the correct answers are the largest group, 1/m
+    where they are one of m largest, else 0. None where the verifier extracts no answers.
 
     Correct answers are one group. Wrong ones are grouped by text, or, if the verifier compares
     answers (math, integer), by its equality. Unparsed and timed-out samples do not vote.

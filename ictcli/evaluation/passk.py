@@ -21,7 +21,7 @@ class Interval(Span):
 
 
 def pass_at_k(n: int, correct: IntArray, k: int) -> FloatArray:
-    """Unbiased estimate of pass@k per problem: 1 - C(n - c, k) / C(n, k), c of n samples correct.
+    """Estimate pass@k per problem without bias: 1 - C(n - c, k) / C(n, k), c of n samples correct.
 
     Chen et al. 2021 (arXiv 2107.03374, Eq. 1), as the product of 1 - k / i over i = n-c+1..n,
     which needs no large binomials. Raises ValueError unless 1 <= k <= n and 0 <= c <= n.
@@ -37,15 +37,14 @@ def pass_at_k(n: int, correct: IntArray, k: int) -> FloatArray:
 def bounds_of_mean(
     values: FloatArray, least: float = 0.0, most: float = 1.0, level: float = LEVEL
 ) -> tuple[FloatArray, FloatArray]:
-    """Ends (...) of the interval, missed `level` of the time, of the mean of (..., N) values in
-    [`least`, `most`], one per problem, for other problems of the kind.
+    """Return ends (...) of the interval, missed `level` of the time, of the mean of (..., N) values
+    in [`least`, `most`], one per problem, for other problems of the kind.
 
     The lower end is a quantile of a Beta distribution with the mean and the variance of the
     Bayesian bootstrap (Rubin 1981) of the values and one more problem at `least`; the upper end is
     the same with `most`. For values of 0 and 1 this is Clopper and Pearson's interval (1934), for
-    others an approximation of Gaffke's (2005). That one problem stands for what N problems
-    cannot rule out: the width is never 0. `bench/coverage.py` measures the coverage.
-    """
+    others an approximation of Gaffke's (2005). The added problem stands for what N problems cannot
+    rule out: the width is never 0. `bench/coverage.py` measures the coverage."""
     from scipy import special  # pyright: ignore[reportMissingTypeStubs]
 
     shares = (np.asarray(values, dtype=np.float64) - least) / (most - least)

@@ -52,7 +52,7 @@ def prompt_settings(prompt: PromptSettings) -> dict[str, JsonValue]:
 
 
 def of_benchmark(spec: BenchmarkSpec) -> dict[str, Any]:
-    """The problems of a benchmark, and how answers are judged."""
+    """Return the problems of a benchmark, and how answers are judged."""
     domain = spec.benchmark.domain
     text = json.dumps([problem.to_json() for problem in spec.problems], sort_keys=True)
     return {
@@ -76,8 +76,8 @@ def provenance_of(
     benchmarks: Sequence[BenchmarkSpec],
     plugins: Sequence[Path],
 ) -> dict[str, Any]:
-    """The content of settings.json. `plugins` are the user's own files of code, of which it has the
-    checksums by name."""
+    """Return the content of settings.json. `plugins` are the user's own files of code, of which it
+    has the checksums by name."""
     verifiers = [file for spec in benchmarks if (file := verifier_file(spec))]
     return {
         "format": FORMAT,
@@ -94,8 +94,8 @@ def provenance_of(
 
 
 def verifier_file(spec: BenchmarkSpec) -> Path | None:
-    """The file of a user's own verifier, from `file.py`, `file.py:function` or `module:function`;
-    None for others."""
+    """Return the file of a user's own verifier, from `file.py`, `file.py:function` or
+    `module:function`; None for others."""
     verify = spec.benchmark.domain.verify
     source = verify.source if isinstance(verify, Verifier) else None
     if source is None:

@@ -59,7 +59,7 @@ class SampleSettings(Record):
 
 
 class AtTemperature(Scored):
-    """What a model reached on the same problems at another temperature."""
+    """The scores of a model on the same problems at another temperature."""
 
     temperature: float
     n: int
@@ -116,13 +116,13 @@ class Evaluation(Scored):
 
     @property
     def solved(self) -> dict[float, FloatArray]:
-        """By temperature the share of correct samples of each problem, (N,); its own first."""
+        """Return shares of correct samples per problem (N,) by temperature; its own first."""
         others = {at.temperature: np.array(at.correct) / at.n for at in self.temperatures}
         return {self.settings.temperature: np.array(self.correct) / self.n, **others}
 
     @property
     def seconds_in_all(self) -> float:
-        """With those of other temperatures."""
+        """Return the seconds, with those of other temperatures."""
         return self.seconds + sum(at.seconds for at in self.temperatures)
 
     @property
@@ -200,7 +200,7 @@ def pass_differences(evaluation: Evaluation, first: Evaluation) -> dict[str, Dif
 
 
 NOTABLE = 0.02
-"""A share of samples without an answer that is told of."""
+"""The share of samples without an answer from which a warning is given."""
 
 
 class Unanswered(Record):

@@ -72,7 +72,7 @@ def caption(results: Results) -> str:
 
 
 def results_page(results: Results) -> str:
-    """results.md: the tables, then the settings of each result."""
+    """Return results.md: the tables, then the settings of each result."""
     return render(
         Path(__file__).with_name("results.md.jinja"),
         "md",

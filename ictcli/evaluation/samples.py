@@ -25,7 +25,7 @@ BEGINNING = b'{"id": "'
 
 
 class Sample(Record):
-    """What is counted of one response, and all that is written of one to private data."""
+    """The counts of one response; of a response to private data nothing else is written."""
 
     model_config = ConfigDict(strict=True)
 
@@ -90,7 +90,7 @@ def _parse(raw: bytes, problem: Problem, *, private: bool) -> Sample | None:
 
 @dataclass(frozen=True)
 class SampleFile:
-    """Where samples are written after every `chunk` problems."""
+    """A file of samples, written after every `chunk` problems."""
 
     path: Path
     chunk: int = CHUNK
@@ -98,7 +98,7 @@ class SampleFile:
     """Whether the samples that the file holds are kept."""
 
     def at(self, temperature: float) -> "SampleFile":
-        """Return the file of another temperature: `before@0.3.jsonl` beside `before.jsonl`."""
+        """Return the file of another temperature: `before@0.3.jsonl` for `before.jsonl`."""
         mark = f"@{temperature!r}".removesuffix(".0")
         return replace(self, path=self.path.with_stem(f"{self.path.stem}{mark}"))
 

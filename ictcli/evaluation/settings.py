@@ -24,7 +24,7 @@ Temperatures = Annotated[
 """Other temperatures to evaluate at."""
 T = TypeVar("T", bound="ModelSettings")
 MOST_K = 256
-"""Of pass@k, where no k is asked for."""
+"""Largest k of pass@k, where none is asked for."""
 
 JUDGING = ("verifier", "pattern", "timeout", "memory")
 OF_TRAINING = (
@@ -63,7 +63,8 @@ class EvalKeys(Table):
 
 
 class EvaluationSettings(ModelSettings):
-    """The same for all models. `max_tokens` and `reward` come from the benchmark if not set."""
+    """The settings of an evaluation, the same for all models. `max_tokens` and `reward` come from
+    the benchmark if not set."""
 
     n: int = Field(default=16, ge=1)
     """Samples per problem."""
@@ -91,13 +92,13 @@ def typed_settings(
     options: Mapping[str, Any],
     hint: str = "",
 ) -> T:
-    """Settings from KEY=VALUE and from options (None: not typed) of a command. UserError for an
-    unknown key or a wrong value, with the command's help as hint, and yours."""
+    """Return settings from KEY=VALUE and from options (None: not typed) of a command. UserError for
+    an unknown key or a wrong value, with the command's help as hint, and yours."""
     hint = f"{command} --help{hint}"
     data: dict[str, Any] = {}
     for key in map(typed_key, overrides):
         if key in OF_TRAINING:
-            raise UserError(f"{key} is a matter of training.", hint)
+            raise UserError(f"{key} only matters in training.", hint)
     apply_overrides(data, overrides, kind)
     data |= {name: value for name, value in options.items() if value is not None}
     settings = validate(kind, data, command, hint=hint, own=data)

@@ -19,7 +19,7 @@ from ictcli.types import Problem, Sampling
 
 @dataclass(frozen=True)
 class BenchmarkSpec:
-    """What is asked: a benchmark with the problems that are evaluated."""
+    """A benchmark with the problems that are evaluated."""
 
     benchmark: Benchmark
     problems: list[Problem]
@@ -36,8 +36,8 @@ class BenchmarkSpec:
         return self.benchmark.name
 
     def asked(self, prompt: PromptSettings) -> PromptSettings:
-        """Return how a model that is asked like this is asked here: with drawn examples in the form
-        of the benchmark's public figures, as far as the user does not say otherwise."""
+        """Return the prompt settings for this benchmark: with drawn examples in the form of the
+        benchmark's public figures, as far as the user does not say otherwise."""
         if not self.examples or self.benchmark.shots is None:
             return prompt
         template = self.benchmark.shots.template if prompt.template == "auto" else prompt.template
@@ -46,7 +46,7 @@ class BenchmarkSpec:
         return prompt.model_copy(update=update)
 
     def read_by(self, pattern: str | None) -> "BenchmarkSpec":
-        """Return the benchmark with a model's answer pattern, where it has none of its own."""
+        """Return the benchmark with a model's answer pattern, where it has none."""
         domain = self.benchmark.domain
         domain = replace(domain, pattern=pattern if domain.pattern is None else domain.pattern)
         return replace(self, benchmark=replace(self.benchmark, domain=domain))
@@ -79,12 +79,12 @@ class ModelSpec:
     top_p: float
     top_k: int
     max_tokens: int | None = None
-    """Of the run's recipe; benchmarks have their own."""
+    """Limit of the run's recipe; benchmarks have their own."""
     run: Path | None = None
     recipe: RecipeFile | None = None
     """The run's, as it was read."""
     columns: ColumnSettings = field(default_factory=ColumnSettings)
-    """Of the data that the run is evaluated on, or trained on; benchmarks have their own."""
+    """Columns of the data that the run is evaluated or trained on; benchmarks have their own."""
     pattern: str | None = None
     """The answer pattern in training, as which its answers are read."""
     reward: RewardSettings = field(default_factory=RewardSettings)
@@ -119,7 +119,7 @@ def short_names(models: Sequence[str], checkpoint: str | None = None) -> list[st
         place = exported(path) or path if is_last else path
         first = places.setdefault(place.resolve() if place.is_dir() else place, model)
         if first != model or models.count(model) > 1:
-            raise UserError(f"{first} and {model} are one model.", "once is enough")
+            raise UserError(f"{first} and {model} are the same model.", "once is enough")
     paths = [path.resolve() if path.name in ("", "..") else path for path in paths]
     parts = [Path(str(path).replace(":", "-")).parts for path in paths]
     for depth in range(1, max(map(len, parts), default=1) + 1):
@@ -145,4 +145,4 @@ def unlike(models: Sequence[ModelSpec]) -> str | None:
     ]
     if not differing:
         return None
-    return f"The models differ in {listed(differing)}; KEY=VALUE makes them one."
+    return f"The models differ in {listed(differing)}; KEY=VALUE sets one for all."

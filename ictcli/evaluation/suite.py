@@ -21,6 +21,7 @@ from ictcli.evaluation.settings import EvaluationSettings
 from ictcli.evaluation.specs import BenchmarkSpec, ModelSpec, unlike
 from ictcli.files import write_json, write_text
 from ictcli.files.origin import Origin
+from ictcli.tables.numbers import counted
 from ictcli.tasks import prompts
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.split import key_of
@@ -157,8 +158,8 @@ def result_of(
 def trained_among(
     models: Sequence[ModelSpec], benchmarks: Sequence[BenchmarkSpec]
 ) -> dict[tuple[str, str], int]:
-    """Return how many problems of a benchmark a model was trained on, by the model's name and the
-    benchmark's, as far as that is known."""
+    """Return how many problems of a benchmark a model was trained on, as far as known, by (model's
+    name, benchmark's)."""
     seen: dict[tuple[str, str], int] = {}
     for model in models:
         known = model.trained_on()
@@ -180,14 +181,14 @@ def notes(
     if warning := unlike(models):
         yield warning
     if settings.n > 1 and all(model.temperature == 0 for model in models):
-        yield f"at temperature 0 the {settings.n} samples of a problem are one and the same."
+        yield f"at temperature 0 the {settings.n} samples of a problem are identical."
     for model, spec in product(models, benchmarks):
         count = seen.get((model.name, spec.name))
-        of = f"of these {len(spec.problems):,} problems of {spec.name}"
+        of = f"of the {counted(len(spec.problems), 'problem')} of {spec.name}"
         if count:
             yield (
                 f"{model.name} was trained on {count:,} {of}: this does not measure what it does "
-                "on others."
+                "on new problems."
             )
         elif count == 0:
             yield f"{model.name} was trained on none {of}."
@@ -229,18 +230,18 @@ def _checked(
 
 @contextlib.contextmanager
 def _kept(folder: Path) -> Generator[None]:
-    """Adds to an error that stops sampling how to resume from the samples so far."""
+    """Add to an error that stops sampling how to resume from the samples so far."""
     again = command_again("--resume", "--out", folder)
     so_far = f"the samples so far are in {folder}."
     try:
         yield
     except KeyboardInterrupt:
-        raise InterruptedRunError(f"Interrupted: {so_far}", f"{again} goes on from there") from None
+        raise InterruptedRunError(f"Interrupted: {so_far}", f"{again} continues") from None
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
         where = f" ({error.filename})" if error.filename else ""
-        message, remedy = f"{error.strerror or error}{where}", "mend that"
+        message, remedy = f"{error.strerror or error}{where}", "fix that"
         if is_disk_full(error):
             message, remedy = "No space is left on the disk", "free some"
         raise RunFailedError(f"{message}; {so_far}", f"{remedy}, then {again}") from error

@@ -55,12 +55,12 @@ class Asked:
     settings: EvaluationSettings
     domain: Domain
     question: str
-    """Of a task that makes its problems one of them, or of the built-in model's own task, else one
-    of ours: no text of a data set."""
+    """A problem of a task that makes its problems, or of the built-in model's own task, else one of
+    ours: no text of a data set."""
 
     @property
     def suffix(self) -> str:
-        """What stands below a question in a chat."""
+        """Return the text below a question in a chat."""
         suffix = self.settings.prompt.suffix
         return self.domain.suffix if suffix is None else suffix
 

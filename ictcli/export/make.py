@@ -40,7 +40,7 @@ from ictcli.runs.trust import read_run
 from ictcli.text import command, shell_word
 
 Layout = Literal["hf", "mlx", "ollama"]
-CODED = "The model needs code of its own, which is not exported: it loads with that of {}."
+CODED = "The model needs its own code, which is not exported: it loads with the code of {}."
 OF_TRANSFORMERS_5 = "TokenizersBackend"
 UNREAD = (
     f"transformers 4 does not read the tokenizer, as the base model's names {OF_TRANSFORMERS_5}, a "
@@ -121,8 +121,7 @@ def trained_by(run: Path, checkpoint: str | None, backend: str | None) -> Traine
 
 def export_adapters(trained: Trained, out: Path, layout: Layout | None) -> Kept:
     """Write a run's adapters to `out`, in their layout or the other one, and return how much of the
-    training they keep. A base model of the hub is named there by its name, wherever it lies on this
-    machine."""
+    training they keep. A base model of the hub is named there by its hub id, not its path."""
     with trained.adapters() as adapter, new_folder(out) as folder:
         present = layout_of(read_config(adapter))
         wanted = present if layout is None else "peft" if layout == "hf" else "mlx"
@@ -157,7 +156,7 @@ def _blocks(adapter: Path, run: Path) -> int:
         config = parse_json(read_text(folder / "config.json") if folder else "{}")
     if missing := sorted(name for name, value in older_names(config).items() if value is not None):
         raise UserError(
-            f"mlx-lm may compute {source} otherwise than its adapters were trained: its "
+            f"mlx-lm may compute {source} differently than in training: its "
             f"config.json, of transformers 5, has no {' and no '.join(missing)}.",
             f"{command('export', run, merge=True)} makes a whole model; --to hf makes "
             "adapters for peft",
@@ -167,7 +166,7 @@ def _blocks(adapter: Path, run: Path) -> int:
             if isinstance(blocks := place.get(key), int):
                 return blocks
     raise UserError(
-        f"How many blocks {source} has is not known here, and mlx-lm's layout counts them.",
+        f"mlx-lm's layout needs the number of blocks of {source}, which is not known here.",
         f"hf download {shell_word(source)}",
     )
 

@@ -1,4 +1,4 @@
-"""Ollama's Modelfile: the model beside it, asked and sampled as its run does."""
+"""Ollama's Modelfile: the model in its folder, asked and sampled as in its run."""
 
 import contextlib
 import re
@@ -89,7 +89,7 @@ def modelfile(
 
 def _text(tokenizer: Any, asked: Asked, first: str) -> str | None:
     """Return the template of a model without a chat template: the prompt as text around the
-    question; None where the question does not stand in it once."""
+    question; None where it does not hold the question exactly once."""
     problem = Problem("shown", "zq0z", "")
     parts = render(tokenizer, problem, asked.domain, asked.settings.prompt).split("zq0z")
     if len(parts) != 2:
@@ -99,7 +99,7 @@ def _text(tokenizer: Any, asked: Asked, first: str) -> str | None:
 
 
 def _chat(tokenizer: Any, asked: Asked, bos: str) -> str | None:
-    """Return the tokenizer's chat template in Go's language, None where it is no chain of turns.
+    """Return the tokenizer's chat template in Go's language, None where it is not a chain of turns.
 
     It is found by what the template makes of conversations: the texts between their messages are
     the same in a longer one, or it is not translated.

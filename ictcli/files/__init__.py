@@ -1,5 +1,5 @@
 """Folders that another may have made, and writing so that a kill, a power cut or a full disk leaves
-no half file: beside, synced, renamed. Then the folder is synced that holds the name.
+no half file: to another name, synced, renamed. Then the folder that holds the name is synced.
 """
 
 import contextlib
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from filelock import FileLock
 
 LARGEST = 1e15
-"""Of a number in a recipe and of a reward: what is made of these is finite."""
+"""Largest number in a recipe or reward, so that what is computed from it is finite."""
 WANDB = "wandb"
-"""Beside a recipe, the folder of Weights & Biases, which links its logs to a cache elsewhere.
+"""The folder of Weights & Biases in a run, which links its logs to a cache elsewhere.
 Nothing in it is read."""
 
 
 def check_inside(folder: Path, *, plain: bool = False) -> None:
-    """UserError where anything below the folder of a run, a comparison or an evaluation is a link
-    that leaves it or leads in a circle: what lies elsewhere is not to be read, written or deleted
-    for a stranger. With `plain` also where it is neither a file nor a folder: reading a pipe never
-    ends."""
+    """Raise UserError where anything below the folder of a run, a comparison or an evaluation is a
+    link that leaves it or leads in a circle: files elsewhere must not be read, written or deleted
+    for somebody else's run. With `plain` also where it is neither a file nor a folder: reading a
+    pipe never ends."""
     root, places = os.path.realpath(folder), [str(folder)]
     while places:
         place = places.pop()
@@ -55,20 +55,20 @@ def check_inside(folder: Path, *, plain: bool = False) -> None:
                     places.append(entry.path)
             elif plain and not entry.is_file():
                 raise UserError(
-                    f"{entry.path} is no plain file but a pipe or a device, which no run wrote.",
+                    f"{entry.path} is a pipe or a device, not a file, which no run wrote.",
                     f"put the file back; or: rm {shell_word(entry.path)}",
                 )
 
 
 def is_below(folder: Path, path: Path) -> bool:
-    """Whether a path leads to the folder, or below it."""
+    """Return whether a path leads to the folder, or below it."""
     root = os.path.realpath(folder)
     return os.path.commonpath([root, os.path.realpath(path)]) == root
 
 
 def check_base(run: Path, model: str) -> None:
-    """UserError if a run's files name a base model that is a folder in the run: who named it meant
-    another one."""
+    """Raise UserError if a run's files name a base model that is a folder in the run: who named it
+    meant another one."""
     places = (place / Path(model).expanduser() for place in (Path(), run))
     inside = (place for place in places if place.is_dir() and is_below(run, place))
     if model and (folder := next(inside, None)):
@@ -79,8 +79,8 @@ def check_base(run: Path, model: str) -> None:
 
 
 def lock_of(path: Path) -> "FileLock":
-    """The lock that a file stands for. UnreadableError where a pipe or a device is in its place:
-    opening one may wait for ever."""
+    """Return the lock of a file. UnreadableError where a pipe or a device is in its place: opening
+    one may wait for ever."""
     from filelock import FileLock
 
     if path.exists():
@@ -127,7 +127,7 @@ def locked(folder: Path, kind: str = "folder", option: str = "--out") -> Generat
 
 
 def appended(path: Path) -> BinaryIO:
-    """A file to write at the end of, made if missing; OSError where it is a link."""
+    """Return a file to write at the end of, made if missing; OSError where it is a link."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
     return os.fdopen(os.open(path, flags, 0o666), "ab")
 
@@ -140,13 +140,13 @@ def write_text(path: Path, text: str) -> None:
 
 
 def encodable(text: str) -> str:
-    """The same without halves of surrogate pairs, which no file takes."""
+    """Return the same without halves of surrogate pairs, which no file takes."""
     return text.encode("utf-8", "replace").decode()
 
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Generator[Path]:
-    """A file to write, renamed to `path` at the end; an older `path` is replaced."""
+    """Yield a file to write, renamed to `path` at the end; an older `path` is replaced."""
     beside = _beside(path, "tmp")
     beside.unlink(missing_ok=True)  # of a killed process with the same number; or a link
     try:
@@ -164,13 +164,13 @@ def new_file(path: Path) -> Generator[Path]:
 
 
 def write_json(path: Path, data: Any) -> None:
-    """`write_text` of indented JSON; NaN is an error, not a file no one can read."""
+    """Write indented JSON; NaN is an error, not a file that no one can read."""
     write_text(path, json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 @contextlib.contextmanager
 def new_folder(path: Path) -> Generator[Path]:
-    """A folder to fill, renamed to `path` at the end; an older `path` is replaced."""
+    """Yield a folder to fill, renamed to `path` at the end; an older one is replaced."""
     import psutil
 
     beside, old = _beside(path, "tmp"), _beside(path, "old")
@@ -223,8 +223,8 @@ def _beside(path: Path, kind: str) -> Path:
 
 
 def is_leftover(path: Path) -> bool:
-    """Whether the name is one that a write still under way, or killed, goes by: ours, or that of
-    safetensors."""
+    """Return whether the name is one that a write still under way, or killed, goes by: ours, or
+    that of safetensors."""
     return re.fullmatch(r"\..+\.\d+\.(tmp|old)|\.tmp\w{6}", path.name) is not None
 
 
@@ -241,8 +241,8 @@ def drop(folder: Path) -> None:
 
 
 def numbered(folder: Path, pattern: str) -> list[tuple[int, Path]]:
-    """(number, path) of a folder's entries of that name, ascending; whatever else lies there is
-    somebody's own."""
+    """Return (number, path) of a folder's entries of that name, ascending; other files are
+    ignored."""
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     matches = [(match, name) for name in names if (match := re.fullmatch(pattern, name))]
     return sorted((int(match[1]), folder / name) for match, name in matches)
@@ -263,8 +263,7 @@ def sweep(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _disk_faults(path: Path) -> Generator[None]:
-    """safetensors and MLX have errors of their own for a disk that is full: raise the OSError it
-    is."""
+    """Raise OSError for a full disk, for which safetensors and MLX have other errors."""
     try:
         yield
     except OSError:

@@ -1,4 +1,4 @@
-"""The gate that every loader of code asks at the moment it loads, with the bytes that will run.
+"""The gate that every loader of code asks just before it loads, with the bytes that will run.
 
 Code runs if its user typed its name, or if it ran here before: a file of that user remembers place
 and content. In a command, and in a process that has read a run, all other code is refused, since a
@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
 from pathlib import Path
@@ -34,6 +34,8 @@ class State:
     """Whether code must be known."""
     trusts: bool = False
     """Whether unknown code runs too, and is remembered (`--trust`)."""
+    shut: bool = False
+    """Whether no code runs at all."""
     typed: set[str] = field(default_factory=set[str])
     """Names of code that the user typed."""
     known: set[str] = field(default_factory=set[str])
@@ -46,12 +48,12 @@ _now = State()
 
 
 def ask() -> None:
-    """From now on, refuse code that is not known."""
+    """Refuse code that is not known, from now on."""
     _now.asks = True
 
 
 def trust_all() -> None:
-    """From now on, run and remember code that would be refused."""
+    """Run and remember code that would be refused, from now on."""
     _now.trusts = True
 
 
@@ -64,9 +66,22 @@ def is_typed(name: str) -> bool:
     return name in _now.typed
 
 
+@contextlib.contextmanager
+def shut() -> Generator[None]:
+    """Load no code within, known or not."""
+    before = _now.shut, _now.asks
+    _now.shut = True
+    try:
+        yield
+    finally:
+        _now.shut, _now.asks = before
+
+
 def admit(what: str, place: str, content: bytes, name: str = "") -> None:
     """Let code run and remember it. UnknownCodeError if it is not known; `what` it is for the user,
     and `name` may have been typed."""
+    if _now.shut:
+        raise UnknownCodeError(f"{what} is code, and none is run here.", "")
     digest = _digest(place, content)
     if digest not in _known():
         if _now.asks and not _now.trusts and name not in _now.typed:
@@ -79,7 +94,7 @@ def admit(what: str, place: str, content: bytes, name: str = "") -> None:
 
 
 def admit_model(source: str, file: Path, content: bytes, name: str = "") -> None:
-    """`admit` a module of a model: of a folder or hub id."""
+    """Admit a module of a model: of a folder or hub id."""
     admit(str(file), _of_model(source, file), content, name)
 
 
@@ -92,7 +107,7 @@ def copied(folder: Path) -> None:
 
 
 def _of_model(source: str, file: Path) -> str:
-    """The place of a model's module, which transformers runs from a cache."""
+    """Return the place of a model's module, which transformers runs from a cache."""
     return f"model {Path(source).resolve() if Path(source).is_dir() else source} {file.name}"
 
 
@@ -140,7 +155,7 @@ def adopt(given: Mapping[str, Any]) -> None:
 
 
 def environment() -> dict[str, str]:
-    """The environment of a command that this one starts on a run of its own."""
+    """Return the environment of a command that this one starts."""
     return {**os.environ, PASSED_ON: json.dumps(state())}
 
 
@@ -151,8 +166,8 @@ adopt(json.loads(os.environ.get(PASSED_ON) or "{}"))
 
 
 class Loader(SourceFileLoader):
-    """Runs the source of a file as `read` returns it, which asks the gate; no compiled file beside
-    it is read or written, since that may be of another source."""
+    """Runs the source of a file as `read` returns it, which asks the gate; no compiled file is read
+    or written, since that may be of another source."""
 
     def __init__(self, name: str, path: str, read: Callable[[Path], bytes]) -> None:
         super().__init__(name, path)
@@ -183,7 +198,7 @@ class Finder:
 
 
 def module_source(name: str) -> bytes:
-    """Places and contents of the files that importing a module runs, without running them."""
+    """Yield places and contents of the files that importing a module would run."""
     parts, code = name.split("."), b""
     places: list[str] | None = None
     for end in range(len(parts)):

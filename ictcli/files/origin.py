@@ -15,7 +15,7 @@ from ictcli.files.reading import read_bytes
 
 Origin = Mapping[str, Any]
 MAIN = ("format", "recipe", "models", "benchmarks")
-"""Of several parts that differ, the others depend on these."""
+"""Parts that others depend on, where several differ."""
 LONGEST = 60
 """Characters of a value in a sentence."""
 
@@ -73,7 +73,7 @@ def _text(value: Any) -> str:
 
 
 def digest(table: Origin) -> str:
-    """Return the SHA-256 of a table, whatever the order of its keys."""
+    """Return the SHA-256 of a table, for any order of its keys."""
     return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
 
 

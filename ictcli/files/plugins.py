@@ -1,7 +1,7 @@
 """Plugins: Python files that register methods, verifiers, tasks or benchmarks.
 
 A recipe lists them under `plugins`. They run with the user's rights, like any script, and can
-import their neighbours, which nobody else can: a folder of plugins is a package of its own, and on
+import their neighbours, which nobody else can: a folder of plugins is a separate package, and on
 no path. Each file is read once in a process, and asked for at the gate: what was judged is what
 runs.
 """
@@ -32,7 +32,7 @@ sources: dict[Path, bytes] = {}
 
 
 def source(path: Path) -> bytes:
-    """What a file held when this process, or that which started it as a worker, first read it.
+    """Return a file's content when this process, or the parent of this worker, first read it.
     UnknownCodeError if it may not run."""
     content = sources[path] if path in sources else read_bytes(path)
     named = f"file {path}" if path in _modules.values() else f"beside {path.parent}"
@@ -56,8 +56,8 @@ sys.meta_path.insert(0, gate.Finder(_PREFIX, _Loader))
 
 
 def _importing(package: str) -> Callable[..., ModuleType]:
-    """An `__import__` for modules of a package of plugins: what is not found elsewhere is looked
-    for beside them."""
+    """Return an `__import__` for modules of a package of plugins: what is not found elsewhere is
+    looked for beside them."""
 
     def find(
         name: str, within: Any = None, at: Any = None, fromlist: Any = (), level: int = 0
@@ -76,14 +76,14 @@ def _importing(package: str) -> Callable[..., ModuleType]:
 
 
 def listed(data: Mapping[str, Any]) -> list[str]:
-    """The names under `plugins` in a recipe's table, which may be one."""
+    """Return the names under `plugins` in a recipe's table, which may be one."""
     names: object = data.get("plugins", [])
     return list(map(str, cast(list[object], names))) if isinstance(names, list) else [str(names)]
 
 
 def find(name: str, base: Path | None = None) -> Path | None:
-    """The absolute path of a plugin file, if there is one. A relative path is relative to the
-    working directory or else to `base`, the recipe's folder."""
+    """Return the absolute path of a plugin file, if there is one. A relative path is relative to
+    the working directory or else to `base`, the recipe's folder."""
     places = (Path(name), (base or Path()) / name)
     return next((place.resolve() for place in places if place.is_file()), None)
 
@@ -121,7 +121,7 @@ def load(name: str, base: Path | None = None, *, typed: bool = False) -> Path:
 
 
 def _package(folder: Path) -> str:
-    """The name of the package that a folder of plugins is."""
+    """Return the name of the package that a folder of plugins is."""
     name = f"{_PREFIX}{hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]}"
     package = sys.modules.setdefault(name, ModuleType(name))
     package.__path__ = [str(folder)]
@@ -129,17 +129,17 @@ def _package(folder: Path) -> str:
 
 
 def place_of(error: Exception) -> str:
-    """Where plugins raised or passed on an exception, as `FILE, line N,`; "" where none did."""
+    """Return where plugins raised or passed on an exception, as `FILE, line N,`, or ""."""
     stack = traceback.extract_tb(error.__traceback__)
     places = [f"{at.filename}, line {at.lineno}," for at in stack if Path(at.filename) in sources]
     return places[-1] if places else ""
 
 
 def module_of(path: Path) -> ModuleType:
-    """The module of a loaded plugin file."""
+    """Return the module of a loaded plugin file."""
     return sys.modules[_loaded[path]]
 
 
 def path_of(module_name: str) -> Path | None:
-    """The plugin file of a module, which may still be loading; None if it is not a plugin."""
+    """Return the plugin file of a module, which may still be loading, or None."""
     return _modules.get(module_name)

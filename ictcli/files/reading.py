@@ -29,16 +29,16 @@ DEPTH = 100
 
 
 class UnreadableError(UserError, OSError):
-    """A file that is not read. Who skips what a disk does not give skips it too."""
+    """A file that is not read. Code that skips I/O errors skips it too."""
 
 
 def check_file(path: Path, most: int | None = None) -> None:
-    """UnreadableError where a path is no plain file, or one of more than `most` bytes, by default
-    those of its kind in `LARGEST`: a pipe would be waited for, and /dev/zero has no end. OSError
-    where there is nothing."""
+    """Raise UnreadableError where a path is no regular file, or one of more than `most` bytes, by
+    default those of its kind in `LARGEST`: a pipe would be waited for, and /dev/zero has no end.
+    OSError where there is nothing."""
     about = path.stat()
     if not stat.S_ISREG(about.st_mode):
-        raise UnreadableError(f"{path} is no plain file.", "put one in its place")
+        raise UnreadableError(f"{path} is not a regular file.", "put one in its place")
     limit = most or LARGEST.get(path.name) or LARGEST.get(path.suffix)
     if limit and about.st_size > limit:
         raise UnreadableError(
@@ -49,25 +49,25 @@ def check_file(path: Path, most: int | None = None) -> None:
 
 
 def open_plain(path: Path, most: int | None = None) -> BufferedReader:
-    """A file to read. Raises as `check_file`."""
+    """Return a file to read. Raises as `check_file`."""
     check_file(path, most)
     return os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
 
 
 def read_bytes(path: Path, most: int | None = None) -> bytes:
-    """A file's content. Raises as `check_file`."""
+    """Return a file's content. Raises as `check_file`."""
     with open_plain(path, most) as file:
         return file.read()
 
 
 def read_text(path: Path) -> str:
-    """The same as text, whose line ends stay as they are. UnicodeDecodeError where it is not
+    """Return the same as text, whose line ends stay as they are. UnicodeDecodeError where it is not
     UTF-8."""
     return read_bytes(path).decode()
 
 
 def lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file. Raises as `check_file`, and UnreadableError at a line longer than
+    """Yield the lines of a file. Raises as `check_file`, and UnreadableError at a line longer than
     `LINE`."""
     with open_plain(path) as file:
         while line := file.readline(LINE + 1):
@@ -79,7 +79,7 @@ def lines(path: Path) -> Iterator[bytes]:
 
 
 def process_size() -> int:
-    """Bytes of this process's address space; 1 if unknown."""
+    """Return bytes of this process's address space; 1 if unknown."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     except OSError:
@@ -88,7 +88,7 @@ def process_size() -> int:
 
 @contextlib.contextmanager
 def limited_memory(more: int) -> Generator[None]:
-    """Within, MemoryError where the process grows by more than so many bytes. macOS, where its size
+    """Raise MemoryError where the process grows by more than so many bytes. macOS, where its size
     is unknown, has no such limit."""
     size, (soft, hard) = process_size(), resource.getrlimit(resource.RLIMIT_AS)
     if size > 1:
@@ -101,7 +101,7 @@ def limited_memory(more: int) -> Generator[None]:
 
 
 def parse_json(data: str | bytes, **options: Any) -> Any:
-    """JSON of at most `DEPTH` levels. ValueError where it is none."""
+    """Parse JSON of at most `DEPTH` levels. ValueError where it is none."""
     try:
         return _shallow(json.loads(data, **options))
     except RecursionError as error:
@@ -109,7 +109,7 @@ def parse_json(data: str | bytes, **options: Any) -> Any:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """TOML of at most `DEPTH` levels. ValueError where it is none."""
+    """Parse TOML of at most `DEPTH` levels. ValueError where it is none."""
     try:
         return _shallow(tomllib.loads(text))
     except RecursionError as error:

@@ -6,7 +6,7 @@ from typing import Any, Self, cast
 from pydantic import BaseModel, ConfigDict, model_validator
 
 LARGEST = 1e100
-"""Of a number in a record: squares and sums of these are finite."""
+"""Largest number in a record: squares and sums of these are finite."""
 
 
 class Record(BaseModel):
@@ -21,8 +21,8 @@ class Record(BaseModel):
 
 
 def _check_numbers(data: object) -> None:
-    """ValueError where data holds a number that is not one of a record. What is a record itself
-    was checked before."""
+    """Raise ValueError where data holds a number that a record may not have. Records in it were
+    checked before."""
     if isinstance(data, dict):
         data = [*cast(dict[str, object], data).values()]
     if isinstance(data, list | tuple):
@@ -33,14 +33,14 @@ def _check_numbers(data: object) -> None:
 
 
 class RunRecord(Record):
-    """A record of a run, checked without conversion ("3" is no number). Keeps unknown keys."""
+    """A record of a run, checked without conversion ("3" is not a number). Keeps unknown keys."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 
     def to_json(self) -> dict[str, Any]:
-        """The fields that are set, in the order they are written in, then other keys."""
+        """Return the fields that are set, in the order they are written in, then other keys."""
         return self.model_dump(exclude_unset=True)
 
     def to_line(self) -> str:
-        """The same as a line of a JSONL file."""
+        """Return the record as a line of a JSONL file."""
         return json.dumps(self.to_json(), ensure_ascii=False, allow_nan=False) + "\n"

@@ -25,7 +25,7 @@ from ictcli.text import middle_cut, one_line
 from ictcli.types import IntArray, Problem, Rollouts, Sampling
 
 MAX_TOKENS = 2048
-"""Of an answer, where neither a run nor the user says."""
+"""Most tokens of an answer, where neither a run nor the user says."""
 EXAMPLES = 16
 SHOWN = 60
 
@@ -49,7 +49,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a question was answered."""
+    """The answers to a question."""
 
     question: str
     prompt: str
@@ -62,7 +62,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Form:
-    """How a question is put, and an answer judged."""
+    """The form of a prompt, and the verifier of its answers."""
 
     domain: Domain
     examples: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Form:
 
     @property
     def hint(self) -> str:
-        """What a prompt looks like; empty if that is not known."""
+        """Return what a prompt looks like; empty if that is not known."""
         if not self.examples:
             return ""
         return f"prompts look like {middle_cut(one_line(min(self.examples, key=len)), 200)}"
@@ -127,7 +127,7 @@ def _task_of(model: ModelSpec, say: Callable[[str], None]) -> Task | None:
 
 
 class Session:
-    """Holds the model."""
+    """A loaded model that is asked questions."""
 
     def __init__(self, model: ModelSpec, form: Form, settings: GenerateSettings) -> None:
         self.model, self.form, self.settings = model, form, settings
@@ -140,8 +140,8 @@ class Session:
         heard: Heard = lambda row, text, ended: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> Reply:
-        """Answer a question `settings.n` times, alike whether anybody hears it or not. Ends with
-        the token under way when `stop` says so. UserError where the model cannot take it."""
+        """Answer a question `settings.n` times, the same with and without a listener. Ends after
+        the current token when `stop` says so. UserError where the model cannot take it."""
         text, ids = self._encode(question)
         left = self.engine.context - len(ids)
         most = self.settings.max_tokens or self.model.max_tokens or MAX_TOKENS
@@ -181,8 +181,8 @@ class Session:
 
 @contextlib.contextmanager
 def stop_on_interrupt() -> Generator[Callable[[], bool]]:
-    """Within, the first Ctrl-C only changes what the function that is yielded says; the second one
-    is handled as it was before."""
+    """Yield a function that says whether Ctrl-C was pressed; the second one is handled as
+    before."""
     received: list[int] = []
     before = signal.getsignal(signal.SIGINT)
 
@@ -215,7 +215,7 @@ class Growing:
         self._texts = [Detokenizer(decode) for _ in range(n)]
 
     def add(self, t: int, rows: IntArray, tokens: IntArray) -> None:
-        """Tokens that were drawn (`OnTokens`)."""
+        """Add tokens that were drawn (`OnTokens`)."""
         for row, token in zip(map(int, rows), map(int, tokens), strict=True):
             if t == len(self._tokens[row]):  # else drawn again, because memory ran out
                 self._add(row, token)

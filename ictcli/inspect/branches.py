@@ -30,14 +30,14 @@ from ictcli.train.step import select
 FIGURES = ("branch_recall", "branch_precision", "kept_prob", "kept_sure", "high_low_ratio")
 SHARES = (0.05, 0.1, 0.2)
 PAPER = {"kept_prob": 0.18, "high_low_ratio": 1.03}
-"""Of the tokens that ict keeps, as arXiv 2606.19771 states them for GSM8K."""
+"""Figures of the tokens that ict keeps, as arXiv 2606.19771 states them for GSM8K."""
 USUAL = ("ict", "ict max_prob=0.99", "ict score=u*h", "ict score=h", "entropy20", "random")
 """Other readings of the paper take two passes more: `ict reference=response`, `=group`."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the tokens lie that a method keeps of a batch; shares are of 1."""
+    """The place of a method's tokens in a batch; shares are from 0 to 1."""
 
     method: str
     keep: float
@@ -57,7 +57,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Branches:
-    """What a batch of rollouts looks like, and where methods keep tokens of it."""
+    """The branches of a batch of rollouts, and the tokens that methods keep."""
 
     source: str
     task: str
@@ -128,8 +128,8 @@ def _asked(recipe: Recipe, text: str) -> Recipe:
 
 
 def branches_of(recipe: Recipe, batch: Batch, source: str, names: Sequence[str] = ()) -> Branches:
-    """Return where each of the methods keeps tokens of a batch, at each of SHARES if it has a share
-    of its own choosing. A name may have settings: `ict score=h`. UserError for an unknown one."""
+    """Return where each of the methods keeps tokens of a batch, at each of SHARES if its share can
+    be chosen. A name may have settings: `ict score=h`. UserError for an unknown one."""
     rollouts, stats = batch.rollouts, batch.rollouts.stats
     valid, H1 = rollouts.valid, stats["entropy"]
     tree = prefix_tree(rollouts)

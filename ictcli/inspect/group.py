@@ -1,8 +1,7 @@
-"""A group of rollouts as data, which the screen, the text, the page and --json paint.
+"""A group of rollouts as data, for the screen, the text, the page and --json.
 
-Rows, positions and prompts count from 1; lists of tokens have one entry a token. --json prints the
-fields as they stand here.
-"""
+Rows, positions and prompts count from 1; lists of tokens have one entry a token. --json prints
+these fields."""
 
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ from ictcli.text import figure
 
 FORMAT = 1
 SYMBOLS = {"uniqueness": "u", "entropy": "H1", "purity": "β", "prob": "p"}
-"""Of the statistics that are shown beside a token."""
+"""Symbols of the statistics that are shown for a token."""
 MARKS = {"correct": "✓", "wrong": "✗", "unparsed": "?", "timeout": "⌛"}
 LEVELS = 6
 """Shades on a terminal, no shade among them."""
@@ -71,7 +70,7 @@ class MethodView:
     trained: bool
     kept: int
     share: float
-    """Of the step's tokens."""
+    """Share of the step's tokens."""
     overlap_with_trained: float | None
     weight_top: float
 
@@ -92,10 +91,10 @@ class GroupView:
     shown: str
     """The method whose tokens are marked at first."""
     tops: dict[str, float]
-    """Values of the deepest shade, but for weights."""
+    """Values of the deepest shade, except for weights."""
     methods: list[MethodView]
     missing: dict[str, str]
-    """By a method that cannot choose here, a sentence on what was not recorded."""
+    """By method that cannot choose here, a sentence on what was not recorded."""
     notes: list[str]
     rollouts: list[RolloutView]
     tokenizer: bool

@@ -1,10 +1,8 @@
 """Recorded groups as one self-contained HTML file; model text is escaped.
 
 The first group needs no scripts: its tokens are in the HTML, shaded and marked. Every group the
-page holds is a template of `page.html`; `page.js` puts the one that is asked for in place, paints
-it, and shows the token pointed at. Numbers have four digits, as the page shows them; --json has
-them whole.
-"""
+page holds is a template of `page.html`; `page.js` inserts the chosen one, colours it, and shows the
+token under the pointer. Numbers have four digits, as the page shows them; --json has them whole."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -32,15 +30,15 @@ Data = dict[str, Any]
 
 
 def check_target(path: Path) -> None:
-    """UserError where a page may not be written: over anything but a page of ours, or by a name
-    that does not end in .html."""
+    """Raise UserError where a page may not be written: over anything but a page of ours, or by a
+    name that does not end in .html."""
     why = ""
     if path.suffix.lower() not in (".html", ".htm"):
         why = "does not end in .html"
     elif path.exists() and not path.is_file():
-        why = "is no regular file"
+        why = "is not a regular file"
     elif path.exists() and MARK.encode() not in path.open("rb").read(HEAD_BYTES):
-        why = "is there already, and is no page that inspect wrote"
+        why = "exists already and is not a page of inspect"
     if why:
         raise UserError(f"{path} {why}.", "--html group.html")
 
@@ -179,7 +177,7 @@ def _rollout(rollout: RolloutView) -> Data:
 
 
 def _weights(values: Sequence[float | None], kept: Sequence[bool]) -> float | list[Any] | None:
-    """One number if all kept tokens have that weight and the others none, else all weights."""
+    """Return one number if all kept tokens have that weight, else all weights."""
     inside = {value for value, keep in zip(values, kept, strict=True) if keep}
     outside = {value for value, keep in zip(values, kept, strict=True) if not keep}
     if len(inside) <= 1 and outside <= {0.0}:

@@ -19,7 +19,7 @@ from ictcli.text import command
 from ictcli.types import BoolArray, FloatArray, Rollouts
 
 READ = ("recipe.toml", "model/*.json", "adapter/*.json")
-"""What is read of a run besides its rollouts."""
+"""Files of a run that are read besides its rollouts."""
 NAME = r"step-(\d+)\.safetensors"
 
 
@@ -77,7 +77,7 @@ def read_step(run: Path, steps: dict[int, Path], step: int) -> RecordedStep:
         weights = arrays["weights"]
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
-            f"{path} is no file of recorded rollouts, or a damaged one.", "--step takes another"
+            f"{path} is not a file of recorded rollouts, or is damaged.", "--step takes another"
         ) from error
     recipe, run_method, notes = _recipe(run, batch.rollouts, step)
     return RecordedStep(run, steps, step, recipe, run_method, batch, kept, weights, notes)
@@ -85,7 +85,7 @@ def read_step(run: Path, steps: dict[int, Path], step: int) -> RecordedStep:
 
 def _recipe(run: Path, rollouts: Rollouts, step: int) -> tuple[Recipe, str | None, tuple[str, ...]]:
     """Return the run's recipe with this batch's sizes, the run's method, and notes. Missing plugins
-    are skipped; without a readable recipe the defaults stand in."""
+    are skipped; without a readable recipe, its defaults."""
     sizes = {"prompts": len(rollouts.prompts), "group": rollouts.group}
     file = read_run(run)
     wrong = manifest.altered(run, *READ, f"rollouts/step-{step:06d}.safetensors")

@@ -116,7 +116,7 @@ def view_of(
 
 
 def overlap(a: BoolArray, b: BoolArray) -> float | None:
-    """Jaccard overlap of two masks; None where both are empty."""
+    """Return the Jaccard overlap of two masks; None where both are empty."""
     either = int((a | b).sum())
     return int((a & b).sum()) / either if either else None
 
@@ -163,7 +163,7 @@ class StepView:
         return view_of(step, self.methods, self.by, self.model)
 
     def _shading(self, by: str | None) -> str:
-        """`by`, or the first shading there is. UserError for one that was not recorded."""
+        """Return `by`, or the first shading there is. UserError for one that was not recorded."""
         if by is None or by in self.shadings:
             return by or self.shadings[0]
         if by not in SHADINGS:

@@ -22,7 +22,7 @@ MOST = 3
 
 @dataclass(frozen=True)
 class MemoryCheck:
-    """An estimate held against a memory limit, and a sentence on both."""
+    """An estimate compared with a memory limit, and a sentence on both."""
 
     estimate: MemoryEstimate | None
     """None where the sentence says why there is none."""
@@ -83,7 +83,7 @@ def check_memory(
     check = MemoryCheck(estimate, f"It does not fit: {sizes}.", limit, changes)
     advice = f"With {listed(check.settings)} it is {_gib(peak)}."
     if peak > limit.size:
-        advice = f"Even with {listed(check.settings)} it is {_gib(peak)}: it takes a smaller model."
+        advice = f"Even with {listed(check.settings)} it is {_gib(peak)}: it needs a smaller model."
     return replace(check, sentence=f"{check.sentence} {advice}")
 
 

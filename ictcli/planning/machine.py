@@ -29,8 +29,8 @@ class MemoryLimit:
 
 
 def device_of(settings: EngineSettings) -> str:
-    """Return cuda, mps, gpu (MLX's) or cpu: the device the engine takes, as far as can be told
-    without loading it."""
+    """Return cuda, mps, gpu (MLX's) or cpu: the device the engine takes, as far as is known without
+    loading it."""
     backend, device = choose_backend(settings.backend), settings.device.partition(":")[0]
     if backend == "mlx":
         is_gpu = on_apple_silicon() if device == "auto" else device in ("gpu", "mps", "cuda")

@@ -31,8 +31,8 @@ def recipe_notes(recipe: Recipe) -> list[str]:
     notes, settings = list[str](), recipe.engine
     if settings.dtype == "bfloat16" and device_of(settings) == "cpu":
         notes.append(
-            "On a CPU bfloat16 is for models that do not fit in float32: it moves the gradient by "
-            "some 7 % (docs/your-model.md)."
+            "On a CPU bfloat16 is for models that do not fit in float32: it changes the gradient "
+            "by some 7 % (docs/your-model.md)."
         )
     if settings.sampler == "vllm":
         _check_vllm(recipe)
@@ -53,8 +53,8 @@ def recipe_notes(recipe: Recipe) -> list[str]:
         )
     if recipe.sft.data and recipe.kl:
         notes.append(
-            "kl is measured from the model before the supervised steps; from that after them in a "
-            "run of its own: steps=0, then model=RUN without sft.data."
+            "kl is measured from the model before the supervised steps. To measure it from the "
+            "model after them, train two runs: steps=0, then model=RUN without sft.data."
         )
     return notes
 

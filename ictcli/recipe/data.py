@@ -1,4 +1,4 @@
-"""The tables of a recipe that say which problems, how they are put and what is rewarded."""
+"""The tables of a recipe on problems, prompts and rewards."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -31,7 +31,7 @@ class ColumnSettings(Table):
     gold: str | None = None
     """The correct answer: the text after `####`, in the last box, or all of it. Default: gold or
     answer, or a solution with a box; of messages that end with one, that of the assistant. A dotted
-    name (`answer.value`) reaches into an object; of a list of answers any counts."""
+    name (`answer.value`) reaches into an object; any answer of a list counts."""
     gold_pattern: str | None = None
     """Regular expression whose last match in the gold's text is the answer, by its first group."""
     choices: str | None = None
@@ -43,7 +43,7 @@ class ColumnSettings(Table):
     """Worked response to show as an example (`prompt.shots`); default: a solution or the gold."""
 
     def filled_by(self, other: "ColumnSettings") -> "ColumnSettings":
-        """These names, and the other's where none is given here."""
+        """Return these names, and the other's where none is given."""
         return other.model_copy(update=self.model_dump(exclude_none=True))
 
 
@@ -100,7 +100,7 @@ class PromptSettings(Table):
     @classmethod
     def _not_reserved(cls, value: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
         for name in RESERVED.keys() & (value or {}).keys():
-            raise ValueError(f"{name} is none of these arguments: {RESERVED[name]}")
+            raise ValueError(f"{name} cannot be one of these arguments: {RESERVED[name]}")
         return value
 
     @property
@@ -146,7 +146,7 @@ class RewardSettings(Table):
     """A verifier's name, `file.py:function` or `module:function`; default: the task's. A function
     may have TRL's form (docs/extending.md)."""
     functions: tuple[str, ...] = Field(default=(), strict=False)
-    """More verifiers, named alike, whose rewards are added to the verdict's: a list."""
+    """List of more verifiers, whose rewards are added to that of the verdict."""
     weights: tuple[float, ...] = Field(default=(), strict=False)
     """Weight of each of `functions`; default: 1."""
     pattern: str | None = None
@@ -163,8 +163,8 @@ class RewardSettings(Table):
     length: float = Field(default=0.0, ge=0)
     """Weight of the penalty tokens / max_tokens."""
     signal: Signal = "true"
-    """What is trained on: true = the reward that these keys say. Controls in its place, for
-    training alone: random = 1 or 0 by a fair coin; format = 1 for any answer that can be read."""
+    """The reward to train on: true = that of these keys. Controls, for training only: random = 1 or
+    0 by a fair coin; format = 1 for any answer that can be read."""
     timeout: float = Field(default=5.0, gt=0)
     """Seconds of CPU time to judge one answer; ten times as long on the clock."""
     memory: float = Field(default=1.0, gt=0)
@@ -181,7 +181,7 @@ class RewardSettings(Table):
 
     @property
     def names(self) -> list[str]:
-        """Of the verifiers whose mean rewards are metrics, as far as these keys tell."""
+        """Return names of verifiers whose mean rewards are metrics, as far as these keys tell."""
         own, _, function = (self.verifier or "").rpartition(":")
         judge = [function] if function and (own or self.functions) else []
         return [*self.added, *judge]
@@ -189,7 +189,7 @@ class RewardSettings(Table):
     @model_validator(mode="after")
     def _as_many_weights(self) -> Self:
         if len(set(self.functions)) < len(self.functions):
-            raise ValueError("no verifier may stand in reward.functions twice")
+            raise ValueError("reward.functions may name a verifier only once")
         if self.weights and len(self.weights) != len(self.functions):
             raise ValueError(
                 f"reward.functions has {len(self.functions)} entries, and reward.weights "
@@ -230,15 +230,15 @@ class EvalSettings(Table):
     temperature: float | None = Field(default=None, ge=0)
     """Sampling temperature; 0 = greedy. Default: the recipe's `temperature`."""
     verifier: str | None = None
-    """What judges the responses of evaluations, named as `reward.verifier` is; default: what judges
-    those of training, or the benchmark's own."""
+    """Verifier of evaluations, named as `reward.verifier`; default: that of training, or the
+    benchmark's."""
     bench: str | None = None
-    """Where the problems come from: a benchmark, a .jsonl, .json, .csv or .parquet file, a folder
-    of `save_to_disk`, or `hub:owner/name`. None of them is trained on. Default: the task's held-out
+    """Source of the problems: a benchmark, a .jsonl, .json, .csv or .parquet file, a folder of
+    `save_to_disk`, or `hub:owner/name`. None of them is trained on. Default: the task's held-out
     part."""
     holdout: int = Field(default=HOLDOUT, ge=2)
-    """One in this many problems of a data set of your own is held out, by its text alone, where
-    there is no `bench`."""
+    """One in this many problems of your own data set is held out, by its text alone, if there is no
+    `bench`."""
     data: str | None = None
     """File to use in place of that benchmark's data on the hub, with the same columns."""
     columns: ColumnSettings = ColumnSettings()

@@ -13,7 +13,7 @@ from ictcli.text import shell_word
 
 
 def read_files(data: dict[str, Any], base: Path) -> None:
-    """In place: make the paths in a recipe's tables absolute, relative to the working directory or
+    """Make the paths in a recipe's tables absolute, in place, relative to the working directory or
     else to `base`, and replace the path of examples or of a template by what the file holds, so
     that a run's recipe holds it."""
     places = (
@@ -47,7 +47,7 @@ def read_files(data: dict[str, Any], base: Path) -> None:
 
 
 def _absolute(value: Any, base: Path, exists: Callable[[Path], bool]) -> Any:
-    """The value with its path absolute, if it names one that exists, or a function of one."""
+    """Return the value with its path absolute, if that exists, or a function of one."""
     if not isinstance(value, str) or not value:
         return value
     name, colon, function = value.rpartition(":") if ".py:" in value else (value, "", "")
@@ -60,14 +60,14 @@ def _is_data(path: Path) -> bool:
 
 
 def read_template(template: str, base: Path) -> str:
-    """auto, chat, none or a text with {question} as it is; else the text of the file of that path,
-    without its last line end."""
+    """Return auto, chat, none or a text with {question} as it is; else the text of the file of that
+    path, without its last line end."""
     if template in TEMPLATES or QUESTION in template:
         return template
     path = next((p for p in (Path(template), base / template) if p.is_file()), None)
     if path is None:
         raise UserError(
-            f"The template {template!r} is no template and no file.",
+            f"The template {template!r} is neither a template nor a file.",
             f"auto, chat, none, a text with {QUESTION} in it, or the path of a file with one",
         )
     try:
@@ -80,8 +80,8 @@ def read_template(template: str, base: Path) -> str:
 
 
 def read_examples(name: str) -> tuple[Example, ...]:
-    """The examples in a .jsonl, .json, .csv or .parquet file, by its columns prompt (or question,
-    problem) and response; none if the name is `none`."""
+    """Return the examples in a .jsonl, .json, .csv or .parquet file, from its columns prompt (or
+    question, problem) and response; none if the name is `none`."""
     if name == "none":
         return ()
     return tuple(
@@ -91,7 +91,7 @@ def read_examples(name: str) -> tuple[Example, ...]:
 
 
 def shipped_recipes() -> dict[str, Path]:
-    """The paths of the recipes that come with ictcli, by name."""
+    """Return the paths of the recipes that come with ictcli, by name."""
     package = Path(__file__).parent.parent
     folder = package / "recipes"
     if not folder.is_dir():  # editable install: next to the package
@@ -100,25 +100,25 @@ def shipped_recipes() -> dict[str, Path]:
 
 
 OF_RUNS = ("manifest.json", "environment.json", "metrics.jsonl", "checkpoints")
-"""What stands beside a run's recipe, and beside no other."""
+"""A file that only the folder of a run's recipe has."""
 
 
 def is_of_run(path: Path) -> bool:
-    """Whether a file is the recipe of a run's folder, which may be somebody else's."""
+    """Return whether a file is the recipe of a run's folder, which may be somebody else's."""
     beside = (path.parent / name for name in OF_RUNS)
     return path.name == "recipe.toml" and any(each.exists() for each in beside)
 
 
 STARTER = "qwen3-0.6b-gsm8k"
-"""The shipped recipe into which a model or data of one's own goes."""
+"""The shipped recipe that suggestions put the user's model or data into."""
 
 
 def find_recipe(source: str) -> Path:
-    """The path of a recipe file, or of a shipped recipe by its name. UserError if there is none; it
-    has the command that takes a run, a model or data."""
+    """Return the path of a recipe file, or of a shipped recipe by its name. UserError if there is
+    none; it has the command that takes a run, a model or data."""
     path = Path(source)
     if "=" in source and not path.exists():
-        what = "is a setting, which stands after a recipe"
+        what = "is a setting, and settings come after the recipe"
         raise UserError(f"{source} {what}.", f"ictcli check {STARTER} {shell_word(source)}")
     of_run, kind = path / "recipe.toml", "task" if _is_data(path) else "model"
     if of_run.is_file():

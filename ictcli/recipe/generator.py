@@ -17,13 +17,12 @@ _OPTION = re.compile(r":(?=\w+=)")
 
 
 def is_gym(name: str) -> bool:
-    """Whether a task or benchmark is a generator of reasoning-gym."""
+    """Return whether a task or benchmark is a generator of reasoning-gym."""
     return name.startswith(GYM)
 
 
 def parted(name: str) -> tuple[str, dict[str, Any]]:
-    """`gym:NAME:key=value:...` as NAME and the values of its options. UserError for an option
-    twice."""
+    """Split `gym:NAME:key=value:...` into NAME and options. UserError for an option twice."""
     generator, *options = _OPTION.split(name.removeprefix(GYM))
     values: dict[str, Any] = {}
     for key, _, value in (option.partition("=") for option in options):
@@ -34,14 +33,14 @@ def parted(name: str) -> tuple[str, dict[str, Any]]:
 
 
 def joined(generator: str, options: Mapping[str, Any]) -> str:
-    """The name of a task: its options in the order of their names, so that there is one of each."""
+    """Return the name of a task with its options in the order of their names."""
     texts = (f":{key}={_text(options[key])}" for key in sorted(options))
     return f"{GYM}{generator}{''.join(texts)}"
 
 
 def task_name(task: object) -> object:
-    """A recipe's task as it was given; of a table with a name and options, the name of both, and
-    of the name of a generator, that with its options in order. UserError for options of a task
+    """Return a recipe's task as it was given; of a table with a name and options, the name of both,
+    and of the name of a generator, that with its options in order. UserError for options of a task
     that has none."""
     table = dict(cast(dict[str, Any], task)) if isinstance(task, dict) else {"name": task}
     name = table.pop("name", None)

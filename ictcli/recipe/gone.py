@@ -26,7 +26,7 @@ class Gone:
     idle: tuple[Any, ...] = ()
     """Those of them with which a run did nothing that it does not do now."""
     now: Any = None
-    """What is read in their place in a run's recipe; None: the key's default."""
+    """The value read in their place in a run's recipe; None: the key's default."""
 
     def names(self, value: object) -> bool:
         return ANY in self.values or value in self.values
@@ -45,7 +45,11 @@ GONE = (
         for table in ("", "eval.", "sft.")
     ),
     Gone("method.reference", "u compares with the group at the same position", idle=("position",)),
-    Gone("method.min_entropy", "method.max_prob leaves out tokens that are sure", idle=(0.0, 0)),
+    Gone(
+        "method.min_entropy",
+        "method.max_prob leaves out sure tokens",
+        idle=(0.0, 0),
+    ),
     Gone("method.name", PLUGIN, MOVED, now="grpo"),
     Gone(
         "method.name", "--methods of ictcli compare lists what there is", ("sc_grpo",), now="grpo"
@@ -68,7 +72,7 @@ GONE = (
 
 
 def refuse(data: Mapping[str, Any], source: str) -> None:
-    """UserError if a recipe's tables name a key or a value that is gone."""
+    """Raise UserError if a recipe's tables name a key or a value that is gone."""
     for gone, _, _, value in _found(data):
         shown = f" = {value!r}" if ANY not in gone.values else ""
         raise UserError(f"{source}: {gone.key}{shown} is gone.", gone.instead)
@@ -96,7 +100,7 @@ def dropped(data: MutableMapping[str, Any]) -> list[str]:
 def _found(
     data: Mapping[str, Any],
 ) -> Iterator[tuple[Gone, MutableMapping[str, Any], str, object]]:
-    """What is gone in a recipe: where it stands, and its value, of a list each item."""
+    """Yield what is gone in a recipe: its place, and its value or each item of a list."""
     for gone in GONE:
         head, _, key = gone.key.rpartition(".")
         table: Any = data

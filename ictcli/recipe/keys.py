@@ -30,14 +30,14 @@ class Key:
 
 
 def all_keys(model: type[BaseModel], prefix: str = "") -> Iterator[Key]:
-    """The keys of a model, then those of its tables."""
+    """Yield the keys of a model, then those of its tables."""
     yield from keys_of(model, prefix)
     for name, table in nested(model):
         yield from all_keys(table, f"{prefix}{name}.")
 
 
 def keys_of(model: type[BaseModel], prefix: str = "") -> Iterator[Key]:
-    """The keys of a model that are no tables of keys."""
+    """Yield the keys of a model that are not tables of keys."""
     tables = dict(nested(model))
     for name, info in model.model_fields.items():
         if name not in tables:
@@ -45,19 +45,19 @@ def keys_of(model: type[BaseModel], prefix: str = "") -> Iterator[Key]:
 
 
 def meaning(info: FieldInfo) -> str:
-    """The docstring of a field, on one line."""
+    """Return the docstring of a field, on one line."""
     return " ".join((info.description or "").split())
 
 
 def nested(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
-    """The fields of a model that are tables of keys."""
+    """Yield the fields of a model that are tables of keys."""
     for name, info in model.model_fields.items():
         if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
             yield name, info.annotation
 
 
 def values(info: FieldInfo) -> str:
-    """What a field takes: its choices, or its type and bounds."""
+    """Return what a field takes: its choices, or its type and bounds."""
     kinds = [kind for kind in get_args(info.annotation) or (info.annotation,) if kind is not None]
     if get_origin(info.annotation) is Literal:
         return ", ".join(str(choice) for choice in kinds)
@@ -74,14 +74,14 @@ def values(info: FieldInfo) -> str:
 
 
 def values_of(kind: Any) -> str:
-    """The name of a type for readers of TOML."""
+    """Return the name of a type for readers of TOML."""
     if get_origin(kind) is Literal:
         return ", ".join(str(choice) for choice in get_args(kind))
     return KINDS.get(get_origin(kind) or kind, "table")
 
 
 def default(info: FieldInfo) -> str:
-    """A field's default as TOML writes it."""
+    """Return a field's default as TOML writes it."""
     if info.is_required():
         return "required"
     return "" if info.default is None else quoted(info.default)
@@ -90,12 +90,12 @@ def default(info: FieldInfo) -> str:
 NAMES = {"method": "name", "reward": "verifier"}
 """Tables that may be given as this key alone."""
 TABLES = {**NAMES, "task": "name"}
-"""And the task, which is its name in a recipe that is read."""
+"""And the task, whose value is a name once a recipe is read."""
 KEYS_HINT = "ictcli recipes keys explains them"
 
 
 def typed_key(override: str) -> str:
-    """The key of a `key=value`."""
+    """Return the key of a `key=value`."""
     return override.partition("=")[0].strip()
 
 
@@ -135,7 +135,7 @@ def apply_overrides(data: dict[str, Any], overrides: Sequence[str], model: type[
 
 
 def takes_text(model: type[BaseModel], key: str) -> bool:
-    """Whether a key takes any text, and no number."""
+    """Return whether a key takes any text, and no number."""
     if key in TABLES:
         return True
     name, _, rest = key.partition(".")
@@ -147,8 +147,8 @@ def takes_text(model: type[BaseModel], key: str) -> bool:
 
 
 def toml_value(text: str, is_text: bool = False) -> Any:
-    """The value typed after `key=`: TOML, else a plain string. Where it `is_text`, `nan`, `1e5` and
-    `true` are that too."""
+    """Return the value typed after `key=`: TOML, else a plain string. Where it `is_text`, `nan`,
+    `1e5` and `true` are that too."""
     try:
         value = parse_toml(f"value = {text}")["value"]
     except ValueError:
@@ -157,7 +157,7 @@ def toml_value(text: str, is_text: bool = False) -> Any:
 
 
 def blamed(source: str, typed: Sequence[str], *paths: str) -> str:
-    """Where faulty keys come from: the command line, where one of them, its table or a key in it
-    was typed; else `source`."""
+    """Return where faulty keys come from: the command line, where one of them, its table or a key
+    in it was typed; else `source`."""
     pairs = ((f"{path}.", f"{key}.") for path in paths for key in typed)
     return "command line" if any(a.startswith(b) or b.startswith(a) for a, b in pairs) else source

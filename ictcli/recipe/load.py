@@ -48,7 +48,7 @@ class RecipeFile:
 
 
 def recipe_text(path: Path) -> str:
-    """The text of a recipe file, line ends as they are. UserError if it is not UTF-8."""
+    """Return the text of a recipe file, line ends as they are. UserError if it is not UTF-8."""
     try:
         return read_bytes(path, LARGEST[".toml"]).decode()
     except UnicodeDecodeError as error:
@@ -87,7 +87,7 @@ def load_recipe(source: str | Path | RecipeFile, overrides: Sequence[str] = ()) 
 
 
 def _lower_k(table: dict[str, Any]) -> None:
-    """In place: leave out each k of `eval` above an n that was typed."""
+    """Drop, in place, each k of `eval` above an n that was typed."""
     n, ks = table["n"], table.get("k", EvalSettings().k)
     if isinstance(n, int) and isinstance(ks, list | tuple):
         fitting = [k for k in cast(Sequence[Any], ks) if not isinstance(k, int) or k <= n]
@@ -101,7 +101,7 @@ def check(
     typed: Sequence[str] = (),
     own: Mapping[str, Any] = NOTHING,
 ) -> Recipe:
-    """The validated recipe of this data (see `validate`), its method and options included."""
+    """Return the recipe of this data (see `validate`), checked with its method and options."""
     recipe = validate(Recipe, data, source, base, typed=typed, own=own)
     name = recipe.method.get("name")
     if not isinstance(name, str):
@@ -123,11 +123,11 @@ def validate(
     typed: Sequence[str] = (),
     own: Mapping[str, Any] = NOTHING,
 ) -> T:
-    """The validated settings of this data. Plugins are loaded; relative paths of plugins, models
-    and data, relative to the working directory or else to `base`, become absolute, so that a run
-    resumes from anywhere. `own`: the part of the data that the user wrote; the code that it names
-    may run. UserError with `hint` if anything is wrong; it names `source`, or the command line
-    where the key is one of those `typed` there."""
+    """Return the validated settings of this data. Plugins are loaded; relative paths of plugins,
+    models and data, relative to the working directory or else to `base`, become absolute, so that a
+    run resumes from anywhere. `own`: the part of the data that the user wrote; the code that it
+    names may run. UserError with `hint` if anything is wrong; it names `source`, or the command
+    line where the key is one of those `typed` there."""
     data = dict(data)
     if isinstance(data.get("plugins"), str | list):
         data["plugins"] = [
@@ -187,7 +187,7 @@ def _note_typed(settings: Any, own: Mapping[str, Any]) -> None:
 
 
 def _faults_across(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Keys of several tables that do not go together, with a sentence and a hint."""
+    """Yield keys of several tables that do not go together, with a sentence and a hint."""
     reward, test, most = recipe.reward, recipe.eval, recipe.max_tokens
     if recipe.steps == 0 and not (recipe.sft.data and recipe.sft.steps):
         hint = "sft.data=FILE trains on its responses alone"
@@ -203,7 +203,7 @@ def _faults_across(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str, str]]
             hint = "prompt.examples = a file of your own examples"
             yield ("prompt.shots", "reward.pattern"), f"{message}answers in another way.", hint
     if test.bench is None and (test.columns, test.hub) != (ColumnSettings(), HubSettings()):
-        message = "eval.columns and eval.hub are of eval.bench, which is not there."
+        message = "eval.columns and eval.hub need eval.bench, which is not set."
         yield ("eval.columns", "eval.hub"), message, "eval.bench=FILE or hub:owner/name"
     best = recipe.checkpoint.best
     if best is not None and (fault := unrecorded(recipe, best)):
@@ -211,7 +211,7 @@ def _faults_across(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str, str]]
 
 
 def recipe_keys(model: type[BaseModel] = Recipe) -> Iterator[str]:
-    """Every key of a recipe as a dotted path, then the options of all methods."""
+    """Yield every key of a recipe as a dotted path, then the options of all methods."""
     yield from (each.key for each in all_keys(model))
     if model is Recipe:
         options = {key for method in METHODS.values() for key in method.options.model_fields}
@@ -258,12 +258,12 @@ def _explain(fault: ErrorDetails, source: str, path: str, hint: str) -> UserErro
 
 
 def to_toml(recipe: Recipe) -> str:
-    """The resolved recipe as TOML that reads back equal."""
+    """Return the resolved recipe as TOML that reads back equal."""
     return table_to_toml(recipe.model_dump(mode="json", exclude_none=True))
 
 
 def table_to_toml(data: Mapping[str, Any]) -> str:
-    """A recipe's tables as TOML, and no key added or changed."""
+    """Return a recipe's tables as TOML, and no key added or changed."""
     import tomli_w
 
     text = tomli_w.dumps(data)

@@ -32,7 +32,7 @@ View = Literal["live", "show", "compare", "summary"]
 
 @dataclass(frozen=True)
 class Metric:
-    """What is said of a metric besides its meaning."""
+    """The properties of a metric besides its meaning."""
 
     unit: str = ""
     """%: a share, which is recorded as a number from 0 to 1."""
@@ -142,13 +142,13 @@ class StepMetrics(RunRecord):
 
     @property
     def rewards(self) -> dict[str, float]:
-        """The mean of each reward function and of the judge beside them, by metric: `reward/NAME`;
-        without those that gave none."""
+        """The mean of each reward function and of the judge, by metric: `reward/NAME`; without
+        those that gave none."""
         names = (name for name in self.model_extra or {} if name.startswith("reward/"))
         return {name: value for name in names if (value := self.value(name)) is not None}
 
     def value(self, name: str) -> float | None:
-        """A figure by its name, those of an evaluation (eval/pass@1) included."""
+        """Return a figure by its name, those of an evaluation (eval/pass@1) included."""
         value = getattr(self, name, None)
         return value if isinstance(value, int | float) else None
 
@@ -162,24 +162,24 @@ METRICS: dict[str, Metric] = {
 
 
 def known() -> list[str]:
-    """All names, with the means of statistics that a plugin has added."""
+    """Return all names, with the means of statistics that a plugin has added."""
     means = (name for name, each in STATISTICS.items() if each.mean)
     return list(dict.fromkeys((*METRICS, *means)))
 
 
 def shown_in(view: View) -> list[str]:
-    """The names of the metrics that a view shows."""
+    """Return the names of the metrics that a view shows."""
     return [name for name, metric in METRICS.items() if view in metric.views]
 
 
 def direction(wanted: str) -> tuple[str, int]:
-    """(name, 1), or (name, -1) for `-name`: lower is better."""
+    """Return (name, 1), or (name, -1) for `-name`: lower is better."""
     return (wanted[1:], -1) if wanted.startswith("-") else (wanted, 1)
 
 
 def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
-    """Why a recipe can judge no checkpoint by a metric, and a hint; None if it can, as far as the
-    recipe alone tells."""
+    """Return why a recipe can judge no checkpoint by a metric, and a hint; None if it can, as far
+    as the recipe alone tells."""
     name, _ = direction(wanted)
     measured = [f"eval/pass@{k}" for k in recipe.eval.k]
     if name in measured:
@@ -193,7 +193,7 @@ def unrecorded(recipe: Recipe, wanted: str) -> tuple[str, str] | None:
         return None
     if name not in known():
         near = nearest(name, [*known(), *measured])
-        return f"is no number of metrics.jsonl{near}", "for example eval/pass@1"
+        return f"is not a number in metrics.jsonl{near}", "for example eval/pass@1"
     recorded = {
         "kl": recipe.kl > 0,
         "redraw": recipe.sampling.redraw > 0,

@@ -62,8 +62,8 @@ class Recipe(Table):
     warmup: int = Field(default=0, ge=0)
     """Number of first steps that train every token, for ict and its controls."""
     control: Control = "none"
-    """Control: the weights of the method's tokens go to others, drawn at random. permuted = of the
-    same response; position = at the same place of any; mass = to any, of equal sum |w A|."""
+    """Control: the weights of the method's tokens go to others, drawn at random. permuted = in the
+    same response; position = at the same place of any; mass = anywhere, with equal sum |w A|."""
     kl: float = Field(default=0.0, ge=0)
     """Coefficient of the KL divergence from the model before training; 0 = off."""
     entropy: float = Field(default=0.0, ge=0)
@@ -114,7 +114,7 @@ class Recipe(Table):
         return NewAdapters(**self.adapter.model_dump(), seed=self.seed)
 
     def options(self) -> Options:
-        """The method's validated options, `keep` filled in."""
+        """Return the method's validated options, `keep` filled in."""
         values = {key: value for key, value in self.method.items() if key != "name"}
         options = self.rule.options.model_validate(values)
         if isinstance(options, ShareOptions) and options.keep is None:
@@ -128,7 +128,7 @@ class Recipe(Table):
 
     @property
     def data_name(self) -> str:
-        """What the problems are called (`data_name`)."""
+        """Return the name of the problems (`data_name`)."""
         return data_name(self.task, self.data)
 
     @property
@@ -144,7 +144,7 @@ class Recipe(Table):
 
     @property
     def has_sampler_gap(self) -> bool:
-        """Whether the first update compares log pi with what sampled."""
+        """Return whether the first update compares log pi with what sampled."""
         return 0 < self.update.minibatch < self.prompts or self.engine.off_policy
 
     @property
@@ -159,23 +159,23 @@ class Recipe(Table):
         return Objective(clip.low, clip.high, self.kl, self.entropy, self.temperature, clip.on)
 
     def with_engine(self, **settings: Any) -> Self:
-        """The recipe with other engine settings."""
+        """Return the recipe with other engine settings."""
         return self.model_copy(update={"engine": self.engine.model_copy(update=settings)})
 
     def lr_at(self, step: int) -> float:
-        """Learning rate at step 1, 2, ..."""
+        """Return the learning rate at step 1, 2, ..."""
         return self.lr * self.optimizer.lr_factor(step, self.steps)
 
 
 def data_name(task: str, data: str | None) -> str:
-    """What the problems of a run are called: by the file or folder of one's own, by
-    `hub:owner/name`, or by the task."""
+    """Return the name of a run's problems: the user's file or folder, `hub:owner/name`, or the
+    task."""
     name = data or task
     return name if name.startswith("hub:") else PurePath(name).name
 
 
 def labelled(method: str, control: object, signal: object) -> str:
-    """A name of a method with the controls that are on."""
+    """Return a name of a method with the controls that are on."""
     off = ("none", "true reward", "True reward")
     on = [each for each in (str(control), f"{signal} reward") if each not in off]
     return f"{method} ({', '.join(on)})" if on else method

@@ -13,7 +13,7 @@ class Table(Settings):
     @field_validator("*", mode="before")
     @classmethod
     def _listed(cls, value: Any, info: ValidationInfo) -> Any:
-        """A list may be given as one value alone, or as text with commas between."""
+        """Accept a list that is given as one value, or as text with commas between."""
         name = info.field_name or ""
         kind = cls.model_fields[name].annotation
         is_list = tuple in map(get_origin, (kind, *get_args(kind)))
@@ -32,11 +32,11 @@ class EngineSettings(Table):
     """Device: auto, cpu; of the torch engine cuda, cuda:1 or mps; of MLX gpu."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Number format of the weights; auto = 16 bits on a GPU, float32 on a CPU, where bfloat16
-    spares memory and rounds. Adapters and statistics are always float32."""
+    saves memory but rounds. Adapters and statistics are always float32."""
     kernels: Literal["auto", "avx2", "avx512", "onednn", "plain"] = "auto"
-    """What computes the products of large layers on a CPU (torch engine); auto = avx512 or avx2 on
-    an x86 CPU of which Linux says so, onednn on another x86, else plain = PyTorch's choice.
-    docs/speed.md has what was measured. A run resumes with what it began with."""
+    """Library for the products of large layers on a CPU (torch engine); auto = avx512 or avx2 if
+    Linux says that an x86 CPU has it, onednn on another x86, else plain = PyTorch's choice
+    (docs/speed.md). A run resumes with the kernels it began with."""
     threads: int = Field(default=0, ge=0, le=1024)
     """Number of CPU threads; 0 = the engine's default."""
     rows: int = Field(default=512, ge=1)
@@ -63,13 +63,13 @@ class EngineSettings(Table):
     """Spread weights, gradients and moments over the processes of a launch (torch engine); each has
     all weights while it samples and evaluates."""
     sampler: Literal["own", "vllm"] = "own"
-    """What samples the rollouts: own = the model that is trained; vllm = vLLM (torch engine,
-    docs/scale.md), where the loss weighs each token by min(pi_old / pi_sampler, 2). Evaluations
-    are of the model itself."""
+    """Sampler of the rollouts: own = the model that is trained; vllm = vLLM (torch engine,
+    docs/scale.md), where the loss weighs each token by min(pi_old / pi_sampler, 2). Evaluations are
+    of the model itself."""
 
     @property
     def off_policy(self) -> bool:
-        """Whether another policy samples than is trained."""
+        """Return whether another policy samples than is trained."""
         return self.sampler != "own"
 
 
@@ -92,7 +92,7 @@ class NewAdapters(AdapterSettings):
     """Adapters to put on a model."""
 
     seed: int = 0
-    """Of their initial values."""
+    """Seed of their initial values."""
 
 
 class OptimizerSettings(Table):
@@ -123,7 +123,7 @@ class OptimizerSettings(Table):
         return self
 
     def lr_factor(self, step: int, steps: int) -> float:
-        """Learning rate as a share of `lr`, at step 1, 2, ... of `steps`."""
+        """Return the learning rate as a share of `lr`, at step 1, 2, ... of `steps`."""
         t = step - self.lr_warmup
         if t <= 0:
             return step / self.lr_warmup
@@ -144,7 +144,7 @@ class ClipSettings(Table):
     high: float = Field(default=0.2, ge=0)
     """Clip distance above 1."""
     on: Literal["ratio", "tv"] = "ratio"
-    """What is clipped: the ratio, or the total variation of the token against all others, which is
+    """Quantity to clip: the ratio, or the total variation of the token against all others, which is
     |pi - pi_old| (DPPO, arXiv 2602.04879)."""
 
 
@@ -170,7 +170,7 @@ class RolloutSettings(SamplingSettings):
     """Cuts of the sampling distribution, and prompts drawn again."""
 
     redraw: int = Field(default=0, ge=0)
-    """Times at most that prompts whose responses all have one reward give way to others in a step
+    """Maximum number of times in a step that prompts with equal rewards are replaced by others
     (dynamic sampling, arXiv 2503.14476); 0 = never. Each time costs their rollouts."""
 
 
@@ -208,11 +208,11 @@ class AlarmSettings(Table):
     truncated: Literal["warn", "stop", "off"] = "warn"
     """More than half of a step's responses are cut at max_tokens."""
     decline: Literal["warn", "stop", "off"] = "warn"
-    """The share of correct rollouts over five steps far below the best there was: by a tenth, and
-    by four standard errors."""
+    """The share of correct rollouts over five steps is far below its best: by a tenth, and by four
+    standard errors."""
     sampler: Literal["warn", "stop", "off"] = "warn"
-    """A token of which log pi differs by more than 2 nats from that of vLLM, where
-    engine.sampler=vllm drew."""
+    """Log pi of a sampled token differs by more than 2 nats between the model and vLLM
+    (engine.sampler=vllm)."""
     nonfinite: Literal["warn", "stop", "off"] = "warn"
     """Loss or gradient not finite. The rest of that step's updates is skipped; the third such step
     in a row always stops the run."""

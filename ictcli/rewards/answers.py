@@ -1,8 +1,7 @@
 """The answer in a response: the last box, the text after `####`, or the match of a pattern.
 
-A number elsewhere in the text is never taken for the answer. The time is linear in the response,
-whatever it holds; only a pattern of the user's own may be slower, and has a time limit.
-"""
+A number elsewhere in the text is never taken for the answer. The time is linear in the response;
+only a pattern of the user's own may be slower, and has a time limit."""
 
 import re
 from collections import deque
@@ -47,7 +46,7 @@ class Located(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Where a box or the line of a `####` stands, and its content."""
+    """The place of a box or of the line of a `####`, and its content."""
 
     start: int
     end: int
@@ -55,10 +54,10 @@ class Span(NamedTuple):
 
 
 def boxes(text: str) -> list[str]:
-    """The content of the last balanced \\boxed{} or \\fbox{}, after those of the boxes before it in
-    its sentence, as in `\\boxed{1}, \\boxed{2} and \\boxed{3}`; empty without a box.
+    """Return the content of the last balanced \\boxed{} or \\fbox{}, after those of the boxes
+    before it in its sentence, as in `\\boxed{1}, \\boxed{2} and \\boxed{3}`; empty without a box.
 
-    A box in a box is a part of it. Boxes are of one sentence if only a comma or semicolon, "and"
+    A box in a box is a part of it. Boxes are in one sentence if only a comma or semicolon, "and"
     or "or", and layout stand between them. Empty boxes are skipped; if all are empty, there is
     one empty content.
     """
@@ -76,8 +75,8 @@ def boxes(text: str) -> list[str]:
 
 
 def outer_boxes(text: str) -> list[Span]:
-    """The balanced boxes that stand in no other, in order. A box that holds only another has the
-    content of that one."""
+    """Return the balanced boxes that are in no other, in order. A box that holds only another has
+    the content of that one."""
     closed: list[Span] = []
     opened: deque[tuple[int, int]] = deque()  # from a box on: starts of command and of content
     place = 0
@@ -103,7 +102,7 @@ def outer_boxes(text: str) -> list[Span]:
 
 
 def _joined(text: str, first: Span, second: Span) -> bool:
-    """Whether two boxes are of one sentence. Both may have the same name before them, as in
+    """Return whether two boxes are in one sentence. Both may have the same name before them, as in
     `x = \\boxed{1}` or `x = \\boxed{4}`."""
     between = text[first.end : second.start]
     if len(between) > _LONGEST_JOINT:
@@ -115,20 +114,20 @@ def _joined(text: str, first: Span, second: Span) -> bool:
 
 
 def boxed(text: str) -> str | None:
-    """The content of the last balanced box that is not empty, or of all boxes of its sentence, as
-    a list; None without a box."""
+    """Return the content of the last balanced box that is not empty, or of all boxes of its
+    sentence, as a list; None without a box."""
     contents = boxes(text)
     return ", ".join(contents) if contents else None
 
 
 def hashed(text: str) -> str | None:
-    """The text after the last `####` on its line, as in GSM8K's solutions; None without one."""
+    """Return the text after the last `####` on its line, as in GSM8K's solutions, or None."""
     line = next(hashes(text), None)
     return None if line is None else text[line.content].strip("* \t\r")
 
 
 def hashes(text: str) -> Iterator[Span]:
-    """Each `####` that has a text on its line, up to the line's end, from the last on."""
+    """Yield each `####` that has a text on its line, up to the line's end, from the last on."""
     stop = len(text)
     while (place := text.rfind("####", 0, stop)) >= 0:
         stop, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
@@ -140,8 +139,8 @@ def hashes(text: str) -> Iterator[Span]:
 
 
 def matched(text: str, pattern: str, seconds: float = PATTERN_SECONDS) -> Located:
-    """The last match of a pattern: its first group, or all of it. No answer without a match, or if
-    the search takes more than `seconds`."""
+    """Return the last match of a pattern: its first group, or all of it. No answer without a match,
+    or if the search takes more than `seconds`."""
     try:
         matches = deque(compiled(pattern).finditer(text, timeout=seconds), maxlen=1)
     except TimeoutError:
@@ -155,7 +154,7 @@ def matched(text: str, pattern: str, seconds: float = PATTERN_SECONDS) -> Locate
 
 
 def located(text: str, gold: str = "", listed: Callable[[str], int] | None = None) -> Located:
-    """The answer in a response: the last box, else the text after `####`.
+    """Return the answer in a response: the last box, else the text after `####`.
 
     `listed` counts the answers in a text. If the gold lists several, and the boxes of the last
     sentence hold as many, the answer is these boxes together, as a list."""

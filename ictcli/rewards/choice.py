@@ -28,9 +28,9 @@ _WORD = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*|\S")
 
 
 def verdict(response: str, gold: str, choices: Sequence[str], found: Located) -> Verdict:
-    """The verdict on a response, as `said.said` gives it: on the answer that is marked in it, if
-    one is `found`, else on the letter of its last decision. With `choices`, the texts of A, B, ...,
-    the marked answer may be such a text. Two letters are unparsed."""
+    """Return the verdict on a response, as `said.said` gives it: on the answer that is marked in
+    it, if one is `found`, else on the letter of its last decision. With `choices`, the texts of A,
+    B, ..., the marked answer may be such a text. Two letters are unparsed."""
     answer, source, missing = found
     if answer is None:
         letters = statement.stated(plain(response[-_READ:]), naming(choices))
@@ -39,7 +39,7 @@ def verdict(response: str, gold: str, choices: Sequence[str], found: Located) ->
         letters = "".join(dict.fromkeys("".join(letter_of(each, choices) for each in marked)))
         missing = "no letter"
         if len(letters) == 1 and source != "pattern" and not _upheld(response, answer, letters):
-            letters, missing = "", "the letter is not upheld"
+            letters, missing = "", "the letter is denied or doubted"
     extracted = (answer or "")[:200]
     if len(letters) != 1:
         return Verdict("unparsed", extracted, "two letters" if letters else missing)
@@ -52,7 +52,7 @@ VERIFIERS["choice"] = Verifier("choice", verdict, named=True)
 
 
 def _upheld(response: str, answer: str, letter: str) -> bool:
-    """Whether the words around the last place of an answer leave it the answer."""
+    """Return whether the words around the last place of an answer leave it the answer."""
     before, mark, after = response.rpartition("{" + answer)
     if not mark:
         before, _, after = response.rpartition(answer)
@@ -64,12 +64,12 @@ def _upheld(response: str, answer: str, letter: str) -> bool:
 
 
 def gold_letter(gold: str) -> str:
-    """The letter of a gold: `C`, `(C)`, `c.`."""
+    """Return the letter of a gold: `C`, `(C)`, `c.`."""
     return gold.strip().strip("().").upper()
 
 
 def letter_of(answer: str, choices: Sequence[str]) -> str:
-    """The letter of an answer: empty if there is none, several if it names several."""
+    """Return the letter of an answer: empty if there is none, several if it names several."""
     if len(answer) > LONGEST or not balanced(answer):
         return ""
     of_text = [chr(65 + place) for place, choice in enumerate(choices) if same(answer, choice)]
@@ -80,14 +80,14 @@ def letter_of(answer: str, choices: Sequence[str]) -> str:
 
 
 def plain(text: str) -> str:
-    """A text without emphasis, styles and quoted lines."""
+    """Return a text without emphasis, styles and quoted lines."""
     for pattern, replacement in _LAYOUT:
         text = re.sub(pattern, replacement, text)
     return text.strip()
 
 
 def naming(choices: Sequence[str]) -> Callable[[str], str]:
-    """What gives the letters of the choices that a text is, in the same words."""
+    """Return what gives the letters of the choices that a text is, in the same words."""
     known = [_words(plain(choice)) for choice in choices]
 
     def named(text: str) -> str:
@@ -98,13 +98,13 @@ def naming(choices: Sequence[str]) -> Callable[[str], str]:
 
 
 def _words(text: str) -> str:
-    """A plain text for comparison: words and signs in small letters, without a first article."""
+    """Return a text for comparison: words and signs in small letters, without an article."""
     words = _WORD.findall(text.lower().strip(" .,:;()[]\"'!-"))
     return " ".join(words[1:] if words[0:1] in (["the"], ["a"], ["an"]) and words[1:] else words)
 
 
 def same(answer: str, choice: str) -> bool:
-    """Whether an answer is the text of a choice, as words or as mathematics without algebra."""
+    """Return whether an answer is the text of a choice, as words or mathematics."""
     if _layout(answer) == _layout(choice):
         return bool(choice.strip())
     found = math_at_once(answer, choice)

@@ -1,4 +1,4 @@
-"""What a verdict was made of: what was taken for the answer, and how both sides were read."""
+"""The grounds of a verdict: what was taken for the answer, and how both sides were read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,13 +36,13 @@ class Explanation:
 
     verdict: Verdict
     source: str
-    """Where the answer stands in the response: one of SOURCES."""
+    """Where the answer is in the response: one of SOURCES."""
     answer: Reading
     gold: Reading
 
 
 class Row(NamedTuple):
-    """What is judged."""
+    """A response to judge, with its gold."""
 
     response: str
     gold: str

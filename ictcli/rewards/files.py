@@ -30,8 +30,8 @@ class Response:
 
 
 def read_responses(path: Path) -> list[Response]:
-    """The responses of a .csv, .parquet or JSONL file, by its columns response, gold, choices and
-    question (or prompt). UserError, with the line, for a row without them."""
+    """Return the responses of a .csv, .parquet or JSONL file, by its columns response, gold,
+    choices and question (or prompt). UserError, with the line, for a row without them."""
     responses: list[Response] = []
     for row in read_file(str(path)).rows:
         for name in ("response", "gold"):

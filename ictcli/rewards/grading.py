@@ -60,14 +60,14 @@ def grade(
     box. `choices` are the texts of (A), (B), ... for kind choice, one sequence per response.
     `questions` are what was asked: a formula copied from there is no answer. `columns` are those of
     the data, for functions in TRL's form, which judge responses with the same question, gold and
-    columns (one object) in one call if they stand together. What cannot be decided at once is
-    judged in worker processes within `limits`.
+    columns (one object) in one call if they are next to each other. What cannot be decided at once
+    is judged in worker processes within `limits`.
 
     UserError for an unknown kind or an invalid pattern; ValueError if the numbers of responses,
     golds, choices and questions differ.
     """
     if isinstance(responses, str) != isinstance(golds, str):
-        raise ValueError("one response has one gold, many have as many")
+        raise ValueError("give one gold for a response, or as many golds as responses")
     if isinstance(responses, str) and isinstance(golds, str):
         lists = {key: [options.get(key)] for key in ("choices", "questions") if options.get(key)}
         return _graded([responses], [golds], kind, **cast(Any, {**options, **lists}))[2][0]
@@ -77,7 +77,7 @@ def grade(
 def explain(
     responses: Texts, golds: Texts, kind: Kind = "math", **options: Unpack[Options]
 ) -> list[Explanation]:
-    """Return the verdicts of `grade`, each with where the answer stands, and how it and the gold
+    """Return the verdicts of `grade`, each with the place of the answer, and how it and the gold
     were read."""
     verifier, rows, verdicts = _graded(responses, golds, kind, **options)
     return [explained(verifier, *judged) for judged in zip(verdicts, rows, strict=True)]
@@ -131,7 +131,7 @@ def _located(
 def _verdicts(
     verifier: Verifier, rows: Sequence[Row], required: bool, limits: Limits
 ) -> list[Verdict]:
-    """A verdict per row. `required`: without an answer there is nothing to judge."""
+    """Return a verdict per row. `required`: without an answer there is nothing to judge."""
     found = [_at_once(verifier, row, required) for row in rows]
     verdicts = {place: verdict for place, verdict in enumerate(found) if verdict is not None}
     calls = _calls(verifier, rows, [place for place in range(len(rows)) if place not in verdicts])
@@ -167,8 +167,8 @@ def _at_once(verifier: Verifier, row: Row, required: bool) -> Verdict | None:
 def _calls(
     verifier: Verifier, rows: Sequence[Row], places: Sequence[int]
 ) -> list[tuple[tuple[Any, ...], list[int]]]:
-    """The calls of the verifier that judge the rows at these places, each with its places: equal
-    texts are judged once by a worker, and in groups the responses to a problem, which are
+    """Return the calls of the verifier that judge the rows at these places, each with its places:
+    equal texts are judged once by a worker, and in groups the responses to a problem, which are
     neighbours of equal question, gold and columns."""
 
     def problem(place: int) -> tuple[int, str, str]:
@@ -187,7 +187,7 @@ def _calls(
 
 
 def _texts(verifier: Verifier, row: Row) -> tuple[Any, ...]:
-    """What a verifier is given of a row, where it does not judge in groups."""
+    """Return what a verifier is given of a row, where it does not judge in groups."""
     if verifier.judge is choice.verdict:
         return row.response, row.gold, tuple(row.choices), row.found
     asked = () if verifier.golds is not None else (row.question,)
@@ -201,7 +201,7 @@ def _without(fault: Fault, extracted: str = "") -> Verdict:
 
 
 def _here(judge: Judge, *arguments: Any) -> Any:
-    """What a function gives in this process, or the Fault of what it raised. Ctrl-C is none."""
+    """Call a function in this process; return its result or a Fault, but raise at Ctrl-C."""
     try:
         return judge(*arguments)
     except Exception as error:
@@ -209,7 +209,7 @@ def _here(judge: Judge, *arguments: Any) -> Any:
 
 
 def _as_arguments(rows: Sequence[Row]) -> tuple[list[Any], list[Any], dict[str, list[Any]]]:
-    """Prompts, completions and columns of the responses to a problem, as TRL passes them: texts,
+    """Return prompts, completions and columns of a problem's responses, as TRL passes them: texts,
     or messages where the data's prompt is a list of those."""
     first, n = rows[0], len(rows)
     asked = first.columns.get("prompt")
@@ -225,13 +225,13 @@ def _as_arguments(rows: Sequence[Row]) -> tuple[list[Any], list[Any], dict[str, 
 
 
 def _judged(name: str, source: str | None, *arguments: Any) -> Any:
-    """In a worker: the verdict of a verifier, or those on the responses to a problem."""
+    """Judge in a worker: return a verdict, or those on the responses to a problem."""
     return _load(name, source).judge(*arguments)
 
 
 def _load(name: str, source: str | None, *_: Any) -> Verifier:
-    """In a worker: the verifier of that name, from its plugin or module. It is imported before the
-    limits of a call count."""
+    """Load in a worker the verifier of that name. It is imported before the limits of a call
+    count."""
     if source is not None and source.endswith(".py"):
         plugins.load(source)
     verifier = find_verifier(name)

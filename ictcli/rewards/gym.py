@@ -38,8 +38,8 @@ _TEXT = re.compile(r"\\text\{([^{}]*)\}")
 
 @lru_cache(maxsize=16)
 def generator(name: str, seed: int = 0, size: int = 1) -> Any:
-    """The generator `gym:NAME:key=value:...` with a seed: entry i of `size` is a table of question,
-    answer and metadata. UserError for an unknown name or option, or a value that it refuses."""
+    """Return the generator `gym:NAME:key=value:...` with a seed: entry i of `size` is a table of
+    question, answer and metadata. UserError for an unknown name or option, or a wrong value."""
     kind, options = chosen(name)
     build, settings = DATASETS[kind]
     try:
@@ -51,8 +51,8 @@ def generator(name: str, seed: int = 0, size: int = 1) -> Any:
 
 
 def chosen(name: str) -> tuple[str, dict[str, Any]]:
-    """The name of a generator, and the options given, seed and size among them. UserError for one
-    that it has not, or of another type than its default."""
+    """Return the name of a generator, and the options given, seed and size among them. UserError
+    for one that it has not, or of another type than its default."""
     kind, options = parted(name)
     known = options_of(kind)
     for key, value in options.items():
@@ -65,7 +65,7 @@ def chosen(name: str) -> tuple[str, dict[str, Any]]:
         kinds |= {int} if float in kinds else set()
         if type(usual) in (bool, int, float, str) and type(value) not in kinds:
             raise UserError(
-                f"{name}: {key} is of the kind of {usual!r}, and not {value!r}.", _hint(kind)
+                f"{name}: {key} takes values like {usual!r}, not {value!r}.", _hint(kind)
             )
     return kind, options
 
@@ -76,7 +76,7 @@ def _hint(kind: str) -> str:
 
 
 def options_of(kind: str) -> dict[str, Any]:
-    """The options of a generator and their defaults. UserError for an unknown one."""
+    """Return the options of a generator and their defaults. UserError for an unknown one."""
     if kind not in DATASETS:
         raise UserError(
             f"reasoning-gym has no generator {kind!r}{nearest(kind, sorted(DATASETS))}.",
@@ -86,7 +86,7 @@ def options_of(kind: str) -> dict[str, Any]:
 
 
 def about(kind: str) -> str:
-    """A sentence on what a generator makes: its own first one, or else of what kind it is."""
+    """Return a sentence on what a generator makes: its own, or else its kind."""
     made = DATASETS[kind][0]
     words = " ".join((made.__doc__ or "").partition("\n\n")[0].split())
     first = _END.split(_LINK.sub(r"\1", words))[0].rstrip(".")
@@ -102,8 +102,8 @@ def scores(
     size: Sequence[int],
     index: Sequence[int],
 ) -> list[Verdict]:
-    """The verdicts on answers to problem `index` of a generator's seed and size. It is made again
-    here: a score may evaluate parts of a problem as Python, and data may be anybody's."""
+    """Return the verdicts on answers to problem `index` of a generator's seed and size. It is made
+    again here: a score may evaluate parts of a problem as Python, and data may be anybody's."""
     places = zip(gym, seed, size, index, strict=True)
     entries = (generator(name, start, many)[at] for name, start, many, at in places)
     return [_verdict(*row) for row in zip(completions, entries, gym, strict=True)]
@@ -125,11 +125,11 @@ def _verdict(text: str, entry: dict[str, Any], name: str) -> Verdict:
 
 
 class _CodeError(BaseException):
-    """Passes the `except Exception` of a score."""
+    """Not caught by the `except Exception` of a score."""
 
 
 class _Watch:
-    """Of this process, which cannot remove an audit hook."""
+    """The audit hook of this process, which cannot remove an audit hook."""
 
     hooked = False
     known: str | None = None
@@ -140,8 +140,8 @@ class _Watch:
 
 @contextmanager
 def _watched(known: str | None) -> Generator[None]:
-    """Some scores call `eval` on the answer, or sympy's, which does. Run no code here but that of
-    files, and expressions of the problem that is `known`; None: whatever is called."""
+    """Refuse `eval` on an answer, which some scores call. Run no code but that of files, and
+    expressions of the problem that is `known`; None: whatever is called."""
     if not _Watch.hooked:
         sys.addaudithook(_audit)
         _Watch.hooked = True

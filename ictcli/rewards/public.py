@@ -15,7 +15,7 @@ _library: Any = library  # its types do not know that a time limit may be none
 
 
 def math_verify(response: str, gold: str) -> Verdict:
-    """The library's verdict. A gold without a box or dollar signs is read as in a box."""
+    """Return the library's verdict. A gold without a box or dollar signs is read as in a box."""
     marked = gold if _MARKED.search(gold) else f"\\boxed{{{gold}}}"
     right, answer = (_library.parse(text, parsing_timeout=None) for text in (marked, response))
     if not right or not answer:

@@ -25,7 +25,7 @@ _BEFORE, _AFTER, _MOST = 100, 20_000, 100
 
 
 def _pattern(*parts: str) -> re.Pattern[str]:
-    """Any of the parts, in which a name of `_LISTS` stands for its words."""
+    """Return any of the parts, in which a name of `_LISTS` stands for its words."""
     text = "|".join(parts)
     for name, words in _LISTS.items():
         text = text.replace(name, f"(?:{words})")
@@ -95,7 +95,7 @@ _BESIDE = re.compile(
     r"(?:(?:^|[\s(,$:&])-|=\s*-\s*|\S\s*[+/]\s*|\^\s*\{?\s*|\d(?:\s*\*\s*)?"
     r"|\\(?:cdot|times|pm|mp)\s*|(?:\\(?:[dt]?frac|sqrt)|\})\s*\{\s*)\Z"
 )
-"""What makes the value of one after it another."""
+"""Words that change a value after them."""
 _FOLLOWS = re.compile(
     r"\.?\d"
     r"|\s*+(?:\$\s*+)?(?:hundred|thousand|million|billion|trillion|lakh|crore|dozen)\b"
@@ -103,7 +103,7 @@ _FOLLOWS = re.compile(
     r"|\\(?:cdot|times|div)\s*[\d\\(]|\\(?:pi|sqrt|[dt]?frac)(?![a-z]))"
     r"|[^.!?\n]{0,200}\?"
 )
-"""What does so behind it, or makes a question of its sentence."""
+"""What does so after it, or makes a question of its sentence."""
 _TAKEN_BACK = _pattern(
     r"^[^\w?✗❌✘✕]*[✗❌✘✕]",
     r"^[^\w(]*[([]? ?(?:(?:which|that|this|it|answer),? ?){0,3}(?:IS FALSE|can ?not be)",
@@ -138,7 +138,7 @@ _LEADING = _pattern(r"\W*?(NUMBER)")
 
 
 def said(response: str) -> str:
-    """A response without what it does not say."""
+    """Return a response without quotations, thinking and the like."""
     text = _spoken(_shown(response))
     if "box" not in text and "####" not in text:
         return text
@@ -148,7 +148,7 @@ def said(response: str) -> str:
 
 
 def _upheld(text: str, marks: Iterable[Span]) -> str:
-    """A text without its last marked answers, given from the last on, as far as they are denied."""
+    """Return a text without its last marked answers, as far as they are denied."""
     end = len(text)
     for count, mark in enumerate(marks):
         if count == _MOST:
@@ -160,7 +160,7 @@ def _upheld(text: str, marks: Iterable[Span]) -> str:
 
 
 def _denied(text: str, mark: Span, end: int, follows: bool) -> bool:
-    """Whether the words around a marked answer deny it, or take it back before `end`, where
+    """Return whether the words around a marked answer deny it, or take it back before `end`, where
     another one stood if one `follows`."""
     before = text[max(0, mark.start - _BEFORE) : mark.start]
     if _DENIED.search(f"{_last_line(before)} ") or _BESIDE.search(before):
@@ -178,8 +178,8 @@ def _denied(text: str, mark: Span, end: int, follows: bool) -> bool:
 
 
 def _last_line(text: str) -> str:
-    """The words of the line that a text ends with; of the one above a formula on its own line, or
-    after a colon."""
+    """Return the words of the line that a text ends with; of the one above a formula on its own
+    line, or after a colon."""
     line = text.rstrip("\\[$ \t\n")
     between = text[len(line) :]
     goes_on = line.endswith(":") or "\\[" in between or "$$" in between
@@ -187,13 +187,13 @@ def _last_line(text: str) -> str:
 
 
 def _words(text: str) -> str:
-    """A text in small letters, without layout."""
+    """Return a text in small letters, without layout."""
     text = _LAYOUT.sub(" ", text.replace("\u2019", "'")).replace("  ", " ").strip().lower()
     return text.replace("can't", "cannot").replace("n't", " not") if "n't" in text else text
 
 
 def _spoken(text: str) -> str:
-    """A text without its thinking, unless that is the end of it and ends with a marked answer."""
+    """Drop a text's thinking, unless that is its end and ends with a marked answer."""
     spoken: list[str] = []
     thought, inside, start = "", False, 0
     for tag in _THOUGHT.finditer(text):

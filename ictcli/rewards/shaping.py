@@ -10,13 +10,13 @@ from ictcli.types import FloatArray, IntArray
 
 
 def formatted(verdict: Verdict) -> bool:
-    """Whether the response gave an answer in the form its verifier reads, usually a box."""
+    """Return whether the response gave an answer in the form its verifier reads, usually a box."""
     return verdict.status != "unparsed" or bool(verdict.extracted)
 
 
 def overlong(lengths: IntArray, max_tokens: int, buffer: int) -> FloatArray:
-    """(B,): 0 up to max_tokens - buffer tokens, then falling linearly to -1 at max_tokens (DAPO's
-    soft overlong punishment, arXiv 2503.14476, Eq. 13)."""
+    """Return (B,): 0 up to max_tokens - buffer tokens, then falling linearly to -1 at max_tokens
+    (DAPO's soft overlong punishment, arXiv 2503.14476, Eq. 13)."""
     over = np.asarray(lengths, dtype=np.float64) - (max_tokens - buffer)
     return -np.clip(over / buffer, 0.0, 1.0)
 
@@ -28,7 +28,7 @@ def shaped(
     settings: RewardSettings,
     added: Mapping[str, Sequence[Verdict]] | None = None,
 ) -> FloatArray:
-    """(B,) float64: correct * reward of the verdict + the weighted rewards of those `added`
+    """Return (B,) float64: correct * reward of the verdict + the weighted rewards of those `added`
     + format * whether there is an answer + overlong * `overlong` - length * tokens / max_tokens.
     `lengths` (B,) are in tokens."""
     rewards = settings.correct * np.array([verdict.reward for verdict in verdicts])
@@ -46,7 +46,7 @@ def shaped(
 
 
 def mean_reward(verdicts: Sequence[Verdict]) -> float | None:
-    """The mean over the responses that got a reward; None where none did."""
+    """Return the mean over the responses that got a reward; None where none did."""
     rewards = [v.reward for v in verdicts if v.reason != ABSTAINED and not v.failed]
     return float(np.mean(rewards)) if rewards else None
 
@@ -54,7 +54,7 @@ def mean_reward(verdicts: Sequence[Verdict]) -> float | None:
 def control_reward(
     signal: Signal, verdicts: Sequence[Verdict], rng: np.random.Generator
 ) -> FloatArray:
-    """(B,) float64, 1 or 0: random, by a fair coin, or for an answer in the form that is read.
+    """Return (B,) float64, 1 or 0: by a fair coin, or for an answer that can be read.
 
     The coin is fair, as in arXiv 2506.10947: of all coins it gives the most groups a signal, and a
     run depends on no evaluation before it.

@@ -55,7 +55,7 @@ _SPOKEN = re.compile(r"(?i)\b(?:I|my|me|answers?|options?|choices?|correct|final
 
 
 def stated(text: str, naming: Callable[[str], str]) -> str:
-    """The letter of the last decision, if it stands. `naming`: the letters of choices by a text."""
+    """Return the letter of the last decision, if it is upheld. `naming`: letters by text."""
     found = [*_SAID.finditer(text)]
     own = [each for each in found[-1:] if (each["named"] or "-") in naming(text[each.end() :])]
     for match in own or [each for each in found if not each["named"]][-1:]:
@@ -70,7 +70,7 @@ def stated(text: str, naming: Callable[[str], str]) -> str:
 
 
 def upheld(before: str, letter: str, after: str, naming: Callable[[str], str]) -> bool:
-    """Whether no word around a letter supposes, denies or doubts it, or names another letter."""
+    """Return whether no word around a letter denies or doubts it, or names another one."""
     said, rest = _TURN.split(_STOP.split(before)[-1])[-1], _STOP.split(after)[0]
     named = [naming(part.rpartition(":")[2]) for part in _STOP.split(after)]
     if letter in naming(words := _STOP.split(after.lstrip(" .:)]"))[0]):

@@ -26,7 +26,7 @@ ABSTAINED = "the function gives no reward here"
 UNREAD = (TypeError, AttributeError, IndexError)
 """What a function in TRL's form raises that takes texts for lists of messages."""
 ROWS = ("prompts", "completions")
-"""What a function in TRL's form takes besides columns of the data."""
+"""Parameters of a function in TRL's form besides columns of the data."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Verdict:
 
     @property
     def failed(self) -> bool:
-        """Whether the verifier itself failed."""
+        """Return whether the verifier itself failed."""
         return self.reason.startswith(FAILED)
 
     @property
@@ -86,15 +86,15 @@ class Verifier:
 
     @property
     def runs_here(self) -> bool:
-        """Whether it is called in this process, without limits: a function that is no file's."""
+        """Return whether it is called in this process, without limits: no file has it."""
         return self.source is None and not self.named
 
     def readable(self, gold: str) -> bool:
-        """Whether answers can be compared with a gold."""
+        """Return whether answers can be compared with a gold."""
         return self.golds is None or self.golds(gold)
 
     def check_columns(self, data: str, columns: Iterable[str], hint: str) -> None:
-        """UserError where it asks for a column that the data of this name has not."""
+        """Raise UserError where it asks for a column that this data does not have."""
         known = list(dict.fromkeys(["question", "gold", *columns]))
         for column in self.needs:
             if column not in known:
@@ -125,10 +125,10 @@ OPTIONAL = {
 def register_verifier(
     name: str, golds: Callable[[str], bool] | None = None, *, boxed: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator: register a function (response, gold) -> Verdict or bool under `name`. A parameter
-    `question` takes the question; `boxed`: it is given the answer in the last box or after `####`
-    in place of the response. Functions of plugin files run in worker processes, within the limits
-    of `grade`."""
+    """Return a decorator that registers a function (response, gold) -> Verdict or bool under
+    `name`. A parameter `question` takes the question; `boxed`: it is given the answer in the last
+    box or after `####` in place of the response. Functions of plugin files run in worker processes,
+    within the limits of `grade`."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         path = plugins.path_of(function.__module__)
@@ -142,7 +142,7 @@ def register_verifier(
 
 
 def made_of(name: str, function: Callable[..., Any]) -> Verifier:
-    """The verifier of a function of (response, gold), or of one in TRL's form, which has a
+    """Return the verifier of a function of (response, gold), or of one in TRL's form, which has a
     parameter `completions`."""
     parameters: Mapping[str, inspect.Parameter] = {}
     with contextlib.suppress(TypeError, ValueError):  # a function in C
@@ -161,11 +161,11 @@ def made_of(name: str, function: Callable[..., Any]) -> Verifier:
 
 
 def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | None) -> Judge:
-    """A function in TRL's form, (prompts, completions, **columns) to a list of rewards, as one to
-    verdicts. It may be async. `taken`: the parameters that it has; None: it takes any. A reward of
-    1 or more is correct; None and NaN are no reward at all; a Verdict is one. If it cannot take
-    texts it gets lists of messages, as TRL passes chats. TypeError or ValueError for any other
-    result."""
+    """Return a function in TRL's form, (prompts, completions, **columns) to a list of rewards, as
+    one to verdicts. It may be async. `taken`: the parameters that it has; None: it takes any. A
+    reward of 1 or more is correct; None and NaN are no reward at all; a Verdict is one. If it
+    cannot take texts it gets lists of messages, as TRL passes chats. TypeError or ValueError for
+    any other result."""
 
     def verdict(reward: Any) -> Verdict:
         if isinstance(reward, Verdict):
@@ -214,7 +214,7 @@ def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | Non
 
 
 def _as_chats(prompts: Sequence[Any], completions: Sequence[Any]) -> tuple[Any, Any] | None:
-    """Prompts and completions as lists of messages; None where they are no texts."""
+    """Return prompts and completions as lists of messages; None if they are not texts."""
     if not all(isinstance(text, str) for text in (*prompts, *completions)):
         return None
     asked = [[{"role": "user", "content": text}] for text in prompts]
@@ -226,7 +226,7 @@ async def _awaited(rewards: Awaitable[Any]) -> Any:
 
 
 def checked(name: str, function: Callable[..., Any], *, asks: bool) -> Judge:
-    """The function with its result checked by `as_verdict`. `asks`: whether it takes the
+    """Return the function with its result checked by `as_verdict`. `asks`: whether it takes the
     question."""
 
     def judge(response: str, gold: str, question: str = "") -> Verdict:
@@ -238,8 +238,8 @@ def checked(name: str, function: Callable[..., Any], *, asks: bool) -> Judge:
 
 
 def as_verdict(name: str, result: Any) -> Verdict:
-    """The verdict that a bool or a Verdict is, with texts of at most `LONGEST_TEXT` characters.
-    TypeError or ValueError for any other result."""
+    """Return the verdict that a bool or a Verdict is, with texts of at most `LONGEST_TEXT`
+    characters. TypeError or ValueError for any other result."""
     if isinstance(result, bool):
         return Verdict("correct" if result else "wrong")
     if not isinstance(result, Verdict) or result.status not in STATUSES:
@@ -253,8 +253,8 @@ def as_verdict(name: str, result: Any) -> Verdict:
 
 
 def find_verifier(name: str) -> Verifier:
-    """The verifier of that name, or the function `file.py:function` or `module:function`. UserError
-    if there is none."""
+    """Return the verifier of that name, or the function `file.py:function` or `module:function`.
+    UserError if there is none."""
     if name in VERIFIERS:
         return VERIFIERS[name]
     if extra := OPTIONAL.get(name):
@@ -274,21 +274,21 @@ def find_verifier(name: str) -> Verifier:
 
 
 def as_verifier(kind: str | Verifier | Judge) -> Verifier:
-    """A verifier by name, by itself, or made of a function, which then runs in this process."""
+    """Return a verifier by name, itself, or of a function, which then runs in this process."""
     if isinstance(kind, str):
         return find_verifier(kind)
     return kind if isinstance(kind, Verifier) else made_of(name_of(kind) or "a function", kind)
 
 
 def name_of(verify: Verifier | Judge) -> str:
-    """A verifier's name in the metrics: of `file.py:function` the function."""
+    """Return a verifier's name in the metrics: of `file.py:function` the function."""
     name = verify.name if isinstance(verify, Verifier) else getattr(verify, "__name__", "")
     return name.rpartition(":")[2]
 
 
 def from_source(place: str, function: str) -> Verifier:
-    """The verifier made of a function in a file or module. UserError if there is none, or it may
-    not run."""
+    """Return the verifier made of a function in a file or module. UserError if there is none, or it
+    may not run."""
     source = named = f"{place}:{function}"
     if place.endswith(".py"):
         path = plugins.load(place, typed=gate.is_typed(named))

@@ -69,7 +69,7 @@ class This:
 
 
 def serve(descriptor: int) -> None:
-    """The life of a worker: perform the calls that come over a connection, until it is closed."""
+    """Work: perform the calls that come over a connection, until it is closed."""
     connection = Connection(descriptor)
     os.register_at_fork(after_in_child=connection.close)  # a call's fork gives no second answer
     with contextlib.suppress(EOFError, OSError):
@@ -101,7 +101,7 @@ def _resident_peak() -> int:
 
 
 def _answer(call: bytes, connection: Connection) -> bytes:
-    """Perform a pickled call within its limits; the pickled result or Fault."""
+    """Perform a pickled call within its limits; return the pickled result or Fault."""
     limits = This.limits
     prepared = tried(_prepared, (call,), limits)
     if isinstance(prepared, Fault):
@@ -141,7 +141,7 @@ def _performed(call: bytes) -> bytes:
 
 
 def tried(function: Callable[..., T], arguments: tuple[Any, ...], limits: Limits) -> T | Fault:
-    """The result of a call, or the Fault of what it raised."""
+    """Return the result of a call, or the Fault of what it raised."""
     try:
         return function(*arguments)
     except MemoryError:
@@ -151,7 +151,7 @@ def tried(function: Callable[..., T], arguments: tuple[Any, ...], limits: Limits
 
 
 def described(error: BaseException) -> Fault:
-    """An exception as a Fault; its `str` may raise too."""
+    """Return an exception as a Fault; its `str` may raise too."""
     try:
         text = " ".join(str(error).split())[:200]
     except BaseException:
@@ -161,8 +161,8 @@ def described(error: BaseException) -> Fault:
 
 
 def _place(error: BaseException) -> str:
-    """Where the function that a verifier calls raised or passed on an exception, as
-    ` (FILE, line N)`; "" where it is one of ictcli."""
+    """Return where the function that a verifier calls raised or passed on an exception, as ` (FILE,
+    line N)`; "" where it is one of ictcli."""
     stack = traceback.extract_tb(error.__traceback__)
     caller = str(Path(__file__).with_name("verifiers.py"))
     files = {at.filename for before, at in pairwise(stack) if before.filename == caller}

@@ -41,7 +41,7 @@ __all__ = ["Fault", "Limits", "isolated"]
 T = TypeVar("T")
 
 _MOST_LOSSES = 3
-"""Times that a call is lost with a worker that somebody killed, before it has no result."""
+"""Number of killed workers after which a call has no result."""
 _LOST, _PENDING = Fault("died", "its worker was killed"), object()
 LARGEST_RESULT = 2**24
 """Bytes of a call's pickled result, at most."""
@@ -60,7 +60,7 @@ def isolated(
     limits: Limits | None = None,
     prepare: Callable[..., object] | None = None,
 ) -> list[T | Fault]:
-    """`function(*arguments[i])` for each i, in the order of `arguments`.
+    """Return `function(*arguments[i])` for each i, in the order of `arguments`.
 
     A worker imports `function` by its module and name, so it cannot be defined in `__main__`.
     `prepare` is called with the same arguments before the limits count, for imports. Printed output
@@ -127,7 +127,7 @@ class _Worker:
         self.connection.send((limits, os.getpid(), plugins.sources, self.known))
 
     def fits(self, limits: Limits) -> bool:
-        """Whether it lives, has these limits and knows all code that may run."""
+        """Return whether it lives, has these limits and knows all code that may run."""
         known = self.limits == limits and self.known == gate.state()
         return known and self.process.poll() is None
 
@@ -138,7 +138,7 @@ class _Worker:
             self.connection.send_bytes(call)
 
     def result(self) -> Any:
-        """The result of the call; _PENDING if the worker only says how far it is."""
+        """Return the result of the call; _PENDING if the worker only says how far it is."""
         try:
             message = self.connection.recv_bytes(LARGEST_RESULT)
         except (EOFError, OSError):  # a longer message is not read, and ends the connection
@@ -155,7 +155,7 @@ class _Worker:
             return described(error)
 
     def overdue(self) -> Any:
-        """The fault of a call whose worker is dead or past its limit; else _PENDING."""
+        """Return the fault of a call whose worker is dead or past its limit; else _PENDING."""
         if self.process.poll() is not None:
             return self._death()
         limit = self.limits.seconds if self.phase == "started" else IMPORT_SECONDS
@@ -164,7 +164,7 @@ class _Worker:
         return self.limits.exceeded("timeout") if late else _PENDING
 
     def cpu_seconds(self) -> float:
-        """That its process took so far; 0 if it is dead."""
+        """Return the CPU seconds that its process took so far; 0 if it is dead."""
         with contextlib.suppress(psutil.Error):
             times = psutil.Process(self.process.pid).cpu_times()
             return times.user + times.system
@@ -198,7 +198,7 @@ _workers: list[_Worker] = []
 
 
 def _idle(limits: Limits) -> _Worker | None:
-    """A worker without a call; None if all are busy."""
+    """Return a worker without a call; None if all are busy."""
     for worker in _workers:
         if not worker.busy:
             return worker
@@ -224,7 +224,7 @@ atexit.register(lambda: _close(list(_workers)))
 
 
 def _forget() -> None:
-    """In a forked process: drop the workers, which belong to the parent."""
+    """Drop the workers in a forked process: they belong to the parent."""
     global _lock
     _lock = threading.Lock()
     for worker in _workers:

@@ -6,7 +6,7 @@
 | step-*/manifest.json | the format, and size and SHA-256 of every other file there |
 
 A folder gets its name when all of it is on the disk. Every state.json names the best so far by
-`checkpoint.best`, which is kept beside the newest.
+`checkpoint.best`, which is kept besides the newest.
 """
 
 import contextlib
@@ -45,8 +45,8 @@ Seconds = Annotated[float, Field(ge=0)]
 
 @dataclass(config=ConfigDict(strict=True, allow_inf_nan=False))
 class State:
-    """What a checkpoint holds besides weights and optimiser; all else follows from the step.
-    A field that an older checkpoint lacks takes its default; unknown keys are ignored."""
+    """The content of a checkpoint besides weights and optimiser; all else follows from the step. A
+    field that an older checkpoint lacks takes its default; unknown keys are ignored."""
 
     step: Count = 0
     sft: Count = 0
@@ -116,17 +116,17 @@ class DamagedError(ValueError):
 
 
 def folders(run: Path) -> list[Path]:
-    """Every folder with a checkpoint's name, by step."""
+    """Return every folder with a checkpoint's name, by step."""
     return [path for _, path in numbered(run / "checkpoints", r"step-(\d+)") if path.is_dir()]
 
 
 def complete(run: Path) -> list[Path]:
-    """The checkpoints that have a manifest, oldest first; `check` compares it with the files."""
+    """Return the checkpoints with a manifest, oldest first; `check` compares it with files."""
     return [path for path in folders(run) if (path / MANIFEST).is_file()]
 
 
 def step_of(checkpoint: Path) -> int:
-    """The step of a checkpoint's folder."""
+    """Return the step of a checkpoint's folder."""
     return int(checkpoint.name.removeprefix("step-"))
 
 
@@ -151,7 +151,7 @@ def save(run: Path, engine: Engine, state: State, recipe: str) -> Path:
         stands = f"{earlier[-1]} stands" if earlier else "no checkpoint was saved before"
         raise RunFailedError(
             f"{reason}: step {state.step} could not be saved ({error.filename or path}); {stands}.",
-            f"{'free some space' if full else 'mend that'}, then: {command('resume', run)}",
+            f"{'free some space' if full else 'fix that'}, then: {command('resume', run)}",
         ) from error
     return path
 
@@ -176,9 +176,9 @@ def check(path: Path) -> State:
             raise DamagedError(f"{name} is not what was saved")
     state = _state(path)
     if state is None or not state.recipe:
-        raise DamagedError(f"{STATE} is not what a run saves")
+        raise DamagedError(f"{STATE} is not the state of a run")
     if state.step != step_of(path):
-        raise DamagedError(f"{STATE} is of step {state.step}")
+        raise DamagedError(f"{STATE} is that of step {state.step}")
     return state
 
 
@@ -206,7 +206,7 @@ def read(path: Path, engine: Engine, recipe: Mapping[str, Any]) -> State:
 
 
 def update_best(state: State, metric: str | None, metrics: StepMetrics, *, due: bool) -> bool:
-    """Whether the step is better than all before by `metric`; if so, record it in the state.
+    """Return whether the step is better than all before by `metric`; if so, record it in the state.
 
     Compares only steps whose checkpoint is `due`, or steps with an evaluation where `metric` is of
     evaluation: so a run that was stopped and resumed in between has the same best.
@@ -250,7 +250,7 @@ def best_of(run: Path) -> Path | None:
 
 
 def pick(run: Path, which: str) -> Path:
-    """The checkpoint `best`, or that of a step, checked. UserError where it does not exist."""
+    """Return the checkpoint `best`, or that of a step, checked. UserError if there is none."""
     steps = ", ".join(str(step_of(path)) for path in complete(run)) or "none"
     if which == "best":
         path = best_of(run)
@@ -262,7 +262,7 @@ def pick(run: Path, which: str) -> Path:
     elif which.isdecimal():
         path = path_of(run, int(which))
     else:
-        raise UserError(f"{which!r} is no checkpoint.", "best, or a step's number")
+        raise UserError(f"{which!r} is not a checkpoint.", "best, or a step's number")
     if path not in complete(run):
         raise UserError(f"There is no checkpoint {path}.", f"steps that are there: {steps}")
     try:
@@ -275,7 +275,7 @@ def pick(run: Path, which: str) -> Path:
 
 
 def check_finished(run: Path, *names: str) -> None:
-    """UserError, with the last checkpoint, where a run has none of those folders."""
+    """Raise UserError, with the last checkpoint, where a run has none of those folders."""
     if any((run / name).is_dir() for name in names):
         return
     steps = [step_of(path) for path in complete(run)]
@@ -287,8 +287,8 @@ def check_finished(run: Path, *names: str) -> None:
 
 
 def old_checkpoints(run: Path, *, finished: bool = False) -> list[Path]:
-    """The checkpoints of a run that are neither the best nor what a resume goes on from, which is
-    the newest that is whole, nor newer than that. Of a `finished` run all but the best."""
+    """Return the checkpoints older than the newest undamaged one, from which a run is resumed,
+    without the best. Of a `finished` run all but the best."""
     saved, best = folders(run), best_of(run)
     if not (finished and (run / "summary.json").is_file()):
         newest = next((at for at in reversed(range(len(saved))) if _whole(saved[at])), 0)
@@ -305,7 +305,7 @@ def _whole(path: Path) -> bool:
 
 
 def remove_checkpoints(old: Iterable[Path]) -> None:
-    """UserError if a run is trained now, or may not be read (see `check_inside`)."""
+    """Raise UserError if a run is trained now, or may not be read (see `check_inside`)."""
     for path in old:
         check_inside(path.parents[1])
         with locked(path.parents[1], "run folder", "--run"):

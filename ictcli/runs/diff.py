@@ -33,12 +33,12 @@ class Result(Scored):
     scores: dict[str, Interval]
 
     def value(self, name: str) -> Interval | float | None:
-        """A score, or another figure by its name: `problems`, or one of `TOTALS`."""
+        """Return a score, or another figure by its name: `problems`, or one of `TOTALS`."""
         return self.scores.get(name) or getattr(self, name, None)
 
 
 class RunDiff(RunRecord):
-    """Two runs or more against the first."""
+    """The differences of two runs or more from the first."""
 
     runs: list[Entry]
     recipe: Differing
@@ -48,7 +48,7 @@ class RunDiff(RunRecord):
 
 
 def difference(runs: Sequence[Path]) -> RunDiff:
-    """Two runs or more against the first."""
+    """Compare two runs or more with the first."""
     recipes = [read_record(run / "recipe.toml", RecipeRecord, strict=False) for run in runs]
     environments = [read_environment(run) for run in runs]
     places = [e.model_dump(exclude={"command", "data"}, exclude_unset=True) for e in environments]

@@ -53,13 +53,13 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.listener: Callable[[str, Record], None] | None = None
-        """Gets each record that is written from now on, and the name of its file."""
+        """Called with each new record and the name of its file."""
         self._file: RecipeFile | None = None
         self._closing = contextlib.ExitStack()
 
     @staticmethod
     def create(folder: Path, recipe: Recipe) -> "Run":
-        """A new run folder. UserError where the path is taken, or holds a link (see
+        """Return a new run folder. UserError where the path is taken, or holds a link (see
         `check_inside`)."""
         # a process that was killed before it wrote the recipe leaves no more than these
         there = folder.iterdir() if folder.is_dir() else [folder] * folder.exists()
@@ -83,7 +83,7 @@ class Run:
 
     @staticmethod
     def open(folder: Path) -> tuple["Run", Recipe]:
-        """An existing run folder and its recipe. UserError where it may not be read."""
+        """Return an existing run folder and its recipe. UserError where it may not be read."""
         if not is_run(folder):
             raise UserError(
                 f"{folder} is not a run folder: it has no recipe.toml.",
@@ -161,7 +161,7 @@ class Run:
 
     def restore(self, engine: Engine, say: Callable[[str], None]) -> State:
         """Restore engine and metrics to the newest undamaged checkpoint, or to the beginning where
-        none was saved. `say` is told of each damaged one."""
+        none was saved. `say` gets a sentence for each damaged one."""
         files.sweep(self.folder)
         state = engine.ranks.broadcast(self._newest(engine, say))  # other ranks have none
         if state != State():
@@ -200,7 +200,7 @@ class Run:
     # What a step leaves
 
     def metrics(self) -> list[StepMetrics]:
-        """The steps of metrics.jsonl."""
+        """Return the steps of metrics.jsonl."""
         return read_lines(self.folder / "metrics.jsonl", StepMetrics)
 
     def append(self, record: StepMetrics | StepTimings | SftMetrics) -> None:
@@ -212,7 +212,7 @@ class Run:
     def record_rollouts(
         self, step: int, batch: Batch, kept: BoolArray, weights: FloatArray
     ) -> None:
-        """One batch with everything its training was decided on (see `read_rollouts`)."""
+        """Record a batch with everything its training was decided on (see `read_rollouts`)."""
         name = f"rollouts/step-{step:06d}.safetensors"
         with manifest.rewriting(self.folder, name):
             write_rollouts(self.folder / name, step, batch, kept, weights)
@@ -236,8 +236,8 @@ class Run:
             self.listener(name, record)
 
     def read(self, name: str, kind: type[R]) -> R | None:
-        """A JSON file of the folder, or None where it is not there yet. UserError where it is
-        damaged, or another version of ictcli wrote it."""
+        """Return a JSON file of the folder, or None where it is not there yet. UserError where it
+        is damaged, or another version of ictcli wrote it."""
         return read_record(self.folder / name, kind)
 
 
@@ -246,7 +246,7 @@ def is_run(folder: Path) -> bool:
 
 
 def free_folder(base: Path, name: str) -> Path:
-    """base/name, or base/name-2, -3, ... where it is taken."""
+    """Return base/name, or base/name-2, -3, ... where it is taken."""
     path, number = base / name, 1
     while path.exists():
         number += 1

@@ -28,7 +28,7 @@ RUNS = Path("runs")
 """Where `ictcli train` and `ictcli compare` make their folders."""
 State = Literal["finished", "running", "stopped", "failed", "damaged"]
 LEFT = ("metrics.jsonl", "checkpoints", "summary.json", "environment.json")
-"""What a run folder without a recipe is known by: it was lost, or not yet written."""
+"""Files that mark a run folder without a recipe: it was lost, or not yet written."""
 DEPTH = 6
 LATEST = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 """A file may say of itself that it is younger."""
@@ -42,7 +42,7 @@ class Entry(RunRecord):
     model: str
     task: str
     data_name: str
-    """What the problems are called: the file of one's own, or the task."""
+    """Name of the problems: the user's file, or the task."""
     method: str
     seed: int | None
     step: int
@@ -58,7 +58,7 @@ class Entry(RunRecord):
 
 
 def find_runs(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
-    """The runs at and below a folder, in the order of their names; not within another run."""
+    """Yield the runs at and below a folder, in the order of their names; not within another run."""
     if any(os.path.lexists(folder / name) for name in ("recipe.toml", *LEFT)):
         yield folder
         return
@@ -76,7 +76,7 @@ def find_runs(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
 
 
 def find_run(name: Path) -> Path:
-    """`find_folder`; UserError too for a run that may not be read (see `check_inside`)."""
+    """Find a run's folder; UserError too if it may not be read (see `check_inside`)."""
     return _checked(find_folder(name))
 
 
@@ -87,8 +87,8 @@ def _checked(path: Path) -> Path:
 
 
 def find_folder(name: Path) -> Path:
-    """The path itself if it exists, else the one in runs/. UserError, with the nearest name, where
-    neither exists; whether it is a run is for the caller to see."""
+    """Return the path itself if it exists, else the one in runs/. UserError, with the nearest name,
+    where neither exists; whether it is a run is for the caller to see."""
     if path := existing(name):
         return path
     raise UserError(
@@ -98,8 +98,8 @@ def find_folder(name: Path) -> Path:
 
 
 def find_model(name: str) -> str:
-    """The same for a model: hub ids and `builtin:NAME` pass. UserError for a name that is like a
-    run's and is none."""
+    """Return the same for a model: hub ids and `builtin:NAME` pass. UserError for a name that is
+    only similar to a run's."""
     if ":" in name or typed_path(name).exists():
         _checked(Path(name))
         return name
@@ -116,12 +116,12 @@ def find_model(name: str) -> str:
 
 
 def existing(name: Path) -> Path | None:
-    """The path itself if it exists, else the one in runs/ if that does."""
+    """Return the path itself if it exists, else the one in runs/ if that does."""
     return next((path for path in (name, RUNS / name) if path.exists()), None)
 
 
 def shown(run: Path) -> str:
-    """The shortest name that `find_run` takes for a run."""
+    """Return the shortest name that `find_run` takes for a run."""
     if not run.is_relative_to(RUNS):
         return str(run)
     name = run.relative_to(RUNS)
@@ -134,14 +134,14 @@ def _nearest(name: str) -> str:
 
 
 def list_runs(folder: Path) -> list[Entry]:
-    """Every run at and below a folder, the one written to last at the end."""
+    """Return every run at and below a folder, the one written to last at the end."""
     return sorted((entry(run) for run in find_runs(folder)), key=lambda run: (run.when, run.run))
 
 
 def entry(run: Path, *more: str) -> Entry:
-    """One run, from what its folder holds. Its results, and files of the names `more`, are held
-    against its manifest. Nothing is read of a folder that may not be (see `check_inside`), and
-    whatever is wrong with one, it has an entry."""
+    """Return one run, from what its folder holds. Its results, and files of the names `more`, are
+    compared with its manifest. Nothing is read of a folder that may not be (see `check_inside`),
+    and a damaged one has an entry too."""
     try:
         check_inside(run)
         return _entry(run, *more)
@@ -232,7 +232,7 @@ def _least(named: Mapping[str, Interval]) -> float | None:
 
 
 def evaluations(run: Path) -> Sequence[Path]:
-    """The evaluations of a run, oldest first."""
+    """Return the evaluations of a run, oldest first."""
     order = {"before": "0", "after": "2"}
     return sorted(
         (run / "eval").glob("*.json"), key=lambda path: order.get(path.stem, f"1{path.stem}")

@@ -1,7 +1,7 @@
 """Manifests: size and SHA-256 of files that are written once, a checkpoint's and a run's.
 
-RUN/manifest.json has what a run wrote and does not change. A file leaves it before it is written
-again, so that a kill in between leaves a file without a checksum and none with a wrong one.
+RUN/manifest.json has what a run wrote and does not change. A file is removed from
+it before it is written again, so that a kill in between leaves no wrong checksum.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ def checksum(path: Path) -> FileRecord:
 
 
 def is_unchanged(path: Path, record: FileRecord) -> bool:
-    """Whether a file has the size and the checksum of a record; of another size it is not read."""
+    """Return whether a file has the size and, if so, the checksum of a record."""
     return path.stat().st_size == record.bytes and checksum(path) == record
 
 
@@ -45,7 +45,7 @@ def enter(run: Path, *names: str) -> None:
 
 
 def leave(run: Path, *names: str) -> None:
-    """Take files, or all files of folders, out: they are about to be written or deleted."""
+    """Remove files, or all files of folders, from the manifest: they will be written or deleted."""
     files = _files(run)
     gone = [file for file in files for name in names if file == name or file.startswith(f"{name}/")]
     if gone:
@@ -54,15 +54,15 @@ def leave(run: Path, *names: str) -> None:
 
 @contextlib.contextmanager
 def rewriting(run: Path, *names: str) -> Generator[None]:
-    """Around the writing of files, or of all files of folders."""
+    """Wrap the writing of files, or of all files of folders."""
     leave(run, *names)
     yield
     enter(run, *names)
 
 
 def faults(run: Path, *patterns: str) -> dict[str, str]:
-    """What is wrong with the run's files of these names (all without any), by name. A file without
-    an entry is not looked at; runs of older versions have none."""
+    """Return what is wrong with the run's files of these names (all without any), by name. A file
+    without an entry is not looked at; runs of older versions have none."""
     manifest = read_record(run / MANIFEST, Manifest, strict=False)
     if manifest is None:
         unknown = {MANIFEST: "cannot be read, so no checksum of the run is known"}
@@ -78,7 +78,7 @@ def faults(run: Path, *patterns: str) -> dict[str, str]:
                 linked = (run / name).is_symlink()
                 wrong[name] = "is a link to nothing" if linked else MISSING
             elif not (run / name).is_file():
-                wrong[name] = "is no plain file"
+                wrong[name] = "is not a regular file"
             elif not is_unchanged(run / name, record):
                 wrong[name] = "is not what the run wrote"
         except (OSError, ValueError) as error:  # a name may hold any character
@@ -87,7 +87,7 @@ def faults(run: Path, *patterns: str) -> dict[str, str]:
 
 
 def altered(run: Path, *patterns: str) -> dict[str, str]:
-    """`faults` without files that are missing."""
+    """Return `faults` without files that are missing."""
     return {name: why for name, why in faults(run, *patterns).items() if why != MISSING}
 
 

@@ -43,7 +43,7 @@ OF_ASKED: Mapping[str, Any] = {
     "engine": {"dtype"},
 }
 ALIKE = ("prompt", "pattern", "temperature", "top_p", "top_k")
-"""What a model that is no run takes from the runs beside it."""
+"""Settings that a model without a run takes from the runs it is compared with."""
 RECIPES = {"builtin:chain": "chain", "builtin:ledger": "ledger"}
 """The recipe that trains each built-in model."""
 
@@ -54,11 +54,11 @@ def find_models(
     checkpoint: str | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[ModelSpec]:
-    """Model folders, hub ids and runs, checked as far as that goes without loading them.
+    """Find model folders, hub ids and runs, checked as far as possible without loading them.
     `checkpoint` is that of every run among them: best, or a step."""
     if checkpoint is not None and not any(is_run(Path(model)) for model in models):
         raise UserError(
-            "--checkpoint is of a run, and none is named.", "ictcli runs ls lists the runs"
+            "--checkpoint needs a run, and none is named.", "ictcli runs ls lists the runs"
         )
     named = zip(models, short_names(models, checkpoint), strict=True)
     specs = [_model_spec(model, name, checkpoint, settings, say) for model, name in named]
@@ -66,16 +66,16 @@ def find_models(
 
 
 def _asked_alike(specs: list[ModelSpec], say: Callable[[str], None]) -> list[ModelSpec]:
-    """A model that is no run is asked and sampled as the runs beside it, where these agree: then
-    only the models differ. Without runs, as the exports beside it."""
+    """Have models without a run asked and sampled as the given runs, where these agree, so that
+    only the models differ; without runs, as the given exports."""
     known = [spec for spec in specs if spec.run] or [spec for spec in specs if spec.known]
     asked = [{name: getattr(spec, name) for name in ALIKE} for spec in known]
     if not asked or any(other != asked[0] for other in asked):
         return specs
     alike = [replace(spec, **asked[0]) for spec in specs]
     if names := [spec.name for spec, same in zip(specs, alike, strict=True) if spec != same]:
-        beside = "the run beside it" if known[0].run else known[0].name
-        say(f"note: {', '.join(names)}: asked and sampled as {beside}.")
+        like = "the run" if known[0].run else known[0].name
+        say(f"note: {', '.join(names)}: asked and sampled as {like}.")
     engines = [spec.engine for spec in known if spec.run]
     if not engines or any(engine != engines[0] for engine in engines):
         return alike
@@ -86,7 +86,7 @@ def _model_spec(
     model: str, name: str, checkpoint: str | None, typed: ModelSettings, say: Callable[[str], None]
 ) -> ModelSpec:
     """Return a model or run with the settings that were typed in place of its recipe's. A built-in
-    model is asked as the recipe that trains it asks, an exported one as its run."""
+    model is asked as in its recipe, an exported one as its run."""
     run = Path(model) if is_run(Path(model)) else None
     recipe, loaded, data = None, list[Path](), dict[str, Any]()
     trained, exported = EvaluationSettings(), False
@@ -135,9 +135,9 @@ def _model_spec(
 
 
 def asked_in(recipe: Recipe, folder: Path) -> str:
-    """Return how a run asks and samples, as JSON to put beside what it trained, in the `folder`
-    (`ASKED`); without worked examples, which may be text of a data set. A whole model that bfloat16
-    would round names float32."""
+    """Return how a run asks and samples, as JSON to put next to what it trained, in the `folder`
+    (`ASKED`); without worked examples, which may be text of a data set. If bfloat16 would round a
+    whole model, float32 is named."""
     included = {key: of for key, of in OF_ASKED.items() if key != "engine"}
     asked = recipe.model_dump(mode="json", include=included, exclude_none=True)
     if (folder / "config.json").is_file():
@@ -150,7 +150,7 @@ def asked_in(recipe: Recipe, folder: Path) -> str:
 
 
 def _exported(file: Path) -> EvaluationSettings:
-    """Return what stands in a file that an export wrote. Nothing else in it counts: it comes with a
+    """Return the content of a file that an export wrote. Nothing else in it counts: it comes with a
     model, and may be a stranger's."""
     try:
         asked = {key: of for key, of in parse_json(read_text(file)).items() if key in OF_ASKED}
@@ -173,8 +173,8 @@ def settings_of(
     run: Path, say: Callable[[str], None] = lambda text: None
 ) -> tuple[RecipeFile, EvaluationSettings, list[Path]]:
     """Return a run's recipe, what it says of its model, and its plugins, which are loaded where
-    they still are; `say` is told of the others, which only the run's own benchmarks need. UserError
-    where it is no recipe, or only a part of one."""
+    they still are; `say` gets a sentence on the others, which only the run's own benchmarks need.
+    UserError where it is not a recipe, or only a part of one."""
     try:
         return _read(read_run(run), say)
     except (KeyError, ValueError, TypeError, AttributeError) as error:  # pydantic's too
@@ -227,8 +227,8 @@ def _columns(data: Mapping[str, Any]) -> ColumnSettings:
 
 
 def _prompt(file: Path, table: dict[str, Any]) -> PromptSettings:
-    """How a run prompts. The examples that were drawn for it stand beside its recipe, since the
-    data that they were drawn from may be gone; which problems were too long concerns training."""
+    """Return how a run prompts. The examples drawn for it are in its folder, since the data that
+    they were drawn from may be gone; which problems were too long concerns training."""
     prompt = PromptSettings.model_validate(table)
     examples = prompt.examples
     if prompt.shots:
@@ -249,13 +249,13 @@ def _saved_as(checkpoint: Path) -> str:
 
 
 def engine_of(run: Path, settings: EngineSettings) -> Engine:
-    """An engine with the policy that a finished run evaluated: its adapters or its model, in the
-    number format of training."""
+    """Return an engine with the policy that a finished run evaluated: its adapters or its model, in
+    the number format of training."""
     return build_engine(str(run), read_environment(run).typed(settings))
 
 
 def engine_at(run: Path, recipe: Mapping[str, Any], path: Path, settings: EngineSettings) -> Engine:
-    """An engine with the policy of a run of this recipe as it was evaluated at a checkpoint."""
+    """Return an engine with the policy that a run evaluated at a checkpoint."""
     adapter = NewAdapters.model_validate(recipe.get("adapter", {}))
     began, base = read_environment(run), locate(recipe["model"], trains=True)
     engine = build_engine(base.path, began.typed(settings), None, adapter)

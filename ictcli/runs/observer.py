@@ -26,7 +26,7 @@ class Step:
 
 
 class Observer:
-    """Told what a run does, as it does it; shows nothing of it itself. A context manager."""
+    """Receives what a run does, as it does it; shows nothing itself. A context manager."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""Whether a run goes on with what it began with: its recipe, model, problems and engine.
+"""Check that a run continues with what it began with: its recipe, model, problems and engine.
 
 environment.json records them; models, data and code by checksum, so that they may lie elsewhere.
 Parts that only one of two origins has are not compared: older versions recorded fewer, and a
@@ -48,13 +48,13 @@ def check_same(run: Path, began: Environment, now: Origin, since: str = "the run
         raise UserError(
             f"{run / 'recipe.toml'} was changed since {since}, or the file of a verifier that it "
             "names.",
-            "put it back, or train the changed recipe as a run of its own",
+            "put it back, or train the changed recipe as another run",
         )
     if "model" in changed:
         raise UserError(
             f"The model of {run / 'recipe.toml'} is not the one that the run began with, "
             f"{began.model.name}: its weights or its config.json differ.",
-            "set model to that one, wherever it lies now, or train this one as a run of its own",
+            "set model to the path of that one, or train this one as another run",
         )
     if part := next((part for part in PROBLEMS if part in changed), None):
         old, new = (_size(parts[part]) for parts in (before, now))
@@ -100,7 +100,7 @@ def _deciding(recipe: Mapping[str, Any]) -> dict[str, Any]:
     evaluation: dict[str, Any] = data.get("eval", {})
     evaluation.pop("data", None)
     if sft := data.get("sft"):
-        sft["data"] = "data" in sft  # which examples has a checksum of its own
+        sft["data"] = "data" in sft  # which examples has another checksum
     if _is_path(str(evaluation.get("bench"))):
         del evaluation["bench"]
     for table, key in product((data.get("reward"), evaluation), ("verifier", "functions")):
@@ -121,7 +121,7 @@ def _by_content(verifier: object) -> str:
 
 
 def _is_path(name: str) -> bool:
-    """Return whether a task or benchmark is a file or folder of data, wherever that lies now."""
+    """Return whether a task or benchmark is a file or folder of data, also if it was moved."""
     return is_file_name(name) or Path(name).is_absolute()
 
 
@@ -141,8 +141,8 @@ def check_engine(
     before = {**now, **began.engine.to_json()}
     if adapters and before["engine"] != now["engine"]:
         raise UserError(
-            f"{run} began with {before['engine']}, and cannot go on with {now['engine']}: each "
-            "engine has a layout of its own for adapters.",
+            f"{run} began with {before['engine']}, and cannot continue with {now['engine']}: each "
+            "engine has its own layout for adapters.",
             f"{option}{before['engine']}",
         )
     names = ("engine", "dtype", "bits", "kernels")

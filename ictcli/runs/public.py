@@ -1,4 +1,4 @@
-"""What of a run's names and settings others may see: no path of this machine, no text of a data
+"""The names and settings of a run that others may see: no path of this machine, no text of a data
 set, and not the words it was started by."""
 
 import hashlib
@@ -18,13 +18,13 @@ SOURCE = (
 
 
 def public_name(name: str, run: Path | None = None) -> str:
-    """A name for others: of a file or folder on this machine its last part alone. `run` is a run's
-    folder, to which and to whose parents a name may be relative."""
+    """Return a name for others: of a file or folder on this machine its last part alone. A name may
+    be relative to the run's folder `run` or its parents."""
     return Path(name).name if name.startswith(("/", "~", ".")) or place_of(name, run) else name
 
 
 def is_public(model: str, run: Path | None = None) -> bool:
-    """Whether a model's name is one of the hub's, as far as the name and this machine tell."""
+    """Return whether a model is probably on the hub, judged by its name and this machine."""
     return re.fullmatch(r"[\w.-]+/[\w.-]+", model) is not None and not (
         model.startswith(".") or place_of(model, run) is not None
     )
@@ -41,12 +41,12 @@ def place_of(name: str, run: Path | None) -> Path | None:
 
 
 def base_of(recipe: Mapping[str, Any], environment: Environment) -> str:
-    """The model that a run trained: as recorded when it began, else as its recipe says."""
+    """Return the model that a run trained: as recorded when it began, else as its recipe says."""
     return environment.model.name or str(recipe.get("model", ""))
 
 
 def public_data(data: DataRecord) -> Table:
-    """The source, checksums and counts of a run's data, by dotted name."""
+    """Return the source, checksums and counts of a run's data, by dotted name."""
     public: Table = {}
     for key in SOURCE:
         value = getattr(data, key)
@@ -64,14 +64,14 @@ def public_data(data: DataRecord) -> Table:
 
 
 def public_environment(environment: Environment) -> Table:
-    """environment.json for a tracker: without the command, and of the data what `public_data`
-    gives."""
+    """Return environment.json for a tracker: without the command, and of the data what
+    `public_data` gives."""
     table = environment.model_dump(exclude_unset=True, exclude={"command", "data"})
     return {**cast(Table, _without_paths(table)), "data": public_data(environment.data)}
 
 
 def public_recipe(recipe: Mapping[str, Any]) -> Table:
-    """A recipe for a tracker: of examples in the prompt only their number and SHA-256."""
+    """Return a recipe for a tracker: of examples in the prompt only their number and SHA-256."""
     public = cast(Table, _without_paths(dict(recipe)))
     for key in ("model", "task"):
         if isinstance(recipe.get(key), str):

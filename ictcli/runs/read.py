@@ -1,7 +1,7 @@
 """Reading a run's files as records.
 
-A strict reader stops at a damaged file and says how to go on; a forgiving one (`strict=False`, for
-`runs ls`, `show` and `diff`) leaves a gap.
+A strict reader stops at a damaged file and says how to continue; a forgiving one (`strict=False`,
+for `runs ls`, `show` and `diff`) leaves a gap.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ TAIL = 1 << 16
 
 
 def read_record(path: Path, kind: type[R], *, strict: bool = True) -> R | None:
-    """A JSON or TOML file as a record; None where it does not exist.
+    """Return a JSON or TOML file as a record; None where it does not exist.
 
     Strict raises UserError where it is damaged or another version of ictcli wrote it; otherwise
     that is None too.
@@ -47,12 +47,12 @@ def read_record(path: Path, kind: type[R], *, strict: bool = True) -> R | None:
 
 
 def read_environment(run: Path) -> Environment:
-    """environment.json of a run; without a field where it is missing or damaged."""
+    """Read environment.json of a run; without fields where it is missing or damaged."""
     return read_record(run / "environment.json", Environment, strict=False) or Environment()
 
 
 def read_lines(path: Path, kind: type[R]) -> list[R]:
-    """The lines of a JSONL file as records, without those that a kill or power cut damaged."""
+    """Read the lines of a JSONL file as records, without those that a kill damaged."""
     records: list[R] = []
     with contextlib.suppress(OSError):
         for line in lines(path):
@@ -62,7 +62,7 @@ def read_lines(path: Path, kind: type[R]) -> list[R]:
 
 
 def last_record(path: Path, kind: type[R]) -> R | None:
-    """The last whole line of a JSONL file as a record, without reading the rest."""
+    """Return the last whole line of a JSONL file as a record, without reading the rest."""
     try:
         with open_plain(path) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
@@ -74,7 +74,7 @@ def last_record(path: Path, kind: type[R]) -> R | None:
 
 
 def cut_lines(path: Path, steps: int) -> None:
-    """Cut what a JSONL file holds after so many steps, if it is there."""
+    """Cut a JSONL file after so many steps, if it exists."""
     if path.exists():
         records = ((line, _record(line, StepTimings)) for line in lines(path))
         kept = [line for line, record in records if record is not None and record.step <= steps]
@@ -82,7 +82,7 @@ def cut_lines(path: Path, steps: int) -> None:
 
 
 def _record(line: bytes, kind: type[R]) -> R | None:
-    """None where the line has no end, or is no such record."""
+    """Parse a line; None where it has no end, or is no such record."""
     try:
         return kind.model_validate_json(line) if line.endswith(b"\n") else None
     except ValueError:
@@ -90,13 +90,13 @@ def _record(line: bytes, kind: type[R]) -> R | None:
 
 
 def damaged(path: Path) -> UserError:
-    """For a file of a run's folder that is not what a run wrote."""
+    """Return an error for a file that is not what a run wrote."""
     again = f"{command('resume', path.parent)} makes it again"
     return UserError(f"{path} is damaged.", f"put it back; or rm {shell_word(path)}, and {again}")
 
 
 def changed(*paths: Path) -> float | None:
-    """When the newest of these files was changed, in seconds since 1970; None if there is none."""
+    """Return when the newest of these files was changed, in seconds since 1970, or None."""
     times: list[float] = []
     for path in paths:
         with contextlib.suppress(OSError):
@@ -105,7 +105,7 @@ def changed(*paths: Path) -> float | None:
 
 
 def size(path: Path) -> int:
-    """Bytes of a file, or of all files below a folder."""
+    """Return bytes of a file, or of all files below a folder."""
     taken, places = 0, [str(path)]
     while places:
         with contextlib.suppress(OSError):
@@ -119,8 +119,8 @@ def size(path: Path) -> int:
 
 
 def in_use(run: Path) -> bool:
-    """Whether a process holds the run's lock. Makes no file, and keeps nobody from the lock for
-    longer than an instant."""
+    """Return whether a process holds the run's lock. Makes no file, and holds the lock only for an
+    instant."""
     try:
         descriptor = os.open(run / ".lock", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:

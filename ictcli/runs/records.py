@@ -18,11 +18,11 @@ from ictcli.recipe.tables import EngineSettings
 from ictcli.tables.numbers import counted
 
 FORMAT = 1
-"""Of recorded rollouts, summary.json and environment.json."""
+"""Format of recorded rollouts, summary.json and environment.json."""
 
 
 class RecipeRecord(RunRecord):
-    """recipe.toml at a glance: without its plugins, of which a method may come, being loaded."""
+    """recipe.toml at a glance, read without loading its plugins."""
 
     model: str = ""
     task: str = ""
@@ -45,7 +45,7 @@ class RecipeRecord(RunRecord):
 
     @property
     def data_name(self) -> str:
-        """What the problems are called (`Recipe.data_name`)."""
+        """Return the name of the problems (`Recipe.data_name`)."""
         data = (self.model_extra or {}).get("data")
         return data_name(self.task, data if isinstance(data, str) else None)
 
@@ -89,7 +89,7 @@ class StepTimings(RunRecord):
 
     @property
     def seconds(self) -> float | None:
-        """Return those of the step, where both of its parts are known."""
+        """Return the seconds of the step, if both parts are known."""
         if self.sample_s is None or self.update_s is None:
             return None
         return self.sample_s + self.update_s
@@ -102,19 +102,19 @@ class SftMetrics(RunRecord):
     loss: float
     """Mean of -log pi over the tokens of the responses, in nats."""
     tokens: int
-    """Of the responses."""
+    """Tokens of the responses."""
     grad_norm: float
     """Before it is clipped."""
     lr: float
 
 
 class SftSummary(RunRecord):
-    """What supervised steps did before training."""
+    """Figures of the supervised steps before training."""
 
     steps: int
     examples: int
     tokens: int
-    """Of responses, each as often as it was trained on."""
+    """Tokens of responses, each as often as it was trained on."""
     first_loss: float
     last_loss: float
     """Mean of -log pi, in nats."""
@@ -134,7 +134,7 @@ class SftSummary(RunRecord):
 
 
 def passes_by_k(passes: Mapping[str, Interval]) -> dict[int, Interval]:
-    """pass@K by k, of figures that hold others too."""
+    """Return pass@K by k, of figures that hold others too."""
     return {
         int(name.removeprefix("pass@")): interval
         for name, interval in passes.items()
@@ -236,7 +236,7 @@ class DataRecord(RunRecord):
     train: ProblemSet | None = None
     heldout: ProblemSet | None = None
     verifier: str | None = None
-    """Of the answers to evaluate."""
+    """Verifier of the answers to evaluate."""
     sft: ProblemSet | None = None
     left_out: dict[str, int] = Field(default_factory=dict[str, int])
 
@@ -266,8 +266,8 @@ class Environment(RunRecord):
     """The recipe's steps before each `ictcli resume RUN steps=N`."""
 
     def typed(self, settings: EngineSettings) -> EngineSettings:
-        """Engine settings with the number format that the run began in, whatever this machine
-        prefers, unless they name one."""
+        """Return engine settings with the number format that the run began in, unless they name
+        one."""
         began = self.engine.dtype
         if settings.dtype != "auto" or began not in ("float32", "bfloat16"):
             return settings

@@ -34,7 +34,7 @@ class Batch:
     parts: Mapping[str, Sequence[Verdict]] = field(default_factory=dict[str, Sequence[Verdict]])
     """The verdicts of each verifier by its name in the metrics, where several give rewards."""
     first: "Batch | None" = None
-    """The step's own prompts, where others stand for some of them (`sampling.redraw`)."""
+    """The step's first prompts, where some were replaced (`sampling.redraw`)."""
     redrawn: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     """(N,) tokens of each rollout of a prompt drawn again."""
 
@@ -61,12 +61,12 @@ class Batch:
 
     @property
     def finite(self) -> bool:
-        """Whether the model still gives probabilities at all."""
+        """Return whether the model still gives probabilities at all."""
         return bool(np.isfinite(self.rollouts.logp).all())
 
 
 Description = dict[str, Any]
-"""What a file of rollouts holds besides its arrays: step, group, prompts, problems, texts and
+"""The content of a file of rollouts besides its arrays: step, group, prompts, problems, texts and
 verdicts."""
 
 
@@ -106,9 +106,9 @@ def write_rollouts(
 
 
 def read_rollouts(path: Path) -> tuple[dict[str, np.ndarray], Description]:
-    """Arrays and description of a recorded batch: tokens, lengths, finished, logp, rewards,
-    advantage, kept, weights and stats/NAME; step, group, prompts, problems, texts and verdicts.
-    UserError where another version of ictcli wrote it, or it is too large for any step."""
+    """Read the arrays and the description of a recorded batch: tokens, lengths, finished, logp,
+    rewards, advantage, kept, weights and stats/NAME; step, group, prompts, problems, texts and
+    verdicts. UserError where another version of ictcli wrote it, or it is too large."""
     from safetensors import safe_open
 
     check_file(path, LARGEST)

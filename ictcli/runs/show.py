@@ -111,7 +111,7 @@ def detail(run: Path) -> Detail:
 
 
 def curves(metrics: Sequence[StepMetrics]) -> dict[str, Curve]:
-    """The curves of the metrics that `runs show` sums up."""
+    """Return the curves of the metrics that `runs show` sums up."""
     result: dict[str, Curve] = {}
     rewards = dict.fromkeys(name for line in metrics for name in line.rewards)
     for name in (*shown_in("show"), *rewards):
@@ -135,7 +135,7 @@ def _checkpoint(path: Path) -> CheckpointFolder:
 
 
 def next_commands(run: Path, state: State, checkpoint: int | None = None) -> list[str]:
-    """What can be done with a run in its state, or with the weights of a step of it."""
+    """Return what can be done with a run in its state, or with the weights of a step of it."""
     commands = [command("resume", run)] if state in ("stopped", "failed") else []
     if state == "finished" and (evaluation := evaluation_command(run, checkpoint)):
         commands.append(evaluation)
@@ -148,8 +148,8 @@ def next_commands(run: Path, state: State, checkpoint: int | None = None) -> lis
 
 
 def evaluation_command(run: Path, checkpoint: int | None = None) -> str | None:
-    """Return how to measure a finished run beside the model it began with: alone it takes all else
-    from the run. A base that is a run goes by its weights, which then are asked as this run's."""
+    """Return how to compare a finished run with the model it began with: alone it takes all else
+    from the run. If the base is a run, its weights are named, and asked as this run's."""
     recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
     if not recipe.model:
         return None
@@ -159,7 +159,7 @@ def evaluation_command(run: Path, checkpoint: int | None = None) -> str | None:
 
 
 class RunCheck(RunRecord):
-    """What a run wrote once, and what became of it."""
+    """The state of the files that a run wrote once."""
 
     run: str
     files: int

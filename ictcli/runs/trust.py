@@ -10,8 +10,8 @@ from ictcli.recipe import RecipeFile, find_recipe, is_of_run, read_recipe
 
 
 def read_run(run: Path) -> RecipeFile:
-    """A run's recipe. UserError if it is damaged, if its folder may not be read (`check_inside`),
-    or if it names a model that is a folder in the run."""
+    """Return a run's recipe. UserError if it is damaged, if its folder may not be read
+    (`check_inside`), or if it names a model that is a folder in the run."""
     gate.ask()
     check_inside(run, plain=True)
     try:
@@ -23,7 +23,7 @@ def read_run(run: Path) -> RecipeFile:
 
 
 def read_typed(source: str) -> RecipeFile:
-    """The recipe of a name or path that was typed; `read_run` where that is a run's."""
+    """Return the recipe of a name or path that was typed; `read_run` where that is a run's."""
     path = find_recipe(source)
     path = path.resolve() if path.is_symlink() else path
     return read_run(path.parent) if is_of_run(path) else read_recipe(source)

@@ -30,7 +30,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Cell:
-    """What is read in a place of a table."""
+    """The content of a cell of a table."""
 
     text: str
     interval: str = ""
@@ -93,11 +93,11 @@ class Table:
         return [[column.cell(row) for column in self.columns] for row in self.rows]
 
     def only(self, *heads: str) -> "Table":
-        """The same of the columns with these heads."""
+        """Return the same of the columns with these heads."""
         return replace(self, columns=[each for each in self.columns if each.head in heads])
 
     def turned(self) -> "Table":
-        """The same with a row for each column: the first cells of rows are the heads."""
+        """Return the same with a row for each column: the first cells of rows are the heads."""
         first, *others = self.columns
 
         def column(place: int) -> Column[int]:
@@ -109,7 +109,7 @@ class Table:
 
 
 def text_table(rows: Sequence[dict[str, Any]], name: str = "") -> Table:
-    """A table of texts: rows of the same keys, which are the heads."""
+    """Return a table of texts: rows of the same keys, which are the heads."""
 
     def column(key: str) -> Column[dict[str, Any]]:
         return Column(key, lambda row: row[key], str)
@@ -122,12 +122,12 @@ def score_columns(
     scores: Callable[[Row], Mapping[str, Span | None]],
     form: Format = shown_share,
 ) -> list[Column[Row]]:
-    """A column for each of these scores of a row, by its name."""
+    """Return a column for each of these scores of a row, by its name."""
     return [Column(n, lambda row, n=n: scores(row).get(n), form, bounded=True) for n in names]
 
 
 def markdown(table: Table) -> str:
-    """A table of GitHub's Markdown."""
+    """Return a table of GitHub's Markdown."""
     head = [markdown_text(column.head) for column in table.columns]
     marks = [":--" if column.is_text else "--:" for column in table.columns]
     body = [

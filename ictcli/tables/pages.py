@@ -1,4 +1,4 @@
-"""Templates, for HTML, Markdown and plain text: whatever one is given stays text in all."""
+"""Templates, for HTML, Markdown and plain text: what they are given stays text."""
 
 import json
 from collections.abc import Callable
@@ -14,15 +14,15 @@ from ictcli.text import BREAKS, html_text, markdown_block, markdown_code, markdo
 
 
 def render(template: Path, form: Literal["html", "md", "txt"], **values: Any) -> str:
-    """A template with these values, as HTML, Markdown or plain text. Templates beside it are found
-    by name, `kind` ends the names of those of this form, and functions of `numbers` are filters and
-    at hand by their names."""
+    """Return a template with these values, as HTML, Markdown or plain text. Templates of the same
+    folder are found by name; `kind` ends the names of those of this form; functions of `numbers`
+    are filters."""
     environment = _environment(template.parent, form)
     return environment.get_template(template.name).render(kind=f".{form}.jinja", **values)
 
 
 def sentence(template: Path, **values: Any) -> str:
-    """Plain text of a template on one line."""
+    """Return the plain text of a template on one line."""
     return " ".join(render(template, "txt", **values).split())
 
 

@@ -29,8 +29,8 @@ _FORM = '[{"role": "user", "content": "..."}, {"role": "assistant", "content": "
 
 
 def messages_of(row: Row, name: str) -> tuple[Turn, ...] | None:
-    """The messages in a column, a list of objects; None if it holds something else. UserError where
-    one of them has no role or no text, or where they are written as text."""
+    """Return the messages in a column, a list of objects; None if it holds something else.
+    UserError where one of them has no role or no text, or where they are written as text."""
     value = row.get(name)
     if isinstance(value, str) and _AS_TEXT.match(value):
         raise UserError(
@@ -59,50 +59,50 @@ def messages_of(row: Row, name: str) -> tuple[Turn, ...] | None:
 
 
 def parted(row: Row, turns: Sequence[Turn]) -> tuple[tuple[Turn, ...], str | None]:
-    """The messages up to the last of the user, and what the assistant answers to it, if it does.
-    UserError where no message of the user is the last, or the last but the answer."""
+    """Return the messages up to the last of the user, and what the assistant answers to it, if it
+    does. UserError where no message of the user is the last, or the last but the answer."""
     answer = turns[-1][1] if turns[-1][0] == "assistant" else None
     asked = tuple(turns if answer is None else turns[:-1])
     if not asked or asked[-1][0] != "user":
         raise UserError(
-            f"{row.where} asks nothing: its last message, an answer of the assistant aside, is "
-            "none of the user.",
+            f"{row.where} asks nothing: its last message, or the last before the assistant's "
+            "answer, is not the user's.",
             _FORM,
         )
     return asked, answer
 
 
 def as_messages(turns: Sequence[Turn]) -> list[dict[str, str]]:
-    """A conversation as chat templates and reward functions take it."""
+    """Return a conversation as chat templates and reward functions take it."""
     return [{"role": role, "content": text} for role, text in turns]
 
 
 def as_text(turns: Sequence[Turn]) -> str:
-    """A conversation as a model without a chat template reads it, without its system messages: an
-    answer on the line below its question, and an empty line before the next question."""
+    """Return a conversation as a model without a chat template reads it, without its system
+    messages: an answer below its question, and an empty line before the next."""
     said = [(role, text) for role, text in turns if role != "system"]
     ends = {"assistant": "\n\n"}
     return "".join(text + ends.get(role, "\n") for role, text in said).rstrip("\n")
 
 
 def system_of(turns: Sequence[Turn]) -> str:
-    """The text of the system messages."""
+    """Return the text of the system messages."""
     return "\n".join(text for role, text in turns if role == "system")
 
 
 SECONDS, EACH = 5.0, 0.01
-"""Of the processor, for all conversations of a template, and more for each of them; SmolLM2's takes
-some 80 microseconds."""
+"""CPU seconds for all conversations of a template, and more for each of them; SmolLM2's takes some
+80 microseconds."""
 MEMORY = 2**30
 """Bytes on top of what the process has. macOS knows no such limit: there time is the only one."""
 CHARACTERS = 10_000_000
-"""Of the text."""
+"""Most characters of the text."""
 SHOWN = 300
 """Characters of a template's words, at most."""
 
 
 class _OverTimeError(BaseException):
-    """None of the exceptions that jinja2 catches."""
+    """Not one of the exceptions that jinja2 catches."""
 
 
 _spent: dict[str, float] = {}
@@ -116,9 +116,9 @@ def rendered(
     *,
     answered: bool = False,
 ) -> str:
-    """The text of the messages, up to where the model's answer begins, or where it is `answered` to
-    the end. `arguments` are of the template. UserError where it raises, does not parse, or exceeds
-    a limit."""
+    """Return the text of the messages, up to where the model's answer begins, or where it is
+    `answered` to the end. `arguments` are of the template. UserError where it raises, does not
+    parse, or exceeds a limit."""
     try:
         with _limited(str(tokenizer.chat_template)):
             text = tokenizer.apply_chat_template(
@@ -143,7 +143,7 @@ def rendered(
 
 @contextlib.contextmanager
 def _limited(template: str) -> Generator[None]:
-    """Within, MemoryError beyond MEMORY, and _OverTimeError beyond what is left to a template of
+    """Raise MemoryError beyond MEMORY, and _OverTimeError beyond what is left of a template's
     SECONDS in the main thread, the only one that receives signals."""
 
     def stop(number: int, frame: object) -> NoReturn:

@@ -39,20 +39,20 @@ MOST_LOST = 0.1
 
 
 def is_custom(name: str) -> bool:
-    """Whether the name of a task or benchmark is a custom data set: a file, a folder that
+    """Return whether the name of a task or benchmark is a custom data set: a file, a folder that
     `datasets` saved, or `hub:owner/name`."""
     return is_file_name(name) or name.startswith(HUB)
 
 
 def read_rows(name: str, hub: HubSettings | None = None, split: str = "train") -> Rows:
-    """The rows of a custom data set: of a .jsonl, .json, .csv or .parquet file, of a folder that
-    `datasets` saved, or of `hub:owner/name` (from `split`, unless `hub` names another)."""
+    """Return the rows of a custom data set: of a .jsonl, .json, .csv or .parquet file, of a folder
+    that `datasets` saved, or of `hub:owner/name` (from `split`, unless `hub` names another)."""
     hub = hub or HubSettings()
     if not name.startswith(HUB):
         saved = is_saved(Path(name))
         for key in hub.model_dump(exclude_none=True, exclude={"split"} if saved else None):
             raise UserError(
-                f"hub.{key} is of a data set of the hub, and {name} is "
+                f"hub.{key} is for data sets of the hub, and {name} is "
                 f"{'a folder' if saved else 'a file'}.",
                 "task=hub:owner/name names one",
             )
@@ -155,7 +155,7 @@ class Reader:
         return [said_in(row, self.golds, key="gold")], False
 
     def _gold(self, answer: str) -> str:
-        """What the pattern finds; without one the text after `####`, or in the last box, or all."""
+        """Return what the pattern finds, else the text after `####`, in the last box, or all."""
         if self.columns.gold_pattern is not None:
             return matched(answer, self.columns.gold_pattern).answer or ""
         if "####" in answer:
@@ -191,7 +191,7 @@ def reader_of(
     answer: str,
     answers: Sequence[str],
 ) -> Reader:
-    """Return what reads these rows by the columns named, and by the `usual` ones that are there.
+    """Return a reader of these rows by the named columns, else by the `usual` ones.
     UserError if a named column is missing, or if no column holds the question: it names the key of
     the `answer`, too, where none of the usual `answers` is there."""
     known, paths = rows.columns, rows.paths
@@ -268,7 +268,7 @@ def read_each(read: Callable[[Row], T], rows: Rows) -> tuple[list[T], tuple[str,
 
 
 def with_own_ids(problems: Sequence[Problem]) -> list[Problem]:
-    """The problems with unique ids, as samples are stored by id: copies get a number."""
+    """Return the problems with unique ids, as samples are stored by id: copies get a number."""
     taken = {problem.id for problem in problems}
     apart: dict[str, Problem] = {}
     for problem in problems:
@@ -281,13 +281,13 @@ def with_own_ids(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def filled(row: Row, names: Sequence[str]) -> str | None:
-    """The first of these columns that has a value."""
+    """Return the first of these columns that has a value."""
     return next((name for name in names if row.get(name) is not None), None)
 
 
 def said_in(row: Row, names: Sequence[str], key: str = "") -> str:
-    """The text of the first of these columns that is filled, or of its last message (as in TRL's
-    `completion`)."""
+    """Return the text of the first of these columns that is filled, or of its last message (as in
+    TRL's `completion`)."""
     name = filled(row, names)
     messages = messages_of(row, name) if name else None
     return messages[-1][1] if messages else text(row, *names, key=key)

@@ -56,7 +56,7 @@ GPQA_CHOICES = ("Correct Answer", *(f"Incorrect Answer {number}" for number in (
 
 
 def rows_of(name: str, data: str | None, hub: HubSettings | None = None) -> Rows:
-    """The rows of a named source, or of the data that replaces it."""
+    """Return the rows of a named source, or of the data that replaces it."""
     source = SOURCES[name]
     return load(source) if data is None else read_rows(data, hub, source.split)
 
@@ -74,7 +74,7 @@ def _task(
     hub: HubSettings | None = None,
     holdout: int | None = HOLDOUT,
 ) -> Task:
-    """A task of the hub's rows, or of data of one's own in their place."""
+    """Return a task of the hub's rows, or of the user's data in their place."""
     rows = rows_of(f"{name}-train", data, hub)
     if data is None:
         problems = read(f"{name}-train", rows)
@@ -92,13 +92,13 @@ def _benchmark(
     private: bool = False,
     shots: Shots | None = None,
 ) -> Benchmark:
-    """A benchmark of the hub's rows, or of a file with the same columns."""
+    """Return a benchmark of the hub's rows, or of a file with the same columns."""
     bench = listed(name, read(name, rows_of(name, data)), private=private)
     return replace(bench, shots=shots)
 
 
 def _problems(rows: Rows, verifier: str, problem: Callable[[int, Row], Problem]) -> ProblemSet:
-    """A problem a row, made of the number of the row, from 0, and the row."""
+    """Return a problem a row, made of the number of the row, from 0, and the row."""
     problems = [replace(problem(i, row), columns=row.columns) for i, row in enumerate(rows.rows)]
     return ProblemSet(with_own_ids(problems), rows, verifier)
 
@@ -131,7 +131,7 @@ def _math500(name: str, rows: Rows) -> ProblemSet:
 
 
 def _mmlu(name: str, rows: Rows) -> ProblemSet:
-    """The subjects take turns, so that the first n questions are spread evenly over them."""
+    """Build a benchmark whose subjects alternate: its first n questions cover them evenly."""
     subjects: dict[str, list[Problem]] = {}
     for row in rows.rows:
         subject = row.config or text(row, "subject", "type")
@@ -146,7 +146,7 @@ def _mmlu(name: str, rows: Rows) -> ProblemSet:
 
 
 def _gpqa(name: str, rows: Rows) -> ProblemSet:
-    """The choices are in a random order that depends on the id of a question alone."""
+    """Build a benchmark whose choices are in a random order that depends on the question's id."""
 
     def problem(_: int, row: Row) -> Problem:
         question = text(row, "Question").strip()
@@ -161,11 +161,11 @@ def _gpqa(name: str, rows: Rows) -> ProblemSet:
 
 
 def _aime(name: str, rows: Rows) -> ProblemSet:
-    """The rows of the year: those whose url, if they have one, contains it."""
+    """Return the rows of the year: those whose url, if they have one, contains it."""
     year, question = f"20{name[-2:]}", "question" if name == "aime25" else "problem"
     kept = [row for row in rows.rows if year in str(row.columns.get("url") or year)]
     if not kept:
-        raise UserError(f"No row of the data is of {year}.", f"its url holds {year}")
+        raise UserError(f"The data has no row of {year}.", f"its url holds {year}")
 
     def problem(i: int, row: Row) -> Problem:
         return Problem(f"{name}-{i}", text(row, question), text(row, "answer").strip())
@@ -174,7 +174,7 @@ def _aime(name: str, rows: Rows) -> ProblemSet:
 
 
 def _solutions(data: str | None) -> list[Example]:
-    """GSM8K's training problems with their solutions as they stand."""
+    """Return GSM8K's training problems with their solutions unchanged."""
     rows = rows_of("gsm8k-train", data).rows
     return [Example(prompt=text(row, "question"), response=text(row, "answer")) for row in rows]
 
@@ -185,7 +185,7 @@ GSM8K_SHOTS = Shots(
     template="Question: {question}\nAnswer:",
     pattern=r"\A(?s:.*?)#### (-?[0-9.,]+)",
 )
-"""As lm-eval's task gsm8k, strict match: the first answer counts, as a base model goes on."""
+"""As lm-eval's task gsm8k, strict match: the first answer counts, as a base model does not stop."""
 
 register_task(
     "gsm8k", "openai/gsm8k, train: 7,473 word problems with integer answers after `####`."

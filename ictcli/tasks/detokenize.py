@@ -8,9 +8,8 @@ Decode = Callable[[Sequence[int]], str]
 class Detokenizer:
     """The text that each token adds; all of it joined is the text of all tokens.
 
-    Of the tokens that make up one character, the last adds it and the others nothing. A window of
-    tokens is decoded at a time, as servers do to stream.
-    """
+    If several tokens make one character, the last one adds it. A window of tokens is decoded at a
+    time, as servers do to stream."""
 
     def __init__(self, decode: Decode) -> None:
         self._decode = decode
@@ -19,12 +18,12 @@ class Detokenizer:
         self._context = 0
 
     def add(self, token: int) -> str:
-        """The text that the next token adds."""
+        """Return the text that the next token adds."""
         self._window.append(token)
         return self._text(last=False)
 
     def rest(self) -> str:
-        """The text held back, when no token follows."""
+        """Return the text held back, when no token follows."""
         return self._text(last=True)
 
     def _text(self, *, last: bool) -> str:
@@ -37,7 +36,7 @@ class Detokenizer:
 
 
 def token_texts(ids: Sequence[int], decode: Decode | None) -> list[str]:
-    """The text that each token adds. Without a decoder: ids."""
+    """Return the text that each token adds. Without a decoder: ids."""
     if decode is None:
         return [f"<{number}>" for number in ids]
     detokenizer = Detokenizer(decode)

@@ -17,7 +17,7 @@ BARE = re.compile(r"[-+]?\d[\d,]*")
 """An integer alone. A unit or % next to it may matter, and the verifier `integer` ignores those."""
 _LETTER = re.compile(r"\(?[A-J]\)?\.?")
 PLACEHOLDERS = ("", "-", "n/a", "nan", "none", "null")
-"""What stands, in any case, where there is no gold."""
+"""Placeholders for a missing gold, in upper or lower case."""
 LAST_NUMBER = r"(-?\d+(?:[.,/]\d+)*)"
 """Pattern of an answer: the last number of a text."""
 _PATTERNS = (r"(?i)answer(?: is|:)[ *]*(.+?)[*.]*$", LAST_NUMBER)
@@ -27,23 +27,23 @@ _WORD = re.compile(r"(?<![\\\w])[^\W\d_]{2,}")
 
 
 def without_placeholders(row: Row, texts: Sequence[str]) -> list[str]:
-    """The texts that hold a gold. UserError if none does."""
+    """Return the texts that hold a gold. UserError if none does."""
     kept = [text for text in texts if behind(text).casefold() not in PLACEHOLDERS]
     if not kept:
         raise UserError(
-            f"{row.where} has no gold but {''.join(texts[:1]).strip()!r}.",
+            f"{row.where} has only a placeholder as its gold: {''.join(texts[:1]).strip()!r}.",
             "leave such rows out, or write the answer in words: no, unknown",
         )
     return kept
 
 
 def is_sentence(gold: str) -> bool:
-    """Whether a gold has three words or more, those of LaTeX aside, and so is no formula."""
+    """Return whether a gold has three words or more, without those of LaTeX, so is no formula."""
     return len(_WORD.findall(_LATEX_TEXT.sub("", gold))) >= 3
 
 
 def proposed_pattern(golds: Sequence[str]) -> str | None:
-    """A pattern that reads a short answer in nine of ten golds."""
+    """Return a pattern that reads a short answer in nine of ten golds."""
     for pattern in _PATTERNS:
         read = [matched(gold, pattern).answer for gold in golds]
         short = sum(answer is not None and not is_sentence(answer) for answer in read)
@@ -53,12 +53,12 @@ def proposed_pattern(golds: Sequence[str]) -> str | None:
 
 
 def behind(answer: str) -> str:
-    """The text after the last `####`, or all of it."""
+    """Return the text after the last `####`, or all of it."""
     return answer.rpartition("####")[2].strip()
 
 
 def worked(text: str, gold: str) -> str:
-    """A worked solution that ends with its answer in a box."""
+    """Return a worked solution that ends with its answer in a box."""
     if boxed(text) is not None:
         return text
     reasons, marked, _ = text.rpartition("####")
@@ -67,8 +67,8 @@ def worked(text: str, gold: str) -> str:
 
 
 def choices_of(row: Row, name: str = "choices") -> tuple[str, ...]:
-    """The texts of a column of choices, stripped: a list, a table by letters, or either as JSON.
-    UserError for anything else."""
+    """Return the texts of a column of choices, stripped: a list, a table by letters, or either as
+    JSON. UserError for anything else."""
     value = row.get(name)
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:
@@ -89,12 +89,12 @@ def choices_of(row: Row, name: str = "choices") -> tuple[str, ...]:
 
 
 def are_letters(golds: Sequence[str]) -> bool:
-    """Whether golds are letters of choices, A to J."""
+    """Return whether golds are letters of choices, A to J."""
     return bool(golds) and all(_LETTER.fullmatch(gold.strip()) for gold in golds)
 
 
 def verifier_of(golds: Sequence[str]) -> str:
-    """The name of the verifier that judges answers with these golds."""
+    """Return the name of the verifier that judges answers with these golds."""
     if are_letters(golds):
         return "choice"
     if all(map(BARE.fullmatch, golds)):
@@ -103,9 +103,9 @@ def verifier_of(golds: Sequence[str]) -> str:
 
 
 def are_texts(golds: Iterable[tuple[Row, str, Sequence[str]]]) -> bool:
-    """Whether golds are rather the texts of choices than their letters or indices: what more rows
-    can be read as. UserError where nine in ten
-    can be read as both, and a row says two things."""
+    """Return whether golds are rather the texts of choices than their letters or indices: what more
+    rows can be read as. UserError where nine in ten can be read as both, and a row says two
+    things."""
     count = labels = texts = 0
     two_ways: list[UserError] = []
     for row, gold, choices in golds:
@@ -121,14 +121,14 @@ def are_texts(golds: Iterable[tuple[Row, str, Sequence[str]]]) -> bool:
 
 
 def letter_of(row: Row, choices: Sequence[str], gold: str, *, by_text: bool = False) -> str:
-    """The letter of a gold: a letter or an index from 0, or `by_text` the text of a choice.
+    """Return the letter of a gold: a letter or an index from 0, or `by_text` the text of a choice.
     UserError for anything else."""
     same = _same(gold, choices) if by_text else []
     place = _place(behind(gold), len(choices)) if not by_text else same[0] if same else None
     letters, indices = f"A to {letter(len(choices) - 1)}", f"0 to {len(choices) - 1}"
     if place is None:
         raise UserError(
-            f"{row.where} has a gold that is none of its {len(choices)} choices.",
+            f"{row.where} has a gold that is not one of its {len(choices)} choices.",
             f"a letter, {letters}, or an index, {indices}",
         )
     if len(same) > 1:
@@ -140,17 +140,17 @@ def letter_of(row: Row, choices: Sequence[str], gold: str, *, by_text: bool = Fa
 
 
 def _same(gold: str, choices: Sequence[str]) -> list[int]:
-    """The places of the choices whose text a gold is."""
+    """Return the places of the choices whose text a gold is."""
     return [i for i, choice in enumerate(choices) if choice in (gold.strip(), behind(gold))]
 
 
 def letter(place: int) -> str:
-    """The letter of a place: A for 0."""
+    """Return the letter of a place: A for 0."""
     return chr(ord("A") + place)
 
 
 def _place(gold: str, n: int) -> int | None:
-    """The place from 0 of one of n choices by its letter or index; None if it is neither."""
+    """Return the place from 0 of one of n choices by its letter or index; None if it is neither."""
     gold = gold.strip("() .").upper()
     if len(gold) == 1 and 0 <= ord(gold) - ord("A") < n:
         return ord(gold) - ord("A")
@@ -160,6 +160,6 @@ def _place(gold: str, n: int) -> int | None:
 
 
 def with_choices(question: str, choices: Sequence[str]) -> str:
-    """The question, then each choice on a line of its own: `(A) text`."""
+    """Return the question, then each choice on a separate line: `(A) text`."""
     lines = [f"({letter(place)}) {choice}" for place, choice in enumerate(choices)]
     return "\n".join((question, *lines))

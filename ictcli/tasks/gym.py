@@ -46,10 +46,10 @@ def is_installed() -> bool:
 
 @lru_cache(maxsize=8)
 def gym_task(name: str) -> Task:
-    """The task `gym:NAME:key=value:...`: `size` problems to train on, and a quarter as many to hold
-    out, of which so few are taken that they cost no more than a quarter of those to train on.
-    Always the same for a name with its options and a version of the library. UserError if there is
-    none of that name, it cannot make them, or the library is missing."""
+    """Return the task `gym:NAME:key=value:...`: `size` problems to train on, and a quarter as many
+    to hold out, of which so few are taken that they cost no more than a quarter of those to train
+    on. Always the same for a name with its options and a version of the library. UserError if there
+    is none of that name, it cannot make them, or the library is missing."""
     name = joined(*parted(name))
     if not is_installed():
         raise UserError(
@@ -104,8 +104,8 @@ def gym_task(name: str) -> Task:
 
 
 def _different(name: str, part: str, seed: int, size: int) -> Iterator[tuple[str, Problem]]:
-    """The problems of a seed, each with its key and once. UserError if the generator fails, or its
-    problems have no text as answer."""
+    """Yield the problems of a seed, each with its key and once. UserError if the generator fails,
+    or its problems have no text as answer."""
     from ictcli.rewards.gym import generator
 
     entries, seen = generator(name, seed, size), set[str]()

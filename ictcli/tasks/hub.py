@@ -48,7 +48,7 @@ _stay: ContextVar[bool] = ContextVar("stay", default=False)
 
 @contextlib.contextmanager
 def files_alone() -> Generator[None]:
-    """Context in which loading a data set from the hub raises ElsewhereError."""
+    """Raise ElsewhereError where a data set would be loaded from the hub."""
     token = _stay.set(True)
     try:
         yield
@@ -57,8 +57,8 @@ def files_alone() -> Generator[None]:
 
 
 def load(source: HubSource) -> Rows:
-    """Rows of a hub data set through `datasets`, which keeps them in its cache; a note says of
-    which commit they are, if it is not the pinned one. UserError if they cannot be loaded."""
+    """Return rows of a hub data set through `datasets`, which keeps them in its cache; a note says
+    of which commit they are, if it is not the pinned one. UserError if they cannot be loaded."""
     if _stay.get():
         raise ElsewhereError(f"The data set {source.path} is on the hub, and is not opened.")
     try:
@@ -73,7 +73,7 @@ def load(source: HubSource) -> Rows:
             "(hub.revision pins it).",
         )
     elif used != source.revision and COMMIT.fullmatch(source.revision):
-        notes = (f"{source.path} is of revision {used}, not of {source.revision} as asked for.",)
+        notes = (f"{source.path} has revision {used}, not {source.revision} as asked for.",)
     rows = in_memory(
         source.path,
         (
@@ -88,7 +88,7 @@ def load(source: HubSource) -> Rows:
 
 
 def read_saved(name: str, split: str | None, usual: str) -> Rows:
-    """The rows of a folder of `save_to_disk`; of several splits those of `split`, by default
+    """Return the rows of a folder of `save_to_disk`; of several splits those of `split`, by default
     `usual` or the only one. UserError if it has no such split, or cannot be read."""
     folder, library = Path(os.path.abspath(name)), _datasets()  # noqa: PTH100  # `..` goes
     source: dict[str, Any] = {"file": Path(name).name}
@@ -127,7 +127,7 @@ def read_saved(name: str, split: str | None, usual: str) -> Rows:
 
 
 def _config(source: HubSource, config: str) -> tuple[Iterable[dict[str, Any]], str | None]:
-    """The rows of one config, and their commit (None if unknown)."""
+    """Return the rows of one config, and their commit (None if unknown)."""
     library = _datasets()
     answers()  # where the hub does not, the cache is used
     data = library.load_dataset(
@@ -144,7 +144,7 @@ def _commit(data: Any) -> str | None:
 
 
 def _datasets() -> Any:
-    """The library; without a terminal it shows no progress bars and no warnings."""
+    """Return the library; without a terminal it shows no progress bars and no warnings."""
     import datasets  # pyright: ignore[reportMissingTypeStubs]
     import huggingface_hub.utils as hub
 
@@ -163,7 +163,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _refusal(source: HubSource, error: Exception) -> UserError:
-    """Why a data set cannot be loaded, and what to do. Never quotes the rows of a gated one."""
+    """Return why a data set cannot be loaded, and a hint; never quote the rows of a gated one."""
     path, said = source.path, str(error)
     kinds = {base.__name__ for link in _causes(error) for base in type(link).__mro__}
     instead = "give its rows in a file: data=FILE.jsonl, or task=FILE.jsonl"
@@ -178,7 +178,7 @@ def _refusal(source: HubSource, error: Exception) -> UserError:
         message = f"The data set {path} has no revision {source.revision}."
         hint = f"hub.revision is a commit of {source.page}/commits, a branch or a tag"
     elif "GatedRepoError" in kinds or "gated dataset" in said or (source.gated and missing):
-        message = f"The data set {path} is gated: it opens to those who have accepted its terms."
+        message = f"The data set {path} is gated: you have to accept its terms first."
         hint = f"accept them on {source.page} and log in with `hf auth login`, or {instead}"
     elif missing:
         message = f"The hub has no data set {path}, or none that is open to you."

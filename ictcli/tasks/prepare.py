@@ -27,8 +27,8 @@ PRECISE = 100
 
 
 def task_of(recipe: Recipe) -> Task:
-    """The task of a recipe: judged, asked and ordered as it says, with its held-out problems and
-    its examples, none of which is trained on. It depends on the recipe and the data alone.
+    """Return the task of a recipe: judged, asked and ordered as it says, with its held-out problems
+    and its examples, none of which is trained on. It depends on the recipe and the data alone.
     UserError if the two do not fit."""
     task = task_alone(recipe)
     if recipe.eval.bench is not None:
@@ -84,7 +84,7 @@ def _with_sft(recipe: Recipe, task: Task, held: Collection[str]) -> Task:
 def check_columns(
     name: str, verifiers: Sequence[Verifier | Judge], problems: Sequence[Problem]
 ) -> None:
-    """UserError where one of the verifiers asks for a column that the problems do not have."""
+    """Raise UserError where a verifier asks for a column that the problems do not have."""
     columns = [c for c in (problems[0].columns if problems else ()) if c not in NOT_PASSED]
     hint = "take another verifier, or rename the parameter or give it a default"
     for verifier in verifiers:
@@ -117,8 +117,8 @@ def try_functions(recipe: Recipe, task: Task) -> None:
 
 
 def _with_benchmark(recipe: Recipe, task: Task) -> Task:
-    """The task with the problems of `eval.bench` held out. Problems of one's own are asked as those
-    of the task are, and judged so where the recipe names a verifier."""
+    """Return the task with the problems of `eval.bench` held out. The user's problems are asked as
+    the task's, and judged so if the recipe names a verifier."""
     settings, name = recipe.eval, recipe.eval.bench or ""
     judge = (settings.verifier or recipe.reward.verifier) if is_custom(name) else None
     own = settings.columns, settings.hub, recipe.columns
@@ -131,12 +131,12 @@ def _with_benchmark(recipe: Recipe, task: Task) -> Task:
 
 
 def task_alone(recipe: Recipe) -> Task:
-    """The task that a recipe names, judged as it says, with a part of the data held out where it is
-    of one's own and there is no `eval.bench`."""
+    """Return the task that a recipe names, judged as it says, with a part of the user's data held
+    out where there is no `eval.bench`."""
     splits, holdout = holds_out(recipe), recipe.eval.holdout
     if not splits and holdout != HOLDOUT:
         raise UserError(
-            "eval.holdout is of a data set of your own, and of one without eval.bench.",
+            "eval.holdout needs a data set of your own, without eval.bench.",
             "leave it out",
         )
     task = find_task(
@@ -149,21 +149,21 @@ def task_alone(recipe: Recipe) -> Task:
     )
     if splits and not (task.train and task.held):
         raise UserError(
-            f"The data set {recipe.data_name} is too small to hold a part of it out by "
-            f"eval.holdout: {len(task.train) + len(task.held)} problems.",
-            "a smaller eval.holdout holds more out, eval.bench=FILE takes a file of its own",
+            f"The data set {recipe.data_name} is too small for eval.holdout: "
+            f"{len(task.train) + len(task.held)} problems.",
+            "a smaller eval.holdout holds more out, eval.bench=FILE takes another file",
         )
     return replace(task, domain=_judged(task.domain, recipe))
 
 
 def holds_out(recipe: Recipe) -> bool:
-    """Whether a part of a data set of one's own is held out."""
+    """Return whether a part of the user's data set is held out."""
     return recipe.eval.bench is None and (is_custom(recipe.task) or bool(recipe.data))
 
 
 def exam_of(recipe: Recipe, task: Task) -> tuple[str, Domain]:
-    """Name and domain of the held-out problems, which are of a file of one's own where a part of it
-    is held out."""
+    """Name and domain of the held-out problems, which are of the user's file where a part of it is
+    held out."""
     name, domain = task.exam
     return recipe.data_name if holds_out(recipe) else name, domain
 
@@ -174,8 +174,8 @@ def _judged(domain: Domain, recipe: Recipe) -> Domain:
 
 
 def described(task: Task, heldout: Sequence[Problem]) -> dict[str, Any]:
-    """The data as recorded in environment.json: its source, checksums of the training and of the
-    evaluation problems, how these are judged, the number of problems left out, the examples of
+    """Return the data as recorded in environment.json: its source, checksums of the training and of
+    the evaluation problems, how these are judged, the number of problems left out, the examples of
     `sft.data`, and those drawn for the prompt."""
     train = {"problems": len(task.train), "sha256": digest_of(task.train)} if task.train else None
     drawn = [example.model_dump() for example in task.prompt.examples] * bool(task.prompt.shots)
@@ -191,14 +191,14 @@ def described(task: Task, heldout: Sequence[Problem]) -> dict[str, Any]:
 
 
 def examples_of(task: Task) -> dict[str, Any]:
-    """The examples of `sft.data`, as environment.json records them; empty where there are none."""
+    """Return the examples of `sft.data`, as environment.json records them; empty without."""
     if not task.sft:
         return {}
     return {"sft": {"problems": len(task.sft), "sha256": digest_of(task.sft, solutions=True)}}
 
 
 def _without(task: Task, keys: Collection[str], reason: str, words: str) -> Task:
-    """The task without training problems of these keys, and with a note of their number."""
+    """Return the task without training problems of these keys, and with a note of their number."""
     if not keys:
         return task
     left = tuple(p for p in task.train if key_of(p.prompt) not in keys)
@@ -219,8 +219,8 @@ def _without(task: Task, keys: Collection[str], reason: str, words: str) -> Task
 
 
 def _heldout_notes(recipe: Recipe, task: Task) -> Iterator[str]:
-    """Notes on held-out problems that are judged otherwise, or are more or fewer than the recipe
-    asks for."""
+    """Yield notes on held-out problems with another verifier, or in another number than asked
+    for."""
     wanted = recipe.eval.problems
     held = len(task.held) - recipe.eval.skip
     name, domain = exam_of(recipe, task)
@@ -245,8 +245,8 @@ def _heldout_notes(recipe: Recipe, task: Task) -> Iterator[str]:
 
 
 def advised_holdout(recipe: Recipe, task: Task) -> int | None:
-    """An `eval.holdout` that holds more problems out; None where that of the recipe holds enough
-    out, or where no part of the data is held out."""
+    """Return an `eval.holdout` that holds more problems out; None where that of the recipe holds
+    enough out, or where no part of the data is held out."""
     held = len(task.held) - recipe.eval.skip
     more = max(2, (len(task.train) + len(task.held)) // PRECISE)
     enough = held >= min(recipe.eval.problems, PRECISE)
@@ -254,7 +254,7 @@ def advised_holdout(recipe: Recipe, task: Task) -> int | None:
 
 
 def _examples(recipe: Recipe, task: Task, held: Collection[str]) -> tuple[Example, ...]:
-    """The examples that are shown, drawn if `prompt.shots` says so. UserError if one is held
+    """Return the examples that are shown, drawn if `prompt.shots` says so. UserError if one is held
     out."""
     prompt = recipe.prompt
     examples = _draw_examples(task, prompt.shots, recipe.seed) if prompt.shots else prompt.examples
@@ -267,8 +267,8 @@ def _examples(recipe: Recipe, task: Task, held: Collection[str]) -> tuple[Exampl
 
 
 def _draw_examples(task: Task, n: int, seed: int) -> tuple[Example, ...]:
-    """n training problems with their worked responses, always the same for a seed. UserError if
-    the task has too few."""
+    """Return n training problems with their worked responses, always the same for a seed. UserError
+    if the task has too few."""
     solved = [problem for problem in task.train if problem.solution]
     if not solved:
         raise UserError(
@@ -287,7 +287,7 @@ def _draw_examples(task: Task, n: int, seed: int) -> tuple[Example, ...]:
 
 
 def heldout(recipe: Recipe, task: Task) -> list[Problem]:
-    """The problems a run is evaluated on. UserError if none is left after `eval.skip`."""
+    """Return the problems a run is evaluated on. UserError if none is left after `eval.skip`."""
     skip = recipe.eval.skip
     problems = task.heldout(skip + recipe.eval.problems)[skip:]
     if not problems:

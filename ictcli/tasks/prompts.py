@@ -18,8 +18,8 @@ PROBE = 16
 
 
 def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Template:
-    """Whether a question is put in the tokenizer's chat template, in none, or in the user's own.
-    UserError if a chat template is required, or given arguments, and none is used."""
+    """Return which template a question takes: the tokenizer's, none, or the user's. UserError if a
+    chat template is required, or given arguments, and none is used."""
     has_template = bool(getattr(tokenizer, "chat_template", None))
     if settings.template == "chat" and not has_template:
         raise UserError(
@@ -45,12 +45,12 @@ def render(
     settings: PromptSettings,
     response: str | None = None,
 ) -> str:
-    """The prompt as text: the examples and the question, each with the suffix, in the template. In
-    a chat, an example is a turn of the user and one of the assistant; else text followed by an
-    empty line. A conversation's messages are turns too, and its system message stands where
-    `settings.system` says nothing. A beginning-of-text token before any of them moves to the front,
-    or with a chat template is left out: that writes its own. With a chat template a `response` is
-    the assistant's last message, and closed."""
+    """Return the prompt as text: the examples and the question, each with the suffix, in the
+    template. In a chat, an example is a turn of the user and one of the assistant; else text
+    followed by an empty line. A conversation's messages are turns too, and its system message
+    stands where `settings.system` says nothing. A beginning-of-text token before any of them moves
+    to the front, or with a chat template is left out: that writes its own. With a chat template a
+    `response` is the assistant's last message, and closed."""
     template = template_of(tokenizer, domain, settings)
     default = "" if template == "own" else domain.suffix
     suffix = default if settings.suffix is None else settings.suffix
@@ -89,7 +89,7 @@ def _as_text(questions: Sequence[str], answers: Sequence[str], template: str) ->
 def tokens_of(
     tokenizer: Any, problem: Problem, domain: Domain, settings: PromptSettings
 ) -> tuple[str, list[int]]:
-    """The prompt as text, and its token ids.
+    """Return the prompt as text, and its token ids.
 
     Special tokens: a chat template writes them all. Any other prompt begins with those that the
     tokenizer puts before a text, unless the text begins with them itself. What the tokenizer
@@ -103,7 +103,7 @@ def _tokens(tokenizer: Any, texts: Sequence[str], *, chat: bool) -> Iterator[lis
     known: dict[str, list[int]] = {}
 
     def before(start: str) -> list[int]:
-        """What the tokenizer puts before a text that begins so."""
+        """Return the token ids that the tokenizer puts before a text that begins like this."""
         plain, whole = (
             list(tokenizer(start, add_special_tokens=special)["input_ids"])
             for special in (False, True)
@@ -123,7 +123,7 @@ def _tokens(tokenizer: Any, texts: Sequence[str], *, chat: bool) -> Iterator[lis
 
 
 def batched_ids(tokenizer: Any, texts: Sequence[str]) -> Iterator[list[int]]:
-    """Token ids of texts, without special tokens; one call of the tokenizer for many of them."""
+    """Return token ids of texts, without special tokens; one tokenizer call for many texts."""
     for first in range(0, len(texts), BATCH):
         batch = list(texts[first : first + BATCH])
         yield from map(list, tokenizer(batch, add_special_tokens=False)["input_ids"])
@@ -132,7 +132,7 @@ def batched_ids(tokenizer: Any, texts: Sequence[str]) -> Iterator[list[int]]:
 def all_tokens(
     tokenizer: Any, problems: Sequence[Problem], domain: Domain, settings: PromptSettings
 ) -> Iterator[list[int]]:
-    """The token ids of each prompt; see `tokens_of`."""
+    """Yield the token ids of each prompt; see `tokens_of`."""
     chat = template_of(tokenizer, domain, settings) == "chat"
     for first in range(0, len(problems), BATCH):
         part = problems[first : first + BATCH]
@@ -151,8 +151,8 @@ def encode(
     settings: PromptSettings,
     max_tokens: int,
 ) -> list[list[int]]:
-    """Token ids per problem. UserError if a prompt is empty, or prompt + max_tokens exceeds the
-    context."""
+    """Return token ids per problem. UserError if a prompt is empty, or exceeds the context with
+    max_tokens."""
     ids = list(all_tokens(engine.tokenizer, problems, domain, settings))
     for problem, tokens in zip(problems, ids, strict=True):
         if not tokens:
@@ -177,7 +177,7 @@ def encode(
 
 
 def decode(tokenizer: Any, rollouts: Rollouts) -> list[str]:
-    """B responses as text, without special tokens."""
+    """Return B responses as text, without special tokens."""
     rows = [rollouts.tokens[row, : rollouts.lengths[row]].tolist() for row in range(len(rollouts))]
     return tokenizer.batch_decode(
         rows, skip_special_tokens=True, clean_up_tokenization_spaces=False

@@ -1,4 +1,4 @@
-"""Tasks and benchmarks by name, and what there is of them."""
+"""Tasks and benchmarks by name, and lists of them."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ BENCHMARKS: dict[str, Callable[..., Benchmark]] = {}
 
 
 def register_task(name: str, about: str | None = None) -> Callable[[T], T]:
-    """Decorator: register a function that builds a task; it is called when the task is used.
+    """Return a decorator for a function that builds a task; it is called when the task is used.
     `about` says in a line what the task is, where the function has no docstring.
 
     Its parameters may include `data`, what to use in place of the task's data (or None: a file, a
@@ -36,7 +36,7 @@ def register_task(name: str, about: str | None = None) -> Callable[[T], T]:
 
 
 def register_benchmark(name: str, about: str | None = None) -> Callable[[T], T]:
-    """Decorator: register a function that builds a benchmark; it is called when the benchmark is
+    """Return a decorator for a function that builds a benchmark; it is called when the benchmark is
     used. Its parameters may include `data`, a file to use in place of its data (or None). `about`
     is as for tasks."""
     return partial(_register, BENCHMARKS, name, about)
@@ -57,7 +57,7 @@ def find_task(
     hub: HubSettings | None = None,
     holdout: int | None = HOLDOUT,
 ) -> Task:
-    """The task of that name, or over a custom data set, of which `columns` and `hub` say more
+    """Return the task of that name, or over a custom data set read by `columns` and `hub`
     (`tasks.custom`).
 
     `reward` names a verifier to use in place of the task's; `data` is a custom data set to use in
@@ -78,7 +78,7 @@ def find_task(
 
 
 def builtin_task(model: str) -> Task | None:
-    """The task that a model `builtin:NAME` was made for; None for any other model."""
+    """Return the task that a model `builtin:NAME` was made for; None for any other model."""
     name = model.removeprefix("builtin:")
     return find_task(name) if name != model and name in TASKS else None
 
@@ -91,10 +91,10 @@ def find_benchmark(
     usual: ColumnSettings | None = None,
     reward: str | None = None,
 ) -> Benchmark:
-    """The benchmark of that name, the held-out part of the task of that name, or a benchmark over a
-    custom data set, as for `find_task`. `data` is a file with the same columns to use in place of
-    the benchmark's data, `usual` names columns of a custom data set where it has them, `reward` the
-    verifier that judges one. UserError if there is no such benchmark, or no data."""
+    """Return the benchmark of that name, the held-out part of the task of that name, or a benchmark
+    over a custom data set, as for `find_task`. `data` is a file with the same columns to use in
+    place of the benchmark's data, `usual` names columns of a custom data set where it has them,
+    `reward` the verifier that judges one. UserError if there is no such benchmark, or no data."""
     columns, hub = columns or ColumnSettings(), hub or HubSettings()
     if is_custom(name):
         _refuse(f"{name} is a data set", {"data": data})
@@ -120,7 +120,7 @@ def _set_keys(columns: ColumnSettings, hub: HubSettings) -> dict[str, str]:
 
 
 def _refuse(why: str, settings: Mapping[str, str | None]) -> None:
-    """UserError for the first of these settings that is set, as it is of custom data sets."""
+    """Raise UserError if one of these settings is set, which are for custom data sets."""
     for key, value in settings.items():
         if value is not None:
             raise UserError(
@@ -134,7 +134,7 @@ def _builder(kind: str, name: str, known: Mapping[str, Any]) -> Callable[..., An
         return known[name]
     if Path(name).exists():
         raise UserError(
-            f"{name} is a file or a folder of a kind that is not read.",
+            f"{name} is a file or folder that ictcli cannot read.",
             f"{KINDS} is, and a folder of `save_to_disk` of datasets",
         )
     more = f"the path of {KINDS}, a folder of `save_to_disk`, hub:owner/name, or gym:NAME"
@@ -142,12 +142,12 @@ def _builder(kind: str, name: str, known: Mapping[str, Any]) -> Callable[..., An
 
 
 def _build(name: str, build: Callable[..., Any], kind: type[R], **arguments: Any) -> R:
-    """Call a builder with those arguments it has parameters for. UserError if it has none for data
-    that is given, or if it builds something else."""
+    """Call a builder with those arguments it has parameters for. UserError if it has no parameter
+    for the given data, or builds something else."""
     parameters = inspect.signature(build).parameters
     for key in {"data", "columns", "hub"} - parameters.keys():
         if arguments.get(key) not in UNSET:
-            _refuse(f"{name} has problems of its own", {key: str(arguments[key])})
+            _refuse(f"{name} has its own problems", {key: str(arguments[key])})
     built = build(**{key: value for key, value in arguments.items() if key in parameters})
     if not isinstance(built, kind):
         raise UserError(
@@ -158,7 +158,7 @@ def _build(name: str, build: Callable[..., Any], kind: type[R], **arguments: Any
 
 
 def named() -> list[dict[str, str]]:
-    """Built-in tasks, data sets known by name, those of plugins, and the generators of
+    """List built-in tasks, data sets known by name, those of plugins, and the generators of
     reasoning-gym that make a task, if it is installed: each as task, for and about."""
     both = "train, evaluate"
     rows = [(name, both, _about(build)) for name, build in TASKS.items()]
@@ -172,7 +172,7 @@ def named() -> list[dict[str, str]]:
 
 
 def shown(name: str) -> dict[str, Any]:
-    """A task or benchmark in parts: options with their values, verifier, first held-out problem."""
+    """Return parts of a task or benchmark: options, verifier, first held-out problem."""
     bench = find_benchmark(name)
     parts: dict[str, Any] = {"task": bench.name}
     if is_gym(name):

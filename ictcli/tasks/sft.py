@@ -39,7 +39,7 @@ LAST_TAG = re.compile(rf"(?P<tag>{TAG.pattern})(?P<space>\s*)$", re.IGNORECASE)
 def read_examples(
     name: str, columns: ColumnSettings, hub: HubSettings, usual: ColumnSettings | None = None
 ) -> tuple[list[Problem], tuple[str, ...]]:
-    """The examples of a custom data set, each a problem with its `solution`, and notes.
+    """Return the examples of a custom data set, each a problem with its `solution`, and notes.
 
     Columns are as in `read_custom`. The response is in the column named, or is the assistant's last
     message, or is in one of `RESPONSES`: as it is written. Else the answer is put in a box. Rows
@@ -75,9 +75,9 @@ def _example(reader: Reader, row: Row) -> Problem:
 def response_ids(
     engine: Engine, examples: Sequence[Problem], domain: Domain, settings: PromptSettings
 ) -> Iterator[list[int]]:
-    """The tokens of each response, up to what ends it: the first stop token, which a chat template
-    writes, else the tokenizer's end of a text. They are those of prompt and response as one text,
-    where that begins with the prompt's."""
+    """Yield the tokens of each response, up to what ends it: the first stop token, which a chat
+    template writes, else the tokenizer's end of a text. They are those of prompt and response as
+    one text, where that begins with the prompt's."""
     tokenizer, stops = engine.tokenizer, engine.stop_ids
     eos: int | None = tokenizer.eos_token_id
     end = [eos if eos in stops else stops[0]] if stops else []
@@ -98,7 +98,7 @@ def response_ids(
 def _response(
     tokenizer: Any, example: Problem, prompt: str, domain: Domain, settings: PromptSettings
 ) -> str:
-    """The text behind the prompt. Without a chat template it stands where an example's does."""
+    """Return the text after the prompt; without a chat template, placed as an example's."""
     template, response = template_of(tokenizer, domain, settings), example.solution
     if template == "chat":
         closed = partial(render, tokenizer, example, domain, settings)
@@ -108,10 +108,10 @@ def _response(
 
 
 def closed_by(prompt: str, response: str, closed: Callable[[str], str]) -> str:
-    """What a chat template writes behind the prompt where the assistant says the response.
+    """Return what a chat template writes after the prompt where the assistant says the response.
 
     `closed` renders the conversation with a response to its end. A prompt may end with a thought
-    that it opens (R1's `<think>`): the response goes on with it, or else closes it first. Where the
+    that it opens (R1's `<think>`): the response continues it, or else closes it first. Where the
     template drops thoughts, they are trained as they are written."""
     last = LAST_TAG.search(prompt)
     opens = last is not None and last["slash"] == ""
@@ -132,14 +132,14 @@ def closed_by(prompt: str, response: str, closed: Callable[[str], str]) -> str:
 
 
 def _words(text: str) -> str:
-    """A text without white space and the tags of thoughts."""
+    """Return a text without white space and the tags of thoughts."""
     return "".join(TAG.sub("", text).split())
 
 
 def given_rollouts(
     engine: Engine, examples: Sequence[Problem], domain: Domain, settings: PromptSettings
 ) -> Rollouts:
-    """The responses of examples in place of sampled ones, one a prompt."""
+    """Return the responses of examples in place of sampled ones, one a prompt."""
     prompts = tuple(map(tuple, all_tokens(engine.tokenizer, examples, domain, settings)))
     responses = list(response_ids(engine, examples, domain, settings))
     lengths = np.array([*map(len, responses)], dtype=np.int32)

@@ -32,19 +32,18 @@ class ProblemSet:
 
 
 def key_of(prompt: str) -> str:
-    """SHA-256 of a prompt up to case, white space and compatible characters (NFKC): copies of a
-    problem have the same key."""
+    """Return the SHA-256 of a prompt up to case, white space and compatible characters (NFKC):
+    copies of a problem have the same key."""
     return hashlib.sha256(" ".join(folded(prompt).split()).encode("utf-8", "replace")).hexdigest()
 
 
 def is_heldout(prompt: str, holdout: int = HOLDOUT) -> bool:
-    """Whether a prompt is held out: one in `holdout`, by its key."""
+    """Return whether a prompt is held out: one in `holdout`, by its key."""
     return int(key_of(prompt)[:8], 16) % holdout == 0
 
 
 def digest_of(problems: Sequence[Problem], *, solutions: bool = False) -> str:
-    """SHA-256 of the prompts, golds, choices and messages of problems, in order; or with their
-    solutions."""
+    """Return the SHA-256 of problems: prompts, golds, choices and messages, or with solutions."""
     digest = hashlib.sha256()
     for problem in problems:
         more: list[Any] = [each for each in (problem.turns, problem.more_golds) if each]
@@ -57,9 +56,9 @@ def digest_of(problems: Sequence[Problem], *, solutions: bool = False) -> str:
 def split_task(
     name: str, data: ProblemSet, verify: Verifier | None = None, holdout: int | None = HOLDOUT
 ) -> Task:
-    """A task over a list of problems, one in `holdout` of them held out by key (None: none is); of
-    those that repeat a question the first alone, as an interval counts each for one. `verify`
-    replaces the verifier. UserError if no gold can be read."""
+    """Return a task over a list of problems, one in `holdout` of them held out by key (None: none
+    is); of those that repeat a question the first alone, as an interval counts each for one.
+    `verify` replaces the verifier. UserError if no gold can be read."""
     verify = verify or find_verifier(data.verifier)
     kept, notes = _readable(name, data, verify)
     train: list[Problem] = []
@@ -89,8 +88,8 @@ def split_task(
 def listed(
     name: str, data: ProblemSet, verify: Verifier | None = None, *, private: bool = False
 ) -> Benchmark:
-    """A benchmark over a list of problems; `verify` replaces the verifier. UserError if no gold can
-    be read."""
+    """Return a benchmark over a list of problems; `verify` replaces the verifier. UserError if no
+    gold can be read."""
     verify = verify or find_verifier(data.verifier)
     kept, notes = _readable(name, data, verify)
     domain = Domain(verify, BOXED, private=private)
@@ -98,7 +97,7 @@ def listed(
 
 
 def _data_name(name: str, source: Mapping[str, Any]) -> str:
-    """The name, with the file that stands in for its data."""
+    """Return the name, with the file that replaces its data."""
     file = str(source.get("file", ""))
     return f"{name} ({file})" if file and not name.endswith(file) else name
 
@@ -106,8 +105,8 @@ def _data_name(name: str, source: Mapping[str, Any]) -> str:
 def _readable(
     name: str, data: ProblemSet, verify: Verifier
 ) -> tuple[list[Problem], tuple[str, ...]]:
-    """The problems whose golds the verifier can read, and the notes of the data: how many problems
-    were left out, with the first ids. UserError if none is left."""
+    """Return the problems whose golds the verifier can read, and the notes of the data: how many
+    problems were left out, with the first ids. UserError if none is left."""
     problems, name = data.problems, _data_name(name, data.rows.source)
     golds = dict.fromkeys(gold for problem in problems for gold in problem.golds)
     readable = {gold: verify.readable(gold) for gold in golds}
@@ -133,8 +132,8 @@ def _readable(
 
 
 def _sentences(name: str, golds: Sequence[str], verify: Verifier) -> list[str]:
-    """The golds that are sentences, where answers are compared as formulas. UserError if they are
-    more than a tenth, or if words are compared and a pattern reads the answers in them."""
+    """Return the golds that are sentences, where answers are compared as formulas. UserError if
+    they are more than a tenth, or if words are compared and a pattern reads the answers in them."""
     sentences = [gold for gold in golds if is_sentence(gold)]
     as_words = verify.name == "text"
     if not verify.golds and not as_words:

@@ -24,7 +24,7 @@ class Domain:
 
     verify: Verifier | Judge
     suffix: str = ""
-    """Added after the question, on a line of its own."""
+    """Added after the question, on a separate line."""
     words: bool = True
     """False: the prompt is raw text, without a chat template."""
     pattern: str | None = None
@@ -39,8 +39,8 @@ class Domain:
     def judge(
         self, problems: Sequence[Problem], responses: Sequence[str], by: Verifier | None = None
     ) -> list[Verdict]:
-        """A verdict per response. Every problem has the same number of responses, next to each
-        other. `by`: another verifier than the domain's, which judges whole responses."""
+        """Return a verdict per response. Every problem has the same number of responses, next to
+        each other. `by`: another verifier than the domain's, which judges whole responses."""
         each = len(responses) // max(len(problems), 1)
         verifier = as_verifier(by or self.verify)
         counts = [1 if verifier.in_groups else len(problem.golds) for problem in problems]
@@ -94,7 +94,7 @@ class Task:
     sft: tuple[Problem, ...] = ()
     """Examples to train on first: prompts with a `solution`, which is the response."""
     prompt: PromptSettings = field(default_factory=PromptSettings)
-    """How the problems are asked, with the examples that are shown."""
+    """The prompt settings, with the examples that are shown."""
 
     @property
     def exam(self) -> tuple[str, Domain]:
@@ -116,7 +116,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Shots:
-    """How the public few-shot figures of a benchmark ask and read, where it has worked examples."""
+    """The prompt and the answer pattern of a benchmark's public few-shot figures."""
 
     source: str
     """Name of the data that they are drawn from."""
@@ -143,13 +143,13 @@ class Benchmark:
 
 
 def is_set_aside(text: str) -> bool:
-    """Whether a problem that a built-in task makes is for evaluation only: one in sixteen, by the
-    checksum of its text alone."""
+    """Return whether a problem that a built-in task makes is for evaluation only: one in sixteen,
+    by the checksum of its text alone."""
     return zlib.crc32(text.encode()) % 16 == 0
 
 
 def shuffled_batch(problems: Sequence[Problem], seed: int, step: int, n: int) -> list[Problem]:
-    """The n problems of step 1, 2, ... over a list of problems, permuted anew in each epoch."""
+    """Return the n problems of step 1, 2, ... of a list, permuted anew in each epoch."""
     N, first = len(problems), (step - 1) * n
     orders: dict[int, list[int]] = {}
     chosen: list[Problem] = []

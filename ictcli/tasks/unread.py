@@ -31,7 +31,7 @@ def lost_of(tokenizer: Any, texts: Sequence[str]) -> list[tuple[str, str]]:
     it, decode(encode(text)).
 
     Tokenizers may change case, white space, invisible characters and the compatible forms of a
-    character (NFKC): such a change is no loss."""
+    character (NFKC): such a change is not a loss."""
     unknown: str | None = getattr(tokenizer, "unk_token", None)
     lost: list[tuple[str, str]] = []
     for text, ids in zip(texts, batched_ids(tokenizer, texts), strict=True):
@@ -44,7 +44,7 @@ def lost_of(tokenizer: Any, texts: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _characters(text: str) -> Counter[str]:
-    """How often each visible character occurs, in a form that normalising does not change."""
+    """Count each visible character, in a form that normalising does not change."""
     same = folded(text)
     if same.isascii():
         return Counter(filter(str.isprintable, "".join(same.split())))
@@ -53,10 +53,10 @@ def _characters(text: str) -> Counter[str]:
 
 
 def usable(engine: Engine, task: Task, recipe: Recipe) -> Task:
-    """The task without questions of which the tokenizer loses characters, without problems whose
-    whole prompts are longer than `prompt.max_tokens`, without examples of `sft.data` that do not
-    fit (`fitted_examples`), and with notes of their number. UserError where more than `MOST_LOST`
-    of the questions cannot be read, or none is left to train on."""
+    """Return the task without questions of which the tokenizer loses characters, without problems
+    whose whole prompts are longer than `prompt.max_tokens`, without examples of `sft.data` that do
+    not fit (`fitted_examples`), and with notes of their number. UserError where more than
+    `MOST_LOST` of the questions cannot be read, or none is left to train on."""
     drawn = task.held or tuple(task.heldout(recipe.eval.skip + recipe.eval.problems))
     left_out, notes = dict(task.left_out), list(task.notes)
     kept: list[tuple[Problem, ...]] = []
@@ -96,8 +96,8 @@ def usable(engine: Engine, task: Task, recipe: Recipe) -> Task:
 def readable(
     tokenizer: Any, problems: tuple[Problem, ...], domain: Domain, kind: str
 ) -> tuple[tuple[Problem, ...], list[str]]:
-    """The problems whose questions the tokenizer holds, and a note on the others: on all, if it
-    loses characters of one of the first `CHECKED`. UserError where more than `MOST_LOST` are
+    """Return the problems whose questions the tokenizer holds, and a note on the others: on all, if
+    it loses characters of one of the first `CHECKED`. UserError where more than `MOST_LOST` are
     lost."""
     questions = [problem.prompt for problem in problems]
     lost = lost_of(tokenizer, questions[:CHECKED])
@@ -119,9 +119,9 @@ def readable(
 
 
 def fitted_examples(engine: Engine, task: Task, max_tokens: int) -> Task:
-    """The task without examples of which the tokenizer loses characters, or whose response is
-    longer than `max_tokens` or than the context leaves room for, and with a note of their number.
-    UserError where they are more than `MOST_LOST`."""
+    """Return the task without examples of which the tokenizer loses characters, or whose response
+    is longer than `max_tokens` or than the context leaves room for, and with a note of their
+    number. UserError where they are more than `MOST_LOST`."""
     if not task.sft:
         return task
     prompts = all_tokens(engine.tokenizer, task.sft, task.domain, task.prompt)
@@ -162,8 +162,8 @@ def _words(lost: Iterable[tuple[str, str]], domain: Domain) -> str:
 def unread_notes(
     engine: Engine, problems: Sequence[Problem], domain: Domain, settings: PromptSettings
 ) -> list[str]:
-    """A note if the tokenizer loses characters of some of the prompts, the first `CHECKED` of which
-    are looked at."""
+    """Return a note if the tokenizer loses characters of some of the prompts, the first `CHECKED`
+    of which are looked at."""
     tokenizer, checked = engine.tokenizer, problems[:CHECKED]
     texts = [render(tokenizer, problem, domain, settings) for problem in checked]
     lost = lost_of(tokenizer, texts)

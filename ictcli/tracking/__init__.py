@@ -28,7 +28,7 @@ PREFIXES = {StepMetrics: "train/", StepTimings: "time/", SftMetrics: "sft/"}
 
 @dataclass(frozen=True)
 class About:
-    """The run, as a tracker gets it."""
+    """The description of a run that a tracker gets."""
 
     folder: Path
     done: int
@@ -57,8 +57,8 @@ class Tracker:
 def tracked(
     run: Run, recipe: Recipe, warn: Callable[[str], None]
 ) -> Generator[Callable[[int], None]]:
-    """Within, the function that is yielded opens the trackers of a run that is at this step; from
-    then on they get what the run writes."""
+    """Yield a function that opens the trackers of a run at this step; from then on they get what
+    the run writes."""
     trackers: dict[str, Tracker] = {}
     supervised = recipe.sft.steps if recipe.sft.data else 0
     ends = {"before": 0, "after": supervised + recipe.steps}
@@ -73,8 +73,8 @@ def tracked(
                 reason = f"{error}; {install(name)}"
             trackers.pop(name, None)
             warn(
-                f"{name} does not log this run ({reason}); training goes on, and metrics.jsonl has "
-                "all figures."
+                f"{name} does not log this run ({reason}); training continues, and metrics.jsonl "
+                "has all figures."
             )
 
     def start(step: int) -> None:
@@ -117,7 +117,7 @@ def tracked(
 
 
 def where_to_look(name: str, run: Path) -> str:
-    """Where a tracker shows a run's figures, or what to type for it."""
+    """Return where a tracker shows a run's figures, or what to type for it."""
     if name == "tensorboard":
         return f"tensorboard --logdir {shell_word(run / 'tensorboard')}"
     from ictcli.tracking.wandb import mode
@@ -128,7 +128,7 @@ def where_to_look(name: str, run: Path) -> str:
 
 
 def figures(prefix: str, line: RunRecord) -> dict[str, float]:
-    """A step's line of a run's file as figures: train/reward, time/sample_s, sft/loss."""
+    """Return a step's line of a run's file as figures: train/reward, time/sample_s, sft/loss."""
     return {
         name if "/" in name else prefix + name: float(value)
         for name, value in line.to_json().items()
@@ -137,7 +137,7 @@ def figures(prefix: str, line: RunRecord) -> dict[str, float]:
 
 
 def evaluation_figures(evaluation: Evaluation) -> dict[str, float]:
-    """An evaluation's figures: eval/pass@1, eval/pass@1_low and _high, and shares of samples."""
+    """Return an evaluation's figures: eval/pass@1, eval/pass@1_low, _high, shares of samples."""
     values: dict[str, float] = {}
     for name, score in evaluation.scores.items():
         if score is not None:

@@ -21,6 +21,7 @@ from ictcli.recipe import Recipe
 from ictcli.rewards import Verdict, Verifier
 from ictcli.rewards.shaping import mean_reward
 from ictcli.runs.rollouts import Batch
+from ictcli.runs.trained import base_notes
 from ictcli.seeds import seed_of
 from ictcli.tasks import Task
 from ictcli.tasks.prepare import advised_holdout, heldout, task_of, try_functions
@@ -40,14 +41,14 @@ times an update."""
 SHOWN = 3
 """Prompts that are shown."""
 PACED, PAIR = 4, 2
-"""Tokens after which a group of responses that would not end in time gives way to so many responses
-a problem: a decoding step with fewer rows takes less."""
+"""Tokens after which a group that would not end in time is replaced by this many responses a
+problem: a decoding step with fewer rows takes less."""
 
 Show = Callable[[Training | ShownPrompt | Answer], None]
 
 
 class TimeUpError(KeyboardInterrupt):
-    """Ends the sampling of a group: no `Exception`, which an engine may take for a lack of
+    """Ends the sampling of a group; not an `Exception`, which an engine may take for a lack of
     memory."""
 
 
@@ -71,7 +72,7 @@ def check(
     names = recipe.data_name, recipe.label, recipe.lr
 
     def training() -> Training:
-        notes = (*recipe_notes(recipe), *task.notes)
+        notes = (*recipe_notes(recipe), *task.notes, *base_notes(recipe.model, held))
         return Training(*names, len(task.train), len(held), notes, memory)
 
     if memory.fits is False:
@@ -91,15 +92,17 @@ def check(
             engine.keep_reference()
         trial = _Trial(recipe, engine, task, began, seconds, show)
         tried = trial.run(most or math.inf, len(held), longest, load_s)
-    worked = any(problem.solution for problem in task.train[:1])
+    # worked solutions to show, where prompts have no limit that they would be too long for
+    worked = any(problem.solution for problem in task.train[:1]) and not recipe.prompt.max_tokens
     ready, verdict, changes = verdict_of(recipe, memory, tried, worked=worked)
-    if ready and (holdout := advised_holdout(recipe, task)):
+    typed = "holdout" in recipe.eval.model_fields_set
+    if ready and not typed and (holdout := advised_holdout(recipe, task)):
         changes = (f"eval.holdout={holdout}",)
     return Checked(**vars(training()), tried=tried, ready=ready, verdict=verdict, changes=changes)
 
 
 class _Trial:
-    """Groups of responses that are sampled one after the other, and what is known of them."""
+    """Groups of responses, sampled one after the other, and their counts."""
 
     def __init__(
         self, recipe: Recipe, engine: Engine, task: Task, began: float, limit: float, show: Show
@@ -167,7 +170,7 @@ class _Trial:
                 return
             if number == 0:
                 for name, verdicts in judged(self.batches[0], self.task.domain).items():
-                    check_verdicts(name, verdicts, "mend it")
+                    check_verdicts(name, verdicts, "fix it")
 
     def _answer(self, number: int, problem: Problem) -> None:
         """Sample a group, and show each answer as it ends. TimeUpError where time is up."""

@@ -8,7 +8,7 @@ from ictcli.planning.time_estimate import TimeEstimate
 
 @dataclass(frozen=True)
 class Training:
-    """What is known of a training before its model is asked."""
+    """The data and method of a training, known before its model is loaded."""
 
     name: str
     method: str
@@ -53,13 +53,13 @@ class Groups:
     total: int = 0
     with_signal: int = 0
     all_right: int = 0
-    """Of those without a signal, as `all_wrong` is."""
+    """Groups of those without a signal, as `all_wrong`."""
     all_wrong: int = 0
 
 
 @dataclass(frozen=True)
 class Tried:
-    """What the model did."""
+    """The results of the model's answers."""
 
     shown: tuple[ShownPrompt, ...]
     sampled: dict[str, int]
@@ -92,7 +92,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Checked(Training):
-    """What is known of a training before it begins."""
+    """The result of a check."""
 
     tried: Tried | None
     """None where the model does not fit into memory."""

@@ -19,7 +19,7 @@ from ictcli.tables.numbers import counted, shown_share
 from ictcli.tasks import Domain
 
 SOME = 0.1
-"""Share of the responses that are no chance: if so many end and hold no answer, longer ones do not
+"""Share of the responses that is not chance: if this many end without an answer, longer ones do not
 help."""
 WIDE = 16
 """Responses to a problem from which on more of them find nothing new, where all are wrong."""
@@ -29,7 +29,7 @@ TRIAL = 5
 
 @dataclass(frozen=True)
 class Symptom:
-    """What is wrong, in words, and what helps."""
+    """A fault in words, and what helps."""
 
     sentence: str
     """Without the full stop."""
@@ -42,35 +42,36 @@ class Symptom:
 
     @property
     def next(self) -> str:
-        """What to try, in words."""
+        """Return what to try, in words."""
         return "; ".join(filter(None, [f"{self.setting} {self.effect}".strip(), self.more]))
 
 
-SMALLER_STEP = ("lr={slower:g}", "often mends it")
+SMALLER_STEP = ("lr={slower:g}", "often helps")
 ENTROPY = "at step {step}: {entropy:.3g} nats a token, {first:.3g} at the first"
 SYMPTOMS = {
     "truncated": Symptom(
         "{truncated}{of_step} are cut at max_tokens={max_tokens}{before}",
         "max_tokens={longer}",
         "gives room for longer ones",
+        "a few supervised steps on short examples teach where to end (docs/sft.md)",
     ),
     "no room": Symptom(
         "{truncated} are cut at max_tokens={max_tokens}, and the model's context has no room for "
         "longer ones"
     ),
     "unparsed": Symptom(
-        "{unread} hold no answer that can be read{cut}",
+        "{unread} have no readable answer{cut}",
         "prompt.shots=2",
         "shows the model how to answer",
         "prompt.suffix or prompt.system can say how to answer, reward.pattern reads another form, "
-        "and a few supervised steps (sft.data=FILE) teach it",
+        "and a few supervised steps on examples in that form teach it (docs/sft.md)",
     ),
     "no form": Symptom(
-        "{unread} hold no answer that can be read{cut}",
+        "{unread} have no readable answer{cut}",
         "prompt.suffix='End with one line: Answer: and the answer alone.' "
         "'reward.pattern=Answer: *(.+)'",
         "say how to answer, and read that",
-        "a few supervised steps (sft.data=FILE) teach it",
+        "a few supervised steps on examples in that form teach it (docs/sft.md)",
     ),
     "all_right": Symptom(
         "{all_right} are all right",
@@ -79,10 +80,10 @@ SYMPTOMS = {
         "harder problems teach more",
     ),
     "all_wrong": Symptom(
-        "{wrong} are read and wrong{cut}",
+        "{wrong} are readable but wrong{cut}",
         "group={wider}",
         "finds more",
-        "easier problems, a few supervised steps (sft.data=FILE) or a larger model help",
+        "easier problems, a few supervised steps (docs/sft.md) or a larger model help",
     ),
     "equal": Symptom(
         "{all_right} are all right and {all_wrong} all wrong",
@@ -100,8 +101,8 @@ SYMPTOMS = {
         *SMALLER_STEP,
     ),
     "sampler": Symptom(
-        "log pi of a token is {gap:.2g} nats from that of what sampled it ({sampler}), at step "
-        "{step}",
+        "the log-probability of a token differs by {gap:.2g} nats between the model and its "
+        "sampler ({sampler}), at step {step}",
         "engine.sampler=own",
         "samples from the model itself",
     ),
@@ -113,11 +114,11 @@ SYMPTOMS = {
     "explosion": Symptom(f"Entropy explosion {ENTROPY}", *SMALLER_STEP),
     "solved": Symptom(
         f"Entropy collapse {ENTROPY}",
-        more="{correct} of its rollouts are right, so it may be no fault",
+        more="{correct} of its rollouts are right: a task that is solved leaves little entropy",
     ),
     "sure": Symptom(
-        "{label} trains tokens that the model is sure of: {kept_sure} of them have p > 0.99, "
-        "and {sure} of all",
+        "the model is already sure of many tokens that {label} trains: {kept_sure} of them have "
+        "p > 0.99, and {sure} of all tokens",
         "method.max_prob=0.99",
         "leaves them out, with ict and random",
     ),
@@ -151,7 +152,7 @@ def share_of(share: float, noun: str, total: int = 0) -> str:
 
 
 def share_interval(count: int, total: int) -> Interval:
-    """Return Clopper and Pearson's interval of a share; from 0 to 1 where it is of nothing."""
+    """Return Clopper and Pearson's interval of a share; from 0 to 1 for a share of nothing."""
     if not total:
         return Interval(0.0, 0.0, 1.0)
     return mean_interval(np.repeat([1.0, 0.0], [count, total - count]))
@@ -159,14 +160,14 @@ def share_interval(count: int, total: int) -> Interval:
 
 @dataclass(frozen=True)
 class Signal:
-    """Why groups have equal rewards: shares of responses, then shares of groups."""
+    """Reasons why groups have equal rewards: shares of responses, then of groups."""
 
     unparsed: float
     """Those that ended without an answer that can be read."""
     truncated: float
     """Those that were cut at max_tokens before one."""
     wrong: float
-    """Those with an answer that is read and wrong."""
+    """Those with a readable, wrong answer."""
     all_right: float
     all_wrong: float
 
@@ -259,7 +260,7 @@ def unlearned(run: Run, recipe: Recipe, domain: Domain) -> Unlearned | None:
     unread, cut = share("unparsed"), min(share("unparsed"), share("truncated"))
     signal = Signal(unread - cut, cut, 1 - correct - unread, correct, 1 - correct)
     why, hint = advice(run.folder, recipe, domain, signal)
-    sentence = f"{begin} the rewards of a group differed in none of {number}: {why}."
+    sentence = f"{begin} no group had unequal rewards in {number}: {why}."
     return Unlearned(sentence=sentence, hint=hint)
 
 

@@ -32,8 +32,8 @@ ALONE = {
 def known_evaluation(
     run: Run, recipe: Recipe, label: str, say: Callable[[str], None] = lambda text: None
 ) -> Evaluation | None:
-    """An evaluation of the run, read from its file; None if that is missing, or damaged, which
-    `say` reports."""
+    """Return an evaluation of the run, read from its file; None if that is missing, or damaged,
+    which `say` reports."""
     path = run.folder / "eval" / f"{label}.json"
     evaluation = read_record(path, Evaluation, strict=False)
     if evaluation and all(f"pass@{k}" in evaluation.passes for k in recipe.eval.k):
@@ -105,6 +105,6 @@ def evaluate_heldout(
 
 
 def with_passes(metrics: StepMetrics, ks: Sequence[int], evaluation: Evaluation) -> StepMetrics:
-    """Metrics with the values of an evaluation, as eval/pass@k."""
+    """Return metrics with the values of an evaluation, as eval/pass@k."""
     passes = {f"eval/pass@{k}": evaluation.passes[f"pass@{k}"].value for k in ks}
     return metrics.model_copy(update=passes)

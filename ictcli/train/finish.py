@@ -30,8 +30,9 @@ from ictcli.train.evaluations import known_evaluation, with_passes
 
 
 def kept_tokens(metrics: Sequence[StepMetrics], recipe: Recipe) -> dict[str, float]:
-    """Which tokens were trained: means over the steps after the dense warm-up (see `dynamics`), or
-    over all if there are none after it; of `high_low_ratio` that of all their kept tokens."""
+    """Return which tokens were trained: means over the steps after the dense warm-up (see
+    `dynamics`), or over all if there are none; `high_low_ratio` is that of all their kept
+    tokens."""
     dense = recipe.dense_steps if recipe.dense_steps < recipe.steps else 0
     steps = [each for each in metrics if each.step > dense]
     means: dict[str, float] = {}
@@ -49,7 +50,7 @@ def kept_tokens(metrics: Sequence[StepMetrics], recipe: Recipe) -> dict[str, flo
 
 
 def export_folder(run: Path, recipe: Recipe) -> Path:
-    """Where a finished run has its model, or its adapters if it trained nothing else."""
+    """Return where a finished run has its model, or its adapters if it trained nothing else."""
     return run / ("adapter" if recipe.adapters else "model")
 
 
@@ -66,9 +67,9 @@ def export(run: Run, recipe: Recipe, engine: Engine) -> Path:
 
 
 def finished(run: Run, recipe: Recipe, say: Callable[[str], None]) -> Summary | None:
-    """The summary of a finished run, with its model where that lies now; None if the run is not
-    finished. A model or adapter that was lost is exported again from the last step's checkpoint.
-    UserError where the summary is damaged, or that checkpoint is lost too."""
+    """Return the summary of a finished run, with its model where that lies now; None if the run is
+    not finished. A model or adapter that was lost is exported again from the last step's
+    checkpoint. UserError where the summary is damaged, or that checkpoint is lost too."""
     summary = run.read("summary.json", Summary)
     if summary is None:
         return None
@@ -126,7 +127,7 @@ def finish(
     if lines := read_lines(run.folder / SFT, SftMetrics):
         sft = SftSummary(
             steps=len(lines),
-            examples=examples,
+            examples=min(examples, recipe.sft.steps * recipe.sft.batch),
             tokens=sum(line.tokens for line in lines),
             first_loss=lines[0].loss,
             last_loss=lines[-1].loss,
@@ -146,29 +147,29 @@ def finish(
 
 
 def check_keys(run: Path, overrides: Sequence[str]) -> None:
-    """UserError for a setting other than steps."""
+    """Raise UserError for a setting other than steps."""
     for override in overrides:
         key = override.partition("=")[0].strip()
         if key != "steps":
             raise UserError(
                 f"A run keeps the recipe it began with: {key} cannot change.",
-                "resume takes steps=N alone; for a run of its own: "
+                "resume only takes steps=N; to train another run: "
                 + command("train", run / "recipe.toml", override),
             )
 
 
 def check_longer(run: Run, before: Recipe, recipe: Recipe) -> None:
-    """UserError where the steps of `recipe` are fewer than a run has, or no checkpoint is left to
-    go on from."""
+    """Raise UserError where the steps of `recipe` are fewer than a run has, or no checkpoint is
+    left to go on from."""
     anew = command("train", run.folder / "recipe.toml", f"steps={recipe.steps}")
     if recipe.steps < before.steps:
         raise UserError(
-            f"{run.folder} is a run of {before.steps} steps, and steps={recipe.steps} are fewer.",
+            f"{run.folder} has {before.steps} steps, and steps={recipe.steps} is fewer.",
             anew,
         )
     trained = run.metrics() or run.read("summary.json", Summary)
     if recipe.steps > before.steps and trained and not run.checkpoints():
-        raise UserError(f"{run.folder} has no checkpoint to train on from.", anew)
+        raise UserError(f"{run.folder} has no checkpoint to continue from.", anew)
 
 
 def extend(run: Run, before: Recipe, steps: int) -> None:
@@ -187,14 +188,14 @@ def extend(run: Run, before: Recipe, steps: int) -> None:
 
 
 def schedule_note(before: Recipe, recipe: Recipe) -> str:
-    """A sentence if the learning rate depends on how many steps the run has; empty if not."""
+    """Return a sentence if the learning rate depends on the number of steps, else ""."""
     if all(recipe.lr_at(step) == before.lr_at(step) for step in range(1, before.steps + 1)):
         return ""
     step = before.steps + 1
     return (
         f"optimizer.decay = {recipe.optimizer.decay!r} depends on steps: the rate was "
         f"{before.lr_at(before.steps):.3g} at step {before.steps} and is {recipe.lr_at(step):.3g} "
-        f"at step {step}. This is not the run that {recipe.steps} steps from the start would be."
+        f"at step {step}. A run of {recipe.steps} steps from the start would have other rates."
     )
 
 

@@ -1,4 +1,4 @@
-"""What the other processes of a launch do: train along, each in a folder that nobody keeps."""
+"""What the other processes of a launch do: train along, each in a temporary folder."""
 
 import os
 import signal

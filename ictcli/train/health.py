@@ -28,19 +28,19 @@ from ictcli.train.diagnosis import (
 )
 
 SURE_STEPS = 10
-"""Steps in a row that kept more sure tokens than chance does, after which that is said."""
+"""Steps in a row that kept more sure tokens than chance, after which a warning is given."""
 STEPS = 5
 """Steps in a row without a group of unequal rewards that are an alarm."""
 COLLAPSE_BELOW, EXPLOSION_ABOVE = 0.1, 3.0
-"""Of mean H1 against its first value."""
+"""Ratios of mean H1 to its first value."""
 NONFINITE_LIMIT = 3
-"""Non-finite steps in a row that end a run, whatever the recipe says."""
+"""Non-finite steps in a row that end a run, with any recipe."""
 FAILING_LIMIT = 3
 """Steps in a row that end a run where a verifier failed on all answers; one, if it never worked."""
 SAMPLER_GAP = 2.0
 """Nats between log pi and that of another policy that sampled, at any trained token."""
 TRUNCATED = 0.5
-"""Of a step's responses, cut at `max_tokens`."""
+"""Share of a step's responses cut at `max_tokens`."""
 DECLINE, NOISE, WINDOW = 0.1, 4.0, 5
 """The share of correct rollouts declines where its mean over the last `WINDOW` steps is below the
 best such mean by more than `DECLINE`, and by more than `NOISE` standard errors. In 359 runs of the
@@ -62,7 +62,7 @@ def entropy_alarm(first: float, now: float) -> str | None:
 
 def decline(correct: Sequence[float]) -> tuple[float, float] | None:
     """Return the mean of the shares of correct rollouts over the best `WINDOW` steps and over the
-    last ones, where these are worse. Noise is told by neighbours, which a trend hardly parts."""
+    last ones, where these are worse. Neighbours, which a trend hardly parts, show the noise."""
     if len(correct) < 2 * WINDOW:
         return None
     means = np.convolve(correct, np.full(WINDOW, 1 / WINDOW), "valid")
@@ -90,7 +90,7 @@ class Health:
         """Last steps in a row that kept more sure tokens than chance does."""
         self._had_signal = False
         self._without_signal: list[Signal] = []
-        """Of the last steps in a row whose groups all had equal rewards."""
+        """Shares of the last steps in a row whose groups all had equal rewards."""
 
     def check_batch(self, batch: Batch) -> None:
         """Take down whether a step has a signal, and warn of each new way in which the verifier
@@ -181,7 +181,7 @@ class Health:
             if self._had_signal and signal.all_right < 0.5:  # it could be learned from before
                 lost = symptom("forgotten", self.recipe, **signal.words())
                 why, way = lost.sentence, lost.next
-            begin = f"Nothing is learned: no group of unequal rewards in the {STEPS} steps up to"
+            begin = f"Nothing is learned: no group had unequal rewards in the {STEPS} steps up to"
             return f"{begin} step {step}, as {why}", way
         correct = metrics.correct or 0.0
         solved = kind == "collapse" and correct > SOLVED
@@ -225,4 +225,4 @@ def judged(batch: Batch, domain: Domain) -> Mapping[str, Sequence[Verdict]]:
 def hint_of(run: Path) -> str:
     """Return what to do where a verifier ended a run."""
     again = command("resume", run)
-    return f"if the cause has passed, {again}; with a mended verifier train anew: --run OTHER"
+    return f"if the cause is gone, {again}; if the verifier changed, train again: --run OTHER"

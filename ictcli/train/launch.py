@@ -23,6 +23,7 @@ from ictcli.recipe import Recipe, to_toml
 from ictcli.runs import FORMAT, Run, manifest, origin, records
 from ictcli.runs.checkpoints import stopwatch
 from ictcli.runs.observer import Observer
+from ictcli.runs.trained import base_notes
 from ictcli.tasks import Domain, Task
 from ictcli.tasks.prepare import described, examples_of, heldout, task_of, try_functions
 from ictcli.tasks.prompts import BATCH, TooLongError, encode
@@ -59,7 +60,7 @@ def train_to_the_end(
     interrupted: Callable[[], bool],
     ranks: Any,
 ) -> records.Summary:
-    """Do what every process of a launch does alike."""
+    """Do what all processes of a launch do."""
 
     def note(notes: Iterable[str]) -> None:
         for each in notes:
@@ -99,6 +100,7 @@ def train_to_the_end(
         problems = heldout(recipe, task)
         longest = check_prompts(recipe, engine, task, problems)
         set_budget(recipe, engine, longest, limit, observer.noted)
+        note(base_notes(recipe.model, problems))
 
         data = described(task, problems) | given
         model = origin.of_model(recipe.model)
@@ -125,7 +127,7 @@ def program_of(run: Run, recipe: Recipe) -> dict[str, Any]:
 
 
 def environment(engine: Engine, recipe: Recipe) -> records.Environment:
-    """Versions and the device of this process; a run adds its data, model and recipe."""
+    """Return versions and the device of this process; a run adds its data, model and recipe."""
     return records.Environment(
         format=FORMAT,
         ictcli=__version__,
@@ -139,8 +141,8 @@ def environment(engine: Engine, recipe: Recipe) -> records.Environment:
 
 
 def check_prompts(recipe: Recipe, engine: Engine, task: Task, heldout: Sequence[Problem]) -> int:
-    """The tokens of the longest prompt to train on, or PROMPT_TOKENS where the task makes its
-    problems. UserError where one of them or of the held-out ones has no room in the context."""
+    """Return the tokens of the longest prompt to train on, or PROMPT_TOKENS where the task makes
+    its problems. UserError where one of them or of the held-out ones has no room in the context."""
     try:
         longest = longest_prompt(recipe, engine, task, task.train, task.domain) or PROMPT_TOKENS
         longest_prompt(recipe, engine, task, heldout, task.exam[1])
@@ -154,9 +156,9 @@ def check_prompts(recipe: Recipe, engine: Engine, task: Task, heldout: Sequence[
 def longest_prompt(
     recipe: Recipe, engine: Engine, task: Task, problems: Sequence[Problem], domain: Domain
 ) -> int:
-    """In tokens; 0 without problems. Of more than `BATCH`, those of the most bytes are looked at,
-    and those that may be too long: a token takes a byte at least, or half a one where a tokenizer
-    normalises. UserError where one is too long for the model."""
+    """Return the longest prompt's tokens; 0 without problems. Of more than `BATCH`, only the
+    longest in bytes and those that may be too long are tokenized: a token takes a byte at least, or
+    half a one where a tokenizer normalises. UserError where one is too long for the model."""
 
     def size(problem: Problem) -> int:
         texts = (text for _, text in problem.turns) if problem.turns else (problem.prompt,)
@@ -192,8 +194,8 @@ def set_budget(
 
 @contextlib.contextmanager
 def finish_step_on_interrupt(say: Callable[[str], None]) -> Generator[Callable[[], bool]]:
-    """Within, the first Ctrl-C (SIGTERM, SIGHUP) asks the run to end after its step, the second
-    one raises KeyboardInterrupt. Yields a function that says whether the first one came."""
+    """Yield a function that says whether Ctrl-C (SIGTERM, SIGHUP) was pressed: the run ends after
+    its step. The second one raises KeyboardInterrupt."""
     received: list[int] = []
 
     def receive(number: int, frame: object) -> None:
@@ -201,7 +203,7 @@ def finish_step_on_interrupt(say: Callable[[str], None]) -> Generator[Callable[[
             raise KeyboardInterrupt
         received.append(number)
         with contextlib.suppress(OSError):  # the terminal may be gone: that may be why
-            say("Stopping after what is in flight, a step or loading; Ctrl-C again stops at once.")
+            say("Stopping after the current step; Ctrl-C again stops at once.")
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     heard = [n for n in numbers if signal.getsignal(n) != signal.SIG_IGN]  # nohup stays nohup
@@ -219,8 +221,8 @@ TRACE = 20_000
 
 
 def failure_message(error: Exception) -> str:
-    """Why a run failed, in one line: the message of a UserError, or the type and text of another
-    exception. A full disk begins with NO_SPACE."""
+    """Return why a run failed, in one line: the message of a UserError, or the type and text of
+    another exception. A full disk begins with NO_SPACE."""
     if isinstance(error, errors.UserError):
         return error.message
     if isinstance(error, OSError) and errors.is_disk_full(error):
@@ -231,15 +233,15 @@ def failure_message(error: Exception) -> str:
 
 @contextlib.contextmanager
 def record_failure(run: Run, recipe: Recipe) -> Generator[None]:
-    """Write the exception that ends the run within to failure.json, and note on it the command
-    that goes on, with the steps of `recipe` where the run has not got them yet; Ctrl-C is none.
-    Where torchrun starts again what ended itself, by an alarm for example, that is raised once
-    more."""
+    """Write the exception that ends the run within to failure.json, and note on it the command that
+    continues, with the steps of `recipe` where the run has not got them yet; Ctrl-C is none. If
+    torchrun restarts a run that ended itself, by an alarm for example, its error is raised
+    again."""
     before = run.read("failure.json", records.Failure) if is_restarted() else None
     if before and before.final:
         raise errors.RunFailedError(
             before.error,
-            f"that is no lost process: {command('resume', run.folder)} goes on",
+            f"no process was lost: {command('resume', run.folder)} continues",
         )
     (run.folder / "failure.json").unlink(missing_ok=True)
     try:

@@ -36,9 +36,8 @@ def sample_batch(recipe: Recipe, engine: Engine, task: Task, step: int) -> Batch
     """Sample a group of rollouts for each problem of the step, and judge them.
 
     Groups of equal rewards give way to groups of other problems, `sampling.redraw` times at most
-    (dynamic sampling: DAPO, arXiv 2503.14476, Eq. 11). Ours: what has no signal then stays, so that
-    every batch is full.
-    """
+    (dynamic sampling: DAPO, arXiv 2503.14476, Eq. 11). Ours: groups without signal then stay, so
+    that every batch is full."""
     problems = task.batch(recipe.seed, step, recipe.prompts)
     batch, asked = _draw(recipe, engine, task, problems, step), {p.id for p in problems}
     for number in range(1, recipe.sampling.redraw + 1):

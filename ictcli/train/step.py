@@ -25,7 +25,8 @@ from ictcli.types import LOGP, BoolArray, FloatArray, UpdateReport
 
 @dataclass(frozen=True)
 class StepSelection:
-    """Which tokens a step trains and how much: over the batch, (B, T), and by mini-batch."""
+    """The tokens that a step trains and their weights: over the batch, (B, T), and by
+    mini-batch."""
 
     kept: BoolArray
     weights: FloatArray
@@ -33,7 +34,7 @@ class StepSelection:
 
 
 def mini_batches(recipe: Recipe) -> list[tuple[int, int]]:
-    """(first, last) prompts of each optimiser update of an epoch."""
+    """Return (first, last) prompts of each optimiser update of an epoch."""
     size = recipe.update.minibatch or recipe.prompts
     return [(n, min(n + size, recipe.prompts)) for n in range(0, recipe.prompts, size)]
 
@@ -73,8 +74,8 @@ def _select(recipe: Recipe, batch: Batch, step: int, first: int, last: int) -> U
         chosen = np.asarray(getattr(choice, "kept", None))
         if chosen.shape != valid.shape or chosen.dtype != bool:
             raise RunFailedError(
-                f"The method {method.name} gave no Choice whose `kept` is of bools {valid.shape}.",
-                "docs/extending.md has a method, and Scored what it is given",
+                f"The method {method.name} returned no Choice with bools {valid.shape} as `kept`.",
+                "docs/extending.md has an example",
             )
     kept = choice.kept & valid  # a plugin's rule may not know of padding
     weights = normalise(kept, valid, method.normalisation, recipe.max_tokens)
@@ -96,7 +97,7 @@ def optimise(
     recipe: Recipe, engine: Engine, batch: Batch, selection: StepSelection, step: int
 ) -> list[UpdateReport]:
     """Make every optimiser update of the step: epochs x mini-batches; stop at one not finite. A
-    batch that is not finite has none.
+    batch that is not finite gets no update.
 
     With one mini-batch an epoch, pi_old is what the first epoch's own pass computes: the first
     ratio is exactly 1 and no pass is added. With several it is the sampler's log-probability,
@@ -141,9 +142,9 @@ def measure(
     selection: StepSelection,
     reports: Sequence[UpdateReport],
 ) -> StepMetrics:
-    """Return the metrics of a step; a figure that is not finite is None. What is said of rewards,
-    verdicts and lengths is of the step's own prompts, whatever was drawn again: groups chosen for
-    their signal say nothing of it."""
+    """Return the metrics of a step; a figure that is not finite is None. Rewards, verdicts and
+    lengths are of the step's first prompts, not of those drawn again, which are chosen for their
+    signal."""
     rollouts, first = batch.rollouts, batch.own
     statuses = [verdict.status for verdict in first.verdicts]
     correct, unparsed = (statuses.count(each) / len(statuses) for each in ("correct", "unparsed"))
@@ -181,7 +182,7 @@ def measure(
 
 
 def _over_tokens(reports: Sequence[UpdateReport], name: str) -> float | None:
-    """The mean of a report's figure over the tokens of all updates; None where there were none."""
+    """Return the mean of a figure over the tokens of all updates; None without any."""
     total = sum(report.evaluated for report in reports)
     summed = sum(getattr(report, name) * report.evaluated for report in reports)
     return summed / max(total, 1) if reports else None

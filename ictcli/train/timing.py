@@ -29,7 +29,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.prefills = list[float]()
-        """Of one call each, up to the first token."""
+        """Seconds of one call each, up to the first token."""
         self.steps = list[tuple[int, float]]()
         """Rows that were decoded side by side, and seconds."""
         self.start()

@@ -10,7 +10,7 @@ from ictcli.train.diagnosis import Signal, diagnose, share_interval, share_of
 FEW = 0.2
 """Share of groups with a signal below which most of the sampling is spent for nothing."""
 MOST = 0.5
-"""Share of responses or groups from which on something is the cause."""
+"""Share of responses or groups from which something counts as the cause."""
 
 Verdict = tuple[bool, str, tuple[str, ...]]
 """Whether to train, why, and the words of the command that are advised."""
@@ -34,7 +34,8 @@ def verdict_of(
     recipe: Recipe, memory: MemoryCheck, tried: Tried | None, *, worked: bool
 ) -> Verdict:
     """Return the verdict of `ictcli check`, the most specific cause first. Where the figures are
-    not certain it is to train. `worked`: the data has responses to show as examples."""
+    not certain, one right answer is enough to train. `worked`: the data has responses to show as
+    examples."""
     if tried is None:
         return False, memory.sentence, memory.settings
     if tried.finite is False:
@@ -55,7 +56,7 @@ def verdict_of(
         right = share_of(sampled["correct"] / tried.answers, "responses", tried.answers)
         counts = f"no whole group ended in time, and {right} are right"
     if certain and share >= FEW:
-        return True, f"Train: {counts}, and so something to learn from.", ()
+        return True, f"Train: {counts}: there is something to learn from.", ()
     signal = Signal(
         (sampled["unparsed"] - sampled["cut_unread"]) / tried.answers,
         sampled["cut_unread"] / tried.answers,
@@ -72,10 +73,8 @@ def verdict_of(
     if recipe.sft.data and share < FEW and name not in ("all_right", "equal"):
         first = "Supervised steps come first, and may change that"
         return True, f"Train: {cause.sentence}. {first}; the evaluation step-000000 will tell.", ()
-    formless = not groups.total and name not in ("all_wrong", "equal")
-    if not certain and not formless:
-        why = f", as {cause.sentence}" if share < FEW and (groups.total or name != "equal") else ""
-        return True, f"Train, though it is not certain: {counts}{why}. {longer} samples more.", ()
+    if not certain and (groups.with_signal or sampled["correct"]):
+        return True, f"Train, though it is not certain: {counts}. {longer} samples more.", ()
     way = cause.next if cause.setting else cause.next[:1].upper() + cause.next[1:]
     begin = "Not yet" if certain else "Probably not yet"
     sentence = f"{begin}: {cause.sentence}; {counts}." + f" {way}." * bool(way)

@@ -38,7 +38,7 @@ def test_no_evaluation_is_written_over(ictcli: Processes, tiny_model: Path, tmp_
         *(".lock", "settings.json", "results.json", "results.md"),
         *("chain.jsonl", "chain-long.jsonl", "chain@0.jsonl", "chain-long@0.jsonl"),
     }
-    assert "one holds an evaluation already. --resume goes on with it" in ictcli.refused(*args)
+    assert "one holds an evaluation already. --resume continues it" in ictcli.refused(*args)
     assert {path: path.read_bytes() for path in (tmp_path / "one").iterdir()} == before
 
 
@@ -74,7 +74,7 @@ def test_a_run_is_evaluated_as_it_was_trained(ictcli: Processes, tmp_path: Path)
     text = plugin.read_text()
     plugin.write_text(text.replace("problems = [", "problems = {}[0] or ["))
     said = ictcli.refused("eval", "builtin:chain", named, "--bench", "sums-of-a-plugin", code=1)
-    assert said.startswith(f"The plugin {plugin}, line 6, fails: KeyError: 0. mend it")
+    assert said.startswith(f"The plugin {plugin}, line 6, fails: KeyError: 0. fix it")
     plugin.write_text(text.replace("return Benchmark", "Benchmark"))
     said = ictcli.refused("eval", "builtin:chain", named, "--bench", "sums-of-a-plugin")
     assert said.startswith("The builder of sums-of-a-plugin gave None")
@@ -228,7 +228,7 @@ def test_ctrl_c_says_how_to_go_on_and_it_ends_with_the_same_numbers(
     wait_until(lambda: (out / "slow.jsonl").exists() and (out / "slow.jsonl").stat().st_size)
     running.send(signal.SIGINT)
     told = refusal(running.wait(), 130)
-    (again,) = re.findall(r"ictcli (.+ --resume --out evals/tied-seed7) goes on from there", told)
+    (again,) = re.findall(r"ictcli (.+ --resume --out evals/tied-seed7) continues", told)
     kept = (out / "slow.jsonl").read_bytes()
     ended = ictcli.run(*shlex.split(again))
     assert ended.code == 0, ended.err

@@ -56,7 +56,7 @@ def test_bad_input_is_one_sentence(ictcli: Processes, tmp_path: Path) -> None:
         ("rows.jsonl --timeout=0", "limits of an answer are positive"),
         ("rows.jsonl --kind=no.py", "the function in it is not named"),
         ("rows.jsonl --out=.", "--out . is a folder"),
-        ("rows.jsonl --out=no/v.jsonl", "has no folder no to lie in"),
+        ("rows.jsonl --out=no/v.jsonl", "needs the folder no."),
     ):
         assert words in ictcli.refused("grade", *command.split())
 

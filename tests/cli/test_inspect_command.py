@@ -142,7 +142,7 @@ def test_what_is_not_there_is_refused(ictcli: Processes, trained: Path, tmp_path
     torn = shutil.copytree(trained, tmp_path / "torn") / "rollouts" / "step-000003.safetensors"
     save_file(arrays, torn, {"ictcli": json.dumps(about)})
     ended = ictcli.refused("inspect", "torn", "--step=3", "--trust")
-    assert "no file of recorded rollouts" in ended
+    assert "not a file of recorded rollouts" in ended
     (tmp_path / "bare").mkdir()
     (tmp_path / "bare" / "recipe.toml").write_bytes((trained / "recipe.toml").read_bytes())
     told = ictcli.refused("inspect", "bare")

@@ -37,7 +37,7 @@ TYPED = {
     "eval builtin:chian --bench chain": "no built-in model 'chian' (did you mean chain?)",
     "eval builtin:chain --bench chian": "no benchmark 'chian' (did you mean chain?)",
     "eval builtin:chain --bench chain --k 0": "There is no pass@0",
-    "eval builtin:chain --bench chain --k 1,x": "'1,x' is not numbers",
+    "eval builtin:chain --bench chain --k 1,x": "'1,x' is not a list of numbers",
     "eval {} --bench chain prompt.template=chat": "has no chat template",
     "generate builtin:chain 'What is 3 plus 4?'": "becomes '34'. prompts look like ",
     "generate builtin:chain ''": "The prompt is empty. prompts look like ",

@@ -103,7 +103,7 @@ def test_a_launch_that_is_started_again_takes_no_other_run(runs: Runs) -> None:
 
 
 def test_no_restart_passes_an_alarm(ictcli: Processes, small: Small, tmp_path: Path) -> None:
-    for restarts, about in (0, "then resume the run"), (1, "no lost process"):
+    for restarts, about in (0, "then resume the run"), (1, "no process was lost"):
         again = {"TORCHELASTIC_RESTART_COUNT": str(restarts)}
         collapses = ("lr=1", "steps=4", "alarms.collapse=stop", "--run", "run")
         told = ictcli.refused("train", "chain", *small, *collapses, **again, code=1)
@@ -119,7 +119,7 @@ def test_ctrl_c_finishes_the_step_and_saves_it(runs: Runs) -> None:
     done = runs.steps("interrupted")
     assert 2 <= done < STEPS
     assert f"step {done} of {STEPS} is finished and saved. ictcli resume" in refusal(ended, 130)
-    assert "Stopping after what is in flight" in ended.err
+    assert "Stopping after the current step" in ended.err
     assert Run(runs.base / "interrupted").checkpoints()[-1].name == f"step-{done:06d}"
     finish(runs.resume("interrupted"))
     whole, found = runs.result("whole"), runs.result("interrupted")

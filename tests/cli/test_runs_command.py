@@ -36,7 +36,7 @@ def test_a_run_is_shown_and_does_not_differ_from_itself(ictcli: Processes, train
     ended = ictcli.run("runs", "diff", trained, trained)
     assert "recipe: the same" in ended.out and "environment: the same" in ended.out
     assert "There is no folder runs" in ictcli.refused("runs", "ls")
-    assert "takes two runs" in ictcli.refused("runs", "diff", trained)
+    assert "needs two runs" in ictcli.refused("runs", "diff", trained)
 
 
 @pytest.fixture
@@ -140,11 +140,11 @@ def test_old_checkpoints_go_and_what_a_resume_needs_stays(ictcli: Processes, two
     assert (one / "metrics.jsonl").read_bytes() == metrics
     with FileLock(other / ".lock"):
         ended = ictcli.run("runs", "gc", "two", "--finished")
-        assert "runs/two is being trained, and left alone" in ended.err and saved(other)
+        assert "runs/two is being trained and is skipped" in ended.err and saved(other)
     ictcli.done("runs", "gc", "two", "--finished")
     assert saved(other) == []
     told = ictcli.refused("resume", "two", "steps=9", "--trust")
-    assert "runs/two has no checkpoint to train on from." in told
+    assert "runs/two has no checkpoint to continue from." in told
 
 
 def test_the_best_checkpoint_stays(ictcli: Processes, two: Path) -> None:
@@ -152,6 +152,6 @@ def test_the_best_checkpoint_stays(ictcli: Processes, two: Path) -> None:
     summary = json.loads((one / "summary.json").read_text())
     best = {"best": {"metric": "reward", "step": 4, "value": 1.0}}
     (one / "summary.json").write_text(json.dumps(summary | best))
-    assert "No checkpoint is old." in ictcli.run("runs", "gc", "one").err
+    assert "There are no old checkpoints." in ictcli.run("runs", "gc", "one").err
     ictcli.done("runs", "gc", "one", "--finished")
     assert saved(one) == ["step-000004"]

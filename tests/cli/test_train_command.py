@@ -137,8 +137,8 @@ def test_what_cannot_be_trained_on_is_left_alone(
 ) -> None:
     before = files_of(trained)
     for override, words in (
-        ("lr=1", "A run keeps the recipe it began with: lr cannot change. resume takes steps=N"),
-        ("steps=5", "is a run of 6 steps, and steps=5 are fewer. ictcli train"),
+        ("lr=1", "A run keeps the recipe it began with: lr cannot change. resume only takes"),
+        ("steps=5", "has 6 steps, and steps=5 is fewer. ictcli train"),
         ("steps=many", "steps = 'many'"),
         ("steps", "is not of the form key=value"),
     ):

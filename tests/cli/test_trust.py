@@ -18,6 +18,7 @@ from ictcli.engine.models import locate
 from ictcli.errors import UserError
 from ictcli.files import gate, is_below
 from ictcli.recipe import load_recipe
+from ictcli.runs.trained import base_notes
 from ictcli.runs.trust import read_run
 
 PLUGIN = """
@@ -172,6 +173,8 @@ def test_no_form_of_a_value_runs_code(
         for command in (*OF_ALL, *(OF_ONE if form == "commas" else ())):
             here(*command)
             assert not made.ran(), (form, command)
+        base_notes("run/model", ())
+        assert not made.ran(), form
         for command in OF_ALL[:2]:
             here(*command, "--trust")
         ran |= {form} if made.ran() else set()

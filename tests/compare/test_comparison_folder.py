@@ -35,7 +35,7 @@ def test_a_file_or_a_run_is_no_folder_of_a_comparison(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_and_a_key_say_what_goes_on(tmp_path: Path) -> None:
-    full = refused("No space is left", hint="the same command goes on", kind=RunFailedError)
+    full = refused("No space is left", hint="the same command continues", kind=RunFailedError)
     with full, opened(tmp_path / "a"):
         raise OSError(28, "No space left on device", "x")
     with refused("Interrupted", kind=InterruptedRunError), opened(tmp_path / "b"):

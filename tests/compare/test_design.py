@@ -77,12 +77,12 @@ def specs_of(variants: tuple[Variant, ...], *overrides: str) -> list[RunSpec]:
 REFUSED = [
     *((partial(read_grid, text, "--sweep"), "KEY=VALUE") for text in ("lr", "=1", "lr=", "lr=,")),
     *((partial(read_grid, f"{k}=1,2", "--tune"), f"--tune cannot vary {k}: ") for k in FIXED),
-    (partial(variants_of, ("grpo", "dapo"), [KEEP]), r"None of grpo, dapo looks at method\.keep"),
+    (partial(variants_of, ("grpo", "dapo"), [KEEP]), r"None of grpo, dapo uses method\.keep"),
     *((partial(variants_of, (text,), []), "There is no method") for text in ("", " ")),
     (partial(read_values, " , ", "method", "--methods"), "--methods names no method"),
     (partial(design_of, Path(), "keep=0.1,0.2", "method.keep=0.3"), "keep is varied twice"),
     # runs that would not be their labels
-    (partial(specs_of, (Variant("ict a/b", "ict"), Variant("ict a=-b", "ict"))), "go by the name"),
+    (partial(specs_of, (Variant("ict a/b", "ict"), Variant("ict a=-b", "ict"))), "have the folder"),
 ]
 
 
@@ -137,7 +137,7 @@ def test_contrasts_are_those_named_or_each_method_with_the_baseline() -> None:
     for option, words in (
         ({"contrast": "ict"}, "not of the form A:B"),
         ({"contrast": "ict:ict"}, "with itself"),
-        ({"contrast": "ict:stapo"}, "'stapo'.* none of the methods"),
+        ({"contrast": "ict:stapo"}, "'stapo'.* not one of the methods"),
         ({"contrast": "ict:random", "sweep": swept}, "'ict', which is ict lr=1e-4 and ict"),
         ({"contrast": ","}, "names no pair"),
         ({"baseline": "dapo"}, "--baseline names 'dapo'"),

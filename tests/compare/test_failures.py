@@ -105,4 +105,4 @@ def test_runs_of_two_machines_are_told(finished: Finished) -> None:
         done = by_label(design.variants, read_all(runs, summaries)[0])
         told.append(notes_of(plan_of(design, "grpo"), done, scores, {}))
     assert told[0] == [] and len(told[1]) == 1
-    assert "not all made with the same platform and engine.threads:" in told[1][0]
+    assert "not all have the same platform and engine.threads:" in told[1][0]

@@ -19,7 +19,7 @@ from ictcli.runs import manifest
     [
         ('{"error": "The disk is gone. It was here before."}', 1, "The disk is gone. It was here"),
         ('{"error": "ValueError: it is 3"}', 1, "ValueError: it is 3"),
-        ("", -9, "it was killed (SIGKILL), perhaps for want of memory"),
+        ("", -9, "it was killed (SIGKILL), perhaps for lack of memory"),
         ("{", -11, "it was killed (SIGSEGV)"),
         ("", 7, "it ended with code 7; "),
     ],

@@ -111,9 +111,9 @@ def test_an_index_names_safetensors_beside_it_alone(
     folder = strange(tiny_model, tmp_path / "model")
     index = {"weight_map": {"model.norm.weight": name}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    with refused("which is no safetensors file beside it"):
+    with refused("which is not a safetensors file in its folder"):
         weight_files(folder)
-    with pytest.raises(UserError, match="no safetensors file"):
+    with pytest.raises(UserError, match="not a safetensors file"):
         locate(str(folder))
 
 

@@ -27,6 +27,7 @@ from ictcli.recipe.load import to_toml
 from ictcli.recipe.tables import EngineSettings
 from ictcli.runs.model import asked_in, find_models, settings_of
 from ictcli.tasks import BENCHMARKS
+from ictcli.tasks.golds import LAST_NUMBER
 from ictcli.tasks.prompts import render
 from ictcli.tasks.split import digest_of, is_heldout, key_of
 
@@ -91,27 +92,27 @@ def test_a_model_is_never_named_as_a_folder_above(
     found = [find_models([name], SETTINGS)[0] for name in same]
     assert not any(".." in Path(one.name).parts or not one.name for one in found)
     for twice in (same, ["builtin:chain", "builtin:chain"]):
-        with refused(f"{twice[0]} and {twice[1]} are one model."):
+        with refused(f"{twice[0]} and {twice[1]} are the same model."):
             find_models(twice, SETTINGS)
 
 
 REFUSED = [
     (",", [], "--bench names no benchmark"),
-    ("aime23,aime24", ["data=d.jsonl"], "which of the 2 benchmarks it is of"),
-    ("aime23", ["data.aime24=d.jsonl"], "data.aime24 is of none of the benchmarks aime23"),
+    ("aime23,aime24", ["data=d.jsonl"], "which of the 2 benchmarks it is for"),
+    ("aime23", ["data.aime24=d.jsonl"], "data.aime24 names none of the benchmarks aime23"),
     ("aime23", ["data=d.jsonl", "data.aime23=e.jsonl"], "is a value, not a table"),
     ("aime23", ["data=d.jsonl"], "There is no data file d.jsonl"),
-    ("chain", ["data=d.jsonl"], "chain has problems of its own"),
-    ("chain", ["columns.prompt=x"], "columns is of data sets of one's own, not of chain"),
-    ("chain", ["hub.split=x"], "hub is of hub:owner/name, not of chain"),
+    ("chain", ["data=d.jsonl"], "chain has its own problems"),
+    ("chain", ["columns.prompt=x"], "columns is for your own data sets, not for chain"),
+    ("chain", ["hub.split=x"], "hub is for hub:owner/name, not for chain"),
     ("chain", ["eval.shots=2"], "chain has no worked solutions"),
-    ("chain", ["reward.pattern=("], "is no regular expression"),
+    ("chain", ["reward.pattern=("], "is not a regular expression"),
     ("chain", ["columns.golds=x"], "no key 'columns.golds' (did you mean columns.gold?)"),
-    ("chain", ["prompt.template=Q: {quest}"], "is no template and no file"),
+    ("chain", ["prompt.template=Q: {quest}"], "is neither a template nor a file"),
     ("chain", ["steps=3"], "ictcli eval: there is no key 'steps'"),
     ("chain", ["temperature=warm"], "temperature = 'warm': input should be a valid number"),
-    ("chain", ["prompt.shots=2"], "prompt.shots is a matter of training"),
-    ("chain", ["reward.functions=f.py:f"], "reward.functions is a matter of training"),
+    ("chain", ["prompt.shots=2"], "prompt.shots only matters in training"),
+    ("chain", ["reward.functions=f.py:f"], "reward.functions only matters in training"),
     ("chain", ["engine=3"], "engine = 3: input should be a table; set the keys in it"),
 ]
 
@@ -189,7 +190,7 @@ def test_a_model_is_asked_as_the_runs_beside_it_where_they_agree(tmp_path: Path)
     base, trained = find_models(["builtin:ledger", one], SETTINGS, say=said.append)
     assert (base.prompt, base.temperature) == (trained.prompt, trained.temperature)
     assert base.prompt.suffix == "one"
-    assert said == ["note: builtin-ledger: asked and sampled as the run beside it."]
+    assert said == ["note: builtin-ledger: asked and sampled as the run."]
     alone, between = (
         find_models(["builtin:ledger", *runs], SETTINGS)[0] for runs in ([], [one, two])
     )
@@ -262,13 +263,21 @@ def test_without_a_benchmark_a_run_is_asked_what_its_own_evaluations_ask(tmp_pat
     Path(run, "environment.json").write_text(json.dumps(began))
     (spec,) = benchmark_specs(None, SETTINGS, find_models([run], SETTINGS))
     assert [note.partition(" ")[2][:3] for note in spec.benchmark.notes] == ["run"]
-    assert "by the verifier math, and is by integer now" in spec.benchmark.notes[0]
-    wrong = {"data=d.csv": "data is of", "columns.gold=x": "columns is", "eval.shots=1": "shots"}
+    assert "by the verifier math, and now is by integer" in spec.benchmark.notes[0]
+    wrong = {"data=d.csv": "data needs", "columns.gold=x": "columns needs", "eval.shots=1": "shots"}
     for typed, words in wrong.items():
         with refused(words):
             benchmark_specs(None, read_settings([typed]), models)
     with refused("none of these is a run: "):
         benchmark_specs(None, SETTINGS, models[:1])
+
+
+def test_a_run_s_answers_are_read_as_its_task_reads_them(tmp_path: Path) -> None:
+    """A number task of reasoning-gym reads the last number, which no recipe says."""
+    pytest.importorskip("reasoning_gym")
+    run = make_run(tmp_path / "one", "", "task=gym:products:max_digits=1:size=64")
+    (spec,) = benchmark_specs(None, SETTINGS, find_models([run], SETTINGS))
+    assert spec.benchmark.domain.pattern == LAST_NUMBER
 
 
 def test_one_model_is_held_at_a_time(tmp_path: Path) -> None:

@@ -126,8 +126,8 @@ def test_only_a_page_of_its_own_is_overwritten(view: StepView, made: str, tmp_pa
     (tmp_path / "other.html").write_text("<html><body>ictcli inspect</body></html>")
     (tmp_path / "folder.html").mkdir()
     for target, words in (
-        (tmp_path / "folder.html", "no regular file"),
-        (tmp_path / "other.html", "no page that inspect wrote"),
+        (tmp_path / "folder.html", "not a regular file"),
+        (tmp_path / "other.html", "not a page of inspect"),
         (run / "summary.json", "does not end in .html"),
     ):
         with refused(words):

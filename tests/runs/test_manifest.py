@@ -74,7 +74,7 @@ def test_a_stranger_s_manifest_has_nothing_read_outside_the_run(tmp_path: Path) 
     files = {name: {"bytes": 1, "sha256": ""} for name in names}
     (run / "manifest.json").write_text(json.dumps({"format": 1, "files": files}))
     outside = ["lies outside the run"] * 2
-    found = [*outside, "is no plain file", "is a link to nothing"]
+    found = [*outside, "is not a regular file", "is a link to nothing"]
     assert list(manifest.faults(run).values()) == list(manifest.altered(run).values()) == found
 
 
@@ -86,5 +86,5 @@ def test_a_pipe_in_a_run_folder_is_no_file_and_never_waited_for(tmp_path: Path) 
     assert read_lines(tmp_path / name, Stamp) == []
     assert last_record(tmp_path / name, Stamp) is None
     assert read_record(tmp_path / name, Stamp, strict=False) is None
-    with pytest.raises(OSError, match="is no plain file"):
+    with pytest.raises(OSError, match="is not a regular file"):
         read_record(tmp_path / name, Stamp)

@@ -14,7 +14,7 @@ from ictcli.evaluation.specs import Trained
 from ictcli.files import write_json
 from ictcli.recipe import load_recipe
 from ictcli.runs import Run
-from ictcli.runs.trained import trained_on
+from ictcli.runs.trained import base_notes, trained_on
 from ictcli.runs.trust import read_run
 from ictcli.tasks import find_benchmark
 from ictcli.tasks.prepare import described, heldout, task_of
@@ -51,9 +51,9 @@ def test_problems_that_a_run_trains_on_are_counted(tmp_path: Path) -> None:
         return list(suite.notes([who], [spec], read_settings([]), seen))
 
     assert 60 < trained < 80 and 0 < shared < 40
-    assert told(file)[0].startswith(f"run was trained on {trained} of these 80 problems of {file}:")
-    assert told(other)[0].startswith(f"run was trained on {shared} of these 40 problems")
-    assert told("chain") == ["run was trained on none of these 512 problems of chain."]
+    assert told(file)[0].startswith(f"run was trained on {trained} of the 80 problems of {file}:")
+    assert told(other)[0].startswith(f"run was trained on {shared} of the 40 problems")
+    assert told("chain") == ["run was trained on none of the 512 problems of chain."]
     assert told(file, untrained) == []
     write(tmp_path, sums(range(81)))  # what the run was trained on cannot be known any more
     assert trained_on(read_run(run)) == Trained()
@@ -69,6 +69,9 @@ def test_supervised_steps_count_and_a_base_that_is_a_run_leaves_the_rest_unknown
     alone = trained_on(read_run(begun(tmp_path / "alone", file, "steps=0", *taught)))
     assert alone == Trained({key_of(row["prompt"]) for row in sums(range(20))}, whole=True)
     both = trained_on(read_run(begun(tmp_path / "both", file, *taught)))
+    told = base_notes(str(tmp_path / "both"), find_benchmark(shown).problems(None))
+    assert "both was trained on 20 of the 20 held-out problems" in told[0]
+    assert base_notes(str(tmp_path / "both"), find_benchmark("chain").problems(9)) == []
     assert both.whole and alone.keys < both.keys
     for name in ("own/model", "gone", "export", "both/model"):
         (tmp_path / name).mkdir(parents=True)

@@ -109,7 +109,7 @@ def test_aime23_takes_the_rows_of_its_year(tmp_path: Path) -> None:
     ]
     bench = find_benchmark("aime23", write(tmp_path, rows))
     assert golds(bench.problems(None)) == {"aime23-0": "1", "aime23-1": "3"}
-    with refused("No row of the data is of 2023"):
+    with refused("The data has no row of 2023"):
         find_benchmark("aime23", write(tmp_path, rows[::2][:2]))
 
 

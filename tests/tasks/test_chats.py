@@ -186,7 +186,7 @@ def test_a_folder_of_splits_gives_train_to_tasks_and_test_to_benchmarks(tmp_path
     assert task.source.keys() == {"file", "split", "sha256"} and task.source["split"] == "train"
     with refused("has no split 'x'; it has train, test, dev"):
         find_task(folder, columns=names, hub=HubSettings(split="x"))
-    with refused("hub.config is of a data set of the hub"):
+    with refused("hub.config is for data sets of the hub"):
         find_task(folder, columns=names, hub=HubSettings(config="x"))
     cast(Any, datasets).DatasetDict({"only": saved["dev"]}).save_to_disk(str(tmp_path / "one"))
     assert find_task(str(tmp_path / "one"), columns=names).train
@@ -211,7 +211,7 @@ def test_a_folder_whose_files_are_elsewhere_or_damaged_is_refused(tmp_path: Path
         read_custom(str(folder))
     rows.unlink()
     os.mkfifo(rows)
-    with refused("is no plain file"):
+    with refused("is not a regular file"):
         read_custom(str(folder))
 
 

@@ -116,7 +116,7 @@ def test_placeholders_are_no_golds(tmp_path: Path) -> None:
     assert [p.gold for p in bench.problems(None)] == [str(n + 1) for n in range(70)]
     assert bench.domain.verify is find_verifier("integer")
     assert bench.notes[0].startswith("7 of 77 rows left out") and "'N/A'" in bench.notes[0]
-    with refused("no gold but 'N/A'. 7 of 67 rows cannot be read", hint="leave such rows out"):
+    with refused("as its gold: 'N/A'. 7 of 67 rows cannot be read", hint="leave such rows out"):
         find_benchmark(write(tmp_path, [*rows, *sums(range(60))]))
     choices = [{"prompt": "a?", "choices": ["x", "None"], "gold": "None"}]
     assert find_benchmark(write(tmp_path, choices)).problems(1)[0].gold == "B"

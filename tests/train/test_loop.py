@@ -118,7 +118,7 @@ def test_a_collapse_is_met_as_the_recipe_says(make: Make, tmp_path: Path, reacti
     overrides = ("steps=3", "lr=1", "checkpoint.every=1", f"alarms.collapse={reaction}")
     run, notes, made = tmp_path / "run", Notes(), make(*overrides)
     if reaction == "stop":
-        hint = "lr=0.5 often mends it"
+        hint = "lr=0.5 often helps"
         with refused("Entropy collapse ", " at the first", hint=hint, kind=RunFailedError):
             go(made, run, notes)
         saved = Run(run).checkpoints()

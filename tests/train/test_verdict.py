@@ -34,9 +34,9 @@ WRONG = Groups(8, 0, 0, 8)
 @pytest.mark.parametrize(
     ("groups", "answers", "sentence", "setting"),
     [
-        (WRONG, {"wrong": 46, "unparsed": 18, "cut_unread": 18}, "46 of 64 .* read and wrong", "g"),
+        (WRONG, {"wrong": 46, "unparsed": 18, "cut_unread": 18}, "46 of 64 .* but wrong", "g"),
         (WRONG, {"wrong": 4, "unparsed": 60, "cut_unread": 58}, "58 .* are cut at max_tokens", "m"),
-        (WRONG, {"wrong": 4, "unparsed": 60, "cut_unread": 45}, "60 .* hold no answer", "p"),
+        (WRONG, {"wrong": 4, "unparsed": 60, "cut_unread": 45}, "60 .* no readable answer", "p"),
         (Groups(8, 0, 8, 0), {"correct": 64}, "8 of 8 groups .* are all right", "g"),
         (Groups(30, 0, 15, 15), {"correct": 120, "wrong": 119, "unparsed": 1}, "15 of 30", "g"),
     ],
@@ -86,12 +86,13 @@ def test_answers_that_the_time_limit_cuts_are_not_cut_at_max_tokens(
 def test_answers_without_a_whole_group_give_a_verdict_that_says_its_intervals() -> None:
     none = Groups()
     ready, text, changes = verdict(tried(none, unparsed=2))
-    assert not ready and text.startswith("Probably not yet: 2 of 2 responses (16-100 %) hold no")
+    assert not ready and text.startswith("Probably not yet: 2 of 2 responses (16-100 %) have no")
     assert "no whole group" in text and changes[0].startswith("prompt.")
     assert verdict(tried(none, unparsed=6))[1].startswith("Not yet: 6 of 6 responses (54-100 %)")
-    for answers in ({"wrong": 5}, {"correct": 3, "wrong": 1}):
-        ready, text, _ = verdict(tried(none, **answers))
-        assert ready and "not certain: no whole group" in text and "groups are" not in text
+    ready, text, _ = verdict(tried(none, correct=3, wrong=1))
+    assert ready and "not certain: no whole group" in text and "groups are" not in text
+    ready, text, _ = verdict(tried(none, wrong=5))
+    assert not ready and text.startswith("Probably not yet: 5 of 5 responses")
     assert verdict(tried(none, unended=8))[1].startswith("Not known")
 
 

@@ -21,7 +21,7 @@ from ictcli.tables import Span
 from ictcli.tables.numbers import MINUS
 
 HUES = 8
-"""How many `--m0` ... stand in report.css."""
+"""The number of marks `--m0` ... in report.css."""
 CIRCLE, SQUARE, CROSS = (
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
     "M-3.5-3.5h7v7h-7z",
@@ -39,7 +39,7 @@ DEPTHS = (100, 62, 80, 45, 30)
 
 @dataclass(frozen=True)
 class Style:
-    """How a variant is drawn, or what else has an entry in a figure's legend."""
+    """The colour and mark of a variant, or of another entry of a figure's legend."""
 
     label: str
     colour: str
@@ -90,7 +90,7 @@ def short(label: str) -> str:
 
 @dataclass(frozen=True)
 class Axis:
-    """Its name, the values at its ends, and where its ticks stand."""
+    """The name of an axis, the values at its ends, and its ticks."""
 
     name: str
     low: float
@@ -108,7 +108,7 @@ def axis(name: str, values: Iterable[float], low: float | None = None) -> Axis:
 
 
 def round_ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """At most MOST round values between two others, and their text."""
+    """Return at most MOST round values between two others, with their text."""
     power = math.floor(math.log10((high - low) / MOST))
     steps = (times * 10.0**power for times in (1, 2, 5, 10))
     step = next(step for step in steps if (high - low) / step <= MOST)
@@ -119,7 +119,7 @@ def round_ticks(low: float, high: float) -> list[tuple[float, str]]:
 
 @dataclass(frozen=True)
 class Path:
-    """An SVG path: its class in report.css, its colour, and where its origin lies."""
+    """An SVG path: its class in report.css, its colour, and its origin."""
 
     kind: str
     d: str
@@ -139,7 +139,8 @@ class Label:
 
 @dataclass
 class Chart:
-    """Drawn on an axis of values and one of rows or values; what is drawn first lies below."""
+    """A chart on an axis of values and one of rows or values; what is drawn first is below the
+    rest."""
 
     title: str
     x: Axis
@@ -172,7 +173,7 @@ class Chart:
         return self.left + share * (self.end - self.left)
 
     def down(self, value: float) -> float:
-        """Of a value, or of the middle of a row."""
+        """Return the place of a value, or of the middle of a row."""
         if isinstance(self.y, Axis):
             share = (value - self.y.low) / (self.y.high - self.y.low)
             return self.floor - share * (self.floor - TOP)

@@ -13,8 +13,8 @@ Series = tuple[Sequence[int], Sequence[float], Sequence[float], Sequence[float]]
 
 
 def forests(c: Comparison, styles: Styles) -> list[Chart]:
-    """The differences by metric: a mark with its interval, filled where significant, and a dot for
-    each seed."""
+    """Return the differences by metric: a mark with its interval, filled where significant, and a
+    dot for each seed."""
     by_metric = {name: [row for row in difference_rows(c) if row.metric == name]
                  for name in c.differences}  # fmt: skip
     return [_forest(metric, rows, styles) for metric, rows in by_metric.items() if rows]
@@ -52,13 +52,13 @@ def curves(drawn: Mapping[str, Mapping[str, Curve]], styles: Styles) -> list[Cha
 
 
 def stride(steps: int) -> int:
-    """Steps of a curve that one drawn point stands for."""
+    """Return how many steps of a curve one drawn point covers."""
     return max(1, -(-steps // STEPS))
 
 
 def thinned(curve: Curve, scale: float = 1) -> Series:
-    """A curve in at most STEPS points: the last step, the mean, the smallest and the largest of
-    each stretch."""
+    """Return a curve in at most STEPS points: the last step, the mean, the smallest and the largest
+    of each stretch."""
     points = list(zip(curve.step, curve.mean, curve.low, curve.high, strict=True))
     every = stride(len(points))
     parts = [points[at : at + every] for at in range(0, len(points), every)]

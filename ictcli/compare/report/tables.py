@@ -90,7 +90,7 @@ def difference_rows(c: Comparison) -> list[DifferenceRow]:
 
 
 def differences(c: Comparison, *, tests: bool = True) -> Table:
-    """Every difference in points with its interval, and with `tests` all that was tested."""
+    """Return every difference in points with its interval, and with `tests` all that was tested."""
 
     def corrected(row: DifferenceRow) -> str | None:
         return interval(row.difference.low_holm, row.difference.high_holm, points) or None
@@ -116,7 +116,7 @@ def differences(c: Comparison, *, tests: bool = True) -> Table:
 
 
 def last_step(drawn: Mapping[str, Mapping[str, Curve]], styles: Styles, *, several: bool) -> Table:
-    """Curves at the last step, of `several` seeds with the smallest and the largest."""
+    """Return curves at the last step, of `several` seeds with the smallest and the largest."""
 
     def last(row: Curve) -> Span | float:
         return Span(row.mean[-1], row.low[-1], row.high[-1]) if several else row.mean[-1]
@@ -130,7 +130,7 @@ def last_step(drawn: Mapping[str, Mapping[str, Curve]], styles: Styles, *, sever
 
 
 def tuning(c: Comparison, styles: Styles) -> Table:
-    """The mean of the runs of each value that was tried."""
+    """Return the mean of the runs of each value that was tried."""
     tuned = {each.label: each for each in c.variants if each.tuned}
     values = in_order(dict.fromkeys(value for each in tuned.values() for value in each.tuned or {}))
 

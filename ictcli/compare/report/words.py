@@ -8,7 +8,7 @@ from ictcli.tables.numbers import counted, listed, percent
 
 
 def answer(c: Comparison) -> str:
-    """What the comparison found by its first metric, in a sentence or two of everyday words."""
+    """Say in a sentence or two what the comparison found by its first metric."""
     metric = next(iter(c.estimates))
     rows = c.differences.get(metric, {})
     pairs = [(each, rows[each.name]) for each in c.contrasts if each.name in rows]
@@ -42,7 +42,7 @@ def _before(c: Comparison) -> str:
 
 
 def curves(c: Comparison) -> dict[str, dict[str, Curve]]:
-    """Those that were recorded, in the order in which they are drawn."""
+    """Return the recorded curves, in the order in which they are drawn."""
     recorded = {
         name: {label: each for label, each in rows.items() if each.step}
         for name, rows in c.curves.items()
@@ -51,7 +51,6 @@ def curves(c: Comparison) -> dict[str, dict[str, Curve]]:
 
 
 def detectable(rows: Sequence[PairedDifference]) -> str:
-    """Between which sizes those differences lie that are likely to be missed; empty where nothing
-    was tested."""
+    """Say which sizes of differences are likely to be missed; empty where nothing was tested."""
     sizes = [1.0 if row.detectable_holm is None else row.detectable_holm for row in rows if row.p]
     return " to ".join(dict.fromkeys(map(percent, (min(sizes), max(sizes))))) if sizes else ""

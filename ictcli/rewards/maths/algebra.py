@@ -15,7 +15,7 @@ from ictcli.rewards.maths.trees import Tree
 LARGEST_COUNT = 2000
 """Largest argument of a factorial or binomial."""
 MOST_FACTORIALS = 6
-"""Of one expression: sympy simplifies each with each."""
+"""Most factorials of one expression: sympy simplifies each with each."""
 LARGEST_POWER = 20_000
 """Most digits of a power of a number, and largest exponent of anything else."""
 
@@ -82,22 +82,22 @@ def _leaf(text: str) -> Any:
 
 
 def countable(value: Any) -> Any:
-    """The value. Raises UnreadableError for a number above LARGEST_COUNT."""
+    """Return the value. Raises UnreadableError for a number above LARGEST_COUNT."""
     if value.is_number and abs(value) > LARGEST_COUNT:
         raise UnreadableError("too large a factorial or binomial")
     return value
 
 
 def root(inside: Any, index: Any) -> Any:
-    """The index-th root; odd roots of negative numbers are real."""
+    """Return the index-th root; odd roots of negative numbers are real."""
     if index.is_Integer and index % 2 == 1:
         return sympy.sign(inside) * sympy.root(sympy.Abs(inside), index)
     return sympy.root(inside, index)
 
 
 def power(base: Any, exponent: Any) -> Any:
-    """base ** exponent. Raises UnreadableError if the result would be very large, and for a power
-    of 0 with an unknown exponent, which is 0, 1 or undefined."""
+    """Return base ** exponent. Raises UnreadableError if the result would be very large, and for a
+    power of 0 with an unknown exponent, which is 0, 1 or undefined."""
     if exponent.free_symbols and base == 0:
         raise UnreadableError("a power of 0 with an unknown exponent")
     if exponent.is_Rational and exponent.q % 2 == 1 and exponent.q > 1 and base.is_real:
@@ -113,7 +113,7 @@ def power(base: Any, exponent: Any) -> Any:
 
 
 def divisors(name: str) -> Callable[..., Any]:
-    """gcd or lcm of whole numbers; of anything else a symbol, as sympy takes gcd(m, n) for 1."""
+    """Return gcd or lcm of whole numbers; else a symbol, as sympy takes gcd(m, n) for 1."""
 
     def applied(*values: Any) -> Any:
         if all(value.is_Integer for value in values):

@@ -23,18 +23,18 @@ _DATE = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])")
 
 
 def readable(gold: str) -> bool:
-    """Whether a gold can be parsed, so that answers can be compared with it."""
+    """Return whether a gold can be parsed, so that answers can be compared with it."""
     return _node(content(gold)) is not None
 
 
 def content(text: str) -> str:
-    """The content of the last box of a gold that has one, or the list of those of its sentence."""
+    """Return the content of a gold's last box, or the list of those of its sentence."""
     return (boxed(text) or text) if "boxed" in text or "fbox" in text else text
 
 
 @lru_cache(maxsize=4096)
 def reading(text: str) -> nodes.Node | None:
-    """The reading of a tidy text; None if it cannot be parsed."""
+    """Return the reading of a tidy text; None if it cannot be parsed."""
     try:
         return nodes.Exact(f"the date {text}") if _DATE.fullmatch(text) else read(text)
     except (nodes.UnreadableError, RecursionError):
@@ -42,8 +42,8 @@ def reading(text: str) -> nodes.Node | None:
 
 
 def value(text: str) -> Fraction | None:
-    """The exact number that a text says, with a unit, a name or a percent sign beside it; else
-    None. A percentage of 1 or less is None: it may be the number or its hundredth."""
+    """Return the exact number that a text says, with or without a unit, a name or a percent sign;
+    else None. A percentage of 1 or less is None: it may be the number or its hundredth."""
     node = reading(tidy(text))
     if isinstance(node, nodes.Named) and node.optional:
         node = node.value
@@ -54,8 +54,8 @@ def value(text: str) -> Fraction | None:
 
 
 def compare(answer: str, gold: str, *, algebra: bool) -> Outcome:
-    """Whether an answer equals the gold, and is finished as it is. Without `algebra` this is fast
-    and safe, and raises UndecidedError if only algebra can tell."""
+    """Return whether an answer equals the gold, and is finished as it is. Without `algebra` this is
+    fast and safe, and raises UndecidedError if only algebra can tell."""
     gold = content(gold)
     if answer.strip() == gold.strip() and answer.strip():
         return "same"
@@ -81,13 +81,13 @@ def compare(answer: str, gold: str, *, algebra: bool) -> Outcome:
 
 
 def describe(text: str) -> str:
-    """The reading of a text, as in `the number 1/2`; empty if it cannot be read."""
+    """Return the reading of a text, as in `the number 1/2`; empty if it cannot be read."""
     node = _node(text)
     return "" if node is None else in_words(nodes.expand(node))
 
 
 def listed(text: str) -> int:
-    """Number of answers in a bare list or a set; 1 for anything else, 0 if it cannot be read."""
+    """Count the answers in a bare list or a set; 1 for anything else, 0 if unreadable."""
     node = _node(text)
     if node is None:
         return 0
@@ -102,7 +102,7 @@ def _node(text: str) -> nodes.Node | None:
 
 
 def in_words(node: nodes.Node) -> str:
-    """One reading in words."""
+    """Return one reading in words."""
     if node == nodes.EMPTY:
         return "the empty set"
     if node == nodes.REALS:
@@ -138,7 +138,7 @@ def in_words(node: nodes.Node) -> str:
 
 
 def _short(node: nodes.Node) -> str:
-    """A reading within another one: only its value if it is a plain number or expression."""
+    """Return a reading within another one: only its value if it is a plain number or expression."""
     if not isinstance(node, nodes.Scalar):
         return in_words(node)
     value = number(node.text)

@@ -40,7 +40,7 @@ class Comparison:
         self.unreadable = False
 
     def first_same(self, pairs: Iterable[tuple[Node, Node]]) -> int | None:
-        """Index of the first pair whose nodes are the same, or None. UndecidedError if there is
+        """Return the index of the first pair of equal nodes, or None. UndecidedError if there is
         none without algebra."""
         undecided = False
         for place, (gold, answer) in enumerate(pairs):
@@ -91,8 +91,8 @@ class Comparison:
         return False
 
     def _sides(self, node: Node) -> list[Node]:
-        """The answers that an approximation gives: its last side if that is the first one rounded,
-        and the first if it is no plain number. Any other node gives itself."""
+        """Return the answers that an approximation gives: its last side if that is the first one
+        rounded, and the first if it is no plain number. Any other node gives itself."""
         if not isinstance(node, Nearly):
             return [node]
         exact, *roundings = map(unnamed, node.sides)
@@ -106,7 +106,7 @@ class Comparison:
         return [last] if plain(exact.text.lstrip("+-")) else [first, last]
 
     def _rounds(self, exact: Scalar, rounding: Node) -> bool:
-        """Whether a decimal of at least three digits is a value rounded to its last digit."""
+        """Return whether a decimal of three digits or more is a value rounded to them."""
         if not isinstance(rounding, Scalar) or not units.agree(exact, rounding):
             return False
         if (exact.unit == "%") != (rounding.unit == "%"):
@@ -150,15 +150,15 @@ class Comparison:
         return left is not None and right is not None and self.same(left, right)
 
     def _value(self, node: Node) -> Node | None:
-        """The last side of a chain whose sides are all the same number or expression; None for
-        another chain. Any other node is itself."""
+        """Return the last side of a chain whose sides are all the same number or expression; None
+        for another chain. Any other node is itself."""
         if not isinstance(node, Chain):
             return node
         sides = [read(side) for side in node.sides]
         return sides[-1] if all(self._identical(*pair) for pair in pairwise(sides)) else None
 
     def _identical(self, first: Node, second: Node) -> bool:
-        """Whether two sides of a chain are the same; a percent sign counts."""
+        """Return whether two sides of a chain are the same; a percent sign counts."""
         if isinstance(first, Scalar) and isinstance(second, Scalar):
             units_of = {first.unit, second.unit}
             if "%" in units_of and len(units_of) > 1:
@@ -211,8 +211,8 @@ class Comparison:
         return len(brackets) == 1 and self._in_order(left, right)
 
     def _matching(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
-        """Whether the parts are the same in any order. Each gold takes the first answer that is
-        the same; only percentages and roundings could make that choice matter."""
+        """Return whether the parts are the same in any order. Each gold takes the first answer that
+        is the same; only percentages and roundings could make that choice matter."""
         if len(gold) != len(answer):
             return False
         left = list(answer)
@@ -260,8 +260,8 @@ class Comparison:
         return self._algebra(lambda symbols: symbols.equal(gold.text, answer.text))
 
     def _percent(self, percent: Scalar, bare: Scalar) -> bool:
-        """Whether a percentage is a value without its sign: a hundredth of its number, or the
-        number itself if that is more than 1."""
+        """Return whether a percentage is a value without its sign: a hundredth of its number, or
+        the number itself if that is more than 1."""
         left, right = number(percent.text), number(bare.text)
         if left is None or right is None:
             return self.scalars(views.in_hundredths(percent), bare)

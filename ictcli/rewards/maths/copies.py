@@ -36,9 +36,9 @@ _DECIMAL = re.compile(r"(?<![\d.])0*(\d*)\.(\d+?)0*(?!\d)")
 
 
 def copied(answer: str, gold: str, question: str) -> bool:
-    """Whether an answer is a formula of the question, or a part of one, however it is ordered and
-    written, and the gold is not. A number in normal form or a symbol is none, unless the question
-    has no other formula."""
+    """Return whether an answer is a formula of the question, or a part of one, however it is
+    ordered and written, and the gold is not. A number in normal form or a symbol is none, unless
+    the question has no other formula."""
     right, left = tidy(answer), tidy(content(gold))
     if flat(right) == flat(left):
         return False
@@ -64,7 +64,7 @@ def copied(answer: str, gold: str, question: str) -> bool:
 
 
 def _to_be_rewritten(answer: str, gold: str, question: str) -> bool:
-    """Whether an answer is what the question asks to write in another way: `Write 3/5 as ...`."""
+    """Return whether an answer is what the question asks to rewrite: `Write 3/5 as ...`."""
     found = _REWRITTEN.findall(question[:LONGEST_QUESTION]) if answer else []
     texts = [tidy(text) for text in found]
     forms = {form for text in texts for form in _forms(text)}
@@ -74,8 +74,8 @@ def _to_be_rewritten(answer: str, gold: str, question: str) -> bool:
 
 
 def _forms(text: str) -> set[str]:
-    """A text as it is written, in any order, without the name of a value and the zeros around a
-    decimal."""
+    """Return a text as it is written, in any order, without the name of a value and the zeros
+    around a decimal."""
     if (tree := _tree(_DECIMAL.sub(r"\1.\2", text))) is None:
         return set()
     named = tree.head == "=" and len(tree.parts) == 2 and is_name(tree.parts[0])
@@ -83,8 +83,8 @@ def _forms(text: str) -> set[str]:
 
 
 def _unsolved(answer: str, gold: str, formulas: tuple["_Formula", ...]) -> bool:
-    """Whether an answer is an equation of the question that the gold is not; or any but the gold,
-    where the gold is solved for a symbol and the question has an equation of the same symbols."""
+    """Return whether an answer is an equation of the question that the gold is not; or any but the
+    gold, where that is solved for a symbol and the question has an equation of its symbols."""
     tree, right, solved = _tree(answer), _tree(gold), isinstance(reading(gold), Named)
     if tree is None or right is None or not isinstance(reading(answer), Chain):
         return False
@@ -105,7 +105,7 @@ def _tree(text: str) -> Tree | None:
 
 
 def _trees(text: str) -> list[Tree]:
-    """What a text says, and as it is written if that is an inequality: |x| < 1 is an interval."""
+    """Return the trees of a text, also as written for an inequality: |x| < 1 is an interval."""
     found: list[Tree] = []
     if balanced(text) and 0 < len(text) <= LONGEST:
         with contextlib.suppress(UnreadableError, RecursionError):
@@ -141,7 +141,7 @@ def _spaced(text: str) -> str:
 class _Formula(NamedTuple):
     parts: tuple[Tree, ...]
     shapes: frozenset[str]
-    """Of each of its parts."""
+    """Shapes of its parts."""
 
 
 @lru_cache(maxsize=1024)
@@ -163,7 +163,7 @@ def _formulas(question: str) -> tuple[_Formula, ...]:
 
 
 def _shapes(tree: Tree) -> frozenset[str]:
-    """The shape of a formula; of a number how it is written, a decimal as a fraction too."""
+    """Return the shape of a formula; of a number how it is written, a decimal as a fraction too."""
     if rational(tree) is None:
         return frozenset((shape(tree),))
     decimal = _DECIMAL.fullmatch(tree.head)
@@ -174,8 +174,8 @@ def _shapes(tree: Tree) -> frozenset[str]:
 
 
 def _is_normal(tree: Tree) -> bool:
-    """A symbol, or a number that nothing can be done with: no `\\frac{6}{4}`. Lists, intervals and
-    relations of them are, too."""
+    """Return a symbol, or a number that nothing can be done with: no `\\frac{6}{4}`. Lists,
+    intervals and relations of them are, too."""
     if tree.head == "/" and rational(tree) is not None:
         above, below = (part.head for part in tree.parts)
         return above.isdigit() and below.isdigit() and gcd(int(above), int(below)) == 1

@@ -30,8 +30,7 @@ _KINDS = {
     **dict.fromkeys(("||", "\\max", "\\min"), "absolute value"),
     "!": "factorial",
 }
-"""The kind of work that an operation leaves, where `_own` has no rule of its own; other functions
-are kinds of their own."""
+"""Kind of work that an operation leaves, where `_own` has no rule; any other function is a kind."""
 _ON_NUMBERS = {"!", "\\binom", "\\gcd", "\\lcm", "\\max", "\\min", "\\det", "||",
                "\\lfloor\\rfloor", "\\lceil\\rceil"}  # fmt: skip
 """What is arithmetic on numbers."""
@@ -41,8 +40,8 @@ COLLECTIONS = {",", "()", "[]", "[)", "(]", "{}", "\\cup", "\\langle\\rangle"}
 
 
 def unfinished(answer: nodes.Node, gold: nodes.Node, *, algebra: bool) -> bool:
-    """Whether an answer leaves operations to do that the equal gold has done. UndecidedError if
-    only algebra can tell."""
+    """Return whether an answer leaves operations to do that the equal gold has done. UndecidedError
+    if only algebra can tell."""
     if isinstance(answer, nodes.Scalar) and isinstance(gold, nodes.Scalar):
         answer = with_letter(answer, gold)
     parts = nodes.unnamed(answer)
@@ -60,8 +59,8 @@ def unfinished(answer: nodes.Node, gold: nodes.Node, *, algebra: bool) -> bool:
 
 
 def leaves_work(answer: Tree, gold: Tree, *, algebra: bool = True) -> bool:
-    """Whether one expression leaves work that an equal one has done: any item of a list, interval
-    or matrix; all sides of an equation, but names."""
+    """Return whether one expression leaves work that an equal one has done: any item of a list,
+    interval or matrix; all sides of an equation, but names."""
     if (allowed := _allowed(gold)) is None:
         return False
     parts = answer.parts
@@ -96,7 +95,7 @@ def _is_collection(tree: Tree) -> bool:
 
 
 def _values(tree: Tree) -> list[Tree]:
-    """The items of a collection, and of those in it; any other expression itself."""
+    """Return the items of a collection, and of those in it; any other expression itself."""
     if tree.parts and _is_collection(tree):
         return [each for part in tree.parts for each in _values(part)]
     return [tree]
@@ -104,7 +103,7 @@ def _values(tree: Tree) -> list[Tree]:
 
 @lru_cache(maxsize=4096)
 def written(node: nodes.Node) -> Tree:
-    """What a node says, as a tree; names that may be left out are. Raises UnreadableError."""
+    """Return a node as a tree, without names that may be left out. Raises UnreadableError."""
     match node:
         case nodes.Scalar(text):
             quotient = "/" in text or "frac" in text
@@ -130,14 +129,14 @@ def written(node: nodes.Node) -> Tree:
 
 
 def _cell(node: nodes.Node) -> Tree:
-    """A cell of a matrix; the product with the factor before the matrix, `(2)(x)`, is no work."""
+    """Return a cell of a matrix; its product with a factor before it, `(2)(x)`, is no work."""
     tree = written(node)
     multiplied = isinstance(node, nodes.Scalar) and node.text[:1] == "(" and tree.head == "*"
     return Tree("cell", tree.parts) if multiplied else tree
 
 
 def _work(tree: Tree) -> set[str]:
-    """The kinds of work that a tree leaves. `power`, as in `2^{10}`, is a normal form by itself."""
+    """Return the kinds of work that a tree leaves. `2^{10}` is a normal form by itself."""
     own, kinds = _own(tree), list(map(_work, tree.parts))
     if tree.head in ("<", "<=", "!="):  # 2x < 6 is x < 3
         return {kind for each in kinds for kind in each if kind[0] != UNKNOWN}
@@ -145,7 +144,7 @@ def _work(tree: Tree) -> set[str]:
 
 
 def _allowed(gold: Tree) -> set[str] | None:
-    """The kinds of work that an answer may leave; None: all, as the gold is a sum or integral."""
+    """Return the kinds of work that an answer may leave; None: all (a sum or integral)."""
     allowed = set(map(_own, gold.subtrees()))
     if "operator" in allowed:
         return None
@@ -155,13 +154,13 @@ def _allowed(gold: Tree) -> set[str] | None:
 
 
 def is_name(tree: Tree) -> bool:
-    """A symbol, or a product of them: `x`, `AB`, `f(x)`."""
+    """Return a symbol, or a product of them: `x`, `AB`, `f(x)`."""
     parts = tree.parts if tree.head == "*" else (tree,)
     return not any(part.parts or is_number(part) for part in parts)
 
 
 def _own(tree: Tree) -> str:
-    """The kind of work that the operation at the top of a tree leaves; empty if none."""
+    """Return the kind of work that the operation at the top of a tree leaves; empty if none."""
     head, parts = tree.head, tree.parts
     if head in OPERATORS or (head in ("+", "*") and any(part.head == "\\dots" for part in parts)):
         return "operator"
@@ -208,7 +207,7 @@ def _factors(tree: Tree) -> list[Tree]:
 
 
 def _raised(base: Tree, exponent: Tree) -> str:
-    """`2^{10}` is a normal form; `6^2`, `(\\frac12)^2`, `(2x)^3` and `(\\sqrt{x})^2` are none."""
+    """Judge a power: `2^{10}` is a normal form; `6^2`, `(\\frac12)^2` and `(2x)^3` are none."""
     value, raised = rational(base), rational(exponent)
     if raised is None:
         if base.head == "e" and any(part.head == "i" for part in exponent.subtrees()):
@@ -236,7 +235,7 @@ def _has_number(tree: Tree) -> bool:
 
 
 def _multiplied(factors: tuple[Tree, ...]) -> bool:
-    """Whether two factors have numbers, or are sums or quotients of them."""
+    """Return whether two factors have numbers, or are sums or quotients of them."""
     numbers = [factor for factor in factors if _coefficient(factor) is not None]
     sums = [factor for factor in factors if factor.head == "+" and is_number(factor)]
     quotients = [factor for factor in factors if factor.head == "/" and is_number(factor)]
@@ -244,7 +243,7 @@ def _multiplied(factors: tuple[Tree, ...]) -> bool:
 
 
 def _divided(above: Tree, below: Tree) -> bool:
-    """Whether numbers divide to a whole one, or are quotients, products or repeating decimals."""
+    """Return whether numbers divide evenly, or are quotients, products or repeating decimals."""
     lower = _coefficient(below)
     if above.head == "+" and (divisor := lower and rational(lower)) and divisor != 1:
         found = [rational(_coefficient(part) or Tree("1")) for part in above.parts]
@@ -264,7 +263,7 @@ def _divided(above: Tree, below: Tree) -> bool:
 
 
 def _coefficient(tree: Tree) -> Tree | None:
-    """The number that is a factor of a term, or is the term; None if there is none."""
+    """Return the number that is a factor of a term, or is the term; None if there is none."""
     if tree.head in ("*", "-"):
         found = [each for part in tree.parts if (each := _coefficient(part)) is not None]
         return found[0] if len(found) == 1 else Tree("*", tuple(found)) if found else None

@@ -20,9 +20,9 @@ _MOST = 200
 
 
 def is_shortest(tree: Tree, allowed: int) -> bool:
-    """Whether an expression with unknowns is no longer than allowed, or than its longest normal
-    form (expanded, factored, partial fractions), and its fraction is reduced. True for what is too
-    large."""
+    """Return whether an expression with unknowns is no longer than allowed, or than its longest
+    normal form (expanded, factored, partial fractions), and its fraction is reduced. True for what
+    is too large."""
     try:
         value = algebra.value_of(tree)
         if value.count_ops() > _MOST or any(
@@ -47,19 +47,19 @@ def is_shortest(tree: Tree, allowed: int) -> bool:
 
 
 def _quotient(angle: Any) -> Any:
-    """The tangent of an angle as a sine over a cosine."""
+    """Return the tangent of an angle as a sine over a cosine."""
     return sympy.sin(angle) / sympy.cos(angle)
 
 
 def _is_reduced(term: Any) -> bool:
-    """Whether the divisor of a fraction has the lowest degree that it can have."""
+    """Return whether the divisor of a fraction has the lowest degree that it can have."""
     written, lowest = (sympy.fraction(each)[1] for each in (term, sympy.cancel(term)))
     degrees = (sympy.Poly(each).total_degree() for each in (written, lowest) if each.free_symbols)
     return next(degrees, 0) == next(degrees, 0)
 
 
 def _size(value: Any) -> int:
-    """The length of a sympy expression, counted as `length` counts that of a tree."""
+    """Return the length of a sympy expression, counted as `length` counts that of a tree."""
     if value.is_Mul:
         return sum(_size(factor) for factor in value.args if not factor.is_number) or 1
     if value.is_Pow:

@@ -94,7 +94,7 @@ _FORMULA = re.compile(
     r"[\d.,:+\-*/=()\[\] ]+"  # numbers and signs
     r"|(?=[^+\-*=(!<>,]*[+\-*=(!<>,])(?:[A-Za-z](?![A-Za-z])|[\d.,:+\-*/=()\[\] !^<>])+"
 )
-"""Text that is mathematics: numbers and signs, or single letters beside a sign."""
+"""Text that is mathematics: numbers and signs, or single letters next to a sign."""
 _COMMAND = re.compile(r"\\(operatorname\*|[a-zA-Z]+)[ ]?")
 _ALIGNED = re.compile(
     r"\\begin\{(aligned|align\*?|gathered|split|equation\*?)\}(.*?)\\end\{\1\}", re.S
@@ -120,7 +120,7 @@ _TRAILING = re.compile(rf"(?:(?<!\.)\.|[\s,;:~{ROW}])+$")
 
 
 def balanced(text: str) -> bool:
-    """Whether the unescaped braces match."""
+    """Return whether the unescaped braces match."""
     return regex.fullmatch(GROUP, f"{{{text} }}") is not None
 
 
@@ -130,7 +130,7 @@ def _commands(names: str) -> Any:
 
 
 def replaced(text: str, names: str, make: Callable[[str, str], str]) -> str:
-    """`text` with every `\\name{argument}` of these names replaced by `make(name, argument)`."""
+    """Replace each `\\name{argument}` of these names in `text` by `make(name, argument)`."""
     before = "" if "\\" in text else text
 
     def made(match: Any) -> str:
@@ -142,7 +142,8 @@ def replaced(text: str, names: str, make: Callable[[str, str], str]) -> str:
 
 
 def _wordy(command: str, content: str) -> str:
-    """`\\text{...}` as words between marks; numbers and an upright e, i or d as themselves."""
+    """Return `\\text{...}` as words between marks; numbers and an upright e, i or d as
+    themselves."""
     inner = content.strip()
     if command.startswith(("math", "text")):
         inner = re.sub(r"(?<=[A-Za-z])\s*\\cdot\s*(?=[A-Za-z])", "·", inner)
@@ -161,34 +162,34 @@ def _wordy(command: str, content: str) -> str:
 
 
 def _rows(aligned: re.Match[str]) -> str:
-    """Rows beside each other: one that begins with a relation goes on, others are a list."""
+    """Join rows: one that begins with a relation continues the row above, others are a list."""
     rows = [row.replace("&", " ").strip(" ,") for row in aligned[2].replace("\\&", "&").split(ROW)]
     rows = [row for row in rows if row]
     return re.sub(r",\s*(?==|\\(?:approx|le|ge)(?![a-z]))", " ", ", ".join(rows))
 
 
 def _system(cases: re.Match[str]) -> str:
-    """Equations below each other as rows; what holds a condition, or no relation, as it stands."""
+    """Return equations below each other as rows; what has a condition or no relation stays."""
     rows = [row for row in cases[2].split(ROW) if row.strip()]
     related = all("=" in row for row in rows) and not re.search(r"\b(?:if|when|for)\b", cases[2])
     return _rows(cases) if related else cases[0]
 
 
 def _bold(_: str, inner: str) -> str:
-    """A word as text, other letters as a vector, and what is neither as it stands."""
+    """Return a word as text, other letters as a vector, and what is neither as it stands."""
     if not inner.isalpha():
         return inner
     return f"{OPEN}{inner}{CLOSE}" if is_word(inner) else f"\\vec{{{inner}}}"
 
 
 def _infix(match: re.Match[str]) -> str:
-    """`a \\over b` or `a \\choose b` as a prefix command."""
+    """Return `a \\over b` or `a \\choose b` as a prefix command."""
     name = "frac" if match[2] == "over" else "binom"
     return f"\\{name}{{{match[1].strip()}}}{{{match[3].strip()}}}"
 
 
 def _arguments(text: str) -> str:
-    """`text` with braces around every argument of \\frac, \\binom and \\sqrt."""
+    """Return `text` with braces around every argument of \\frac, \\binom and \\sqrt."""
 
     def braced(match: Any) -> str:
         index = "2" if match["index"] is None else match["index"].strip()
@@ -202,7 +203,7 @@ def _arguments(text: str) -> str:
 
 
 def tidy(text: str) -> str:
-    """LaTeX (or plain text) in the canonical layout that every other module here expects."""
+    """Return LaTeX or plain text in the canonical layout that other modules expect."""
     if re.search(r"\\\\[a-zA-Z]", text) and not re.search(r"(?<!\\)(?:\\\\)*\\(?!\\)", text):
         text = text.replace("\\\\", "\\")  # escaped twice
     text = re.sub(r"√\s*(\d+(?:\.\d+)?|[a-zA-Z])", r"\\sqrt{\1}", text)
@@ -280,13 +281,13 @@ def tidy(text: str) -> str:
 
 
 def is_word(run: str) -> bool:
-    """Whether a run of letters is a word rather than a product of symbols."""
+    """Return whether a run of letters is a word rather than a product of symbols."""
     return run.lower() in SHORT_WORDS or (len(run) > 3 and bool(set(run.lower()) & set("eiou")))
 
 
 def flat(text: str) -> str:
-    """Tidy LaTeX for comparison as text: spaces only between numbers and after commands, no braces
-    around a single character."""
+    """Return tidy LaTeX for comparison as text: spaces only between numbers and after commands, no
+    braces around a single character."""
     text = text.replace(OPEN, "").replace(CLOSE, "")
     text = re.sub(r"(?<=\d)\s+(?=[\d.])", "\x01", text)
     text = re.sub(r"(\\[a-zA-Z]+)\s+(?![a-zA-Z])|\s+", lambda match: match[1] or "\x00", text)

@@ -107,12 +107,12 @@ Node = Scalar | Words | Exact | Items | Union | Matrix | Named | Chain | Nearly 
 
 
 def unnamed(node: Node) -> Node:
-    """A node without its name."""
+    """Return a node without its name."""
     return node.value if isinstance(node, Named) else node
 
 
 def expand(node: Node) -> Node:
-    """`a \\pm b` as the list of both values, `(\\pm 1, 0)` as that of both points, or the node."""
+    """Return `a \\pm b` as the list of both values, `(\\pm 1, 0)` of both points, or the node."""
     if isinstance(node, Items) and node.brackets == "()":
         both = [expand(item) for item in node.items]
         double = [place for place, item in enumerate(both) if item is not node.items[place]]
@@ -144,8 +144,8 @@ _JOINTS = {"and": "and", "or": "or", "und": "and", "oder": "or"}
 
 
 def tokens(text: str) -> list[tuple[str, int]]:
-    """The signs of a tidy text, each with its bracket depth. Round and square brackets match each
-    other, as in half-open intervals. Raises UnreadableError."""
+    """Return the signs of a tidy text, each with its bracket depth. Round and square brackets match
+    each other, as in half-open intervals. Raises UnreadableError."""
     signs: list[tuple[str, int]] = []
     opened: list[str] = []
     for match in _TOKEN.finditer(text):
@@ -167,8 +167,8 @@ def tokens(text: str) -> list[tuple[str, int]]:
 
 
 def split(text: str, at: set[str]) -> tuple[list[str], list[str]]:
-    """(parts, separators) of a tidy text, cut at the signs `at` outside all brackets. Marked text
-    that says `and` or `or` counts as that sign."""
+    """Return (parts, separators) of a tidy text, cut at the signs `at` outside all brackets. Marked
+    text that says `and` or `or` counts as that sign."""
     parts = [""]
     separators: list[str] = []
     for sign, depth in tokens(text):

@@ -32,14 +32,14 @@ _BASE_WORDS = {
 
 
 def plain(text: str) -> Fraction | None:
-    """The value of digits like `1,234`, `007`, `12.50` or `.5`, else None."""
+    """Return the value of digits like `1,234`, `007`, `12.50` or `.5`, else None."""
     if len(text) > DIGITS or not _NUMBER.fullmatch(text):
         return None
     return Fraction(text.replace(",", "").rstrip("."))
 
 
 def number(text: str) -> Fraction | None:
-    """The value of a tidy text that is one exact number, signed or not, else None."""
+    """Return the value of a tidy text that is one exact number, signed or not, else None."""
     text = text.strip()
     while text[:1] == "(" and text[-1:] == ")" and "(" not in text[1:] and ")" not in text[:-1]:
         text = text[1:-1].strip()
@@ -72,8 +72,8 @@ def _unsigned(text: str) -> Fraction | None:
 
 
 def decimal_places(text: str, least: int) -> int | None:
-    """Digits after the point of a decimal or integer with at least `least` significant digits;
-    None for any other text."""
+    """Count digits after the point of a decimal or integer with at least `least` significant
+    digits; None for any other text."""
     match = re.fullmatch(r"\s*[+-]?\s*([\d,]+)?(?:\.(\d+))?", text)
     if not match:
         return None
@@ -82,7 +82,7 @@ def decimal_places(text: str, least: int) -> int | None:
 
 
 def based(text: str) -> Exact | None:
-    """Digits with an explicit base, like `52_8`."""
+    """Read digits with an explicit base, like `52_8`."""
     if not (match := _BASED.match(text)):
         return None
     base = re.sub(rf"[\s{OPEN}{CLOSE}]", "", match[2] or match[3] or match[4]).lower()

@@ -41,8 +41,8 @@ _SYMBOLS = {"\\pi", *(f"\\{letter}" for letter in GREEK)}
 
 
 def tree_of(text: str, *, strict: bool = False) -> Tree:
-    """The tree of tidy LaTeX. Raises UnreadableError; if `strict` also for words, and
-    for commands that `algebra` does not compute."""
+    """Return the tree of tidy LaTeX. Raises UnreadableError; if `strict` also for words, and for
+    commands that `algebra` does not compute."""
     if strict:
         text = re.sub(r"\\frac\{d([a-zA-Z])\}\{d([a-zA-Z])\}", r"D_{\1\2}", text)
         if re.search(r"\\frac\{d[^{}]*\}\{d", text):
@@ -69,12 +69,12 @@ class _Reader:
         raise UnreadableError(f"{self.peek() or 'the end'} is not expected")
 
     def refuse(self, why: str) -> None:
-        """Read strictly, what stands here has two readings, or none."""
+        """Read strictly, this text has two readings, or none."""
         if self.strict:
             raise UnreadableError(why)
 
     def peek(self) -> str:
-        """The next token; empty at the end."""
+        """Return the next token; empty at the end."""
         return self.tokens[self.place] if self.place < len(self.tokens) else ""
 
     def take(self) -> str:
@@ -82,11 +82,11 @@ class _Reader:
         return self.tokens[self.place - 1] if self.place <= len(self.tokens) else self.fail()
 
     def accept(self, tokens: set[str]) -> str:
-        """The next token, taken, if it is one of these; else empty."""
+        """Return the next token, taken, if it is one of these; else empty."""
         return self.take() if self.peek() in tokens else ""
 
     def text(self) -> str:
-        """A group in braces or one token, as text."""
+        """Return a group in braces or one token, as text."""
         start, depth = self.place, 0
         while depth > 0 or self.place == start:
             token = self.take()
@@ -94,7 +94,7 @@ class _Reader:
         return "".join(self.tokens[start : self.place]).strip("{}")
 
     def listed(self) -> Tree:
-        """One relation, or several with separators between them."""
+        """Return one relation, or several with separators between them."""
         self.depth += 1
         if self.depth > DEEPEST:
             self.fail()
@@ -134,7 +134,7 @@ class _Reader:
         return terms[0] if len(terms) == 1 else Tree("+", tuple(terms))
 
     def term(self) -> Tree:
-        """Factors side by side or with a sign between them."""
+        """Read factors, with or without a sign between them."""
         start, factors, slash = self.place, [self.power()], False
         while True:
             if self.accept({"\\cdot", "*"}):
@@ -154,7 +154,7 @@ class _Reader:
                 return product(factors)
 
     def beside(self) -> Tree:
-        """The next of two factors without a sign between them."""
+        """Return the next of two factors without a sign between them."""
         if self.peek()[0].isdigit() and self.tokens[self.place - 1] != "!":
             self.refuse("a number after a factor")
         return self.power()
@@ -209,7 +209,7 @@ class _Reader:
         return self.command(token)
 
     def symbol(self, name: str) -> Tree:
-        """A letter with its index and primes; read strictly, also `f(x+1)`, `P(1)`, `x(t)`."""
+        """Read a letter with its index and primes; strictly, also `f(x+1)`, `P(1)`, `x(t)`."""
         if self.accept({"_"}):
             name += "_" + self.text()
         while self.peek() == "'":
@@ -277,8 +277,8 @@ class _Reader:
         return Tree("^", (value, exponent)) if exponent else value
 
     def argument(self, name: str) -> Tree:
-        """A bracket, or the factors up to the next sign, function, or bracket after a symbol:
-        `\\sin 2x \\cos x`, `\\sin 2(x+1)`, `\\sin x (x+1)`."""
+        """Return a bracket, or the factors up to the next sign, function, or bracket after a
+        symbol: `\\sin 2x \\cos x`, `\\sin 2(x+1)`, `\\sin x (x+1)`."""
         if self.peek() in ("(", "{", "[", "|"):
             inside = self.atom()
             if self.peek() == "^" and self.tokens[self.place - 1] != "}" and name not in SEVERAL:

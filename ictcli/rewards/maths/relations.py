@@ -54,8 +54,8 @@ _OPAQUE = {"\\Rightarrow", "\\Leftrightarrow", "\\to", "\\equiv"}
 
 
 def relation(text: str, node: Callable[[str], Node]) -> Node | None:
-    """An equation, inequality, congruence or membership whose sides `node` parses; None for other
-    text. A statement of another kind is a scalar that no algebra reads."""
+    """Return an equation, inequality, congruence or membership whose sides `node` parses; None for
+    other text. A statement of another kind is a scalar that no algebra reads."""
     parts, signs = split(text, {"=", *_SIGNS, "\\in", "\\approx", *_OPAQUE})
     statement = Scalar(text)
     if "\\pmod" in text:
@@ -91,7 +91,7 @@ def relation(text: str, node: Callable[[str], Node]) -> Node | None:
 
 
 def _approximation(parts: list[str], signs: list[str], node: Callable[[str], Node]) -> Node | None:
-    """Exact sides, then roundings of them; a name before them holds for all."""
+    """Read exact sides, then roundings of them; a name before them holds for all."""
     at = signs.index("\\approx")
     if "=" in signs[at:]:
         return None
@@ -102,8 +102,8 @@ def _approximation(parts: list[str], signs: list[str], node: Callable[[str], Nod
 
 
 def _named(name: str, value: Node) -> Node | None:
-    """A value with its name, which may be left out unless it holds words that change a value; None
-    for a value that has a name already."""
+    """Return a value with its name, which may be left out unless it holds words that change a
+    value; None for a value that has a name already."""
     if isinstance(value, Named):
         return None
     whole, name = name, _WORD_INDEX.sub("", re.sub(_OF_EVENT, "", name))
@@ -113,18 +113,18 @@ def _named(name: str, value: Node) -> Node | None:
 
 
 def is_name(text: str) -> bool:
-    """Whether an answer can be the value of `text`: a symbol, f(x), \\angle ABC, words, (x, y)."""
+    """Return whether `text` can name a value: a symbol, f(x), \\angle ABC, words, (x, y)."""
     return bool(_NAME.fullmatch(text.strip())) and text.strip() not in ("e", "i")
 
 
 def name_of(text: str) -> str:
-    """A name without spaces, braces and text marks, and a segment without bars."""
+    """Return a name without spaces, braces and text marks, and a segment without bars."""
     name = re.sub(r"\s+|[{}]", "", text.replace(OPEN, "").replace(CLOSE, ""))
     return _SEGMENT.sub(r"\1", name)
 
 
 def _inequality(parts: list[str], signs: list[str], node: Callable[[str], Node]) -> Node | None:
-    """The range of a name the inequality is solved for; else the inequality, smaller side left."""
+    """Return the range of a name that is solved for; else the inequality, smaller side left."""
     if all(sign[0] == ">" for sign in signs):
         parts, signs = parts[::-1], [sign.replace(">", "<") for sign in signs[::-1]]
     if any(sign[0] == ">" for sign in signs):
@@ -154,7 +154,7 @@ def _range(low: Node, lower: str, upper: str, high: Node) -> Items:
 
 
 def difference(node: Node) -> str | None:
-    """Left side minus right side of an equation with two sides."""
+    """Return the left minus the right side of an equation."""
     if isinstance(node, Chain) and len(node.sides) == 2:
         return f"({node.sides[0]})-({node.sides[1]})"
     if isinstance(node, Named) and isinstance(node.value, Scalar) and not node.value.unit:
@@ -178,8 +178,8 @@ def as_inequality(node: Node) -> Inequality | None:
 
 
 def ranges(node: Node) -> list[tuple[Any, ...]] | None:
-    """The numeric intervals of a node, sorted and merged where they touch: (low, low is excluded,
-    high, high is included). None for any other node."""
+    """Return the numeric intervals of a node, sorted and merged where they touch: (low, low is
+    excluded, high, high is included). None for any other node."""
     parts = node.parts if isinstance(node, Union) else (node,)
     intervals: list[tuple[Any, ...]] = []
     if len({part.name for part in parts if isinstance(part, Named)}) > 1:
@@ -203,7 +203,7 @@ def ranges(node: Node) -> list[tuple[Any, ...]] | None:
 
 
 def endpoint(node: Node) -> Any:
-    """An endpoint of an interval as a number, or None."""
+    """Return an endpoint of an interval as a number, or None."""
     if not isinstance(node, Scalar) or node.unit:
         return None
     text = flat(node.text).lstrip("+")
@@ -211,7 +211,7 @@ def endpoint(node: Node) -> Any:
 
 
 def ratio_terms(node: Node) -> list[str] | None:
-    """The terms of a ratio; a number is the ratio of its numerator to its denominator."""
+    """Return the terms of a ratio; a number is the ratio of its numerator to its denominator."""
     if isinstance(node, Ratio):
         return list(node.terms)
     if isinstance(node, Scalar) and not node.unit and (value := number(node.text)) is not None:

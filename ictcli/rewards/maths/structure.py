@@ -48,14 +48,14 @@ _DEGREES = re.compile(rf"(\d+(?:\.\d+)?|[a-zA-Z]|\\(?:theta|alpha|beta))\s*{OPEN
 
 
 def read(text: str) -> Node:
-    """The reading of a tidy text; `1,234` is a number. Raises UnreadableError."""
+    """Return the reading of a tidy text; `1,234` is a number. Raises UnreadableError."""
     if "\\not" in re.findall(r"\\[a-zA-Z]+", text):
         raise UnreadableError("\\not")
     return _node(without_lead(text))
 
 
 def _joined(text: str) -> str:
-    """`text` with plain `and` and `or` as marked text; `1, and 2` has one separator."""
+    """Mark plain `and` and `or` in `text`; `1, and 2` has one separator."""
     text = _THING_JOINT.sub(rf"\1{CLOSE}{OPEN}\2{CLOSE}", text)
     text = _PLAIN_JOINT.sub(rf"{OPEN}\1{CLOSE}", text)
     return re.sub(rf",\s*(?={OPEN}\s*(?:and|or)\s*{CLOSE})", "", text)
@@ -87,7 +87,7 @@ def _list(text: str) -> Node | None:
 
 
 def _is_range(node: Node) -> bool:
-    """Whether a node is certainly an interval; a pair in parentheses may be a point."""
+    """Return whether a node is certainly an interval; a pair in parentheses may be a point."""
     if isinstance(node, Named):
         brackets = node.value.brackets if isinstance(node.value, Items) else ""
         return node.name[:1] != "(" and brackets not in ("", "{}")
@@ -196,7 +196,7 @@ def _multiplied(factor: str, matrix: Matrix) -> Matrix | None:
 
 
 def _pluses(items: Iterable[Node]) -> tuple[Node, ...]:
-    """The items, each `\\pm` replaced by its two values."""
+    """Return the items, each `\\pm` replaced by its two values."""
     out: list[Node] = []
     for item in map(expand, items):
         out.extend(item.items if isinstance(item, Items) and not item.brackets else [item])
@@ -204,7 +204,7 @@ def _pluses(items: Iterable[Node]) -> tuple[Node, ...]:
 
 
 def ratio(text: str) -> Ratio | None:
-    """`a : b` or `a to b`."""
+    """Read `a : b` or `a to b`."""
     text, words = re.subn(
         rf"(?<=[\d\s])(?:{OPEN}\s*to\s*{CLOSE}|(?<=\s)to(?=\s))(?=[\s\d])", ":", text
     )
@@ -215,7 +215,7 @@ def ratio(text: str) -> Ratio | None:
 
 
 def scalar(text: str) -> Node:
-    """An expression with its unit or percent sign."""
+    """Return an expression with its unit or percent sign."""
     if re.search(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])", text):
         text = _DEGREES.sub(r"(\1\\cdot\\frac{\\pi}{180})", text)
     value, unit, noun = split_unit(text)

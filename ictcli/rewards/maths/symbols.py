@@ -16,7 +16,7 @@ from ictcli.rewards.maths.points import COUNTS, ENOUGH, points
 from ictcli.rewards.maths.values import FAILURES, Point, inexact, real, total, value_at
 
 _MOST_SIGNS = 3
-"""Symbols whose signs are told apart."""
+"""Symbols whose signs are distinguished."""
 _PARTED = (
     *(sympy.Abs, sympy.sign, sympy.Max, sympy.Min, sympy.floor, sympy.ceiling),
     *(sympy.log, sympy.asin, sympy.acos),
@@ -65,8 +65,8 @@ def _values(left: Any, right: Any, point: Point) -> tuple[Any, Any] | None:
 
 
 def _has_parts(expression: Any) -> bool:
-    """Whether points may miss a part of the numbers in which an expression has another form, or is
-    not real: `100 - x` is `|x - 100|` wherever x is near 0."""
+    """Return whether points may miss a part of the numbers in which an expression has another form,
+    or is not real: `100 - x` is `|x - 100|` wherever x is near 0."""
     roots = (power for power in expression.atoms(sympy.Pow) if not power.exp.is_Integer)
     return any(part.free_symbols for part in (*roots, *expression.atoms(*_PARTED)))
 

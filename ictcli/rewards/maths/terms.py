@@ -13,7 +13,7 @@ LOGARITHMS = ("\\ln", "\\log", "\\lg")
 
 
 def length(tree: Tree) -> int:
-    """The number of symbols, operations and numbers, but of factors that are numbers."""
+    """Return the number of symbols, operations and numbers, but of factors that are numbers."""
     head, parts = tree.head, tree.parts
     if not parts or is_rational(tree):
         return 1
@@ -31,7 +31,7 @@ def length(tree: Tree) -> int:
 
 
 def primes(value: Fraction) -> dict[int, int]:
-    """The exponents of the primes under 100 in a number, and of what is left of it."""
+    """Return the exponents of the primes under 100 in a number, and of what is left of it."""
     exponents: Counter[int] = Counter()
     for part, sign in ((abs(value.numerator), 1), (value.denominator, -1)):
         for prime in PRIMES:
@@ -44,7 +44,7 @@ def primes(value: Fraction) -> dict[int, int]:
 
 
 def meet(tree: Tree) -> bool:
-    """Whether two factors have the same base, or two roots of numbers make one."""
+    """Return whether two factors have the same base, or two roots of numbers make one."""
     found: Counter[str] = Counter()
     roots: dict[tuple[int, bool], list[int]] = {}
     for base, power in powers(tree):
@@ -63,8 +63,8 @@ def meet(tree: Tree) -> bool:
 
 
 def irrational(tree: Tree) -> list[list[str]]:
-    """The factors of a term but its numbers, each with its other names: of the logarithm of a
-    number one for each prime in it. Two terms that can have the same names can be added."""
+    """Return the factors of a term but its numbers, each with its other names: of the logarithm of
+    a number one for each prime in it. Two terms that can have the same names can be added."""
     found: list[list[str]] = []
     for base, power in powers(tree):
         if power.denominator > 1 and (inside := rational(base)):
@@ -78,7 +78,7 @@ def irrational(tree: Tree) -> list[list[str]]:
 
 
 def _exponents(tree: Tree) -> dict[int, Fraction]:
-    """The exponents of the primes in a number; none for anything else."""
+    """Return the exponents of the primes in a number; none for anything else."""
     found: dict[int, Fraction] = {}
     for base, power in powers(tree):
         if (value := rational(base)) is None:
@@ -89,8 +89,8 @@ def _exponents(tree: Tree) -> dict[int, Fraction]:
 
 
 def has_like_terms(terms: tuple[Tree, ...]) -> bool:
-    """Whether two terms of a sum can be added, or a term and one in a bracket with a number or
-    monomial before it: `3(x+1)+3`."""
+    """Return whether two terms of a sum can be added, or a term and one in a bracket with a number
+    or monomial before it: `3(x+1)+3`."""
     likes = [
         {" ".join(sorted(names)) for part in opened(term) for names in product(*irrational(part))}
         for term in terms
@@ -100,7 +100,7 @@ def has_like_terms(terms: tuple[Tree, ...]) -> bool:
 
 
 def opened(term: Tree) -> list[Tree]:
-    """The terms of a product of a sum and a number or monomial; any other term itself."""
+    """Return the terms of a product of a sum and a number or monomial; any other term itself."""
     inner = term.parts[0] if term.head == "-" else term
     if inner.head != "*":
         return [term]

@@ -40,7 +40,7 @@ class Tree:
         return f"{self.head}({' '.join(ordered)})"
 
     def subtrees(self) -> list["Tree"]:
-        """The tree and all in it."""
+        """Return the tree and all in it."""
         found: list[Tree] = [self]
         for tree in found:
             found.extend(tree.parts)
@@ -71,7 +71,7 @@ def is_number(tree: Tree) -> bool:
 
 
 def rational(tree: Tree) -> Fraction | None:
-    """The value of a number, of a negative number or of a quotient of two."""
+    """Return the value of a number, of a negative number or of a quotient of two."""
     if not tree.parts:
         return number(tree.head)
     if tree.head not in ("-", "/") or None in (values := list(map(rational, tree.parts))):
@@ -83,7 +83,7 @@ def rational(tree: Tree) -> Fraction | None:
 
 
 def is_rational(tree: Tree) -> bool:
-    """Whether a tree is a number as it is written, or a whole power of one."""
+    """Return whether a tree is a number as it is written, or a whole power of one."""
     if tree.head == "^":
         base, exponent = map(rational, tree.parts)
         return base is not None and exponent is not None and exponent.denominator == 1
@@ -91,7 +91,7 @@ def is_rational(tree: Tree) -> bool:
 
 
 def powers(tree: Tree, power: Fraction = Fraction(1)) -> list[tuple[Tree, Fraction]]:
-    """The factors of an expression without its sign, each with its exponent: of roots and
+    """Return the factors of an expression without its sign, each with its exponent: of roots and
     quotients too."""
     head, parts = tree.head, tree.parts
     if head in ("*", "-"):
@@ -108,9 +108,9 @@ def powers(tree: Tree, power: Fraction = Fraction(1)) -> list[tuple[Tree, Fracti
 
 @lru_cache(maxsize=8192)
 def shape(tree: Tree) -> str:
-    """A formula as text without signs, factors 1, terms 0 and the order of terms, factors and
-    sides. Sums and products are kept apart; equal factors are a power, a root is one, and 0.5 is
-    1/2."""
+    """Return a formula as text without signs, factors 1, terms 0 and the order of terms, factors
+    and sides. Sums and products are kept apart; equal factors are a power, a root is one, and 0.5
+    is 1/2."""
     if (value := rational(tree)) is not None:
         return str(abs(value))
     factors = powers(tree)

@@ -62,7 +62,7 @@ _SIGN = re.compile(r"\s*(?:\^\s*\{?\s*(-?\d)\s*\}?|(/)|\\cdot|[·*]|([^\s/·*^\\
 
 
 def singulars(word: str) -> list[str]:
-    """The singular forms that a word in small letters may have, itself first."""
+    """Return the singular forms that a word in small letters may have, itself first."""
     cut = [word[:-1]] if word[-1:] == "s" and word[-2:] != "ss" else []
     if word.endswith("es"):
         cut.append(word[:-2])
@@ -70,7 +70,7 @@ def singulars(word: str) -> list[str]:
 
 
 def unit_name(word: str) -> str | None:
-    """The unit that a word or symbol names, in one spelling; None if it names none."""
+    """Return the unit that a word or symbol names, in one spelling; None if it names none."""
     if word in SYMBOLS:
         return SYMBOLS[word]
     if len(word) > 2 and word[-1] == "s" and word[:-1] in SYMBOLS:  # kgs
@@ -80,14 +80,14 @@ def unit_name(word: str) -> str | None:
 
 
 def changes_value(word: str) -> bool:
-    """Whether a word beside a value makes another one: a number, a negation, a comparison."""
+    """Return whether a word changes a value: a number, a negation, a comparison."""
     small = word.lower()
     listed = small in _CHANGING or any(name in NUMBERS for name in singulars(small))
     return listed or small.endswith("n't")
 
 
 def _says_nothing(word: str) -> bool:
-    """Whether a word after a number is a noun or goes with one; short ones may be symbols."""
+    """Return whether a word after a number is a noun or part of one; short ones may be symbols."""
     small = word.lower()
     if not (_NOUN.fullmatch(word) or small in _SMALL or _is_of_another_script(word)):
         return False
@@ -99,15 +99,15 @@ def _says_nothing(word: str) -> bool:
 
 
 def _is_of_another_script(word: str) -> bool:
-    """Whether a word holds letters beside those of English that are no signs in another style."""
+    """Return whether a word has letters that are not English, nor signs in another style."""
     styled = any(unicodedata.decomposition(letter)[:1] == "<" for letter in word)
     return not word.isascii() and not styled and bool(_ABROAD.fullmatch(word))
 
 
 @lru_cache(maxsize=4096)
 def canonical(words: str, nouns: bool = True) -> str | None:
-    """The unit in words, in one spelling, each factor with its power; empty if there is none. None
-    if a word changes the value, or, without `nouns`, names no unit."""
+    """Return the unit in words, in one spelling, each factor with its power; empty if there is
+    none. None if a word changes the value, or, without `nouns`, names no unit."""
     text = words.replace(OPEN, " ").replace(CLOSE, " ").replace("per cent", "percent")
     text = re.sub("pounds? sterling", "sterling", text).replace("US dollar", "dollar")
     text = text.replace("(s)", "s").strip(" ,;:!")
@@ -122,7 +122,7 @@ def canonical(words: str, nouns: bool = True) -> str | None:
 
 
 def _factors(text: str, nouns: bool) -> dict[str, int] | None:
-    """The factors of a unit with their powers; None if a word changes the value."""
+    """Return the factors of a unit with their powers; None if a word changes the value."""
     factors: dict[str, int] = {}
     last, power, sign, said, noun_needed = "", 1, 1, False, False
     for match in _SIGN.finditer(text):
@@ -167,8 +167,8 @@ def _factors(text: str, nouns: bool) -> dict[str, int] | None:
 
 
 def split_unit(text: str) -> tuple[str, str | None, str]:
-    """(value, unit, noun) of a tidy answer; None without a unit. Words that change the value stay
-    with it. Scales are multiplied in: `5 million` has the value 5000000."""
+    """Return (value, unit, noun) of a tidy answer; None without a unit. Words that change the value
+    stay with it. Scales are multiplied in: `5 million` has the value 5000000."""
     unit: str | None = None
     if money := _MONEY.match(text):
         text, unit = money[1] + money[3], CURRENCIES.get(money[2]) or SYMBOLS[money[2]]
@@ -206,8 +206,8 @@ def split_unit(text: str) -> tuple[str, str | None, str]:
 
 
 def _in_plain_letters(space: str, tail: str) -> bool:
-    """Whether letters after a number are a unit or words rather than a product of unknowns: symbols
-    in PLAIN, or words after a space. The letters of a product stand in order, mostly."""
+    """Return whether letters after a number are a unit or words rather than a product of unknowns:
+    symbols in PLAIN, or words after a space. The letters of a product are mostly in order."""
     runs: list[str] = regex.findall(rf"{_LETTER}+", tail)
     return all(
         run in PLAIN
@@ -224,7 +224,7 @@ def _is_spelled(run: str) -> bool:
 
 
 def unknown_words(text: str) -> tuple[str, str] | None:
-    """(value, words) of a number after marked words, or a value before some, that are no unit."""
+    """Return (value, words) of a number after marked words, or a value before words, no unit."""
     if head := _WORDS_HEAD.fullmatch(text):
         return head[2], f"{head[1][:2].lower()}{head[1][2:]} _"
     tail = _TEXT_TAIL.match(text)
@@ -232,15 +232,15 @@ def unknown_words(text: str) -> tuple[str, str] | None:
 
 
 def _joined(first: str | None, second: str) -> str:
-    """The unit before a value with the one after it: `$ 5 per hour`."""
+    """Return the unit before a value with the one after it: `$ 5 per hour`."""
     if first is None or first == second:
         return second
     return " ".join(sorted([first, *second.split()]))
 
 
 def agree(gold: Scalar, answer: Scalar) -> bool:
-    """Whether two units are the same, or a known one is left out on one side. `unit` stands for any
-    length of its power; what starts with `?` holds words that change a value. A noun is no unit."""
+    """Return whether two units are the same, or one side leaves out a known one. `unit` stands for
+    any length of its power; `?` begins words that change a value. A noun is no unit."""
     first, second = gold.unit or "", answer.unit or ""
     if first == second:
         return True

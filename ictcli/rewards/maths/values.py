@@ -57,7 +57,7 @@ def inexact(number: Fraction) -> Any:
 
 
 def total(*terms: Any) -> Any:
-    """Return a sum: 0 if it is nothing beside its terms."""
+    """Return a sum: 0 if it is negligible against its terms."""
     found = _MP.fsum(terms)
     return _MP.zero if abs(found) <= _NOTHING * max(abs(term) for term in terms) else _simple(found)
 
@@ -97,5 +97,5 @@ def _power(base: Any, exponent: Any) -> Any:
 
 
 def _simple(value: Any) -> Any:
-    """Return a value whose imaginary part is nothing beside it as a real number."""
+    """Return a value whose imaginary part is negligible as a real number."""
     return value if real(value) or abs(value.imag) > _NOTHING * abs(value) else value.real

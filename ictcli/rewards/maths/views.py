@@ -8,7 +8,7 @@ from ictcli.rewards.maths.words import simple
 
 
 def spoken(node: Node) -> str | None:
-    """Words, a list of them, or a product of letters, without spaces; None for other nodes."""
+    """Return words, a list of them, or a product of letters, without spaces, or None."""
     if isinstance(node, Words):
         return node.text.replace(" ", "")
     if isinstance(node, Items) and not node.brackets:
@@ -21,12 +21,12 @@ def spoken(node: Node) -> str | None:
 
 
 def in_hundredths(scalar: Scalar) -> Scalar:
-    """A percentage as a number."""
+    """Return a percentage as a number."""
     return Scalar(f"\\frac{{{scalar.text}}}{{100}}") if scalar.unit == "%" else scalar
 
 
 def of_one_letter(items: Items) -> Items:
-    """`x_1 = 1, x_2 = 2` as the list of the values; other items unchanged."""
+    """Return `x_1 = 1, x_2 = 2` as the list of the values; other items unchanged."""
     named = [item for item in items.items if isinstance(item, Named)]
     letter = {re.sub(r"_\d+$", "", item.name) for item in named}
     if items.brackets != "=" or len(letter) > 1 or not all("_" in item.name for item in named):
@@ -44,7 +44,7 @@ def assigned(named: Named) -> Items | None:
 
 
 def is_value_alone(named: Named) -> bool:
-    """Whether a value says the same without its name: coordinates must be in order, and as many."""
+    """Return whether a value needs no name: coordinates must be complete and in order."""
     if named.name[:1] != "(":
         return named.optional
     names = _coordinates(named)
@@ -65,7 +65,7 @@ def _coordinates(named: Named) -> list[str]:
 
 
 def with_names(items: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Values with their names, which may be left out only where all have the same."""
+    """Return values with their names, which may be left out only where all have the same."""
     names = [item.name if isinstance(item, Named) else "" for item in items]
     if len(set(names)) == 1:
         return items
@@ -75,7 +75,7 @@ def with_names(items: tuple[Node, ...]) -> tuple[Node, ...]:
 
 
 def with_nouns(items: tuple[Node, ...]) -> tuple[Node, ...] | None:
-    """Values that each count another thing, with it as their name: `3 apples, 5 pears`; or None."""
+    """Return values that count different things, named by these: `3 apples, 5 pears`; or None."""
     nouns = [item.noun for item in items if isinstance(item, Scalar) and item.noun]
     if len(set(nouns)) < len(items):
         return None
@@ -83,7 +83,7 @@ def with_nouns(items: tuple[Node, ...]) -> tuple[Node, ...] | None:
 
 
 def with_letter(scalar: Scalar, other: Scalar) -> Scalar:
-    """`20 s` as 20 seconds if the other side is in seconds; else s is a symbol."""
+    """Read `20 s` as 20 seconds if the other side is in seconds; else s is a symbol."""
     if scalar.unit or not other.unit:
         return scalar
     letter = re.fullmatch(r"(.*\d) ((?:\\mu )?[a-zA-Z])", scalar.text)

@@ -1,4 +1,4 @@
-"""Words beside a value: the units of measurement, and what changes a value.
+"""Words next to a value: the units of measurement, and what changes a value.
 
 Any other word says nothing.
 """
@@ -110,7 +110,7 @@ COMPARISONS = {
     *word_list("almost nearly barely too so plus either if when whenever where unless until only"),
     *word_list("provided assuming is are was were be equal equals to from by"),
 }
-"""Words that set a value beside another, or say when it holds."""
+"""Words that compare a value with another, or say when it holds."""
 OPERATIONS = {
     *word_list("minus negative opposite inverse reciprocal square squared cube cubed power choose"),
     *word_list("log logarithm ln sin cos tan exp sqrt factorial mod modulo divided multiplied"),

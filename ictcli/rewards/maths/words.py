@@ -24,8 +24,8 @@ _ABOUT = re.compile(rf"(?i)^(?:{'|'.join(HEDGES)})\s+(?=[\d.\\$-])")
 
 
 def simple(words: str) -> str:
-    """Words for comparison: small letters, single spaces, no punctuation. Symbols keep their case,
-    and signs their place."""
+    """Return words for comparison: small letters, single spaces, no punctuation. Symbols keep their
+    case, and signs their place."""
     words = words.replace(OPEN, " ").replace(CLOSE, " ")
     words = re.sub(r"\bA(?= [a-z]{2})", "a", words)
     words = _RUN.sub(lambda run: run[0].lower() if _has_no_case(run[0]) else run[0], words)
@@ -41,7 +41,7 @@ def _has_no_case(run: str) -> bool:
 
 
 def folded(text: str) -> str:
-    """Tidy text as one string for comparison, its words in one case and without punctuation."""
+    """Return tidy text as one string for comparison, in one case and without punctuation."""
     text = _MARKED.sub(lambda marked: f" {simple(marked[1])} ", text)
     text = re.sub(
         r"(?<![A-Za-z\\])[A-Za-z]{2,}(?![A-Za-z])",
@@ -52,7 +52,7 @@ def folded(text: str) -> str:
 
 
 def worded(text: str) -> Words | None:
-    """Marked text, or letters that hold at least one word; None where a sign stands beside letters
+    """Return marked text, or letters with at least one word; None where a sign is next to letters
     that are no word."""
     if OPEN in text:
         if not re.fullmatch(r"[\sA-Za-z.\-()']*", _MARKED.sub("", text)):
@@ -74,12 +74,12 @@ def worded(text: str) -> Words | None:
 
 
 def unmarked_letters(text: str) -> str:
-    """`text` with `\\text{x}` as the symbol x where it follows no number or bracket."""
+    """Return `text` with `\\text{x}` as the symbol x where it follows no number or bracket."""
     return re.sub(rf"(^|[-+*=(,<>{{|]\s*){OPEN}\s*([A-Za-z])\s*{CLOSE}", r"\1\2", text)
 
 
 def is_name_phrase(words: str) -> bool:
-    """Whether words name a value and change nothing about it, as in `the total area`."""
+    """Return whether words name a value and change nothing about it, as in `the total area`."""
     runs = re.findall(r"[^\s,]+", words.replace(OPEN, " ").replace(CLOSE, " ").lower())
     return any(len(run) > 2 for run in runs) and all(
         re.fullmatch(r"[a-z'-]+", run) and not changes_value(run) for run in runs
@@ -87,7 +87,7 @@ def is_name_phrase(words: str) -> bool:
 
 
 def without_lead(text: str) -> str:
-    """`text` without the words before its value that say nothing: `the answer is`, `about`; and
+    """Drop the words of `text` before its value that say nothing: `the answer is`, `about`; and
     with `negative` as a sign."""
     text = _VALUE_OF.sub(rf"{OPEN}\1 \2{CLOSE}", text)
     if match := _LEAD.match(text):

@@ -55,7 +55,7 @@ DOMAIN = Domain(find_verifier("chain"), words=False)
 
 
 def draw(rng: random.Random, n: int, operands: tuple[int, int], *, heldout: bool) -> list[Problem]:
-    """n different problems, held out or not."""
+    """Return n different problems, held out or not."""
     seen: dict[str, None] = {}
     while len(seen) < n:
         expression = make_expression(rng, operands)
@@ -65,7 +65,7 @@ def draw(rng: random.Random, n: int, operands: tuple[int, int], *, heldout: bool
 
 
 def heldout(operands: tuple[int, int], n: int) -> list[Problem]:
-    """The first n held-out problems of a size, always the same ones."""
+    """Return the first n held-out problems of a size, always the same ones."""
     return draw(random.Random(f"heldout {operands}"), n, operands, heldout=True)
 
 

@@ -47,12 +47,12 @@ TRADES = {
     "sells": ("figs", "honey", "oil", "salt", "tea", "wool"),
     "sews": ("bags", "coats", "flags", "gloves", "hats", "shirts"),
 }
-"""What a person does, and to what: the entries of one ledger are of one trade."""
+"""What a person does, and to what: all entries of a ledger have the same trade."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What the problems of a kind look like."""
+    """The form of a kind of problem."""
 
     ask: str = ""
     """Last sentence of the prompt, by which the model knows how to tell its solution."""
@@ -95,7 +95,7 @@ def make_ledger(rng: random.Random, setting: Setting) -> Ledger:
 
 
 def prompt_of(ledger: Ledger, setting: Setting) -> str:
-    """The problem in words."""
+    """Return the problem in words."""
     *most, last = (f"{good} for {days_in_words(days)}" for good, days in ledger.entries)
     return (
         f"{ledger.name} {ledger.trade} {', '.join(most)} and {last}. "
@@ -108,7 +108,7 @@ def days_in_words(number: int) -> str:
 
 
 def ledgers(rng: random.Random, setting: Setting, *, heldout: bool) -> Iterator[tuple[str, Ledger]]:
-    """Endless different problems with their prompts, held out or not."""
+    """Yield different problems without end, with their prompts, held out or not."""
     seen: set[str] = set()
     while True:
         ledger = make_ledger(rng, setting)
@@ -124,13 +124,13 @@ DOMAIN = Domain(find_verifier("integer"))
 
 
 def draw(name: str, rng: random.Random, n: int, *, heldout: bool) -> list[Problem]:
-    """n different problems of a setting, held out or not."""
+    """Return n different problems of a setting, held out or not."""
     drawn = islice(ledgers(rng, SETTINGS[name], heldout=heldout), n)
     return [Problem(prompt, prompt, str(ledger.answer)) for prompt, ledger in drawn]
 
 
 def heldout(name: str, n: int) -> list[Problem]:
-    """The first n held-out problems of a setting, always the same ones."""
+    """Return the first n held-out problems of a setting, always the same ones."""
     return draw(name, random.Random(f"heldout {name}"), n, heldout=True)
 
 
@@ -142,7 +142,7 @@ def ledger_task(
     hub: HubSettings | None = None,
     holdout: int | None = HOLDOUT,
 ) -> Task:
-    """The task of a setting; `data` has problems in its words, in place of those it makes
+    """Return the task of a setting; `data` has problems in its words, in place of those it makes
     itself."""
     if data is not None:
         problems = read_custom(data, columns, hub)
@@ -153,7 +153,7 @@ def ledger_task(
 
 
 def ledger_benchmark(name: str) -> Benchmark:
-    """The held-out problems of a setting."""
+    """Return the held-out problems of a setting."""
     return Benchmark(name, DOMAIN, lambda n: heldout(name, n or 512), max_tokens=300)
 
 
