@@ -75,7 +75,7 @@ def solution(
         parts = PHRASES[number % len(PHRASES)]
         return "".join(part if isinstance(part, str) else rng.choice(part) for part in parts)
 
-    start = day = DAYS.index(rng.choice(DAYS))
+    start = day = DAYS.index(ledger.start)
     text = f"\nSay {ledger.name} begins on {DAYS[start]}."
     for good, days in ledger.entries:
         opener = rng.choice(OPENERS) + " also" * (rng.random() < style.drift)
@@ -91,15 +91,17 @@ def solution(
 
 
 def is_sound(prompt: str, response: str) -> bool:
-    """Whether a response takes every entry of the prompt in order, with a day that is right or one
-    early, and closes with what it counted. One that is not sound has a slip of copying or counting,
-    or no proper end."""
+    """Return whether a response begins on the prompt's day, takes every entry of the prompt in
+    order, with a day that is right or one early, and closes with what it counted. One that is not
+    sound has a slip of copying or counting, or no proper end."""
     opening, closing = OPENING.match(response), CLOSING.search(response)
-    entries = ENTRY.findall(prompt.partition("?")[0])
+    entries, _, question = prompt.partition("?")
     if not opening or not closing or closing.end() != len(response):
         return False
+    if f" Begin on {opening[1]}." not in question:
+        return False
     lines = LINE.findall(response)
-    if [line[:2] for line in lines] != entries:
+    if [line[:2] for line in lines] != ENTRY.findall(entries):
         return False
     day = DAYS.index(opening[1])
     for _, number, written in lines:

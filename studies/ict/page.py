@@ -12,7 +12,7 @@ from pathlib import Path
 from scipy import stats
 
 HERE = Path(__file__).parent
-TASKS = {"quickstart": "ledger", "ledger-easy": "ledger-easy", "chain-compare": "chain"}
+TASKS = {"quickstart": "ledger (old)", "ledger-easy": "ledger-easy (old)", "chain-compare": "chain"}
 PAIRS = (
     *(("ict", "grpo"), ("ict", "random"), ("ict max_prob=0.99", "ict")),
     *(("random", "grpo"), ("entropy20", "grpo")),

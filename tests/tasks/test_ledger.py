@@ -12,6 +12,7 @@ from ledger_texts import STYLES, Style, is_sound, make_tokenizer, solution
 
 from ictcli.tasks.custom import read_custom
 from ictcli.tasks.ledger.problem import (
+    DAYS,
     DOMAIN,
     NUMBERS,
     SETTINGS,
@@ -22,19 +23,6 @@ from ictcli.tasks.ledger.problem import (
 )
 from ictcli.types import Problem
 
-NETS = Ledger("Nora", "mends", (("nets", 2), ("sails", 5), ("boots", 1)))
-PROMPT = (
-    "Nora mends nets for two days, sails for five days and boots for one day. "
-    "How many days past full weeks is that?"
-)
-RESPONSE = (
-    "\nSay Nora begins on Tuesday."
-    "\nThen nets for two days, so it is Thursday."
-    "\nNext sails for five days, hence it is Tuesday."
-    "\nSoon boots for one day, so it is Wednesday."
-    "\nFrom Tuesday to Wednesday is one day."
-    "\n#### 1"
-)
 EXAMPLES = Path(__file__).parents[2] / "examples" / "own-data"
 seeds = st.integers(0, 2**32)
 styles = st.builds(
@@ -54,7 +42,7 @@ def written(
 
 
 def verdict(response: str, gold: str) -> str:
-    return DOMAIN.judge([Problem("p", PROMPT, gold)], [response])[0].status
+    return DOMAIN.judge([Problem("p", "", gold)], [response])[0].status
 
 
 @pytest.mark.parametrize("right", [1.0, 0.0])
@@ -68,6 +56,18 @@ def test_right_days_give_the_gold_from_any_start_and_each_wrong_one_costs_one(
     assert ledger.answer == gold and is_sound(prompt, response)
     assert verdict(response, str(found)) == "correct"
     assert verdict(response, str((found + 1) % 7)) == "wrong"
+
+
+@given(style=styles, seed=seeds, other=seeds)
+def test_all_solutions_of_a_problem_begin_on_the_day_that_its_question_names(
+    style: Style, seed: int, other: int
+) -> None:
+    ledger, prompt, response = written(seed, style)
+    again = solution(ledger, style, random.Random(other), 0.5, 0.5)
+    first_lines = {text.split("\n")[1] for text in (response, again)}
+    assert first_lines == {f"Say {ledger.name} begins on {prompt.split()[-1]}"}
+    shifted = re.sub("|".join(DAYS), lambda day: DAYS[DAYS.index(day[0]) - 1], response)
+    assert is_sound(prompt, again) and not is_sound(prompt, shifted)
 
 
 @pytest.fixture(scope="module")

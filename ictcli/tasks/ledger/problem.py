@@ -1,10 +1,11 @@
 """Problems of the task `ledger` and their solutions.
 
 A prompt is a ledger: who works how many days on what. The question is how many days the sum is past
-full weeks. A response counts the days along the week, from any day it likes, one entry a line:
+full weeks. A response counts the days along the week, from the day the question names, one entry a
+line:
 
     prompt    Nora mends nets for two days, sails for five days and boots for one day. How many
-              days past full weeks is that?
+              days past full weeks is that? Begin on Tuesday.
     response  Say Nora begins on Tuesday.
               Then nets for two days, so it is Thursday.
               Next sails for five days, hence it is Tuesday.
@@ -76,6 +77,8 @@ class Ledger:
     trade: str
     entries: tuple[tuple[str, int], ...]
     """(what, days) each; days from 1 to 6."""
+    start: str
+    """Day on which the first entry begins. The answer does not depend on it."""
 
     @property
     def answer(self) -> int:
@@ -84,12 +87,11 @@ class Ledger:
 
 
 def make_ledger(rng: random.Random, setting: Setting) -> Ledger:
-    """Draw a problem: name, trade, number of entries and their days all uniform."""
+    """Draw a problem: name, trade, number of entries, their days and the start all uniform."""
     trade = rng.choice(list(TRADES))
     goods = rng.sample(TRADES[trade], rng.randint(*setting.entries))
     entries = tuple((good, rng.randint(1, 6)) for good in goods)
-    rng.sample(DAYS, 7)  # drawn once, and part of which problems a seed gives
-    return Ledger(rng.choice(NAMES), trade, entries)
+    return Ledger(rng.choice(NAMES), trade, entries, start=rng.choice(DAYS))
 
 
 def prompt_of(ledger: Ledger, setting: Setting) -> str:
@@ -97,7 +99,7 @@ def prompt_of(ledger: Ledger, setting: Setting) -> str:
     *most, last = (f"{good} for {days_in_words(days)}" for good, days in ledger.entries)
     return (
         f"{ledger.name} {ledger.trade} {', '.join(most)} and {last}. "
-        f"How many days past full weeks is that?{setting.ask}"
+        f"How many days past full weeks is that? Begin on {ledger.start}.{setting.ask}"
     )
 
 
