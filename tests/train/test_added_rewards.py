@@ -127,5 +127,5 @@ def test_only_the_name_of_its_metric_chooses_a_checkpoint_by_a_reward(file: Path
 def test_weights_that_do_not_fit_are_refused(file: Path) -> None:
     with refused("reward.functions has 1 entries, and reward.weights 2"):
         load_recipe("chain", [f"reward.functions={file}:odd", "reward.weights=[1, 2]"])
-    with refused("twice"):
+    with refused("only once"):
         load_recipe("chain", [f'reward.functions=["{file}:odd", "{file}:odd"]'])
