@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Generator
 from itertools import product
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import peft
 import torch
@@ -84,12 +84,13 @@ class Siblings:
 
     typed: tuple[Tensor, list[Tensor]] | None = None
     """A and B in the model's type, where they are brought to it once and not in each call."""
-    _states: Tensor | None = None
-    """Those of the product, while a layer has not taken its part yet."""
+    _states: ClassVar[Tensor | None] = None
+    """Those of the last product, while a layer has not taken its part yet; of all groups, so that a
+    pass frees what one that ran out of memory has left."""
+    _parts: ClassVar[dict[FusedLora, tuple[Tensor, Tensor]]] = {}
 
     def __init__(self, layers: list[FusedLora]) -> None:
         self._layers = layers
-        self._parts = dict[FusedLora, tuple[Tensor, Tensor]]()
         for layer in layers:
             layer.siblings = self
 
@@ -100,11 +101,11 @@ class Siblings:
             A, B = typed if typed and typed[0].dtype == x.dtype else self.in_type(x.dtype)
             low = nn.functional.linear(x.flatten(0, -2), A)
             parts = low.split([each.shape[1] for each in B], -1)
-            self._states = x
-            self._parts = dict(zip(self._layers, zip(parts, B, strict=True), strict=True))
+            Siblings._states = x
+            Siblings._parts = dict(zip(self._layers, zip(parts, B, strict=True), strict=True))
         part = self._parts.pop(layer)
         if not self._parts:
-            self._states = None
+            Siblings._states = None
         return part
 
     def in_type(self, dtype: torch.dtype) -> tuple[Tensor, list[Tensor]]:

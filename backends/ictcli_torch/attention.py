@@ -21,6 +21,8 @@ States = tuple[Tensor, Tensor, Tensor]
 """Queries, keys and values, (B, heads, L, width)."""
 Kept = dict[int, tuple[Tensor, Tensor]]
 """Keys and values of prompts by block."""
+NO_MASK = torch.zeros((1, 1, 1, 1), dtype=torch.int8)
+"""As transformers takes it for one that is made, it makes none. PyTorch takes none of this type."""
 
 
 def attend(
@@ -28,20 +30,22 @@ def attend(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    mask: Tensor | None,
+    attention_mask: Tensor | None,
     layout: Any = None,
     **how: Any,
 ) -> tuple[Tensor, None]:
     """Attend as transformers' function for PyTorch does, or as a layout does."""
     if layout is None:
-        return sdpa_attention_forward(module, query, key, value, mask, **how)
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **how)
+    own = attention_mask is not None and attention_mask.dtype != NO_MASK.dtype
+    assert not own and how.get("position_bias") is None, "the model makes a mask of its own"
     return layout.attend(module, (query, key, value), how), None
 
 
 def _attend_in_float32(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **how: Any
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor | None, **how: Any
 ) -> tuple[Tensor, None]:
-    out, _ = attend(module, query.float(), key.float(), value.float(), mask, **how)
+    out, _ = attend(module, query.float(), key.float(), value.float(), *mask, **how)
     return out.to(query.dtype), None
 
 
@@ -100,6 +104,7 @@ class Packed:
             ours = [x.clone() for x in ours]
         query, *pair = map(self.prompts.spread, ours)
         if self.kept is not None:
+            assert module.layer_idx not in self.kept, "a block asks once"
             self.kept[module.layer_idx] = pair[0], pair[1]
         out, _ = sdpa_attention_forward(module, query, pair[0], pair[1], None, **how)
         out = self.prompts.gather(out)
@@ -125,7 +130,7 @@ class AfterPrompts:
     def attend(self, module: Any, states: States, how: dict[str, Any]) -> Tensor:
         query, key, value = states
         R, heads, _, width = query.shape
-        (Q, G), shared, scale = self.rows.shape, key.shape[1], how["scaling"]
+        (Q, G), shared, scale = self.rows.shape, key.shape[1], how.get("scaling")
         query = query.reshape(R, shared, -1, width)
         of_prompt = self.rows.spread(query.flatten(1, 2)).transpose(1, 2)  # (Q, G, heads, width)
         of_prompt = of_prompt.reshape(Q, G, shared, -1, width).transpose(1, 2).flatten(2, 3)

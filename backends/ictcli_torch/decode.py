@@ -16,11 +16,11 @@ from torch import Tensor
 from ictcli.engine.packing import MicroBatch
 from ictcli.errors import UserError, text_of
 
-from .attention import AfterPrompts, Grid, Kept
+from .attention import NO_MASK, AfterPrompts, Grid, Kept
 from .cache import FixedLayer, new_cache
 from .device import ran_out
 from .model import cache_argument, head_logits
-from .passes import NO_MASK, shares_prompts, wanted_states
+from .passes import shares_prompts, wanted_states
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from .decode import FixedDecoder, GrowingDecoder, SharedDecoder, has_fixed_step
 from .device import Memory, check_device, choose_device, limit_memory, ran_out
 from .model import load, text_config
 from .optimizer import Optimizer
-from .passes import Passes, shares_prompts
+from .passes import Passes, asked_of, shares_prompts
 from .plan import SMALL, WORTH_ARRANGING, choose_joined
 from .sample import lockstep
 
@@ -66,6 +66,9 @@ class TorchEngine(EngineCore):
         added = sum(p.numel() for name, p in self.model.named_parameters() if "lora_" in name)
         trained = (p.numel() for p in self.model.parameters() if p.requires_grad)
         self.counts = {"parameters": self.model.num_parameters() - added, "trained": sum(trained)}
+        shares = shares_prompts(self.model) and all(asked_of(self.model))  # while it has weights
+        once = shares and self.device.type == "cpu" and not self.small  # there calls cost most
+        plain = SharedDecoder if once else GrowingDecoder
         self.optimizer = self.make_optimizer(optimizer) if optimizer else None
         self.pack = cache(partial(pack, self.model))  # once
         self.frozen = not optimizer or self.adapted is not None
@@ -76,8 +79,6 @@ class TorchEngine(EngineCore):
         self.compiled = (
             self.device.type == "cuda" and settings.compile != "off" and has_fixed_step(self.model)
         )
-        shares = self.device.type == "cpu" and not self.small and shares_prompts(self.model)
-        plain = SharedDecoder if shares else GrowingDecoder  # of a small model calls cost most
         decoder = FixedDecoder if self.compiled else plain
         self.lockstep = partial(lockstep, self.model, decoder=decoder)
         self.passes = Passes(self)

@@ -22,13 +22,11 @@ from ictcli.engine.update import Update
 from ictcli.types import FloatArray, IntArray
 
 from . import namespace
-from .attention import ATTENTION, Grid, Kept, Packed
+from .attention import NO_MASK, Grid, Kept, Packed
 from .model import blocks, cache_argument, decoder_of, frugal, head_logits, text_config
 
 FOLLOWING = ("dynamic", "longrope")
 """Kinds of rotary frequencies that follow the length of a pass, padding included."""
-NO_MASK = torch.empty((1, 1, 1, 1))
-"""transformers takes it for a mask that exists, and makes none."""
 
 
 class Passes:
@@ -91,31 +89,28 @@ def shares_prompts(model: Any) -> bool:
     """Return whether tokens can be packed, rows sharing a prompt: every block looks back at all
     keys and values before it, by the attention function that takes a layout, the caller says where
     each row stands, and what it is rotated by does not follow its length."""
-    ropes = rope_settings(text_config(model).to_dict())
+    ropes, trunk = rope_settings(text_config(model).to_dict()), decoder_of(model)
+    taken = inspect.signature(trunk.forward).parameters.keys()
     return (
         all(type(layer) is DynamicLayer for layer in DynamicCache(config=model.config).layers)
-        and takes_layout(model)
+        and {cache_argument(type(trunk)), "position_ids"} <= taken
         and not any(rope.get("rope_type") in FOLLOWING for rope in ropes)
+        and len(asked_of(model)) == len(blocks(model))
     )
 
 
-def takes_layout(model: Any) -> bool:
-    """Return whether positions that the model is given, and keyword arguments, reach the attention
-    of each block, and that is the one which takes a layout."""
-
-    def asks(module: Any) -> bool:
-        code = getattr(inspect.unwrap(module.forward), "__code__", None)
-        return code is not None and "ALL_ATTENTION_FUNCTIONS" in code.co_names
-
-    trunk, known = decoder_of(model), model.config._attn_implementation in ("sdpa", ATTENTION)
-    taken = inspect.signature(trunk.forward).parameters.keys()
-    if not known or not {cache_argument(type(trunk)), "position_ids"} <= taken:
-        return False
-    layers = [*blocks(model)]
-    attentions = [module for layer in layers for module in layer.modules() if asks(module)]
-    ways = [inspect.signature(module.forward) for module in (trunk, *layers, *attentions)]
-    passed = [any(p.kind == p.VAR_KEYWORD for p in way.parameters.values()) for way in ways]
-    return len(attentions) == len(layers) and all(passed)
+@torch.no_grad()
+def asked_of(model: Any) -> list[bool]:
+    """Of each block that asks a layout once whether values are as wide as keys, as `AfterPrompts`
+    needs. Two tokens are run to see, and once: code may drop what it takes."""
+    if "asked" not in vars(model):
+        kept, two = dict[int, tuple[Tensor, Tensor]](), torch.arange(2, device=model.device)[None]
+        how = {"attention_mask": NO_MASK, "layout": Packed(2, Grid((1, 2)), kept=kept)}
+        model.asked = []
+        with contextlib.suppress(Exception):  # whatever it says of what it does not know
+            model(input_ids=two, position_ids=two, use_cache=False, **how)
+            model.asked = [key.shape == value.shape for key, value in kept.values()]
+    return model.asked
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from ictcli_torch.passes import shares_prompts, wanted_states
+from ictcli_torch.passes import asked_of, shares_prompts, wanted_states
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from ictcli.algorithm.objective import Objective
@@ -85,12 +85,21 @@ def test_only_known_positions_are_shared() -> None:
     assert not shares_prompts(of("bart")) and not shares_prompts(of("bloom"))
 
 
+def test_what_does_not_take_a_layout_is_found_out() -> None:
+    """Blocks that drop it, or make masks of their own, or ask twice; values narrower than keys."""
+    for kind in ("nemotron", "stablelm", "doge", "diffllama"):
+        assert not shares_prompts(of(kind))
+    latent = of("deepseek_v3", num_key_value_heads=4, v_head_dim=8, n_routed_experts=8)
+    assert shares_prompts(latent) and not any(asked_of(latent))
+
+
 @pytest.mark.parametrize(
     ("kind", "more"),
     [
         ("llama", {}),
         ("gpt2", {}),
         ("bloom", {}),
+        ("nemotron", {}),
         ("gpt_oss", {"head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2}),
     ],
 )
@@ -106,8 +115,6 @@ def test_the_last_mlp_gives_the_states_that_are_read(kind: str, more: dict[str, 
 
 
 rows_wanted = st.lists(st.integers(0, 9), min_size=12, max_size=12)
-
-
 prompt_lengths = st.lists(st.integers(1, 40), min_size=3, max_size=3)
 
 

@@ -189,9 +189,9 @@ def test_a_row_is_known_by_its_first_line(
 @pytest.mark.parametrize(
     ("row", "words", "hint"),
     [
-        ({**TWO, "answer": "C"}, "none of its 2 choices", "a letter, A to B"),
-        ({**TWO, "answer": -1}, "none of its 2 choices", ""),
-        ({**TWO, "answer": "9" * 5000}, "none of its 2", ""),
+        ({**TWO, "answer": "C"}, "not one of its 2 choices", "a letter, A to B"),
+        ({**TWO, "answer": -1}, "not one of its 2 choices", ""),
+        ({**TWO, "answer": "9" * 5000}, "not one of its 2", ""),
         ({**TWO, "choices": ["x"], "answer": 0}, "no list of choices", "2 to 26"),
         ({**TWO, "choices": ["x", ["y"]], "answer": 0}, "no list of choices", ""),
         ({"question": "a?", "answer": "A"}, "no list of choices", ""),
@@ -218,7 +218,7 @@ def test_a_faulty_row_is_named(tmp_path: Path, row: dict[str, Any], words: str, 
         ("d.json", "{}", "line 1 has no prompt"),
         ("d.json", '{"messages": [{"role": "user", "content": "1+1"}]}', "line 1 has no gold"),
         ("d.json", '["1+1"]', "row 1 is text, and no object"),
-        ("d.txt", "{}", "d.txt is a file or a folder of a kind"),
+        ("d.txt", "{}", "d.txt is a file or folder that ictcli cannot read"),
     ],
 )
 def test_a_file_of_another_form_is_told_what_it_is(
