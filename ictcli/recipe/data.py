@@ -40,7 +40,8 @@ class ColumnSettings(Table):
     id: str | None = None
     """A unique id; default: id, or else the number of the line or row."""
     response: str | None = None
-    """Worked response to show as an example (`prompt.shots`); default: a solution or the gold."""
+    """Worked response, shown (`prompt.shots`) or taught (`sft.data`); default: a solution or the
+    gold."""
 
     def filled_by(self, other: "ColumnSettings") -> "ColumnSettings":
         """Return these names, and the other's where none is given."""

@@ -7,6 +7,7 @@ from typing import Any
 from ictcli.errors import UserError
 from ictcli.recipe import Recipe, data_name
 from ictcli.recipe.data import HOLDOUT, Example
+from ictcli.recipe.generator import is_gym
 from ictcli.rewards import Judge, Limits, Verifier, find_verifier
 from ictcli.rewards.grading import NOT_PASSED
 from ictcli.rewards.verifiers import FAILED, OPTIONAL, name_of
@@ -240,7 +241,7 @@ def _heldout_notes(recipe: Recipe, task: Task) -> Iterator[str]:
         elif recipe.eval.bench:
             note += f" eval.problems={held} asks for what there is."
         yield note + " eval.bench=FILE evaluates on a file of yours." * (
-            held < PRECISE and not recipe.eval.bench
+            held < PRECISE and not recipe.eval.bench and not is_gym(recipe.task)
         )
 
 

@@ -56,7 +56,10 @@ def verdict_of(
         right = share_of(sampled["correct"] / tried.answers, "responses", tried.answers)
         counts = f"no whole group ended in time, and {right} are right"
     if certain and share >= FEW:
-        return True, f"Train: {counts}: there is something to learn from.", ()
+        cut = share_of(sampled["truncated"] / tried.answers, "responses", tried.answers)
+        more = f" But {cut} are cut at max_tokens={recipe.max_tokens}."
+        more *= 2 * sampled["truncated"] >= tried.answers
+        return True, f"Train: {counts}: there is something to learn from.{more}", ()
     signal = Signal(
         (sampled["unparsed"] - sampled["cut_unread"]) / tried.answers,
         sampled["cut_unread"] / tried.answers,
