@@ -214,9 +214,7 @@ def main() -> None:
     sizes = SMALL if a.small else QWEN
     with tempfile.TemporaryDirectory() as folder:
         if a.model:
-            shutil.copytree(
-                Path(a.model).resolve(), folder, dirs_exist_ok=True, copy_function=os.symlink
-            )
+            shutil.copytree(Path(a.model).resolve(), folder, dirs_exist_ok=True)
         else:
             in_fresh_process(partial(make_model, Path(folder), "torch", dtype="bfloat16", **sizes))
         found = show(compare(folder, a))

@@ -87,13 +87,13 @@ def print_check(checked: Checked, command: str, *, as_json: bool) -> None:
     if tried and tried.time and seconds is not None:
         time = tried.time
         steps = int((HOUR - seconds) / time.step) + time.steps if seconds > HOUR else 0
-        shorter = f" steps={steps} takes about an hour." if steps > 0 else ""
+        shorter = f" steps={steps} takes an hour at most." if steps > 0 else ""
         output(
             f"time: about {duration(seconds)}: {duration(tried.load_s)} to load, "
             f"{time.parts()}.{shorter}"
         )
     elif tried:
-        output("time: not known, as no answer ended in time.")
+        output("time: not known, as no group of answers ended in time.")
     if tried and tried.interrupted:
         output("", "interrupted: there is no verdict.")
         return
