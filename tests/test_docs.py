@@ -112,7 +112,7 @@ def test_the_tables_of_the_study_are_made_of_its_data(capsys: pytest.CaptureFixt
     text = (STUDY / "README.md").read_text(encoding="utf-8")
     assert all(part.strip() in text for part in table)
     assert {path: path.read_text(encoding="utf-8") for path in figures} == figures
-    assert len(text.split()) <= 1_300
+    assert len(text.split()) <= 1_200
 
 
 def test_it_is_short() -> None:
