@@ -153,7 +153,9 @@ def wanted_states(model: Any, batch: MicroBatch, kept: Kept | None = None) -> Te
 
     ids, wanted = batch.ids, np.flatnonzero(batch.head)
     how: dict[str, Any] = {}
-    if shares_prompts(model):
+    if "packs" not in vars(model):
+        model.packs = shares_prompts(model)  # which takes milliseconds
+    if model.packs:
         ids, positions, wanted, layout = _packed(batch, on_device)
         how = {"position_ids": on_device(positions), "layout": replace(layout, kept=kept)}
         how["attention_mask"] = NO_MASK

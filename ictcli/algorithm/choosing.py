@@ -44,8 +44,13 @@ class IctOptions(UnsureOptions):
     text can also be read as the mean over the response or over the group's tokens."""
 
     @property
+    def u(self) -> str:
+        """The statistic that is u."""
+        return "uniqueness" if self.reference == "position" else f"uniqueness_{self.reference}"
+
+    @property
     def wants(self) -> tuple[str, ...]:
-        return () if self.reference == "position" else (f"uniqueness_{self.reference}",)
+        return (self.u,)
 
 
 @register("arXiv 2402.03300, Eq. 3")
@@ -57,8 +62,7 @@ def grpo(batch: Scored, options: Options) -> Choice:
 @selects("arXiv 2606.19771, A.3.7", options=IctOptions, wants=("uniqueness",))
 def ict(batch: Scored, options: IctOptions) -> Choice:
     """The share `keep` of tokens with the highest uniqueness u = JS(p, mean p of the group)."""
-    u = batch.stats[(*options.wants, "uniqueness")[0]]
-    H1 = np.maximum(batch.stats["entropy"], 0)
+    u, H1 = batch.stats[options.u], np.maximum(batch.stats["entropy"], 0)
     score = {"u": u, "u*h": u * H1, "h": H1}[options.score]
     score = np.where(_unsure(batch, options), score, 0)
     if options.advantage_power > 0:

@@ -54,26 +54,32 @@ def compare(
         p /= p.sum(axis=-1, keepdims=True)
         return p
 
+    def row_sums(parts: Sequence[BoolArray], group: slice) -> FloatArray:
+        """Return the sum of p over the tokens of each row of a group, (G, V) float64."""
+        sums = np.zeros((rollouts.group, vocabulary))
+        for where in parts:
+            p, rows = probabilities(where), np.nonzero(where)[0] - group.start
+            for row in np.unique(rows):
+                sums[row] += p[rows == row].sum(axis=0, dtype=np.float64)
+        return sums
+
     for mean_over in dict.fromkeys(statistic(name).mean_over for name in wanted):
         names = [name for name in wanted if statistic(name).mean_over == mean_over]
         tokens = parted(rollouts) if mean_over == "position" else rollouts.valid
         for first in range(0, len(rollouts), rollouts.group):
-            rows_of_group = slice(first, first + rollouts.group)
-            parts = _parts(tokens, rows_of_group, at_once)
-            row_means = np.zeros((rollouts.group, vocabulary))
+            group = slice(first, first + rollouts.group)
+            parts = _parts(tokens, group, at_once)
+            row_means = None
             if mean_over != "position":
-                for where in parts:
-                    p, rows = probabilities(where), np.nonzero(where)[0] - first
-                    for row in range(rollouts.group):
-                        row_means[row] += p[rows == row].sum(axis=0, dtype=np.float64)
-                lengths = rollouts.lengths[rows_of_group, None]
+                row_means = row_sums(parts, group)
+                lengths = np.maximum(rollouts.lengths[group, None], 1)
                 if mean_over == "group":
                     row_means[:], lengths = row_means.sum(axis=0), lengths.sum()
-                row_means /= np.maximum(lengths, 1)
+                row_means /= lengths
             for where in parts:
                 p, (rows, positions) = probabilities(where), np.nonzero(where)
                 means, mean_of = row_means, rows - first
-                if mean_over == "position":
+                if means is None:
                     means, mean_of = position_means(p, positions)
                 for some in chunks(len(p), max(COMPARED // vocabulary, 1)):
                     pair = p[some].astype(np.float64), means[mean_of[some]]

@@ -31,7 +31,8 @@ class Gone:
         return ANY in self.values or value in self.values
 
 
-PLUGIN = 'plugins = ["examples/methods/methods.py"] brings it'
+PLUGIN = "a plugin of examples/methods brings it, and its README.md says which"
+CONTEXTS = tuple(f"context:{n}" for n in range(1, 100))
 MOVED = (
     *("gmts", "rsi", "quadrants", "lp_reg", "wapo", "nat", "stare", "tempo", "gtpo", "eapo"),
     *("pepo", "taco", "maxrl"),
@@ -43,7 +44,7 @@ GONE = (
         Gone(f"{table}columns.difficulty", "leave it out: no order goes by it", idle=(ANY,))
         for table in ("", "eval.", "sft.")
     ),
-    Gone("method.reference", "u compares with the group at the same position", idle=("position",)),
+    Gone("method.reference", "position, response or group says what u compares with", CONTEXTS),
     Gone(
         "method.min_entropy",
         "method.max_prob leaves out sure tokens",

@@ -23,7 +23,8 @@ BUILT_IN = sorted(
     if method.rule.__module__.startswith("ictcli.algorithm")
 )
 
-plugins.load(str(Path(__file__).parents[2] / "examples" / "methods" / "methods.py"))
+for plugin in ("methods.py", "credit.py"):
+    plugins.load(str(Path(__file__).parents[2] / "examples" / "methods" / plugin))
 EVERY = sorted(METHODS)
 """Those of the plugin too."""
 

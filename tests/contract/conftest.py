@@ -181,7 +181,8 @@ def tiny_oracle(tiny_model: Path) -> Oracle:
     return oracle_of(tiny_model)
 
 
-plugins.load(str(Path(__file__).parents[2] / "examples" / "methods" / "methods.py"))
+for plugin in ("methods.py", "credit.py"):
+    plugins.load(str(Path(__file__).parents[2] / "examples" / "methods" / plugin))
 SAMPLING = Sampling(max_tokens=14, stop_ids=(17, 4))
 GROUP_STATS = tuple(
     name

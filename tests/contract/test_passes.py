@@ -111,16 +111,19 @@ def test_statistics_cost_no_forward_pass(
 
 
 def test_the_head_meets_weighted_places_only(engine_name: str, recorded: Any) -> None:
-    """And a row runs no further than its last weight; PyTorch's stand behind each other."""
+    """And a row runs no further than its last weight; PyTorch's are packed without padding."""
     engine, passes = recorded
     rollouts = made_up()
     weights, A = sparse_weights(rollouts), advantages(rollouts)
     weights[:, 6:] = 0
     engine.passes.share = False
     report = engine.update(Update(rollouts, weights, A, PLAIN), 0.0)
-    assert sum(passes.places) == ((weights != 0) & (A != 0)[:, None]).sum()
+    wanted = (weights != 0) & (A != 0)[:, None]
+    assert sum(passes.places) == wanted.sum()
     ran = sum(rows * length for rows, length in passes.ids)
     if engine_name == "torch":
+        ends = {row: np.flatnonzero(wanted[row])[-1] for row in np.flatnonzero(wanted.any(axis=1))}
+        assert ran == sum(len(rollouts.prompt_of(int(row))) + end for row, end in ends.items())
         assert all(rows == 1 for rows, _ in passes.ids) and ran < report.tokens
         return
     assert all(length <= LONGEST + 6 for _, length in passes.ids)

@@ -10,6 +10,7 @@ from refusing import refused
 
 from ictcli.algorithm.methods import METHODS
 from ictcli.recipe import Recipe, RecipeFile, apply_overrides, gone, load_recipe, to_toml
+from ictcli.recipe.keys import all_keys
 from ictcli.runs import Run
 from ictcli.runs.model import settings_of
 
@@ -26,6 +27,7 @@ OLD = (
     ("optimizer.kind=adamw8bit", "AdamW", True),
     ("optimizer.kind=adamw", "AdamW", False),
     ("method=gmts", "examples/methods", True),
+    ("method.reference=context:4", "position, response or group", True),
     ("record.probe_every=10", "leave it out", False),
     ('log=["trackio", "wandb"]', "wandb", False),
 )
@@ -36,6 +38,13 @@ def _no_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other tests of this process may have loaded one."""
     for name in gone.MOVED:
         monkeypatch.delitem(METHODS, name, raising=False)
+
+
+def test_no_key_of_today_is_gone() -> None:
+    keys = {each.key for each in all_keys(Recipe)}
+    keys |= {f"method.{key}" for method in METHODS.values() for key in method.options.model_fields}
+    assert "method.reference" in keys and "optimizer.eps" in keys
+    assert not keys & {each.key for each in gone.GONE if gone.ANY in each.values}
 
 
 @pytest.mark.parametrize(("override", "instead", "used"), OLD)
