@@ -4,7 +4,7 @@
 
 Each row is a line of an invoice, and its due date and total as `2026-12-31 9.90`. Most lines hold
 another date, and a third of them the sum before tax. It writes examples for supervised steps,
-problems to train on and held-out ones, each drawn with a seed of its own, to recipes/data.
+problems to train on and held-out ones, each drawn with a seed of its own.
 """
 
 import calendar
@@ -28,8 +28,13 @@ FIRMS = [
     "Old Mill",
     "Print House",
 ]
-DATA = Path(__file__).parent.parent / "recipes" / "data"
-FILES = {"examples": (128, 1), "train": (512, 2), "test": (128, 5)}
+ROOT = Path(__file__).parent.parent
+FILES = {
+    "recipes/data/invoices-examples.jsonl": (128, 1),
+    "recipes/data/invoices-train.jsonl": (512, 2),
+    "recipes/data/invoices-test.jsonl": (128, 5),
+    "studies/ict/invoices-heldout.jsonl": (384, 7),
+}
 """Rows and seed of each file."""
 
 
@@ -80,7 +85,7 @@ def main() -> None:
             if made["prompt"] not in seen:
                 seen.add(made["prompt"])
                 lines.append(json.dumps(made) + "\n")
-        (DATA / f"invoices-{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+        (ROOT / name).write_text("".join(lines), encoding="utf-8")
 
 
 if __name__ == "__main__":
