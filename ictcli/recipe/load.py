@@ -76,6 +76,7 @@ def load_recipe(source: str | Path | RecipeFile, overrides: Sequence[str] = ()) 
     apply_overrides(data, overrides, Recipe)
     gone.refuse(data, str(file.path))
     typed = [*map(typed_key, overrides)]
+    left = _leave_task(data, typed) if data.get("task") != file.data.get("task") else ()
     if "eval.n" in typed and "eval.k" not in typed:
         _lower_k(data["eval"])
     own, base = data, file.path.parent
@@ -83,7 +84,34 @@ def load_recipe(source: str | Path | RecipeFile, overrides: Sequence[str] = ()) 
         gate.ask()
         own, base = dict[str, Any](), None
         apply_overrides(own, overrides, Recipe)
-    return check(data, str(file.path), base, typed, own)
+    return check(data, str(file.path), base, typed, own).without(left)
+
+
+OF_DATA = ("eval.bench", "sft.data", "reward.pattern")
+"""Keys that make a recipe one for its own data."""
+OF_TASK = (
+    *OF_DATA,
+    *("eval.verifier", "eval.columns", "eval.hub", "sft.columns", "sft.hub", "columns", "hub"),
+    *("reward.verifier", "prompt.system", "prompt.suffix", "prompt.examples"),
+)
+"""Keys of such a recipe that do not apply to another task."""
+
+
+def _leave_task(data: dict[str, Any], typed: Sequence[str]) -> tuple[str, ...]:
+    """Remove, in place, what a recipe for its own data says of its task, except what was typed.
+    Return the keys."""
+    left: dict[str, dict[str, Any]] = {}
+    for key in OF_TASK:
+        table, _, name = key.rpartition(".")
+        values: Any = data.get(table) if table else data
+        kept = any(f"{word}.".startswith(f"{key}.") for word in typed)
+        if isinstance(values, dict) and name in values and not kept:
+            left[key] = values
+    if not left.keys() & set(OF_DATA):
+        return ()
+    for key, values in left.items():
+        del values[key.rpartition(".")[2]]
+    return tuple(left)
 
 
 def _lower_k(table: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from pathlib import PurePath
 from typing import Any, Literal, Self, cast
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from ictcli.algorithm.controls import Control
 from ictcli.algorithm.methods import Method, Options, ShareOptions, find_method
@@ -113,6 +113,8 @@ class Recipe(Table):
             return None
         return NewAdapters(**self.adapter.model_dump(), seed=self.seed)
 
+    _left_out: tuple[str, ...] = PrivateAttr(default=())
+
     def options(self) -> Options:
         """Return the method's validated options, `keep` filled in."""
         values = {key: value for key, value in self.method.items() if key != "name"}
@@ -157,6 +159,17 @@ class Recipe(Table):
         """Clip range, coefficients and temperature of the loss."""
         clip = self.clip
         return Objective(clip.low, clip.high, self.kl, self.entropy, self.temperature, clip.on)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Return the keys of the recipe file that another task left out."""
+        return self._left_out
+
+    def without(self, keys: tuple[str, ...]) -> Self:
+        """Return the recipe, with these keys as those left out."""
+        recipe = self.model_copy()
+        recipe._left_out = keys
+        return recipe
 
     def with_engine(self, **settings: Any) -> Self:
         """Return the recipe with other engine settings."""

@@ -50,6 +50,9 @@ def task_of(recipe: Recipe) -> Task:
         golds = [middle_cut(problem.gold, SHOWN) for problem in task.train[:3]]
         note += f"golds are read as {listed(golds)}."
         task = replace(task, notes=(note, *task.notes))
+    if left := recipe.left_out:
+        note = f"{listed(left)} of the recipe are for its own task and are left out; type those "
+        task = replace(task, notes=(f"{note}that you want.", *task.notes))
     examples = _examples(recipe, task, held)
     task = replace(task, prompt=recipe.prompt.model_copy(update={"examples": examples}))
     shown = {key_of(example.prompt) for example in examples}

@@ -25,13 +25,13 @@ def recipe_of(folder: Path, *overrides: str, text: str = "") -> Recipe:
     return load_recipe(path, ["prompts=4", "group=4", "max_tokens=16", "warmup=0", *overrides])
 
 
-def test_a_bare_reward_is_the_verifier_alone(tmp_path: Path) -> None:
-    named = recipe_of(tmp_path, "reward=integer")
-    assert named.reward.verifier == "integer"
-    assert recipe_of(tmp_path, "reward.format=0.1", text='reward = "integer"').reward == (
-        named.reward.model_copy(update={"format": 0.1})
-    )
-    assert recipe_of(tmp_path, text='[reward]\nverifier = "integer"').reward == named.reward
+def test_another_task_leaves_out_what_the_recipe_says_of_its_own() -> None:
+    name, typed = "smollm2-135m-invoices", ["task=gsm8k", "prompt.system=Count."]
+    other = load_recipe(name, typed)
+    assert {"sft.data", "eval.bench", "reward.pattern"} < {*other.left_out}
+    assert (other.sft.data, other.eval.bench, other.reward.pattern) == (None, None, None)
+    assert other.prompt.system == "Count."
+    assert load_recipe(name, ["lr=1"]) == load_recipe(name).model_copy(update={"lr": 1})
 
 
 def test_files_are_found_beside_the_recipe(tmp_path: Path) -> None:
