@@ -15,10 +15,10 @@ from ictcli.seeds import generator
 from ictcli.tables.numbers import counted, listed
 from ictcli.tasks.custom import is_custom
 from ictcli.tasks.registry import find_benchmark, find_task
-from ictcli.tasks.sft import read_examples
+from ictcli.tasks.sft import in_form, read_examples
 from ictcli.tasks.split import digest_of, key_of
 from ictcli.tasks.task import GENERATED, Domain, Task
-from ictcli.text import middle_cut
+from ictcli.text import middle_cut, one_line
 from ictcli.types import Problem
 
 SHOWN = 40
@@ -72,7 +72,8 @@ def _with_sft(recipe: Recipe, task: Task, held: Collection[str]) -> Task:
     if not settings.data or not settings.steps:
         return task
     examples, notes = read_examples(settings.data, settings.columns, settings.hub, recipe.columns)
-    kept = tuple(example for example in examples if key_of(example.prompt) not in held)
+    kept = [example for example in examples if key_of(example.prompt) not in held]
+    kept = tuple(in_form(kept, task.domain))
     name = data_name(settings.data, None)
     if not kept:
         raise UserError(
@@ -80,6 +81,8 @@ def _with_sft(recipe: Recipe, task: Task, held: Collection[str]) -> Task:
             "eval.bench=... other problems to evaluate on, or other examples",
         )
     note = f"{name}: {counted(len(kept), 'example')} for supervised steps"
+    if not task.domain.private:
+        note += f"; the first response is {middle_cut(one_line(kept[0].solution), SHOWN)}"
     if out := len(examples) - len(kept):
         note += f"; {out:,} more are held-out problems, and are left out"
     return replace(task, sft=kept, notes=(*task.notes, *notes, f"{note}."))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -61,15 +62,37 @@ def _example(reader: Reader, row: Row) -> Problem:
     column = reader.columns.response or filled(row, RESPONSES)
     if column and (response is None or reader.columns.response):
         response = said_in(row, (column,))
+    gold = ""
     if response is None:  # the answer, as examples in a prompt have it
         problem = reader.problem(row)
-        response = problem.solution if problem.gold else ""
+        gold = problem.gold
+        response = problem.solution if gold else ""
     if not response.strip():
         raise UserError(
             f"{row.where} has no response.", "columns.response=NAME names the column of responses"
         )
     turns = turns if len(turns) > 1 else ()
-    return Problem(str(row.number), prompt, "", solution=response, turns=turns)
+    return Problem(str(row.number), prompt, gold, choices, response, turns)
+
+
+def in_form(examples: Sequence[Problem], domain: Domain) -> list[Problem]:
+    """Return the examples without their golds. A response that was made from the gold is written in
+    the first of three forms that the domain reads as right: as it is, the gold alone, `Answer: 12`.
+    """
+    forms = ("{response}", "{gold}", "Answer: {gold}")
+
+    def written(example: Problem, form: str) -> str:
+        return form.format(response=example.solution, gold=example.gold)
+
+    made = next((example for example in examples if example.gold), None)
+    if made and domain.pattern is not None:
+        verdicts = domain.judge([made], [written(made, form) for form in forms])
+        right = [verdict.status == "correct" for verdict in verdicts]
+        forms = forms[right.index(True) if any(right) else 0 :]
+    return [
+        replace(e, gold="", choices=(), solution=written(e, forms[0] if e.gold else "{response}"))
+        for e in examples
+    ]
 
 
 def response_ids(

@@ -17,12 +17,16 @@ from ictcli.runs.records import Summary, Unlearned
 from ictcli.runs.rollouts import Batch
 from ictcli.tables.numbers import counted, shown_share
 from ictcli.tasks import Domain
+from ictcli.tasks.custom import is_custom
+from ictcli.text import shell_word
 
 SOME = 0.1
 """Share of the responses that is not chance: if this many end without an answer, longer ones do not
 help."""
 WIDE = 16
 """Responses to a problem from which on more of them find nothing new, where all are wrong."""
+REASONED = 128
+"""With fewer tokens a response has no room to reason, so a short form helps more than length."""
 TRIAL = 5
 """A training of fewer steps tries something out, and ends as it should without a gradient."""
 
@@ -72,6 +76,12 @@ SYMPTOMS = {
         "'reward.pattern=Answer: *(.+)'",
         "say how to answer, and read that",
         "a few supervised steps on examples in that form teach it (docs/sft.md)",
+    ),
+    "unshown": Symptom(
+        "{unread} have no readable answer{cut}",
+        "{examples}",
+        "first teaches the form of an answer, by supervised steps on yours",
+        "max_tokens={longer} gives room for longer ones",
     ),
     "all_right": Symptom(
         "{all_right} are all right",
@@ -219,13 +229,30 @@ def diagnose(
     if name == "truncated" and longer <= recipe.max_tokens:
         name = "no room"
     shown = "no form" if name == "unparsed" and not shots else name
+    examples = own_examples(recipe)
+    brief = name == "truncated" and recipe.max_tokens < REASONED
+    if examples and (brief or (shown == "no form" and recipe.reward.pattern)):
+        shown = "unshown"
     figures = {"before": " before an answer can be read", **signal.words(), **words}
+    figures["examples"] = examples
     cause = symptom(shown, recipe, longer=longer, **figures)
     if name == "all_wrong" and recipe.group >= WIDE:
         cause = Symptom(cause.sentence, more=cause.more)
     if shown == "no form" and recipe.reward.pattern:  # which does not fit
         cause = Symptom(cause.sentence, more=symptom("unparsed", recipe, **figures).more)
     return name, cause
+
+
+def own_examples(recipe: Recipe) -> str:
+    """Return the settings of supervised steps on the answers of the user's own data; empty if there
+    is none, or the recipe has such steps."""
+    data = recipe.data or (recipe.task if is_custom(recipe.task) else "")
+    if not data or recipe.sft.data:
+        return ""
+    path, here = Path(data), Path.cwd()
+    data = path.relative_to(here).as_posix() if path.is_relative_to(here) else data
+    slow = recipe.adapter.kind != "none" and "lr" not in recipe.sft.model_fields_set
+    return f"sft.data={shell_word(data)}" + " sft.lr=2e-4" * slow
 
 
 def advice(run: Path, recipe: Recipe, domain: Domain, signal: Signal) -> tuple[str, str]:
