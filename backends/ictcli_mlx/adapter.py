@@ -24,8 +24,8 @@ from .model import ADAPTED, cast, model_dtype
 
 
 def put_on(model: Any, settings: NewAdapters, path: str) -> dict[str, Any]:
-    """Freeze the model and add new adapters to it. Return the adapter_config.json that mlx-lm needs
-    to load them on the model at `path`."""
+    """Freeze the model and add new adapters to it. Return the contents of the adapter_config.json
+    with which mlx-lm loads them onto the model at `path`."""
     linear = [_linear_layers(layer) for layer in model.layers]
     chosen = adapters.choose_layers(settings, linear, getattr(model, "model_type", ""))
     config: dict[str, Any] = {
@@ -67,7 +67,7 @@ def _linear_layers(block: Any) -> list[str]:
 
 def read(model: Any, folder: Path, base: str) -> dict[str, Any]:
     """Load the adapters in `folder` onto a model that has none and whose weights have the
-    fingerprint `base`. Return their adapter_config.json."""
+    fingerprint `base`. Return the contents of their adapter_config.json."""
     with adapters.reading(folder, "mlx", len(model.layers), base) as converted:
         config = adapters.read_config(converted)
         load_adapters(model, str(converted))
@@ -86,7 +86,8 @@ def write(folder: Path, weights: dict[str, mx.array], config: dict[str, Any]) ->
 
 @contextlib.contextmanager
 def taken_off(model: nn.Module) -> Generator[None]:
-    """Disable the adapters inside the context: the model is the reference policy without a copy."""
+    """Disable the adapters inside the context. The model is then the reference policy, without a
+    second copy of the weights."""
     on = _adapted(model)
     plain = [(n, m.embedding if "embedding" in m else m.linear) for n, m in on]
     model.update_modules(tree_unflatten(plain))
@@ -127,7 +128,7 @@ def whole(model: Any, kind: str) -> Generator[None]:
             layer, change = _plain(module)
             weight = layer.weight.astype(dtype) if change is None else layer.weight
             fits = fits and in_float16(weight, change, half=half)
-            plain.append((name, _plain(module)[0]))  # a new, lazy one: frees `layer`
+            plain.append((name, _plain(module)[0]))  # unevaluated, so that `layer` is freed
         model.update_modules(tree_unflatten(plain))
         done = {f"{name}.weight" for name, _ in plain}
         others = (x for name, x in flat(model.parameters()).items() if name not in done)

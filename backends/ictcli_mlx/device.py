@@ -29,8 +29,8 @@ class Memory:
         maybe_set_recommended_wired_limit()  # otherwise macOS may page the weights out
 
     def watch(self, what: str, hint: str) -> None:
-        """Raise OverLimitError if peak use exceeds the limit. Call after each mx.eval, so that the
-        run ends before memory does. `what` was computed; `hint` is a way to use less."""
+        """Raise OverLimitError, with `hint`, if `what` took more memory than the limit. Call after
+        each mx.eval, so that the run ends before the machine runs out of memory."""
         took = mx.get_peak_memory()
         if self.limit and took > self.limit:
             self._reset()

@@ -94,7 +94,7 @@ class MlxEngine(EngineCore):
         cast(self.model, mx.float32)
 
     def kept_weights(self) -> Any:
-        """Return the trained arrays themselves: an update makes new arrays."""
+        """Return the trained arrays without copying: an update creates new arrays."""
         return self.model.trainable_parameters()
 
     @contextlib.contextmanager

@@ -118,7 +118,7 @@ def model_dtype(model: nn.Module) -> mx.Dtype:
 
 
 def quantise(model: nn.Module) -> dict[str, int]:
-    """Round the weights to 4 bits as mlx-lm's conversion does; return its settings."""
+    """Round the weights to 4 bits as mlx-lm's conversion does; return bits and group size."""
 
     def fits(name: str, module: Any) -> bool:
         return hasattr(module, "to_quantized") and module.weight.shape[-1] % GROUP == 0
@@ -167,7 +167,7 @@ def restore_layout(folder: Path, like: Path) -> None:
 
 
 def _place(name: str) -> str:
-    """Return a weight's name without the parts that some programs add and others do not."""
+    """Return a weight's name without `model` and `language_model`, which not all programs add."""
     return ".".join(part for part in name.split(".") if part not in ("model", "language_model"))
 
 

@@ -63,7 +63,8 @@ class Optimizer:
         self.gradient = None
 
     def _pure(self, masters: Any, gradient: Any, state: Any) -> tuple[Any, Any]:
-        """Return masters and AdamW's state after a step, a pure function that can be compiled."""
+        """Return the masters and AdamW's state after a step: a pure function, which can be
+        compiled."""
         kept, self.adamw.state = self.adamw.state, state
         try:
             return self.adamw.apply_gradients(gradient, masters), self.adamw.state

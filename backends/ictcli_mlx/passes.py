@@ -70,8 +70,8 @@ class Passes:
         return number(loss) / scale, np.array(logp)[:N], float(np.array(kl)[:N].sum())
 
     def _loss_scale(self, weights: FloatArray) -> float:
-        """Return a power of two by which token weights are multiplied: their largest becomes about
-        1 if the model computes in float16, where gradients of weights of 1e-6 would become 0."""
+        """Return a power of two to multiply token weights with. In float16 it makes the largest
+        about 1, since gradients of weights near 1e-6 would vanish; otherwise it is 1."""
         largest = float(np.abs(weights).max(initial=0))
         if model_dtype(self.model) != mx.float16 or not 0 < largest < np.inf:
             return 1.0
@@ -96,7 +96,7 @@ class Passes:
                 return self._gradients[key](parameters, arrays, *map(mx.array, inputs))
         finally:
             self.model.eval()
-            self.model.update(parameters)  # replaces the arrays of the trace
+            self.model.update(parameters)  # replaces the arrays that tracing left
 
     def _loss(self, objective: Objective, form: TokenTerms) -> Callable[..., Any]:
         def loss(

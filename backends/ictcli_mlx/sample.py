@@ -19,7 +19,7 @@ from .device import Memory
 from .plan import GPU_ELEMENTS, GPU_PREFILL_TOKENS, PENDING_ELEMENTS, PREFILL_TOKENS
 
 GONE = 8
-"""Finished rows are removed once they are 1 / GONE of all, since that copies the whole cache."""
+"""Finished rows are removed, which copies the whole cache, once they are 1 / GONE of all rows."""
 
 
 def _searchsorted(cdf: mx.array, target: mx.array, *, right: bool) -> mx.array:
@@ -94,7 +94,8 @@ def lockstep(
 def _prefill(
     model: Any, prompts: Sequence[Sequence[int]], group: int, memory: Memory
 ) -> tuple[mx.array, list[Any]]:
-    """Run each prompt once and repeat its caches for its rows: logits (B, V) and caches.
+    """Run each prompt once. Return logits (B, V) of the next token and caches, repeated for the
+    rows.
 
     All but the last token of each prompt run in chunks, padded on the right. The last tokens run as
     one step of decoding, so the LM head is computed for them alone.
@@ -106,7 +107,7 @@ def _prefill(
     on_cpu = mx.default_device().type == mx.cpu
     chunk = max((PREFILL_TOKENS if on_cpu else GPU_PREFILL_TOKENS) // len(prompts), 2)
     if padded:
-        longest += longest % chunk == 1  # a sliding-window cache takes one token for decoding
+        longest += longest % chunk == 1  # a sliding-window cache mistakes one token for decoding
         padding = [longest - length for length in before]
         for cache in caches:
             cache.prepare(lengths=before, right_padding=padding)
@@ -129,9 +130,9 @@ def _prefill(
 
 def new_cache(model: Any, lengths: Sequence[int]) -> list[Any]:
     """Return empty caches for prompts of these lengths. Raise UserError if the lengths differ and
-    the model's caches allow no padding.
+    the model's caches do not support padding.
 
-    Prompts of one length need no mask, and get plain caches; others get caches that know padding.
+    Prompts of one length need no mask and get plain caches; others get batched caches with padding.
     """
     caches = make_prompt_cache(model)
     if len(set(lengths)) == 1:

@@ -32,7 +32,7 @@ def put_on(model: Any, settings: NewAdapters, path: str) -> peft.PeftModel:
         task_type="CAUSAL_LM",
         base_model_name_or_path=str(Path(path).resolve()) if Path(path).is_dir() else path,
         r=settings.rank,
-        lora_alpha=int(alpha) if alpha.is_integer() else cast(Any, alpha),  # as peft does
+        lora_alpha=int(alpha) if alpha.is_integer() else cast(Any, alpha),  # 16, not 16.0
         lora_dropout=0.0,  # dropout would make the ratio pi / pi_old noisy
         target_modules=sorted(wanted),
         inference_mode=False,
@@ -79,7 +79,7 @@ TOGETHER = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 
 
 class Siblings:
-    """The adapters of layers that have the same input: one product with all of their A."""
+    """Adapters of layers with the same input, to which all their A are applied in one product."""
 
     typed: tuple[Tensor, list[Tensor]] | None = None
     """A and B in the model's dtype, set while `sampling` is active; else None."""
@@ -127,8 +127,7 @@ def _fuse(model: nn.Module) -> None:
 
 
 def _targets(model: Any, settings: NewAdapters) -> dict[str, str]:
-    """Return the linear layers to adapt: name in the model -> block number and name in the
-    block."""
+    """Return the linear layers to adapt: name in the model -> block number and name within it."""
     layers = list(blocks(model))
     linear = [[n for n, m in x.named_modules() if isinstance(m, nn.Linear)] for x in layers]
     names = {id(module): name for name, module in model.named_modules()}
@@ -152,7 +151,8 @@ def read(model: Any, folder: Path, base: str) -> peft.PeftModel:
 
 
 def _check_kind(config: peft.PeftConfig) -> None:
-    """Raise ValueError if the adapters are not low-rank layers alone: passes ignore the rest."""
+    """Raise ValueError for adapters that do more than replace layers: passes would ignore the
+    rest."""
     if config.is_prompt_learning:
         kind = peft.PeftType(config.peft_type).value
         raise ValueError(f"ictcli does not support peft's adapters of kind {kind}")
@@ -180,7 +180,7 @@ def _weights(adapted: peft.PeftModel) -> dict[str, Tensor]:
 def write(folder: Path, adapted: peft.PeftModel, base: str) -> None:
     """Write adapters to `folder` in the layout that `peft.PeftModel.from_pretrained` reads."""
     weights = {name: tensor.contiguous() for name, tensor in _weights(adapted).items()}
-    save_file(weights, folder / PEFT_WEIGHTS, metadata={"base": base})  # one key: keys are unsorted
+    save_file(weights, folder / PEFT_WEIGHTS, metadata={"base": base})  # one entry: their order varies
     config = adapted.peft_config[NAME].to_dict()
     config |= {"inference_mode": True, "target_modules": sorted(config["target_modules"])}
     text = json.dumps(config, indent=2, sort_keys=True, default=str)
@@ -189,7 +189,8 @@ def write(folder: Path, adapted: peft.PeftModel, base: str) -> None:
 
 @contextlib.contextmanager
 def taken_off(model: nn.Module) -> Generator[None]:
-    """Disable the adapters inside the context: the model is the reference policy without a copy."""
+    """Disable the adapters inside the context. The model is then the reference policy, without a
+    second copy of the weights."""
     layers = [module for module in model.modules() if isinstance(module, LoraLayer)]
     for layer in layers:
         layer.enable_adapters(False)

@@ -21,7 +21,7 @@ States = tuple[Tensor, Tensor, Tensor]
 Kept = dict[int, tuple[Tensor, Tensor]]
 """Keys and values of the prompts, by number of the block."""
 NO_MASK = torch.zeros((1, 1, 1, 1), dtype=torch.int8)
-"""Makes transformers build no mask, since one is passed. No real mask has this dtype."""
+"""Passed as a mask so that transformers builds none. No real mask has this dtype."""
 
 
 def attend(
@@ -54,7 +54,7 @@ AttentionMaskInterface.register(ATTENTION, sdpa_mask)
 
 
 def in_float32(model: Any, device: torch.device) -> None:
-    """Make a 16-bit model on a CPU attend in float32, unless it uses a special attention."""
+    """Make a 16-bit model on a CPU attend in float32, if it uses PyTorch's attention (`sdpa`)."""
     stock = model.config._attn_implementation == "sdpa"
     if device.type == "cpu" and model.dtype != torch.float32 and stock:
         model.set_attn_implementation(ATTENTION)
@@ -99,7 +99,7 @@ class Packed:
     def attend(self, module: Any, states: States, how: dict[str, Any]) -> Tensor:
         rows = [x[0].transpose(0, 1) for x in states]
         ours = [x[: self.tokens] for x in rows]
-        if self.responses is not None:  # of a view, autograd would keep all rows
+        if self.responses is not None:  # autograd keeps all rows of a view
             ours = [x.clone() for x in ours]
         query, *pair = map(self.prompts.spread, ours)
         if self.kept is not None:

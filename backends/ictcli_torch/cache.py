@@ -96,7 +96,7 @@ class FixedLayer(StaticLayer):
     """Cache of a full-attention layer with fixed addresses and room for `length` positions. It
     starts with the first `filled` positions of the given `rows` of another layer.
 
-    New keys and values are written at position `place` (1,), on the device; a mask hides the rest.
+    New keys and values are written at `place` (1,), on the device; the mask hides later positions.
     """
 
     keys: Tensor

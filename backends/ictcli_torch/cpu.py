@@ -20,7 +20,7 @@ from .plan import LARGE
 
 
 class LargeLinear(nn.Linear):
-    """A linear layer that uses these kernels; `exchange` makes it of an `nn.Linear`."""
+    """A linear layer with faster kernels; `exchange` turns an `nn.Linear` into one."""
 
     kernels: str
     """Kernels in `PACKING` pack frozen weights once for FBGEMM, if float16 represents them; with
@@ -71,7 +71,8 @@ def exchange(model: nn.Module, device: torch.device, kernels: str) -> None:
 
 
 def kernels_of(setting: str) -> str:
-    """Return the kernels that `engine.kernels` means, or `plain` if this PyTorch lacks oneDNN."""
+    """Return the kernels that `engine.kernels` means, or `plain` if PyTorch has none for this
+    CPU."""
     return choose_kernels(setting) if available() else "plain"
 
 

@@ -213,7 +213,7 @@ Run = Callable[[Work], None]
 
 
 def runner(device: torch.device) -> Run:
-    """Return the caller of a decoding step: on CUDA it replays a graph."""
+    """Return the `Run` of a device: on CUDA it replays a graph."""
     return Replay(device) if device.type == "cuda" else _plainly
 
 

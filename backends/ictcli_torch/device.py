@@ -132,7 +132,7 @@ class Memory:
         elif self.device.type == "mps":
             torch.mps.empty_cache()
         elif sys.platform == "linux":
-            with contextlib.suppress(AttributeError, OSError):  # musl lacks it
+            with contextlib.suppress(AttributeError, OSError):  # musl lacks malloc_trim
                 ctypes.CDLL(None).malloc_trim(0)
 
     def peak(self) -> int:

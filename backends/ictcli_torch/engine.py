@@ -67,7 +67,7 @@ class TorchEngine(EngineCore):
         trained = (p.numel() for p in self.model.parameters() if p.requires_grad)
         self.counts = {"parameters": self.model.num_parameters() - added, "trained": sum(trained)}
         shares = shares_prompts(self.model) and all(asked_of(self.model))  # runs the model
-        once = shares and self.device.type == "cpu" and not self.small  # else calls dominate
+        once = shares and self.device.type == "cpu" and not self.small  # small: calls dominate
         plain = SharedDecoder if once else GrowingDecoder
         self.optimizer = self.make_optimizer(optimizer) if optimizer else None
         self.pack = cache(partial(pack, self.model))  # packs once, at the first call

@@ -108,7 +108,7 @@ def asked_of(model: Any) -> list[bool]:
         kept, two = dict[int, tuple[Tensor, Tensor]](), torch.arange(2, device=model.device)[None]
         how = {"attention_mask": NO_MASK, "layout": Packed(2, Grid((1, 2)), kept=kept)}
         model.asked = []
-        with contextlib.suppress(Exception):  # models reject unknown arguments variously
+        with contextlib.suppress(Exception):  # models reject arguments with many errors
             model(input_ids=two, position_ids=two, use_cache=False, **how)
             model.asked = [key.shape == value.shape for key, value in kept.values()]
     return model.asked

@@ -59,7 +59,7 @@ def held(work: Workload) -> Parts:
         parts["Python and libraries"] = CUDA_CONTEXT
     if recipe.engine.load_in_4bit:
         parts["weights"] = NF4 * s.layers * s.block + work.width * s.embeddings
-    elif _packs(work):  # float16 replaces packed weights, but not a tied embedding
+    elif _packs(work):  # packed layers keep their weight too, in float16 unless it is tied
         layers, step = _large(work), PACKED_INPUTS
         large = sum(inputs * outputs for inputs, outputs in layers)
         parts["packed weights"] = 2 * sum(-(-a // step) * step * b for a, b in layers)

@@ -50,7 +50,7 @@ def meet(backend: str) -> Store:
 
 
 class Communicator:
-    """This process's connection to the others. Messages go through the CPU; tensors do not."""
+    """This process's connection to the others. Messages go through the CPU, gradients directly."""
 
     broken = False
     """Whether this rank has lost the others: it must not communicate any more."""

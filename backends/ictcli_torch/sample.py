@@ -87,8 +87,7 @@ class StatsRecorder(Recorder):
         return p, (total / lengths[:, None])[member]
 
     def formula(self, name: str) -> Callable[..., Tensor]:
-        """Return a statistic's formula; on a CPU it sums the vocabulary in parts that fit a
-        cache."""
+        """Return a statistic's formula; on a CPU it sums parts that fit a core's cache."""
         plain = super().formula(name)
 
         def in_parts(*arrays: Tensor) -> Tensor:

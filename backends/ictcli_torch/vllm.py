@@ -5,8 +5,8 @@ head is sent as a separate weight, and vLLM's config says so: on a CPU vLLM pack
 would not pack a tied one again. Inputs and outputs are token ids. Each prompt has a seed; vLLM's
 draws differ from ictcli's, and a batch's other rows may change a logit's rounding.
 
-In a launch of several processes each has its own vLLM, all started together, which creates groups
-of one process inside the launch's process group (vLLM's "external_launcher").
+The processes of a launch each start a vLLM at the same time. Each vLLM makes groups of one process
+inside the launch's process group (vLLM's "external_launcher").
 """
 
 import os
@@ -124,7 +124,7 @@ def start(
 
 
 class InProcess:
-    """vLLM's `LLM` with the model's config; `load` sends weights. All ranks must create it at
+    """vLLM's `LLM` with the model's config, to which `load` sends weights. All ranks create it at
     once."""
 
     def __init__(self, engine: Any, rows: int, longest: int, sampling: Sampling) -> None:
