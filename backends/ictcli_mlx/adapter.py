@@ -86,22 +86,21 @@ def write(folder: Path, weights: dict[str, mx.array], config: dict[str, Any]) ->
 
 @contextlib.contextmanager
 def taken_off(model: nn.Module) -> Generator[None]:
-    """Disable the adapters inside the context. The model is then the reference policy, without a
-    second copy of the weights."""
-    on = _adapted(model)
-    plain = [(n, m.embedding if "embedding" in m else m.linear) for n, m in on]
+    """Disable the adapters inside the context, so that the model is the reference policy."""
+    adapted = _adapted(model)
+    plain = [(n, m.embedding if "embedding" in m else m.linear) for n, m in adapted]
     model.update_modules(tree_unflatten(plain))
     try:
         yield
     finally:
-        model.update_modules(tree_unflatten(on))
+        model.update_modules(tree_unflatten(adapted))
 
 
 @contextlib.contextmanager
 def fused(model: Any) -> Generator[None]:
     """Fuse the adapters into their layers inside the context. The model computes the same, but in
     layers of 4, 8 or 16 bits fusing also rounds what was trained."""
-    dtype, before = model_dtype(model), _replaced(model)
+    dtype, replaced = model_dtype(model), _replaced(model)
     plain = [(name, module.fuse()) for name, module in _adapted(model)]
     for _, layer in plain:
         layer.set_dtype(dtype)
@@ -109,22 +108,22 @@ def fused(model: Any) -> Generator[None]:
     try:
         yield
     finally:
-        model.update_modules(tree_unflatten(before))
+        model.update_modules(tree_unflatten(replaced))
 
 
 @contextlib.contextmanager
 def whole(model: Any, kind: str) -> Generator[None]:
     """Give the model plain weights inside the context: adapters fused, quantised layers unpacked.
     They are float16 if that can represent the trained weights (`in_float16`), else float32."""
-    dtype, before, held = model_dtype(model), _replaced(model), model.parameters()
-    if not before:
+    dtype, replaced, parameters = model_dtype(model), _replaced(model), model.parameters()
+    if not replaced:
         yield
         return
     fits = kind not in OVERFLOWING
     half = partial(mx.array.astype, dtype=mx.float16)
     plain: list[tuple[str, Any]] = []
     try:
-        for name, module in before:
+        for name, module in replaced:
             layer, change = _plain(module)
             weight = layer.weight.astype(dtype) if change is None else layer.weight
             fits = fits and in_float16(weight, change, half=half)
@@ -136,8 +135,8 @@ def whole(model: Any, kind: str) -> Generator[None]:
         cast(model, mx.float16 if fits else mx.float32)
         yield
     finally:
-        model.update_modules(tree_unflatten(before))
-        model.update(held)
+        model.update_modules(tree_unflatten(replaced))
+        model.update(parameters)
 
 
 def _adapted(model: Any) -> list[tuple[str, Any]]:

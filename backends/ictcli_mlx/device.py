@@ -73,8 +73,8 @@ def choose_device(name: str) -> mx.Device:
         names |= {"auto": mx.gpu, "gpu": mx.gpu}
         names["cuda" if mx.cuda.is_available() else "mps"] = mx.gpu
     if name not in names:
-        known = name in ("gpu", "cuda", "mps")
-        reason = "MLX finds no such device here" if known else "MLX knows only cpu and gpu"
+        is_gpu = name in ("gpu", "cuda", "mps")
+        reason = "MLX finds no such device here" if is_gpu else "MLX knows only cpu and gpu"
         raise EngineMissingError(
             f"The device {name!r} cannot be used: {reason}.", "engine.device=auto picks one"
         )

@@ -112,8 +112,8 @@ class MlxEngine(EngineCore):
     def take(self, weights: dict[str, mx.array], state: dict[str, mx.array]) -> None:
         if self.optimizer is not None:
             return self.optimizer.load(state, weights)
-        own = self.trained_weights()
-        values = [(name, w.astype(own[name].dtype)) for name, w in weights.items()]
+        trained = self.trained_weights()
+        values = [(name, w.astype(trained[name].dtype)) for name, w in weights.items()]
         self.model.update(tree_unflatten(values))
         return None
 

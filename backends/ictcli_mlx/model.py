@@ -139,7 +139,7 @@ def restore_layout(folder: Path, like: Path) -> None:
     """Give the weights saved in `folder` the names and axes that they have in `like`. mlx-lm saves
     convolutions with channels last and, in such models, 1 + the weight of some norms."""
     files = like.glob("model*.safetensors")
-    shapes = {each.name: each.shape for file in files for each in stored_tensors(file)}
+    shapes = {tensor.name: tensor.shape for file in files for tensor in stored_tensors(file)}
     names = {_place(name): name for name in shapes}
     for file in folder.glob("model*.safetensors"):
         arrays = read_arrays(file)
@@ -196,7 +196,7 @@ def find_heads(model: nn.Module) -> list[Head]:
 
 
 @contextlib.contextmanager
-def _heads_take(
+def _changed_inputs(
     heads: Sequence[Head], change: Callable[[mx.array], mx.array]
 ) -> Generator[list[mx.array]]:
     """Apply `change` to the LM head's input, and yield a list to which each input is appended. It
@@ -205,24 +205,24 @@ def _heads_take(
     MLX has no hooks. The head's class is replaced by one that changes the input first, so whatever
     the model does after its head (scaling, soft capping) still happens.
     """
-    taken = SimpleNamespace(change=change, inputs=[])
+    hook = SimpleNamespace(change=change, inputs=[])
     plain = [(module, type(module)) for module, _ in heads]
     for module, method in heads:
-        module.__class__ = _taking(type(module), method)
-        module.taken = taken
+        module.__class__ = _with_hook(type(module), method)
+        module.hook = hook
     try:
-        yield taken.inputs
+        yield hook.inputs
     finally:
         for module, kind in plain:
             module.__class__ = kind
-            del module.taken
+            del module.hook
 
 
 @cache  # a new class in each pass would hold its arrays until garbage collection
-def _taking(plain: type, method: str) -> type:
+def _with_hook(plain: type, method: str) -> type:
     def call(self: Any, x: mx.array, *args: Any) -> mx.array:
-        self.taken.inputs.append(x)
-        return getattr(plain, method)(self, self.taken.change(x), *args)
+        self.hook.inputs.append(x)
+        return getattr(plain, method)(self, self.hook.change(x), *args)
 
     return type(plain.__name__, (plain,), {method: call})
 
@@ -231,7 +231,7 @@ def head_inputs(
     model: Any, heads: Sequence[Head], ids: mx.array, caches: Sequence[Any] | None = None
 ) -> mx.array:
     """Return the (R, S, H) states in front of the LM head, or the logits if the head is unknown."""
-    with _heads_take(heads, lambda states: states[:, :0]) as inputs:
+    with _changed_inputs(heads, lambda states: states[:, :0]) as inputs:
         logits = model(ids, cache=caches)
     return inputs[0] if inputs else logits
 
@@ -243,7 +243,7 @@ def head_logits(model: Any, heads: Sequence[Head], states: mx.array) -> mx.array
     blocks are never computed for that token. The head of a 152k vocabulary is over a quarter of a
     0.5B model's arithmetic and most of its memory, so only wanted states go through it.
     """
-    with _heads_take(heads, lambda _: states[None]) as inputs:
+    with _changed_inputs(heads, lambda _: states[None]) as inputs:
         logits = model(mx.zeros((1, 1), dtype=mx.int32))
     return (logits[0] if inputs else states).astype(mx.float32)
 

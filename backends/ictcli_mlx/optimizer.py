@@ -63,8 +63,7 @@ class Optimizer:
         self.gradient = None
 
     def _pure(self, masters: Any, gradient: Any, state: Any) -> tuple[Any, Any]:
-        """Return the masters and AdamW's state after a step: a pure function, which can be
-        compiled."""
+        """Return the masters and AdamW's state after a step; a pure function, to be compiled."""
         kept, self.adamw.state = self.adamw.state, state
         try:
             return self.adamw.apply_gradients(gradient, masters), self.adamw.state
@@ -85,15 +84,15 @@ class Optimizer:
         self.memory.watch("The optimiser's step", "train adapters: adapter.kind=lora")
 
     def _round(self) -> None:
-        own = self.model.trainable_parameters()
-        self.model.update(tree_map(lambda w, m: m.astype(w.dtype), own, self.masters))
+        weights = self.model.trainable_parameters()
+        self.model.update(tree_map(lambda w, m: m.astype(w.dtype), weights, self.masters))
 
     def state(self) -> dict[str, mx.array]:
         """Return AdamW's moments and step count, and the masters of 16-bit weights."""
         arrays = {f"adamw/{name}": value for name, value in flat(self.adamw.state).items()}
-        own = flat(self.model.trainable_parameters())
+        weights = flat(self.model.trainable_parameters())
         for name, master in flat(self.masters).items():
-            if own[name].dtype != mx.float32:
+            if weights[name].dtype != mx.float32:
                 arrays[f"master/{name}"] = master
         return arrays
 

@@ -105,13 +105,13 @@ class Passes:
             """Return `policy_loss`. Weights are an argument: a compiled trace keeps no old ones."""
             self.model.update(parameters)
             states = wanted_states(self.model, self.heads, *inputs)
-            figures = self._head_loss(objective, form)
+            head_loss = self._head_loss(objective, form)
             slices = chunks(len(states), self.chunk)
             if len(slices) > 1:  # else autograd would keep the logits of all chunks
-                figures = _with_gradient(figures)
+                head_loss = _with_gradient(head_loss)
             weights = [module.trainable_parameters() for module, _ in self.heads]
-            parts = [figures(weights, states[c], [array[c] for array in arrays]) for c in slices]
-            losses, logp, kl = (list(figures) for figures in zip(*parts, strict=True))
+            parts = [head_loss(weights, states[c], [array[c] for array in arrays]) for c in slices]
+            losses, logp, kl = (list(values) for values in zip(*parts, strict=True))
             return mx.stack(losses).sum(), mx.concatenate(logp), mx.concatenate(kl)
 
         return loss
@@ -119,7 +119,7 @@ class Passes:
     def _head_loss(
         self, objective: Objective, form: TokenTerms
     ) -> Callable[..., tuple[mx.array, ...]]:
-        def figures(
+        def head_loss(
             weights: list[Any], states: mx.array, arrays: list[mx.array]
         ) -> tuple[mx.array, ...]:
             for (module, _), values in zip(self.heads, weights, strict=True):
@@ -128,13 +128,13 @@ class Passes:
             values = iter(arrays)
             return policy_loss(mx, logits, form.map(lambda _: next(values)), objective)
 
-        return figures
+        return head_loss
 
 
-def _with_gradient(figures: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `figures` with its gradient by its first two arguments, computed in the forward pass.
+def _with_gradient(loss: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `loss` with its gradient by its first two arguments, computed in the forward pass.
     The backward pass then needs no intermediate result."""
-    differentiated = mx.value_and_grad(figures, argnums=(0, 1))
+    differentiated = mx.value_and_grad(loss, argnums=(0, 1))
 
     def both(weights: Any, states: mx.array, terms: Any) -> Any:
         values, gradients = differentiated(weights, states, terms)

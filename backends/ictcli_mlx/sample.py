@@ -70,14 +70,14 @@ def lockstep(
         if t + 1 < T:
             logits = model(now[0][:, None], cache=caches)[:, -1].astype(mx.float32)
             drawn = begin(logits, uniforms[lanes, t + 1])
-        here = np.flatnonzero(alive)
-        rows, token = lanes[here], np.array(now[0])[here]
+        live = np.flatnonzero(alive)
+        rows, token = lanes[live], np.array(now[0])[live]
         if wanted:
-            values = now[2] if len(here) == len(lanes) else now[2][mx.array(here)]
+            values = now[2] if len(live) == len(lanes) else now[2][mx.array(live)]
             recorder.add(values, rows, token, written.prefix[rows], t)
-        ended = written.add(t, rows, token, np.array(now[1])[here])
+        ended = written.add(t, rows, token, np.array(now[1])[live])
         memory.watch(f"Sampling {len(lanes)} rows side by side", "lower engine.rows or max_tokens")
-        alive[here[ended]] = False
+        alive[live[ended]] = False
         if not alive.any():
             break
         if t + 1 < T and GONE * np.count_nonzero(~alive) >= len(lanes):
@@ -94,8 +94,7 @@ def lockstep(
 def _prefill(
     model: Any, prompts: Sequence[Sequence[int]], group: int, memory: Memory
 ) -> tuple[mx.array, list[Any]]:
-    """Run each prompt once. Return logits (B, V) of the next token and caches, repeated for the
-    rows.
+    """Run each prompt once. Return logits (B, V) of the next token, and caches of all B rows.
 
     All but the last token of each prompt run in chunks, padded on the right. The last tokens run as
     one step of decoding, so the LM head is computed for them alone.

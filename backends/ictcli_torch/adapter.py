@@ -99,7 +99,7 @@ class Siblings:
             typed = self.typed
             A, B = typed if typed and typed[0].dtype == x.dtype else self.in_type(x.dtype)
             low = nn.functional.linear(x.flatten(0, -2), A)
-            parts = low.split([each.shape[1] for each in B], -1)
+            parts = low.split([weight.shape[1] for weight in B], -1)
             Siblings._states = x
             Siblings._parts = dict(zip(self._layers, zip(parts, B, strict=True), strict=True))
         part = self._parts.pop(layer)
@@ -151,8 +151,7 @@ def read(model: Any, folder: Path, base: str) -> peft.PeftModel:
 
 
 def _check_kind(config: peft.PeftConfig) -> None:
-    """Raise ValueError for adapters that do more than replace layers: passes would ignore the
-    rest."""
+    """Raise ValueError for adapters that do more than replace layers: passes would ignore it."""
     if config.is_prompt_learning:
         kind = peft.PeftType(config.peft_type).value
         raise ValueError(f"ictcli does not support peft's adapters of kind {kind}")
@@ -165,11 +164,11 @@ def _check_kind(config: peft.PeftConfig) -> None:
 def _check_names(adapted: peft.PeftModel, file: Path) -> None:
     """Raise ValueError if weights are missing, or unknown to the model, which peft would ignore.
     With adapters on embeddings or the head, peft also saves their base weights."""
-    own = set(_weights(adapted))
+    expected = set(_weights(adapted))
     with safe_open(file, "pt") as opened:
         stored = set(opened.keys())
-    check_complete(own, stored)
-    if unknown := sorted(name for name in stored - own if ".base_layer." not in name):
+    check_complete(expected, stored)
+    if unknown := sorted(name for name in stored - expected if ".base_layer." not in name):
         raise ValueError(f"the model has no place for {unknown[0]}")
 
 
@@ -180,7 +179,7 @@ def _weights(adapted: peft.PeftModel) -> dict[str, Tensor]:
 def write(folder: Path, adapted: peft.PeftModel, base: str) -> None:
     """Write adapters to `folder` in the layout that `peft.PeftModel.from_pretrained` reads."""
     weights = {name: tensor.contiguous() for name, tensor in _weights(adapted).items()}
-    save_file(weights, folder / PEFT_WEIGHTS, metadata={"base": base})  # one entry: their order varies
+    save_file(weights, folder / PEFT_WEIGHTS, metadata={"base": base})  # several are unsorted
     config = adapted.peft_config[NAME].to_dict()
     config |= {"inference_mode": True, "target_modules": sorted(config["target_modules"])}
     text = json.dumps(config, indent=2, sort_keys=True, default=str)
@@ -189,8 +188,7 @@ def write(folder: Path, adapted: peft.PeftModel, base: str) -> None:
 
 @contextlib.contextmanager
 def taken_off(model: nn.Module) -> Generator[None]:
-    """Disable the adapters inside the context. The model is then the reference policy, without a
-    second copy of the weights."""
+    """Disable the adapters inside the context, so that the model is the reference policy."""
     layers = [module for module in model.modules() if isinstance(module, LoraLayer)]
     for layer in layers:
         layer.enable_adapters(False)

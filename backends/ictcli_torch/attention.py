@@ -36,8 +36,8 @@ def attend(
     """Attend as transformers does with PyTorch's function, or by the layout if one is passed."""
     if layout is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **how)
-    own = attention_mask is not None and attention_mask.dtype != NO_MASK.dtype
-    assert not own and how.get("position_bias") is None, "the model passes its own mask"
+    masked = attention_mask is not None and attention_mask.dtype != NO_MASK.dtype
+    assert not masked and how.get("position_bias") is None, "the model passes its own mask"
     return layout.attend(module, (query, key, value), how), None
 
 
@@ -98,10 +98,10 @@ class Packed:
 
     def attend(self, module: Any, states: States, how: dict[str, Any]) -> Tensor:
         rows = [x[0].transpose(0, 1) for x in states]
-        ours = [x[: self.tokens] for x in rows]
+        of_prompts = [x[: self.tokens] for x in rows]
         if self.responses is not None:  # autograd keeps all rows of a view
-            ours = [x.clone() for x in ours]
-        query, *pair = map(self.prompts.spread, ours)
+            of_prompts = [x.clone() for x in of_prompts]
+        query, *pair = map(self.prompts.spread, of_prompts)
         if self.kept is not None:
             assert module.layer_idx not in self.kept, "a block attends only once"
             self.kept[module.layer_idx] = pair[0], pair[1]
@@ -110,8 +110,8 @@ class Packed:
         if self.responses is not None:
             query, *more = (self.responses.spread(x[self.tokens :]) for x in rows)
             pair = [torch.cat([x[self.of_row], y], 2) for x, y in zip(pair, more, strict=True)]
-            own, _ = sdpa_attention_forward(module, query, pair[0], pair[1], self.mask, **how)
-            out = torch.cat([out, self.responses.gather(own)])
+            last, _ = sdpa_attention_forward(module, query, pair[0], pair[1], self.mask, **how)
+            out = torch.cat([out, self.responses.gather(last)])
         return out[None]
 
 

@@ -71,8 +71,7 @@ def exchange(model: nn.Module, device: torch.device, kernels: str) -> None:
 
 
 def kernels_of(setting: str) -> str:
-    """Return the kernels that `engine.kernels` means, or `plain` if PyTorch has none for this
-    CPU."""
+    """Return the kernels that `engine.kernels` means; `plain` if PyTorch lacks them on this CPU."""
     return choose_kernels(setting) if available() else "plain"
 
 

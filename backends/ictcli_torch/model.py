@@ -147,15 +147,15 @@ def _made_again(tensor: Tensor, make: Callable[[], Tensor]) -> contextlib.Abstra
     """Have autograd recompute `tensor` by `make` instead of keeping it."""
     place, count = tensor.data_ptr(), tensor.numel()
 
-    def keep(saved: Tensor) -> Tensor | torch.Size:
+    def pack(saved: Tensor) -> Tensor | torch.Size:
         same = saved.data_ptr() == place and saved.numel() == count and saved.is_contiguous()
         return saved.shape if same else saved
 
     @torch.no_grad()
-    def give(kept: Tensor | torch.Size) -> Tensor:
+    def unpack(kept: Tensor | torch.Size) -> Tensor:
         return kept if isinstance(kept, Tensor) else make().view(kept)
 
-    return torch.autograd.graph.saved_tensors_hooks(keep, give)
+    return torch.autograd.graph.saved_tensors_hooks(pack, unpack)
 
 
 @cache
@@ -193,10 +193,10 @@ def head_logits(model: Any, states: Tensor) -> Tensor:
     decoder = decoder_of(model)
     plain = vars(decoder).get("forward")
 
-    def give(*args: Any, **kwargs: Any) -> _States:
+    def forward(*args: Any, **kwargs: Any) -> _States:
         return _States(last_hidden_state=states[None])
 
-    decoder.forward = give
+    decoder.forward = forward
     try:
         ids = torch.zeros((1, len(states)), dtype=torch.long, device=states.device)
         logits = model(input_ids=ids, use_cache=False).logits[0]

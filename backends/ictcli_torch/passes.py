@@ -126,8 +126,8 @@ def narrow_end(model: Any, places: Tensor) -> Generator[None]:
 
     def forward(states: Tensor) -> Tensor:
         rows = states.flatten(0, -2)
-        given = plain(rows[places])
-        return torch.zeros_like(rows).index_copy(0, places, given).view(states.shape)
+        outputs = plain(rows[places])
+        return torch.zeros_like(rows).index_copy(0, places, outputs).view(states.shape)
 
     mlp.forward = forward
     try:
@@ -181,10 +181,10 @@ def _packed(
     lengths = ends + 1 if shared is None else shared.lengths
     ids = batch.ids if shared is None else shared.ids
     P = int(lengths.max())
-    kept = np.arange(P) < lengths[:, None]
-    number = np.where(kept, np.cumsum(kept).reshape(kept.shape) - 1, 0)
-    position, first = kept.nonzero()[1], ids[:, :P][kept]
-    prompts = Grid(kept.shape) if kept.all() else grid(number, np.flatnonzero(kept))
+    real = np.arange(P) < lengths[:, None]
+    number = np.where(real, np.cumsum(real).reshape(real.shape) - 1, 0)
+    position, first = real.nonzero()[1], ids[:, :P][real]
+    prompts = Grid(real.shape) if real.all() else grid(number, np.flatnonzero(real))
     if shared is None:
         return first[None], position[None], number[row, column], Packed(len(first), prompts)
     prompt, of_row = lengths[shared.of_row], shared.of_row
@@ -192,14 +192,14 @@ def _packed(
     ends_at = number[of_row, prompt - 1][row]
     wanted = np.where(column == 0, ends_at, len(first) + later[row, column - 1])
     S = later.shape[1]
-    place, own = np.arange(P + S), np.arange(S)
-    seen = (place < prompt[:, None, None]) | (place >= P) & (place - P <= own[:, None])
+    place, step = np.arange(P + S), np.arange(S)
+    seen = (place < prompt[:, None, None]) | (place >= P) & (place - P <= step[:, None])
     seen = seen[:1] if (prompt == P).all() else seen
     responses = grid(later, places)
     mask = on_device(seen[:, None])
     layout = Packed(len(first), prompts, responses, on_device(of_row), mask)
     ids = np.concatenate([first, batch.ids[:, :S].ravel()[places]])
-    position = np.concatenate([position, (prompt[:, None] + own).ravel()[places]])
+    position = np.concatenate([position, (prompt[:, None] + step).ravel()[places]])
     return ids[None], position[None], wanted, layout
 
 

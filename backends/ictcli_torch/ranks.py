@@ -43,10 +43,10 @@ def meet(backend: str) -> Store:
     which torch 2.13 would connect."""
     store, rank, size = next(rendezvous("env://", timeout=MEETING))
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    own = PrefixStore(f"attempt-{attempt}-of-{size}", store)
-    dist.init_process_group(backend, store=own, rank=rank, world_size=size, timeout=MEETING)
+    notes = PrefixStore(f"attempt-{attempt}-of-{size}", store)
+    dist.init_process_group(backend, store=notes, rank=rank, world_size=size, timeout=MEETING)
     _set_pg_timeout(PATIENCE, dist.group.WORLD)
-    return own
+    return notes
 
 
 class Communicator:
@@ -76,7 +76,7 @@ class Communicator:
         """Run the program of all ranks inside the context. If it fails on this rank alone, set
         `broken`: the others wait for its next message. If all fail, rank 0 reports the error."""
         try:
-            with self._speaking():
+            with self._connected():
                 yield
         except BaseException as error:
             alike = not self.broken and isinstance(error, Exception) and self._all_fail()
@@ -94,7 +94,7 @@ class Communicator:
         return False
 
     @contextlib.contextmanager
-    def _speaking(self) -> Generator[None]:
+    def _connected(self) -> Generator[None]:
         """Raise LostError if another process is gone."""
         if self.broken:
             raise LostError("The processes are out of step.", "start the same launch again")
@@ -121,7 +121,7 @@ class Communicator:
         """Return the messages of all ranks, by rank, on every rank."""
         blob = torch.frombuffer(bytearray(packed(message)), dtype=torch.uint8)
         sizes = [torch.tensor([0]) for _ in range(self.size)]
-        with self._speaking():
+        with self._connected():
             dist.all_gather(sizes, torch.tensor([len(blob)]))
             longest = max(map(int, sizes))
             padded = torch.zeros(longest, dtype=torch.uint8)

@@ -103,8 +103,8 @@ class ShardedEngine(TorchEngine):
         for shares in (True, False):
             forms = [[b for b in pack if (b.shared is not None) == shares] for pack in packs]
             for batches in zip_longest(*forms):
-                mine = batches[self.ranks.rank]
-                yield mine or next(filter(None, batches)), mine is not None
+                batch = batches[self.ranks.rank]
+                yield batch or next(filter(None, batches)), batch is not None
 
     def kept_weights(self) -> dict[str, Tensor]:
         """Return copies of this rank's parts of the weights."""

@@ -124,8 +124,7 @@ def start(
 
 
 class InProcess:
-    """vLLM's `LLM` with the model's config, to which `load` sends weights. All ranks create it at
-    once."""
+    """vLLM's `LLM`, to which `load` sends weights. All ranks must create theirs at once."""
 
     def __init__(self, engine: Any, rows: int, longest: int, sampling: Sampling) -> None:
         """Start vLLM for `rows` at once of `longest` tokens each, prompts included."""
