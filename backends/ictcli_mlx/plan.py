@@ -75,7 +75,7 @@ def updating(work: Workload) -> Iterator[Parts]:
         block += 4 * tokens * sum(a for a, _ in work.adapted.values())
     numbers = 8 * s.hidden + 4 * s.intermediate + 1.5 * s.heads * length
     backward = 4 * tokens * numbers  # mostly float32
-    layers, again = work.blocks * block, 0.0  # earlier blocks need no gradient
+    layers, again = work.blocks * block, 0.0  # only trained blocks keep activations
     if recipe.engine.gradient_checkpointing:
         inputs = work.blocks * tokens * s.hidden * work.width
         layers, again = inputs, min(RECOMPUTED * block, layers - inputs)

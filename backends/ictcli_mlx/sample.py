@@ -147,7 +147,7 @@ def new_cache(model: Any, lengths: Sequence[int]) -> list[Any]:
 def take(caches: Sequence[Any], rows: mx.array) -> None:
     """Replace each cache's rows by its `rows` (R',), which may repeat."""
     for cache in caches:
-        if hasattr(cache, "caches"):  # a layer of several
+        if hasattr(cache, "caches"):  # a layer with several caches
             take(cache.caches, rows)
         elif hasattr(cache, "filter"):
             cache.filter(rows)

@@ -62,13 +62,13 @@ def in_float32(model: Any, device: torch.device) -> None:
 
 @dataclass(frozen=True)
 class Grid:
-    """The places (B, L) at which attention sees a pass's n tokens; a token may be at several."""
+    """The layout of a pass's n tokens in rows (B, L), in which a token may appear several times."""
 
     shape: tuple[int, int]
     tokens: Tensor | None = None
-    """(B * L,) the token at each place, any token at padding; None if tokens are in order."""
+    """(B * L,) index of the token at each place, any on padding; None if tokens are in order."""
     places: Tensor | None = None
-    """(n,) one place of each token."""
+    """(n,) index of one place of each token."""
 
     def spread(self, x: Tensor) -> Tensor:
         """Return (n, heads, width) as (B, heads, L, width)."""
@@ -83,8 +83,8 @@ class Grid:
 
 @dataclass(frozen=True)
 class Packed:
-    """The layout of a row of packed tokens: first `tokens` of prompts, then those of the responses.
-    A beginning that several responses to a prompt share is there once."""
+    """The layout of a row of packed tokens: the first `tokens` are prompts, the rest their
+    responses. A beginning that several responses to a prompt share is there once."""
 
     tokens: int
     prompts: Grid
@@ -94,7 +94,7 @@ class Packed:
     mask: Tensor | None = None
     """(R or 1, 1, S, P + S) which places of prompt and response each response token sees."""
     kept: Kept | None = None
-    """If not None, the prompts' keys and values are stored here."""
+    """If not None, this is filled with the prompts' keys and values."""
 
     def attend(self, module: Any, states: States, how: dict[str, Any]) -> Tensor:
         rows = [x[0].transpose(0, 1) for x in states]
@@ -124,7 +124,7 @@ class AfterPrompts:
     mask: Tensor | None
     """(Q, 1, 1, P) what is added to attention scores of the prompts; None without padding."""
     rows: Grid
-    """Places of the unfinished rows in a grid (Q, G)."""
+    """Layout of the unfinished rows by prompt (Q, G)."""
 
     def attend(self, module: Any, states: States, how: dict[str, Any]) -> Tensor:
         query, key, value = states

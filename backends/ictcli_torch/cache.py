@@ -60,7 +60,7 @@ class GrowingLayer(DynamicLayer):
         self._storage = (grown[0], grown[1])
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
-        """Keep the rows `beam_idx`, which may repeat, and the free positions."""
+        """Keep the rows `beam_idx`, which may repeat, and their free positions."""
         if self._storage is not None:
             keys, values = self._storage
             self._storage = self._take(keys, beam_idx), self._take(values, beam_idx)

@@ -23,8 +23,9 @@ class LargeLinear(nn.Linear):
     """A linear layer with faster kernels; `exchange` turns an `nn.Linear` into one."""
 
     kernels: str
-    """Kernels in `PACKING` pack frozen weights once for FBGEMM, if float16 represents them; with
-    `avx2` MKL computes the backward pass (`bench/products.py`). oneDNN computes the rest."""
+    """Name of the kernels. Those in `PACKING` pack frozen weights once for FBGEMM, if float16
+    represents them; `avx2` uses MKL for the backward pass (`bench/products.py`). oneDNN computes
+    the rest."""
     packed: Any = None
     """The weight and bias in float16, in FBGEMM's layout."""
     float16: Tensor | None = None
@@ -132,7 +133,7 @@ def has_fbgemm() -> bool:
 @contextlib.contextmanager
 def arranged(model: nn.Module) -> Generator[None]:
     """Inside the context, keep a copy of large unpacked float32 weights in oneDNN's layout: a
-    product of few rows then takes some 0.6 of the time. There is no gradient."""
+    product of few rows then takes some 0.6 of the time. Gradients are not supported."""
     large = [module for module in model.modules() if isinstance(module, LargeLinear)]
     layers = [x for x in large if x.packed is None and x.held().dtype == torch.float32]
     try:

@@ -86,12 +86,12 @@ def limit_memory(device: torch.device, gib: float) -> None:
 
 
 M_MMAP_THRESHOLD, BLOCK = -3, 1 << 20
-"""glibc's number of the option for the size from which freed blocks go back to the system, and that
-size for large models, in bytes."""
+"""glibc's option for the size from which freed blocks go back to the system, and that size for
+large models, in bytes."""
 
 
 class Memory:
-    """Peak use and freed memory of one device. Use before this object is not counted."""
+    """Measures a device's peak memory and returns freed memory. Earlier use is not counted."""
 
     small = False
     """Whether the model has fewer than `plan.SMALL` parameters."""

@@ -66,7 +66,7 @@ class TorchEngine(EngineCore):
         added = sum(p.numel() for name, p in self.model.named_parameters() if "lora_" in name)
         trained = (p.numel() for p in self.model.parameters() if p.requires_grad)
         self.counts = {"parameters": self.model.num_parameters() - added, "trained": sum(trained)}
-        shares = shares_prompts(self.model) and all(asked_of(self.model))  # runs the model
+        shares = shares_prompts(self.model) and all(asked_of(self.model))  # before sharding
         once = shares and self.device.type == "cpu" and not self.small  # small: calls dominate
         plain = SharedDecoder if once else GrowingDecoder
         self.optimizer = self.make_optimizer(optimizer) if optimizer else None

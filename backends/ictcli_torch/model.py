@@ -50,7 +50,7 @@ def load(source: Source, settings: EngineSettings, device: torch.device) -> tupl
     if not settings.load_in_4bit:
         exchange(loaded, device, kernels_of(settings.kernels))
     in_float32(loaded, device)
-    loaded.eval()  # dropout would make the ratio of pi to pi_old noise
+    loaded.eval()  # dropout would make the ratio pi / pi_old noisy
     return loaded, tokenizer
 
 

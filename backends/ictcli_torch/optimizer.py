@@ -44,7 +44,7 @@ class Optimizer:
         if not gradients:
             return 0.0
         norm: Any = nn.utils.clip_grad_norm_(gradients, self.clip_norm)
-        return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)  # a DTensor's
+        return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)  # sharded
 
     def step(self, lr: float) -> None:
         for options in self.adamw.param_groups:

@@ -62,7 +62,7 @@ class Passes:
         return the micro-batch's loss, log pi (N,) and summed KL."""
         on_device = terms.map(self._on_device)
         on_device = replace(on_device, targets=on_device.targets.long())
-        losses, kls = list[Tensor](), list[Tensor]()  # on the device, so that no chunk waits
+        losses, kls = list[Tensor](), list[Tensor]()  # on the device, without waiting
         logp, gradients = list[Tensor](), list[Tensor]()
         model = self.root.model if self.root else self.model
         with self.sparing(model):

@@ -87,7 +87,7 @@ def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -
     arranged = _large(work) if arranges and not _packs(work) else []
     return {
         "arranged weights": work.width * sum(inputs * outputs for inputs, outputs in arranged),
-        "KV cache": work.cache(rows, length, number) * (1 + 1 / s.layers),  # growing copies
+        "KV cache": work.cache(rows, length, number) * (1 + 1 / s.layers),  # growing copies a layer
         "LM head": 4 * max(step, compared),
     }
 
@@ -101,11 +101,14 @@ def updating(work: Workload) -> Iterator[Parts]:
     tokens, summed = largest.tokens, 4 * work.trained
     block, fewer = _kept(work, tokens)
     block += 2 * work.width * largest.repeated * s.queries
-    layers = work.blocks * block - (work.blocks - 1) * fewer  # earlier blocks need no gradient
+    layers = work.blocks * block - (work.blocks - 1) * fewer  # only trained blocks keep activations
     backward, again = 4.0 * tokens * 2 * s.intermediate, 0.0  # through one block
     if recipe.engine.gradient_checkpointing:
         inputs = work.blocks * tokens * s.hidden * work.width
-        again, layers = backward, min(inputs + block, layers)  # the last block keeps its own
+        again, layers = (
+            backward,
+            min(inputs + block, layers),
+        )  # the last block keeps its activations
     copies = PASS_LOGITS + TEMPERATURE_LOGITS * (recipe.temperature != 1)
     copies += ENTROPY_LOGITS * (recipe.entropy > 0) + ROUNDED_LOGITS * (work.width < 4)
     head = s.embedding * work.width if full else 0

@@ -45,7 +45,7 @@ def lockstep(
     logits, decoding = prefix.logits[of_row], decoder(model, prefix, of_row, T - 1)
     del prefix  # frees what the decoder has copied
     rows = np.arange(B)
-    at_once = B if parallel else max(PENDING_ELEMENTS // logits.shape[1], 1)  # fits a cache
+    at_once = B if parallel else max(PENDING_ELEMENTS // logits.shape[1], 1)  # fits a core's cache
     for t in range(T):
         parts = [
             draw(namespace, logits[part], numbers[part, t], sampling, parallel=parallel)

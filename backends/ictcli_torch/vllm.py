@@ -30,8 +30,8 @@ from ictcli.seeds import uniforms
 from ictcli.types import LOGP, FloatArray, Rollouts, Sampling
 
 OWN_HEAD = {"tie_word_embeddings": False}
-"""Changes to the model's config.json for vLLM."""
-ENVIRONMENT = {  # unless the user has set them
+"""Change to the model's config.json for vLLM: the head is a weight of its own."""
+ENVIRONMENT = {  # set unless the user has
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "VLLM_LOGGING_LEVEL": "ERROR",
     "VLLM_NO_USAGE_STATS": "1",
@@ -132,7 +132,7 @@ class InProcess:
         eager = settings.compile == "off" or (settings.compile == "auto" and on_cpu)
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # in this process, in order
+        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # run in this process
         if eager:
             os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
         shape, width = read_shape(engine.source.path), engine.model.dtype.itemsize
@@ -164,7 +164,7 @@ class InProcess:
                 f"engine.sampler=vllm needs vLLM, which does not import here: {reason_of(error)}.",
                 install("vllm"),
             ) from error
-        except Exception as error:  # vLLM raises many types
+        except Exception as error:  # vLLM raises errors of many types
             raise UserError(
                 f"vLLM does not load {engine.source.path}: {reason_of(error)}.",
                 "engine.sampler=own samples any model that the torch engine trains",
