@@ -139,7 +139,8 @@ def new_cache(model: Any, lengths: Sequence[int]) -> list[Any]:
     unknown = [type(cache).__name__ for cache in caches if not hasattr(cache, "merge")]
     if unknown:
         raise UserError(
-            f"mlx-lm's {unknown[0]} of this model holds only prompts of equal length.", "prompts=1"
+            f"mlx-lm's {unknown[0]} of this model holds only prompts of equal length.",
+            "set prompts=1",
         )
     return [cache.merge([cache] * len(lengths)) for cache in caches]
 

@@ -169,7 +169,7 @@ def _check_names(adapted: peft.PeftModel, file: Path) -> None:
         stored = set(opened.keys())
     check_complete(expected, stored)
     if unknown := sorted(name for name in stored - expected if ".base_layer." not in name):
-        raise ValueError(f"the model has no place for {unknown[0]}")
+        raise ValueError(f"the model has no weight {unknown[0]}")
 
 
 def _weights(adapted: peft.PeftModel) -> dict[str, Tensor]:

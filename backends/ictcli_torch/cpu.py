@@ -23,9 +23,8 @@ class LargeLinear(nn.Linear):
     """A linear layer with faster kernels; `exchange` turns an `nn.Linear` into one."""
 
     kernels: str
-    """Name of the kernels. Those in `PACKING` pack frozen weights once for FBGEMM, if float16
-    represents them; `avx2` uses MKL for the backward pass (`bench/products.py`). oneDNN computes
-    the rest."""
+    """Name of the kernels. Those in `PACKING` pack frozen weights once for FBGEMM, if float16 fits;
+    `avx2` uses MKL for the backward pass (`bench/products.py`). oneDNN computes the rest."""
     packed: Any = None
     """The weight and bias in float16, in FBGEMM's layout."""
     float16: Tensor | None = None

@@ -77,7 +77,7 @@ def limit_memory(device: torch.device, gib: float) -> None:
             return
         raise UserError(
             f"engine.memory_limit works with CUDA and MLX only; the device is {device.type}.",
-            "leave it out, or --backend mlx",
+            "leave it out, or use --backend mlx",
         )
     index = torch.cuda.current_device() if device.index is None else device.index
     total = torch.cuda.get_device_properties(index).total_memory

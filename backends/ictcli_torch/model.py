@@ -127,7 +127,7 @@ def _unrepeated() -> Generator[None]:
 
 
 def is_gated(mlp: Any) -> bool:
-    """Return whether `_gated` computes the same: the code equals that of Llama's MLP."""
+    """Return whether `_gated` computes the same as this MLP: its code is that of Llama's MLP."""
     code, own = LlamaMLP.forward.__code__, getattr(getattr(mlp, "forward", None), "__code__", None)
     return own is not None and (own.co_code, own.co_names) == (code.co_code, code.co_names)
 

@@ -105,10 +105,7 @@ def updating(work: Workload) -> Iterator[Parts]:
     backward, again = 4.0 * tokens * 2 * s.intermediate, 0.0  # through one block
     if recipe.engine.gradient_checkpointing:
         inputs = work.blocks * tokens * s.hidden * work.width
-        again, layers = (
-            backward,
-            min(inputs + block, layers),
-        )  # the last block keeps its activations
+        again, layers = backward, min(inputs + block, layers)  # the last block keeps everything
     copies = PASS_LOGITS + TEMPERATURE_LOGITS * (recipe.temperature != 1)
     copies += ENTROPY_LOGITS * (recipe.entropy > 0) + ROUNDED_LOGITS * (work.width < 4)
     head = s.embedding * work.width if full else 0

@@ -67,7 +67,7 @@ class Communicator:
         except RuntimeError as error:
             raise RunFailedError(
                 f"The processes of the launch cannot connect: {_reason(error)}.",
-                "torchrun --nproc-per-node N -m ictcli -- COMMAND sets what they need",
+                "start them with torchrun --nproc-per-node N -m ictcli -- COMMAND",
             ) from error
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
 

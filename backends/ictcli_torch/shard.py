@@ -85,7 +85,7 @@ class ShardedEngine(TorchEngine):
             if not ran_out(error):
                 raise
             raise RunFailedError(
-                f"Memory ran out in a pass of an update, of {self.budget.tokens:,} tokens at most.",
+                f"Memory ran out in an update, in a pass of at most {self.budget.tokens:,} tokens.",
                 "lower engine.micro_tokens in the run's recipe.toml, and resume",
             ) from error
         report = self.summed(self.ranks.gather(share))
