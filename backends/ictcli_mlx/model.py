@@ -250,11 +250,9 @@ def head_logits(model: Any, heads: Sequence[Head], states: mx.array) -> mx.array
 
 @contextlib.contextmanager
 def recomputing(layers: Sequence[Any], active: bool) -> Generator[None]:
-    """If `active`, have the backward pass recompute each layer's activations from its input.
-
-    Each layer's class is replaced inside the context. Patching the class itself in every call would
-    nest checkpoints within checkpoints.
-    """
+    """If `active`, have the backward pass recompute each layer's activations from its input. Each
+    layer's class is replaced inside the context. Patching the class itself in every call would nest
+    checkpoints within checkpoints."""
     plain = [type(layer) for layer in layers] if active else []
     for layer, kind in zip(layers, plain, strict=False):
         layer.__class__ = _recomputed(kind)

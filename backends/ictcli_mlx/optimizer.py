@@ -49,7 +49,6 @@ class Optimizer:
         return norm
 
     def reset(self) -> None:
-        """Reset AdamW's moments and step count."""
         self.adamw = optim.AdamW(
             learning_rate=0.0,
             betas=[self.settings.beta1, self.settings.beta2],

@@ -191,10 +191,8 @@ class PromptCache(KVCache):
 
 
 class ResponseCache:
-    """A cache that returns the prompts' keys and values before those of their responses.
-
-    `offset` (R,) is each row's next position; `prompt_mask` (R, P) is False on padding.
-    """
+    """A cache that returns the prompts' keys and values before those of their responses. `offset`
+    (R,) is each row's next position; `prompt_mask` (R, P) is False on padding."""
 
     def __init__(
         self, prompts: PromptCache, of_row: mx.array, offset: mx.array, prompt_mask: mx.array

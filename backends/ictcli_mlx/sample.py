@@ -94,11 +94,9 @@ def lockstep(
 def _prefill(
     model: Any, prompts: Sequence[Sequence[int]], group: int, memory: Memory
 ) -> tuple[mx.array, list[Any]]:
-    """Run each prompt once. Return logits (B, V) of the next token, and caches of all B rows.
-
-    All but the last token of each prompt run in chunks, padded on the right. The last tokens run as
-    one step of decoding, so the LM head is computed for them alone.
-    """
+    """Run each prompt once. Return logits (B, V) of the next token, and caches of all B rows. All
+    but the last token of each prompt run in chunks, padded on the right. The last tokens run as one
+    step of decoding, so the LM head is computed for them alone."""
     before = [len(prompt) - 1 for prompt in prompts]
     caches = new_cache(model, before)
     longest = max(before)
@@ -129,10 +127,8 @@ def _prefill(
 
 def new_cache(model: Any, lengths: Sequence[int]) -> list[Any]:
     """Return empty caches for prompts of these lengths. Raise UserError if the lengths differ and
-    the model's caches do not support padding.
-
-    Prompts of one length need no mask and get plain caches; others get batched caches with padding.
-    """
+    the model's caches do not support padding. Prompts of one length need no mask and get plain
+    caches; others get batched caches with padding."""
     caches = make_prompt_cache(model)
     if len(set(lengths)) == 1:
         return caches

@@ -14,11 +14,9 @@ CHUNK = 32
 
 
 class GrowingLayer(DynamicLayer):
-    """Cache of a full-attention layer, in which a decoded token is written in place.
-
-    transformers' layer copies the whole cache in every step. Here storage doubles when it is full,
-    and `keys` and `values` are views of its filled part.
-    """
+    """Cache of a full-attention layer, in which a decoded token is written in place. transformers'
+    layer copies the whole cache in every step. Here storage doubles when it is full, and `keys` and
+    `values` are views of its filled part."""
 
     keys: Tensor
     values: Tensor
@@ -94,10 +92,8 @@ def new_cache(config: Any) -> DynamicCache:
 
 class FixedLayer(StaticLayer):
     """Cache of a full-attention layer with fixed addresses and room for `length` positions. It
-    starts with the first `filled` positions of the given `rows` of another layer.
-
-    New keys and values are written at `place` (1,), on the device; the mask hides later positions.
-    """
+    starts with the first `filled` positions of the given `rows` of another layer. New keys and
+    values are written at `place` (1,), on the device; the mask hides later positions."""
 
     keys: Tensor
     values: Tensor

@@ -84,10 +84,9 @@ def _forward(
 
 
 class GrowingDecoder:
-    """Decoding by plain forward passes of the unfinished rows, with any kind of cache.
-
-    Takes a model, its prefilled prompts, the prompt of each row (R,), and the number of steps.
-    `step` returns logits (R, V) float32 after the tokens (R,); `keep` drops all rows but some."""
+    """Decoding by plain forward passes of the unfinished rows, with any kind of cache. Takes a
+    model, its prefilled prompts, the prompt of each row (R,), and the number of steps. `step`
+    returns logits (R, V) float32 after the tokens (R,); `keep` drops all rows but some."""
 
     def __init__(self, model: Any, prefix: Prefix, of_row: Tensor, steps: int) -> None:
         self._model, self._cache = model, prefix.cache
@@ -149,10 +148,8 @@ class SharedDecoder:
 
 class FixedDecoder:
     """Decoding with tensors of fixed shapes and addresses, so that CUDA can replay a graph.
-
     Finished rows are decoded along. To drop them would need a new graph, which costs more time than
-    it saves, so they are dropped when the cache is full and needs a new graph anyway.
-    """
+    it saves, so they are dropped when the cache is full and needs a new graph anyway."""
 
     ROOM = 256
     """Number of free positions in a new cache. Its length doubles when full."""

@@ -95,9 +95,7 @@ def blocks(model: Any) -> nn.ModuleList:
 def frugal(model: Any, *, recompute: bool) -> Generator[None]:
     """Have autograd keep less of every block but the last, with which the backward pass starts:
     elementwise results of gated MLPs or, with `recompute`, whole blocks are computed again.
-
-    transformers' own recomputation works only in training mode, which enables dropout.
-    """
+    transformers' own recomputation works only in training mode, which enables dropout."""
     parts: list[Any] = [*blocks(model)][:-1]
     if not recompute:
         parts = [block.mlp for block in parts if is_gated(getattr(block, "mlp", None))]

@@ -53,7 +53,6 @@ class Optimizer:
         self._round()
 
     def reset(self) -> None:
-        """Reset AdamW's moments and step count."""
         self.adamw.state.clear()
 
     def drop_gradient(self) -> None:
