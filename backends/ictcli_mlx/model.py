@@ -100,7 +100,7 @@ def _dtype(model: nn.Module, wanted: str, device: mx.Device) -> mx.Dtype:
 
 
 def cast(model: Any, dtype: mx.Dtype) -> None:
-    """Convert all weights to `dtype`, except those that the model needs in float32."""
+    """Convert float weights to `dtype`, except those that the model needs in float32."""
     wants = getattr(model, "cast_predicate", lambda name: True)
     changed = tree_map_with_path(
         lambda name, x: x.astype(dtype) if is_float(x) and wants(name) else x, model.parameters()

@@ -131,7 +131,7 @@ def has_fbgemm() -> bool:
 
 @contextlib.contextmanager
 def arranged(model: nn.Module) -> Generator[None]:
-    """Inside the context, keep a copy of large unpacked float32 weights in oneDNN's layout: a
+    """Inside the context, copy large float32 weights that are not packed into oneDNN's layout: a
     product of few rows then takes some 0.6 of the time. Gradients are not supported."""
     large = [module for module in model.modules() if isinstance(module, LargeLinear)]
     layers = [x for x in large if x.packed is None and x.held().dtype == torch.float32]

@@ -17,7 +17,8 @@ LIBRARIES, PEFT = 440 << 20, 20 << 20
 VLLM = 320 << 20
 """Resident bytes of vLLM 0.32 without its weights and cache, on a CPU."""
 CUDA_CONTEXT = 960 << 20
-"""GPU memory in bytes that CUDA takes besides tensors, measured on an H200 with CUDA 13."""
+"""GPU memory in bytes that CUDA takes besides tensors, 100 MiB of it for cuBLAS. Measured only on
+an H200 with CUDA 13."""
 NF4 = (4 + 8 / 64 + 32 / (64 * 256)) / 8
 """Bytes of an NF4 weight with its share of the scales. Embeddings and head are not quantised."""
 SMALL = 5_000_000
