@@ -1,1 +1,1 @@
-"""The MLX engine: Apple silicon, and the CPU of any machine."""
+"""The MLX engine, for Apple silicon and for the CPU of any machine."""

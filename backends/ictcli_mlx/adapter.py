@@ -1,4 +1,4 @@
-"""Low-rank adapters by mlx-lm's tuner layers: put on, read, taken off, written, fused."""
+"""Create, load, disable, fuse and write low-rank adapters, with mlx-lm's LoRA layers."""
 
 import contextlib
 import copy
@@ -24,8 +24,8 @@ from .model import ADAPTED, cast, model_dtype
 
 
 def put_on(model: Any, settings: NewAdapters, path: str) -> dict[str, Any]:
-    """Freeze the model and give it new adapters; returns mlx-lm's adapter_config.json for a model
-    read from `path`."""
+    """Freeze the model and add new adapters to it. Return the contents of the adapter_config.json
+    with which mlx-lm loads them onto the model at `path`."""
     linear = [_linear_layers(layer) for layer in model.layers]
     chosen = adapters.choose_layers(settings, linear, getattr(model, "model_type", ""))
     config: dict[str, Any] = {
@@ -35,20 +35,20 @@ def put_on(model: Any, settings: NewAdapters, path: str) -> dict[str, Any]:
         "lora_parameters": {
             "rank": settings.rank,
             "scale": settings.alpha / settings.rank,
-            "dropout": 0.0,  # it would make the ratio of pi to pi_old noise
+            "dropout": 0.0,  # dropout would make the ratio pi / pi_old noisy
             "keys": sorted({name for _, name in chosen}),
         },
     }
     model.freeze()
-    mx.random.seed(settings.seed)  # linear_to_lora_layers draws the first values of A
+    mx.random.seed(settings.seed)  # linear_to_lora_layers draws random values of A
     linear_to_lora_layers(model, config["num_layers"], config["lora_parameters"])
     _draw(model, settings.seed)
-    mx.eval(model.parameters())  # the draw is of this seed, not of a later one
+    mx.eval(model.parameters())  # draws A now, before anything sets another seed
     return config
 
 
 def _draw(model: Any, seed: int) -> None:
-    """Return the first values of A that every engine draws; those of experts are mlx-lm's own."""
+    """Set each A to the initial values that all engines use. Expert layers keep mlx-lm's values."""
     for block, layer in enumerate(model.layers):
         for name, module in layer.named_modules():
             if "lora_a" in module and module.lora_a.ndim == 2:
@@ -66,42 +66,41 @@ def _linear_layers(block: Any) -> list[str]:
 
 
 def read(model: Any, folder: Path, base: str) -> dict[str, Any]:
-    """Put the adapters of a folder on a model that has none, of the fingerprint `base`; returns
-    their adapter_config.json."""
+    """Load the adapters in `folder` onto a model that has none and whose weights have the
+    fingerprint `base`. Return the contents of their adapter_config.json."""
     with adapters.reading(folder, "mlx", len(model.layers), base) as converted:
         config = adapters.read_config(converted)
         load_adapters(model, str(converted))
         expected = [n for n in flat(model.parameters()) if n.rsplit(".", 1)[-1] in ADAPTED]
         adapters.check_complete(expected, read_arrays(converted / ADAPTER_WEIGHTS))
-        mx.eval(model.parameters())  # the files are read here, not in the first step
+        mx.eval(model.parameters())  # reads the files now, not in the first step
     model.eval()
     return config
 
 
 def write(folder: Path, weights: dict[str, mx.array], config: dict[str, Any]) -> None:
-    """Write adapters where `mlx_lm.generate --adapter-path` finds them."""
+    """Write adapters to `folder` in the layout that `mlx_lm.generate --adapter-path` reads."""
     write_arrays(folder / ADAPTER_WEIGHTS, weights)
     (folder / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
 @contextlib.contextmanager
 def taken_off(model: nn.Module) -> Generator[None]:
-    """Take the adapters off within: the model is the reference policy of their run, without a
-    second copy of the weights."""
-    on = _adapted(model)
-    plain = [(n, m.embedding if "embedding" in m else m.linear) for n, m in on]
+    """Disable the adapters inside the context, so that the model is the reference policy."""
+    adapted = _adapted(model)
+    plain = [(n, m.embedding if "embedding" in m else m.linear) for n, m in adapted]
     model.update_modules(tree_unflatten(plain))
     try:
         yield
     finally:
-        model.update_modules(tree_unflatten(on))
+        model.update_modules(tree_unflatten(adapted))
 
 
 @contextlib.contextmanager
 def fused(model: Any) -> Generator[None]:
-    """Fuse the adapters within: the model computes the same, but layers of 4, 8 or 16 bits also
-    round what was trained."""
-    dtype, before = model_dtype(model), _replaced(model)
+    """Fuse the adapters into their layers inside the context. The model computes the same, but in
+    layers of 4, 8 or 16 bits fusing also rounds what was trained."""
+    dtype, replaced = model_dtype(model), _replaced(model)
     plain = [(name, module.fuse()) for name, module in _adapted(model)]
     for _, layer in plain:
         layer.set_dtype(dtype)
@@ -109,26 +108,26 @@ def fused(model: Any) -> Generator[None]:
     try:
         yield
     finally:
-        model.update_modules(tree_unflatten(before))
+        model.update_modules(tree_unflatten(replaced))
 
 
 @contextlib.contextmanager
 def whole(model: Any, kind: str) -> Generator[None]:
-    """Give the model plain weights within, without adapters and quantised ones, in a type that
-    rounds away nothing that was trained: float16 where that holds the weights, else float32."""
-    dtype, before, held = model_dtype(model), _replaced(model), model.parameters()
-    if not before:
+    """Give the model plain weights inside the context: adapters fused, quantised layers unpacked.
+    They are float16 if that can represent the trained weights (`in_float16`), else float32."""
+    dtype, replaced, parameters = model_dtype(model), _replaced(model), model.parameters()
+    if not replaced:
         yield
         return
     fits = kind not in OVERFLOWING
     half = partial(mx.array.astype, dtype=mx.float16)
     plain: list[tuple[str, Any]] = []
     try:
-        for name, module in before:
+        for name, module in replaced:
             layer, change = _plain(module)
             weight = layer.weight.astype(dtype) if change is None else layer.weight
             fits = fits and in_float16(weight, change, half=half)
-            plain.append((name, _plain(module)[0]))  # anew: that one's numbers are computed, and go
+            plain.append((name, _plain(module)[0]))  # unevaluated, so that `layer` is freed
         model.update_modules(tree_unflatten(plain))
         done = {f"{name}.weight" for name, _ in plain}
         others = (x for name, x in flat(model.parameters()).items() if name not in done)
@@ -136,8 +135,8 @@ def whole(model: Any, kind: str) -> Generator[None]:
         cast(model, mx.float16 if fits else mx.float32)
         yield
     finally:
-        model.update_modules(tree_unflatten(before))
-        model.update(held)
+        model.update_modules(tree_unflatten(replaced))
+        model.update(parameters)
 
 
 def _adapted(model: Any) -> list[tuple[str, Any]]:
@@ -145,9 +144,9 @@ def _adapted(model: Any) -> list[tuple[str, Any]]:
 
 
 def _plain(module: Any) -> tuple[Any, mx.array | None]:
-    """Return an adapted or quantised layer as a plain one of float32, and what of its weight is the
-    adapter's. What is below that is unpacked first: where some packings yield bfloat16, it would be
-    rounded to it."""
+    """Return an adapted or quantised layer as a plain float32 layer, and the adapter's part of its
+    weight. The base layer is unpacked to float32 before the adapter is added, since some packings
+    unpack to bfloat16, which would round the sum."""
     if not hasattr(module, "lora_a"):
         return _unpacked(module), None
     part = "embedding" if "embedding" in module else "linear"
@@ -161,7 +160,7 @@ def _plain(module: Any) -> tuple[Any, mx.array | None]:
 
 
 def _unpacked(layer: Any) -> Any:
-    """Return a copy of a layer without adapters, in float32."""
+    """Return a plain float32 copy of a layer that has no adapter."""
     exact = copy.copy(layer)
     exact.set_dtype(mx.float32)
     unpacked: Any = dequantize_model(nn.Sequential(exact))
@@ -170,7 +169,7 @@ def _unpacked(layer: Any) -> Any:
 
 
 def _replaced(model: Any) -> list[tuple[str, Any]]:
-    """Return the modules that fusing or unpacking exchanges, the outermost of each."""
+    """Return the modules that fusing or unpacking replaces; of nested ones only the outermost."""
     adapted = [
         (name, module)
         for name, module in model.named_modules()

@@ -1,4 +1,4 @@
-"""The device, and its memory: watched at every boundary of evaluation and limited."""
+"""Choice of the MLX device; its memory limit and peak use."""
 
 import os
 
@@ -8,42 +8,42 @@ from ictcli.engine.budget import OverLimitError
 from ictcli.errors import EngineMissingError
 
 CACHE_SHARE = 8
-"""One part in so many of the limit may be kept as freed buffers."""
+"""Freed buffers may be kept up to 1 / CACHE_SHARE of the memory limit."""
 UNLIMITED_CACHE = 2 << 30
-os.environ.setdefault("MLX_ENABLE_TF32", "0")  # or a CUDA GPU and an M5 round float32's products
+os.environ.setdefault("MLX_ENABLE_TF32", "0")  # or CUDA GPUs and the M5 round float32 products
 DEFAULT_LIMIT = mx.get_memory_limit()
 
 
 class Memory:
-    """The memory of one device. `limit_gib` 0: what the device recommends, where it says; CUDA
-    does not."""
+    """Memory limit and peak use of one device. `limit_gib` 0 means the device's recommended
+    maximum, or no limit if it recommends none (CUDA)."""
 
     def __init__(self, limit_gib: float) -> None:
-        from mlx_lm.utils import maybe_set_recommended_wired_limit  # takes transformers along
+        from mlx_lm.utils import maybe_set_recommended_wired_limit  # imports transformers
 
         recommended = mx.device_info().get("max_recommended_working_set_size", 0)
         self.limit = int(limit_gib * 2**30) or int(recommended)
-        self.forget_peak()  # MLX counts from the start of the process
+        self.forget_peak()  # MLX's own peak counts from the process's start
         mx.set_cache_limit(self.limit // CACHE_SHARE if self.limit else UNLIMITED_CACHE)
-        mx.set_memory_limit(self.limit or DEFAULT_LIMIT)  # near it MLX finishes before it begins
-        maybe_set_recommended_wired_limit()  # or the weights may be paged out
+        mx.set_memory_limit(self.limit or DEFAULT_LIMIT)  # near it MLX waits for running work
+        maybe_set_recommended_wired_limit()  # otherwise macOS may page the weights out
 
     def watch(self, what: str, hint: str) -> None:
-        """Call at a boundary of evaluation. Raises OverLimitError over the limit, while the machine
-        still has the rest to live on."""
+        """Raise OverLimitError, with `hint`, if `what` took more memory than the limit. Call after
+        each mx.eval, so that the run ends before the machine runs out of memory."""
         took = mx.get_peak_memory()
         if self.limit and took > self.limit:
             self._reset()
             raise OverLimitError(
                 f"{what} took {_size(took)} of memory, over the limit of {_size(self.limit)}.",
-                f"{hint}, or raise engine.memory_limit (a run that had begun: in its recipe.toml, "
+                f"{hint}, or raise engine.memory_limit (for an existing run: in its recipe.toml, "
                 "then ictcli resume RUN)",
             )
 
     def free(self) -> None:
-        """Give freed buffers back to the system: the next phase needs others."""
+        """Return freed buffers to the system: the next phase needs buffers of other sizes."""
         mx.clear_cache()
-        self._reset()  # or this phase would be blamed for the next one's
+        self._reset()  # or the next `watch` would count this phase's peak
 
     end_phase = free
 
@@ -52,11 +52,11 @@ class Memory:
         mx.reset_peak_memory()
 
     def peak(self) -> int:
-        """Return the highest use in bytes since this was made."""
+        """Return the peak use in bytes since creation or the last `forget_peak`."""
         return max(self._peak, mx.get_peak_memory())
 
     def forget_peak(self) -> None:
-        """Have `peak` begin anew."""
+        """Restart `peak` from the current use."""
         self._peak = 0
         mx.reset_peak_memory()
 
@@ -66,14 +66,15 @@ def _size(n: float) -> str:
 
 
 def choose_device(name: str) -> mx.Device:
-    """Make the device MLX's default. `auto`: the GPU (Metal or CUDA), else the CPU."""
+    """Make the device MLX's default and return it. `auto` is the GPU (Metal or CUDA), else the CPU.
+    Raise EngineMissingError if there is no such device."""
     names = {"auto": mx.cpu, "cpu": mx.cpu}
     if mx.is_available(mx.Device(mx.gpu)):
         names |= {"auto": mx.gpu, "gpu": mx.gpu}
         names["cuda" if mx.cuda.is_available() else "mps"] = mx.gpu
     if name not in names:
-        known = name in ("gpu", "cuda", "mps")
-        reason = "MLX finds none here" if known else "MLX has cpu and gpu"
+        is_gpu = name in ("gpu", "cuda", "mps")
+        reason = "MLX finds no such device here" if is_gpu else "MLX knows only cpu and gpu"
         raise EngineMissingError(
             f"The device {name!r} cannot be used: {reason}.", "engine.device=auto picks one"
         )
@@ -83,7 +84,7 @@ def choose_device(name: str) -> mx.Device:
 
 
 def found() -> str:
-    """Return the device of `auto`, once it has computed something."""
+    """Return the device that `auto` chooses, after a test computation on it."""
     choose_device("auto")
     mx.ones(2).sum().item()
     return "gpu" if mx.default_device() == mx.Device(mx.gpu) else "cpu"

@@ -27,7 +27,7 @@ from .passes import Passes
 
 
 class MlxEngine(EngineCore):
-    """An mlx-lm model with AdamW. See `ictcli.engine.Engine` for what each verb does."""
+    """An mlx-lm model with AdamW. `ictcli.engine.Engine` documents the methods."""
 
     read_arrays, write_arrays = staticmethod(read_arrays), staticmethod(write_arrays)
 
@@ -47,7 +47,7 @@ class MlxEngine(EngineCore):
         self.model, self.tokenizer, self.config, self.folder, self.context = loaded
         self.stop_ids = stop_ids(self.tokenizer, self.config.get("eos_token_id"))
         self.vocabulary = vocabulary_of(self.config, self.folder)
-        self.memory.watch("Loading the model", "take a smaller or a 4-bit model")
+        self.memory.watch("Loading the model", "use a smaller or a 4-bit model")
         self.adapt(adapters)
         if optimizer and self.adapted is None:
             if is_quantised(self.model):
@@ -83,8 +83,8 @@ class MlxEngine(EngineCore):
         return adapter
 
     def for_sampling(self, tokens: int) -> contextlib.AbstractContextManager[None]:
-        """Fuse the adapters of a float32 model: an adapted layer is five kernels, a plain one is
-        one. In 16 bits the sum would be rounded, and an adapter's first steps lost."""
+        """Fuse the adapters of a float32 model: an adapted layer launches five kernels, a plain one
+        launches one. In 16 bits fusing would round away an adapter's first steps."""
         exact = model_dtype(self.model) == mx.float32 and not is_quantised(self.model)
         if self.adapted is None or not exact:
             return contextlib.nullcontext()
@@ -94,7 +94,7 @@ class MlxEngine(EngineCore):
         cast(self.model, mx.float32)
 
     def kept_weights(self) -> Any:
-        """Return the arrays: an update makes new ones, and these stay."""
+        """Return the trained arrays without copying: an update creates new arrays."""
         return self.model.trainable_parameters()
 
     @contextlib.contextmanager
@@ -112,8 +112,8 @@ class MlxEngine(EngineCore):
     def take(self, weights: dict[str, mx.array], state: dict[str, mx.array]) -> None:
         if self.optimizer is not None:
             return self.optimizer.load(state, weights)
-        own = self.trained_weights()
-        values = [(name, w.astype(own[name].dtype)) for name, w in weights.items()]
+        trained = self.trained_weights()
+        values = [(name, w.astype(trained[name].dtype)) for name, w in weights.items()]
         self.model.update(tree_unflatten(values))
         return None
 

@@ -1,4 +1,4 @@
-"""Trees of arrays by name, and in safetensors files."""
+"""Read and write safetensors files, and flatten trees of arrays."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -9,25 +9,24 @@ from safetensors import safe_open
 
 
 def flat(tree: Any) -> dict[str, mx.array]:
-    """Return a tree's arrays by their dotted names."""
+    """Return the arrays of a tree by dotted name."""
     return cast(dict[str, mx.array], dict(tree_flatten(tree)))
 
 
 def number(value: mx.array) -> float:
-    """Return a scalar array's value: waits until it is computed."""
+    """Return the value of a scalar array; waits until it is computed."""
     return float(cast(float, value.item()))
 
 
 def write_arrays(path: Path, arrays: dict[str, mx.array], **about: str) -> None:
-    """Write arrays, equal ones as equal bytes: MLX writes them in the dict's order. `about` goes
-    into the file's header."""
+    """Write arrays sorted by name: equal arrays make equal files. `about` goes into the header."""
     mx.save_safetensors(str(path), dict(sorted(arrays.items())), {"format": "mlx", **about})
 
 
 def read_arrays(path: Path) -> dict[str, mx.array]:
-    """Return the arrays of a safetensors file. Raises SafetensorError where it is cut short."""
+    """Return the arrays of a safetensors file. Raise SafetensorError if it is cut short."""
     with cast(Any, safe_open)(path, "np"):
-        pass  # the header is read, and the file's length held against it
+        pass  # reads the header and compares it with the file's length
     arrays = cast(dict[str, mx.array], mx.load(str(path)))
-    mx.eval(arrays)  # the file may be written again
+    mx.eval(arrays)  # reads the arrays now: the file may be overwritten later
     return arrays

@@ -1,4 +1,4 @@
-"""Loading a causal language model, and running it with the LM head only where it is needed."""
+"""Load a causal language model, and run it with the LM head only on the wanted states."""
 
 import contextlib
 import json
@@ -29,21 +29,21 @@ from ictcli.recipe.tables import EngineSettings
 from .files import flat, read_arrays, write_arrays
 
 ADAPTED = frozenset(("lora_a", "lora_b"))
-"""Names of an adapter's weights."""
+"""Names of an adapter's two matrices in its layer."""
 ADDING_1 = (
     *("input_layernorm.weight", "post_attention_layernorm.weight", "model.norm.weight"),
     *("language_model.norm.weight", "q_norm.weight", "k_norm.weight"),
 )
-"""Norms of Qwen3.5 and Qwen3-Next that compute with 1 + their weight."""
+"""Norm weights w that Qwen3.5 and Qwen3-Next apply as 1 + w."""
 GROUP = 64
-"""Weights that share a scale."""
+"""Number of weights that share a scale in 4-bit quantisation."""
 
 
 def load(
     source: Source, settings: EngineSettings, device: mx.Device
 ) -> tuple[Any, Any, dict[str, Any], Path, int]:
-    """Return the model in memory, without adapters, its tokenizer, its config.json, the folder of
-    both, and its context. Safetensors only."""
+    """Return the model (without adapters, from safetensors only), its tokenizer, its config.json,
+    their folder, and the context length in tokens."""
     transformers_logging.disable_progress_bar()
     with loading(source, "torch"):
         folder = Path(source.path)
@@ -62,7 +62,7 @@ def load(
         cast(model, _dtype(model, settings.dtype, device))
         if settings.load_in_4bit and not is_quantised(model):
             config = {**config, "quantization": quantise(model)}
-        mx.eval(model.parameters())  # weights are read here, not in the first step
+        mx.eval(model.parameters())  # reads the weights now, not in the first step
         text = config.get("text_config", config)
         context = read_context(text, settings.context)
         _take_short_frequencies(model, text)
@@ -70,8 +70,7 @@ def load(
 
 
 def _take_short_frequencies(model: nn.Module, config: dict[str, Any]) -> None:
-    """Rotate by LongRoPE's frequencies for sequences of the original length: mlx-lm has those of
-    long ones alone."""
+    """Use LongRoPE's frequencies for short sequences; mlx-lm loads only those for long ones."""
     ropes = [rope for rope in rope_settings(config) if "short_factor" in rope]
     for module in model.modules():
         for rope in ropes if type(module) is SuScaledRoPE else ():
@@ -81,8 +80,8 @@ def _take_short_frequencies(model: nn.Module, config: dict[str, Any]) -> None:
 
 
 def vocabulary_of(config: dict[str, Any], folder: Path) -> int:
-    """Return logits a token, which is what every statistic is taken of."""
-    text = config.get("text_config", config)  # of a model that takes images too
+    """Return the number of logits of a token. Raise UserError if config.json does not give it."""
+    text = config.get("text_config", config)  # nested if the model takes images too
     size = text.get("vocab_size") or config.get("vocab_size")
     if not size:
         raise UserError(f"{folder}/config.json has no vocab_size.", "add it")
@@ -90,8 +89,8 @@ def vocabulary_of(config: dict[str, Any], folder: Path) -> int:
 
 
 def _dtype(model: nn.Module, wanted: str, device: mx.Device) -> mx.Dtype:
-    """Return the weights' type. `auto` on a GPU leaves 16 bits as they are: the scales of quantised
-    weights may be float16, of which bfloat16 would drop three digits."""
+    """Return the type to load the weights in. On a GPU `auto` keeps 16-bit weights as they are: the
+    scales of quantised weights may be float16, and bfloat16 has three bits fewer."""
     if wanted != "auto":
         return mx.bfloat16 if wanted == "bfloat16" else mx.float32
     if device.type == mx.cpu:
@@ -101,8 +100,7 @@ def _dtype(model: nn.Module, wanted: str, device: mx.Device) -> mx.Dtype:
 
 
 def cast(model: Any, dtype: mx.Dtype) -> None:
-    """Give weights this type, but for those that the model wants left as they are (routing and
-    decay in float32)."""
+    """Convert float weights to `dtype`, except those that the model needs in float32."""
     wants = getattr(model, "cast_predicate", lambda name: True)
     changed = tree_map_with_path(
         lambda name, x: x.astype(dtype) if is_float(x) and wants(name) else x, model.parameters()
@@ -111,7 +109,7 @@ def cast(model: Any, dtype: mx.Dtype) -> None:
 
 
 def model_dtype(model: nn.Module) -> mx.Dtype:
-    """Return what the model computes in: the type of most of its weights, scales and norms."""
+    """Return the type that the model computes in: that of most of its weights, scales and norms."""
     sizes: Counter[mx.Dtype] = Counter()
     for name, x in flat(model.parameters()).items():
         if is_float(x) and name.rsplit(".", 1)[-1] not in ADAPTED:
@@ -120,7 +118,7 @@ def model_dtype(model: nn.Module) -> mx.Dtype:
 
 
 def quantise(model: nn.Module) -> dict[str, int]:
-    """Round the weights to 4 bits as mlx-lm's own conversions do; returns their settings."""
+    """Round the weights to 4 bits as mlx-lm's conversion does; return bits and group size."""
 
     def fits(name: str, module: Any) -> bool:
         return hasattr(module, "to_quantized") and module.weight.shape[-1] % GROUP == 0
@@ -138,10 +136,10 @@ def is_quantised(model: nn.Module) -> bool:
 
 
 def restore_layout(folder: Path, like: Path) -> None:
-    """Give saved weights the names and axes that they have in the folder they were read from.
-    mlx-lm keeps a convolution's channels last, and then 1 + the weight of some norms."""
+    """Give the weights saved in `folder` the names and axes that they have in `like`. mlx-lm saves
+    convolutions with channels last and, in such models, 1 + the weight of some norms."""
     files = like.glob("model*.safetensors")
-    shapes = {each.name: each.shape for file in files for each in stored_tensors(file)}
+    shapes = {tensor.name: tensor.shape for file in files for tensor in stored_tensors(file)}
     names = {_place(name): name for name in shapes}
     for file in folder.glob("model*.safetensors"):
         arrays = read_arrays(file)
@@ -169,12 +167,12 @@ def restore_layout(folder: Path, like: Path) -> None:
 
 
 def _place(name: str) -> str:
-    """Return the name of a weight without what different programs call the model around it."""
+    """Return a weight's name without `model` and `language_model`, which not all programs add."""
     return ".".join(part for part in name.split(".") if part not in ("model", "language_model"))
 
 
 def _axes(now: tuple[int, ...], then: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    """Return the one order of axes that gives the shape `then`; None if it is the shape already."""
+    """Return the order of axes that turns shape `now` into `then`; None if no change is needed."""
     if then is None or now == then or sorted(now) != sorted(then):
         return None
     return next(
@@ -183,12 +181,12 @@ def _axes(now: tuple[int, ...], then: tuple[int, ...] | None) -> tuple[int, ...]
 
 
 Head = tuple[Any, str]
-"""A module and the name of the method that makes logits of hidden states."""
+"""A module and the name of its method that turns hidden states into logits."""
 
 
 def find_heads(model: nn.Module) -> list[Head]:
-    """Return what may serve as LM head: `lm_head`, or an embedding's transpose; the outer one of
-    two (an adapter's)."""
+    """Return the possible LM heads: `lm_head`, and embeddings that can be applied transposed. Of
+    nested modules (an adapter's) only the outer one is returned."""
     heads = {
         name: (module, "as_linear" if hasattr(module, "as_linear") else "__call__")
         for name, module in model.named_modules()
@@ -198,33 +196,33 @@ def find_heads(model: nn.Module) -> list[Head]:
 
 
 @contextlib.contextmanager
-def _heads_take(
+def _changed_inputs(
     heads: Sequence[Head], change: Callable[[mx.array], mx.array]
 ) -> Generator[list[mx.array]]:
-    """Have the LM head see `change` of its input, and yield a list that fills with its inputs: none
-    where no known head was used.
+    """Apply `change` to the LM head's input, and yield a list to which each input is appended. It
+    stays empty if the model's head is of an unknown class.
 
-    MLX has no hooks. A head's class is exchanged for one that changes the input first, so whatever
-    the model does after its head (scaling, soft capping) is done.
+    MLX has no hooks. The head's class is replaced by one that changes the input first, so whatever
+    the model does after its head (scaling, soft capping) still happens.
     """
-    taken = SimpleNamespace(change=change, inputs=[])
+    hook = SimpleNamespace(change=change, inputs=[])
     plain = [(module, type(module)) for module, _ in heads]
     for module, method in heads:
-        module.__class__ = _taking(type(module), method)
-        module.taken = taken
+        module.__class__ = _with_hook(type(module), method)
+        module.hook = hook
     try:
-        yield taken.inputs
+        yield hook.inputs
     finally:
         for module, kind in plain:
             module.__class__ = kind
-            del module.taken
+            del module.hook
 
 
-@cache  # a class refers to itself: one for each pass would keep its arrays until Python looks
-def _taking(plain: type, method: str) -> type:
+@cache  # a new class in each pass would hold its arrays until garbage collection
+def _with_hook(plain: type, method: str) -> type:
     def call(self: Any, x: mx.array, *args: Any) -> mx.array:
-        self.taken.inputs.append(x)
-        return getattr(plain, method)(self, self.taken.change(x), *args)
+        self.hook.inputs.append(x)
+        return getattr(plain, method)(self, self.hook.change(x), *args)
 
     return type(plain.__name__, (plain,), {method: call})
 
@@ -232,31 +230,29 @@ def _taking(plain: type, method: str) -> type:
 def head_inputs(
     model: Any, heads: Sequence[Head], ids: mx.array, caches: Sequence[Any] | None = None
 ) -> mx.array:
-    """Return (R, S, H) states in front of the LM head; of a head of another name, the logits."""
-    with _heads_take(heads, lambda states: states[:, :0]) as inputs:
+    """Return the (R, S, H) states in front of the LM head, or the logits if the head is unknown."""
+    with _changed_inputs(heads, lambda states: states[:, :0]) as inputs:
         logits = model(ids, cache=caches)
     return inputs[0] if inputs else logits
 
 
 def head_logits(model: Any, heads: Sequence[Head], states: mx.array) -> mx.array:
-    """Return (n, V) float32 logits of states (n, H) of `head_inputs`.
+    """Return (n, V) float32 logits of states (n, H) from `head_inputs`.
 
-    The model runs on one token with these states before its head. What would make the states of
-    that token is never evaluated. The head of a 152k vocabulary is over a quarter of a 0.5B model's
-    arithmetic and most of its memory, so only wanted states meet it.
+    The model runs on one dummy token, and `states` replace its head's input. MLX is lazy, so the
+    blocks are never computed for that token. The head of a 152k vocabulary is over a quarter of a
+    0.5B model's arithmetic and most of its memory, so only wanted states go through it.
     """
-    with _heads_take(heads, lambda _: states[None]) as inputs:
+    with _changed_inputs(heads, lambda _: states[None]) as inputs:
         logits = model(mx.zeros((1, 1), dtype=mx.int32))
     return (logits[0] if inputs else states).astype(mx.float32)
 
 
 @contextlib.contextmanager
 def recomputing(layers: Sequence[Any], active: bool) -> Generator[None]:
-    """Have the backward pass compute each layer's activations again from its input.
-
-    Each layer's class is exchanged for the time of the pass; patching the class itself, once more
-    at every call, would nest checkpoints within checkpoints.
-    """
+    """If `active`, have the backward pass recompute each layer's activations from its input. Each
+    layer's class is replaced inside the context. Patching the class itself in every call would nest
+    checkpoints within checkpoints."""
     plain = [type(layer) for layer in layers] if active else []
     for layer, kind in zip(layers, plain, strict=False):
         layer.__class__ = _recomputed(kind)

@@ -1,4 +1,4 @@
-"""AdamW on float32 weights for any type of the model."""
+"""AdamW on float32 master weights, for models of any dtype."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ from .files import flat, number
 
 
 class Optimizer:
-    """AdamW with gradient clipping over float32 masters of what the model trains: 16 bits would
-    round small steps away, so that the model's own weights are these, rounded."""
+    """AdamW with gradient clipping on float32 masters of the trained weights. In 16 bits small
+    steps would be rounded away, so the model's weights are rounded copies of the masters."""
 
     kinds = ("adamw", "master")
 
@@ -25,20 +25,20 @@ class Optimizer:
         self.model, self.memory = model, memory
         self.clip_norm = settings.clip_norm
         self.gradient: Any = None
-        """Float32, by the names of the trained weights; None before a pass."""
+        """Sum of float32 gradients, a tree like the trained weights; None before the first pass."""
         self.masters: Any = tree_map(lambda x: x.astype(mx.float32), model.trainable_parameters())
         self.settings = settings
         self.reset()
         self._apply = mx.compile(self._pure) if compiled else self._pure
 
     def add(self, gradient: Any) -> None:
-        """Add the float32 gradient of a pass."""
+        """Add the float32 gradient of a pass to the sum."""
         self.gradient = (
             gradient if self.gradient is None else tree_map(mx.add, self.gradient, gradient)
         )
 
     def clip(self) -> float:
-        """Scale the summed gradient to a norm of at most `clip_norm`; its norm before."""
+        """Scale the summed gradient to a norm of at most `clip_norm`; return the norm before."""
         if self.gradient is None:
             return 0.0
         squares = (g.square().sum() for g in flat(self.gradient).values())
@@ -49,13 +49,12 @@ class Optimizer:
         return norm
 
     def reset(self) -> None:
-        """Begin without moments, at step 0."""
         self.adamw = optim.AdamW(
             learning_rate=0.0,
             betas=[self.settings.beta1, self.settings.beta2],
             eps=self.settings.eps,
             weight_decay=self.settings.weight_decay,
-            bias_correction=True,  # mlx's default leaves it out
+            bias_correction=True,  # off by default in MLX
         )
         self.adamw.init(self.masters)
 
@@ -63,7 +62,7 @@ class Optimizer:
         self.gradient = None
 
     def _pure(self, masters: Any, gradient: Any, state: Any) -> tuple[Any, Any]:
-        """Compute a step that reads and keeps only what is passed, so that it can be compiled."""
+        """Return the masters and AdamW's state after a step; a pure function, to be compiled."""
         kept, self.adamw.state = self.adamw.state, state
         try:
             return self.adamw.apply_gradients(gradient, masters), self.adamw.state
@@ -71,33 +70,33 @@ class Optimizer:
             self.adamw.state = kept
 
     def step(self, lr: float) -> None:
-        """Step, and drop the gradient: its memory is used while the step is made."""
+        """Apply the summed gradient, and drop it so that the step can reuse its memory."""
         gradient, self.gradient = self.gradient, None
         self.adamw.learning_rate = lr
-        state = tree_map(lambda x: x, self.adamw.state)  # apply_gradients writes into it
+        state = tree_map(lambda x: x, self.adamw.state)  # apply_gradients changes its argument
         self.masters, state = self._apply(self.masters, gradient, state)
         del gradient
         self.adamw.state = state
         self._round()
-        # ends the step: gradient and old weights can be dropped
+        # computes the step now, so that the gradient and the old weights are freed
         mx.eval(self.model.trainable_parameters(), self.masters, self.adamw.state)
         self.memory.watch("The optimiser's step", "train adapters: adapter.kind=lora")
 
     def _round(self) -> None:
-        own = self.model.trainable_parameters()
-        self.model.update(tree_map(lambda w, m: m.astype(w.dtype), own, self.masters))
+        weights = self.model.trainable_parameters()
+        self.model.update(tree_map(lambda w, m: m.astype(w.dtype), weights, self.masters))
 
     def state(self) -> dict[str, mx.array]:
-        """Return moments, step and, where they are not the model's own weights, masters."""
+        """Return AdamW's moments and step count, and the masters of 16-bit weights."""
         arrays = {f"adamw/{name}": value for name, value in flat(self.adamw.state).items()}
-        own = flat(self.model.trainable_parameters())
+        weights = flat(self.model.trainable_parameters())
         for name, master in flat(self.masters).items():
-            if own[name].dtype != mx.float32:
+            if weights[name].dtype != mx.float32:
                 arrays[f"master/{name}"] = master
         return arrays
 
     def load(self, state: dict[str, mx.array], weights: dict[str, mx.array]) -> None:
-        """Take back what `state` gave, of a model with these `weights`, trained in any type."""
+        """Restore what `state` returned, for a model with these `weights` of any dtype."""
         parts: dict[str, dict[str, mx.array]] = {"adamw": {}, "master": {}}
         for entry, value in state.items():
             kind, name = entry.split("/", 1)
@@ -108,5 +107,5 @@ class Optimizer:
             lambda name, _: masters[name].astype(mx.float32), self.model.trainable_parameters()
         )
         self._round()
-        # the old ones can be dropped
+        # computes the new arrays now, so that the old ones are freed
         mx.eval(self.model.trainable_parameters(), self.masters, self.adamw.state)

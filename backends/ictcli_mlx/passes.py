@@ -1,5 +1,5 @@
-"""The forward and backward pass of one micro-batch (`ictcli.engine.update` loops over them), each
-prompt run once where its rows share it."""
+"""The forward and backward pass of one micro-batch (`ictcli.engine.update` loops over them). A
+prompt that several rows share runs once."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ class Passes:
         self.model, self.heads, self.memory = engine.model, find_heads(engine.model), engine.memory
         self.optimizer: Optimizer | None = engine.optimizer
         self.recompute, self.compiled = engine.settings.gradient_checkpointing, engine.compiled
-        # what is made again takes no gradient
+        # recomputed layers pass no gradient to the prompts' keys and values
         self.share = shares_prompts(self.model) and not self.recompute
         self.chunk = max(CHUNK_LOGITS // engine.vocabulary, 1)
         self._gradients: dict[Any, Callable[..., Any]] = {}
@@ -39,8 +39,8 @@ class Passes:
     def evaluate(
         self, batch: MicroBatch, of: Callable[[mx.array, mx.array], mx.array]
     ) -> FloatArray:
-        """Return what `of` makes of the logits (n, V) and the tokens (n,) at the wanted places,
-        whose first axis becomes (N,)."""
+        """Return `of(logits, tokens)` at the wanted places, an array of N rows. `of` gets the
+        logits (n, V) and tokens (n,) of a chunk."""
         states = wanted_states(self.model, self.heads, *map(mx.array, _inputs(batch)))
         targets = mx.array(batch.targets)
         parts = [
@@ -53,25 +53,25 @@ class Passes:
     def backward(
         self, batch: MicroBatch, terms: TokenTerms, whole: Update
     ) -> tuple[float, FloatArray, float]:
-        """Add the gradient of one pass over the `whole` to the optimiser's; returns the pass's
-        loss, log pi (N,) and summed KL."""
+        """Add the gradient of one micro-batch of the update `whole` to the optimiser's; return the
+        micro-batch's loss, log pi (N,) and summed KL."""
         assert self.optimizer is not None
         scale = self._loss_scale(whole.weights)
         scaled = replace(terms, weights=terms.weights * scale)
         (loss, logp, kl), gradient = self._pass(batch, scaled, whole.objective)
         gradient = tree_map(lambda g: g.astype(mx.float32), gradient)
-        if scale != 1:  # else each would be copied
+        if scale != 1:  # dividing by 1 would copy each
             gradient = tree_map(lambda g: g / scale, gradient)
         self.optimizer.add(gradient)
-        # ends the pass: its activations can be dropped, the sum of gradients stays
+        # computes the pass now, so that its activations are freed and only the gradient stays
         mx.eval(self.optimizer.gradient, loss, logp, kl)
         self.memory.watch(f"A pass over {batch.tokens} tokens", HINT)
         N = len(batch.targets)
         return number(loss) / scale, np.array(logp)[:N], float(np.array(kl)[:N].sum())
 
     def _loss_scale(self, weights: FloatArray) -> float:
-        """Return a power of two that brings the largest weight to about 1 where the model computes
-        in float16: weights of 1e-6 would make gradients below its smallest number."""
+        """Return a power of two to multiply token weights with. In float16 it makes the largest
+        about 1, since gradients of weights near 1e-6 would vanish; otherwise it is 1."""
         largest = float(np.abs(weights).max(initial=0))
         if model_dtype(self.model) != mx.float16 or not 0 < largest < np.inf:
             return 1.0
@@ -81,7 +81,7 @@ class Passes:
         self, batch: MicroBatch, terms: TokenTerms, objective: Objective
     ) -> tuple[tuple[mx.array, mx.array, mx.array], Any]:
         inputs = _inputs(batch)
-        if self.compiled:  # few shapes, so few traces
+        if self.compiled:  # few shapes, so few compilations
             inputs, terms = _bucketed(inputs, terms)
         parameters = self.model.trainable_parameters()
         form, arrays = terms.map(lambda _: True), list[mx.array]()
@@ -90,29 +90,28 @@ class Passes:
             function = mx.value_and_grad(self._loss(objective, form))
             self._gradients[key] = mx.compile(function) if self.compiled else function
         terms.map(lambda values: arrays.append(mx.array(values)))
-        self.model.train()  # some models take a kernel without a gradient else
+        self.model.train()  # in eval mode some models use a kernel without a gradient
         try:
             with recomputing(self.model.layers, self.recompute):
                 return self._gradients[key](parameters, arrays, *map(mx.array, inputs))
         finally:
             self.model.eval()
-            self.model.update(parameters)  # it holds the trace's
+            self.model.update(parameters)  # replaces the arrays that tracing left
 
     def _loss(self, objective: Objective, form: TokenTerms) -> Callable[..., Any]:
         def loss(
             parameters: Any, arrays: list[mx.array], *inputs: mx.array
         ) -> tuple[mx.array, mx.array, mx.array]:
-            """Return `policy_loss`. The weights are an argument, so that a compiled trace holds
-            none of an earlier step."""
+            """Return `policy_loss`. Weights are an argument: a compiled trace keeps no old ones."""
             self.model.update(parameters)
             states = wanted_states(self.model, self.heads, *inputs)
-            figures = self._head_loss(objective, form)
+            head_loss = self._head_loss(objective, form)
             slices = chunks(len(states), self.chunk)
-            if len(slices) > 1:  # else autograd would hold the logits of all
-                figures = _with_gradient(figures)
+            if len(slices) > 1:  # else autograd would keep the logits of all chunks
+                head_loss = _with_gradient(head_loss)
             weights = [module.trainable_parameters() for module, _ in self.heads]
-            parts = [figures(weights, states[c], [array[c] for array in arrays]) for c in slices]
-            losses, logp, kl = (list(figures) for figures in zip(*parts, strict=True))
+            parts = [head_loss(weights, states[c], [array[c] for array in arrays]) for c in slices]
+            losses, logp, kl = (list(values) for values in zip(*parts, strict=True))
             return mx.stack(losses).sum(), mx.concatenate(logp), mx.concatenate(kl)
 
         return loss
@@ -120,7 +119,7 @@ class Passes:
     def _head_loss(
         self, objective: Objective, form: TokenTerms
     ) -> Callable[..., tuple[mx.array, ...]]:
-        def figures(
+        def head_loss(
             weights: list[Any], states: mx.array, arrays: list[mx.array]
         ) -> tuple[mx.array, ...]:
             for (module, _), values in zip(self.heads, weights, strict=True):
@@ -129,13 +128,13 @@ class Passes:
             values = iter(arrays)
             return policy_loss(mx, logits, form.map(lambda _: next(values)), objective)
 
-        return figures
+        return head_loss
 
 
-def _with_gradient(figures: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `figures` with its gradient by its first two arguments, computed along with it.
-    Nothing else of it is kept for the backward pass."""
-    differentiated = mx.value_and_grad(figures, argnums=(0, 1))
+def _with_gradient(loss: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `loss` with its gradient by its first two arguments, computed in the forward pass.
+    The backward pass then needs no intermediate result."""
+    differentiated = mx.value_and_grad(loss, argnums=(0, 1))
 
     def both(weights: Any, states: mx.array, terms: Any) -> Any:
         values, gradients = differentiated(weights, states, terms)
@@ -159,8 +158,8 @@ def _inputs(batch: MicroBatch) -> list[np.ndarray]:
 
 
 def _bucketed(inputs: list[np.ndarray], terms: TokenTerms) -> tuple[list[np.ndarray], TokenTerms]:
-    """Return rows, lengths and wanted places padded to a bucket's size. An added place repeats the
-    last one, so that its numbers are finite, and weighs 0."""
+    """Return the inputs and terms padded to a bucket's size. An added place repeats the last one,
+    so that its numbers are finite, and has weight 0."""
     ids, places, *prompts = inputs
     wide = _widened(ids)
     before, now = (array.shape[1] + bool(prompts) for array in (ids, wide))
@@ -184,7 +183,7 @@ def _widened(ids: np.ndarray) -> np.ndarray:
 
 
 class PromptCache(KVCache):
-    """Keeps the keys and values of one run, for `ResponseCache`."""
+    """A cache that keeps the prompts' keys and values for `ResponseCache`."""
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         self.keys, self.values = keys, values
@@ -192,10 +191,8 @@ class PromptCache(KVCache):
 
 
 class ResponseCache:
-    """Puts the prompts' keys and values before those of their responses, and stores none.
-
-    `offset` (R,) is each row's next position; `prompt_mask` (R, P) is False on padding.
-    """
+    """A cache that returns the prompts' keys and values before those of their responses. `offset`
+    (R,) is each row's next position; `prompt_mask` (R, P) is False on padding."""
 
     def __init__(
         self, prompts: PromptCache, of_row: mx.array, offset: mx.array, prompt_mask: mx.array
@@ -208,7 +205,7 @@ class ResponseCache:
         return keys, mx.concatenate([self.values, values], axis=2)
 
     def make_mask(self, N: int, **kwargs: Any) -> mx.array:
-        """Return (R, 1, N, P + N)."""
+        """Return the attention mask (R, 1, N, P + N): causal, with the prompt visible."""
         R, P = self._prompt_mask.shape
         prompts = mx.broadcast_to(self._prompt_mask[:, None, None], (R, 1, N, P))
         causal = mx.broadcast_to(mx.tri(N, dtype=mx.bool_), (R, 1, N, N))
@@ -216,14 +213,14 @@ class ResponseCache:
 
 
 def shares_prompts(model: Any) -> bool:
-    """Return whether rows can share a prompt: every block looks back at all keys and values before
-    it, and each row can have a mask and a position of its own."""
+    """Return whether the model can run a prompt once for several rows: every block attends to all
+    earlier keys and values, and takes a mask and a position for each row."""
     if any(type(cache) is not KVCache for cache in make_prompt_cache(model)):
         return False
-    rows = 13  # unlike any number of heads, with which a mask of rows could be confused
+    rows = 13  # unlike any number of heads, so that a mask by rows does not fit heads
     ids, prompts = mx.zeros((rows, 2), dtype=mx.int32), mx.zeros((1, 2), dtype=mx.int32)
     of_row = mx.zeros((rows,), dtype=mx.int32)
-    try:  # builds the graph of a pass, and evaluates nothing
+    try:  # builds the graph of a pass without computing it
         wanted_states(model, (), ids, mx.array([0]), prompts, mx.array([2]), of_row)
     except (ValueError, TypeError):
         return False
@@ -237,8 +234,8 @@ def wanted_states(
     places: mx.array,
     *prompts: mx.array,
 ) -> mx.array:
-    """Return (N, H) states in front of the LM head at the flat `places` (N,). `prompts` are the
-    arrays of `ictcli.engine.packing.Prompts`, where rows share them."""
+    """Return the (N, H) states in front of the LM head at the flat `places` (N,). `prompts` are the
+    fields of `ictcli.engine.packing.Prompts` if rows share prompts, else empty."""
     if not prompts:
         states = head_inputs(model, heads, ids)
     else:

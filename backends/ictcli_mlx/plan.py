@@ -1,9 +1,8 @@
-"""The MLX engine's memory model (`ictcli.engine.workload`). Imports no mlx.
+"""The MLX engine's memory estimate (`ictcli.engine.workload`). Imports no mlx.
 
-How many copies of an array are held at once was measured on a CPU with mlx 0.32.4 by
-`bench/memory.py`, which prints estimates next to measurements. On Metal the estimate is an upper
-bound for reading prompts, where the attention kernel keeps no scores. Freed buffers that the
-allocator keeps, at most an eighth of the limit, are extra."""
+The numbers of copies of an array were measured on a CPU with mlx 0.32.4 by `bench/memory.py`, which
+prints estimates next to measurements. On Metal prefill needs less than estimated: its attention
+kernel stores no scores. Freed buffers, at most an eighth of the limit, are not included."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,36 +12,36 @@ from ictcli.engine.shape import ModelShape
 from ictcli.engine.workload import Parts, Workload
 
 CACHE_STEP = 256
-"""Positions by which mlx-lm's caches grow."""
+"""Number of positions by which mlx-lm's KV caches grow."""
 PREFILL_TOKENS, GPU_PREFILL_TOKENS = 256, 8192
-"""Prompt tokens of one pass, all rows together (`sample`). A CPU computes the scores that a chunk's
-mask drops: fewer in small chunks. On a GPU a pass costs launches, and its attention keeps none."""
+"""Prompt tokens of one prefill pass, all rows together (`sample`), on a CPU and on a GPU. A CPU
+also computes the scores that the mask hides, fewer in small chunks. On a GPU each pass costs kernel
+launches, and attention stores no scores."""
 PENDING_ELEMENTS, GPU_ELEMENTS = 1 << 15, 1 << 26
-"""Logits whose statistics are taken at once (`sample`): 128 KB, which fit a core's cache; on a GPU,
-which has no cache to fit and launches every call, 256 MB."""
+"""Number of logits whose statistics are computed together (`sample`): on a CPU 128 KB, which fit a
+core's cache; on a GPU, where each call is a launch, 256 MB."""
 
-# Copies held at once. All logits are float32.
+# How many copies of an array exist at once. All logits are float32.
 STEP_LOGITS, CUT_LOGITS = 5.8, 6.0
-"""Multiples of a decoding step's logits, and in addition with top-k or top-p."""
+"""Copies of a decoding step's logits; additional copies with top-k or top-p."""
 ROW_STATS, GROUP_STATS, COMPILED_GROUP_STATS = 2.0, 9.0, 5.0
-"""Multiples of the probabilities taken at once, for statistics of a row, of a group, and of a group
-where kernels are compiled."""
+"""Copies of the probabilities measured together, for statistics of single rows, for those that
+compare a group, and for the latter with compiled kernels."""
 PASS_LOGITS, ENTROPY_LOGITS = 3.5, 6.0
-"""Multiples of a pass's logits, gradient included, and in addition with an entropy bonus."""
+"""Copies of a pass's logits, gradient included; additional copies with an entropy bonus."""
 KEPT, RECOMPUTED = 1.05, 1.6
-"""Multiples of the activations that gradients need: in a block that keeps them, and in one that
-computes them again."""
+"""Copies of a block's activations, if they are kept for the backward pass and if recomputed."""
 STEP_EMBEDDINGS = 1.5
-"""Multiple of embeddings that are their own float32 masters, while AdamW steps."""
+"""Copies of trained float32 embeddings during AdamW's step."""
 
 
 def held(work: Workload) -> Parts:
-    """Return what is held in every phase."""
+    """Return the bytes that are in use in every phase, by part."""
     return work.held() | {"weights": _shape(work).weights(work.width)}
 
 
 def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -> Parts:
-    """Return what the last decoding step takes."""
+    """Return the bytes that the last decoding step adds, by part."""
     s, recipe = _shape(work), work.recipe
     rows = work.rows_at_once(prompts, group)
     adapted = 4 * work.blocks * sum(a * b for a, b in work.adapted.values())
@@ -54,7 +53,7 @@ def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -
     positions = -(-(work.length - 1) // CACHE_STEP) * CACHE_STEP
     return {
         "fused adapters": adapted if work.width == 4 and not s.bits else 0,
-        "KV cache": work.cache(rows, positions) * (1 + 1 / s.layers),  # a layer grows by copying
+        "KV cache": work.cache(rows, positions) * (1 + 1 / s.layers),  # growing copies a layer
         "LM head": 4 * (STEP_LOGITS + cut) * logits,
         "statistics": 4 * work.statistics(stats, ROW_STATS, of_group) * pooled,
         "activations": _kept(work, rows, work.length),
@@ -62,21 +61,21 @@ def sampling(work: Workload, prompts: int, group: int, stats: tuple[str, ...]) -
 
 
 def updating(work: Workload) -> Iterator[Parts]:
-    """Yield the moments of a pass, and AdamW's step. Gradients are the sum of earlier passes' and
-    the pass's own."""
+    """Yield the bytes by part at each possible peak of a pass, then in AdamW's step. Gradients are
+    the sum of earlier passes' and the pass's own."""
     s, recipe, full = _shape(work), work.recipe, not work.recipe.adapters
     summed = 4 * work.trained
     head = s.embedding * work.width if full else 0
     largest = work.largest_pass(share=not recipe.engine.gradient_checkpointing)
     tokens, length = largest.tokens, work.length
-    if _compiles(work):  # padded: MLX keeps a trace for each size
+    if _compiles(work):  # padded to few sizes, since each is compiled
         tokens, length = bucket(tokens), bucket(length)
     block = _kept(work, tokens, length) + 2 * work.width * largest.repeated * s.keys
-    if work.width < 4:  # adapters compute in float32, of copies
+    if work.width < 4:  # adapters compute in float32, on copies
         block += 4 * tokens * sum(a for a, _ in work.adapted.values())
     numbers = 8 * s.hidden + 4 * s.intermediate + 1.5 * s.heads * length
-    backward = 4 * tokens * numbers  # much of it in float32
-    layers, again = work.blocks * block, 0.0  # earlier ones need no gradient
+    backward = 4 * tokens * numbers  # mostly float32
+    layers, again = work.blocks * block, 0.0  # only trained blocks keep activations
     if recipe.engine.gradient_checkpointing:
         inputs = work.blocks * tokens * s.hidden * work.width
         layers, again = inputs, min(RECOMPUTED * block, layers - inputs)
@@ -91,7 +90,7 @@ def updating(work: Workload) -> Iterator[Parts]:
 
 
 def _shape(work: Workload) -> ModelShape:
-    """Return the model as it is loaded: load_in_4bit packs the embeddings too."""
+    """Return the shape of the model as loaded: `load_in_4bit` packs the embeddings too."""
     packs = work.recipe.engine.load_in_4bit and not work.shape.bits
     return replace(work.shape, bits=4, stored=None) if packs else work.shape
 
@@ -102,7 +101,7 @@ def _compiles(work: Workload) -> bool:
 
 
 def _kept(work: Workload, tokens: int, length: int) -> float:
-    """Return the activations that the gradient of one block needs, for rows of `length`."""
+    """Return the bytes of activations for one block's gradient, with rows of `length` tokens."""
     s = work.shape
     numbers = 4 * s.hidden + 4 * s.queries + 2 * s.keys + 5 * s.intermediate + s.heads * length
     return KEPT * tokens * numbers * work.width

@@ -1,4 +1,4 @@
-"""Sampling: one prefill a prompt, then its G rollouts decode in lock-step."""
+"""Sampling: each prompt is prefilled once, then its G rollouts decode in lock-step."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -19,18 +19,17 @@ from .device import Memory
 from .plan import GPU_ELEMENTS, GPU_PREFILL_TOKENS, PENDING_ELEMENTS, PREFILL_TOKENS
 
 GONE = 8
-"""Ended rows are decoded along, unread, until they are one in so many: taking rows out copies the
-whole cache."""
+"""Finished rows are removed, which copies the whole cache, once they are 1 / GONE of all rows."""
 
 
 def _searchsorted(cdf: mx.array, target: mx.array, *, right: bool) -> mx.array:
-    """Return (R, 1) insertion points of target (R, 1), right of equals, in cdf (R, V)."""
+    """Return the insertion points (R, 1) of target (R, 1) in cdf (R, V), after equal values."""
     assert right
     return (cdf <= target).sum(axis=-1, keepdims=True)
 
 
 NAMESPACE = SimpleNamespace(**vars(mx) | {"searchsorted": _searchsorted})
-"""mlx.core as the array namespace of `draw`; its own searchsorted takes one row."""
+"""mlx.core for `draw`, with a searchsorted of several rows; MLX's takes only one row."""
 
 
 def lockstep(
@@ -45,10 +44,10 @@ def lockstep(
     memory: Memory,
     compiled: bool,
 ) -> Rollouts:
-    """Decode all rows of some prompts. `uniforms` (B, T) decide every draw.
+    """Decode `group` rows for each prompt. `uniforms` (B, T) decide every draw.
 
-    A lane is a row of the arrays on the device. Token t + 1 is under way while Python reads token t
-    and decides who has ended, so the device does not wait for it.
+    A lane is a row of the arrays on the device. The device computes token t + 1 while Python reads
+    token t and finds the rows that end, so it does not wait for Python.
     """
     B, T = len(prompts) * group, sampling.max_tokens
     parallel = mx.default_device().type == mx.gpu
@@ -56,7 +55,7 @@ def lockstep(
     written = Written(B, sampling, on_tokens)
 
     def begin(logits: mx.array, numbers: FloatArray) -> tuple[mx.array, ...]:
-        """Begin a step: tokens, their log p and, for statistics, logits, while Python continues."""
+        """Start computing tokens, their log p and, for statistics, logits, without waiting."""
         drawn = draw(NAMESPACE, logits, mx.array(numbers), sampling, parallel=parallel)
         drawn = (*drawn, logits) if wanted else drawn
         mx.async_eval(drawn)
@@ -71,14 +70,14 @@ def lockstep(
         if t + 1 < T:
             logits = model(now[0][:, None], cache=caches)[:, -1].astype(mx.float32)
             drawn = begin(logits, uniforms[lanes, t + 1])
-        here = np.flatnonzero(alive)
-        rows, token = lanes[here], np.array(now[0])[here]
+        live = np.flatnonzero(alive)
+        rows, token = lanes[live], np.array(now[0])[live]
         if wanted:
-            values = now[2] if len(here) == len(lanes) else now[2][mx.array(here)]
+            values = now[2] if len(live) == len(lanes) else now[2][mx.array(live)]
             recorder.add(values, rows, token, written.prefix[rows], t)
-        ended = written.add(t, rows, token, np.array(now[1])[here])
+        ended = written.add(t, rows, token, np.array(now[1])[live])
         memory.watch(f"Sampling {len(lanes)} rows side by side", "lower engine.rows or max_tokens")
-        alive[here[ended]] = False
+        alive[live[ended]] = False
         if not alive.any():
             break
         if t + 1 < T and GONE * np.count_nonzero(~alive) >= len(lanes):
@@ -95,11 +94,9 @@ def lockstep(
 def _prefill(
     model: Any, prompts: Sequence[Sequence[int]], group: int, memory: Memory
 ) -> tuple[mx.array, list[Any]]:
-    """Run each prompt once and repeat its caches for its rows: logits (B, V) of the next token.
-
-    All but the last token of each prompt, padded on the right, in chunks; the last tokens make one
-    step of decoding, so the LM head meets nothing else.
-    """
+    """Run each prompt once. Return logits (B, V) of the next token, and caches of all B rows. All
+    but the last token of each prompt run in chunks, padded on the right. The last tokens run as one
+    step of decoding, so the LM head is computed for them alone."""
     before = [len(prompt) - 1 for prompt in prompts]
     caches = new_cache(model, before)
     longest = max(before)
@@ -107,7 +104,7 @@ def _prefill(
     on_cpu = mx.default_device().type == mx.cpu
     chunk = max((PREFILL_TOKENS if on_cpu else GPU_PREFILL_TOKENS) // len(prompts), 2)
     if padded:
-        longest += longest % chunk == 1  # a window's cache takes a lone token for a decoded one
+        longest += longest % chunk == 1  # a sliding-window cache mistakes one token for decoding
         padding = [longest - length for length in before]
         for cache in caches:
             cache.prepare(lengths=before, right_padding=padding)
@@ -115,12 +112,12 @@ def _prefill(
     for row, prompt in enumerate(prompts):
         ids[row, : before[row]] = prompt[:-1]
     for first in range(0, longest, chunk):
-        model(mx.array(ids[:, first : first + chunk]), cache=caches)  # its logits are never made
-        mx.eval([cache.state for cache in caches])  # holds one chunk's activations at a time
+        model(mx.array(ids[:, first : first + chunk]), cache=caches)  # logits are never evaluated
+        mx.eval([cache.state for cache in caches])  # computes the chunk, frees activations
         memory.watch("Reading the prompts", "lower engine.rows or prompts, or shorten the prompts")
     if padded:
         for cache in caches:
-            cache.finalize()  # the padding goes to the left, where decoding leaves it
+            cache.finalize()  # moves the padding to the left, where decoding needs it
     last = mx.array([[prompt[-1]] for prompt in prompts])
     logits = model(last, cache=caches)[:, -1].astype(mx.float32)
     rows = mx.array(np.repeat(np.arange(len(prompts)), group))
@@ -129,26 +126,25 @@ def _prefill(
 
 
 def new_cache(model: Any, lengths: Sequence[int]) -> list[Any]:
-    """Return empty caches for prompts of these lengths.
-
-    Prompts of one length need no mask, and get the model's plain caches. Else they are the batched
-    kind, which knows each row's padding; a model whose caches have none is refused.
-    """
+    """Return empty caches for prompts of these lengths. Raise UserError if the lengths differ and
+    the model's caches do not support padding. Prompts of one length need no mask and get plain
+    caches; others get batched caches with padding."""
     caches = make_prompt_cache(model)
     if len(set(lengths)) == 1:
         return caches
     unknown = [type(cache).__name__ for cache in caches if not hasattr(cache, "merge")]
     if unknown:
         raise UserError(
-            f"The model's {unknown[0]} of mlx-lm holds prompts of one length only.", "prompts=1"
+            f"mlx-lm's {unknown[0]} of this model holds only prompts of equal length.",
+            "set prompts=1",
         )
     return [cache.merge([cache] * len(lengths)) for cache in caches]
 
 
 def take(caches: Sequence[Any], rows: mx.array) -> None:
-    """Keep the rows (R',), any number of times each."""
+    """Replace each cache's rows by its `rows` (R',), which may repeat."""
     for cache in caches:
-        if hasattr(cache, "caches"):  # a layer of several
+        if hasattr(cache, "caches"):  # a layer with several caches
             take(cache.caches, rows)
         elif hasattr(cache, "filter"):
             cache.filter(rows)
@@ -157,7 +153,7 @@ def take(caches: Sequence[Any], rows: mx.array) -> None:
 
 
 class StatsRecorder(Recorder):
-    """`ictcli.engine.sampling.Recorder` of logits."""
+    """Computes token statistics of the sampled logits on MLX."""
 
     def __init__(self, wanted: Sequence[str], B: int, T: int, group: int, compiled: bool) -> None:
         at_once = PENDING_ELEMENTS if mx.default_device().type == mx.cpu else GPU_ELEMENTS
@@ -171,7 +167,7 @@ class StatsRecorder(Recorder):
         self, values: mx.array, tokens: IntArray, apart: IntArray, counts: IntArray
     ) -> tuple[dict[str, mx.array], dict[str, mx.array]]:
         measured = super().measure(values, tokens, apart, counts)
-        # bounds memory: the temporaries of a part are many times its logits
+        # computes the part now to bound memory: its temporaries are many times its logits
         mx.async_eval(measured)
         return measured
 
@@ -180,7 +176,7 @@ class StatsRecorder(Recorder):
         if len(p) == K * W:
             p = p.reshape(K, W, -1)
             return p, p.mean(axis=1, keepdims=True)
-        # segments as slots of the largest's size; empty ones repeat a row and count 0
+        # pad all segments to the largest one's size; added rows have weight 0
         starts, offsets = np.cumsum(counts) - counts, np.arange(W)
         real = offsets < counts[:, None]
         slots = p[mx.array(starts[:, None] + np.where(real, offsets, 0))]
@@ -197,5 +193,5 @@ class StatsRecorder(Recorder):
 
 @functools.cache
 def _compiled(formula: Callable[..., Any]) -> Any:
-    """Compile a formula, so that a dozen passes over (N, V) become one or two."""
+    """Return the formula compiled: a dozen passes over (N, V) become one or two."""
     return mx.compile(partial(formula, mx), shapeless=True)

@@ -1,1 +1,1 @@
-"""The PyTorch engine: CUDA, MPS and CPU."""
+"""The PyTorch engine, for CUDA, MPS and CPUs."""

@@ -1,4 +1,4 @@
-"""Low-rank adapters by peft: put on, read, taken off, written, sampled with."""
+"""Create, load, disable, write and sample with low-rank adapters, by peft."""
 
 import contextlib
 import json
@@ -25,15 +25,15 @@ from .model import blocks
 
 
 def put_on(model: Any, settings: NewAdapters, path: str) -> peft.PeftModel:
-    """Freeze the model, read from `path`, and give it new adapters, in float32 whatever its own
-    type. peft's object shares the model, whose linear layers it exchanges for its own."""
+    """Freeze the model, loaded from `path`, and add new float32 adapters to it. Return peft's
+    object, which shares the model and replaces its linear layers."""
     wanted, alpha = _targets(model, settings), settings.alpha
     config = peft.LoraConfig(
         task_type="CAUSAL_LM",
         base_model_name_or_path=str(Path(path).resolve()) if Path(path).is_dir() else path,
         r=settings.rank,
-        lora_alpha=int(alpha) if alpha.is_integer() else cast(Any, alpha),  # as peft writes it
-        lora_dropout=0.0,  # it would make the ratio of pi to pi_old noise
+        lora_alpha=int(alpha) if alpha.is_integer() else cast(Any, alpha),  # 16, not 16.0
+        lora_dropout=0.0,  # dropout would make the ratio pi / pi_old noisy
         target_modules=sorted(wanted),
         inference_mode=False,
     )
@@ -51,20 +51,19 @@ def put_on(model: Any, settings: NewAdapters, path: str) -> peft.PeftModel:
 
 @contextlib.contextmanager
 def _quiet() -> Generator[None]:
-    """Silence warnings of what peft uses of transformers; missing weights are looked for here."""
+    """Silence the warnings of transformers inside peft; this file checks for missing weights."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 class FusedLora(LoraLinear):
-    """peft's layer, whose scaled product is added in place: its own forward makes three more arrays
-    of the output's size, and two on the way back. Products are in the model's type, the adapters
-    themselves and their gradients in float32. What peft stores of a layer, and how it uses it, does
-    not change."""
+    """peft's LoRA layer with the scaled product added in place: peft's own forward makes three more
+    arrays of the output's size, and two more in the backward pass. Products are in the model's
+    dtype, adapters and their gradients in float32. What peft saves does not change."""
 
     takes_product = True
-    """And reads no weight of the layer below."""
+    """Says that the layer uses its base layer's output and not its weight (`cpu.pack`)."""
     siblings: "Siblings"
 
     def forward(self, x: Tensor, *args: Any, **options: Any) -> Tensor:
@@ -76,17 +75,17 @@ class FusedLora(LoraLinear):
 
 
 TOGETHER = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
-"""Layers that models give the same states."""
+"""Names of layers that have the same input."""
 
 
 class Siblings:
-    """Adapters of layers that read the same states, which meet all of their A in one product."""
+    """Adapters of layers with the same input, to which all their A are applied in one product."""
 
     typed: tuple[Tensor, list[Tensor]] | None = None
-    """A and B in the model's type, where they are brought to it once and not in each call."""
+    """A and B in the model's dtype, set while `sampling` is active; else None."""
     _states: ClassVar[Tensor | None] = None
-    """Those of the last product, while a layer has not taken its part yet; of all groups, so that a
-    pass frees what one that ran out of memory has left."""
+    """Input of the last product, until each layer has taken its part. All groups share it, so that
+    a pass frees what an earlier one left when memory ran out."""
     _parts: ClassVar[dict[FusedLora, tuple[Tensor, Tensor]]] = {}
 
     def __init__(self, layers: list[FusedLora]) -> None:
@@ -95,12 +94,12 @@ class Siblings:
             layer.siblings = self
 
     def low(self, layer: FusedLora, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the product of the layer's A with states, and its B."""
+        """Return the product of the layer's A with states x, and the layer's B."""
         if self._states is not x or layer not in self._parts:
             typed = self.typed
             A, B = typed if typed and typed[0].dtype == x.dtype else self.in_type(x.dtype)
             low = nn.functional.linear(x.flatten(0, -2), A)
-            parts = low.split([each.shape[1] for each in B], -1)
+            parts = low.split([weight.shape[1] for weight in B], -1)
             Siblings._states = x
             Siblings._parts = dict(zip(self._layers, zip(parts, B, strict=True), strict=True))
         part = self._parts.pop(layer)
@@ -115,8 +114,7 @@ class Siblings:
 
 
 def _fuse(model: nn.Module) -> None:
-    """Exchange the class of peft's plain LoRA layers; those of 4 bits, with a bias, or of a variant
-    like DoRA stay peft's."""
+    """Turn peft's LoRA layers into `FusedLora`, except those in 4 bits, with a bias, or of DoRA."""
     for module in model.modules():
         if type(module) is not LoraLinear or NAME not in module.lora_A:
             continue
@@ -129,7 +127,7 @@ def _fuse(model: nn.Module) -> None:
 
 
 def _targets(model: Any, settings: NewAdapters) -> dict[str, str]:
-    """Name in the model of each linear layer to adapt, and its place: block and name within."""
+    """Return the linear layers to adapt: name in the model -> block number and name within it."""
     layers = list(blocks(model))
     linear = [[n for n, m in x.named_modules() if isinstance(m, nn.Linear)] for x in layers]
     names = {id(module): name for name, module in model.named_modules()}
@@ -140,8 +138,8 @@ def _targets(model: Any, settings: NewAdapters) -> dict[str, str]:
 
 
 def read(model: Any, folder: Path, base: str) -> peft.PeftModel:
-    """Put the adapters of a folder, in peft's layout or mlx-lm's, on a model that has none, of the
-    fingerprint `base`."""
+    """Load the adapters in `folder`, in peft's or mlx-lm's layout, onto a model that has none and
+    whose weights have the fingerprint `base`."""
     with reading(folder, "peft", len(blocks(model)), base) as converted, _quiet():
         config = peft.PeftConfig.from_pretrained(str(converted))
         _check_kind(config)
@@ -153,25 +151,25 @@ def read(model: Any, folder: Path, base: str) -> peft.PeftModel:
 
 
 def _check_kind(config: peft.PeftConfig) -> None:
-    """Refuse adapters that do more than exchange layers: a pass would skip the rest."""
+    """Raise ValueError for adapters that do more than replace layers: passes would ignore it."""
     if config.is_prompt_learning:
         kind = peft.PeftType(config.peft_type).value
-        raise ValueError(f"ictcli does not know adapters of peft's kind {kind}")
-    if getattr(config, "megatron_config", None):  # of which peft imports a module by its name
-        raise ValueError("ictcli does not know adapters of Megatron's layers")
+        raise ValueError(f"ictcli does not support peft's adapters of kind {kind}")
+    if getattr(config, "megatron_config", None):  # peft imports a module that it names
+        raise ValueError("ictcli does not support adapters of Megatron's layers")
     if getattr(config, "alora_invocation_tokens", None):
-        raise ValueError("ictcli does not know adapters that begin after certain tokens (aLoRA)")
+        raise ValueError("ictcli does not support adapters that start after given tokens (aLoRA)")
 
 
 def _check_names(adapted: peft.PeftModel, file: Path) -> None:
-    """Refuse what the model has no place for, which peft would skip. With adapters on embeddings or
-    the head it saves the weights below too."""
-    own = set(_weights(adapted))
+    """Raise ValueError if weights are missing, or unknown to the model, which peft would ignore.
+    With adapters on embeddings or the head, peft also saves their base weights."""
+    expected = set(_weights(adapted))
     with safe_open(file, "pt") as opened:
         stored = set(opened.keys())
-    check_complete(own, stored)
-    if unknown := sorted(name for name in stored - own if ".base_layer." not in name):
-        raise ValueError(f"the model has no place for {unknown[0]}")
+    check_complete(expected, stored)
+    if unknown := sorted(name for name in stored - expected if ".base_layer." not in name):
+        raise ValueError(f"the model has no weight {unknown[0]}")
 
 
 def _weights(adapted: peft.PeftModel) -> dict[str, Tensor]:
@@ -179,9 +177,9 @@ def _weights(adapted: peft.PeftModel) -> dict[str, Tensor]:
 
 
 def write(folder: Path, adapted: peft.PeftModel, base: str) -> None:
-    """Write adapters where `peft.PeftModel.from_pretrained` finds them."""
+    """Write adapters to `folder` in the layout that `peft.PeftModel.from_pretrained` reads."""
     weights = {name: tensor.contiguous() for name, tensor in _weights(adapted).items()}
-    save_file(weights, folder / PEFT_WEIGHTS, metadata={"base": base})  # in one order: one key
+    save_file(weights, folder / PEFT_WEIGHTS, metadata={"base": base})  # several are unsorted
     config = adapted.peft_config[NAME].to_dict()
     config |= {"inference_mode": True, "target_modules": sorted(config["target_modules"])}
     text = json.dumps(config, indent=2, sort_keys=True, default=str)
@@ -190,8 +188,7 @@ def write(folder: Path, adapted: peft.PeftModel, base: str) -> None:
 
 @contextlib.contextmanager
 def taken_off(model: nn.Module) -> Generator[None]:
-    """Take the adapters off within: the model is the reference policy of their run, without a
-    second copy of the weights."""
+    """Disable the adapters inside the context, so that the model is the reference policy."""
     layers = [module for module in model.modules() if isinstance(module, LoraLayer)]
     for layer in layers:
         layer.enable_adapters(False)
@@ -204,7 +201,7 @@ def taken_off(model: nn.Module) -> Generator[None]:
 
 @contextlib.contextmanager
 def sampling(model: Any) -> Generator[None]:
-    """Bring adapters to the model's type once, and not in each step of decoding."""
+    """Convert adapters to the model's dtype once instead of in every decoding step."""
     groups = {m.siblings for m in model.modules() if isinstance(m, FusedLora)}
     try:
         with torch.no_grad():

@@ -1,9 +1,8 @@
-"""Attention of tokens that are packed, no row padded: the rest of a block works token by token, and
-a prompt is there once for all rows that share it.
+"""Attention over packed tokens, without padding. Other layers work token by token, so a prompt that
+several rows share needs to be there only once.
 
-transformers hands keyword arguments of a model on to the attention function, which takes the layout
-of the tokens from there. On a CPU 16 bits attend in float32: PyTorch's own kernel for them takes
-several times as long.
+transformers passes a model's keyword arguments on to the attention function, and the tokens' layout
+is one of them. On a CPU, 16-bit models attend in float32, which is several times as fast.
 """
 
 from dataclasses import dataclass
@@ -20,9 +19,9 @@ FLASH: Any = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 States = tuple[Tensor, Tensor, Tensor]
 """Queries, keys and values, (B, heads, L, width)."""
 Kept = dict[int, tuple[Tensor, Tensor]]
-"""Keys and values of prompts by block."""
+"""Keys and values of the prompts, by number of the block."""
 NO_MASK = torch.zeros((1, 1, 1, 1), dtype=torch.int8)
-"""As transformers takes it for one that is made, it makes none. PyTorch takes none of this type."""
+"""Passed as a mask so that transformers builds none. No real mask has this dtype."""
 
 
 def attend(
@@ -34,11 +33,11 @@ def attend(
     layout: Any = None,
     **how: Any,
 ) -> tuple[Tensor, None]:
-    """Attend as transformers' function for PyTorch does, or as a layout does."""
+    """Attend as transformers does with PyTorch's function, or by the layout if one is passed."""
     if layout is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **how)
-    own = attention_mask is not None and attention_mask.dtype != NO_MASK.dtype
-    assert not own and how.get("position_bias") is None, "the model makes a mask of its own"
+    masked = attention_mask is not None and attention_mask.dtype != NO_MASK.dtype
+    assert not masked and how.get("position_bias") is None, "the model passes its own mask"
     return layout.attend(module, (query, key, value), how), None
 
 
@@ -55,7 +54,7 @@ AttentionMaskInterface.register(ATTENTION, sdpa_mask)
 
 
 def in_float32(model: Any, device: torch.device) -> None:
-    """Exchange the attention of a model of 16 bits on a CPU that would take PyTorch's."""
+    """Make a 16-bit model on a CPU attend in float32, if it uses PyTorch's attention (`sdpa`)."""
     stock = model.config._attn_implementation == "sdpa"
     if device.type == "cpu" and model.dtype != torch.float32 and stock:
         model.set_attn_implementation(ATTENTION)
@@ -63,13 +62,13 @@ def in_float32(model: Any, device: torch.device) -> None:
 
 @dataclass(frozen=True)
 class Grid:
-    """Rows (B, L) of tokens at any places of a pass; several places may hold the same token."""
+    """The layout of a pass's n tokens in rows (B, L), in which a token may appear several times."""
 
     shape: tuple[int, int]
     tokens: Tensor | None = None
-    """(B * L,) the token of each place, any where there is none; None: they are in order."""
+    """(B * L,) index of the token at each place, any on padding; None if tokens are in order."""
     places: Tensor | None = None
-    """(n,) a place of each token."""
+    """(n,) index of one place of each token."""
 
     def spread(self, x: Tensor) -> Tensor:
         """Return (n, heads, width) as (B, heads, L, width)."""
@@ -84,8 +83,8 @@ class Grid:
 
 @dataclass(frozen=True)
 class Packed:
-    """The layout of one row of tokens: so many of prompts, then those of the responses to them. A
-    text with which several responses begin is there once."""
+    """The layout of a row of packed tokens: the first `tokens` are prompts, the rest their
+    responses. A beginning that several responses to a prompt share is there once."""
 
     tokens: int
     prompts: Grid
@@ -93,39 +92,39 @@ class Packed:
     of_row: Any = None
     """(R,) the prompt of each response."""
     mask: Tensor | None = None
-    """(R or 1, 1, S, P + S) the prompt's places and the response's that each of its tokens sees."""
+    """(R or 1, 1, S, P + S) which places of prompt and response each response token sees."""
     kept: Kept | None = None
-    """Where the prompts' keys and values are kept."""
+    """If not None, this is filled with the prompts' keys and values."""
 
     def attend(self, module: Any, states: States, how: dict[str, Any]) -> Tensor:
         rows = [x[0].transpose(0, 1) for x in states]
-        ours = [x[: self.tokens] for x in rows]
-        if self.responses is not None:  # autograd would keep the rows of all for a part of them
-            ours = [x.clone() for x in ours]
-        query, *pair = map(self.prompts.spread, ours)
+        of_prompts = [x[: self.tokens] for x in rows]
+        if self.responses is not None:  # autograd keeps all rows of a view
+            of_prompts = [x.clone() for x in of_prompts]
+        query, *pair = map(self.prompts.spread, of_prompts)
         if self.kept is not None:
-            assert module.layer_idx not in self.kept, "a block asks once"
+            assert module.layer_idx not in self.kept, "a block attends only once"
             self.kept[module.layer_idx] = pair[0], pair[1]
         out, _ = sdpa_attention_forward(module, query, pair[0], pair[1], None, **how)
         out = self.prompts.gather(out)
         if self.responses is not None:
             query, *more = (self.responses.spread(x[self.tokens :]) for x in rows)
             pair = [torch.cat([x[self.of_row], y], 2) for x, y in zip(pair, more, strict=True)]
-            own, _ = sdpa_attention_forward(module, query, pair[0], pair[1], self.mask, **how)
-            out = torch.cat([out, self.responses.gather(own)])
+            last, _ = sdpa_attention_forward(module, query, pair[0], pair[1], self.mask, **how)
+            out = torch.cat([out, self.responses.gather(last)])
         return out[None]
 
 
 @dataclass(frozen=True)
 class AfterPrompts:
-    """The layout of a decoding step on a CPU: one token of each row, whose keys and values are in
-    front of it from the end of its prompt on; the prompt's are read once for all its rows."""
+    """The layout of a decoding step on a CPU: one token of each row. A row's cache holds only what
+    follows its prompt; the prompt's keys and values are read once for all its rows."""
 
     prompts: Kept
     mask: Tensor | None
-    """(Q, 1, 1, P) what is added to the scores of the prompts' places."""
+    """(Q, 1, 1, P) what is added to attention scores of the prompts; None without padding."""
     rows: Grid
-    """The rows alive of (Q, G)."""
+    """Layout of the unfinished rows by prompt (Q, G)."""
 
     def attend(self, module: Any, states: States, how: dict[str, Any]) -> Tensor:
         query, key, value = states

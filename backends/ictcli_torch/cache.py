@@ -1,4 +1,4 @@
-"""The key-value caches of lock-step decoding."""
+"""Key-value caches for lock-step decoding."""
 
 from typing import Any
 
@@ -10,15 +10,13 @@ from transformers.cache_utils import DynamicLayer, StaticLayer
 from .attention import ATTENTION
 
 CHUNK = 32
-"""Free positions of a new cache, whose storage doubles when full."""
+"""Number of free positions in a new cache. Its storage doubles when full."""
 
 
 class GrowingLayer(DynamicLayer):
-    """A full-attention layer that grows by chunks, so a decoded token is written, not copied.
-
-    The stock layer concatenates: every step copies the whole cache. Here storage doubles when it is
-    full, and `keys` and `values` are views of its filled part.
-    """
+    """Cache of a full-attention layer, in which a decoded token is written in place. transformers'
+    layer copies the whole cache in every step. Here storage doubles when it is full, and `keys` and
+    `values` are views of its filled part."""
 
     keys: Tensor
     values: Tensor
@@ -28,9 +26,9 @@ class GrowingLayer(DynamicLayer):
     def __init__(self, spare: list[Tensor], dtype: torch.dtype | None) -> None:
         super().__init__()
         self._dtype = dtype
-        """Of the storage; None: that of the keys."""
+        """Type of the storage; None: that of the keys."""
         self._spare = spare
-        """Storage that a layer of the cache has left, at most one: room for the next one's."""
+        """At most one unused storage, which the layers of a cache pass on to each other."""
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
@@ -60,15 +58,15 @@ class GrowingLayer(DynamicLayer):
         self._storage = (grown[0], grown[1])
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
-        """Take the rows `beam_idx`, any number of times each, and the room already made."""
+        """Keep the rows `beam_idx`, which may repeat, and their free positions."""
         if self._storage is not None:
             keys, values = self._storage
             self._storage = self._take(keys, beam_idx), self._take(values, beam_idx)
             self.keys, self.values = (s[:, :, : self._filled] for s in self._storage)
 
     def _take(self, storage: Tensor, rows: Tensor) -> Tensor:
-        """Return storage[rows]. On a CPU it goes into spare room: the pages of a new tensor cost
-        several times as much as the copy."""
+        """Return storage[rows]. On a CPU it is copied into the unused storage: allocating a new
+        tensor takes several times as long as the copy."""
         if storage.device.type != "cpu":
             return storage[rows]
         room = self._spare.pop() if self._spare else storage[:0]
@@ -81,7 +79,7 @@ class GrowingLayer(DynamicLayer):
 
 
 def new_cache(config: Any) -> DynamicCache:
-    """Return the model's own kind of cache, its full-attention layers growing in place."""
+    """Return a cache for the model whose full-attention layers grow in place."""
     cache = DynamicCache(config=config)
     spare: list[Tensor] = []
     dtype = torch.float32 if config._attn_implementation == ATTENTION else None
@@ -93,12 +91,9 @@ def new_cache(config: Any) -> DynamicCache:
 
 
 class FixedLayer(StaticLayer):
-    """A full-attention layer whose keys and values keep their addresses: those of `rows` of another
-    layer, in whose `filled` positions it begins, with room for `length`.
-
-    The next ones are written at `place` (1,), a number on the device. The mask alone says how many
-    there are.
-    """
+    """Cache of a full-attention layer with fixed addresses and room for `length` positions. It
+    starts with the first `filled` positions of the given `rows` of another layer. New keys and
+    values are written at `place` (1,), on the device; the mask hides later positions."""
 
     keys: Tensor
     values: Tensor
@@ -119,12 +114,12 @@ class FixedLayer(StaticLayer):
         return self.keys, self.values
 
     def get_seq_length(self) -> int:
-        """Return a length so that the causal mask hides nothing, as if all were filled."""
+        """Return a length with which the causal mask hides nothing, as if all were filled."""
         return self.max_cache_len - 1
 
 
 def _longer(x: Tensor, rows: Tensor, length: int) -> Tensor:
-    """Return `rows` of x, with zeros after: what a mask hides is multiplied by 0."""
+    """Return `rows` of x padded with zeros: masked values must be finite, since 0 * inf is NaN."""
     _, heads, filled, width = x.shape
     longer = torch.zeros((len(rows), heads, length, width), dtype=x.dtype, device=x.device)
     longer[:, :, :filled] = x[rows]

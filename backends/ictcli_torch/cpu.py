@@ -1,10 +1,9 @@
-"""Matrix products of large layers on x86 CPUs, by kind of CPU.
+"""Faster matrix products of large layers on x86 CPUs.
 
-PyTorch gives float32 products to MKL, which is slow at the few rows of a decoding step. FBGEMM,
-which PyTorch brings too, is the fastest there: it reads weights of float16 and computes in float32.
-oneDNN comes between, and with AVX-512 is the fastest at many rows. In bfloat16, which is meant to
-save memory, PyTorch copies the whole weight where a layer's input is a slice, as the LM head's
-is."""
+PyTorch computes float32 products with MKL, which is slow for the few rows of a decoding step.
+FBGEMM, included in PyTorch, is the fastest there: it reads float16 weights and computes in float32.
+oneDNN is in between, and with AVX-512 the fastest for many rows. In bfloat16 PyTorch copies the
+whole weight if a layer's input is a slice, as the LM head's is; oneDNN does not."""
 
 import contextlib
 import platform
@@ -21,22 +20,21 @@ from .plan import LARGE
 
 
 class LargeLinear(nn.Linear):
-    """A linear layer by these kernels; a module of `nn.Linear` whose class was exchanged."""
+    """A linear layer with faster kernels; `exchange` turns an `nn.Linear` into one."""
 
     kernels: str
-    """Kernels in `PACKING` pack frozen weights for FBGEMM, once, if float16 holds them; with `avx2`
-    MKL computes the products of a gradient (`bench/products.py`). oneDNN computes the rest."""
+    """Name of the kernels. Those in `PACKING` pack frozen weights once for FBGEMM, if float16 fits;
+    `avx2` uses MKL for the backward pass (`bench/products.py`). oneDNN computes the rest."""
     packed: Any = None
-    """The weight and bias in float16, in FBGEMM's own order."""
+    """The weight and bias in float16, in FBGEMM's layout."""
     float16: Tensor | None = None
-    """The weight in float16, where the parameter holds no numbers: `weight` is computed from it at
-    each reading."""
+    """The weight in float16, if the parameter is empty: each access of `weight` converts it."""
     arranged: Tensor | None = None
-    """The weight in oneDNN's own order."""
+    """The weight in oneDNN's layout."""
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002
         x, weight, bias = input, self.held(), self.bias
-        if not x.numel():  # oneDNN has no gradient of nothing
+        if not x.numel():  # oneDNN has no gradient for empty inputs
             return nn.functional.linear(x, self.weight, bias)
         needs = x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
         if needs and torch.is_grad_enabled():
@@ -49,19 +47,18 @@ class LargeLinear(nn.Linear):
         return super().__getattr__(name)
 
     def held(self) -> Any:
-        """Return the weight's parameter, which may hold no numbers."""
+        """Return the weight's parameter, which is on the meta device if `float16` is set."""
         return self._parameters["weight"]
 
     def product(self, x: Tensor) -> Tensor:
-        """Return the product, without a gradient."""
+        """Return the layer's output, without support for gradients."""
         if self.packed is not None:
             return torch.ops.quantized.linear_dynamic_fp16(x, self.packed)
         return _product(x, self.weight if self.arranged is None else self.arranged, self.bias)
 
 
 def exchange(model: nn.Module, device: torch.device, kernels: str) -> None:
-    """Give the model's large layers the kernels of this name: those of float32, and of bfloat16
-    where oneDNN multiplies it."""
+    """Make large layers use `kernels`: those in float32, and in bfloat16 if oneDNN supports it."""
     if device.type != "cpu" or kernels == "plain":
         return
     multiplies = torch.ops.mkldnn._is_mkldnn_bf16_supported()
@@ -74,7 +71,7 @@ def exchange(model: nn.Module, device: torch.device, kernels: str) -> None:
 
 
 def kernels_of(setting: str) -> str:
-    """Return the kernels that `engine.kernels` means with this PyTorch."""
+    """Return the kernels that `engine.kernels` means; `plain` if PyTorch lacks them on this CPU."""
     return choose_kernels(setting) if available() else "plain"
 
 
@@ -87,11 +84,11 @@ def available() -> bool:
 
 
 def pack(model: nn.Module) -> None:
-    """Pack the large layers that FBGEMM computes. Their weights must not change any more, and are
-    held in float16 where no other module reads them."""
+    """Pack the large layers that FBGEMM computes. Their weights must not change afterwards, and are
+    kept in float16 if no other module reads them."""
     modules = [*model.modules()]
     held = Counter(id(p) for module in modules for p in module.parameters(recurse=False))
-    for module in modules:  # peft's layers read the weight below them
+    for module in modules:  # peft's layers read their base layer's weight
         if "base_layer" in module._modules and not getattr(module, "takes_product", False):
             held.update(id(p) for p in module.get_submodule("base_layer").parameters())
     for layer in [m for m in modules if isinstance(m, LargeLinear) and m.kernels in PACKING]:
@@ -104,7 +101,7 @@ def pack(model: nn.Module) -> None:
 
 @contextlib.contextmanager
 def in_whole(model: nn.Module) -> Generator[None]:
-    """Give every layer weights of float32 within."""
+    """Give every layer a float32 weight inside the context."""
     layers = [x for x in model.modules() if isinstance(x, LargeLinear) and x.float16 is not None]
     without = [layer.held() for layer in layers]
     try:
@@ -118,10 +115,10 @@ def in_whole(model: nn.Module) -> Generator[None]:
 
 @torch.no_grad()
 def packed(weight: Tensor, bias: Tensor | None = None) -> Any:
-    """Return the packed weight; None if float16 does not hold it, or PyTorch has no FBGEMM."""
+    """Return the packed weight; None if float16 cannot represent it or PyTorch lacks FBGEMM."""
     if not has_fbgemm():
         return None
-    for part in weight.split(4096):  # a copy of a whole LM head would be the peak of memory
+    for part in weight.split(4096):  # a copy of the whole LM head would raise peak memory
         if part.dtype != torch.float32 or not in_float16(part, half=Tensor.half):
             return None
     return torch.ops.quantized.linear_prepack_fp16(weight, bias)
@@ -134,8 +131,8 @@ def has_fbgemm() -> bool:
 
 @contextlib.contextmanager
 def arranged(model: nn.Module) -> Generator[None]:
-    """Arrange the weights of large layers of float32 that are not packed once more, in the order
-    that oneDNN reads: a product of few rows takes some 0.6 of its time. No gradient passes."""
+    """Inside the context, copy large float32 weights that are not packed into oneDNN's layout: a
+    product of few rows then takes some 0.6 of the time. Gradients are not supported."""
     large = [module for module in model.modules() if isinstance(module, LargeLinear)]
     layers = [x for x in large if x.packed is None and x.held().dtype == torch.float32]
     try:

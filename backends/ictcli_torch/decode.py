@@ -1,7 +1,7 @@
-"""The decoding step: plain, or at fixed shapes, which a CUDA graph can replay.
+"""The decoding step: plain, or with fixed shapes, which a CUDA graph can replay.
 
-A plain step of a small model is some 500 kernels, each launched from Python in more time than the
-GPU needs to run it. A graph launches all of them at once.
+A plain step of a small model runs some 500 kernels, and Python takes longer to launch a kernel than
+the GPU to run it. A graph launches all of them at once.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,19 +25,19 @@ from .passes import shares_prompts, wanted_states
 
 @dataclass(frozen=True)
 class Prefix:
-    """Prompts (P, L) that were read, those of several lengths padded on the left."""
+    """The result of prefill: P prompts, padded on the left to L tokens."""
 
     logits: Tensor
-    """(P, V) float32, of the last position."""
+    """(P, V) float32, of the token after each prompt."""
     cache: Any
     mask: Tensor | None
-    """(P, L); None where nothing is padded."""
+    """(P, L) 1 on tokens, 0 on padding; None without padding."""
     lengths: Tensor
-    """(P,)"""
+    """(P,) tokens of each prompt."""
 
 
 def read(model: Any, prompts: Sequence[Sequence[int]]) -> Prefix:
-    """Run each prompt once."""
+    """Run each prompt once, for decoders other than `SharedDecoder`."""
     device = model.device
     longest, shortest = max(map(len, prompts)), min(map(len, prompts))
     ids = torch.zeros((len(prompts), longest), dtype=torch.long)
@@ -53,8 +53,8 @@ def read(model: Any, prompts: Sequence[Sequence[int]]) -> Prefix:
 
 
 def read_once(model: Any, prompts: Sequence[Sequence[int]]) -> Prefix:
-    """Read for `SharedDecoder`: `cache` holds the prompts' keys and values by block, and `mask` (P,
-    1, 1, L) is added to scores."""
+    """Run each prompt once, for `SharedDecoder`: `cache` holds the prompts' keys and values by
+    block, and `mask` (P, 1, 1, L) is added to attention scores."""
     lengths = np.array([len(prompt) for prompt in prompts])
     ids, places = np.zeros((len(prompts), lengths.max()), np.int32), np.arange(lengths.max())
     for row, prompt in enumerate(prompts):
@@ -84,17 +84,13 @@ def _forward(
 
 
 class GrowingDecoder:
-    """Plain forward passes of the rows alive, any kind of cache growing with them.
-
-    Made of a model, prompts that it read, the prompt of each row (R,), and a number of steps.
-    `step` gives logits (R, V) float32 after the tokens (R,); `keep` continues with some of the
-    rows."""
+    """Decoding by plain forward passes of the unfinished rows, with any kind of cache. Takes a
+    model, its prefilled prompts, the prompt of each row (R,), and the number of steps. `step`
+    returns logits (R, V) float32 after the tokens (R,); `keep` drops all rows but some."""
 
     def __init__(self, model: Any, prefix: Prefix, of_row: Tensor, steps: int) -> None:
         self._model, self._cache = model, prefix.cache
-        # Every kind of cache layer knows this one verb; recurrent layers lack
-        # batch_repeat_interleave.
-        self._cache.reorder_cache(of_row)
+        self._cache.reorder_cache(of_row)  # recurrent layers lack batch_repeat_interleave
         self._mask = None if prefix.mask is None else prefix.mask[of_row]
         self._position = prefix.lengths[of_row]
 
@@ -113,17 +109,16 @@ class GrowingDecoder:
 
 
 class SharedDecoder:
-    """`GrowingDecoder` of prompts that `read_once` read, whose keys and values all their rows read
-    where they are. Rows whose texts are the same so far are one row of the pass, whose cache begins
-    after the prompt."""
+    """A `GrowingDecoder` whose rows read their prompt's keys and values in place (`read_once`).
+    Rows with the same text so far are one row of the pass, whose cache starts after the prompt."""
 
     def __init__(self, model: Any, prefix: Prefix, of_row: Tensor, steps: int) -> None:
         self._model, self._prefix, self._cache = model, prefix, new_cache(model.config)
         self._steps = 0
         self._prompt = torch.arange(len(prefix.lengths))
-        """Of each row of the pass."""
+        """The prompt of each row of the pass."""
         self._place = of_row
-        """The row of the pass that holds each row's text without its last token."""
+        """Each rollout's row of the pass, whose cache holds its text but for the last token."""
 
     def step(self, token: Tensor) -> Tensor:
         texts = torch.stack([self._place, token])
@@ -152,14 +147,12 @@ class SharedDecoder:
 
 
 class FixedDecoder:
-    """Forward passes whose tensors keep their shapes and addresses, replayed on CUDA.
-
-    Rows that ended are decoded along. Decoding without them would need another graph, which costs
-    more time than it saves, so they leave when the cache is full and a graph is made anyway.
-    """
+    """Decoding with tensors of fixed shapes and addresses, so that CUDA can replay a graph.
+    Finished rows are decoded along. To drop them would need a new graph, which costs more time than
+    it saves, so they are dropped when the cache is full and needs a new graph anyway."""
 
     ROOM = 256
-    """Positions that a cache has free at first. Its length doubles when it is full."""
+    """Number of free positions in a new cache. Its length doubles when full."""
 
     def __init__(self, model: Any, prefix: Prefix, of_row: Tensor, steps: int) -> None:
         self._model, self._cache, self._steps = model, prefix.cache, steps
@@ -171,7 +164,7 @@ class FixedDecoder:
         self._mask = mask
         self._width = prefix.logits.shape[1]
         self._rows = of_row
-        """Which of the rows of these tensors are alive."""
+        """Indices of the unfinished rows in these tensors."""
         self._run: Run = _plainly
 
     def step(self, token: Tensor) -> Tensor:
@@ -186,11 +179,11 @@ class FixedDecoder:
         self._rows = self._rows[alive]
 
     def _extend(self) -> None:
-        """Take the rows alive to tensors with more room."""
-        self._run = _plainly  # a graph holds memory
+        """Copy the unfinished rows to tensors with more room."""
+        self._run = _plainly  # frees the old graph's memory
         rows, device, filled = self._rows, self._rows.device, self._filled
         self._free = min(self._steps, max(filled, self.ROOM))
-        length = -(-(filled + self._free) // 8) * 8  # or attention would copy the mask
+        length = -(-(filled + self._free) // 8) * 8  # else attention copies the mask
         self._place = torch.tensor([filled], device=device)
         for i, layer in enumerate(self._cache.layers):
             self._cache.layers[i] = FixedLayer(layer, rows, filled, length, self._place)
@@ -203,7 +196,7 @@ class FixedDecoder:
         self._run = runner(device)
 
     def _work(self) -> None:
-        """Run a step that reads and writes fixed tensors, and waits for nothing."""
+        """Run a step on fixed tensors without waiting for the device."""
         self._mask.index_fill_(1, self._place, True)
         logits = _forward(self._model, self._token, self._cache, self._mask, self._position)
         self._logits.copy_(logits)
@@ -213,11 +206,11 @@ class FixedDecoder:
 
 Work = Callable[[], None]
 Run = Callable[[Work], None]
-"""Runs a function whose tensors keep their shapes and addresses, the same one in each call."""
+"""Calls a function whose tensors keep their shapes and addresses; always the same function."""
 
 
 def runner(device: torch.device) -> Run:
-    """Return what runs a step: on CUDA a graph that is replayed."""
+    """Return the `Run` of a device: on CUDA it replays a graph."""
     return Replay(device) if device.type == "cuda" else _plainly
 
 
@@ -226,8 +219,7 @@ def _plainly(work: Work) -> None:
 
 
 class Replay:
-    """A function that runs plainly at first, which sets up what a capture cannot, then as a CUDA
-    graph."""
+    """Calls a function directly at first, which allows setup, then replays it as a CUDA graph."""
 
     def __init__(self, device: torch.device) -> None:
         self._stream = _side_stream(device)
@@ -250,7 +242,7 @@ class Replay:
 
 @cache
 def _side_stream(device: torch.device) -> torch.cuda.Stream:
-    """Return one stream for all graphs: cuBLAS keeps a workspace for every stream."""
+    """Return the stream of all graphs: cuBLAS keeps a workspace for every stream."""
     return torch.cuda.Stream(device)
 
 
@@ -258,7 +250,7 @@ def _capture(work: Work, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
     graph = torch.cuda.CUDAGraph()
     try:
         with (
-            torch.cuda.stream(stream),  # a capture that breaks off does not leave its stream
+            torch.cuda.stream(stream),  # leaves the stream even if the capture fails
             torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"),
         ):
             work()
@@ -267,14 +259,14 @@ def _capture(work: Work, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
             raise
         raise UserError(
             f"This model's decoding step cannot be a CUDA graph: {text_of(error)}.",
-            "engine.compile=off decodes without",
+            "engine.compile=off decodes without a graph",
         ) from error
     return graph
 
 
 def has_fixed_step(model: Any) -> bool:
-    """Return whether a step can have fixed shapes and decide nothing on the host: full attention in
-    every block, by PyTorch's kernels, no experts, no frequencies that follow the length, and a
+    """Return whether a step can have fixed shapes and no decision on the host: full attention with
+    PyTorch's kernels in every block, no experts, RoPE frequencies independent of the length, and a
     forward pass that transformers compiles as a whole."""
     return (
         shares_prompts(model)

@@ -1,4 +1,4 @@
-"""The device: what can be asked of it, and its memory."""
+"""Choice and checks of the PyTorch device, and its memory."""
 
 import contextlib
 import ctypes
@@ -15,7 +15,7 @@ from ictcli.recipe.tables import EngineSettings, OptimizerSettings
 
 
 def choose_device(name: str) -> torch.device:
-    """Choose the device; `auto` is CUDA, else MPS, else CPU."""
+    """Return the device; `auto` is CUDA, else MPS, else CPU. EngineMissingError if it is absent."""
     if name == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
@@ -34,7 +34,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def found() -> str:
-    """Return the device of `auto`, once it has computed something."""
+    """Return a description of the device that `auto` chooses, after a test computation on it."""
     device = choose_device("auto")
     torch.ones(2, device=device).sum().item()
     if device.type == "cuda":
@@ -50,12 +50,12 @@ def check_device(
     *,
     adapted: bool,
 ) -> None:
-    """Refuse what this device cannot do, before a model is loaded. `adapted`: adapters are trained,
-    not the model's own weights."""
+    """Raise UserError or EngineMissingError if the device does not support the settings, before a
+    model is loaded. `adapted`: adapters are trained, not the model's own weights."""
     if settings.load_in_4bit:
         if optimizer is not None and not adapted:
             raise UserError(
-                "Weights of 4 bits cannot be trained, and engine.load_in_4bit makes them so.",
+                "4-bit weights cannot be trained, and engine.load_in_4bit=true makes them so.",
                 "adapter.kind=lora trains low-rank adapters on top of them",
             )
         if device.type != "cuda":
@@ -71,14 +71,13 @@ def check_device(
 
 
 def limit_memory(device: torch.device, gib: float) -> None:
-    """Let PyTorch's allocator take so many GiB of a GPU at most; 0: all of it, also after an engine
-    that had set a limit."""
+    """Limit PyTorch's allocator to `gib` GiB of a GPU; 0 removes an earlier engine's limit."""
     if device.type != "cuda":
         if not gib:
             return
         raise UserError(
-            f"engine.memory_limit limits CUDA and MLX, and PyTorch's device is {device.type}.",
-            "leave it out, or --backend mlx",
+            f"engine.memory_limit works with CUDA and MLX only; the device is {device.type}.",
+            "leave it out, or use --backend mlx",
         )
     index = torch.cuda.current_device() if device.index is None else device.index
     total = torch.cuda.get_device_properties(index).total_memory
@@ -87,21 +86,22 @@ def limit_memory(device: torch.device, gib: float) -> None:
 
 
 M_MMAP_THRESHOLD, BLOCK = -3, 1 << 20
-"""glibc's name for the size from which a block is the system's own; that of a large model."""
+"""glibc's option for the size from which freed blocks go back to the system, and that size for
+large models, in bytes."""
 
 
 class Memory:
-    """The memory of one device. Earlier use is not counted."""
+    """Measures a device's peak memory and returns freed memory. Earlier use is not counted."""
 
     small = False
-    """Whether the model is small."""
+    """Whether the model has fewer than `plan.SMALL` parameters."""
     engines = 0
-    """Number of engines that this process has made."""
+    """Number of engines that this process has built."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         if Memory.engines:
-            gc.collect()  # those before this one: their parts hold each other
+            gc.collect()  # frees earlier engines, which have reference cycles
         Memory.engines += 1
         self.free()
         if device.type == "cuda":
@@ -111,43 +111,41 @@ class Memory:
             forget_peak()
 
     def return_blocks(self) -> None:
-        """Have freed blocks of 1 MiB and more go back to the system, on a CPU. Otherwise glibc
-        keeps those below 32 MiB in a heap, and a pass that recomputes leaves holes there of half
-        its memory. A step takes a fifth longer for it: only for settings that trade time for
-        memory."""
+        """On a CPU, return freed blocks of 1 MiB and more to the system. Otherwise glibc keeps
+        those below 32 MiB in a heap, where recomputing passes leave holes of half their memory. A
+        step takes a fifth longer, so this is for settings that trade time for memory."""
         if self.device.type == "cpu" and sys.platform == "linux":
             with contextlib.suppress(AttributeError, OSError):
                 ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, BLOCK)
 
     def end_phase(self) -> None:
-        """Give what sampling or an update freed back to the system, on a CPU: glibc keeps blocks of
-        less than 32 MiB for later, and the next phase wants other sizes, so that a process would
-        come to hold what both take. Not below a small model: to take it again costs a tenth of its
-        step."""
+        """On a CPU, return what sampling or an update freed to the system. glibc keeps blocks below
+        32 MiB, but the next phase needs other sizes, so that memory would grow to the sum of both.
+        Not for a small model: allocating again costs a tenth of its step."""
         if self.device.type == "cpu" and not self.small:
             self.free()
 
     def free(self) -> None:
-        """Give freed memory back to the system."""
+        """Return freed memory to the system."""
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         elif self.device.type == "mps":
             torch.mps.empty_cache()
         elif sys.platform == "linux":
-            with contextlib.suppress(AttributeError, OSError):  # musl has none
+            with contextlib.suppress(AttributeError, OSError):  # musl lacks malloc_trim
                 ctypes.CDLL(None).malloc_trim(0)
 
     def peak(self) -> int:
-        """Return the highest use in bytes since this was made: of a CUDA GPU, else of the
-        process, which but on Linux is counted from its start."""
+        """Return the peak use in bytes since this object was created: of a CUDA GPU, else of the
+        process. Outside Linux it is the process's peak since its start."""
         if self.device.type == "cuda":
             return torch.cuda.max_memory_allocated(self.device)
         return peak_rss()
 
 
 def ran_out(error: Exception) -> bool:
-    """Return whether PyTorch, or what it runs on, raised this for want of memory, or on the way out
-    of something that memory ran out in, as the end of a CUDA graph's capture may."""
+    """Return whether PyTorch or its libraries raised this because memory ran out, or while handling
+    such an error, as the end of a CUDA graph's capture may."""
     if is_full(error):
         return True
     return isinstance(error.__context__, Exception) and ran_out(error.__context__)

@@ -32,13 +32,13 @@ from .sample import lockstep
 
 
 class TorchEngine(EngineCore):
-    """A Hugging Face causal LM with AdamW. See `ictcli.engine.Engine` for what each verb does."""
+    """A Hugging Face causal LM with AdamW. `ictcli.engine.Engine` documents the methods."""
 
     read_arrays = staticmethod(load_file)
     root: Any = None
-    """The module that runs the trained model, where its weights are spread."""
+    """The module that FSDP wraps around the trained model, if its weights are sharded."""
     vllm: Any = None
-    """The vLLM sampler (`engine.sampler = "vllm"`), once it was used."""
+    """The vLLM sampler (`engine.sampler = "vllm"`), built at first use."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class TorchEngine(EngineCore):
         added = sum(p.numel() for name, p in self.model.named_parameters() if "lora_" in name)
         trained = (p.numel() for p in self.model.parameters() if p.requires_grad)
         self.counts = {"parameters": self.model.num_parameters() - added, "trained": sum(trained)}
-        shares = shares_prompts(self.model) and all(asked_of(self.model))  # while it has weights
-        once = shares and self.device.type == "cpu" and not self.small  # there calls cost most
+        shares = shares_prompts(self.model) and all(asked_of(self.model))  # before sharding
+        once = shares and self.device.type == "cpu" and not self.small  # small: calls dominate
         plain = SharedDecoder if once else GrowingDecoder
         self.optimizer = self.make_optimizer(optimizer) if optimizer else None
-        self.pack = cache(partial(pack, self.model))  # once
+        self.pack = cache(partial(pack, self.model))  # packs once, at the first call
         self.frozen = not optimizer or self.adapted is not None
         parameters = self.counts["parameters"]
         self.joined = choose_joined(self.device.type, adapters, parameters)
@@ -84,7 +84,7 @@ class TorchEngine(EngineCore):
         self.passes = Passes(self)
 
     def make_optimizer(self, settings: OptimizerSettings) -> Optimizer:
-        """Return what steps the model's weights or, where it has any, its adapters."""
+        """Return the optimiser of the model's weights or, if it has any, of its adapters."""
         return Optimizer(self.model, settings)
 
     def about(self) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class TorchEngine(EngineCore):
         }
 
     def adapters(self) -> Any:
-        from . import adapter  # and peft, which takes seconds
+        from . import adapter  # imports peft, which takes seconds
 
         return adapter
 
@@ -136,8 +136,8 @@ class TorchEngine(EngineCore):
         sampling: Sampling,
         seeds: Sequence[int],
     ) -> Rollouts:
-        """Have vLLM sample with the weights as they are now, each rank its share of the prompts,
-        without statistics."""
+        """Return rollouts, without statistics, that vLLM samples with the current weights. Each
+        rank samples its share of the prompts."""
         from . import vllm
 
         share = slice(*self.prompts_of(len(prompts)))
@@ -149,12 +149,12 @@ class TorchEngine(EngineCore):
 
     @contextlib.contextmanager
     def merged(self, *, exactly: bool = False) -> Generator[None]:
-        """Have the model compute the same with plain weights within: no adapters, none of 4 bits or
-        packed; `exactly`: in a type that holds what was trained."""
+        """Inside the context, give the model plain weights: adapters merged, 4-bit and packed
+        weights unpacked. `exactly`: in a type that represents what was trained."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(in_whole(self.model))
             if self.adapted is not None or self.settings.load_in_4bit:
-                from . import merge  # and peft
+                from . import merge  # imports peft
 
                 stack.enter_context(merge.merged(self.model, exactly=exactly))
             yield
@@ -191,7 +191,7 @@ class TorchEngine(EngineCore):
         if self.adapted is not None:
             return {name: p.data for name, p in self.model.named_parameters() if p.requires_grad}
         state = self.model.state_dict(keep_vars=True)
-        names = {id(tensor): name for name, tensor in reversed(state.items())}  # ties share one
+        names = {id(tensor): name for name, tensor in reversed(state.items())}  # ties have one name
         return {name: state[name].detach().contiguous() for name in names.values()}
 
     def take(self, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> None:
@@ -200,7 +200,7 @@ class TorchEngine(EngineCore):
             self.optimizer.load(state, weights)
 
     def write_model(self, folder: Path) -> None:
-        """Write the model and its settings as transformers does."""
+        """Write the model and its config as transformers does."""
         config, kept = self.model.config, self.model.config.dtype
         with self.merged(exactly=True):
             if self.ranks.rank > 0:

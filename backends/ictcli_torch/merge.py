@@ -1,4 +1,4 @@
-"""A model of plain weights alone: adapters merged into copies of its layers, 4 bits unpacked."""
+"""Give a model plain weights: adapters merged into copies of its layers, 4-bit weights unpacked."""
 
 import contextlib
 from collections.abc import Generator
@@ -17,20 +17,20 @@ from ictcli.errors import UserError
 from .cpu import LargeLinear
 
 NAME = "default"
-"""What peft calls an adapter that was given no name."""
+"""The name that peft gives to an unnamed adapter."""
 
 
 @contextlib.contextmanager
 def merged(model: Any, *, exactly: bool = False) -> Generator[None]:
-    """Have the model compute the same without adapters and weights of 4 bits within; `exactly`: in
-    a type that rounds away nothing that was trained, for a file. Its own layers come back
-    untouched: what is merged are copies. UserError for adapters that are not of linear layers, or
-    not low-rank ones: a run has none, a folder from elsewhere may."""
+    """Inside the context, give the model plain layers: adapters merged, 4-bit weights unpacked.
+    `exactly`: in a type that represents what was trained, for export. The merged layers are copies;
+    the model's own are put back unchanged. Raise UserError if an adapter, loaded from elsewhere, is
+    not low-rank or not on a linear layer."""
     exchanged, kept = dict(_outermost(model)), model.dtype
     if any(not _can_be_merged(module) for module in exchanged.values()):
         raise UserError(
             "ictcli can sample from adapters of this kind, but not merge them.",
-            "peft's merge_and_unload does",
+            "use peft's merge_and_unload",
         )
     dtype = _exact_type(model, exchanged) if exactly else kept
     others: list[tuple[nn.Parameter, Tensor]] = []
@@ -50,11 +50,11 @@ def merged(model: Any, *, exactly: bool = False) -> Generator[None]:
 
 @torch.no_grad()
 def _exact_type(model: Any, exchanged: dict[str, Any]) -> torch.dtype:
-    """Return a merged model's type: float16 where that holds its weights, else float32."""
+    """Return the dtype of a merged model: float16 if it represents the weights, else float32."""
     if model.config.model_type in OVERFLOWING:
         return torch.float32
     done = {id(p) for module in exchanged.values() for p in module.parameters()}
-    done |= {id(p) for p in model.parameters() if p.dtype != model.dtype}  # they keep their own
+    done |= {id(p) for p in model.parameters() if p.dtype != model.dtype}  # never converted
     weights = ((p,) for p in model.parameters() if id(p) not in done)
     every = chain(weights, map(_whole, exchanged.values()))
     fits = all(in_float16(*weight, half=Tensor.half) for weight in every)
@@ -63,7 +63,7 @@ def _exact_type(model: Any, exchanged: dict[str, Any]) -> torch.dtype:
 
 def _outermost(model: nn.Module) -> Generator[tuple[str, Any]]:
     below: set[int] = set()
-    for name, module in model.named_modules():  # a layer comes before what it holds
+    for name, module in model.named_modules():  # a module comes before its submodules
         if isinstance(module, BaseTunerLayer):
             below.add(id(module.get_base_layer()))
             yield name, module
@@ -80,7 +80,7 @@ def _can_be_merged(module: Any) -> bool:
 
 @torch.no_grad()
 def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
-    """Return a layer with its adapter in it, as a plain one; the sum is made in float32."""
+    """Return a plain copy of a layer with its adapter merged in; the sum is computed in float32."""
     base: Any = module.get_base_layer() if isinstance(module, LoraLayer) else module
     weight = _whole(module)[0]
     out, inputs = weight.shape
@@ -96,7 +96,7 @@ def _plain_linear(module: Any, dtype: torch.dtype) -> nn.Linear:
 
 
 def _whole(module: Any) -> tuple[Tensor, Tensor | None]:
-    """Return the weight of a layer with its adapter in it, and what of it is the adapter's."""
+    """Return the weight of a layer with its adapter merged in, and the adapter's part of it."""
     if not isinstance(module, LoraLayer):
         return dequantize_module_weight(module), None
     layer: Any = module

@@ -1,4 +1,4 @@
-"""torch as the array namespace of the shared maths: functions it lacks or names otherwise."""
+"""torch with NumPy's names for functions that it lacks or names differently."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""AdamW on float32 weights for any type of the model."""
+"""AdamW on float32 master weights, for models of any dtype."""
 
 from functools import partial
 from typing import Any
@@ -10,12 +10,12 @@ from ictcli.recipe.tables import OptimizerSettings
 
 
 class Optimizer:
-    """AdamW with gradient clipping over a model's float32 master weights.
+    """AdamW with gradient clipping on the float32 masters of a model's trained weights.
 
-    A bfloat16 number has 8 binary digits: around 0.02 its neighbours are 1e-4 apart, so a step of
-    1e-6 would always be rounded away, and so would the small gradients of many micro-batches. A
-    bfloat16 model therefore has float32 copies that gradients are added to and AdamW steps, and
-    its own weights are these, rounded. A float32 model's weights are their own masters.
+    A bfloat16 number has 8 binary digits: around 0.02 neighbours are 1e-4 apart, so a step of 1e-6
+    would always be rounded away, and so would the small gradients of many micro-batches. A bfloat16
+    model therefore has float32 masters, which sum the gradients and are updated by AdamW. Its own
+    weights are the masters, rounded. A float32 model's weights are their own masters.
     """
 
     kinds = ("master", "exp_avg", "exp_avg_sq", "step")
@@ -39,12 +39,12 @@ class Optimizer:
         )
 
     def clip(self) -> float:
-        """Scale the accumulated gradient to a norm of at most `clip_norm`; its norm before."""
+        """Scale the summed gradient to a norm of at most `clip_norm`; return the norm before."""
         gradients = [master for master in self.masters.values() if master.grad is not None]
         if not gradients:
             return 0.0
         norm: Any = nn.utils.clip_grad_norm_(gradients, self.clip_norm)
-        return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)  # of parts
+        return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)  # sharded
 
     def step(self, lr: float) -> None:
         for options in self.adamw.param_groups:
@@ -53,11 +53,10 @@ class Optimizer:
         self._round()
 
     def reset(self) -> None:
-        """Forget moments and steps."""
         self.adamw.state.clear()
 
     def drop_gradient(self) -> None:
-        """Drop the gradient of an interrupted pass, perhaps before a weight had handed it over."""
+        """Drop the gradient, including what an interrupted pass left on the model's own weights."""
         self.adamw.zero_grad(set_to_none=True)
         for weight in self.weights.values():
             weight.grad = None
@@ -69,7 +68,7 @@ class Optimizer:
                 weight.copy_(self.masters[name])
 
     def state(self) -> dict[str, Tensor]:
-        """Return moments and masters, if these are not the weights: KIND/NAME to tensor."""
+        """Return AdamW's state and any masters that are not the weights: KIND/NAME to tensor."""
         tensors: dict[str, Tensor] = {}
         for name, master in self.masters.items():
             if master is not self.weights[name]:
@@ -80,8 +79,8 @@ class Optimizer:
 
     @torch.no_grad()
     def load(self, state: dict[str, Tensor], weights: dict[str, Tensor]) -> None:
-        """Load what `state` gave, for a model with these `weights` of any type; float32 ones are
-        the masters."""
+        """Restore what `state` returned, for a model with these `weights` of any dtype. Weights
+        without a stored master become the masters."""
         self.adamw.state.clear()
         for name, master in self.masters.items():
             master.copy_(state.get(f"master/{name}", weights[name]))
@@ -94,7 +93,7 @@ class Optimizer:
 
 
 def _hand_over(master: Tensor, weight: Any) -> None:
-    """Add a micro-batch's gradient to the master's, in float32."""
+    """Add a weight's gradient to its master's, in float32."""
     gradient = weight.grad.float()
     master.grad = gradient if master.grad is None else master.grad.add_(gradient)
     weight.grad = None

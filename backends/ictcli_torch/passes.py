@@ -1,5 +1,5 @@
-"""The forward and backward pass of one micro-batch (`ictcli.engine.update` loops over them), each
-prompt run once where its rows share it."""
+"""The forward and backward pass of one micro-batch (`ictcli.engine.update` loops over them). A
+prompt that several rows share runs once."""
 
 import contextlib
 import inspect
@@ -26,11 +26,11 @@ from .attention import NO_MASK, Grid, Kept, Packed
 from .model import blocks, cache_argument, decoder_of, frugal, head_logits, text_config
 
 FOLLOWING = ("dynamic", "longrope")
-"""Kinds of rotary frequencies that follow the length of a pass, padding included."""
+"""RoPE types whose frequencies depend on the length of a pass, padding included."""
 
 
 class Passes:
-    """Forward and backward passes of one model. The LM head takes a chunk of states at a time, so
+    """Forward and backward passes of one model. The LM head runs on a chunk of states at a time, so
     that its logits are never all in memory."""
 
     xp = namespace
@@ -46,8 +46,8 @@ class Passes:
 
     @torch.inference_mode()
     def evaluate(self, batch: MicroBatch, of: Callable[[Tensor, Tensor], Tensor]) -> FloatArray:
-        """Return what `of` makes of the logits (n, V) and the tokens (n,) at the wanted places,
-        whose first axis becomes (N,)."""
+        """Return `of(logits, tokens)` at the wanted places, an array of N rows. `of` gets the
+        logits (n, V) and tokens (n,) of a chunk."""
         states, targets = wanted_states(self.model, batch), self._on_device(batch.targets).long()
         parts = [
             of(head_logits(self.model, states[c]), targets[c]).cpu().numpy()
@@ -58,11 +58,11 @@ class Passes:
     def backward(
         self, batch: MicroBatch, terms: TokenTerms, whole: Update
     ) -> tuple[float, FloatArray, float]:
-        """Add the gradient of one pass over the `whole` to the parameters' `.grad`; returns the
-        pass's loss, log pi (N,) and summed KL."""
+        """Add the gradient of one micro-batch of the update `whole` to the parameters' `.grad`;
+        return the micro-batch's loss, log pi (N,) and summed KL."""
         on_device = terms.map(self._on_device)
         on_device = replace(on_device, targets=on_device.targets.long())
-        losses, kls = list[Tensor](), list[Tensor]()  # on the device: a chunk waits for no other
+        losses, kls = list[Tensor](), list[Tensor]()  # on the device, without waiting
         logp, gradients = list[Tensor](), list[Tensor]()
         model = self.root.model if self.root else self.model
         with self.sparing(model):
@@ -86,9 +86,9 @@ class Passes:
 
 
 def shares_prompts(model: Any) -> bool:
-    """Return whether tokens can be packed, rows sharing a prompt: every block looks back at all
-    keys and values before it, by the attention function that takes a layout, the caller says where
-    each row stands, and what it is rotated by does not follow its length."""
+    """Return whether the model can run packed tokens with shared prompts: every block attends to
+    all earlier keys and values by the attention function that takes a layout, positions are an
+    argument, and RoPE frequencies do not depend on the length."""
     ropes, trunk = rope_settings(text_config(model).to_dict()), decoder_of(model)
     taken = inspect.signature(trunk.forward).parameters.keys()
     return (
@@ -101,13 +101,14 @@ def shares_prompts(model: Any) -> bool:
 
 @torch.no_grad()
 def asked_of(model: Any) -> list[bool]:
-    """Of each block that asks a layout once whether values are as wide as keys, as `AfterPrompts`
-    needs. Two tokens are run to see, and once: code may drop what it takes."""
+    """For each block that calls the attention function once with the layout, return whether values
+    are as wide as keys, as `AfterPrompts` needs. Two tokens are run to find out, once per model: a
+    model's code may drop the layout."""
     if "asked" not in vars(model):
         kept, two = dict[int, tuple[Tensor, Tensor]](), torch.arange(2, device=model.device)[None]
         how = {"attention_mask": NO_MASK, "layout": Packed(2, Grid((1, 2)), kept=kept)}
         model.asked = []
-        with contextlib.suppress(Exception):  # whatever it says of what it does not know
+        with contextlib.suppress(Exception):  # models reject arguments with many errors
             model(input_ids=two, position_ids=two, use_cache=False, **how)
             model.asked = [key.shape == value.shape for key, value in kept.values()]
     return model.asked
@@ -116,7 +117,7 @@ def asked_of(model: Any) -> list[bool]:
 @contextlib.contextmanager
 def narrow_end(model: Any, places: Tensor) -> Generator[None]:
     """Run the last block's MLP only at `places` (n,) of a pass's tokens: only their states are
-    read, and no other place sees them."""
+    read, and they depend on no other place."""
     mlp: Any = getattr(blocks(model)[-1], "mlp", None)
     if not _is_of_states_alone(mlp):
         yield
@@ -125,8 +126,8 @@ def narrow_end(model: Any, places: Tensor) -> Generator[None]:
 
     def forward(states: Tensor) -> Tensor:
         rows = states.flatten(0, -2)
-        given = plain(rows[places])
-        return torch.zeros_like(rows).index_copy(0, places, given).view(states.shape)
+        outputs = plain(rows[places])
+        return torch.zeros_like(rows).index_copy(0, places, outputs).view(states.shape)
 
     mlp.forward = forward
     try:
@@ -136,16 +137,16 @@ def narrow_end(model: Any, places: Tensor) -> Generator[None]:
 
 
 def _is_of_states_alone(mlp: Any) -> bool:
-    """Return whether it is an MLP that takes states and gives states. Some take a residual too, and
-    a router's gives more."""
+    """Return whether the module is an MLP with states as its only input and output. Some also take
+    a residual, and routed ones return more."""
     if not type(mlp).__name__.endswith("MLP") or hasattr(mlp, "experts"):
         return False
     return len(inspect.signature(mlp.forward).parameters) == 1
 
 
 def wanted_states(model: Any, batch: MicroBatch, kept: Kept | None = None) -> Tensor:
-    """Return (N, H) states in front of the LM head, at the wanted places. `kept` takes the keys and
-    values of prompts."""
+    """Return the (N, H) states in front of the LM head at the wanted places. `kept`, if given, is
+    filled with the prompts' keys and values."""
     device = model.device
 
     def on_device(array: np.ndarray) -> Tensor:
@@ -154,7 +155,7 @@ def wanted_states(model: Any, batch: MicroBatch, kept: Kept | None = None) -> Te
     ids, wanted = batch.ids, np.flatnonzero(batch.head)
     how: dict[str, Any] = {}
     if "packs" not in vars(model):
-        model.packs = shares_prompts(model)  # which takes milliseconds
+        model.packs = shares_prompts(model)  # stored: it takes milliseconds
     if model.packs:
         ids, positions, wanted, layout = _packed(batch, on_device)
         how = {"position_ids": on_device(positions), "layout": replace(layout, kept=kept)}
@@ -167,8 +168,8 @@ def wanted_states(model: Any, batch: MicroBatch, kept: Kept | None = None) -> Te
 def _packed(
     batch: MicroBatch, on_device: Callable[[np.ndarray], Tensor]
 ) -> tuple[IntArray, IntArray, IntArray, Packed]:
-    """Return the tokens of a pass without padding, (1, n), their positions, which of them predict
-    the wanted ones (N,), and their layout."""
+    """Return the unpadded tokens of a pass (1, n), their positions (1, n), the index of the token
+    that predicts each wanted one (N,), and the layout."""
     shared, head = batch.shared, batch.head
     ends = head.shape[1] - 1 - head[:, ::-1].argmax(axis=1)  # the last place of each row
 
@@ -180,10 +181,10 @@ def _packed(
     lengths = ends + 1 if shared is None else shared.lengths
     ids = batch.ids if shared is None else shared.ids
     P = int(lengths.max())
-    kept = np.arange(P) < lengths[:, None]
-    number = np.where(kept, np.cumsum(kept).reshape(kept.shape) - 1, 0)
-    position, first = kept.nonzero()[1], ids[:, :P][kept]
-    prompts = Grid(kept.shape) if kept.all() else grid(number, np.flatnonzero(kept))
+    real = np.arange(P) < lengths[:, None]
+    number = np.where(real, np.cumsum(real).reshape(real.shape) - 1, 0)
+    position, first = real.nonzero()[1], ids[:, :P][real]
+    prompts = Grid(real.shape) if real.all() else grid(number, np.flatnonzero(real))
     if shared is None:
         return first[None], position[None], number[row, column], Packed(len(first), prompts)
     prompt, of_row = lengths[shared.of_row], shared.of_row
@@ -191,20 +192,20 @@ def _packed(
     ends_at = number[of_row, prompt - 1][row]
     wanted = np.where(column == 0, ends_at, len(first) + later[row, column - 1])
     S = later.shape[1]
-    place, own = np.arange(P + S), np.arange(S)
-    seen = (place < prompt[:, None, None]) | (place >= P) & (place - P <= own[:, None])
+    place, step = np.arange(P + S), np.arange(S)
+    seen = (place < prompt[:, None, None]) | (place >= P) & (place - P <= step[:, None])
     seen = seen[:1] if (prompt == P).all() else seen
     responses = grid(later, places)
     mask = on_device(seen[:, None])
     layout = Packed(len(first), prompts, responses, on_device(of_row), mask)
     ids = np.concatenate([first, batch.ids[:, :S].ravel()[places]])
-    position = np.concatenate([position, (prompt[:, None] + own).ravel()[places]])
+    position = np.concatenate([position, (prompt[:, None] + step).ravel()[places]])
     return ids[None], position[None], wanted, layout
 
 
 def _texts(ids: IntArray, lengths: IntArray, text: IntArray) -> tuple[IntArray, IntArray]:
-    """Number the tokens of rows, those of rows of one `text` (R,) that begin alike once: (R,
-    S), 0 after their lengths, and a place of each."""
+    """Number the tokens of rows; rows of one `text` (R,) that begin alike share numbers. Return the
+    numbers (R, S), 0 after a row's length, and one flat place of each."""
     S, places, count = int(lengths.max()), list[IntArray](), 0
     numbers, text = np.zeros((len(ids), S), dtype=np.int64), text.astype(np.int64)
     for t in range(S):

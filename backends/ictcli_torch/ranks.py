@@ -1,5 +1,5 @@
-"""Several processes of the torch engine (`ictcli.engine.distributed`), each with all weights, over
-torch.distributed; `torchrun` starts them."""
+"""Several processes of the torch engine (`ictcli.engine.distributed`), each with all weights,
+connected by torch.distributed and started by `torchrun`."""
 
 import contextlib
 import os
@@ -26,37 +26,36 @@ from .engine import TorchEngine
 T = TypeVar("T")
 
 MEETING = timedelta(minutes=10)
-"""How long ranks wait for each other at first."""
+"""How long ranks wait for each other at the start."""
 PATIENCE = timedelta(hours=2)
-"""How long ranks wait for rank 0, which judges responses meanwhile."""
+"""How long ranks wait for rank 0, which verifies responses meanwhile."""
 ALIKE = 10.0
-"""Seconds within which all ranks fail where they fail alike."""
+"""Seconds within which failures of all ranks count as one common failure."""
 LEAVE = 0.2
-"""Seconds in which torch's threads let go of what they sent."""
+"""Seconds after which torch's threads have freed what they sent."""
 LOST = ("gloo", "nccl", "connection", "peer", "process group")
-"""What torch's errors name where another process is gone."""
+"""Words in torch's error messages if another process is gone."""
 
 
 def meet(backend: str) -> Store:
-    """Join the process group; returns what its processes write notes to. Of a launch that was
-    started again, torchrun's store still has the addresses of processes that are gone, and torch
-    2.13 would look for those."""
+    """Join the process group; return the store in which its processes leave notes. Its keys start
+    with the attempt: after a restart, torchrun's store still has addresses of dead processes, to
+    which torch 2.13 would connect."""
     store, rank, size = next(rendezvous("env://", timeout=MEETING))
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    own = PrefixStore(f"attempt-{attempt}-of-{size}", store)
-    dist.init_process_group(backend, store=own, rank=rank, world_size=size, timeout=MEETING)
+    notes = PrefixStore(f"attempt-{attempt}-of-{size}", store)
+    dist.init_process_group(backend, store=notes, rank=rank, world_size=size, timeout=MEETING)
     _set_pg_timeout(PATIENCE, dist.group.WORLD)
-    return own
+    return notes
 
 
 class Communicator:
-    """This process among those of a launch. Messages go through the CPU, tensors from where they
-    are."""
+    """This process's connection to the others. Messages go through the CPU, gradients directly."""
 
     broken = False
-    """Whether this rank has left the others: none may be spoken to any more."""
+    """Whether this rank has lost the others: it must not communicate any more."""
     leave: Callable[[], None] = staticmethod(dist.destroy_process_group)
-    """Undo `meet`, and what else has made groups of these processes."""
+    """Leaves the process group, and the groups that vLLM has made."""
 
     def __init__(self) -> None:
         launch = find_launch()
@@ -67,17 +66,17 @@ class Communicator:
             self.store = meet("cpu:gloo,cuda:nccl" if cuda else "gloo")
         except RuntimeError as error:
             raise RunFailedError(
-                f"The processes of the launch do not meet: {_reason(error)}.",
-                "torchrun --nproc-per-node N -m ictcli -- COMMAND sets what they need",
+                f"The processes of the launch cannot connect: {_reason(error)}.",
+                "start them with torchrun --nproc-per-node N -m ictcli -- COMMAND",
             ) from error
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
 
     @contextlib.contextmanager
     def together(self) -> Generator[None]:
-        """Wrap the program of all ranks. Where it fails on this one alone, the others wait for the
-        part that will not come, and it is `broken`; where all fail alike, rank 0 says why."""
+        """Run the program of all ranks inside the context. If it fails on this rank alone, set
+        `broken`: the others wait for its next message. If all fail, rank 0 reports the error."""
         try:
-            with self._speaking():
+            with self._connected():
                 yield
         except BaseException as error:
             alike = not self.broken and isinstance(error, Exception) and self._all_fail()
@@ -85,7 +84,7 @@ class Communicator:
             raise
 
     def _all_fail(self) -> bool:
-        """Return whether every rank comes here within `ALIKE`."""
+        """Return whether every rank fails within `ALIKE` seconds."""
         with contextlib.suppress(RuntimeError):  # the store may be gone with its process
             failed, patience = self.store.add("failed", 1), time.monotonic() + ALIKE
             while failed < self.size and time.monotonic() < patience:
@@ -95,8 +94,8 @@ class Communicator:
         return False
 
     @contextlib.contextmanager
-    def _speaking(self) -> Generator[None]:
-        """Raise LostError where another process is gone."""
+    def _connected(self) -> Generator[None]:
+        """Raise LostError if another process is gone."""
         if self.broken:
             raise LostError("The processes are out of step.", "start the same launch again")
         try:
@@ -107,22 +106,22 @@ class Communicator:
             self.broken = True
             raise LostError(
                 f"Another process of the launch is gone: {_reason(error)}.",
-                "its own message says why; the same launch with ictcli resume RUN continues",
+                "see its error message; the same launch with ictcli resume RUN continues",
             ) from error
 
     def share(self, work: Callable[[], T]) -> T:
-        """Return on every rank what `work` gives on rank 0, the only one to do it."""
+        """Run `work` on rank 0 only; return its result on every rank."""
         return self.broadcast(work() if self.rank == 0 else None)
 
     def broadcast(self, message: Any = None) -> Any:
-        """Send rank 0's message to every rank; returns it."""
+        """Return rank 0's message on every rank."""
         return self.gather(message if self.rank == 0 else None)[0]
 
     def gather(self, message: Any) -> list[Any]:
-        """Send every rank's message to every rank; returns them by rank."""
+        """Return the messages of all ranks, by rank, on every rank."""
         blob = torch.frombuffer(bytearray(packed(message)), dtype=torch.uint8)
         sizes = [torch.tensor([0]) for _ in range(self.size)]
-        with self._speaking():
+        with self._connected():
             dist.all_gather(sizes, torch.tensor([len(blob)]))
             longest = max(map(int, sizes))
             padded = torch.zeros(longest, dtype=torch.uint8)
@@ -133,19 +132,19 @@ class Communicator:
         return [unpacked(row[: int(size)].numpy().tobytes()) for row, size in pairs]
 
     def spread(self, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Send rank 0's arrays to every rank, on the CPU."""
+        """Return rank 0's arrays on every rank, on the CPU."""
         like = {name: ([*x.shape], str(x.dtype).rpartition(".")[2]) for name, x in arrays.items()}
         received = dict[str, Tensor]()
         for name, (shape, dtype) in self.broadcast(like).items():
             tensor = torch.empty(shape, dtype=getattr(torch, dtype))
             if self.rank == 0:
                 tensor.copy_(arrays[name])
-            dist.broadcast(tensor.view(-1).view(torch.uint8), 0)  # gloo does not know all types
+            dist.broadcast(tensor.view(-1).view(torch.uint8), 0)  # gloo lacks some types
             received[name] = tensor
         return received
 
     def sum(self, tensors: Sequence[Tensor]) -> None:
-        """Put the sum over ranks in each tensor's place, the same bits on every rank."""
+        """Replace each tensor by its sum over ranks, with the same bits on every rank."""
         parts = [tensor.contiguous() for tensor in tensors]
         works: list[Any] = [dist.all_reduce(part, async_op=True) for part in parts]
         for work in works:
@@ -154,8 +153,8 @@ class Communicator:
             tensor.copy_(part)
 
     def close(self) -> None:
-        """Leave the process group, all at once: torch aborts where another left in the middle, and
-        where Python ends before a thread of its own lets go of a tensor."""
+        """Leave the process group, all ranks together: torch aborts if one leaves during another's
+        call, or if Python exits while a thread of torch still holds a tensor."""
         if dist.is_initialized() and not self.broken:
             with contextlib.suppress(RuntimeError):
                 dist.barrier()
@@ -164,7 +163,7 @@ class Communicator:
 
 
 def _reason(error: RuntimeError) -> str:
-    """Return its first sentence, without the place in torch's source that it begins with."""
+    """Return the error's first sentence, without the place in torch's source that precedes it."""
     line = next(iter(str(error).splitlines()), "")
     return re.sub(r"^\[[^]]*\]\s*", "", line).split(". ")[0].rstrip(".")[:200]
 
@@ -176,14 +175,14 @@ def build(
     optimizer: OptimizerSettings | None = None,
     adapters: NewAdapters | None = None,
 ) -> TorchEngine:
-    """Build an engine of this rank, on a separate GPU, with rank 0's weights and moments to the
-    bit. One that does not train has all weights, also with `settings.shard`. All ranks have to be
-    here."""
-    device = settings.device.partition(":")[0]  # the communicator has chosen among its kind
+    """Return this rank's engine, on a GPU of its own, with rank 0's weights and moments to the bit.
+    An engine that does not train has all weights, also with `settings.shard`. All ranks must call
+    this together. Raise EngineMissingError if there are too few GPUs."""
+    device = settings.device.partition(":")[0]  # the communicator has chosen the GPU
     launch, gpus = find_launch(), torch.cuda.device_count()
     if launch and gpus and device in ("auto", "cuda") and launch.local >= gpus:
         raise EngineMissingError(
-            f"Process {launch.local} of this machine finds {gpus} GPUs.",
+            f"This machine has {gpus} GPUs, which is too few for its process {launch.local}.",
             f"torchrun --nproc-per-node {gpus}, or engine.device=cpu",
         )
     settings, kind = settings.model_copy(update={"device": device}), TorchEngine

@@ -1,4 +1,4 @@
-"""Sampling: one prefill a prompt, then its G rollouts decode in lock-step."""
+"""Sampling: each prompt is prefilled once, then its G rollouts decode in lock-step."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from .decode import FixedDecoder, GrowingDecoder, SharedDecoder, read, read_once
 from .plan import GPU_ELEMENTS, PART_ELEMENTS, PENDING_ELEMENTS
 
 SUMS = (entropy, purity, js, kl, kl_reversed)
-"""Statistics that are sums over the vocabulary."""
+"""Formulas that are sums over the vocabulary."""
 
 
 @torch.inference_mode()
@@ -32,7 +32,7 @@ def lockstep(
     *,
     decoder: type[GrowingDecoder | SharedDecoder | FixedDecoder] = GrowingDecoder,
 ) -> Rollouts:
-    """Decode all rows of some prompts. `uniforms` (B, T) decide every draw."""
+    """Decode `group` rows for each prompt. `uniforms` (B, T) decide every draw."""
     device = model.device
     B, T, parallel = len(prompts) * group, sampling.max_tokens, device.type != "cpu"
     recorder = StatsRecorder(wanted, B, T, group, device)
@@ -43,9 +43,9 @@ def lockstep(
     prefix = (read_once if decoder is SharedDecoder else read)(model, prompts)
     of_row = torch.arange(len(prompts), device=device).repeat_interleave(group)
     logits, decoding = prefix.logits[of_row], decoder(model, prefix, of_row, T - 1)
-    del prefix  # or its cache would stay next to the rows' own
+    del prefix  # frees what the decoder has copied
     rows = np.arange(B)
-    at_once = B if parallel else max(PENDING_ELEMENTS // logits.shape[1], 1)  # as a cache holds
+    at_once = B if parallel else max(PENDING_ELEMENTS // logits.shape[1], 1)  # fits a core's cache
     for t in range(T):
         parts = [
             draw(namespace, logits[part], numbers[part, t], sampling, parallel=parallel)
@@ -69,7 +69,7 @@ def lockstep(
 
 
 class StatsRecorder(Recorder):
-    """`ictcli.engine.sampling.Recorder` of logits."""
+    """Computes token statistics of the sampled logits in PyTorch."""
 
     def __init__(self, wanted: Sequence[str], B: int, T: int, group: int, device: torch.device):
         at_once = PENDING_ELEMENTS if device.type == "cpu" else GPU_ELEMENTS
@@ -80,14 +80,14 @@ class StatsRecorder(Recorder):
         lengths, member = map(self.on_device, (counts, np.repeat(np.arange(len(counts)), counts)))
         if len(counts) == 1:
             return p, p.mean(dim=0, keepdim=True)
-        if self.device.type == "cuda":  # where index_add_ adds in another order each time
+        if self.device.type == "cuda":  # where index_add_ adds in random order
             total = torch.segment_reduce(p, "sum", lengths=lengths, axis=0, unsafe=True)
         else:
             total = p.new_zeros((len(counts), p.shape[1])).index_add_(0, member, p)
         return p, (total / lengths[:, None])[member]
 
     def formula(self, name: str) -> Callable[..., Tensor]:
-        """Return a formula; on a CPU it sums the vocabulary in parts that fit a core's cache."""
+        """Return a statistic's formula; on a CPU it sums parts that fit a core's cache."""
         plain = super().formula(name)
 
         def in_parts(*arrays: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
-"""Several processes of the torch engine that spread the weights, by PyTorch's `fully_shard`.
+"""Several processes of the torch engine with sharded weights, by PyTorch's `fully_shard`.
 
-Each process holds a part of every weight, its gradient and its moments. A pass of an update puts
-one block together at a time. A second module (`skeleton`) samples and evaluates; while it does, it
-has all weights, in the type of the computation."""
+Each process holds a part of every weight, its gradient and its moments. A pass of an update gathers
+one block's weights at a time. A second module (`skeleton`) samples and evaluates; only then does it
+have all weights, in the model's dtype."""
 
 import contextlib
 import copy
@@ -31,13 +31,13 @@ from .optimizer import Optimizer
 
 
 class ShardedEngine(TorchEngine):
-    """An engine of one rank, with its part of each weight and of its moments."""
+    """The engine of one rank, with its part of each weight and of the moments."""
 
     parallelism = "sharded"
     at_hand = False
-    """Whether what samples and evaluates has all weights."""
+    """Whether `model`, which samples and evaluates, has all weights now."""
     restored: tuple[dict[str, Tensor], dict[str, Tensor]] | None = None
-    """The weights and the optimiser's state that rank 0 has read, until all `align`."""
+    """Weights and optimiser state that rank 0 has read, until `align` sends them to all ranks."""
 
     def make_optimizer(self, settings: OptimizerSettings) -> Optimizer:
         trained, dtype = self.model, self.model.dtype
@@ -50,7 +50,7 @@ class ShardedEngine(TorchEngine):
 
     @contextlib.contextmanager
     def gathered(self, *, reference: bool = False) -> Generator[None]:
-        """Give the module that samples and evaluates all weights; all ranks have to be here."""
+        """Give `model` all weights inside the context, for sampling. All ranks must call this."""
         parts, weights = (
             self.reference if reference else self.parts,
             dict(self.model.named_parameters()),
@@ -71,21 +71,21 @@ class ShardedEngine(TorchEngine):
 
     @contextlib.contextmanager
     def merged(self, *, exactly: bool = False) -> Generator[None]:
-        """Merge with all weights. All ranks have to be here."""
+        """Merge as `TorchEngine` does, with all weights. All ranks must call this together."""
         weights = contextlib.nullcontext() if self.at_hand else self.gathered()
         with weights, super().merged(exactly=exactly):
             yield
 
     def gradient(self, update: Update) -> UpdateReport:
-        """Compute the gradient as in any launch, but end the run where memory runs out: all ranks
-        do the same passes, since all put each block together at once."""
+        """Compute the gradient as other engines do, but raise RunFailedError if memory runs out.
+        Ranks gather each block together, so one alone cannot repeat a pass with fewer tokens."""
         try:
             share = pass_over(self, update)
         except Exception as error:
             if not ran_out(error):
                 raise
             raise RunFailedError(
-                f"Memory ran out in a pass of an update, of {self.budget.tokens:,} tokens at most.",
+                f"Memory ran out in an update, in a pass of at most {self.budget.tokens:,} tokens.",
                 "lower engine.micro_tokens in the run's recipe.toml, and resume",
             ) from error
         report = self.summed(self.ranks.gather(share))
@@ -94,8 +94,8 @@ class ShardedEngine(TorchEngine):
         return report
 
     def rounds(self, update: Update, own: Update) -> Iterator[tuple[MicroBatch, bool]]:
-        """Yield this rank's passes, and, where it has none left of a form, those of others to
-        join."""
+        """Yield this rank's passes, with True. If other ranks have more with (or without) shared
+        prompts, also yield theirs, with False: all ranks must run equally many."""
         packs = [
             [*self.micro_batches(x.rollouts, x.trained)]
             for x in (self.share_of(update, rank) for rank in range(self.ranks.size))
@@ -103,28 +103,28 @@ class ShardedEngine(TorchEngine):
         for shares in (True, False):
             forms = [[b for b in pack if (b.shared is not None) == shares] for pack in packs]
             for batches in zip_longest(*forms):
-                mine = batches[self.ranks.rank]
-                yield mine or next(filter(None, batches)), mine is not None
+                batch = batches[self.ranks.rank]
+                yield batch or next(filter(None, batches)), batch is not None
 
     def kept_weights(self) -> dict[str, Tensor]:
-        """Return the weights' parts."""
+        """Return copies of this rank's parts of the weights."""
         return {name: p.detach().clone() for name, p in self.parts.items()}
 
     @contextlib.contextmanager
     def swapped(self, weights: Any) -> Generator[None]:
-        """Do nothing: `gathered` has put them in place."""
+        """Do nothing: `gathered` has already set these weights."""
         yield
 
     def sum_gradient(self) -> None:
         for master in self.optimizer.masters.values():
             if master.grad is not None:
-                master.grad.mul_(self.ranks.size)  # FSDP leaves the mean
+                master.grad.mul_(self.ranks.size)  # FSDP computes the mean
 
     def trained_weights(self) -> dict[str, Tensor]:
         return {name: p.detach() for name, p in self.parts.items()}
 
     def write(self, path: Path, arrays: dict[str, Tensor], **about: str) -> None:
-        """Put each array together by itself, for rank 0 to write."""
+        """Gather one array at a time and write all on rank 0."""
         held = dict[str, Tensor]()
         for name, tensor in arrays.items():
             value = whole(tensor)
@@ -136,12 +136,13 @@ class ShardedEngine(TorchEngine):
         self.restored = weights, state
 
     def align(self) -> None:
-        """Spread what rank 0 has restored. Without that, all have read the same files."""
+        """Send the weights and state that rank 0 has restored to all ranks. Do nothing if it has
+        not: all ranks have loaded the same files."""
         entries: list[str] | None = self.ranks.broadcast(self.restored and [*self.restored[1]])
         if entries is None:
             return
         (weights, state), self.restored = self.restored or ({}, {}), None
-        self.optimizer.reset()  # of moments there are never two
+        self.optimizer.reset()  # frees the old moments first
         with torch.no_grad():
             for name, weight in self.parts.items():
                 weight.copy_(scattered(weights.get(name), weight))
@@ -154,7 +155,7 @@ class ShardedEngine(TorchEngine):
 
 
 class Root(nn.Module):
-    """The module that FSDP treats as the whole model: its forward runs one of our passes."""
+    """The module that FSDP treats as the whole model; its forward runs a pass of `passes`."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -165,7 +166,7 @@ class Root(nn.Module):
 
 
 def shard(model: Any, device: torch.device, dtype: torch.dtype) -> Root:
-    """Spread a model's weights over all processes."""
+    """Return a module with the model in it, whose weights are spread over all processes."""
     how: dict[str, Any] = {"mesh": init_device_mesh(device.type, (dist.get_world_size(),))}
     if dtype != torch.float32:
         how["mp_policy"] = MixedPrecisionPolicy(
@@ -178,7 +179,7 @@ def shard(model: Any, device: torch.device, dtype: torch.dtype) -> Root:
 
 
 def skeleton(module: Any, device: torch.device) -> Any:
-    """Copy a module with parameters that hold no numbers yet. Ties stay ties."""
+    """Return a copy of a module with empty parameters; tied ones stay tied."""
 
     def empty(p: nn.Parameter) -> nn.Parameter:
         return nn.Parameter(torch.empty(0, dtype=p.dtype, device=device), requires_grad=False)
@@ -190,14 +191,14 @@ def skeleton(module: Any, device: torch.device) -> Any:
 @torch.inference_mode(mode=False)
 @torch.no_grad()
 def whole(tensor: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """Put a tensor together of every process's rows. All processes have to be here."""
+    """Return a tensor gathered from all processes, which must call this together."""
     part: Any = tensor.detach().to(dtype or tensor.dtype)
     return part.full_tensor() if isinstance(part, DTensor) else part
 
 
 def scattered(value: Tensor | None, like: Tensor) -> Tensor:
-    """Rank 0's `value` in the type, place and parts of `like`. All have to be here; the others
-    bring none."""
+    """Return rank 0's `value` with the type, device and sharding of `like`. All ranks must call
+    this together, the others with None."""
     held = torch.empty(like.shape, dtype=like.dtype, device=like.device)
     if value is not None:
         held.copy_(value)

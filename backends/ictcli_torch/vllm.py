@@ -1,13 +1,12 @@
-"""Rollouts sampled by vLLM in this process (docs/scale.md).
+"""Sampling by vLLM in this process (docs/scale.md).
 
-Whole weights go to vLLM before every call, adapters merged into them, by its `reload_weights`. A
-tied head is sent as a weight of its own, which vLLM is told to expect: on a CPU it packs the head,
-and would not pack a tied one again. Token ids go in and out. Our numbers seed its draws, one seed a
-prompt; they are not the draws of our sampler, and a batch of other rows may round a logit
-otherwise.
+Before every call all weights are sent to vLLM by its `reload_weights`, with adapters merged. A tied
+head is sent as a separate weight, and vLLM's config says so: on a CPU vLLM packs the head, and
+would not pack a tied one again. Inputs and outputs are token ids. Each prompt has a seed; vLLM's
+draws differ from ictcli's, and a batch's other rows may change a logit's rounding.
 
-Each process of a launch has a vLLM of its own, started by all at once: it makes groups of one
-process within the launch's own process group (its "external_launcher").
+The processes of a launch each start a vLLM at the same time. Each vLLM makes groups of one process
+inside the launch's process group (vLLM's "external_launcher").
 """
 
 import os
@@ -31,21 +30,21 @@ from ictcli.seeds import uniforms
 from ictcli.types import LOGP, FloatArray, Rollouts, Sampling
 
 OWN_HEAD = {"tie_word_embeddings": False}
-"""Settings of the model's config.json that vLLM has to see changed."""
-ENVIRONMENT = {  # where it says nothing else
+"""Change to the model's config.json for vLLM: the head is a weight of its own."""
+ENVIRONMENT = {  # set unless the user has
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "VLLM_LOGGING_LEVEL": "ERROR",
     "VLLM_NO_USAGE_STATS": "1",
 }
 BLOCK = 128
-"""Positions of the largest block of vLLM's cache."""
+"""Number of positions in the largest block of vLLM's cache."""
 
 Responses = list[tuple[Sequence[int], Sequence[float]]]
 """Tokens and their log-probabilities, row by row."""
 
 
 def whole_weights(model: Any) -> dict[str, Tensor]:
-    """Name a model's weights as a Hugging Face folder does, a tied head beside its embedding."""
+    """Return a model's weights by their names in a Hugging Face folder, a tied head too."""
     return revert_weight_conversion(model, model.state_dict())
 
 
@@ -58,8 +57,8 @@ def sample(
     wanted: Sequence[str] = (),
     on_tokens: Any = None,
 ) -> Rollouts:
-    """Do what `Engine.generate` does, but for `on_tokens`. vLLM gives no distributions: statistics
-    are taken by a pass of the model itself."""
+    """Sample as `Engine.generate` does, but without `on_tokens`. vLLM returns no distributions, so
+    a pass of the model itself computes the statistics."""
     numbers = uniforms(seed, len(prompts) * group, sampling.max_tokens)
     drawn = numbers[::group, [0, min(1, numbers.shape[1] - 1)]].tolist()
     seeds = [int(high * 2**24) * 2**7 + int(low * 2**7) for high, low in drawn]
@@ -76,14 +75,14 @@ def draw(
     sampling: Sampling,
     seeds: Sequence[int],
 ) -> Rollouts:
-    """Draw rollouts without statistics. Row g of a prompt has its prompt's seed + g."""
+    """Return rollouts without statistics. Row g of a prompt uses the prompt's seed + g."""
     options = {
         "n": group,
         "max_tokens": sampling.max_tokens,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "top_k": sampling.top_k,
-        "logprobs": 0,  # the drawn token's alone
+        "logprobs": 0,  # only the drawn token's
         "stop_token_ids": list(sampling.stop_ids),
         "ignore_eos": True,
     }
@@ -97,8 +96,8 @@ def draw(
 
 
 def check_near(engine: Any, rollouts: Rollouts, logp: FloatArray) -> None:
-    """Raise RunFailedError where the model's own log pi (B, T) is another than rounding makes: vLLM
-    has other weights, or says log pi otherwise."""
+    """Raise RunFailedError if vLLM's log-probabilities differ from the model's log pi (B, T) by
+    more than rounding: its weights, or its definition of log pi, are then others."""
     gap = np.abs(rollouts.logp - logp)[rollouts.valid].mean()
     if not gap <= (FLOAT32_GAP if engine.model.dtype == torch.float32 else ROUNDED_GAP):  # or NaN
         raise RunFailedError(
@@ -109,8 +108,8 @@ def check_near(engine: Any, rollouts: Rollouts, logp: FloatArray) -> None:
 
 
 def logprobs_mode(sampling: Sampling) -> str:
-    """Return vLLM's name of log pi at the sampling temperature before any top-p or top-k cut. It
-    has none where there are both a cut and a temperature, which a recipe is refused for."""
+    """Return vLLM's name for log pi at the sampling temperature before any top-p or top-k cut.
+    There is none for a cut with a temperature other than 1, which recipes may not have."""
     cut = sampling.top_k or sampling.top_p < 1
     return "raw_logprobs" if cut else "processed_logprobs"
 
@@ -118,24 +117,22 @@ def logprobs_mode(sampling: Sampling) -> str:
 def start(
     engine: Any, prompts: Sequence[Sequence[int]], group: int, sampling: Sampling
 ) -> "InProcess":
-    """Start vLLM with room for as many rows as these prompts have side by side, as long as the run
-    expects them."""
+    """Return a vLLM with room for these prompts' rows, each of the run's greatest length."""
     rows = min(max(len(prompts), 1) * group, max(engine.settings.rows, group))
-    longest = max(map(len, prompts), default=0) + sampling.max_tokens  # where nothing was planned
+    longest = max(map(len, prompts), default=0) + sampling.max_tokens  # if nothing was planned
     return InProcess(engine, rows, engine.budget.longest or longest, sampling)
 
 
 class InProcess:
-    """vLLM's `LLM` for the model's config; `load` gives it weights. All processes of a launch build
-    theirs at once."""
+    """vLLM's `LLM`, to which `load` sends weights. All ranks must create theirs at once."""
 
     def __init__(self, engine: Any, rows: int, longest: int, sampling: Sampling) -> None:
-        """Prepare for `rows` at once of `longest` tokens, prompts included."""
+        """Start vLLM for `rows` at once of `longest` tokens each, prompts included."""
         settings, on_cpu = engine.settings, engine.device.type == "cpu"
         eager = settings.compile == "off" or (settings.compile == "auto" and on_cpu)
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # tensors stay here, requests in order
+        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # run in this process
         if eager:
             os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
         shape, width = read_shape(engine.source.path), engine.model.dtype.itemsize
@@ -167,7 +164,7 @@ class InProcess:
                 f"engine.sampler=vllm needs vLLM, which does not import here: {reason_of(error)}.",
                 install("vllm"),
             ) from error
-        except Exception as error:  # whatever it refuses a model or a machine with
+        except Exception as error:  # vLLM raises errors of many types
             raise UserError(
                 f"vLLM does not load {engine.source.path}: {reason_of(error)}.",
                 "engine.sampler=own samples any model that the torch engine trains",
@@ -197,8 +194,8 @@ class InProcess:
 
 @lru_cache(maxsize=1)
 def _build(source: Source, **options: Any) -> Any:
-    """Build vLLM's `LLM`, one for all engines of a process: it has only the weights that it is
-    sent, and leaves much behind."""
+    """Return vLLM's `LLM`, one for all engines of a process: `load` replaces all its weights, and a
+    discarded one would not free all its memory."""
     from vllm import LLM  # pyright: ignore[reportMissingImports]
 
     options |= {"load_format": "dummy", "skip_tokenizer_init": True}
