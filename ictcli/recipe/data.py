@@ -128,8 +128,8 @@ class SftSettings(Table):
     """Number of optimiser updates."""
     batch: int = Field(default=16, ge=1)
     """Responses per update."""
-    lr: float = Field(default=2e-5, gt=0)
-    """Learning rate; ten times as much suits adapters."""
+    lr: float | None = Field(default=None, gt=0)
+    """Learning rate; by default 2e-4 for adapters and 2e-5 for all weights."""
     columns: ColumnSettings = ColumnSettings()
     """Columns of `data`. `response` is what to train on; default: the assistant's last message, a
     response, completion or solution, or the answer in a box."""

@@ -251,8 +251,7 @@ def own_examples(recipe: Recipe) -> str:
         return ""
     path, here = Path(data), Path.cwd()
     data = path.relative_to(here).as_posix() if path.is_relative_to(here) else data
-    slow = recipe.adapter.kind != "none" and "lr" not in recipe.sft.model_fields_set
-    return f"sft.data={shell_word(data)}" + " sft.lr=2e-4" * slow
+    return f"sft.data={shell_word(data)}"
 
 
 def advice(run: Path, recipe: Recipe, domain: Domain, signal: Signal) -> tuple[str, str]:

@@ -49,18 +49,18 @@ def supervise(
         rollouts = given_rollouts(engine, examples, task.domain, task.prompt)
         weights = normalise(rollouts.valid, rollouts.valid, "tokens", recipe.max_tokens)
         update = Update(rollouts, weights, np.ones(len(rollouts)), NLL)
-        report = engine.update(update, settings.lr)
+        report = engine.update(update, recipe.sft_lr)
         if not report.finite:
             raise RunFailedError(
                 f"The loss or the gradient of supervised step {number} is not finite.",
-                f"train again with a smaller rate than sft.lr={settings.lr:g}",
+                f"train again with a smaller rate than sft.lr={recipe.sft_lr:g}",
             )
         metrics = SftMetrics(
             step=number,
             loss=report.loss,
             tokens=report.evaluated,
             grad_norm=report.grad_norm,
-            lr=settings.lr,
+            lr=recipe.sft_lr,
         )
         run.append(metrics)
         state.sft, done = number, number == settings.steps
