@@ -21,8 +21,7 @@ FILES = (".jsonl", ".json", ".csv", ".parquet")
 """File name suffixes of data files."""
 KINDS = "a .jsonl, .json, .csv or .parquet file"
 SAVED, SPLITS = "state.json", "dataset_dict.json"
-"""Files in a folder that `Dataset.save_to_disk` wrote, and that `DatasetDict.save_to_disk`
-wrote."""
+"""Files that `Dataset.save_to_disk` and `DatasetDict.save_to_disk` write into a folder."""
 LARGEST, MOST = 2 << 30, 10_000_000
 """Largest data set: bytes (of its file, and of its rows in memory), and number of rows."""
 BATCH = 1000
@@ -173,11 +172,11 @@ def _memory(value: Any) -> int:
 
 def too_large(name: str, most: str = f"{LARGEST >> 30} GiB of data") -> UserError:
     """Return the error for a data set that is too large for memory."""
-    return UserError(f"{name} has more than {most}.", "take a part of it")
+    return UserError(f"{name} has more than {most}.", "use a part of it")
 
 
 def _json(name: str, text: str) -> Iterator[Row]:
-    """Return the rows of a JSON list of objects, or of an object's only list; else read as
+    """Return the rows of a JSON list of objects, or of an object's only list; else those of
     JSONL."""
     try:
         data = parse_json(text, parse_int=_integer)

@@ -112,8 +112,7 @@ def finite(data: Any) -> Any:
 
 
 def wrapped(line: str, stream: TextIO) -> str:
-    """Return a line wrapped to the width of the stream's terminal; unchanged if the stream is not a
-    terminal."""
+    """Return a line wrapped to the width of the stream's terminal; unchanged without a terminal."""
     try:
         width = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):

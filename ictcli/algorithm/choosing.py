@@ -140,8 +140,7 @@ class StapoOptions(Options):
     prob_below: float = Field(default=0.002, ge=0, le=1)
     """Probability below which a token is improbable."""
     entropy_quantile: float = Field(default=0.75, ge=0, le=1)
-    """Quantile of H1 below which a token's entropy is low: 0.75 in v4 of the paper, 0.80 in v1 and
-    in the ICT paper."""
+    """Quantile below which H1 is low: 0.75 in v4 of the paper, 0.80 in v1 and in the ICT paper."""
 
 
 @register("arXiv 2602.15620", options=StapoOptions, normalisation="kept")

@@ -85,21 +85,18 @@ class Statistic:
     """
 
     formula: Callable[..., Any]
-    """Function of the array namespace and the arguments above; drops the last axis, except for
-    `token`."""
+    """Function of `xp` and the arguments above; drops the last axis, except for `token`."""
     kind: Literal["alone", "token", "group"]
     about: str
     """Description, with the unit."""
     mean: bool = False
     """Whether the mean over all tokens is a metric, under the statistic's name."""
     mean_over: MeanOver = "position"
-    """For kind `group`, the tokens over which the mean is taken: the group's tokens at the
-    position, the response's tokens, or all tokens of the group. The last two take two passes after
-    a group has ended."""
+    """For kind `group`, the tokens over which the mean P is taken: the group's at the position, the
+    response's, or all of the group. The last two need two passes once a group has ended."""
 
     def at(self, xp: Any, p: Any, tokens: Any) -> Any:
-        """Return the statistic (N,) of tokens (N,) drawn from p (N, V), for kinds other than
-        `group`."""
+        """Return a statistic (N,) of tokens (N,) drawn from p (N, V); its kind is not `group`."""
         values = self.formula(xp, p)
         return pick(xp, values, tokens) if self.kind == "token" else values
 
@@ -119,8 +116,8 @@ STATISTICS: dict[str, Statistic] = {
     "kl_to_mean": Statistic(kl_reversed, "group", "KL(P_avg || p), nats"),
     "wasserstein": Statistic(wasserstein, "group", "Wasserstein-1 distance of p and P_avg, ids"),
 }
-"""All statistics by name; a plugin can add more. Those compared over the group at a position are
-exactly 0 where all rollouts share a prefix."""
+"""All statistics by name; a plugin can add more. Where all rollouts of a group share a prefix,
+`group` statistics over the position are exactly 0."""
 
 
 def statistic(name: str) -> Statistic:

@@ -36,9 +36,7 @@ def check_inside(folder: Path, *, plain: bool = False) -> None:
     while places:
         place = places.pop()
         entries: list[os.DirEntry[str]] = []
-        with contextlib.suppress(
-            FileNotFoundError, NotADirectoryError
-        ):  # another process may remove it
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # removed meanwhile
             entries = list(os.scandir(place))
         for entry in entries:
             if entry.is_symlink():
@@ -49,7 +47,7 @@ def check_inside(folder: Path, *, plain: bool = False) -> None:
                         f"{entry.path} is a link that "
                         f"{f'leaves {folder}' if leaves else 'leads in a circle'}: nothing is read "
                         "or written through it.",
-                        f"put what belongs there in its place; or: rm {shell_word(entry.path)}",
+                        f"put the file or folder itself there; or: rm {shell_word(entry.path)}",
                     )
             elif entry.is_dir():
                 if entry.name != WANDB or not os.path.lexists(f"{place}/recipe.toml"):
@@ -68,8 +66,8 @@ def is_below(folder: Path, path: Path) -> bool:
 
 
 def check_base(run: Path, model: str) -> None:
-    """Raise UserError if the base model that a run's files name is also a folder in the run: the
-    name means another model."""
+    """Raise UserError if the base model that a run names is a folder in the run itself, which
+    cannot be the one that was meant."""
     places = (place / Path(model).expanduser() for place in (Path(), run))
     inside = (place for place in places if place.is_dir() and is_below(run, place))
     if model and (folder := next(inside, None)):
@@ -80,8 +78,7 @@ def check_base(run: Path, model: str) -> None:
 
 
 def lock_of(path: Path) -> "FileLock":
-    """Return the lock file `path`. UnreadableError if a pipe or a device is there, since opening it
-    may block for ever."""
+    """Return the lock `path`. UnreadableError if a pipe or a device is there: opening may block."""
     from filelock import FileLock
 
     if path.exists():
@@ -136,8 +133,8 @@ def appended(path: Path) -> BinaryIO:
 def write_text(path: Path, text: str) -> None:
     """Replace a file's content atomically; a missing folder is created."""
     make_folder(path.parent)
-    with new_file(path) as beside:
-        beside.write_text(text, encoding="utf-8")
+    with new_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def encodable(text: str) -> str:
@@ -148,20 +145,20 @@ def encodable(text: str) -> str:
 @contextlib.contextmanager
 def new_file(path: Path) -> Generator[Path]:
     """Yield a temporary file to write; at the end it replaces `path`."""
-    beside = _beside(path, "tmp")
-    beside.unlink(missing_ok=True)  # left by a killed process with the same pid; or a link
+    temporary = _beside(path, "tmp")
+    temporary.unlink(missing_ok=True)  # left by a killed process with the same pid; or a link
     try:
         with _disk_faults(path):
-            with beside.open("xb") as file:
+            with temporary.open("xb") as file:
                 mode = os.fstat(file.fileno()).st_mode
-            yield beside
-        beside.chmod(mode)  # only the owner can read what safetensors writes
-        sync(beside)
-        beside.replace(path)
+            yield temporary
+        temporary.chmod(mode)  # only the owner can read what safetensors writes
+        sync(temporary)
+        temporary.replace(path)
         sync(path.parent)
     finally:
         with contextlib.suppress(OSError):  # the first error counts
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -174,37 +171,37 @@ def new_folder(path: Path) -> Generator[Path]:
     """Yield a temporary folder to fill; at the end it replaces the folder `path`."""
     import psutil
 
-    beside, old = _beside(path, "tmp"), _beside(path, "old")
+    temporary, old = _beside(path, "tmp"), _beside(path, "old")
     make_folder(path.parent)
     try:
-        for number, left in numbered(path.parent, rf"\.{re.escape(path.name)}\.(\d+)\.tmp"):
-            if number == os.getpid() or not psutil.pid_exists(number):  # its process was killed
-                shutil.rmtree(left, ignore_errors=True)
-        beside.mkdir()
-        mode = beside.stat().st_mode
+        for pid, leftover in numbered(path.parent, rf"\.{re.escape(path.name)}\.(\d+)\.tmp"):
+            if pid == os.getpid() or not psutil.pid_exists(pid):  # of a killed process
+                shutil.rmtree(leftover, ignore_errors=True)
+        temporary.mkdir()
+        mode = temporary.stat().st_mode
         with _disk_faults(path):
-            yield beside
-        for file in sorted(beside.rglob("*"), reverse=True):  # files before their folder
+            yield temporary
+        for file in sorted(temporary.rglob("*"), reverse=True):  # files before their folder
             file.chmod(mode if file.is_dir() else mode & 0o666)  # see `new_file`
             sync(file)
-        sync(beside)
+        sync(temporary)
         try:
             if path.exists():
                 path.rename(old)
-            beside.rename(path)
+            temporary.rename(path)
         except BaseException:  # Ctrl-C too
             if old.exists() and not path.exists():
                 old.rename(path)
             raise
         sync(path.parent)
     finally:
-        for leftover in (beside, old):
+        for leftover in (temporary, old):
             shutil.rmtree(leftover, ignore_errors=True)
 
 
 def make_folder(path: Path) -> list[Path]:
-    """Create a folder and its missing parents, synced to disk. Return the folders created, the
-    innermost first."""
+    """Create a folder and its missing parents, synced to disk; return those created, innermost
+    first."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):
         folder.mkdir(exist_ok=True)
@@ -224,26 +221,25 @@ def _beside(path: Path, kind: str) -> Path:
 
 
 def is_leftover(path: Path) -> bool:
-    """Return whether a name is a temporary one that ictcli or safetensors writes to, which a killed
-    process may have left."""
+    """Return whether a name is one of the temporary names that ictcli and safetensors write to."""
     return re.fullmatch(r"\..+\.\d+\.(tmp|old)|\.tmp\w{6}", path.name) is not None
 
 
 def drop(folder: Path) -> None:
     """Remove a folder. It is renamed first, so that a kill leaves no half-removed folder."""
-    beside = _beside(folder, "tmp")
-    shutil.rmtree(beside, ignore_errors=True)
-    folder.rename(beside)
+    temporary = _beside(folder, "tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    folder.rename(temporary)
     sync(folder.parent)
     try:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
     except RecursionError:  # nested deeper than Python's stack
-        subprocess.run(["rm", "-rf", "--", beside], check=False)
+        subprocess.run(["rm", "-rf", "--", temporary], check=False)
 
 
 def numbered(folder: Path, pattern: str) -> list[tuple[int, Path]]:
-    """Return (number, path), ascending, of a folder's entries whose names match `pattern`, where
-    the number is its first group."""
+    """Return (number, path), ascending, of a folder's entries whose names match `pattern`. The
+    number is the pattern's first group."""
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     matches = [(match, name) for name in names if (match := re.fullmatch(pattern, name))]
     return sorted((int(match[1]), folder / name) for match, name in matches)

@@ -1,4 +1,4 @@
-"""The check whether code may run. Every loader of code makes it with the bytes about to run.
+"""The gate: a check whether code may run, made by all loaders with the bytes about to run.
 
 Code may run if the user typed its name or ran it before: a file in the user's state folder keeps
 digests of its place and content. In a command, and in a process that has read a run, all other code
@@ -39,8 +39,7 @@ class State:
     typed: set[str] = field(default_factory=set[str])
     """Names of code that the user typed."""
     known: set[str] = field(default_factory=set[str])
-    """Digests (place and content) of code that ran in this process, or in the one that started
-    it."""
+    """Digests (place and content) of code that ran in this process or the one that started it."""
     contents: set[bytes] = field(default_factory=set[bytes])
     """Digests of the contents alone of code that ran in this process."""
 
@@ -100,8 +99,8 @@ def admit_model(source: str, file: Path, content: bytes, name: str = "") -> None
 
 
 def copied(folder: Path) -> None:
-    """Remember the Python files in a model's folder that are copies of code that this process
-    ran."""
+    """Remember the Python files in a model's folder that are copies of code that ran in this
+    process."""
     for file in folder.rglob("*.py"):
         content = read_bytes(file)
         if hashlib.sha256(content).digest() in _now.contents:
@@ -196,9 +195,7 @@ class Finder:
         specs = (FileFinder(place, self.loaders).find_spec(name) for place in path)
         if spec := next(filter(None, specs), None):
             return spec
-        raise ModuleNotFoundError(
-            f"No module named {name!r}", name=name
-        )  # Python would find a .pyc
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)  # Python might run a .pyc
 
 
 def module_source(name: str) -> bytes:

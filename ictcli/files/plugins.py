@@ -90,8 +90,7 @@ def find(name: str, base: Path | None = None) -> Path | None:
 
 def load(name: str, base: Path | None = None, *, typed: bool = False) -> Path:
     """Run a plugin file (see `find`), unless it already ran, and return its absolute path. `typed`:
-    whether the user typed its name. UserError if there is no such file, it may not run, or it
-    fails."""
+    whether the user typed its name. UserError if it does not exist, may not run, or fails."""
     path = find(name, base)
     if path is None:
         raise UserError(f"There is no plugin file {name}.", "plugins are paths of .py files")

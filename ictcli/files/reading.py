@@ -1,5 +1,4 @@
-"""Reading files that someone else may have written: only regular files, with limits on their size,
-nesting and memory."""
+"""Reading files that someone else may have written: regular ones, of limited size and nesting."""
 
 import contextlib
 import json
@@ -21,31 +20,29 @@ LARGEST = {
     "tokenizer.json": 256 * MIB,
     ".jsonl": 8192 * MIB,
 }
-"""Largest size in bytes of a file that is read, by its name or suffix. Other files, such as
-weights, have no limit."""
+"""Largest size of a file in bytes, by its name or suffix; others, such as weights, have no
+limit."""
 LINE = 64 * MIB
 DEPTH = 100
 """Most levels of tables and lists inside each other."""
 
 
 class UnreadableError(UserError, OSError):
-    """A file that is refused. It is an OSError too, so that code that skips unreadable files
-    does."""
+    """A file that is refused; an OSError too, so that code that skips unreadable files skips it."""
 
 
 def check_file(path: Path, most: int | None = None) -> None:
     """Raise UnreadableError if a path is not a regular file (reading a pipe or /dev/zero may never
-    end), or has more than `most` bytes, by default the limit in `LARGEST`. OSError if it does not
-    exist."""
+    end), or is larger than `most` bytes (default: by `LARGEST`). OSError if it does not exist."""
     about = path.stat()
     if not stat.S_ISREG(about.st_mode):
-        raise UnreadableError(f"{path} is not a regular file.", "put one in its place")
+        raise UnreadableError(f"{path} is not a regular file.", "put a regular file there")
     limit = most or LARGEST.get(path.name) or LARGEST.get(path.suffix)
     if limit and about.st_size > limit:
         raise UnreadableError(
             f"{path} has {about.st_size / MIB:,.0f} MiB; such a file may have "
             f"{limit // MIB:,} MiB at most.",
-            "put the right file in its place",
+            "put the right file there",
         )
 
 
@@ -68,13 +65,13 @@ def read_text(path: Path) -> str:
 
 
 def lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a file. Raises as `check_file`, and UnreadableError if a line has more
-    than `LINE` bytes."""
+    """Yield the lines of a file. Raises as `check_file`; UnreadableError if a line exceeds
+    `LINE`."""
     with open_plain(path) as file:
         while line := file.readline(LINE + 1):
             if len(line) > LINE:
                 raise UnreadableError(
-                    f"{path} has a line of more than {LINE // MIB} MiB.", "put the file back"
+                    f"{path} has a line of more than {LINE // MIB} MiB.", "put the right file there"
                 )
             yield line
 

@@ -97,7 +97,7 @@ class Table:
         return replace(self, columns=[column for column in self.columns if column.head in heads])
 
     def turned(self) -> "Table":
-        """Return the table transposed: each column becomes a row, and the first cells become the
+        """Return the table transposed: a row per column, with the first cells of rows as the
         heads."""
         first, *others = self.columns
 
@@ -110,8 +110,7 @@ class Table:
 
 
 def text_table(rows: Sequence[dict[str, Any]], name: str = "") -> Table:
-    """Return a table of texts, whose heads are the keys of the rows; all rows have the same
-    keys."""
+    """Return a table of texts. The heads are the rows' keys, which are the same in all rows."""
 
     def column(key: str) -> Column[dict[str, Any]]:
         return Column(key, lambda row: row[key], str)

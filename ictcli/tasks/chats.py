@@ -116,9 +116,9 @@ def rendered(
     *,
     answered: bool = False,
 ) -> str:
-    """Return the messages as text: up to where the model's answer begins or, if `answered`, to the
-    end. `arguments` are passed to the template. UserError if the template raises, does not parse,
-    or exceeds a limit."""
+    """Return the messages as text, up to where the model's answer begins or, if `answered`, to the
+    end. `arguments` are the template's. UserError if it raises, does not parse, or exceeds a
+    limit."""
     try:
         with _limited(str(tokenizer.chat_template)):
             text = tokenizer.apply_chat_template(

@@ -60,7 +60,7 @@ def read_rows(name: str, hub: HubSettings | None = None, split: str = "train") -
     path = name.removeprefix(HUB)
     if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", path) or Path(path).exists():
         raise UserError(
-            f"{name} names no data set of the hub, or {path} is a folder here too.",
+            f"{name} names no data set of the hub, or {path} is also a path on this machine.",
             "for example hub:openai/gsm8k",
         )
     configs, split = (hub.config or "",), hub.split or split
@@ -89,7 +89,7 @@ class Reader:
         return GOLDS if self.columns.gold is None else (self.columns.gold,)
 
     def problem(self, row: Row) -> Problem:
-        """Return the problem of a row; its gold is empty if the row has no answer. UserError if the
+        """Return the problem of a row, with an empty gold if there is no answer. UserError if the
         row cannot be read."""
         columns = self.columns
         named = columns.id is not None or row.get("id") is not None
@@ -156,21 +156,20 @@ class Reader:
         return [said_in(row, self.golds, key="gold")], False
 
     def _gold(self, answer: str) -> str:
-        """Return the gold in a text: by the pattern, else after `####`, in the last box, or all of
-        it."""
+        """Return the gold in a text: by the pattern, else after `####`, in the last box, or all."""
         if self.columns.gold_pattern is not None:
             return matched(answer, self.columns.gold_pattern).answer or ""
         if "####" in answer:
             return behind(answer)
-        found = boxed(answer)
-        return answer.strip() if found is None else found
+        in_box = boxed(answer)
+        return answer.strip() if in_box is None else in_box
 
     def with_choices(self, rows: Rows) -> "Reader":
         """Return the reader with the column of choices set, if there is one. Golds are read as
         texts of choices if that fits more rows than letters or indices do."""
         usual = (self.columns.choices,) if self.columns.choices else ("choices", "options")
-        there = (name for name in usual if any(row.get(name) is not None for row in rows.rows))
-        column = next(there, None)
+        present = (name for name in usual if any(row.get(name) is not None for row in rows.rows))
+        column = next(present, None)
         if column is None:
             return self
         golds: list[tuple[Row, str, tuple[str, ...]]] = []
@@ -196,8 +195,8 @@ def reader_of(
     """Return a reader of these rows by the columns that the user named, else by the `usual` ones.
     UserError if a named column is missing, or if no column holds the question. If there is no
     column of `answers` either, its hint also names the key `columns.{answer}`."""
-    known, paths = rows.columns, rows.paths
-    named = {*known, *paths}
+    names, paths = rows.columns, rows.paths
+    named = {*names, *paths}
     for key, column in columns.model_dump(exclude_none=True, exclude={"gold_pattern"}).items():
         if column not in named:
             raise UserError(
@@ -206,15 +205,15 @@ def reader_of(
                 f"columns.{key}=NAME names it, or eval.columns.{key} and sft.columns.{key} for "
                 "eval.bench and sft.data",
             )
-    there = {k: name for k, name in (usual or columns) if name in named or k == "gold_pattern"}
-    columns = columns.filled_by(ColumnSettings(**there))
+    defaults = {k: name for k, name in (usual or columns) if name in named or k == "gold_pattern"}
+    columns = columns.filled_by(ColumnSettings(**defaults))
     if columns.gold_pattern is not None:
         compiled(columns.gold_pattern)  # raises if it is wrong, before any row is read
-    if known and not columns.prompt and not {*known} & {*ASKED}:
+    if names and not columns.prompt and not {*names} & {*ASKED}:
         keys = ["prompt"]
-        if not getattr(columns, answer) and not {*known} & {*answers}:
+        if not getattr(columns, answer) and not {*names} & {*answers}:
             keys.append(answer)
-        others = [column for column in known if column not in answers]
+        others = [column for column in names if column not in answers]
         others = others if len(others) == len(keys) else ["NAME"] * len(keys)
         pairs = zip(keys, others, strict=True)
         settings = " ".join(shlex.quote(f"columns.{key}={column}") for key, column in pairs)
@@ -223,7 +222,7 @@ def reader_of(
             f"{middle_cut(', '.join(paths), 300)}.",
             f"{settings}, or columns of the names {', '.join(ASKED)} and {', '.join(answers)}",
         )
-    return Reader(columns, known).with_choices(rows)
+    return Reader(columns, names).with_choices(rows)
 
 
 def read_custom(
@@ -270,8 +269,8 @@ def read_each(read: Callable[[Row], T], rows: Rows) -> tuple[list[T], tuple[str,
 
 
 def with_own_ids(problems: Sequence[Problem]) -> list[Problem]:
-    """Return the problems with unique ids, since samples are stored by id: repeated ids get a
-    number."""
+    """Return the problems with unique ids (repeats get a number), since samples are stored by
+    id."""
     taken = {problem.id for problem in problems}
     by_id: dict[str, Problem] = {}
     for problem in problems:

@@ -160,8 +160,7 @@ def _gpqa(name: str, rows: Rows) -> ProblemSet:
 
 
 def _aime(name: str, rows: Rows) -> ProblemSet:
-    """Return the problems of the year in the name: rows whose url, if they have one, contains
-    it."""
+    """Return the problems of the year in the name: of rows whose url, if any, contains the year."""
     year, question = f"20{name[-2:]}", "question" if name == "aime25" else "problem"
     kept = [row for row in rows.rows if year in str(row.columns.get("url") or year)]
     if not kept:
@@ -185,8 +184,7 @@ GSM8K_SHOTS = Shots(
     template="Question: {question}\nAnswer:",
     pattern=r"\A(?s:.*?)#### (-?[0-9.,]+)",
 )
-"""As in lm-eval's task gsm8k, strict match. The first answer counts: base models write on after
-it."""
+"""As in lm-eval's task gsm8k, strict match: of several answers in a response the first counts."""
 
 register_task(
     "gsm8k", "openai/gsm8k, train: 7,473 word problems with integer answers after `####`."

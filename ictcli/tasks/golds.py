@@ -58,7 +58,7 @@ def behind(answer: str) -> str:
 
 
 def worked(text: str, gold: str) -> str:
-    """Return a solution with its answer in a box: the text, or its steps before `####` and the
+    """Return a solution with its answer in a box: the text, or its steps before `####`, then the
     gold."""
     if boxed(text) is not None:
         return text

@@ -18,8 +18,7 @@ from ictcli.tasks.task import BOXED, Domain, Task
 from ictcli.types import Problem
 
 HELDOUT_SEED = 1 << 31
-"""Seed of the held-out problems. Problem i is drawn with seed + i; problems to train on have
-smaller seeds."""
+"""Seed of the held-out problems; problem i is drawn with seed + i. Training seeds are smaller."""
 BY_HASH = (
     *("codeio", "isomorphic_strings", "knight_swap", "list_functions"),
     *("polynomial_multiplication", "ransom_note", "word_ladder"),
@@ -66,7 +65,7 @@ def gym_task(name: str) -> Task:
         )
     if size < LEAST or not 0 <= seed <= HELDOUT_SEED - size:
         raise UserError(
-            f"{name}: size is {LEAST} or more, and seed + size at most {HELDOUT_SEED}.",
+            f"{name}: size must be {LEAST} or more, and seed + size at most {HELDOUT_SEED}.",
             f"for example gym:{kind}:seed=1:size=500",
         )
     different = dict(_different(name, "train", seed, size))
@@ -84,7 +83,7 @@ def gym_task(name: str) -> Task:
             f"ictcli tasks show gym:{kind}",
         )
     train, repeated = tuple(different.values()), size - len(different)
-    note = f"{repeated:,} of {size:,} problems drawn from {name} left out: they are repeated."
+    note = f"{repeated:,} of {size:,} problems drawn from {name} left out: they repeat others."
     seeds = {"train": seed, "heldout": HELDOUT_SEED}
     golds = [problem.gold for problem in (*train, *held)]
     form = (LINES, LAST_LINE) if all(gold.isprintable() for gold in golds) else (BOXED, None)

@@ -60,7 +60,7 @@ def load(source: HubSource) -> Rows:
     """Return the rows of a hub data set, loaded by `datasets`, which caches them. A note names the
     commit if it is not the pinned one. UserError if they cannot be loaded."""
     if _stay.get():
-        raise ElsewhereError(f"The data set {source.path} is on the hub, and is not opened.")
+        raise ElsewhereError(f"The data set {source.path} is on the hub, which is not used here.")
     try:
         parts = [_config(source, config) for config in source.configs]
     except Exception as error:
@@ -88,9 +88,8 @@ def load(source: HubSource) -> Rows:
 
 
 def read_saved(name: str, split: str | None, usual: str) -> Rows:
-    """Return the rows of a folder that `save_to_disk` wrote: those of `split`, by default of the
-    split `usual` or the only one. UserError if there is no such split, or the folder cannot be
-    read."""
+    """Return the rows of a folder that `save_to_disk` wrote: of `split`, or by default of the split
+    `usual` or the only one. UserError if there is no such split, or it cannot be read."""
     folder, library = Path(os.path.abspath(name)), _datasets()  # noqa: PTH100  # removes `..`
     source: dict[str, Any] = {"file": Path(name).name}
     try:
@@ -145,8 +144,8 @@ def _commit(data: Any) -> str | None:
 
 
 def _datasets() -> Any:
-    """Return the library `datasets`, without progress bars and warnings if stderr is no
-    terminal."""
+    """Return the library `datasets`. Without a terminal it shows no progress bars and no
+    warnings."""
     import datasets  # pyright: ignore[reportMissingTypeStubs]
     import huggingface_hub.utils as hub
 
@@ -165,8 +164,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _refusal(source: HubSource, error: Exception) -> UserError:
-    """Return the error for a data set that cannot be loaded; it never quotes rows of a gated
-    one."""
+    """Return the error for a data set that cannot be loaded, without quoting rows of gated ones."""
     path, text = source.path, str(error)
     kinds = {base.__name__ for link in _causes(error) for base in type(link).__mro__}
     instead = "give its rows in a file: data=FILE.jsonl, or task=FILE.jsonl"

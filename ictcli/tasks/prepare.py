@@ -74,7 +74,7 @@ def _with_sft(recipe: Recipe, task: Task, held: Collection[str]) -> Task:
     if not kept:
         raise UserError(
             f"Every example of {name} is a held-out problem, so none is left to train on.",
-            "eval.bench=... other problems to evaluate on, or other examples",
+            "set eval.bench to other problems, or use other examples",
         )
     note = f"{name}: {counted(len(kept), 'example')} for supervised steps"
     if out := len(examples) - len(kept):
@@ -152,7 +152,7 @@ def task_alone(recipe: Recipe) -> Task:
         raise UserError(
             f"The data set {recipe.data_name} is too small for eval.holdout: "
             f"{len(task.train) + len(task.held)} problems.",
-            "a smaller eval.holdout holds more out, eval.bench=FILE takes another file",
+            "a smaller eval.holdout holds more out, eval.bench=FILE evaluates on a file",
         )
     return replace(task, domain=_judged(task.domain, recipe))
 
@@ -163,8 +163,8 @@ def holds_out(recipe: Recipe) -> bool:
 
 
 def exam_of(recipe: Recipe, task: Task) -> tuple[str, Domain]:
-    """Return the name and domain of the held-out problems; the name is that of the user's data if a
-    part of it is held out."""
+    """Return the name and domain of the held-out problems; if they are a part of the user's data,
+    its name."""
     name, domain = task.exam
     return recipe.data_name if holds_out(recipe) else name, domain
 
@@ -210,7 +210,7 @@ def _without(task: Task, keys: Collection[str], reason: str, words: str) -> Task
     if not left:
         raise UserError(
             f"Every problem of {task.name} is one of the {words}, so none is left to train on.",
-            "eval.bench=... another benchmark",
+            "set eval.bench to another benchmark",
         )
     note = (
         f"{out:,} of {len(task.train):,} problems of {task.name} left out of training: "
@@ -230,25 +230,24 @@ def _heldout_notes(recipe: Recipe, task: Task) -> Iterator[str]:
     judges = name_of(domain.verify), name_of(task.domain.verify)
     if listed and judges[0] != judges[1] and not recipe.eval.verifier:
         note = f"{name} is judged by the verifier {judges[0]}, and {recipe.data_name} by "
-        yield note + f"{judges[1]}; eval.verifier=NAME takes another for {name}."
+        yield note + f"{judges[1]}; eval.verifier=NAME sets that of {name}."
     if held > wanted and (listed or holds_out(recipe)):
         note = f"{wanted:,} of the {held:,} held-out problems of {name} are evaluated on; "
-        yield note + f"eval.problems={held} takes all."
+        yield note + f"eval.problems={held} evaluates on all."
     if 0 < held < wanted:
-        note = f"{name} has {held:,} held-out problem{'s' * (held > 1)} to evaluate on, of the "
+        note = f"{name} has {held:,} held-out problem{'s' * (held > 1)} to evaluate on, not the "
         note += f"{wanted:,} that eval.problems asks for."
         if more := advised_holdout(recipe, task):
             note += f" eval.holdout={more} holds out one in {more}, and"
         elif recipe.eval.bench:
-            note += f" eval.problems={held} asks for what there is."
+            note += f" eval.problems={held} asks for all."
         yield note + " eval.bench=FILE evaluates on a file of yours." * (
             held < PRECISE and not recipe.eval.bench and not is_gym(recipe.task)
         )
 
 
 def advised_holdout(recipe: Recipe, task: Task) -> int | None:
-    """Return an `eval.holdout` that holds out more problems; None if enough are held out, or if no
-    part of the data is."""
+    """Return an `eval.holdout` that holds out more; None if that is not needed or not possible."""
     held = len(task.held) - recipe.eval.skip
     more = max(2, (len(task.train) + len(task.held)) // PRECISE)
     enough = held >= min(recipe.eval.problems, PRECISE)
@@ -270,7 +269,7 @@ def _examples(recipe: Recipe, task: Task, held: Collection[str]) -> tuple[Exampl
 
 def _draw_examples(task: Task, n: int, seed: int) -> tuple[Example, ...]:
     """Return n training problems with their worked responses, always the same for a seed. UserError
-    if the task has too few."""
+    if there are too few."""
     solved = [problem for problem in task.train if problem.solution]
     if not solved:
         raise UserError(
@@ -289,8 +288,7 @@ def _draw_examples(task: Task, n: int, seed: int) -> tuple[Example, ...]:
 
 
 def heldout(recipe: Recipe, task: Task) -> list[Problem]:
-    """Return the problems on which a run is evaluated. UserError if none is left after
-    `eval.skip`."""
+    """Return the problems to evaluate on. UserError if none is left after `eval.skip`."""
     skip = recipe.eval.skip
     problems = task.heldout(skip + recipe.eval.problems)[skip:]
     if not problems:

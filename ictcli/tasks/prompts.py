@@ -102,7 +102,7 @@ def tokens_of(
 
 
 def _tokens(tokenizer: Any, texts: Sequence[str], *, chat: bool) -> Iterator[list[int]]:
-    known: dict[str, list[int]] = {}
+    prefixes: dict[str, list[int]] = {}
 
     def before(start: str) -> list[int]:
         """Return the token ids that the tokenizer puts before a text with this beginning."""
@@ -118,15 +118,15 @@ def _tokens(tokenizer: Any, texts: Sequence[str], *, chat: bool) -> Iterator[lis
             yield ids
             continue
         start = text.lstrip()[:PROBE]
-        if start not in known:
-            known[start] = before(start)
-        added = known[start]
+        if start not in prefixes:
+            prefixes[start] = before(start)
+        added = prefixes[start]
         yield ids if ids[:1] == added[:1] else added + ids
 
 
 def batched_ids(tokenizer: Any, texts: Sequence[str]) -> Iterator[list[int]]:
-    """Yield the token ids of each text, without special tokens, from one tokenizer call per `BATCH`
-    texts."""
+    """Yield the token ids of each text without special tokens, for `BATCH` texts per tokenizer
+    call."""
     for first in range(0, len(texts), BATCH):
         batch = list(texts[first : first + BATCH])
         yield from map(list, tokenizer(batch, add_special_tokens=False)["input_ids"])
@@ -160,7 +160,7 @@ def encode(
     for problem, tokens in zip(problems, ids, strict=True):
         if not tokens:
             raise UserError(
-                f"The model's tokenizer can read nothing of the prompt of problem {problem.id}.",
+                f"The model's tokenizer makes no tokens of the prompt of problem {problem.id}.",
                 "use a model that reads such text, or other data",
             )
         if len(tokens) >= engine.context:

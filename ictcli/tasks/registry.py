@@ -37,8 +37,7 @@ def register_task(name: str, about: str | None = None) -> Callable[[T], T]:
 
 def register_benchmark(name: str, about: str | None = None) -> Callable[[T], T]:
     """Return a decorator that registers a function that builds a benchmark, as `register_task`
-    does. The function may have the parameter `data`, a file to use instead of the benchmark's data
-    (None: the benchmark's)."""
+    does. Its parameter `data`, if it has one, is a file to use instead of its data, or None."""
     return partial(_register, BENCHMARKS, name, about)
 
 
@@ -70,7 +69,7 @@ def find_task(
         return split_task(name, read_custom(name, columns, hub), verify, holdout)
     build = partial(gym_task, name) if is_gym(name) else _builder("task", name, TASKS)
     if data is None:
-        _refuse(f"the task {name} has its own", _set_keys(columns, hub))
+        _refuse(f"the task {name} has its own data", _set_keys(columns, hub))
         holdout = HOLDOUT
     arguments = {"data": data, "columns": columns, "hub": hub, "holdout": holdout}
     task = _build(name, build, Task, verify=verify, **arguments)
@@ -100,7 +99,7 @@ def find_benchmark(
         _refuse(f"{name} is a data set", {"data": data})
         verify = None if reward is None else find_verifier(reward)
         return listed(name, read_custom(name, columns, hub, "test", usual), verify)
-    _refuse(f"the benchmark {name} has its own", _set_keys(columns, hub))
+    _refuse(f"the benchmark {name} has its own data", _set_keys(columns, hub))
     if is_gym(name) or (name in TASKS and name not in BENCHMARKS):
         task = find_task(name, data=data)
         size = len(task.held) or 512
@@ -135,7 +134,7 @@ def _builder(kind: str, name: str, known: Mapping[str, Any]) -> Callable[..., An
     if Path(name).exists():
         raise UserError(
             f"{name} is a file or folder that ictcli cannot read.",
-            f"{KINDS} is, and a folder of `save_to_disk` of datasets",
+            f"give {KINDS}, or a folder of `save_to_disk` of datasets",
         )
     more = f"the path of {KINDS}, a folder of `save_to_disk`, hub:owner/name, or gym:NAME"
     raise unknown(kind, name, known, f"the {kind}s are: {', '.join(sorted(known))}, {more}")
@@ -160,14 +159,14 @@ def _build(name: str, build: Callable[..., Any], kind: type[R], **arguments: Any
 def named() -> list[dict[str, str]]:
     """Return rows (task, for, about) of all tasks and benchmarks: built-in ones, named data sets,
     those of plugins, and the usable generators of reasoning-gym, if it is installed."""
-    both = "train, evaluate"
-    rows = [(name, both, _about(build)) for name, build in TASKS.items()]
+    uses = "train, evaluate"
+    rows = [(name, uses, _about(build)) for name, build in TASKS.items()]
     rows += [(n, "evaluate", _about(build)) for n, build in BENCHMARKS.items() if n not in TASKS]
     if is_installed():
         from ictcli.rewards.gym import DATASETS, UNANSWERED, about  # takes seconds
 
         kinds = sorted(DATASETS.keys() - {*UNANSWERED})
-        rows += [(f"{GYM}{kind}", both, about(kind)) for kind in kinds]
+        rows += [(f"{GYM}{kind}", uses, about(kind)) for kind in kinds]
     return [dict(zip(("task", "for", "about"), row, strict=True)) for row in rows]
 
 

@@ -85,9 +85,9 @@ def response_ids(
         _response(tokenizer, example, prompt, domain, settings)
         for example, prompt in zip(examples, prompts, strict=True)
     ]
-    known = batched_ids(tokenizer, prompts)
+    prompt_ids = batched_ids(tokenizer, prompts)
     wholes = batched_ids(tokenizer, [*map(str.__add__, prompts, texts)])
-    for text, before, whole in zip(texts, known, wholes, strict=True):
+    for text, before, whole in zip(texts, prompt_ids, wholes, strict=True):
         joined = whole[: len(before)] == before
         ids = whole[len(before) :] if joined else next(batched_ids(tokenizer, [text]))
         length = next((n for n, token in enumerate(ids, 1) if token in stops), None)

@@ -43,8 +43,7 @@ def is_heldout(prompt: str, holdout: int = HOLDOUT) -> bool:
 
 
 def digest_of(problems: Sequence[Problem], *, solutions: bool = False) -> str:
-    """Return the SHA-256 of the problems' prompts, golds, choices, messages and, if `solutions`,
-    solutions."""
+    """Return the SHA-256 of the problems, with their solutions only if `solutions` is set."""
     digest = hashlib.sha256()
     for problem in problems:
         more: list[Any] = [part for part in (problem.turns, problem.more_golds) if part]
@@ -89,8 +88,8 @@ def split_task(
 def listed(
     name: str, data: ProblemSet, verify: Verifier | None = None, *, private: bool = False
 ) -> Benchmark:
-    """Return a benchmark with these problems; `verify` replaces the verifier. UserError if no gold
-    can be read."""
+    """Return a benchmark with these problems. `verify` replaces the verifier. UserError if it can
+    read no gold."""
     verify = verify or find_verifier(data.verifier)
     kept, notes = _readable(name, data, verify)
     domain = Domain(verify, BOXED, private=private)
@@ -98,8 +97,7 @@ def listed(
 
 
 def _data_name(name: str, source: Mapping[str, Any]) -> str:
-    """Return the name of the data set for messages, with that of the file that replaces its
-    data."""
+    """Return the name of a data set for messages, with the file that replaces its data, if any."""
     file = str(source.get("file", ""))
     return f"{name} ({file})" if file and not name.endswith(file) else name
 
@@ -122,8 +120,8 @@ def _readable(
         raise UserError(
             f"The verifier {verify.name} can read none of the golds of {name}. The first is "
             f"{middle_cut(problems[0].gold, 80)!r}.",
-            "columns.gold=NAME takes another column, columns.gold_pattern='answer is (.+?)[.]?$' "
-            "a part of it, reward=NAME another verifier",
+            "columns.gold=NAME reads another column, columns.gold_pattern='answer is (.+?)[.]?$' "
+            "a part of it; reward=NAME sets another verifier",
         )
     id_, gold = next(iter(out.items()))
     note = (
@@ -134,9 +132,8 @@ def _readable(
 
 
 def _sentences(name: str, golds: Sequence[str], verify: Verifier) -> list[str]:
-    """Return the golds that are sentences, which a verifier of formulas cannot read. UserError if
-    they are more than a tenth; for the verifier `text`, only if a pattern reads short answers in
-    them."""
+    """Return the golds that are sentences, which verifiers of formulas cannot read. UserError if
+    they are more than a tenth; for the verifier `text`, only if a pattern reads answers in them."""
     sentences = [gold for gold in golds if is_sentence(gold)]
     as_words = verify.name == "text"
     if not verify.golds and not as_words:

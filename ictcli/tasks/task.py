@@ -32,8 +32,8 @@ class Domain:
     limits: Limits = LIMITS
     """Time and memory limits for judging an answer."""
     private: bool = False
-    """Show and store questions and responses only on request: the terms of the data forbid
-    spreading them."""
+    """Show and store questions and responses only on request: the data's terms forbid sharing
+    them."""
 
     def judge(
         self, problems: Sequence[Problem], responses: Sequence[str], by: Verifier | None = None
@@ -115,8 +115,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Shots:
-    """The few-shot prompt and answer pattern with which public scores of a benchmark are
-    measured."""
+    """The few-shot prompt and answer pattern for which a benchmark's public scores are known."""
 
     source: str
     """Name of the data set of the examples."""
@@ -143,8 +142,8 @@ class Benchmark:
 
 
 def is_set_aside(text: str) -> bool:
-    """Return whether a problem of a built-in task is held out: one in sixteen is, by the checksum
-    of its text."""
+    """Return whether a built-in task holds out a problem: one in sixteen, by its text's
+    checksum."""
     return zlib.crc32(text.encode()) % 16 == 0
 
 

@@ -1,5 +1,5 @@
-"""Leaving out problems that a model cannot use: its tokenizer loses characters, or they are too
-long."""
+"""Leaving out problems that are too long for a model, or of which its tokenizer loses
+characters."""
 
 import unicodedata
 from collections import Counter
@@ -95,9 +95,9 @@ def usable(engine: Engine, task: Task, recipe: Recipe) -> Task:
 def readable(
     tokenizer: Any, problems: tuple[Problem, ...], domain: Domain, kind: str
 ) -> tuple[tuple[Problem, ...], list[str]]:
-    """Return the problems of whose questions the tokenizer loses no characters, and a note on the
-    others. All are checked only if one of the first `CHECKED` loses some. UserError if more than
-    `MOST_LOST` lose some."""
+    """Return the problems without lost characters in the question, and a note on the others. The
+    first `CHECKED` are checked; all, if one of these is lost. UserError if more than `MOST_LOST`
+    are."""
     questions = [problem.prompt for problem in problems]
     lost = lost_of(tokenizer, questions[:CHECKED])
     lost += lost_of(tokenizer, questions[CHECKED:]) if lost else []

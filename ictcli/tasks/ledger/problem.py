@@ -142,8 +142,7 @@ def ledger_task(
     hub: HubSettings | None = None,
     holdout: int | None = HOLDOUT,
 ) -> Task:
-    """Return a task by its name in `SETTINGS`, with the problems in `data`, if given, instead of
-    generated ones."""
+    """Return the task of `SETTINGS[name]`; if there is `data`, with the problems in it."""
     if data is not None:
         problems = read_custom(data, columns, hub)
         task = split_task(name, problems, verify or find_verifier("integer"), holdout)
