@@ -40,8 +40,9 @@ class IctOptions(UnsureOptions):
     """Ours: u*h multiplies u by the entropy H1, which is 0 where the model is certain; h is H1
     alone, the control that keeps the same share of the same sets."""
     reference: MeanOver = "position"
-    """Ours: what P_avg in u is the mean over. The paper defines the group at the position; its text
-    can also be read as all tokens of the response or of the group."""
+    """Ours: the tokens over which P_avg, the mean in u, is taken. In the paper these are the
+    group's at the position; its text can also be read as all of the response or all of the
+    group."""
 
     @property
     def u(self) -> str:
@@ -90,7 +91,7 @@ def wasserstein(batch: Scored, options: ShareOptions) -> Choice:
 
 
 def _unsure(batch: Scored, options: UnsureOptions) -> BoolArray:
-    return np.minimum(batch.stats["prob"], 1) <= options.max_prob  # an exact number is at most 1
+    return np.minimum(batch.stats["prob"], 1) <= options.max_prob  # rounding may exceed 1
 
 
 def _top(

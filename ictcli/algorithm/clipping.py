@@ -46,6 +46,7 @@ def rft(batch: Scored, options: Options) -> Choice:
     """Only correct responses: the loss is the mean of -log pi over their tokens.
 
     Rejection-sampling fine-tuning on the samples of each step (RAFT, arXiv 2304.06767, keeps the
-    best ones). There is no advantage within groups, and the ratio is clipped to a weight of 1.
+    best ones). Responses are
+    not compared with their group, and the ratio is clipped to a weight of 1.
     Ours: duplicate responses are kept, and pi is taken at the sampling temperature."""
     return Choice(batch.valid & batch.correct[:, None], clip=LIKELIHOOD)

@@ -33,12 +33,13 @@ def ranks(values: FloatArray) -> FloatArray:
 def diagnose(rollouts: Rollouts, advantage: FloatArray, kept: BoolArray) -> dict[str, float | None]:
     """Return a step's diagnostics by their names in metrics.jsonl; None if there is no value.
 
-    renyi2 is the mean H2 in nats; the statistics with `Statistic.mean` have their means, too.
+    Statistics with `Statistic.mean` are reported as their means; renyi2 is the mean of H2 in nats.
     share_kept is the share of tokens kept; share_kept_positive and _negative, that in responses
     with A > 0 and with A < 0. Of the kept tokens, kept_prob is the mean pi, and regime_high and
-    regime_low the shares in R_H and R_L. high_low_ratio is the number of kept tokens with H1 above
-    the batch's median by that of the other kept ones (threshold ours; the paper names none).
-    uniqueness_entropy_spearman needs u. The rest: `branches.where_kept`."""
+    regime_low are the shares in R_H and R_L. high_low_ratio is the number of kept tokens with H1
+    above the batch's median, divided by that of the others kept (threshold ours; the paper names
+    none). uniqueness_entropy_spearman is reported if u was recorded. The rest:
+    `branches.where_kept`."""
     valid, stats = rollouts.valid, rollouts.stats
     H1, beta, prob = stats["entropy"], stats["purity"], stats["prob"]
     high = np.median(H1[valid]) < H1

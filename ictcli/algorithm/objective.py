@@ -18,7 +18,7 @@ ClipOn = Literal["ratio", "tv", "sequence", "weight"]
 
 @dataclass(frozen=True)
 class Clip:
-    """What a method clips, and the range; as in `Objective`."""
+    """What a method clips, and the range; fields as in `Objective`."""
 
     on: ClipOn
     low: float
@@ -26,7 +26,7 @@ class Clip:
 
 
 LIKELIHOOD = Clip("weight", 0.0, 0.0)
-"""Makes Psi equal to A log pi: the ratio is a weight of log pi, clipped to 1."""
+"""The clip that makes Psi equal to A log pi: the ratio is a weight of log pi, clipped to 1."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class TokenTerms:
     """The inputs of the loss for each token: arrays of one shape, (B, T) or (N,), or None."""
 
     weights: Any
-    """w >= 0."""
+    """Weights w >= 0 of Psi."""
     advantage: Any
     old_logp: Any = None
     """log pi_old; None: pi_old is pi, so that the ratio is 1 and has a gradient."""
@@ -103,8 +103,8 @@ class TokenTerms:
 def surrogate(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Objective) -> Any:
     """Return min(rho A, clip(rho, 1 - eps_low, 1 + eps_high) A), rho = pi / pi_old of the token.
 
-    For `tv` the clipped value is taken only where pi - pi_old leaves the range. For `weight` return
-    clip(rho) A log pi, where clip(rho) has no gradient."""
+    If `clip_on` is "tv", the clipped value is used only where pi - pi_old leaves the range. If
+    it is "weight", return clip(rho) A log pi, in which clip(rho) has no gradient."""
     ratio = xp.exp(logp - old_logp)
     clipped = xp.clip(ratio, 1.0 - objective.eps_low, 1.0 + objective.eps_high)
     if objective.clip_on == "weight":

@@ -34,7 +34,8 @@ def top_share(
     group: int = 1,
     zeros: bool = False,
 ) -> BoolArray:
-    """Return a mask of the ceil(keep * n) tokens with the highest scores in each unit of n tokens.
+    """Return a mask of the ceil(keep * n) tokens with the highest scores in each set of n
+    (`units`).
 
     Ties are broken by the earlier position, then the earlier row. Unless `zeros`, tokens with score
     0 are never kept, so fewer may be kept. Ours: the ICT paper keeps every position at or above the
@@ -59,10 +60,10 @@ def random_share(
     group: int = 1,
     among: BoolArray | None = None,
 ) -> BoolArray:
-    """Return a mask of ceil(keep * n) tokens in each unit of n, drawn uniformly without replacement
-    from the tokens in `among`; all of these if they are fewer."""
+    """Return a mask of ceil(keep * n) tokens in each set of n (`units`), drawn uniformly without
+    replacement from the tokens in `among`; all of these if they are fewer."""
     score = np.zeros(valid.shape)
-    score[valid] = rng.random(int(valid.sum()))  # the same draws with any padding
+    score[valid] = rng.random(int(valid.sum()))  # draws do not depend on padding
     among = valid if among is None else among
     score[~among] = -1
     return top_share(score, valid, keep, scope=scope, group=group, zeros=True) & among

@@ -14,8 +14,8 @@ from ictcli.text import BREAKS, html_text, markdown_block, markdown_code, markdo
 
 
 def render(template: Path, form: Literal["html", "md", "txt"], **values: Any) -> str:
-    """Return a template filled in with `values`, as HTML, Markdown or plain text. In it, the
-    functions of `numbers` are filters, templates of its folder are included by name, and the
+    """Return a template filled in with `values`, as HTML, Markdown or plain text. In the template,
+    functions of `numbers` are filters, other templates of its folder are found by name, and the
     variable `kind` is the suffix of templates of this form."""
     environment = _environment(template.parent, form)
     return environment.get_template(template.name).render(kind=f".{form}.jinja", **values)

@@ -77,7 +77,7 @@ class Reader:
 
     columns: ColumnSettings
     names: Sequence[str]
-    """The columns that each problem keeps for reward functions: all of them."""
+    """All column names; each problem keeps these columns for reward functions."""
     choices: str | None = None
     """The column of choices, if there is one."""
     by_text: bool = False
@@ -118,8 +118,8 @@ class Reader:
     def question(
         self, row: Row, choices: Sequence[str] = ()
     ) -> tuple[str, tuple[Turn, ...], str | None]:
-        """Return the question of a row with its choices, the messages if the row has a
-        conversation, and the assistant's answer in it."""
+        """Return a row's question with its choices, the messages if the row has a conversation, and
+        the assistant's answer in the conversation, if it has one."""
         names = ASKED if self.columns.prompt is None else (self.columns.prompt,)
         name = filled(row, names)
         messages = messages_of(row, name) if name else None
@@ -140,8 +140,8 @@ class Reader:
 
     def answers(self, row: Row, reply: str | None) -> tuple[list[str], bool]:
         """Return the texts from which the row's golds are read, any of which is correct, and
-        whether the text is a solution, whose gold is in its box. Without a gold column it is
-        `reply`, the assistant's answer in a conversation, or the solution."""
+        whether the text is a solution, whose gold is in its box. If no gold column has a value, the
+        text is `reply` (the assistant's answer in a conversation) or else the solution."""
         name = filled(row, self.golds)
         if name is None:
             if reply is not None:
@@ -194,7 +194,7 @@ def reader_of(
 ) -> Reader:
     """Return a reader of these rows by the columns that the user named, else by the `usual` ones.
     UserError if a named column is missing, or if no column holds the question. If there is no
-    column of `answers` either, its hint also names the key `columns.{answer}`."""
+    column of `answers` either, the hint also names the key `columns.{answer}`."""
     names, paths = rows.columns, rows.paths
     named = {*names, *paths}
     for key, column in columns.model_dump(exclude_none=True, exclude={"gold_pattern"}).items():
@@ -233,7 +233,7 @@ def read_custom(
     usual: ColumnSettings | None = None,
     rows: Rows | None = None,
 ) -> ProblemSet:
-    """Return the problems of a custom data set (see `read_rows`, `Reader`), or of its `rows`.
+    """Return the problems of a custom data set (see `Reader`). `rows` are its rows if already read.
 
     The verifier is choice if there are choices or all golds are letters, integer if all are
     integers, text if all are words, else math. Rows that cannot be read are left out, with a note;
@@ -249,8 +249,8 @@ def read_custom(
 
 
 def read_each(read: Callable[[Row], T], rows: Rows) -> tuple[list[T], tuple[str, ...]]:
-    """Return `read(row)` of all rows that can be read, and the notes of `rows` with one on those
-    that cannot. UserError if these are more than `MOST_LOST`."""
+    """Return `read(row)` of all rows that can be read, and the notes of `rows` with one on the rows
+    left out. UserError if more than `MOST_LOST` of them are left out."""
     results: list[T] = []
     errors: list[UserError] = []
     for row in rows.rows:
@@ -288,7 +288,7 @@ def filled(row: Row, names: Sequence[str]) -> str | None:
 
 
 def said_in(row: Row, names: Sequence[str], key: str = "") -> str:
-    """Return the text in the first of these columns that has a value. Of a list of messages it is
+    """Return the text in the first of these columns that has a value; if it holds messages, that of
     the last one (as in TRL's `completion`)."""
     name = filled(row, names)
     messages = messages_of(row, name) if name else None

@@ -31,7 +31,7 @@ class HubSource:
     """Names of configs; an empty name = the only config."""
     split: str
     gated: bool = False
-    """Whether a user must accept its terms on its page before loading it."""
+    """Whether a user must accept the data set's terms before loading it."""
 
     @property
     def page(self) -> str:

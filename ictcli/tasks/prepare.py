@@ -163,8 +163,7 @@ def holds_out(recipe: Recipe) -> bool:
 
 
 def exam_of(recipe: Recipe, task: Task) -> tuple[str, Domain]:
-    """Return the name and domain of the held-out problems; if they are a part of the user's data,
-    its name."""
+    """Return the name of the data from which the held-out problems come, and their domain."""
     name, domain = task.exam
     return recipe.data_name if holds_out(recipe) else name, domain
 
@@ -200,7 +199,7 @@ def examples_of(task: Task) -> dict[str, Any]:
 
 def _without(task: Task, keys: Collection[str], reason: str, words: str) -> Task:
     """Return the task without the training problems that have these keys, and with a note of their
-    number. `words` says what they are."""
+    number, which calls them `words`."""
     if not keys:
         return task
     left = tuple(p for p in task.train if key_of(p.prompt) not in keys)

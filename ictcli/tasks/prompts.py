@@ -14,11 +14,11 @@ Template = Literal["chat", "none", "own"]
 BATCH = 1000
 """Number of texts per call of the tokenizer."""
 PROBE = 16
-"""The tokens that a tokenizer puts before a prompt are found with this many of its characters."""
+"""Characters of a prompt that are tokenized to find the tokens that the tokenizer adds in front."""
 
 
 def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Template:
-    """Return which template questions have: the tokenizer's (chat), none, or the user's (own).
+    """Return the kind of template for questions: the tokenizer's (chat), none, or the user's (own).
     UserError if a chat template is required or given arguments, but none is used."""
     has_template = bool(getattr(tokenizer, "chat_template", None))
     if settings.template == "chat" and not has_template:

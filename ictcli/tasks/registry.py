@@ -25,7 +25,7 @@ BENCHMARKS: dict[str, Callable[..., Benchmark]] = {}
 
 
 def register_task(name: str, about: str | None = None) -> Callable[[T], T]:
-    """Return a decorator that registers a function that builds a task, which is called when the
+    """Return a decorator that registers a builder: a function that returns a task, called when the
     task is used. `about` describes the task in a line, if the function has no docstring.
 
     The function may have these parameters, which the recipe sets: `data`, a file, a folder that
@@ -36,8 +36,8 @@ def register_task(name: str, about: str | None = None) -> Callable[[T], T]:
 
 
 def register_benchmark(name: str, about: str | None = None) -> Callable[[T], T]:
-    """Return a decorator that registers a function that builds a benchmark, as `register_task`
-    does. Its parameter `data`, if it has one, is a file to use instead of its data, or None."""
+    """Return a decorator that registers a builder of a benchmark, as `register_task` does. If it
+    has a parameter `data`, this is a file to use instead of the benchmark's data, or None."""
     return partial(_register, BENCHMARKS, name, about)
 
 
@@ -90,10 +90,11 @@ def find_benchmark(
     usual: ColumnSettings | None = None,
     reward: str | None = None,
 ) -> Benchmark:
-    """Return the benchmark of that name, or one of the task's held-out problems, or of the problems
-    of a custom data set (see `find_task`). `data` is a file with the same columns to use instead of
-    the benchmark's data. For a custom data set, `usual` names columns to use if they are there, and
-    `reward` the verifier. UserError if there is no such benchmark, or no data."""
+    """Return the benchmark of that name, or else one with the held-out problems of the task of that
+    name, or with the problems of a custom data set (see `find_task`). `data` is a file with the
+    same columns to use instead of the benchmark's data. For a custom data set, `usual` names
+    columns to use if they are there, and `reward` the verifier. UserError if there is no benchmark,
+    or no data."""
     columns, hub = columns or ColumnSettings(), hub or HubSettings()
     if is_custom(name):
         _refuse(f"{name} is a data set", {"data": data})
@@ -108,7 +109,7 @@ def find_benchmark(
             task.domain,
             lambda n: task.heldout(n or size),
             source=task.source,
-            notes=() if is_gym(name) else task.notes,  # those are of what is drawn to train on
+            notes=() if is_gym(name) else task.notes,  # gym's notes are about training
         )
     return _build(name, _builder("benchmark", name, BENCHMARKS), Benchmark, data=data)
 
@@ -142,7 +143,7 @@ def _builder(kind: str, name: str, known: Mapping[str, Any]) -> Callable[..., An
 
 def _build(name: str, build: Callable[..., Any], kind: type[R], **arguments: Any) -> R:
     """Call a builder with those arguments that are parameters of it. UserError if it has no
-    parameter for data that the user set, or does not return a `kind`."""
+    parameter for data that the user set, or if it does not return a `kind`."""
     parameters = inspect.signature(build).parameters
     for key in {"data", "columns", "hub"} - parameters.keys():
         if arguments.get(key) not in UNSET:

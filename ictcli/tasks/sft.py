@@ -49,7 +49,7 @@ def read_examples(
         rows = read_rows(name, hub)
         reader = reader_of(name, rows, columns, usual, "response", (*RESPONSES, *GOLDS))
         return read_each(partial(_example, reader), rows)
-    except UserError as error:  # its hint is about columns.*, not sft.columns.*
+    except UserError as error:  # its hint names columns.*, here sft.columns.*
         hint = re.sub(r"\b(?:columns|hub)\.", r"sft.\g<0>", error.hint)
         raise UserError(error.message, hint) from error
 
@@ -60,7 +60,7 @@ def _example(reader: Reader, row: Row) -> Problem:
     column = reader.columns.response or filled(row, RESPONSES)
     if column and (response is None or reader.columns.response):
         response = said_in(row, (column,))
-    if response is None:  # the gold in a box
+    if response is None:  # then it is the gold in a box
         problem = reader.problem(row)
         response = problem.solution if problem.gold else ""
     if not response.strip():
@@ -115,12 +115,12 @@ def closed_by(prompt: str, response: str, closed: Callable[[str], str]) -> str:
     first. If the template drops the thoughts of a response, they are kept for training."""
     last = LAST_TAG.search(prompt)
     opens = last is not None and last["slash"] == ""
-    if last and not opens:  # an empty thought: the response's own is left out
+    if last and not opens:  # after an empty thought, drop the response's thought
         response = response.rpartition(last["tag"])[2].lstrip() or response
     text = closed(response).removeprefix(prompt)
     if text == closed(response) or _words(response) not in _words(text):
         _, found, after = closed(STAND_IN).rpartition(STAND_IN)
-        if not found:  # the template drops all that the assistant says
+        if not found:  # the template drops the response
             return response
         text = f"{response}{after}"
     if not last or not opens:

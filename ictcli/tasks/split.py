@@ -38,7 +38,7 @@ def key_of(prompt: str) -> str:
 
 
 def is_heldout(prompt: str, holdout: int = HOLDOUT) -> bool:
-    """Return whether a prompt is held out, which one in `holdout` is, by its key."""
+    """Return whether a prompt is held out: by its key, one prompt in `holdout` is."""
     return int(key_of(prompt)[:8], 16) % holdout == 0
 
 

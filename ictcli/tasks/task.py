@@ -38,8 +38,9 @@ class Domain:
     def judge(
         self, problems: Sequence[Problem], responses: Sequence[str], by: Verifier | None = None
     ) -> list[Verdict]:
-        """Return a verdict per response. `responses` has equally many of each problem, next to each
-        other. `by` is a verifier that judges whole responses instead of the domain's."""
+        """Return a verdict per response. `responses` has the same number for each problem, in the
+        order of the problems. `by` is a verifier that judges whole responses instead of the
+        domain's."""
         n = len(responses) // max(len(problems), 1)
         verifier = as_verifier(by or self.verify)
         counts = [1 if verifier.in_groups else len(problem.golds) for problem in problems]
@@ -101,7 +102,7 @@ class Task:
         return self.examined or (self.name, self.domain)
 
     def batch(self, seed: int, step: int, n: int) -> list[Problem]:
-        """Return the n problems of step 1, 2, ..."""
+        """Return the n problems of a step, counted from 1."""
         if self.draw:
             return self.draw(Random(seed_of(seed, "problems", step)), n)
         return shuffled_batch(self.train, seed, step, n)
@@ -115,12 +116,12 @@ class Task:
 
 @dataclass(frozen=True)
 class Shots:
-    """The few-shot prompt and answer pattern for which a benchmark's public scores are known."""
+    """The few-shot prompt and the answer pattern behind a benchmark's published scores."""
 
     source: str
     """Name of the data set of the examples."""
     examples: Callable[[str | None], list[Example]]
-    """Returns all examples, from the hub or from a file in its place."""
+    """Returns all examples in a file, or on the hub for None."""
     template: str
     pattern: str
 

@@ -95,9 +95,9 @@ def usable(engine: Engine, task: Task, recipe: Recipe) -> Task:
 def readable(
     tokenizer: Any, problems: tuple[Problem, ...], domain: Domain, kind: str
 ) -> tuple[tuple[Problem, ...], list[str]]:
-    """Return the problems without lost characters in the question, and a note on the others. The
-    first `CHECKED` are checked; all, if one of these is lost. UserError if more than `MOST_LOST`
-    are."""
+    """Return the problems without lost characters in the question, and a note on the others. Only
+    the first `CHECKED` questions are checked, unless one of them loses characters. UserError if
+    more than `MOST_LOST` of the questions do."""
     questions = [problem.prompt for problem in problems]
     lost = lost_of(tokenizer, questions[:CHECKED])
     lost += lost_of(tokenizer, questions[CHECKED:]) if lost else []

@@ -32,7 +32,7 @@ class About:
 
     folder: Path
     done: int
-    """Last finished step of a resumed run, else 0. What was logged after it is void."""
+    """Last finished step of a resumed run, else 0. Values logged after it are discarded."""
     recipe: dict[str, Any]
     environment: dict[str, Any]
 

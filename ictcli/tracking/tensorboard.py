@@ -25,7 +25,7 @@ class TensorBoard(Tracker):
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         for name, value in values.items():
-            self.run.add_scalar(name.replace("@", "_at_"), value, step)  # no @ in names
+            self.run.add_scalar(name.replace("@", "_at_"), value, step)  # @ is not allowed
         self.run.flush()  # a resumed run logs no step before its checkpoint again
 
     def close(self) -> None:

@@ -83,5 +83,5 @@ def chain_benchmark() -> Benchmark:
 
 @register_benchmark("chain-long")
 def chain_long() -> Benchmark:
-    """Built in: chains of 9 or 10 operands, more than the built-in model was shown."""
+    """Built in: chains of 9 or 10 operands, more than the built-in model was trained on."""
     return Benchmark("chain-long", DOMAIN, lambda n: heldout(CHAIN_LONG, n or 512), max_tokens=128)

@@ -47,7 +47,7 @@ TRADES = {
     "sells": ("figs", "honey", "oil", "salt", "tea", "wool"),
     "sews": ("bags", "coats", "flags", "gloves", "hats", "shirts"),
 }
-"""What a person does, and to what: all entries of a ledger have the same trade."""
+"""What a person does, and to which things; all entries of a ledger have the same trade."""
 
 
 @dataclass(frozen=True)
