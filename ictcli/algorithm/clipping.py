@@ -18,7 +18,7 @@ class GspoOptions(Options):
 
 @register("arXiv 2507.18071, Eq. 5 to 7", options=GspoOptions, clips=True)
 def gspo(batch: Scored, options: GspoOptions) -> Choice:
-    """Every token; its ratio is that of its whole response, exp(mean log pi / pi_old), clipped.
+    """Every token; the ratio is that of the whole response, exp(mean log pi / pi_old), clipped.
 
     A response whose ratio is clipped gets no gradient. Each update after a batch's first takes one
     more forward pass over the responses."""

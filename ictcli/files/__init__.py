@@ -157,7 +157,7 @@ def new_file(path: Path) -> Generator[Path]:
         temporary.replace(path)
         sync(path.parent)
     finally:
-        with contextlib.suppress(OSError):  # the first error counts
+        with contextlib.suppress(OSError):  # an earlier error is raised
             temporary.unlink(missing_ok=True)
 
 
