@@ -108,7 +108,7 @@ def copied(folder: Path) -> None:
 
 
 def _of_model(source: str, file: Path) -> str:
-    """Return the place to remember for a model's file: transformers runs a copy in its cache."""
+    """Return the place by which a model's file is remembered; transformers runs a cached copy."""
     return f"model {Path(source).resolve() if Path(source).is_dir() else source} {file.name}"
 
 
@@ -167,8 +167,8 @@ adopt(json.loads(os.environ.get(PASSED_ON) or "{}"))
 
 
 class Loader(SourceFileLoader):
-    """Runs the source that `read` returns, which asks the gate. Compiled files are neither read nor
-    written: they may be of another source."""
+    """Runs the source that `read` returns; `read` asks the gate. Compiled files are neither read
+    nor written: they may be of another source."""
 
     def __init__(self, name: str, path: str, read: Callable[[Path], bytes]) -> None:
         super().__init__(name, path)
