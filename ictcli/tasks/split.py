@@ -57,8 +57,8 @@ def split_task(
     name: str, data: ProblemSet, verify: Verifier | None = None, holdout: int | None = HOLDOUT
 ) -> Task:
     """Return a task with these problems, of which one in `holdout` is held out by its key (None:
-    none is). If held-out problems repeat a question, only the first is kept, since intervals count
-    each as independent. `verify` replaces the verifier. UserError if no gold can be read."""
+    none is). If held-out problems repeat a question, only the first is kept, since intervals
+    assume different questions. `verify` replaces the verifier. UserError if no gold can be read."""
     verify = verify or find_verifier(data.verifier)
     kept, notes = _readable(name, data, verify)
     train: list[Problem] = []
