@@ -21,15 +21,15 @@ FILES = (".jsonl", ".json", ".csv", ".parquet")
 """File name suffixes of data files."""
 KINDS = "a .jsonl, .json, .csv or .parquet file"
 SAVED, SPLITS = "state.json", "dataset_dict.json"
-"""Files in a folder of `Dataset.save_to_disk`, and in one of `DatasetDict.save_to_disk`."""
+"""Files that `Dataset.save_to_disk` and `DatasetDict.save_to_disk` write into a folder."""
 LARGEST, MOST = 2 << 30, 10_000_000
-"""Bytes of a data file, and of what is unfolded from one, and rows: all are in memory."""
+"""Largest data set: bytes (of its file, and of its rows in memory), and number of rows."""
 BATCH = 1000
-"""Rows of Parquet that are unfolded at once."""
+"""Number of Parquet rows decoded at a time."""
 PROMPTS = ("prompt", "question", "problem")
-"""Usual columns of the question."""
+"""Usual names of the column with the question."""
 CHATS = ("messages", "conversations")
-"""Usual columns of a conversation, where a row has no question."""
+"""Usual names of the column with a conversation, for rows without a question."""
 
 
 @dataclass(slots=True)
@@ -37,20 +37,20 @@ class Row:
     """A row by column name."""
 
     source: str
-    """Where it stands, without its number: `data.jsonl, line`."""
+    """The place of the row without its number: `data.jsonl, line`."""
     number: int
-    """Line or row of a file, from 1; or row of a hub config, from 0."""
+    """Number of the line or row: from 1 in a file, from 0 in a hub config."""
     columns: dict[str, Any]
     config: str = ""
 
     @property
     def where(self) -> str:
-        """Its place for error messages: `data.jsonl, line 3`."""
+        """The place of the row, for error messages: `data.jsonl, line 3`."""
         return f"{self.source} {self.number}"
 
     def get(self, name: str) -> Any:
-        """Return the value in a column or, by a dotted name, in an object; None if it is missing,
-        NaN or infinite."""
+        """Return the value of a column, or of an object's field by its dotted name (`a.b`). None if
+        the value is missing, NaN or infinite."""
         value = self.columns.get(name)
         if "." in name and name not in self.columns:
             value: Any = self.columns
@@ -65,7 +65,7 @@ class Rows:
 
     rows: list[Row]
     source: dict[str, Any]
-    """For the record: file and sha256, or path, config, split and the revision used."""
+    """Where the rows come from: file and sha256, or path, config, split and revision on the hub."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -75,12 +75,12 @@ class Rows:
 
     @property
     def paths(self) -> list[str]:
-        """The column names, and dotted ones in place of those that hold objects."""
+        """The column names; a column of objects is replaced by the dotted names of its fields."""
         return list(dict.fromkeys(path for row in self.rows for path in paths_in(row.columns)))
 
 
 def paths_in(value: dict[str, Any], before: str = "") -> Iterator[str]:
-    """Yield the dotted names of what is in an object."""
+    """Yield the dotted names of the fields of an object and of the objects inside it."""
     for name, part in value.items():
         if isinstance(part, dict) and part:
             yield from paths_in(cast("dict[str, Any]", part), f"{before}{name}.")
@@ -97,14 +97,14 @@ def is_saved(folder: Path) -> bool:
     """Return whether a folder holds a data set that `save_to_disk` of `datasets` wrote."""
     try:
         return (folder / SPLITS).is_file() or (folder / SAVED).is_file()
-    except OSError:  # no name of a file, such as one of 300 characters
+    except OSError:  # no valid path: too long, for example
         return False
 
 
 def read_file(name: str) -> Rows:
-    """Return the rows of a file: .parquet, .csv (with a header; all cells are text), .json (a list
-    of objects, alone or in an object), or else JSONL (one object per line; blank lines are
-    skipped). UserError, with the line, if it cannot be read."""
+    """Return the rows of a file. Its suffix names the format: .parquet; .csv (with a header; all
+    cells are text); .json (a list of objects, alone or in an object); any other: JSONL (one object
+    per line; blank lines are skipped). UserError, with the line, if the file cannot be read."""
     path = Path(name)
     try:
         if not path.exists():
@@ -134,7 +134,7 @@ def read_file(name: str) -> Rows:
 
 
 def in_memory(name: str, rows: Iterable[Row]) -> list[Row]:
-    """Return the rows of a data set. UserError where there are none, or more than `MOST`."""
+    """Return the rows as a list. UserError if there are none, or more than `MOST`."""
     loaded = list(islice(rows, MOST + 1))
     if not loaded:
         raise UserError(f"The data set {name} is empty.", "give it one row at least")
@@ -144,8 +144,8 @@ def in_memory(name: str, rows: Iterable[Row]) -> list[Row]:
 
 
 def unfolded(name: str, batches: Iterator[Any]) -> Iterator[Row]:
-    """Yield the rows of `pyarrow.RecordBatch`es or tables, which may be packed a millionfold.
-    UserError where they take more than `LARGEST` bytes of memory."""
+    """Yield the rows of `pyarrow.RecordBatch`es or tables. UserError if they take more than
+    `LARGEST` bytes of memory, which compressed data of any size can."""
     size = number = 0
     while True:
         try:
@@ -164,19 +164,20 @@ def unfolded(name: str, batches: Iterator[Any]) -> Iterator[Row]:
 
 
 def _memory(value: Any) -> int:
-    """Return bytes of a value and of those in it."""
+    """Return the bytes of memory that a value and all values in it take."""
     inner: Any = cast(Any, value).values() if isinstance(value, dict) else value
     whole = sum(map(_memory, inner)) if isinstance(value, dict | list | tuple) else 0
     return sys.getsizeof(cast(object, value)) + whole
 
 
 def too_large(name: str, most: str = f"{LARGEST >> 30} GiB of data") -> UserError:
-    """Return an error on a data set that is too large for memory."""
-    return UserError(f"{name} has more than {most}.", "take a part of it")
+    """Return the error for a data set that is too large for memory."""
+    return UserError(f"{name} has more than {most}.", "use a part of it")
 
 
 def _json(name: str, text: str) -> Iterator[Row]:
-    """Return the rows of a list of objects, alone or the only list in an object; JSONL too."""
+    """Return the rows of a JSON list of objects, or of an object's only list; else those of
+    JSONL."""
     try:
         data = parse_json(text, parse_int=_integer)
     except ValueError:
@@ -193,14 +194,14 @@ def _json(name: str, text: str) -> Iterator[Row]:
 def _row(source: str, number: int, row: Any) -> Row:
     if not isinstance(row, dict):
         raise UserError(
-            f"{source} {number} is {kind_of(row)}, and no object.",
+            f"{source} {number} is {kind_of(row)}, not an object.",
             'one object a line: {"prompt": "...", ...}',
         )
     return Row(source, number, cast("dict[str, Any]", row))
 
 
 def _jsonl(name: str, text: str) -> Iterator[Row]:
-    for number, line in enumerate(re.finditer(r".*\n?", text), 1):  # no second copy of the text
+    for number, line in enumerate(re.finditer(r".*\n?", text), 1):  # makes no copy of the text
         if not line[0].strip():
             continue
         try:
@@ -212,7 +213,7 @@ def _jsonl(name: str, text: str) -> Iterator[Row]:
 
 
 def _integer(digits: str) -> int | str:
-    """Return a number, or the text where Python makes no number of so many digits."""
+    """Return an integer, or its digits as text if Python refuses to convert so many."""
     try:
         return int(digits)
     except ValueError:
@@ -220,12 +221,12 @@ def _integer(digits: str) -> int | str:
 
 
 def _csv(name: str, text: str) -> Iterator[Row]:
-    """Return the rows of CSV text, with cells of any length; empty ones have no value. The
-    separator is a comma, semicolon or tab: the most frequent in the header, outside quotes."""
+    """Yield the rows of CSV text. Cells may be of any length; an empty cell is None. The separator
+    is the most frequent of comma, semicolon and tab in the header, outside quotes."""
     limit = csv.field_size_limit(sys.maxsize)
     first = re.sub(r'"[^"]*"', "", text.lstrip().partition("\n")[0])
-    mark = max(",;\t", key=first.count)
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=mark)
+    separator = max(",;\t", key=first.count)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
     header: list[str] = []
     line = 1
     try:
@@ -236,7 +237,7 @@ def _csv(name: str, text: str) -> Iterator[Row]:
             elif len(cells) > len(header):
                 raise UserError(
                     f"{name}, line {number} has {len(cells)} cells, and the header {len(header)}.",
-                    f'a text with {mark!r} in it needs quotes: "a{mark} b"',
+                    f'a text with {separator!r} in it needs quotes: "a{separator} b"',
                 )
             elif cells:
                 filled = [cell or None for cell in cells]
@@ -244,7 +245,7 @@ def _csv(name: str, text: str) -> Iterator[Row]:
     except csv.Error as error:
         raise UserError(f"{name}, line {line} is not CSV: {error}.", "check its quotes") from error
     finally:
-        csv.field_size_limit(limit)  # of the whole process
+        csv.field_size_limit(limit)  # the limit is global to the process
 
 
 def _parquet(name: str, content: bytes) -> Iterator[Row]:
@@ -266,8 +267,8 @@ def _parquet(name: str, content: bytes) -> Iterator[Row]:
 
 
 def text(row: Row, *names: str, key: str = "") -> str:
-    """Return the first of those columns that has a value, as text. UserError if none has; its hint
-    says that the recipe's `columns.key` can name another."""
+    """Return the first value in the columns `names`, as text. UserError if all are empty; its hint
+    says that the recipe's key `columns.{key}` can name another column."""
     for name in names:
         value = row.get(name)
         if isinstance(value, str | int | float):

@@ -1,4 +1,4 @@
-"""Text made safe to show, numbers as text, and the pattern of an answer in a text."""
+"""Text made safe for terminals, shells, HTML and Markdown; text of durations; answer patterns."""
 
 import html
 import json
@@ -17,25 +17,25 @@ from ictcli.errors import UserError
 
 SIGNS = {"\n": "⏎", "\t": "⇥", "\r": "␍"}
 PART = "◌"
-"""Shown for a token that is only a part of a character, or as the base of a lone mark."""
+"""Shown for a token that is only a part of a character, or before a combining mark."""
 HIDDEN = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0" + "".join(map(chr, range(0xE0100, 0xE01F0)))
 )
-"""Printable by Unicode, but invisible."""
+"""Invisible characters that Unicode calls printable."""
 SPACES = "".join(map(chr, (0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)))
-"""Those of Unicode besides the space itself."""
+"""Unicode's spaces other than the ASCII space."""
 UNUSUAL = re.compile(r"[^ -~]")
 MARKUP = re.compile(r"([\\`*_\[\]|~])")
 OPENING = re.compile(r"^(\d*)([#+=.)-])(?=#*(?:\s|$)|[-= ]+$)")
-"""What opens a heading, a list or a rule where a paragraph may begin."""
+"""Matches what would start a heading, a list or a rule at the beginning of a paragraph."""
 BREAKS = "\n\t"
 BAR = re.compile(r"\r|(?:\n|\x1b\[A)+\Z")
-"""How a progress bar of a library begins to write, or moves between lines."""
+"""Matches the control characters with which a progress bar rewrites a line or changes lines."""
 
 
 def visible(text: str, keep: str = "") -> str:
     """Return text made safe for a terminal: control, format and invisible characters and lone
-    surrogates become signs, but for those in `keep`."""
+    surrogates are replaced by visible signs, except those in `keep`."""
     return UNUSUAL.sub(lambda c: c[0] if _shows(c[0], keep) else SIGNS.get(c[0], "·"), text)
 
 
@@ -44,19 +44,19 @@ def _shows(character: str, keep: str) -> bool:
 
 
 def folded(text: str) -> str:
-    """Return a form of a text that neither case nor compatible characters (NFKC) change."""
+    """Return a text case-folded and NFKC-normalised, for comparison with others."""
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
 
 
 def one_line(text: object) -> str:
-    """Return a sentence, a path or a name as one line of a terminal."""
+    """Return a value as text on one line, safe for a terminal."""
     return visible(str(text), SPACES)
 
 
 def shell_word(text: object) -> str:
-    """Return a path or a name as one word of a command that a user types, and no option of it."""
+    """Quote a path or a name for the shell; `-x` becomes `./-x`, which is not an option."""
     word = _in_shell(str(text))
     return f"./{word}" if str(text).startswith("-") else word
 
@@ -71,27 +71,27 @@ def _in_shell(word: str) -> str:
 
 
 def command(verb: str, *words: object, **options: object) -> str:
-    """Return an ictcli command as it is typed, each word quoted for the shell. An option that is
-    None or False is left out, True gives its name alone, and a list repeats it."""
+    """Return an ictcli command line, each word quoted for the shell. An option whose value is None
+    or False is left out, True gives the option's name alone, and a list repeats the option."""
     parts = ["ictcli", *verb.split()]
     parts += [f"./{word}" if word.startswith("-") else word for word in map(str, words)]
     for name, value in options.items():
         values = cast(list[object], value) if isinstance(value, list | tuple) else [value]
-        for each in values:
-            if each is not None and each is not False:
-                parts += [f"--{name}", *([] if each is True else [str(each)])]
+        for item in values:
+            if item is not None and item is not False:
+                parts += [f"--{name}", *([] if item is True else [str(item)])]
     return " ".join(map(_in_shell, parts))
 
 
 def command_again(*more: object) -> str:
-    """Return the command of this process as it was typed, with more words at its end."""
+    """Return the command line of this process, quoted for the shell, with `more` words appended."""
     words = ["ictcli", *sys.argv[1:], *map(str, more)]
     return " ".join(map(_in_shell, words)).encode("utf-8", "replace").decode()
 
 
 def escaped(data: str, wide: str = "\\U{:08x}") -> str:
-    """Escape, in strings of TOML or YAML, the characters that `visible` replaces. For JSON `wide`
-    is empty: above U+FFFF it takes pairs of surrogates."""
+    """Escape the characters that `visible` replaces, for strings of TOML or YAML. For JSON pass
+    `wide=""`: characters above U+FFFF become surrogate pairs."""
 
     def escape(match: re.Match[str]) -> str:
         c = match[0]
@@ -103,7 +103,7 @@ def escaped(data: str, wide: str = "\\U{:08x}") -> str:
 
 
 def finite(data: Any) -> Any:
-    """Return data for JSON, with None for numbers that are not finite."""
+    """Return data with None for NaN and infinite numbers, which JSON does not have."""
     if isinstance(data, dict):
         return {key: finite(value) for key, value in cast(dict[Any, Any], data).items()}
     if isinstance(data, list | tuple):
@@ -112,8 +112,7 @@ def finite(data: Any) -> Any:
 
 
 def wrapped(line: str, stream: TextIO) -> str:
-    """Return a line broken at words to the width of the terminal that a stream writes to; as it is
-    where that is not a terminal."""
+    """Return a line wrapped to the width of the stream's terminal; unchanged without a terminal."""
     try:
         width = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
@@ -124,17 +123,17 @@ def wrapped(line: str, stream: TextIO) -> str:
 
 
 def quoted(value: Any) -> str:
-    """Return a text, a number, or a list of them as TOML, which is YAML too."""
+    """Return a text, a number, or a list of them in a notation that both TOML and YAML read."""
     return escaped(json.dumps(value, ensure_ascii=False))
 
 
 def html_text(text: object, keep: str = "") -> str:
-    """Return text for HTML and its attributes; line breaks stay where `keep` has them."""
+    """Return text escaped for HTML and its attributes; control characters in `keep` stay."""
     return html.escape(visible(str(text), SPACES + keep))
 
 
 def markdown_text(text: object) -> str:
-    """Return text that Markdown and the HTML in it leave alone, on one line."""
+    """Return text on one line, escaped for Markdown and the HTML in it."""
     shown = html.escape(one_line(text).strip(), quote=False)
     return OPENING.sub(r"\1\\\2", MARKUP.sub(r"\\\1", shown))
 
@@ -149,13 +148,13 @@ def markdown_code(value: object) -> str:
 
 
 def markdown_block(text: str, kind: str = "") -> str:
-    """Return lines of text as a fenced block of code."""
+    """Return text as a fenced code block in the language `kind`."""
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{fence}{kind}\n{visible(text, SPACES + BREAKS)}\n{fence}"
 
 
 class VisibleStream:
-    """A stream in which no text acts on the terminal. What draws there takes `unfiltered`."""
+    """A stream that makes text safe with `visible`. Progress displays write to `unfiltered`."""
 
     def __init__(self, stream: TextIO) -> None:
         self.unfiltered = stream
@@ -174,7 +173,7 @@ class VisibleStream:
 
 
 def sign(piece: str) -> str:
-    """Make one token visible: not empty or blank, and not combining with the token before."""
+    """Return a token as visible text: never blank, and not combining with the token before."""
     shown = visible(piece)
     if shown and unicodedata.category(shown[0]).startswith("M"):
         return PART + shown
@@ -182,7 +181,7 @@ def sign(piece: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return `42s`, `3m07s`, `2h05m`."""
+    """Return seconds as text: `42s`, `3m07s`, `2h05m`."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole}s"
@@ -191,7 +190,7 @@ def duration(seconds: float) -> str:
 
 
 def middle_cut(text: str, most: int) -> str:
-    """Return at most `most` characters of a text: its beginning and its end."""
+    """Shorten a text to at most `most` characters by replacing its middle with `...`."""
     half = (most - 3) // 2
     return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
 
@@ -205,15 +204,15 @@ def kind_of(value: Any) -> str:
 
 
 def figure(value: Any, form: str = ".3f") -> str:
-    """Return a number by its format; `-` for None."""
+    """Return a number in the format `form`; `-` for None."""
     return "-" if value is None else format(value, form)
 
 
 @lru_cache(maxsize=64)
 def compiled(pattern: str) -> Any:
-    """Return the compiled answer pattern: its first group is the answer, or the whole match without
-    one. UserError if it is not a regular expression."""
-    import regex  # has a time limit
+    """Return an answer pattern, compiled. Its first group is the answer, or the whole match if it
+    has no group. UserError if it is not a regular expression."""
+    import regex  # unlike `re`, it has a time limit
 
     try:
         return regex.compile(pattern, regex.MULTILINE)

@@ -1,5 +1,4 @@
-"""The algorithm: which tokens count, and how much. No backend, no model, no I/O.
+"""The algorithm: which tokens are trained, and with which weights. No backend, model or I/O.
 
-Read in the order the data goes: advantages, quantities, selection, methods, weights, objective,
-dynamics.
+In the order of the data flow: quantities, selection, methods, weights, objective, dynamics.
 """

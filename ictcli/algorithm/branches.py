@@ -1,4 +1,4 @@
-"""Branches: where the rollouts of a group part, known from the rollouts alone. Ours."""
+"""Branches: the tokens at which rollouts of a group diverge after a shared prefix. Ours."""
 
 from typing import NamedTuple
 
@@ -7,20 +7,20 @@ import numpy as np
 from ictcli.types import BoolArray, Rollouts
 
 SURE = 0.99
-"""A token of a higher probability is one that the model is sure of."""
+"""The model is sure of a token if the token's probability is higher than this."""
 
 
 class PrefixTree(NamedTuple):
-    """Tokens of rollouts by their place in the prefix tree of their group, (B, T) each."""
+    """Where tokens lie in the prefix tree of their group's rollouts: masks (B, T)."""
 
     branch: BoolArray
-    """At least one other rollout has written the same response so far, and another token here."""
+    """Whether another rollout of the group has the same prefix and then a different token."""
     alone: BoolArray
-    """No other rollout has written the same response so far."""
+    """Whether no other rollout of the group has the same prefix."""
 
 
 def prefix_tree(rollouts: Rollouts) -> PrefixTree:
-    """Return which tokens are branches, and which no other rollout shares."""
+    """Return which tokens are branches, and which follow a prefix that no other rollout has."""
     valid, tokens = rollouts.valid, rollouts.tokens
     branch, alone = np.zeros(valid.shape, dtype=bool), np.zeros(valid.shape, dtype=bool)
     node = np.arange(len(valid)) // rollouts.group  # rows of one node have one prefix
@@ -34,16 +34,16 @@ def prefix_tree(rollouts: Rollouts) -> PrefixTree:
         children, child = np.unique(pairs, axis=0, return_inverse=True)
         branch[rows, t] = np.bincount(children[:, 0])[parents] > 1
         lone = np.bincount(parents)[parents] == 1
-        alone[rows[lone], t:] = valid[rows[lone], t:]  # from here to its end
+        alone[rows[lone], t:] = valid[rows[lone], t:]  # to the end of the response
         node[rows] = child.ravel()
         shared = rows[~lone]
     return PrefixTree(branch, alone)
 
 
 def where_kept(rollouts: Rollouts, kept: BoolArray) -> dict[str, float | None]:
-    """Return where kept tokens (B, T) lie: branches of all tokens, branches kept, kept tokens that
-    are branches, tokens that stand alone, and sure tokens of all and of the kept. Needs the
-    statistic `prob`. None where there is nothing to mean."""
+    """Return shares that say where kept tokens (B, T) lie: branches among all tokens, kept tokens
+    among branches, branches among kept tokens, tokens with a unique prefix, and sure tokens among
+    all and among the kept. A share of no tokens is None. Needs the statistic `prob`."""
     valid, (branch, alone) = rollouts.valid, prefix_tree(rollouts)
     sure = rollouts.stats["prob"] > SURE
 

@@ -1,4 +1,4 @@
-"""Methods that choose tokens: the whole response, the best of a score, or all but some."""
+"""Methods that choose tokens: all, those with the highest scores, or all except a few."""
 
 from functools import partial
 from typing import Literal, cast
@@ -15,9 +15,9 @@ from ictcli.types import BoolArray, FloatArray
 
 class ShareOptions(Options):
     keep: float | None = Field(default=None, gt=0, le=1)
-    """Share of tokens kept; without it the recipe's `keep`."""
+    """Share of tokens kept; default: the recipe's `keep`."""
     scope: Scope = "response"
-    """Tokens that share one count: each response's, its group's or the whole batch's."""
+    """Where the share is taken: in each response, each group or the whole batch."""
 
 
 selects = partial(register, options=ShareOptions, dense_warmup=True)
@@ -29,23 +29,24 @@ def _share(options: ShareOptions) -> float:
 
 class UnsureOptions(ShareOptions):
     max_prob: float = Field(default=1.0, gt=0, le=1)
-    """Ours: tokens of a higher probability are not kept."""
+    """Ours: tokens with a higher probability are not kept."""
 
 
 class IctOptions(UnsureOptions):
     advantage_power: float = Field(default=0.0, ge=0)
-    """lambda of the reward-augmented score u * max(A, 0)^lambda; the paper tried 0.1, 0 is off.
-    With it a response without A > 0 scores 0 and keeps nothing."""
+    """lambda of the reward-augmented score u * max(A, 0)^lambda; the paper tried 0.1, 0 is off. If
+    it is on, responses with A <= 0 score 0 and none of their tokens is kept."""
     score: Literal["u", "u*h", "h"] = "u"
-    """Ours: u*h multiplies u by the entropy H1, which is 0 where the model is sure; h is H1 alone,
-    the control that keeps the same share of the same sets."""
+    """Ours: u*h multiplies u by the entropy H1, which is 0 where the model is certain; h is H1
+    alone, the control that keeps the same share of the same sets."""
     reference: MeanOver = "position"
-    """Ours: what u compares p with. The paper defines the mean over the group at the position; its
-    text can also be read as the mean over the response or over the group's tokens."""
+    """Ours: the tokens over which P_avg, the mean in u, is taken. In the paper these are the
+    group's at the position; its text can also be read as all of the response or all of the
+    group."""
 
     @property
     def u(self) -> str:
-        """The statistic that is u."""
+        """The name of the statistic used as u."""
         return "uniqueness" if self.reference == "position" else f"uniqueness_{self.reference}"
 
     @property
@@ -90,7 +91,7 @@ def wasserstein(batch: Scored, options: ShareOptions) -> Choice:
 
 
 def _unsure(batch: Scored, options: UnsureOptions) -> BoolArray:
-    return np.minimum(batch.stats["prob"], 1) <= options.max_prob  # an exact number is at most 1
+    return np.minimum(batch.stats["prob"], 1) <= options.max_prob  # rounding may exceed 1
 
 
 def _top(
@@ -104,8 +105,8 @@ def _top(
 def random(batch: Scored, options: UnsureOptions) -> Choice:
     """The share `keep` of tokens, drawn uniformly.
 
-    Exactly the share, unless too few tokens are unsure enough; ict keeps less where u is 0
-    (shared prefixes, a row left alone).
+    Keeps exactly the share, unless too few tokens have p <= max_prob. ict keeps fewer tokens if u
+    is 0 (shared prefixes, or a single response left at a position).
     """
     unsure = _unsure(batch, options)
     keep, scope = _share(options), options.scope
@@ -116,7 +117,7 @@ def random(batch: Scored, options: UnsureOptions) -> Choice:
 
 @selects("arXiv 2606.19771, table 2", wants=("uniqueness",))
 def frequent(batch: Scored, options: ShareOptions) -> Choice:
-    """The other tokens: all but the share `keep` of highest uniqueness."""
+    """All tokens except the share `keep` with the highest uniqueness."""
     return Choice(batch.valid & ~_top(batch, batch.stats["uniqueness"], options, zeros=True))
 
 
@@ -129,7 +130,7 @@ class FifthOptions(Options):
 def entropy20(batch: Scored, options: FifthOptions) -> Choice:
     """The 20 % of tokens with the highest entropy H1 over the batch; mean over those.
 
-    Ours: the batch is that of one optimiser update, where the paper says micro-batch, so that the
+    Ours: the batch is that of one optimiser update (the paper says micro-batch), so that the
     micro-batch size changes nothing.
     """
     H1 = batch.stats["entropy"]
@@ -140,18 +141,16 @@ class StapoOptions(Options):
     prob_below: float = Field(default=0.002, ge=0, le=1)
     """Probability below which a token is improbable."""
     entropy_quantile: float = Field(default=0.75, ge=0, le=1)
-    """Quantile below which its entropy is low: 0.75 in v4 of the paper, 0.80 in v1 and in the ICT
-    paper."""
+    """Quantile below which H1 is low: 0.75 in v4 of the paper, 0.80 in v1 and in the ICT paper."""
 
 
 @register("arXiv 2602.15620", options=StapoOptions, normalisation="kept")
 def stapo(batch: Scored, options: StapoOptions) -> Choice:
-    """All but spurious tokens: improbable, of low entropy, in a response with A > 0.
+    """All tokens except spurious ones: improbable, of low entropy, in a response with A > 0.
 
-    Improbable is pi < prob_below, at temperature 1; low is H1 below the entropy_quantile (linear
-    between ranks) of H1 over the improbable tokens of correct responses. Without any of those
-    nothing is dropped.
-    """
+    Improbable means pi < prob_below, at temperature 1. Low means H1 below the entropy_quantile
+    (linear between ranks) of H1 over the improbable tokens of correct responses; if there are none
+    of these, every token is kept."""
     improbable = batch.valid & (batch.stats["prob"] < options.prob_below)
     H1 = batch.stats["entropy"]
     of_correct = H1[improbable & batch.correct[:, None]]
@@ -163,10 +162,9 @@ def stapo(batch: Scored, options: StapoOptions) -> Choice:
 
 
 def covariance(batch: Scored) -> FloatArray:
-    """(A - mean A)(log pi - mean log pi) of each token, means over the batch's tokens (B, T).
+    """Return (A - mean A)(log pi - mean log pi) of each token (B, T); means are over the batch.
 
-    Ours: log pi is the sampler's, so the choice is made once a batch and not in every epoch.
-    """
+    Ours: log pi is the sampler's, so tokens are chosen once per batch, not again in each epoch."""
     A = np.broadcast_to(batch.advantage[:, None], batch.valid.shape)
     logp = batch.logp.astype(np.float64)
     cov = (A - A[batch.valid].mean()) * (logp - logp[batch.valid].mean())
@@ -184,7 +182,7 @@ class ClipCovOptions(Options):
 
 @register("arXiv 2505.22617, Clip-Cov", options=ClipCovOptions, normalisation="tokens")
 def clip_cov(batch: Scored, options: ClipCovOptions) -> Choice:
-    """All but a random 2e-4 of the tokens, taken where low < covariance of A and log pi < high."""
+    """All tokens except a random 2e-4, drawn where low < covariance of A and log pi < high."""
     cov = covariance(batch)
     rows, positions = np.nonzero(batch.valid & (cov > options.low) & (cov < options.high))
     count = min(share_count(options.ratio, int(batch.valid.sum())), len(rows))
@@ -203,10 +201,9 @@ class KlCovOptions(Options):
 
 @register("arXiv 2505.22617, KL-Cov", options=KlCovOptions, normalisation="tokens")
 def kl_cov(batch: Scored, options: KlCovOptions) -> Choice:
-    """Every token; |log pi - log pi_old| is penalised on the 2e-4 of highest covariance.
+    """Every token; |log pi - log pi_old| is penalised on the 2e-4 with the highest covariance.
 
-    With one optimiser update a batch pi is pi_old and the penalty has no gradient.
-    """
+    With one optimiser update per batch, pi equals pi_old and the penalty has no gradient."""
     chosen, cov = np.zeros(batch.valid.shape, dtype=bool), covariance(batch)
     rows, positions = np.nonzero(batch.valid)
     best = np.argsort(-cov[rows, positions], kind="stable")

@@ -1,6 +1,6 @@
 """Methods that train whole responses and differ in how the ratio pi / pi_old is clipped.
 
-With one optimiser update a batch the ratio is 1, and that makes no difference.
+With one optimiser update per batch the ratio is 1, and clipping has no effect.
 """
 
 from pydantic import Field
@@ -11,43 +11,42 @@ from ictcli.algorithm.registry import Choice, Options, Scored, register
 
 class GspoOptions(Options):
     low: float = Field(default=3e-4, ge=0, le=1)
-    """Clip distance below 1 of the ratio of a response; 1 is off."""
+    """Clip distance below 1 of a response's ratio; 1 is off."""
     high: float = Field(default=4e-4, ge=0)
-    """Clip distance above 1."""
+    """Clip distance above 1 of a response's ratio."""
 
 
 @register("arXiv 2507.18071, Eq. 5 to 7", options=GspoOptions, clips=True)
 def gspo(batch: Scored, options: GspoOptions) -> Choice:
-    """Every token, with the ratio of its whole response, exp(mean log pi / pi_old), clipped.
+    """Every token; the ratio is that of the whole response, exp(mean log pi / pi_old), clipped.
 
-    A response beyond the clip is not trained at all. After the first update of a batch this takes
-    another pass over the responses in each.
-    """
+    A response whose ratio is clipped gets no gradient. Each update after a batch's first takes one
+    more forward pass over the responses."""
     return Choice(batch.valid, clip=Clip("sequence", options.low, options.high))
 
 
 class CispoOptions(Options):
     low: float = Field(default=1.0, ge=0, le=1)
-    """Clip distance of the weight below 1; 1, the paper's, is off."""
+    """Clip distance of the weight below 1; 1 is off, as in the paper."""
     high: float = Field(default=4.0, ge=0)
-    """Clip distance above 1: a token weighs 1 + high at most. Ours: the paper gives no value; 5 is
-    that of ScaleRL (arXiv 2510.13786)."""
+    """Clip distance above 1: a token's weight is at most 1 + high. Ours: the paper gives no value;
+    ScaleRL (arXiv 2510.13786) has 1 + high = 5."""
 
 
 @register("arXiv 2506.13585, Eq. 4", options=CispoOptions, normalisation="tokens", clips=True)
 def cispo(batch: Scored, options: CispoOptions) -> Choice:
-    """Every token, by the ratio as a clipped weight of log pi: none loses its gradient.
+    """Every token; the clipped ratio is a weight of log pi, so that no token loses its gradient.
 
-    Ours: the mean is over the tokens of the batch, where the paper's is over a group's.
-    """
+    Ours: the mean is over the tokens of the batch; the paper's is over those of a group."""
     return Choice(batch.valid, clip=Clip("weight", options.low, options.high))
 
 
 @register("arXiv 2308.01825", normalisation="kept", clips=True, of_correct=True)
 def rft(batch: Scored, options: Options) -> Choice:
-    """The likelihood of correct responses, and nothing else: the mean of -log pi over their tokens.
+    """Only correct responses: the loss is the mean of -log pi over their tokens.
 
-    Rejection-sampling fine-tuning, one step's samples at a time (as RAFT, arXiv 2304.06767, keeps
-    the best ones). Neither the group nor the ratio counts: its weight is clipped to exactly 1.
+    Rejection-sampling fine-tuning on the samples of each step (RAFT, arXiv 2304.06767, keeps the
+    best ones). Responses are
+    not compared with their group, and the ratio is clipped to a weight of 1.
     Ours: duplicate responses are kept, and pi is taken at the sampling temperature."""
     return Choice(batch.valid & batch.correct[:, None], clip=LIKELIHOOD)

@@ -1,19 +1,19 @@
-"""Controls of a method: the weights that it gives its tokens go to other tokens, drawn at random.
+"""Controls: the token weights of a method are given to tokens drawn at random.
 
-What a method gains over its control is due to which tokens it trains, and not to how many, to how
-much or to where. Each shuffles the weights w within sets of tokens:
+What a method gains over its control comes from its choice of tokens, not from their number, their
+weights or their positions. A control shuffles the weights w within sets of tokens:
 
-| control | a set is | so it keeps |
+| control | set | what stays the same |
 |---|---|---|
-| permuted | a response | all that the response's tokens weigh |
-| position | the tokens at one place of all responses with A > 0, or with A < 0 | the share at it |
-| mass | all tokens of responses with A > 0, or with A < 0 | their number alone |
+| permuted | a response | the weights in each response |
+| position | all tokens at one place, where A > 0 or where A < 0 | the weights at each place |
+| mass | all tokens where A > 0, or where A < 0 | the number of weighted tokens |
 
-The sum of |w A| over responses with A > 0, and over those with A < 0, is the method's: the last two
-scale weights to it. A place is one of as many equal parts of a response as responses have tokens on
-average; where all are as long as each other, a position. Ours.
+Then weights are scaled so that the sum of |w A| over responses with A > 0, and over those with
+A < 0, is the method's. A place is one of n equal parts of a response, where n is the mean length: a
+position if all lengths are equal. Ours.
 
-A method that weighs all tokens of a response alike (grpo) is its own permuted control.
+If a method weights all tokens of a response equally (grpo), `permuted` changes nothing.
 """
 
 from dataclasses import replace
@@ -37,15 +37,15 @@ def controlled(
     valid: BoolArray,
     rng: np.random.Generator,
 ) -> tuple[FloatArray, Terms]:
-    """Return the weights (B, T) and terms of the loss, given to the tokens that the control draws.
+    """Return the weights (B, T) and the terms of the loss, moved to the tokens that the control
+    draws.
 
-    `logp` (B, T) is the sampler's: a term's target moves as its distance from it.
-    """
+    `logp` (B, T) is the sampler's. Of a term's target, the difference from `logp` is moved."""
     if control == "none":
         return weights, terms
     sets = sets_of(control, valid, advantage)
     order = np.argsort(sets, kind="stable")
-    drawn = np.lexsort((rng.random(len(sets)), sets))  # the same sets, each in random order
+    drawn = np.lexsort((rng.random(len(sets)), sets))  # the same order of sets, random within each
     source = np.empty_like(order)
     source[order] = drawn
 
@@ -70,7 +70,7 @@ def controlled(
 
 
 def sets_of(control: Control, valid: BoolArray, advantage: FloatArray) -> IntArray:
-    """Return the number of the set of each valid token, row by row."""
+    """Return, for each valid token row by row, the number of the set that it is shuffled in."""
     rows, positions = np.nonzero(valid)
     if control == "permuted":
         return rows

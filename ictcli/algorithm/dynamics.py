@@ -1,7 +1,7 @@
-"""The theory's diagnostics: what a step's tokens look like.
+"""Diagnostics of a step's tokens, from the theory of ICT (arXiv 2606.19771).
 
-Source: arXiv 2606.19771. A token with pi > beta is in R_H, where raising it lowers H2 (collapse);
-one with pi < beta is in R_L, where raising it raises H2 (explosion).
+A token with pi > beta is in the regime R_H: raising pi lowers the entropy H2 (collapse). A token
+with pi < beta is in R_L: raising pi raises H2 (explosion).
 """
 
 import numpy as np
@@ -17,28 +17,29 @@ def mean_or_none(values: FloatArray | BoolArray | list[float]) -> float | None:
 
 
 def spearman(x: FloatArray, y: FloatArray) -> float | None:
-    """Return Spearman's rank correlation, or None where it is undefined."""
+    """Return Spearman's rank correlation, or None if it is undefined."""
     if x.size < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
-    both = np.column_stack([ranks(x), ranks(y)])
-    return float(np.asarray(np.corrcoef(both, rowvar=False))[0, 1])
+    pairs = np.column_stack([ranks(x), ranks(y)])
+    return float(np.asarray(np.corrcoef(pairs, rowvar=False))[0, 1])
 
 
 def ranks(values: FloatArray) -> FloatArray:
-    """Return ranks from 1; equal values share their mean."""
+    """Return ranks from 1; equal values get the mean of their ranks."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[places]
 
 
 def diagnose(rollouts: Rollouts, advantage: FloatArray, kept: BoolArray) -> dict[str, float | None]:
-    """Return a step's diagnostics by the names of metrics.jsonl; None where there is no value.
+    """Return a step's diagnostics by their names in metrics.jsonl; None if there is no value.
 
-    The means over all tokens of statistics with `Statistic.mean`; renyi2: that of H2, nats.
-    share_kept, kept_prob, regime_high, regime_low: of the kept tokens, against all, their mean pi,
-    and their shares in R_H and R_L. high_low_ratio: kept tokens above against not above the batch's
-    median H1 (threshold ours; the paper names none). uniqueness_entropy_spearman where u was
-    recorded. share_kept_positive and _negative: share kept in responses with A > 0 and with A < 0.
-    The rest: `branches.where_kept`."""
+    Statistics with `Statistic.mean` are reported as their means; renyi2 is the mean of H2 in nats.
+    share_kept is the share of tokens kept; share_kept_positive and _negative, that in responses
+    with A > 0 and with A < 0. Of the kept tokens, kept_prob is the mean pi, and regime_high and
+    regime_low are the shares in R_H and R_L. high_low_ratio is the number of kept tokens with H1
+    above the batch's median, divided by that of the others kept (threshold ours; the paper names
+    none). uniqueness_entropy_spearman is reported if u was recorded. The rest:
+    `branches.where_kept`."""
     valid, stats = rollouts.valid, rollouts.stats
     H1, beta, prob = stats["entropy"], stats["purity"], stats["prob"]
     high = np.median(H1[valid]) < H1

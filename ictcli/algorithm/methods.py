@@ -1,7 +1,7 @@
 """The methods: each is one short function that says which tokens of a batch are trained.
 
-Importing this fills the table: `choosing` has those that choose, `clipping` those with a clip of
-their own. Plugins import from here; examples/methods has more.
+Importing this module registers them: those that choose tokens are in `choosing`, those that clip
+differently in `clipping`. Plugins import from here; examples/methods has more methods.
 """
 
 from collections.abc import Mapping
@@ -22,12 +22,12 @@ from ictcli.algorithm.registry import register as register
 
 def beside(table: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the method table to compare method `name` with the method of `table`: the defaults of
-    `name`, but `keep` and `scope` as in `table`, so that a control selects as many tokens from the
-    same sets. A method whose default differs from `ShareOptions` keeps its default."""
+    `name`, with `keep` and `scope` from `table`, so that both select as many tokens from the same
+    sets. An option whose default in `name` is not that of `ShareOptions` keeps it."""
     if name == table["name"]:
         return dict(table)
     options = [find_method(method).options for method in (name, table["name"])]
-    if not all(issubclass(each, ShareOptions) for each in options):
+    if not all(issubclass(option, ShareOptions) for option in options):
         return {"name": name}
     shared = [
         key

@@ -1,9 +1,9 @@
-"""The loss of an update, written once over an array namespace (`quantities` says which).
+"""The loss of an update, written once for any array namespace (see `quantities`).
 
 L = -sum_{i,t} w_{i,t} * Psi_{i,t}, with the weights of `ictcli.algorithm.weights`. Psi is the
-clipped surrogate, less the KL to the reference, plus the entropy bonus, less the terms that a
-method asks for. Here w >= 0: a method's negative weight comes as |w| and an advantage of the other
-sign (`ictcli.engine.update`).
+clipped surrogate, minus the KL to the reference, plus the entropy bonus, minus the terms that a
+method adds. Here w >= 0: for a negative weight the caller passes |w| and changes the sign of the
+advantage (`ictcli.engine.update`).
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ ClipOn = Literal["ratio", "tv", "sequence", "weight"]
 
 @dataclass(frozen=True)
 class Clip:
-    """The clip range of a method, as in `Objective`."""
+    """What a method clips, and the range; fields as in `Objective`."""
 
     on: ClipOn
     low: float
@@ -26,43 +26,43 @@ class Clip:
 
 
 LIKELIHOOD = Clip("weight", 0.0, 0.0)
-"""Psi is A log pi for any ratio: its weight is 1."""
+"""The clip that makes Psi equal to A log pi: the ratio is a weight of log pi, clipped to 1."""
 
 
 @dataclass(frozen=True)
 class Objective:
-    """Coefficients of Psi. `temperature` is the sampler's: ratio, KL and entropy are of the policy
-    pi = softmax(logits / temperature)."""
+    """Coefficients of Psi. `temperature` is the sampler's: ratio, KL and entropy are those of the
+    policy pi = softmax(logits / temperature)."""
 
     eps_low: float = 0.2
     eps_high: float = 0.2
     kl: float = 0.0
-    """beta_kl, of the k3 estimate of KL(pi || reference); 0 needs no reference."""
+    """beta_kl, the coefficient of the k3 estimate of KL(pi || reference); 0 needs no reference."""
     entropy: float = 0.0
-    """c, of the entropy bonus c * H(pi)."""
+    """c, the coefficient of the entropy bonus c * H(pi)."""
     temperature: float = 1.0
     clip_on: ClipOn = "ratio"
-    """What the clip bounds: the ratio's distance from 1; pi - pi_old, the total variation of the
-    token against all others (DPPO, arXiv 2602.04879); the ratio of the whole response, which all
-    its tokens then have (GSPO, arXiv 2507.18071); or the ratio as a weight of log pi, which is
-    trained in any case (CISPO, arXiv 2506.13585)."""
+    """What the clip bounds. ratio: the token's ratio. tv: pi - pi_old, the total variation of the
+    token against all others (DPPO, arXiv 2602.04879). sequence: the ratio of the response, used for
+    all its tokens (GSPO, arXiv 2507.18071). weight: the ratio as a weight of log pi, which always
+    keeps its gradient (CISPO, arXiv 2506.13585)."""
 
     @property
     def skips_without_signal(self) -> bool:
-        """True where a row without advantage adds nothing, and need not be run at all."""
+        """Whether a row with advantage 0 adds nothing to the loss, so that it need not be run."""
         return self.kl == 0 and self.entropy == 0
 
 
 @dataclass(frozen=True)
 class Term:
-    """A term of the loss that a method asks for, and how much it counts at each token."""
+    """A term that a method subtracts from Psi, and its coefficient at each token."""
 
     formula: Callable[[Any, Any, Any, Any], Any]
-    """Function of the array namespace, log pi, log pi_old and the target, (N,) each."""
+    """Function of the array namespace, and of log pi, log pi_old and the target, (N,) each."""
     coefficient: Any
-    """(B, T) what the formula is multiplied by before it is taken off Psi; 0 is off."""
+    """(B, T) factor of the formula; 0 is off."""
     target: Any = None
-    """(B, T) finite log-probabilities, for a term that compares log pi with others."""
+    """(B, T) finite log-probabilities, for a formula that compares log pi with them."""
 
 
 NO_ARRAYS = ("formula", "others")
@@ -73,24 +73,24 @@ class TokenTerms:
     """The inputs of the loss for each token: arrays of one shape, (B, T) or (N,), or None."""
 
     weights: Any
-    """w >= 0."""
+    """Weights w >= 0 of Psi."""
     advantage: Any
     old_logp: Any = None
-    """log pi_old; without it the ratio is exactly 1, and only its gradient counts."""
+    """log pi_old; None: pi_old is pi, so that the ratio is 1 and has a gradient."""
     reference_logp: Any = None
-    """log pi_ref, where the KL to it counts."""
+    """log pi_ref; None: without the KL."""
     sampler_logp: Any = None
-    """log pi of the sampler, if that is another policy."""
+    """log pi of the sampler; None: the sampler is pi_old."""
     sequence: Any = None
-    """The mean of log pi - log pi_old over the trained tokens of the token's response; exp of it is
+    """The mean of log pi - log pi_old over the trained tokens of the token's response, whose exp is
     the ratio of GSPO (arXiv 2507.18071, Eq. 7)."""
     targets: Any = None
     """The tokens' ids."""
     others: tuple[Term, ...] = ()
-    """Those of the method."""
+    """Terms that the method subtracts from Psi."""
 
     def map(self, change: Callable[[Any], Any]) -> "TokenTerms":
-        """Return the terms with each array changed, always in the same order."""
+        """Return the terms with `change` applied to each array, always in the same order."""
 
         def changed(terms: Any) -> Any:
             names = [name for name in terms.__dataclass_fields__ if name not in NO_ARRAYS]
@@ -103,20 +103,19 @@ class TokenTerms:
 def surrogate(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Objective) -> Any:
     """Return min(rho A, clip(rho, 1 - eps_low, 1 + eps_high) A), rho = pi / pi_old of the token.
 
-    Where the clip bounds pi - pi_old, fewer tokens take the clipped value: rho is farther from 1.
-    Where it bounds a weight: clip(rho) A log pi, and clip(rho) has no gradient.
-    """
+    If `clip_on` is "tv", the clipped value is used only where pi - pi_old leaves the range. If
+    it is "weight", return clip(rho) A log pi, in which clip(rho) has no gradient."""
     ratio = xp.exp(logp - old_logp)
     clipped = xp.clip(ratio, 1.0 - objective.eps_low, 1.0 + objective.eps_high)
     if objective.clip_on == "weight":
         return xp.stop_gradient(clipped) * advantage * logp
-    # not xp.minimum: on a tie (rho = 1 with eps = 0) each library differentiates another branch
-    gone = was_clipped(xp, logp, old_logp, advantage, objective)
-    return xp.where(gone, clipped * advantage, ratio * advantage)
+    # not xp.minimum: on a tie (rho = 1, eps = 0) libraries differentiate different branches
+    clips = was_clipped(xp, logp, old_logp, advantage, objective)
+    return xp.where(clips, clipped * advantage, ratio * advantage)
 
 
 def was_clipped(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Objective) -> Any:
-    """Return True where the clip took the token's gradient away, or bounded its weight."""
+    """Return a mask of the tokens whose gradient the clip removes, or whose weight it bounds."""
     low, high = objective.eps_low, objective.eps_high
     if objective.clip_on == "tv":
         moved = xp.exp(logp) - xp.exp(old_logp)
@@ -132,7 +131,7 @@ def was_clipped(xp: Any, logp: Any, old_logp: Any, advantage: Any, objective: Ob
 def k3(xp: Any, logp: Any, reference_logp: Any) -> Any:
     """Return exp(d) - d - 1, d = log pi_ref - log pi: >= 0, unbiased for KL(pi || ref)."""
     d = reference_logp - logp
-    return xp.expm1(d) - d  # exp(d) - 1 loses a small d to rounding, and falls below 0
+    return xp.expm1(d) - d  # by exp(d) - 1, rounding makes it negative for small d
 
 
 def distance_from_old(xp: Any, logp: Any, old_logp: Any, target: None) -> Any:
@@ -141,8 +140,8 @@ def distance_from_old(xp: Any, logp: Any, old_logp: Any, target: None) -> Any:
 
 
 SAMPLER_CAP = 2.0
-"""Cap of pi_old / pi_sampler, the weight of a token that another policy sampled (truncated
-importance sampling, Ionides 2008)."""
+"""Cap of pi_old / pi_sampler, the weight of a token that a policy other than pi_old sampled
+(truncated importance sampling, Ionides 2008)."""
 
 
 def token_logp(xp: Any, logits: Any, targets: Any, temperature: float) -> Any:
@@ -152,7 +151,7 @@ def token_logp(xp: Any, logits: Any, targets: Any, temperature: float) -> Any:
 
 
 def tempered(logits: Any, temperature: float) -> Any:
-    """Return logits of the distribution that the temperature samples."""
+    """Return logits divided by the temperature."""
     return logits if temperature == 1 else logits / temperature
 
 
@@ -167,7 +166,7 @@ def policy_loss(
     logp = token_logp(xp, scaled, terms.targets, 1)
     old = xp.stop_gradient(logp) if terms.old_logp is None else terms.old_logp
     now, before = logp, old
-    if terms.sequence is not None:  # a value without gradient, next to log pi's own (Eq. 14)
+    if terms.sequence is not None:  # the response's value with the token's gradient (Eq. 14)
         now = terms.sequence + (logp - xp.stop_gradient(logp))
         before = xp.zeros_like(logp)
     psi = surrogate(xp, now, before, terms.advantage, objective)

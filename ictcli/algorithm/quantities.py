@@ -1,9 +1,9 @@
-"""The quantities of ICT at one position, written once over an array namespace, and the statistics
-of tokens that are made of them.
+"""The quantities of ICT at one position, written once for any array namespace, and the statistics
+of tokens computed from them.
 
 `xp` is numpy, torch or mlx.core: each has log, log1p, sum, clip, where, abs, finfo and cumsum. The
-engines run these lines on the device in float32; NumPy in float64 is their oracle, and scipy is the
-oracle's. Distributions lie along the last axis; every result drops it. Natural logarithms.
+engines run this code on the device in float32; tests compare it with NumPy in float64, and that
+with scipy. Distributions lie along the last axis; every result drops it. Natural logarithms.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from typing import Any, Literal
 from ictcli.errors import unknown
 
 FLOOR = 1e-37
-"""About where the normal numbers of float32 end."""
+"""About the smallest normal number of float32."""
 
 
 def entropy(xp: Any, p: Any) -> Any:
@@ -27,8 +27,8 @@ def purity(xp: Any, p: Any) -> Any:
 
 
 def kl(xp: Any, p: Any, q: Any) -> Any:
-    """Return KL(p || q) in nats. In log p and log q a probability counts as FLOOR at least: a q
-    that underflowed to 0 in float32 is improbable, not absent."""
+    """Return KL(p || q) in nats. Probabilities below FLOOR count as FLOOR in the logarithms: a q
+    that underflowed to 0 in float32 is improbable, not impossible."""
     log_ratio = xp.log(xp.where(p > FLOOR, p, FLOOR) / xp.where(q > FLOOR, q, FLOOR))
     return xp.sum(p * log_ratio, axis=-1)
 
@@ -41,11 +41,10 @@ def kl_reversed(xp: Any, p: Any, q: Any) -> Any:
 def js(xp: Any, p: Any, q: Any) -> Any:
     """Return the Jensen-Shannon divergence KL(p||m)/2 + KL(q||m)/2, m = (p+q)/2, in [0, log 2].
 
-    Written with d = (p-q) / (p+q), since p/m = 1+d and q/m = 1-d: then rounding adds about
-    eps * sqrt(JS). Through log(p/m), or H(m) - H(p)/2 - H(q)/2, it would add eps, and give
-    negative values. |d| stops an eps short of 1, where the logarithm of a probability of 0, which
-    counts for nothing, would be infinite.
-    """
+    It is computed from d = (p-q) / (p+q), since p/m = 1+d and q/m = 1-d, with a rounding error of
+    about eps * sqrt(JS). By log(p/m), or H(m) - H(p)/2 - H(q)/2, the error would be eps, and
+    results could be negative. |d| is at most 1 - eps: at 1 the logarithm of a probability of 0 is
+    infinite, though its term should be 0."""
     edge = 1.0 - xp.finfo(p.dtype).eps
     d = xp.clip((p - q) / (p + q + FLOOR), -edge, edge)
     return 0.5 * xp.sum(p * xp.log1p(d) + q * xp.log1p(-d), axis=-1)
@@ -54,18 +53,18 @@ def js(xp: Any, p: Any, q: Any) -> Any:
 def wasserstein(xp: Any, p: Any, q: Any) -> Any:
     """Return the Wasserstein-1 distance over token ids: sum |CDF_p - CDF_q|, in ids.
 
-    Token ids carry no meaning as a metric; it is here because the ICT paper (table 3) tries it.
+    Differences of token ids have no meaning; it is here because the ICT paper (table 3) tries it.
     """
     return xp.sum(xp.abs(xp.cumsum(p - q, axis=-1)), axis=-1)
 
 
 def itself(xp: Any, p: Any) -> Any:
-    """Return p, for a statistic that takes the probability of the token."""
+    """Return p, as the formula of the statistic `prob`."""
     return p
 
 
 def pick(xp: Any, values: Any, index: Any) -> Any:
-    """Return (N,) values[n, index[n]] of (N, V)."""
+    """Return values[n, index[n]], (N,), from values (N, V)."""
     return xp.take_along_axis(values, index[:, None], -1)[:, 0]
 
 
@@ -74,32 +73,30 @@ MeanOver = Literal["position", "response", "group"]
 
 @dataclass(frozen=True)
 class Statistic:
-    """A number per token, computed from the distribution p that it was drawn from, at temperature
-    1.
+    """A number per token, computed from the model's distribution p at the token, at temperature 1.
 
-    | kind | the formula takes | and is |
+    | kind | formula | the token's number |
     |---|---|---|
-    | alone | p | the number |
-    | token | p | another distribution, of which the number is that of the token drawn |
-    | group | p, a mean of the group | the number |
+    | alone | f(p), a number | f(p) |
+    | token | f(p), a number per token id | the one of the token drawn |
+    | group | f(p, P), P a mean of p over the group | f(p, P) |
 
-    They are taken while decoding, or of given rollouts by a pass: `Engine.score`.
+    Statistics are recorded while decoding, or by a pass over given rollouts: `Engine.score`.
     """
 
     formula: Callable[..., Any]
-    """Takes the array namespace and what the kind says; drops the last axis, but for `token`."""
+    """Function of `xp` and the arguments above; drops the last axis, except for `token`."""
     kind: Literal["alone", "token", "group"]
     about: str
-    """What it is, with its unit."""
+    """Description, with the unit."""
     mean: bool = False
-    """Whether its mean over all tokens is a metric, by the statistic's name."""
+    """Whether the mean over all tokens is a metric, under the statistic's name."""
     mean_over: MeanOver = "position"
-    """What p is compared with, where the kind is group: the mean over the group's tokens at the
-    position, over the response's tokens, or over all tokens of the group. The last two are known
-    when a group has ended, and take two passes after it."""
+    """For kind `group`, the tokens over which the mean P is taken: the group's at the position, the
+    response's, or all of the group. The last two need two passes once a group has ended."""
 
     def at(self, xp: Any, p: Any, tokens: Any) -> Any:
-        """Return (N,) of p (N, V) for the tokens (N,), for a statistic of p alone."""
+        """Return a statistic (N,) of tokens (N,) drawn from p (N, V); its kind is not `group`."""
         values = self.formula(xp, p)
         return pick(xp, values, tokens) if self.kind == "token" else values
 
@@ -119,12 +116,12 @@ STATISTICS: dict[str, Statistic] = {
     "kl_to_mean": Statistic(kl_reversed, "group", "KL(P_avg || p), nats"),
     "wasserstein": Statistic(wasserstein, "group", "Wasserstein-1 distance of p and P_avg, ids"),
 }
-"""All statistics by name; a plugin adds its own. Those of a group at a position are exactly 0 where
-all rollouts share a prefix."""
+"""All statistics by name; a plugin can add more. Where all rollouts of a group share a prefix,
+`group` statistics over the position are exactly 0."""
 
 
 def statistic(name: str) -> Statistic:
-    """Return the statistic of that name. UserError where there is none."""
+    """Return the statistic of that name. UserError if there is none."""
     if name not in STATISTICS:
         hint = "a plugin declares one in ictcli.algorithm.quantities.STATISTICS"
         raise unknown("token statistic", name, STATISTICS, hint)

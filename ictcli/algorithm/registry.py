@@ -1,9 +1,9 @@
-"""What a method is, and the table of all: each is a rule that chooses and weighs tokens of a batch.
+"""Methods and their table. A method is a rule that chooses tokens of a batch and weights them.
 
-A rule sees a batch of finished rollouts (`Scored`) and its own options, and returns a `Choice`.
-What turns the choice into a loss is shared: the normalisation it names (`weights`) and Psi
-(`objective`). A recipe names a method and sets its options: `method = "ict"`, or a table `[method]`
-with `name = "ict"` and e.g. `scope = "group"`.
+A rule gets a batch of finished rollouts (`Scored`) and the method's options, and returns a
+`Choice`. The code that turns a choice into a loss is the same for all: the method's normalisation
+(`weights`) and Psi (`objective`). A recipe names a method and sets its options: `method = "ict"`,
+or a table `[method]` with `name = "ict"` and e.g. `scope = "group"`.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,15 +25,15 @@ class Scored:
     """The input of a rule: one batch of an optimiser update, B rows, group-major."""
 
     stats: TokenStats
-    """(B, T) each; the method's `wants`, and entropy, purity, prob."""
+    """Statistics by name, (B, T) each: entropy, purity, prob, and those in the method's `wants`."""
     logp: FloatArray
-    """(B, T) log-probability of the tokens at the sampling temperature, by the sampler."""
+    """(B, T) log-probability of the tokens under the sampler, at the sampling temperature."""
     advantage: FloatArray
-    """(B,)"""
+    """(B,) advantage of each response."""
     correct: BoolArray
-    """(B,)"""
+    """(B,) whether each response is correct."""
     valid: BoolArray
-    """(B, T)"""
+    """(B, T) False after a row's end."""
     tokens: IntArray
     """(B, T) ids, 0 after a row's end."""
     texts: Sequence[str]
@@ -44,21 +44,21 @@ class Scored:
 
 @dataclass(frozen=True)
 class Choice:
-    """The tokens that a rule trains, their weights, and terms of the loss at some of them."""
+    """The tokens that a rule trains, their weights, and the terms that it adds to the loss."""
 
     kept: BoolArray
     """(B, T) the tokens that the normalisation counts."""
     weight: FloatArray | None = None
-    """(B, T) factors of the advantage of kept tokens, of either sign; without, 1. A token of factor
-    0 is not trained and still counts in the mean. `ictcli.algorithm.weights` has the rest."""
+    """(B, T) factors of the advantage of kept tokens, positive or negative; None: 1. A token with
+    factor 0 is not trained, but the normalisation counts it (`ictcli.algorithm.weights`)."""
     terms: tuple[Term, ...] = ()
-    """Terms of the loss."""
+    """Terms that are added to the loss."""
     clip: Clip | None = None
-    """How the ratio is clipped; without, as the recipe's `clip` says."""
+    """How the ratio is clipped; None: by the recipe's `clip`."""
 
 
 class Settings(BaseModel):
-    """What users write."""
+    """Settings that users write, checked strictly."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -82,7 +82,7 @@ class Options(Settings):
 
     @property
     def wants(self) -> tuple[str, ...]:
-        """More statistics that these options need."""
+        """Statistics that these options need besides those of the method."""
         return ()
 
 
@@ -91,7 +91,7 @@ Rule = Callable[[Scored, Any], Choice]
 
 @dataclass(frozen=True)
 class Method:
-    """A rule with what it needs and where it comes from."""
+    """A rule, its options, the statistics that it needs, and its source."""
 
     name: str
     rule: Rule
@@ -106,12 +106,12 @@ class Method:
     scaled_advantage: bool = True
     """Whether advantages are divided by the group's standard deviation."""
     clips: bool = False
-    """Whether it has its own clip, and the recipe's `clip` is not read."""
+    """Whether the rule sets the clip, so that the recipe's `clip` is ignored."""
     of_correct: bool = False
-    """Whether the advantage is 1 for correct responses and 0 for others, in any group."""
+    """Whether the advantage is 1 for correct responses and 0 for others, whatever their group."""
 
     def advantage(self, rewards: FloatArray, correct: BoolArray, group: int) -> FloatArray:
-        """Return (B,) from the rewards (B,), group-major, and which responses are correct (B,)."""
+        """Return the advantages (B,) of responses with these rewards (B,), group-major."""
         if self.of_correct:
             return correct.astype(np.float64)
         return group_advantage(rewards, group, scale=self.scaled_advantage)
@@ -121,8 +121,8 @@ METHODS: dict[str, Method] = {}
 
 
 def register(source: str, **fields: Any) -> Callable[[Rule], Rule]:
-    """Return a decorator that makes a rule a method under the function's name. `fields` are those
-    of `Method` that have a default."""
+    """Return a decorator that registers a rule as a method under the function's name. `fields` are
+    the fields of `Method` that have a default."""
 
     def add(rule: Rule) -> Rule:
         name = rule.__name__
@@ -136,7 +136,7 @@ def register(source: str, **fields: Any) -> Callable[[Rule], Rule]:
 
 
 def find_method(name: str) -> Method:
-    """Return the method of that name; UserError with the nearest name where there is none."""
+    """Return the method of that name. UserError, with the nearest name, if there is none."""
     if name not in METHODS:
         raise unknown("method", name, METHODS, "ictcli methods lists them")
     return METHODS[name]

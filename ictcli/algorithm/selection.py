@@ -1,4 +1,4 @@
-"""Exact selection: the best-scored share of tokens, or a random one, as a boolean mask (B, T)."""
+"""Exact selection of a share of tokens, by score or at random, as a boolean mask (B, T)."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -16,8 +16,8 @@ def share_count(keep: float, tokens: int) -> int:
 
 
 def units(valid: BoolArray, scope: Scope, group: int) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield the sets that a share is taken of: (rows, positions) of the tokens of each response,
-    each prompt's group, or the whole batch."""
+    """Yield the sets of tokens in which a share is taken, as (rows, positions): each response, each
+    group or the whole batch."""
     B = len(valid)
     size = {"response": 1, "group": group, "batch": B}[scope]
     for first in range(0, B, size):
@@ -34,12 +34,12 @@ def top_share(
     group: int = 1,
     zeros: bool = False,
 ) -> BoolArray:
-    """Return the ceil(keep * n) highest scores of each unit of n tokens.
+    """Return a mask of the ceil(keep * n) tokens with the highest scores in each set of n
+    (`units`).
 
-    Ties are broken by the earlier position, then the earlier row. Unless `zeros`, a score of 0 is
-    never kept, so fewer may be. Ours: the ICT paper keeps every position at or above the
-    percentile, ties included, which on ties at 0 keeps far more than the share it names.
-    """
+    Ties are broken by the earlier position, then the earlier row. Unless `zeros`, tokens with score
+    0 are never kept, so fewer may be kept. Ours: the ICT paper keeps every position at or above the
+    percentile, ties included; with ties at 0 that is far more than the share."""
     kept = np.zeros(valid.shape, dtype=bool)
     for rows, positions in units(valid, scope, group):
         values = score[rows, positions]
@@ -60,10 +60,10 @@ def random_share(
     group: int = 1,
     among: BoolArray | None = None,
 ) -> BoolArray:
-    """Return ceil(keep * n) tokens of each unit of n, drawn uniformly without replacement from
-    those `among`, or all of these if they are fewer."""
+    """Return a mask of ceil(keep * n) tokens in each set of n (`units`), drawn uniformly without
+    replacement from the tokens in `among`; all of these if they are fewer."""
     score = np.zeros(valid.shape)
-    score[valid] = rng.random(int(valid.sum()))  # padding takes no draws
+    score[valid] = rng.random(int(valid.sum()))  # draws do not depend on padding
     among = valid if among is None else among
     score[~among] = -1
     return top_share(score, valid, keep, scope=scope, group=group, zeros=True) & among

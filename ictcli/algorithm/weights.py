@@ -1,4 +1,4 @@
-"""Advantages of rollouts, and weights of tokens: every normalisation of the policy loss is one.
+"""Advantages of rollouts, and weights of tokens, which express all normalisations of the loss.
 
 With L = -sum w * Psi and w normalised over the whole batch of one optimiser update, gradients of
 micro-batches of any size simply add up.
@@ -18,14 +18,14 @@ def normalise(
 ) -> FloatArray:
     """Turn a kept mask (B, T) into weights (B, T), float32.
 
-    | normalisation | weight of a kept token | of |
+    | normalisation | weight of a kept token | used by |
     |---|---|---|
     | sequence | 1 / (B * kept tokens of its row) | GRPO (2402.03300), ICT (2606.19771) |
     | kept | 1 / kept tokens of the batch | entropy20 (2506.01939 Eq. 6), STAPO (2602.15620) |
     | tokens | 1 / tokens of the batch | DAPO (2503.14476), Clip-Cov and KL-Cov (2505.22617) |
     | constant | 1 / (B * max_tokens) | Dr. GRPO (2503.20783) |
 
-    A row without a kept token weighs nothing and still counts in B.
+    A row without kept tokens has weight 0, and still counts in B.
     """
     B = len(kept)
     mask = kept.astype(np.float64)
@@ -43,8 +43,8 @@ def group_advantage(rewards: FloatArray, group: int, *, scale: bool = True) -> F
     """Turn rewards (B,), group-major, into advantages (B,).
 
     A_i = (r_i - mean r) / (std r + 1e-6) over the group (GRPO, arXiv 2402.03300, with the
-    population standard deviation); without `scale` only the mean is taken off (Dr. GRPO, arXiv
-    2503.20783). Exactly 0 where all rewards of a group are equal.
+    population standard deviation); without `scale` the difference from the mean (Dr. GRPO, arXiv
+    2503.20783). Exactly 0 if all rewards of a group are equal.
     """
     r = np.asarray(rewards, dtype=np.float64).reshape(-1, group)
     centred = r - r.mean(axis=1, keepdims=True)

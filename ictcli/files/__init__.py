@@ -1,6 +1,6 @@
-"""Folders that another may have made, and writing so that a kill, a power cut or a full disk leaves
-no half file: to another name, synced, renamed. Then the folder that holds the name is synced.
-"""
+"""Checks of folders that someone else may have made, and atomic writes: a file is written under
+another name, synced and renamed, and its folder is synced, so that a kill, a power cut or a full
+disk leaves no half-written file."""
 
 import contextlib
 import errno
@@ -22,22 +22,21 @@ if TYPE_CHECKING:
     from filelock import FileLock
 
 LARGEST = 1e15
-"""Largest number in a recipe or reward, so that what is computed from it is finite."""
+"""Largest number in a recipe or reward: results computed from such numbers stay finite."""
 WANDB = "wandb"
-"""The folder of Weights & Biases in a run, which links its logs to a cache elsewhere.
-Nothing in it is read."""
+"""Folder of Weights & Biases in a run. It is not checked, as its logs link to a cache elsewhere."""
 
 
 def check_inside(folder: Path, *, plain: bool = False) -> None:
-    """Raise UserError where anything below the folder of a run, a comparison or an evaluation is a
-    link that leaves it or leads in a circle: files elsewhere must not be read, written or deleted
-    for somebody else's run. With `plain` also where it is neither a file nor a folder: reading a
-    pipe never ends."""
+    """Raise UserError if an entry below a folder (of a run, a comparison or an evaluation) is a
+    link that leaves the folder or leads in a circle: someone else's run must not make ictcli read,
+    write or delete other files. With `plain` also if an entry is neither a file nor a folder:
+    reading a pipe never ends."""
     root, places = os.path.realpath(folder), [str(folder)]
     while places:
         place = places.pop()
         entries: list[os.DirEntry[str]] = []
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # another may work there
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # removed meanwhile
             entries = list(os.scandir(place))
         for entry in entries:
             if entry.is_symlink():
@@ -48,27 +47,27 @@ def check_inside(folder: Path, *, plain: bool = False) -> None:
                         f"{entry.path} is a link that "
                         f"{f'leaves {folder}' if leaves else 'leads in a circle'}: nothing is read "
                         "or written through it.",
-                        f"put what belongs there in its place; or: rm {shell_word(entry.path)}",
+                        f"put the file or folder itself there; or: rm {shell_word(entry.path)}",
                     )
             elif entry.is_dir():
                 if entry.name != WANDB or not os.path.lexists(f"{place}/recipe.toml"):
                     places.append(entry.path)
             elif plain and not entry.is_file():
                 raise UserError(
-                    f"{entry.path} is a pipe or a device, not a file, which no run wrote.",
+                    f"{entry.path} is a pipe or a device, not a file: no run writes one.",
                     f"put the file back; or: rm {shell_word(entry.path)}",
                 )
 
 
 def is_below(folder: Path, path: Path) -> bool:
-    """Return whether a path leads to the folder, or below it."""
+    """Return whether a path, with links resolved, is the folder or inside it."""
     root = os.path.realpath(folder)
     return os.path.commonpath([root, os.path.realpath(path)]) == root
 
 
 def check_base(run: Path, model: str) -> None:
-    """Raise UserError if a run's files name a base model that is a folder in the run: who named it
-    meant another one."""
+    """Raise UserError if the base model that a run names is a folder in the run itself, which
+    cannot be the one that was meant."""
     places = (place / Path(model).expanduser() for place in (Path(), run))
     inside = (place for place in places if place.is_dir() and is_below(run, place))
     if model and (folder := next(inside, None)):
@@ -79,8 +78,7 @@ def check_base(run: Path, model: str) -> None:
 
 
 def lock_of(path: Path) -> "FileLock":
-    """Return the lock of a file. UnreadableError where a pipe or a device is in its place: opening
-    one may wait for ever."""
+    """Return the lock `path`. UnreadableError if a pipe or a device is there: opening may block."""
     from filelock import FileLock
 
     if path.exists():
@@ -93,8 +91,8 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 @contextlib.contextmanager
 def locked(folder: Path, kind: str = "folder", option: str = "--out") -> Generator[None]:
-    """Hold the lock of a folder; an error within removes its file, if it is new. UserError where
-    another process holds it, or where the file system has no locks."""
+    """Hold the lock of a folder within the context; if the context raises, a lock file that is new
+    is removed. UserError if another process holds the lock, or if the file system has no locks."""
     from filelock import Timeout
 
     path = folder / ".lock"
@@ -127,83 +125,83 @@ def locked(folder: Path, kind: str = "folder", option: str = "--out") -> Generat
 
 
 def appended(path: Path) -> BinaryIO:
-    """Return a file to write at the end of, made if missing; OSError where it is a link."""
+    """Open a file for appending, and create it if missing. OSError if it is a link."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
     return os.fdopen(os.open(path, flags, 0o666), "ab")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file's content in one move; its folder is made where it is missing."""
+    """Replace a file's content atomically; a missing folder is created."""
     make_folder(path.parent)
-    with new_file(path) as beside:
-        beside.write_text(text, encoding="utf-8")
+    with new_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def encodable(text: str) -> str:
-    """Return the same without halves of surrogate pairs, which no file takes."""
+    """Return text with `?` for lone surrogates, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
 
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Generator[Path]:
-    """Yield a file to write, renamed to `path` at the end; an older `path` is replaced."""
-    beside = _beside(path, "tmp")
-    beside.unlink(missing_ok=True)  # of a killed process with the same number; or a link
+    """Yield a temporary file to write; at the end it replaces `path`."""
+    temporary = _beside(path, "tmp")
+    temporary.unlink(missing_ok=True)  # left by a killed process with the same pid; or a link
     try:
         with _disk_faults(path):
-            with beside.open("xb") as file:
+            with temporary.open("xb") as file:
                 mode = os.fstat(file.fileno()).st_mode
-            yield beside
-        beside.chmod(mode)  # safetensors writes for its owner alone
-        sync(beside)
-        beside.replace(path)
+            yield temporary
+        temporary.chmod(mode)  # only the owner can read what safetensors writes
+        sync(temporary)
+        temporary.replace(path)
         sync(path.parent)
     finally:
-        with contextlib.suppress(OSError):  # of a disk that takes nothing: the first error counts
-            beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # an earlier error is raised
+            temporary.unlink(missing_ok=True)
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write indented JSON; NaN is an error, not a file that no one can read."""
+    """Write indented JSON atomically. ValueError for NaN and infinite numbers."""
     write_text(path, json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 @contextlib.contextmanager
 def new_folder(path: Path) -> Generator[Path]:
-    """Yield a folder to fill, renamed to `path` at the end; an older one is replaced."""
+    """Yield a temporary folder to fill; at the end it replaces the folder `path`."""
     import psutil
 
-    beside, old = _beside(path, "tmp"), _beside(path, "old")
+    temporary, old = _beside(path, "tmp"), _beside(path, "old")
     make_folder(path.parent)
     try:
-        for number, left in numbered(path.parent, rf"\.{re.escape(path.name)}\.(\d+)\.tmp"):
-            if number == os.getpid() or not psutil.pid_exists(number):  # of a killed process
-                shutil.rmtree(left, ignore_errors=True)
-        beside.mkdir()
-        mode = beside.stat().st_mode
+        for pid, leftover in numbered(path.parent, rf"\.{re.escape(path.name)}\.(\d+)\.tmp"):
+            if pid == os.getpid() or not psutil.pid_exists(pid):  # of a killed process
+                shutil.rmtree(leftover, ignore_errors=True)
+        temporary.mkdir()
+        mode = temporary.stat().st_mode
         with _disk_faults(path):
-            yield beside
-        for file in sorted(beside.rglob("*"), reverse=True):  # what a folder holds before itself
+            yield temporary
+        for file in sorted(temporary.rglob("*"), reverse=True):  # files before their folder
             file.chmod(mode if file.is_dir() else mode & 0o666)  # see `new_file`
             sync(file)
-        sync(beside)
+        sync(temporary)
         try:
             if path.exists():
                 path.rename(old)
-            beside.rename(path)
+            temporary.rename(path)
         except BaseException:  # Ctrl-C too
             if old.exists() and not path.exists():
                 old.rename(path)
             raise
         sync(path.parent)
     finally:
-        for leftover in (beside, old):
+        for leftover in (temporary, old):
             shutil.rmtree(leftover, ignore_errors=True)
 
 
 def make_folder(path: Path) -> list[Path]:
-    """Make a folder and those above it that are missing, so that a power cut leaves them. Returns
-    those that it made, the folder first."""
+    """Create a folder and its missing parents, synced to disk; return those created, innermost
+    first."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):
         folder.mkdir(exist_ok=True)
@@ -212,7 +210,7 @@ def make_folder(path: Path) -> list[Path]:
 
 
 def remove_empty(folders: Iterable[Path]) -> None:
-    """Remove folders, the inner ones first, as far as they are empty."""
+    """Remove folders in this order, inner ones first, up to the first that is not empty."""
     with contextlib.suppress(OSError):
         for folder in folders:
             folder.rmdir()
@@ -223,34 +221,33 @@ def _beside(path: Path, kind: str) -> Path:
 
 
 def is_leftover(path: Path) -> bool:
-    """Return whether the name is one that a write still under way, or killed, goes by: ours, or
-    that of safetensors."""
+    """Return whether a name is one of the temporary names that ictcli and safetensors write to."""
     return re.fullmatch(r"\..+\.\d+\.(tmp|old)|\.tmp\w{6}", path.name) is not None
 
 
 def drop(folder: Path) -> None:
-    """Remove a folder: it loses its name before its first file."""
-    beside = _beside(folder, "tmp")
-    shutil.rmtree(beside, ignore_errors=True)
-    folder.rename(beside)
+    """Remove a folder. It is renamed first, so that a kill leaves no half-removed folder."""
+    temporary = _beside(folder, "tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    folder.rename(temporary)
     sync(folder.parent)
     try:
-        shutil.rmtree(beside, ignore_errors=True)
-    except RecursionError:  # it is deeper than Python's stack
-        subprocess.run(["rm", "-rf", "--", beside], check=False)
+        shutil.rmtree(temporary, ignore_errors=True)
+    except RecursionError:  # nested deeper than Python's stack
+        subprocess.run(["rm", "-rf", "--", temporary], check=False)
 
 
 def numbered(folder: Path, pattern: str) -> list[tuple[int, Path]]:
-    """Return (number, path) of a folder's entries of that name, ascending; other files are
-    ignored."""
+    """Return (number, path), ascending, of a folder's entries whose names match `pattern`. The
+    number is the pattern's first group."""
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     matches = [(match, name) for name in names if (match := re.fullmatch(pattern, name))]
     return sorted((int(match[1]), folder / name) for match, name in matches)
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed writes left in a folder that no other process writes to. What was moved
-    aside and not yet replaced is moved back."""
+    """Remove temporary files that killed writes left in a folder to which no other process writes.
+    A folder that was moved aside and not yet replaced is moved back."""
     for path in [path for path in folder.rglob(".*") if is_leftover(path)]:
         aside = re.fullmatch(r"\.(.+)\.\d+\.old", path.name)
         if aside and not (place := path.with_name(aside[1])).exists():
@@ -263,26 +260,27 @@ def sweep(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _disk_faults(path: Path) -> Generator[None]:
-    """Raise OSError for a full disk, for which safetensors and MLX have other errors."""
+    """Turn the errors that safetensors and MLX raise on a full disk into OSError."""
     try:
         yield
     except OSError:
         raise
     except Exception as error:
-        told = re.search(r"\(os error (\d+)\)", str(error))
-        if not told and "Unable to write" not in str(error):  # MLX does not say why
+        os_error = re.search(r"\(os error (\d+)\)", str(error))
+        if not os_error and "Unable to write" not in str(error):  # MLX does not say why
             raise
-        number = int(told[1]) if told else errno.ENOSPC
+        number = int(os_error[1]) if os_error else errno.ENOSPC
         raise OSError(number, os.strerror(number), str(path)) from error
 
 
 NOT_OF_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
-"""Some network disks sync files only, and a folder may take files without showing its names."""
+"""Errors ignored when a folder is synced: some network disks sync only files, and a folder may be
+writable but not readable."""
 
 
 def sync(path: Path) -> None:
-    """Have the disk hold a file, or a folder's names, before this returns. macOS' fsync stops at
-    the drive's own cache: there it is F_FULLFSYNC, where the file system knows it."""
+    """Write a file, or the names in a folder, through to the disk. On macOS fsync reaches only the
+    drive's cache, so F_FULLFSYNC is used if the file system supports it."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         try:

@@ -1,8 +1,8 @@
-"""The gate that every loader of code asks just before it loads, with the bytes that will run.
+"""The gate: a check whether code may run, made by all loaders with the bytes about to run.
 
-Code runs if its user typed its name, or if it ran here before: a file of that user remembers place
-and content. In a command, and in a process that has read a run, all other code is refused, since a
-run's folder may be somebody else's. Nothing is predicted from a recipe's text.
+Code may run if the user typed its name or ran it before: a file in the user's state folder keeps
+digests of its place and content. In a command, and in a process that has read a run, all other code
+is refused, since a run's folder may come from someone else.
 """
 
 import contextlib
@@ -23,42 +23,42 @@ from ictcli.errors import UnknownCodeError
 from ictcli.files.reading import read_bytes
 
 PASSED_ON = "ICTCLI_CODE_RUN_HERE"
-"""The variable of the environment by which a command tells those that it starts what it knows."""
+"""Environment variable that passes `state` on to the commands that a command starts."""
 
 
 @dataclass
 class State:
-    """What this process knows of the code that may run."""
+    """Which code this process may run."""
 
     asks: bool = False
-    """Whether code must be known."""
+    """Whether unknown code is refused."""
     trusts: bool = False
-    """Whether unknown code runs too, and is remembered (`--trust`)."""
+    """Whether unknown code runs all the same, and is remembered (`--trust`)."""
     shut: bool = False
     """Whether no code runs at all."""
     typed: set[str] = field(default_factory=set[str])
     """Names of code that the user typed."""
     known: set[str] = field(default_factory=set[str])
-    """Digests of the code that ran in this process, or in the one that started it."""
+    """Digests (place and content) of code that ran in this process or the one that started it."""
     contents: set[bytes] = field(default_factory=set[bytes])
-    """Digests of its contents alone."""
+    """Digests of the contents alone of code that ran in this process."""
 
 
 _now = State()
 
 
 def ask() -> None:
-    """Refuse code that is not known, from now on."""
+    """From now on, refuse unknown code."""
     _now.asks = True
 
 
 def trust_all() -> None:
-    """Run and remember code that would be refused, from now on."""
+    """From now on, run and remember code that would be refused."""
     _now.trusts = True
 
 
 def note_typed(*names: str) -> None:
-    """Let code of these names run, and remember it."""
+    """Let code with these names, which the user typed, run."""
     _now.typed.update(filter(None, names))
 
 
@@ -68,7 +68,7 @@ def is_typed(name: str) -> bool:
 
 @contextlib.contextmanager
 def shut() -> Generator[None]:
-    """Load no code within, known or not."""
+    """Refuse all code within the context, known or not."""
     before = _now.shut, _now.asks
     _now.shut = True
     try:
@@ -78,8 +78,8 @@ def shut() -> Generator[None]:
 
 
 def admit(what: str, place: str, content: bytes, name: str = "") -> None:
-    """Let code run and remember it. UnknownCodeError if it is not known; `what` it is for the user,
-    and `name` may have been typed."""
+    """Remember code as known, just before it runs. `what` describes it to the user; `name` is what
+    the user would type for it. UnknownCodeError if it may not run."""
     if _now.shut:
         raise UnknownCodeError(f"{what} is code, and none is run here.", "")
     digest = _digest(place, content)
@@ -94,12 +94,13 @@ def admit(what: str, place: str, content: bytes, name: str = "") -> None:
 
 
 def admit_model(source: str, file: Path, content: bytes, name: str = "") -> None:
-    """Admit a module of a model: of a folder or hub id."""
+    """Admit (see `admit`) a Python file of the model `source`, a folder or a hub id."""
     admit(str(file), _of_model(source, file), content, name)
 
 
 def copied(folder: Path) -> None:
-    """Remember the modules in a model's folder that are copies of what ran in this process."""
+    """Remember the Python files in a model's folder that are copies of code that ran in this
+    process."""
     for file in folder.rglob("*.py"):
         content = read_bytes(file)
         if hashlib.sha256(content).digest() in _now.contents:
@@ -107,7 +108,7 @@ def copied(folder: Path) -> None:
 
 
 def _of_model(source: str, file: Path) -> str:
-    """Return the place of a model's module, which transformers runs from a cache."""
+    """Return the place by which a model's file is remembered; transformers runs a cached copy."""
     return f"model {Path(source).resolve() if Path(source).is_dir() else source} {file.name}"
 
 
@@ -120,7 +121,7 @@ def _remember(digest: str) -> None:
         return
     _now.known.add(digest)
     path = _file()
-    with contextlib.suppress(OSError):  # it is asked for again then
+    with contextlib.suppress(OSError):  # then the code is unknown next time
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="ascii") as file:
             file.write(f"{digest}\n")
@@ -141,21 +142,21 @@ def _file() -> Path:
 
 
 def state() -> dict[str, Any]:
-    """Return what a process that works for this one has to `adopt`, perhaps on another machine."""
+    """Return the state that a worker process, perhaps on another machine, has to `adopt`."""
     names = {"typed": sorted(_now.typed), "known": sorted(_known())}
     return {"asks": _now.asks, "trusts": _now.trusts, **names}
 
 
-def adopt(given: Mapping[str, Any]) -> None:
-    """Know what another process knows."""
-    _now.asks |= given.get("asks", False)
-    _now.trusts |= given.get("trusts", False)
-    _now.typed.update(given.get("typed", ()))
-    _now.known.update(given.get("known", ()))
+def adopt(received: Mapping[str, Any]) -> None:
+    """Add another process's `state` to that of this process."""
+    _now.asks |= received.get("asks", False)
+    _now.trusts |= received.get("trusts", False)
+    _now.typed.update(received.get("typed", ()))
+    _now.known.update(received.get("known", ()))
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a command that this one starts."""
+    """Return the environment variables for a command that this process starts."""
     return {**os.environ, PASSED_ON: json.dumps(state())}
 
 
@@ -166,8 +167,8 @@ adopt(json.loads(os.environ.get(PASSED_ON) or "{}"))
 
 
 class Loader(SourceFileLoader):
-    """Runs the source of a file as `read` returns it, which asks the gate; no compiled file is read
-    or written, since that may be of another source."""
+    """Runs the source that `read` returns; `read` asks the gate. Compiled files are neither read
+    nor written: they may be of another source."""
 
     def __init__(self, name: str, path: str, read: Callable[[Path], bytes]) -> None:
         super().__init__(name, path)
@@ -181,7 +182,7 @@ class Loader(SourceFileLoader):
 
 
 class Finder:
-    """Finds the modules in packages of this prefix, at once or later, for a loader of ours."""
+    """Finds modules in packages whose names start with `prefix`, for `loader` to run."""
 
     def __init__(self, prefix: str, loader: Callable[[str, str], Loader]) -> None:
         self.prefix, self.loaders = prefix, (cast(Any, loader), SOURCE_SUFFIXES)
@@ -191,20 +192,20 @@ class Finder:
     ) -> ModuleSpec | None:
         if not path or not name.startswith(self.prefix):
             return None
-        found = (FileFinder(place, self.loaders).find_spec(name) for place in path)
-        if spec := next(filter(None, found), None):
+        specs = (FileFinder(place, self.loaders).find_spec(name) for place in path)
+        if spec := next(filter(None, specs), None):
             return spec
-        raise ModuleNotFoundError(f"No module named {name!r}", name=name)  # Python's finds .pyc
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)  # Python might run a .pyc
 
 
 def module_source(name: str) -> bytes:
-    """Yield places and contents of the files that importing a module would run."""
+    """Return the paths and contents, joined, of the files that importing a module would run."""
     parts, code = name.split("."), b""
     places: list[str] | None = None
     for end in range(len(parts)):
         whole, within = ".".join(parts[: end + 1]), places
-        found = (finder.find_spec(whole, within) for finder in sys.meta_path)
-        spec = next(filter(None, found), None)
+        specs = (finder.find_spec(whole, within) for finder in sys.meta_path)
+        spec = next(filter(None, specs), None)
         if spec is not None and spec.origin and (file := Path(spec.origin)).is_file():
             code += os.fsencode(f"{file.resolve()} ") + read_bytes(file)
         places = spec and spec.submodule_search_locations

@@ -1,8 +1,8 @@
-"""What a folder was begun with, and the one comparison of two such records.
+"""Origins of runs, checkpoints and evaluations, and the comparison of origins.
 
-An origin is a table of plain values: settings as they are, and models, data and code by their
-checksums, so that they may lie elsewhere. A run has it in environment.json, a checkpoint in
-state.json, an evaluation in settings.json.
+An origin is a table of plain values: settings, and checksums of models, data and code, whose paths
+may change. It is stored in environment.json of a run, in state.json of a checkpoint and in
+settings.json of an evaluation.
 """
 
 import hashlib
@@ -15,13 +15,13 @@ from ictcli.files.reading import read_bytes
 
 Origin = Mapping[str, Any]
 MAIN = ("format", "recipe", "models", "benchmarks")
-"""Parts that others depend on, where several differ."""
+"""Keys that are reported first if several differ, as others depend on them."""
 LONGEST = 60
-"""Characters of a value in a sentence."""
+"""Most characters of a value that a message shows."""
 
 
 def flat(table: Origin) -> dict[str, Any]:
-    """Return nested tables as one, by dotted name; tables in a list go by their own names."""
+    """Flatten nested tables into one with dotted names; tables in a list go by their `name`."""
     return dict(_flat(table, ""))
 
 
@@ -38,7 +38,7 @@ def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _named(value: Any) -> dict[str, Any]:
-    """Return the tables of a list by their names; empty for anything else."""
+    """Return the tables of a list by their `name`; empty for any other value."""
     tables = cast(list[Any], value) if isinstance(value, list) else []
     if not all(isinstance(table, dict) and "name" in table for table in tables):
         return {}
@@ -46,8 +46,8 @@ def _named(value: Any) -> dict[str, Any]:
 
 
 def differing(tables: Sequence[Origin]) -> dict[str, list[Any]]:
-    """Return the values that are not equal in all tables, by dotted name; None where a table lacks
-    one. An empty table, whose file is missing, differs in nothing."""
+    """Return, by dotted name, the values that differ: one per table, None if a table lacks the
+    name. An empty table (its file is missing) counts as equal."""
     rows = [flat(table) for table in tables]
     filled = [row for row in rows if row]
     names = dict.fromkeys(name for row in filled for name in row)
@@ -56,7 +56,7 @@ def differing(tables: Sequence[Origin]) -> dict[str, list[Any]]:
 
 
 def difference(before: Origin, now: Origin) -> str | None:
-    """Return what differs, as a clause: `n = 4, and now 8`; None where nothing does."""
+    """Return what differs as a clause, `n = 4, and now 8`; None if nothing does."""
     parts = differing([before, now])
     if not parts:
         return None
@@ -73,12 +73,12 @@ def _text(value: Any) -> str:
 
 
 def digest(table: Origin) -> str:
-    """Return the SHA-256 of a table, for any order of its keys."""
+    """Return the SHA-256 of a table, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
 
 
 def of_files(files: Iterable[Path]) -> dict[str, list[str]]:
-    """Return the SHA-256 of files by name; folders do not matter."""
+    """Return the SHA-256 checksums of files by file name; folders are ignored."""
     checksums: dict[str, list[str]] = {}
     for path in dict.fromkeys(file.resolve() for file in files):
         checksums.setdefault(path.name, []).append(hashlib.sha256(read_bytes(path)).hexdigest())

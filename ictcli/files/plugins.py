@@ -1,9 +1,9 @@
 """Plugins: Python files that register methods, verifiers, tasks or benchmarks.
 
-A recipe lists them under `plugins`. They run with the user's rights, like any script, and can
-import their neighbours, which nobody else can: a folder of plugins is a separate package, and on
-no path. Each file is read once in a process, and asked for at the gate: what was judged is what
-runs.
+A recipe lists them under `plugins`. They run with the user's rights, like any script. A plugin can
+import other files of its folder, which no other code can: the folder is a separate package, not on
+`sys.path`. A process reads each file once and passes its content to the gate, so that the code that
+was checked is the code that runs.
 """
 
 import builtins
@@ -25,10 +25,10 @@ from ictcli.files.reading import read_bytes
 
 _PREFIX = "ictcli_plugins_"
 _modules: dict[str, Path] = {}
-"""Files of plugins by the names of their modules."""
+"""Plugin files by module name."""
 _loaded: dict[Path, str] = {}
 sources: dict[Path, bytes] = {}
-"""The files read so far; see `source`."""
+"""Contents of the files read so far; see `source`."""
 
 
 def source(path: Path) -> bytes:
@@ -41,14 +41,14 @@ def source(path: Path) -> bytes:
 
 
 class _Loader(gate.Loader):
-    """Runs a plugin, or a neighbour, whose imports find their neighbours."""
+    """Runs a plugin or a file that it imports; their imports find files of the same folder."""
 
     def __init__(self, name: str, path: str) -> None:
         super().__init__(name, path, source)
 
     def exec_module(self, module: ModuleType) -> None:
-        own = {"__import__": _importing(module.__name__.partition(".")[0])}
-        vars(module)["__builtins__"] = vars(builtins) | own
+        changed = {"__import__": _importing(module.__name__.partition(".")[0])}
+        vars(module)["__builtins__"] = vars(builtins) | changed
         super().exec_module(module)
 
 
@@ -56,8 +56,8 @@ sys.meta_path.insert(0, gate.Finder(_PREFIX, _Loader))
 
 
 def _importing(package: str) -> Callable[..., ModuleType]:
-    """Return an `__import__` for modules of a package of plugins: what is not found elsewhere is
-    looked for beside them."""
+    """Return an `__import__` for the plugins of one folder: a module that is not found elsewhere is
+    looked for in that folder."""
 
     def find(
         name: str, within: Any = None, at: Any = None, fromlist: Any = (), level: int = 0
@@ -69,29 +69,28 @@ def _importing(package: str) -> Callable[..., ModuleType]:
             beside = f"{package}.{first}"
             if level or error.name != first or not find_spec(beside):
                 raise
-        found = builtins.__import__(f"{package}.{name}", within, at, fromlist, 0)
-        return found if fromlist else sys.modules[beside]
+        module = builtins.__import__(f"{package}.{name}", within, at, fromlist, 0)
+        return module if fromlist else sys.modules[beside]
 
     return find
 
 
 def listed(data: Mapping[str, Any]) -> list[str]:
-    """Return the names under `plugins` in a recipe's table, which may be one."""
+    """Return the names under `plugins` in a recipe's table, which has a list or a single name."""
     names: object = data.get("plugins", [])
     return list(map(str, cast(list[object], names))) if isinstance(names, list) else [str(names)]
 
 
 def find(name: str, base: Path | None = None) -> Path | None:
-    """Return the absolute path of a plugin file, if there is one. A relative path is relative to
-    the working directory or else to `base`, the recipe's folder."""
+    """Return the absolute path of a plugin file; None if there is none. A relative path is looked
+    up in the working directory, then in `base`, the recipe's folder."""
     places = (Path(name), (base or Path()) / name)
     return next((place.resolve() for place in places if place.is_file()), None)
 
 
 def load(name: str, base: Path | None = None, *, typed: bool = False) -> Path:
     """Run a plugin file (see `find`), unless it already ran, and return its absolute path. `typed`:
-    whether the user typed its name. UserError if there is no such file, it may not run, or it
-    fails."""
+    whether the user typed its name. UserError if it does not exist, may not run, or fails."""
     path = find(name, base)
     if path is None:
         raise UserError(f"There is no plugin file {name}.", "plugins are paths of .py files")
@@ -121,7 +120,7 @@ def load(name: str, base: Path | None = None, *, typed: bool = False) -> Path:
 
 
 def _package(folder: Path) -> str:
-    """Return the name of the package that a folder of plugins is."""
+    """Return the name of the package for a folder of plugins, created if it is missing."""
     name = f"{_PREFIX}{hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]}"
     package = sys.modules.setdefault(name, ModuleType(name))
     package.__path__ = [str(folder)]
@@ -129,7 +128,7 @@ def _package(folder: Path) -> str:
 
 
 def place_of(error: Exception) -> str:
-    """Return where plugins raised or passed on an exception, as `FILE, line N,`, or ""."""
+    """Return the last place in plugin code that an exception passed: `FILE, line N,`, or ""."""
     stack = traceback.extract_tb(error.__traceback__)
     places = [f"{at.filename}, line {at.lineno}," for at in stack if Path(at.filename) in sources]
     return places[-1] if places else ""

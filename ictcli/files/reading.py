@@ -1,5 +1,4 @@
-"""Reading files that somebody else may have written: plain ones alone, no larger and no deeper than
-files of their kind are, in limited memory."""
+"""Reading files that someone else may have written: regular ones, of limited size and nesting."""
 
 import contextlib
 import json
@@ -21,35 +20,34 @@ LARGEST = {
     "tokenizer.json": 256 * MIB,
     ".jsonl": 8192 * MIB,
 }
-"""Bytes of the largest file that is read, by name or suffix. Others, such as weights, may have any
-size."""
+"""Largest size of a file in bytes, by its name or suffix; others, such as weights, have no
+limit."""
 LINE = 64 * MIB
 DEPTH = 100
-"""Tables and lists within each other."""
+"""Most levels of tables and lists inside each other."""
 
 
 class UnreadableError(UserError, OSError):
-    """A file that is not read. Code that skips I/O errors skips it too."""
+    """A file that is refused; an OSError too, so that code that skips unreadable files skips it."""
 
 
 def check_file(path: Path, most: int | None = None) -> None:
-    """Raise UnreadableError where a path is no regular file, or one of more than `most` bytes, by
-    default those of its kind in `LARGEST`: a pipe would be waited for, and /dev/zero has no end.
-    OSError where there is nothing."""
+    """Raise UnreadableError if a path is not a regular file (reading a pipe or /dev/zero may never
+    end), or is larger than `most` bytes (default: by `LARGEST`). OSError if it does not exist."""
     about = path.stat()
     if not stat.S_ISREG(about.st_mode):
-        raise UnreadableError(f"{path} is not a regular file.", "put one in its place")
+        raise UnreadableError(f"{path} is not a regular file.", "put a regular file there")
     limit = most or LARGEST.get(path.name) or LARGEST.get(path.suffix)
     if limit and about.st_size > limit:
         raise UnreadableError(
-            f"{path} has {about.st_size / MIB:,.0f} MiB, where {limit // MIB:,} are the most that "
-            "such a file may have.",
-            "put the right file in its place",
+            f"{path} has {about.st_size / MIB:,.0f} MiB; such a file may have "
+            f"{limit // MIB:,} MiB at most.",
+            "put the right file there",
         )
 
 
 def open_plain(path: Path, most: int | None = None) -> BufferedReader:
-    """Return a file to read. Raises as `check_file`."""
+    """Open a file for reading. Raises as `check_file`."""
     check_file(path, most)
     return os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
 
@@ -61,25 +59,25 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """Return the same as text, whose line ends stay as they are. UnicodeDecodeError where it is not
-    UTF-8."""
+    """Return a file's content as text, line ends unchanged. Raises as `check_file`, and
+    UnicodeDecodeError if it is not UTF-8."""
     return read_bytes(path).decode()
 
 
 def lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a file. Raises as `check_file`, and UnreadableError at a line longer than
+    """Yield the lines of a file. Raises as `check_file`; UnreadableError if a line exceeds
     `LINE`."""
     with open_plain(path) as file:
         while line := file.readline(LINE + 1):
             if len(line) > LINE:
                 raise UnreadableError(
-                    f"{path} has a line of more than {LINE // MIB} MiB.", "put the file back"
+                    f"{path} has a line of more than {LINE // MIB} MiB.", "put the right file there"
                 )
             yield line
 
 
 def process_size() -> int:
-    """Return bytes of this process's address space; 1 if unknown."""
+    """Return the size of this process's address space in bytes; 1 if unknown."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     except OSError:
@@ -88,8 +86,8 @@ def process_size() -> int:
 
 @contextlib.contextmanager
 def limited_memory(more: int) -> Generator[None]:
-    """Raise MemoryError where the process grows by more than so many bytes. macOS, where its size
-    is unknown, has no such limit."""
+    """Raise MemoryError if the process grows by more than `more` bytes within the context. There is
+    no limit on macOS, where the size of a process is unknown."""
     size, (soft, hard) = process_size(), resource.getrlimit(resource.RLIMIT_AS)
     if size > 1:
         most = [size + more, *(limit for limit in (soft, hard) if limit >= 0)]
@@ -101,7 +99,7 @@ def limited_memory(more: int) -> Generator[None]:
 
 
 def parse_json(data: str | bytes, **options: Any) -> Any:
-    """Parse JSON of at most `DEPTH` levels. ValueError where it is none."""
+    """Parse JSON. ValueError if it is invalid, or nested more than `DEPTH` deep."""
     try:
         return _shallow(json.loads(data, **options))
     except RecursionError as error:
@@ -109,7 +107,7 @@ def parse_json(data: str | bytes, **options: Any) -> Any:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Parse TOML of at most `DEPTH` levels. ValueError where it is none."""
+    """Parse TOML. ValueError if it is invalid, or nested more than `DEPTH` deep."""
     try:
         return _shallow(tomllib.loads(text))
     except RecursionError as error:
@@ -124,6 +122,6 @@ def _shallow(data: Any, depth: int = DEPTH) -> Any:
         if not depth:
             raise ValueError(_DEEP)
         table = cast(dict[str, Any] | list[Any], data)
-        for each in table.values() if isinstance(table, dict) else table:
-            _shallow(each, depth - 1)
+        for value in table.values() if isinstance(table, dict) else table:
+            _shallow(value, depth - 1)
     return cast(Any, data)

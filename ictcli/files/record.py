@@ -1,4 +1,4 @@
-"""Records: what a JSON file holds, as a frozen model that is checked when it is read."""
+"""Records: the content of JSON files as frozen models, checked when they are read."""
 
 import json
 from typing import Any, Self, cast
@@ -21,15 +21,15 @@ class Record(BaseModel):
 
 
 def _check_numbers(data: object) -> None:
-    """Raise ValueError where data holds a number that a record may not have. Records in it were
-    checked before."""
+    """Raise ValueError if data holds a number larger than `LARGEST`, or NaN. Records inside data
+    are skipped: they were checked when they were made."""
     if isinstance(data, dict):
         data = [*cast(dict[str, object], data).values()]
     if isinstance(data, list | tuple):
         for value in cast(list[object], data):
             _check_numbers(value)
     elif isinstance(data, int | float) and not abs(data) <= LARGEST:
-        raise ValueError("a number is larger than any of a record")
+        raise ValueError(f"a number is larger than {LARGEST:g}")
 
 
 class RunRecord(Record):
@@ -38,7 +38,7 @@ class RunRecord(Record):
     model_config = ConfigDict(extra="allow", strict=True)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields that are set, in the order they are written in, then other keys."""
+        """Return the fields that are set, in the order of their declaration, then unknown keys."""
         return self.model_dump(exclude_unset=True)
 
     def to_line(self) -> str:

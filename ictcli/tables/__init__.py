@@ -1,10 +1,10 @@
-"""Tables, whose columns are declared once; numbers as text; and pages of templates.
+"""Tables, numbers as text, and templates.
 
 | module | holds |
 |---|---|
-| here | `Table` and `Column`, as Markdown. On a terminal: `console.table` |
+| here | `Table` and `Column`, and tables as Markdown; `console.table` prints one |
 | `numbers` | figures, shares, intervals, sizes and counts as text |
-| `pages` | templates: pages in HTML and Markdown, in which text of others stays text; sentences |
+| `pages` | templates for HTML, Markdown and plain text, which escape the values filled in |
 """
 
 import html
@@ -21,7 +21,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class Span:
-    """A figure with an interval, or with a smallest and a largest value."""
+    """A number with its interval, or with the smallest and largest values."""
 
     value: float
     low: float | None
@@ -35,31 +35,31 @@ class Cell:
     text: str
     interval: str = ""
     star: bool = False
-    """A star stands after it: the difference is significant."""
+    """Whether the difference is significant: a star follows the text."""
     colour: str = ""
     """CSS colour of a dot before the text."""
 
     @property
     def line(self) -> str:
-        """`31.2 % [28.0, 34.4] *`."""
+        """The cell on one line: `31.2 % [28.0, 34.4] *`."""
         parts = (self.text, self.interval, "*" * self.star)
         return one_line(" ".join(filter(None, parts)))
 
     @property
     def lines(self) -> str:
-        """The same with the interval below the figure."""
+        """The cell on two lines, with the interval on the second."""
         value = one_line(self.text) + " *" * self.star
         return f"{value}\n{self.interval}" if self.interval else value
 
 
 @dataclass(frozen=True)
 class Column(Generic[Row]):
-    """A column: its head, and its value of a row, a number, a text or None."""
+    """A column: its head, and a function from a row to its value, a number, a text or None."""
 
     head: str
     value: Callable[[Row], Any]
     format: Format | type[str] = rounded
-    """Makes text of a number; `str` in a column of texts, which is set flush left."""
+    """Formats a number; `str` for a column of texts, which is left-aligned."""
     bounded: bool = False
     """Whether the values are `Span`s."""
 
@@ -85,7 +85,7 @@ class Table:
     columns: Sequence[Column[Any]]
     rows: Sequence[Any]
     name: str = ""
-    """Its place in a page."""
+    """Name of the table in a page, such as `summary`."""
     caption: str = ""
 
     @cached_property
@@ -93,11 +93,12 @@ class Table:
         return [[column.cell(row) for column in self.columns] for row in self.rows]
 
     def only(self, *heads: str) -> "Table":
-        """Return the same of the columns with these heads."""
-        return replace(self, columns=[each for each in self.columns if each.head in heads])
+        """Return the table with only the columns that have these heads."""
+        return replace(self, columns=[column for column in self.columns if column.head in heads])
 
     def turned(self) -> "Table":
-        """Return the same with a row for each column: the first cells of rows are the heads."""
+        """Return the table transposed: a row per column, with the first cells of rows as the
+        heads."""
         first, *others = self.columns
 
         def column(place: int) -> Column[int]:
@@ -109,7 +110,7 @@ class Table:
 
 
 def text_table(rows: Sequence[dict[str, Any]], name: str = "") -> Table:
-    """Return a table of texts: rows of the same keys, which are the heads."""
+    """Return a table of texts. The heads are the rows' keys, which are the same in all rows."""
 
     def column(key: str) -> Column[dict[str, Any]]:
         return Column(key, lambda row: row[key], str)
@@ -122,12 +123,12 @@ def score_columns(
     scores: Callable[[Row], Mapping[str, Span | None]],
     form: Format = shown_share,
 ) -> list[Column[Row]]:
-    """Return a column for each of these scores of a row, by its name."""
+    """Return a column per score name; `scores` returns a row's scores by name."""
     return [Column(n, lambda row, n=n: scores(row).get(n), form, bounded=True) for n in names]
 
 
 def markdown(table: Table) -> str:
-    """Return a table of GitHub's Markdown."""
+    """Return a table in GitHub's Markdown."""
     head = [markdown_text(column.head) for column in table.columns]
     marks = [":--" if column.is_text else "--:" for column in table.columns]
     body = [

@@ -12,12 +12,12 @@ setting = "{:g}".format
 
 
 def percent(share: float) -> str:
-    """Return a percentage, rounded as a share of three digits is, so that both agree."""
+    """Return a share as a percentage with one decimal, without `%`."""
     return f"{100 * round(share, 3):.1f}".replace("-", MINUS)
 
 
 def shown_share(share: float | None) -> str:
-    """Return a share as every screen has it: `37.9 %`; `-` for None."""
+    """Return a share as a percentage: `37.9 %`; `-` for None."""
     return "-" if share is None else f"{percent(share)} %"
 
 
@@ -32,7 +32,7 @@ def p_value(p: float) -> str:
 
 
 def rounded(value: float) -> str:
-    """Return three significant digits, with an exponent only below 0.0001."""
+    """Return a number with three significant digits, and an exponent only below 0.0001."""
     if value == 0:
         return "0"
     size = abs(value)
@@ -46,7 +46,7 @@ def rounded(value: float) -> str:
 
 
 def size_text(count: float) -> str:
-    """Return bytes in binary units: `3.20 MiB`, `48.1 GiB`."""
+    """Return a number of bytes in binary units: `3.20 MiB`, `48.1 GiB`."""
     power = min((max(int(count), 1).bit_length() - 1) // 10, len(UNITS) - 1)
     value = count / 1024**power
     decimals = 0 if power == 0 else 2 if value < 10 else 1
@@ -54,7 +54,7 @@ def size_text(count: float) -> str:
 
 
 def interval(low: float | None, high: float | None, form: Format) -> str:
-    """Return `[28.0, 34.4]`, whose unit comes before it; empty where an end is not known."""
+    """Return an interval without its unit: `[28.0, 34.4]`; empty if an end is unknown."""
     text = "" if low is None or high is None else f"[{form(low)}, {form(high)}]"
     return text.replace(" %", "")
 
@@ -64,5 +64,5 @@ def counted(number: int, noun: str) -> str:
 
 
 def listed(words: Sequence[str]) -> str:
-    """Return `a, b and c`."""
+    """Join words as in `a, b and c`."""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))

@@ -1,4 +1,4 @@
-"""Templates, for HTML, Markdown and plain text: what they are given stays text."""
+"""Templates for HTML, Markdown and plain text, which escape the values filled in."""
 
 import json
 from collections.abc import Callable
@@ -14,15 +14,15 @@ from ictcli.text import BREAKS, html_text, markdown_block, markdown_code, markdo
 
 
 def render(template: Path, form: Literal["html", "md", "txt"], **values: Any) -> str:
-    """Return a template with these values, as HTML, Markdown or plain text. Templates of the same
-    folder are found by name; `kind` ends the names of those of this form; functions of `numbers`
-    are filters."""
+    """Return a template filled in with `values`, as HTML, Markdown or plain text. In the template,
+    functions of `numbers` are filters, other templates of its folder are found by name, and the
+    variable `kind` is the suffix of templates of this form."""
     environment = _environment(template.parent, form)
     return environment.get_template(template.name).render(kind=f".{form}.jinja", **values)
 
 
 def sentence(template: Path, **values: Any) -> str:
-    """Return the plain text of a template on one line."""
+    """Return a template filled in with `values`, as plain text on one line."""
     return " ".join(render(template, "txt", **values).split())
 
 
@@ -43,12 +43,12 @@ def _environment(folder: Path, form: str) -> Environment:
         keep_trailing_newline=True,
     )
     forms = {name: form for name, form in vars(numbers).items() if callable(form)}
-    made = {"code": markdown_code, "block": markdown_block, "table": markdown, "quoted": quoted}
+    blocks = {"code": markdown_code, "block": markdown_block, "table": markdown, "quoted": quoted}
     filters = cast(dict[str, Any], environment.filters)  # pyright: ignore[reportUnknownMemberType]
     filters |= forms
     variables = cast(dict[str, Any], environment.globals)  # pyright: ignore[reportUnknownMemberType]
     variables |= forms
-    filters |= {name: partial(_marked, form) for name, form in made.items()}
+    filters |= {name: partial(_marked, form) for name, form in blocks.items()}
     filters |= {"json": partial(json.dumps, allow_nan=False), "line": _line}
     return environment
 

@@ -1,10 +1,10 @@
-"""Where problems come from: tasks to train on, each with a held-out part, and benchmarks.
+"""Problems: tasks to train on, each with held-out problems, and benchmarks.
 
-Every choice is a function of (seed, step), so any batch can be made again. Add a task with
-`register_task` or a benchmark with `register_benchmark` in a plugin file; docs/extending.md.
+Every draw depends only on (seed, step), so any batch can be drawn again. To add a task or a
+benchmark, call `register_task` or `register_benchmark` in a plugin file; see docs/extending.md.
 """
 
-# these register their tasks and benchmarks
+# importing these registers their tasks and benchmarks
 from ictcli.tasks import datasets as datasets
 from ictcli.tasks.chain.problem import chain_task as chain_task
 from ictcli.tasks.ledger.problem import ledger_task as ledger_task

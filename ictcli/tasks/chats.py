@@ -1,8 +1,8 @@
-"""Conversations: in the rows of a data set, as chat files and TRL have them, and in a tokenizer's
-chat template, which is a program of its author's.
+"""Conversations: read from the rows of a data set, and rendered with a chat template.
 
-jinja2's sandbox keeps that from files and code, not from loops and memory: these are limited here,
-in this process, as a worker would take longer to start than all prompts of a run to render.
+A chat template is a program. jinja2's sandbox keeps it from files and code, but not from using time
+and memory. These are limited here, in this process: starting a worker would take longer than
+rendering all prompts of a run.
 """
 
 import contextlib
@@ -21,16 +21,16 @@ from ictcli.text import middle_cut
 from ictcli.types import Turn
 
 KEYS = (("role", "content"), ("from", "value"))
-"""The names of a message's parts; the second are ShareGPT's."""
+"""Names of a message's role and content; the second pair is ShareGPT's."""
 ROLES = {"human": "user", "gpt": "assistant"}
-"""ShareGPT's names of roles."""
+"""The usual role names, by those of ShareGPT."""
 _AS_TEXT = re.compile(r"""\s*\[\s*\{.{0,200}?["'](?:role|from)["']\s*:""", re.DOTALL)
 _FORM = '[{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]'
 
 
 def messages_of(row: Row, name: str) -> tuple[Turn, ...] | None:
     """Return the messages in a column, a list of objects; None if it holds something else.
-    UserError where one of them has no role or no text, or where they are written as text."""
+    UserError if a message has no role or no text, or if the list is written as text."""
     value = row.get(name)
     if isinstance(value, str) and _AS_TEXT.match(value):
         raise UserError(
@@ -47,20 +47,20 @@ def messages_of(row: Row, name: str) -> tuple[Turn, ...] | None:
     turns: list[Turn] = []
     for number, message in enumerate(cast("list[dict[str, Any]]", messages), 1):
         role, content = next((k for k in KEYS if {*k} <= message.keys()), KEYS[0])
-        said, text = message.get(role), message.get(content)
-        if not isinstance(said, str) or not isinstance(text, str):
+        speaker, text = message.get(role), message.get(content)
+        if not isinstance(speaker, str) or not isinstance(text, str):
             raise UserError(
                 f"{row.where} has a {name} whose message {number} has no role or no content that "
                 "is text.",
                 f'"{name}": {_FORM} (pictures and tool calls are not read)',
             )
-        turns.append((ROLES.get(said, said), encodable(text)))
+        turns.append((ROLES.get(speaker, speaker), encodable(text)))
     return tuple(turns)
 
 
 def parted(row: Row, turns: Sequence[Turn]) -> tuple[tuple[Turn, ...], str | None]:
-    """Return the messages up to the last of the user, and what the assistant answers to it, if it
-    does. UserError where no message of the user is the last, or the last but the answer."""
+    """Return the messages up to the user's last, and the assistant's answer to it (None if there is
+    none). UserError if neither the last message nor the one before the answer is the user's."""
     answer = turns[-1][1] if turns[-1][0] == "assistant" else None
     asked = tuple(turns if answer is None else turns[:-1])
     if not asked or asked[-1][0] != "user":
@@ -73,16 +73,16 @@ def parted(row: Row, turns: Sequence[Turn]) -> tuple[tuple[Turn, ...], str | Non
 
 
 def as_messages(turns: Sequence[Turn]) -> list[dict[str, str]]:
-    """Return a conversation as chat templates and reward functions take it."""
+    """Return a conversation as a list of dicts, for chat templates and reward functions."""
     return [{"role": role, "content": text} for role, text in turns]
 
 
 def as_text(turns: Sequence[Turn]) -> str:
-    """Return a conversation as a model without a chat template reads it, without its system
-    messages: an answer below its question, and an empty line before the next."""
-    said = [(role, text) for role, text in turns if role != "system"]
+    """Return a conversation as plain text, for a model without a chat template: each answer is on
+    the line after its question, followed by an empty line. System messages are left out."""
+    kept = [(role, text) for role, text in turns if role != "system"]
     ends = {"assistant": "\n\n"}
-    return "".join(text + ends.get(role, "\n") for role, text in said).rstrip("\n")
+    return "".join(text + ends.get(role, "\n") for role, text in kept).rstrip("\n")
 
 
 def system_of(turns: Sequence[Turn]) -> str:
@@ -91,22 +91,22 @@ def system_of(turns: Sequence[Turn]) -> str:
 
 
 SECONDS, EACH = 5.0, 0.01
-"""CPU seconds for all conversations of a template, and more for each of them; SmolLM2's takes some
-80 microseconds."""
+"""Most CPU seconds that a template may take for all conversations, plus the seconds allowed for
+each; SmolLM2's takes about 80 microseconds for one."""
 MEMORY = 2**30
-"""Bytes on top of what the process has. macOS knows no such limit: there time is the only one."""
+"""Most bytes of memory that rendering may add to the process; no limit on macOS."""
 CHARACTERS = 10_000_000
-"""Most characters of the text."""
+"""Most characters of a rendered conversation."""
 SHOWN = 300
-"""Characters of a template's words, at most."""
+"""Most characters shown of an error that a template raises."""
 
 
 class _OverTimeError(BaseException):
-    """Not one of the exceptions that jinja2 catches."""
+    """The time limit is exceeded. A BaseException, since jinja2 catches Exceptions."""
 
 
 _spent: dict[str, float] = {}
-"""Seconds of `SECONDS` that each template has taken."""
+"""Seconds of `SECONDS` that each template has used."""
 
 
 def rendered(
@@ -116,9 +116,9 @@ def rendered(
     *,
     answered: bool = False,
 ) -> str:
-    """Return the text of the messages, up to where the model's answer begins, or where it is
-    `answered` to the end. `arguments` are of the template. UserError where it raises, does not
-    parse, or exceeds a limit."""
+    """Return the messages as text, up to where the model's answer begins or, if `answered`, to the
+    end. `arguments` are the template's. UserError if it raises, does not parse, or exceeds a
+    limit."""
     try:
         with _limited(str(tokenizer.chat_template)):
             text = tokenizer.apply_chat_template(
@@ -136,15 +136,15 @@ def rendered(
         words = middle_cut(" ".join(str(error)[:10_000].split()), SHOWN) or type(error).__name__
     raise UserError(
         f"The model's chat template cannot be used: {words.rstrip('.')}.",
-        "prompt.system= leaves the system message out, which some refuse; prompt.template=none, or "
-        "a text with {question} in it, takes the template's place",
+        "prompt.system= leaves the system message out, which some templates refuse; "
+        "prompt.template=none, or a text with {question} in it, replaces the template",
     )
 
 
 @contextlib.contextmanager
 def _limited(template: str) -> Generator[None]:
-    """Raise MemoryError beyond MEMORY, and _OverTimeError beyond what is left of a template's
-    SECONDS in the main thread, the only one that receives signals."""
+    """Raise MemoryError beyond MEMORY, and _OverTimeError beyond the rest of the template's
+    SECONDS. Time is limited only in the main thread, as no other thread receives signals."""
 
     def stop(number: int, frame: object) -> NoReturn:
         raise _OverTimeError
@@ -153,7 +153,7 @@ def _limited(template: str) -> Generator[None]:
     handler = signal.signal(signal.SIGPROF, stop) if timed else None
     spent, before = _spent.get(template, 0.0), time.process_time()
     try:
-        if timed:  # again and again, as an exception in a destructor is lost
+        if timed:  # repeated, as an exception in a destructor is lost
             signal.setitimer(signal.ITIMER_PROF, max(SECONDS - spent, 0) + EACH, 1)
         with limited_memory(MEMORY):
             yield

@@ -1,5 +1,5 @@
-"""Custom data sets: local files, folders that `datasets` saved and any data set of the hub, by
-columns that the user names."""
+"""Custom data sets: local files, folders that `datasets` saved and data sets of the hub, in which
+the user may name the columns."""
 
 import contextlib
 import re
@@ -35,11 +35,11 @@ HUB = "hub:"
 ASKED = (*PROMPTS, *CHATS)
 GOLDS = ("gold", "answer")
 MOST_LOST = 0.1
-"""Share of rows or prompts that may be unreadable; with more the data is refused."""
+"""Largest share of rows or prompts that may be unreadable; with more, the data is refused."""
 
 
 def is_custom(name: str) -> bool:
-    """Return whether the name of a task or benchmark is a custom data set: a file, a folder that
+    """Return whether a task or benchmark of this name is a custom data set: a file, a folder that
     `datasets` saved, or `hub:owner/name`."""
     return is_file_name(name) or name.startswith(HUB)
 
@@ -60,7 +60,7 @@ def read_rows(name: str, hub: HubSettings | None = None, split: str = "train") -
     path = name.removeprefix(HUB)
     if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", path) or Path(path).exists():
         raise UserError(
-            f"{name} names no data set of the hub, or {path} is a folder here too.",
+            f"{name} names no data set of the hub, or {path} is also a path on this machine.",
             "for example hub:openai/gsm8k",
         )
     configs, split = (hub.config or "",), hub.split or split
@@ -69,57 +69,57 @@ def read_rows(name: str, hub: HubSettings | None = None, split: str = "train") -
 
 @dataclass(frozen=True)
 class Reader:
-    """How the rows of a data set become problems.
+    """Makes problems from the rows of a data set.
 
-    By default the prompt is in prompt, question or problem, as text or as messages, or in messages
-    or conversations; the gold in gold or answer, in the box of a solution, or it is the last
-    message of the assistant; choices in choices or, where all golds are letters, in options."""
+    By default the prompt is in prompt, question or problem (text or messages), or in messages or
+    conversations. The gold is in gold or answer, in the box of a solution, or is the assistant's
+    last message. Choices are in choices or, if all golds are letters, in options."""
 
     columns: ColumnSettings
     names: Sequence[str]
-    """All columns, which each problem keeps for reward functions."""
+    """All column names; each problem keeps these columns for reward functions."""
     choices: str | None = None
     """The column of choices, if there is one."""
     by_text: bool = False
-    """Whether a gold is the text of a choice, and not its letter or index."""
+    """Whether golds are texts of choices, and not letters or indices."""
 
     @property
     def golds(self) -> Sequence[str]:
-        """The columns of the gold, the first filled one of which counts."""
+        """The columns of the gold; the first one that has a value is used."""
         return GOLDS if self.columns.gold is None else (self.columns.gold,)
 
     def problem(self, row: Row) -> Problem:
-        """Return the problem of a row, whose gold is empty if it has no answer. UserError if it
-        cannot be read."""
+        """Return the problem of a row, with an empty gold if there is no answer. UserError if the
+        row cannot be read."""
         columns = self.columns
         named = columns.id is not None or row.get("id") is not None
         id_ = text(row, columns.id or "id") if named else str(row.number)
         choices = choices_of(row, self.choices) if self.choices else ()
-        prompt, turns, said = self.question(row, choices)
-        texts, boxed_alone = self.answers(row, said)
-        if not boxed_alone and not self.choices:
+        prompt, turns, reply = self.question(row, choices)
+        texts, is_solution = self.answers(row, reply)
+        if not is_solution and not self.choices:
             texts = without_placeholders(row, texts)
-        golds = [boxed(texts[0]) or ""] if boxed_alone else [*map(self._gold, texts)]
+        golds = [boxed(texts[0]) or ""] if is_solution else [*map(self._gold, texts)]
         if self.choices:
             golds = [letter_of(row, choices, gold, by_text=self.by_text) for gold in golds]
         gold, *more = dict.fromkeys(filter(None, golds)) or [""]
         if columns.response is not None:
             solution = text(row, columns.response)
         else:
-            worked_texts = (said, row.get("solution"), *map(row.get, self.golds))
+            worked_texts = (reply, row.get("solution"), *map(row.get, self.golds))
             marked = (t for t in worked_texts if isinstance(t, str) and ("####" in t or boxed(t)))
             solution = worked(next(marked, ""), gold)
         kept: dict[str, Any] = {name: row.get(name) for name in self.names}
         if turns:
             kept["prompt"] = as_messages(turns)
-        several = turns if len(turns) > 1 else ()
-        return Problem(id_, prompt, gold, choices, solution, several, kept, tuple(more))
+        conversation = turns if len(turns) > 1 else ()
+        return Problem(id_, prompt, gold, choices, solution, conversation, kept, tuple(more))
 
     def question(
         self, row: Row, choices: Sequence[str] = ()
     ) -> tuple[str, tuple[Turn, ...], str | None]:
-        """Return the question of a row with its choices, its messages if it is a conversation, and
-        what the assistant answers in it."""
+        """Return a row's question with its choices, the messages if the row has a conversation, and
+        the assistant's answer in the conversation, if it has one."""
         names = ASKED if self.columns.prompt is None else (self.columns.prompt,)
         name = filled(row, names)
         messages = messages_of(row, name) if name else None
@@ -138,13 +138,14 @@ class Reader:
         last = "user", with_choices(question, choices)
         return with_choices(as_text(turns), choices), (*turns[:-1], last), answer
 
-    def answers(self, row: Row, said: str | None) -> tuple[list[str], bool]:
-        """Return the texts that hold a gold each, any of which counts, where the assistant `said`
-        something, and whether it is a solution, whose box alone counts."""
+    def answers(self, row: Row, reply: str | None) -> tuple[list[str], bool]:
+        """Return the texts from which the row's golds are read, any of which is correct, and
+        whether the text is a solution, whose gold is in its box. If no gold column has a value, the
+        text is `reply` (the assistant's answer in a conversation) or else the solution."""
         name = filled(row, self.golds)
         if name is None:
-            if said is not None:
-                return [said], False
+            if reply is not None:
+                return [reply], False
             if row.get("solution") is not None and not self.choices:
                 return [text(row, "solution")], True
         value = row.get(name or "")
@@ -155,29 +156,29 @@ class Reader:
         return [said_in(row, self.golds, key="gold")], False
 
     def _gold(self, answer: str) -> str:
-        """Return what the pattern finds, else the text after `####`, in the last box, or all."""
+        """Return the gold in a text: by the pattern, else after `####`, in the last box, or all."""
         if self.columns.gold_pattern is not None:
             return matched(answer, self.columns.gold_pattern).answer or ""
         if "####" in answer:
             return behind(answer)
-        found = boxed(answer)
-        return answer.strip() if found is None else found
+        in_box = boxed(answer)
+        return answer.strip() if in_box is None else in_box
 
     def with_choices(self, rows: Rows) -> "Reader":
-        """Return the reader with the column of choices, if there is one, and with what its golds
-        are: texts of choices, if more rows can be read so than as letters or indices."""
+        """Return the reader with the column of choices set, if there is one. Golds are read as
+        texts of choices if that fits more rows than letters or indices do."""
         usual = (self.columns.choices,) if self.columns.choices else ("choices", "options")
-        there = (name for name in usual if any(row.get(name) is not None for row in rows.rows))
-        column = next(there, None)
+        present = (name for name in usual if any(row.get(name) is not None for row in rows.rows))
+        column = next(present, None)
         if column is None:
             return self
         golds: list[tuple[Row, str, tuple[str, ...]]] = []
         for row in rows.rows:
             with contextlib.suppress(UserError):
                 answered = filled(row, self.golds) is not None
-                said = None if answered else self.question(row)[2]
-                texts, its_choices = self.answers(row, said)[0], choices_of(row, column)
-                golds += [(row, self._gold(answer), its_choices) for answer in texts]
+                reply = None if answered else self.question(row)[2]
+                texts, choices = self.answers(row, reply)[0], choices_of(row, column)
+                golds += [(row, self._gold(answer), choices) for answer in texts]
         if column == "options" and not are_letters([gold for _, gold, _ in golds]):
             return self
         return replace(self, choices=column, by_text=are_texts(golds))
@@ -191,11 +192,11 @@ def reader_of(
     answer: str,
     answers: Sequence[str],
 ) -> Reader:
-    """Return a reader of these rows by the named columns, else by the `usual` ones.
-    UserError if a named column is missing, or if no column holds the question: it names the key of
-    the `answer`, too, where none of the usual `answers` is there."""
-    known, paths = rows.columns, rows.paths
-    named = {*known, *paths}
+    """Return a reader of these rows by the columns that the user named, else by the `usual` ones.
+    UserError if a named column is missing, or if no column holds the question. If there is no
+    column of `answers` either, the hint also names the key `columns.{answer}`."""
+    names, paths = rows.columns, rows.paths
+    named = {*names, *paths}
     for key, column in columns.model_dump(exclude_none=True, exclude={"gold_pattern"}).items():
         if column not in named:
             raise UserError(
@@ -204,15 +205,15 @@ def reader_of(
                 f"columns.{key}=NAME names it, or eval.columns.{key} and sft.columns.{key} for "
                 "eval.bench and sft.data",
             )
-    there = {k: name for k, name in (usual or columns) if name in named or k == "gold_pattern"}
-    columns = columns.filled_by(ColumnSettings(**there))
+    defaults = {k: name for k, name in (usual or columns) if name in named or k == "gold_pattern"}
+    columns = columns.filled_by(ColumnSettings(**defaults))
     if columns.gold_pattern is not None:
-        compiled(columns.gold_pattern)  # what is wrong with it is no fault of the rows
-    if known and not columns.prompt and not {*known} & {*ASKED}:
+        compiled(columns.gold_pattern)  # raises if it is wrong, before any row is read
+    if names and not columns.prompt and not {*names} & {*ASKED}:
         keys = ["prompt"]
-        if not getattr(columns, answer) and not {*known} & {*answers}:
+        if not getattr(columns, answer) and not {*names} & {*answers}:
             keys.append(answer)
-        others = [column for column in known if column not in answers]
+        others = [column for column in names if column not in answers]
         others = others if len(others) == len(keys) else ["NAME"] * len(keys)
         pairs = zip(keys, others, strict=True)
         settings = " ".join(shlex.quote(f"columns.{key}={column}") for key, column in pairs)
@@ -221,7 +222,7 @@ def reader_of(
             f"{middle_cut(', '.join(paths), 300)}.",
             f"{settings}, or columns of the names {', '.join(ASKED)} and {', '.join(answers)}",
         )
-    return Reader(columns, known).with_choices(rows)
+    return Reader(columns, names).with_choices(rows)
 
 
 def read_custom(
@@ -232,11 +233,11 @@ def read_custom(
     usual: ColumnSettings | None = None,
     rows: Rows | None = None,
 ) -> ProblemSet:
-    """Return the problems of a custom data set (`read_rows`, `Reader`), or of these `rows` of it.
+    """Return the problems of a custom data set (see `Reader`). `rows` are its rows if already read.
 
     The verifier is choice if there are choices or all golds are letters, integer if all are
-    integers, text if all are words, else math. Rows that cannot be read are left out, with a note.
-    UserError for the first such row where they are more than `MOST_LOST`."""
+    integers, text if all are words, else math. Rows that cannot be read are left out, with a note;
+    if they are more than `MOST_LOST`, UserError for the first of them."""
     rows = rows or read_rows(name, hub, split)
     reader = reader_of(name, rows, columns or ColumnSettings(), usual, "gold", (*GOLDS, "solution"))
     read, notes = read_each(reader.problem, rows)
@@ -248,8 +249,8 @@ def read_custom(
 
 
 def read_each(read: Callable[[Row], T], rows: Rows) -> tuple[list[T], tuple[str, ...]]:
-    """Read each row; return what was read, and the notes of the rows with one on those that cannot
-    be read, which are left out. UserError if they are more than `MOST_LOST`."""
+    """Return `read(row)` of all rows that can be read, and the notes of `rows` with one on the rows
+    left out. UserError if more than `MOST_LOST` of them are left out."""
     results: list[T] = []
     errors: list[UserError] = []
     for row in rows.rows:
@@ -261,33 +262,34 @@ def read_each(read: Callable[[Row], T], rows: Rows) -> tuple[list[T], tuple[str,
         return results, rows.notes
     first, count = errors[0], f"{len(errors):,} of {len(rows.rows):,} rows"
     if len(errors) > MOST_LOST * len(rows.rows):
-        more = f" {count} cannot be read, where at most a tenth may be left out."
+        more = f" {count} cannot be read; at most a tenth may be left out."
         raise UserError(first.message + more * (len(errors) > 1), first.hint)
     note = f"{count} left out, as they cannot be read. The first: {first.message}"
     return results, (*rows.notes, note)
 
 
 def with_own_ids(problems: Sequence[Problem]) -> list[Problem]:
-    """Return the problems with unique ids, as samples are stored by id: copies get a number."""
+    """Return the problems with unique ids (repeats get a number), since samples are stored by
+    id."""
     taken = {problem.id for problem in problems}
-    apart: dict[str, Problem] = {}
+    by_id: dict[str, Problem] = {}
     for problem in problems:
         id_, number = problem.id, 1
-        while id_ in apart or (number > 1 and id_ in taken):
+        while id_ in by_id or (number > 1 and id_ in taken):
             number += 1
             id_ = f"{problem.id}#{number}"
-        apart[id_] = problem if number == 1 else replace(problem, id=id_)
-    return list(apart.values())
+        by_id[id_] = problem if number == 1 else replace(problem, id=id_)
+    return list(by_id.values())
 
 
 def filled(row: Row, names: Sequence[str]) -> str | None:
-    """Return the first of these columns that has a value."""
+    """Return the name of the first of these columns that has a value, or None."""
     return next((name for name in names if row.get(name) is not None), None)
 
 
 def said_in(row: Row, names: Sequence[str], key: str = "") -> str:
-    """Return the text of the first of these columns that is filled, or of its last message (as in
-    TRL's `completion`)."""
+    """Return the text in the first of these columns that has a value; if it holds messages, that of
+    the last one (as in TRL's `completion`)."""
     name = filled(row, names)
     messages = messages_of(row, name) if name else None
     return messages[-1][1] if messages else text(row, *names, key=key)

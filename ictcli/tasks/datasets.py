@@ -1,7 +1,6 @@
 """The named data sets: tasks gsm8k and math; benchmarks MATH-500, GSM8K, MMLU-STEM, GPQA and AIME.
 
-Add one here. Each reads its rows from the hub at a pinned commit, or from a file with the same
-columns.
+Each reads its rows from the hub at a pinned commit, or from a file with the same columns.
 """
 
 from collections.abc import Callable
@@ -56,13 +55,13 @@ GPQA_CHOICES = ("Correct Answer", *(f"Incorrect Answer {number}" for number in (
 
 
 def rows_of(name: str, data: str | None, hub: HubSettings | None = None) -> Rows:
-    """Return the rows of a named source, or of the data that replaces it."""
+    """Return the rows of a named source, or of the user's `data` in its place."""
     source = SOURCES[name]
     return load(source) if data is None else read_rows(data, hub, source.split)
 
 
 Read = Callable[[str, Rows], ProblemSet]
-"""(name, rows) to the problems of a named data set."""
+"""Function from (name, rows) to the problems of a named data set."""
 
 
 def _task(
@@ -74,7 +73,7 @@ def _task(
     hub: HubSettings | None = None,
     holdout: int | None = HOLDOUT,
 ) -> Task:
-    """Return a task of the hub's rows, or of the user's data in their place."""
+    """Return a task with the rows of the hub, or with the user's `data` in their place."""
     rows = rows_of(f"{name}-train", data, hub)
     if data is None:
         problems = read(f"{name}-train", rows)
@@ -92,13 +91,13 @@ def _benchmark(
     private: bool = False,
     shots: Shots | None = None,
 ) -> Benchmark:
-    """Return a benchmark of the hub's rows, or of a file with the same columns."""
+    """Return a benchmark with the rows of the hub, or of a file with the same columns."""
     bench = listed(name, read(name, rows_of(name, data)), private=private)
     return replace(bench, shots=shots)
 
 
 def _problems(rows: Rows, verifier: str, problem: Callable[[int, Row], Problem]) -> ProblemSet:
-    """Return a problem a row, made of the number of the row, from 0, and the row."""
+    """Return the problems that `problem(number from 0, row)` makes of the rows."""
     problems = [replace(problem(i, row), columns=row.columns) for i, row in enumerate(rows.rows)]
     return ProblemSet(with_own_ids(problems), rows, verifier)
 
@@ -131,7 +130,7 @@ def _math500(name: str, rows: Rows) -> ProblemSet:
 
 
 def _mmlu(name: str, rows: Rows) -> ProblemSet:
-    """Build a benchmark whose subjects alternate: its first n questions cover them evenly."""
+    """Return problems whose subjects alternate, so that the first n cover them evenly."""
     subjects: dict[str, list[Problem]] = {}
     for row in rows.rows:
         subject = row.config or text(row, "subject", "type")
@@ -146,7 +145,7 @@ def _mmlu(name: str, rows: Rows) -> ProblemSet:
 
 
 def _gpqa(name: str, rows: Rows) -> ProblemSet:
-    """Build a benchmark whose choices are in a random order that depends on the question's id."""
+    """Return problems with their choices in a random order that depends on the question's id."""
 
     def problem(_: int, row: Row) -> Problem:
         question = text(row, "Question").strip()
@@ -161,11 +160,11 @@ def _gpqa(name: str, rows: Rows) -> ProblemSet:
 
 
 def _aime(name: str, rows: Rows) -> ProblemSet:
-    """Return the rows of the year: those whose url, if they have one, contains it."""
+    """Return the problems of the year in the name: of rows whose url, if any, contains the year."""
     year, question = f"20{name[-2:]}", "question" if name == "aime25" else "problem"
     kept = [row for row in rows.rows if year in str(row.columns.get("url") or year)]
     if not kept:
-        raise UserError(f"The data has no row of {year}.", f"its url holds {year}")
+        raise UserError(f"The data has no row of {year}.", f"the url of a row contains {year}")
 
     def problem(i: int, row: Row) -> Problem:
         return Problem(f"{name}-{i}", text(row, question), text(row, "answer").strip())
@@ -174,7 +173,7 @@ def _aime(name: str, rows: Rows) -> ProblemSet:
 
 
 def _solutions(data: str | None) -> list[Example]:
-    """Return GSM8K's training problems with their solutions unchanged."""
+    """Return GSM8K's training problems as examples, with their solutions unchanged."""
     rows = rows_of("gsm8k-train", data).rows
     return [Example(prompt=text(row, "question"), response=text(row, "answer")) for row in rows]
 
@@ -185,7 +184,7 @@ GSM8K_SHOTS = Shots(
     template="Question: {question}\nAnswer:",
     pattern=r"\A(?s:.*?)#### (-?[0-9.,]+)",
 )
-"""As lm-eval's task gsm8k, strict match: the first answer counts, as a base model does not stop."""
+"""As in lm-eval's task gsm8k, strict match: of several answers in a response the first counts."""
 
 register_task(
     "gsm8k", "openai/gsm8k, train: 7,473 word problems with integer answers after `####`."

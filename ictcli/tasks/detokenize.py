@@ -1,4 +1,4 @@
-"""The text of tokens, one after the other."""
+"""Text of tokens, decoded one token at a time."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,15 +6,15 @@ Decode = Callable[[Sequence[int]], str]
 
 
 class Detokenizer:
-    """The text that each token adds; all of it joined is the text of all tokens.
+    """Returns the text that each token adds; these texts joined are the text of all tokens.
 
-    If several tokens make one character, the last one adds it. A window of tokens is decoded at a
-    time, as servers do to stream."""
+    If several tokens make one character, the last of them adds it. Only a window of recent tokens
+    is decoded each time, as in servers that stream."""
 
     def __init__(self, decode: Decode) -> None:
         self._decode = decode
         self._window: list[int] = []
-        """Tokens decoded again as context, and those after them whose text is held back."""
+        """The tokens of the context, then those whose text has not been returned yet."""
         self._context = 0
 
     def add(self, token: int) -> str:
@@ -23,7 +23,7 @@ class Detokenizer:
         return self._text(last=False)
 
     def rest(self) -> str:
-        """Return the text held back, when no token follows."""
+        """Return the text that has not been returned yet, after the last token."""
         return self._text(last=True)
 
     def _text(self, *, last: bool) -> str:
@@ -36,7 +36,7 @@ class Detokenizer:
 
 
 def token_texts(ids: Sequence[int], decode: Decode | None) -> list[str]:
-    """Return the text that each token adds. Without a decoder: ids."""
+    """Return the text that each token adds; without a decoder its id, as in `<17>`."""
     if decode is None:
         return [f"<{number}>" for number in ids]
     detokenizer = Detokenizer(decode)

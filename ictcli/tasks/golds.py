@@ -14,20 +14,20 @@ from ictcli.rows import Row
 CALCULATOR = re.compile(r"<<[^<>\n]*>>")
 """Calculator annotations in GSM8K's solutions."""
 BARE = re.compile(r"[-+]?\d[\d,]*")
-"""An integer alone. A unit or % next to it may matter, and the verifier `integer` ignores those."""
+"""An integer without a unit or %, which may matter but which the verifier `integer` ignores."""
 _LETTER = re.compile(r"\(?[A-J]\)?\.?")
 PLACEHOLDERS = ("", "-", "n/a", "nan", "none", "null")
-"""Placeholders for a missing gold, in upper or lower case."""
+"""Texts that stand for a missing gold, in upper or lower case."""
 LAST_NUMBER = r"(-?\d+(?:[.,/]\d+)*)"
 """Pattern of an answer: the last number of a text."""
 _PATTERNS = (r"(?i)answer(?: is|:)[ *]*(.+?)[*.]*$", LAST_NUMBER)
-"""Those that are proposed where golds are sentences, as the first that reads them."""
+"""Answer patterns that may be proposed if golds are sentences, in order of preference."""
 _LATEX_TEXT = re.compile(r"\\(?:text\w*|mbox|mathrm)\s*\{[^{}]*\}")
 _WORD = re.compile(r"(?<![\\\w])[^\W\d_]{2,}")
 
 
 def without_placeholders(row: Row, texts: Sequence[str]) -> list[str]:
-    """Return the texts that hold a gold. UserError if none does."""
+    """Return the texts that are not `PLACEHOLDERS`. UserError if there are none."""
     kept = [text for text in texts if behind(text).casefold() not in PLACEHOLDERS]
     if not kept:
         raise UserError(
@@ -38,12 +38,12 @@ def without_placeholders(row: Row, texts: Sequence[str]) -> list[str]:
 
 
 def is_sentence(gold: str) -> bool:
-    """Return whether a gold has three words or more, without those of LaTeX, so is no formula."""
+    """Return whether a gold has three words or more outside LaTeX, so that it is not a formula."""
     return len(_WORD.findall(_LATEX_TEXT.sub("", gold))) >= 3
 
 
 def proposed_pattern(golds: Sequence[str]) -> str | None:
-    """Return a pattern that reads a short answer in nine of ten golds."""
+    """Return a pattern that reads a short answer in nine of ten golds; None if there is none."""
     for pattern in _PATTERNS:
         read = [matched(gold, pattern).answer for gold in golds]
         short = sum(answer is not None and not is_sentence(answer) for answer in read)
@@ -58,7 +58,8 @@ def behind(answer: str) -> str:
 
 
 def worked(text: str, gold: str) -> str:
-    """Return a worked solution that ends with its answer in a box."""
+    """Return a solution with its answer in a box: the text, or its steps before `####`, then the
+    gold."""
     if boxed(text) is not None:
         return text
     reasons, marked, _ = text.rpartition("####")
@@ -67,8 +68,8 @@ def worked(text: str, gold: str) -> str:
 
 
 def choices_of(row: Row, name: str = "choices") -> tuple[str, ...]:
-    """Return the texts of a column of choices, stripped: a list, a table by letters, or either as
-    JSON. UserError for anything else."""
+    """Return the choices in a column, stripped. The column is a list, an object whose keys are
+    letters, or either as JSON. UserError for anything else."""
     value = row.get(name)
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:
@@ -94,7 +95,7 @@ def are_letters(golds: Sequence[str]) -> bool:
 
 
 def verifier_of(golds: Sequence[str]) -> str:
-    """Return the name of the verifier that judges answers with these golds."""
+    """Return the name of the verifier that fits these golds."""
     if are_letters(golds):
         return "choice"
     if all(map(BARE.fullmatch, golds)):
@@ -103,26 +104,25 @@ def verifier_of(golds: Sequence[str]) -> str:
 
 
 def are_texts(golds: Iterable[tuple[Row, str, Sequence[str]]]) -> bool:
-    """Return whether golds are rather the texts of choices than their letters or indices: what more
-    rows can be read as. UserError where nine in ten can be read as both, and a row says two
-    things."""
+    """Return whether more golds can be read as texts of choices than as letters or indices.
+    UserError if nine in ten can be read as both, and in some row they mean different choices."""
     count = labels = texts = 0
-    two_ways: list[UserError] = []
+    ambiguous: list[UserError] = []
     for row, gold, choices in golds:
         place, same = _place(behind(gold), len(choices)), _same(gold, choices)
         count, labels, texts = count + 1, labels + (place is not None), texts + bool(same)
         if place is not None and same and place not in same:
             message = f"{row.where} has a gold, {gold.strip()}, that is the letter or the index of "
             message += "one of its choices and the text of another."
-            two_ways.append(UserError(message, f"give letters, A to {letter(len(choices) - 1)}"))
-    if two_ways and 10 * min(labels, texts) >= 9 * count:
-        raise two_ways[0]
+            ambiguous.append(UserError(message, f"give letters, A to {letter(len(choices) - 1)}"))
+    if ambiguous and 10 * min(labels, texts) >= 9 * count:
+        raise ambiguous[0]
     return texts > labels
 
 
 def letter_of(row: Row, choices: Sequence[str], gold: str, *, by_text: bool = False) -> str:
-    """Return the letter of a gold: a letter or an index from 0, or `by_text` the text of a choice.
-    UserError for anything else."""
+    """Return the letter of the choice that a gold names: by letter or index from 0 or, if
+    `by_text`, by its text. UserError if it names none."""
     same = _same(gold, choices) if by_text else []
     place = _place(behind(gold), len(choices)) if not by_text else same[0] if same else None
     letters, indices = f"A to {letter(len(choices) - 1)}", f"0 to {len(choices) - 1}"
@@ -140,17 +140,17 @@ def letter_of(row: Row, choices: Sequence[str], gold: str, *, by_text: bool = Fa
 
 
 def _same(gold: str, choices: Sequence[str]) -> list[int]:
-    """Return the places of the choices whose text a gold is."""
+    """Return the places, from 0, of the choices whose text equals the gold."""
     return [i for i, choice in enumerate(choices) if choice in (gold.strip(), behind(gold))]
 
 
 def letter(place: int) -> str:
-    """Return the letter of a place: A for 0."""
+    """Return the letter of a choice by its place: A for 0."""
     return chr(ord("A") + place)
 
 
 def _place(gold: str, n: int) -> int | None:
-    """Return the place from 0 of one of n choices by its letter or index; None if it is neither."""
+    """Return the place, from 0, of the choice that a letter or an index names, or None."""
     gold = gold.strip("() .").upper()
     if len(gold) == 1 and 0 <= ord(gold) - ord("A") < n:
         return ord(gold) - ord("A")

@@ -1,6 +1,5 @@
-"""The tasks `gym:NAME`: problems of a generator of reasoning-gym, drawn with one seed to train on
-and with another to hold out.
-"""
+"""Tasks `gym:NAME`: problems of a generator of reasoning-gym, drawn with one seed to train on and
+with another to hold out."""
 
 import re
 import sys
@@ -19,25 +18,24 @@ from ictcli.tasks.task import BOXED, Domain, Task
 from ictcli.types import Problem
 
 HELDOUT_SEED = 1 << 31
-"""Seed of the held-out problems. Entry i of a generator is drawn with seed + i: those to train on
-have smaller ones."""
+"""Seed of the held-out problems; problem i is drawn with seed + i. Training seeds are smaller."""
 BY_HASH = (
     *("codeio", "isomorphic_strings", "knight_swap", "list_functions"),
     *("polynomial_multiplication", "ransom_note", "word_ladder"),
 )
-"""Generators of version 0.1.25 that give other problems under another hash seed of Python."""
+"""Generators of version 0.1.25 whose problems depend on Python's hash seed."""
 NUMBERS = "Reason step by step, and end with the answer as a number."
-"""Asked for where all answers are numbers: the last one of a response counts."""
+"""Suffix of the question if all answers are numbers: the last number of a response is read."""
 LINES = "Reason step by step, and end with a line that holds the answer alone."
 LAST_LINE = (
     r"(?is)\A(?:.*\\boxed\{(.*)\}|.*####[ ]*([^\n]*\S)|"
     r"(?:.*\n)?[ \t]*(?:\*\*)?(?:(?:the )?(?:final )?answer(?: is)?:[ *]*)?"
     r"([^\n]*?\S)(?:\*\*)?\s*\Z)"
 )
-"""Asked for where all answers are lines of text, and read: the last box, what follows the last
-`####`, or else the last line."""
+"""Suffix of the question, and the answer pattern, if all answers are lines of text. It reads the
+last box, else the text after the last `####`, else the last line."""
 LEAST = 8
-"""Problems to train on, and different ones, that a task has at least."""
+"""Smallest number of different problems to train on."""
 
 
 def is_installed() -> bool:
@@ -46,10 +44,10 @@ def is_installed() -> bool:
 
 @lru_cache(maxsize=8)
 def gym_task(name: str) -> Task:
-    """Return the task `gym:NAME:key=value:...`: `size` problems to train on, and a quarter as many
-    to hold out, of which so few are taken that they cost no more than a quarter of those to train
-    on. Always the same for a name with its options and a version of the library. UserError if there
-    is none of that name, it cannot make them, or the library is missing."""
+    """Return the task `gym:NAME:key=value:...`: `size` problems to train on, and up to a quarter as
+    many held out. Held-out problems are not trained on, so fewer are drawn if many of them are
+    among the problems to train on. The task depends only on the name, its options and the library's
+    version. UserError if there is no such generator, it fails, or the library is missing."""
     name = joined(*parted(name))
     if not is_installed():
         raise UserError(
@@ -67,7 +65,7 @@ def gym_task(name: str) -> Task:
         )
     if size < LEAST or not 0 <= seed <= HELDOUT_SEED - size:
         raise UserError(
-            f"{name}: size is {LEAST} or more, and seed + size at most {HELDOUT_SEED}.",
+            f"{name}: size must be {LEAST} or more, and seed + size at most {HELDOUT_SEED}.",
             f"for example gym:{kind}:seed=1:size=500",
         )
     different = dict(_different(name, "train", seed, size))
@@ -85,7 +83,7 @@ def gym_task(name: str) -> Task:
             f"ictcli tasks show gym:{kind}",
         )
     train, repeated = tuple(different.values()), size - len(different)
-    note = f"{repeated:,} of {size:,} problems drawn from {name} left out: they are repeated."
+    note = f"{repeated:,} of {size:,} problems drawn from {name} left out: they repeat others."
     seeds = {"train": seed, "heldout": HELDOUT_SEED}
     golds = [problem.gold for problem in (*train, *held)]
     form = (LINES, LAST_LINE) if all(gold.isprintable() for gold in golds) else (BOXED, None)
@@ -104,8 +102,8 @@ def gym_task(name: str) -> Task:
 
 
 def _different(name: str, part: str, seed: int, size: int) -> Iterator[tuple[str, Problem]]:
-    """Yield the problems of a seed, each with its key and once. UserError if the generator fails,
-    or its problems have no text as answer."""
+    """Yield the different problems of a seed, each with its key. UserError if the generator fails,
+    or if answers are not text."""
     from ictcli.rewards.gym import generator
 
     entries, seen = generator(name, seed, size), set[str]()

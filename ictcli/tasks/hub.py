@@ -1,5 +1,5 @@
-"""Rows that the library `datasets` reads: of the Hugging Face hub at pinned commits, and of folders
-that its `save_to_disk` wrote."""
+"""Rows read with the library `datasets`: from the Hugging Face hub at pinned commits, and from
+folders that `save_to_disk` wrote."""
 
 import contextlib
 import hashlib
@@ -28,19 +28,19 @@ class HubSource:
     revision: str | None
     """Commit, branch or tag to load; None = the newest commit."""
     configs: tuple[str, ...]
-    """Empty name = the only config."""
+    """Names of configs; an empty name = the only config."""
     split: str
     gated: bool = False
-    """Whether a user must accept its terms on its page before loading it."""
+    """Whether a user must accept the data set's terms before loading it."""
 
     @property
     def page(self) -> str:
-        """Its page on the hub."""
+        """The URL of the data set's page on the hub."""
         return f"https://huggingface.co/datasets/{self.path}"
 
 
 class ElsewhereError(UserError):
-    """The data is on the hub, and within `files_alone` the hub is not used."""
+    """A data set is on the hub, which is not used within `files_alone`."""
 
 
 _stay: ContextVar[bool] = ContextVar("stay", default=False)
@@ -48,7 +48,7 @@ _stay: ContextVar[bool] = ContextVar("stay", default=False)
 
 @contextlib.contextmanager
 def files_alone() -> Generator[None]:
-    """Raise ElsewhereError where a data set would be loaded from the hub."""
+    """Within the context, raise ElsewhereError instead of loading a data set from the hub."""
     token = _stay.set(True)
     try:
         yield
@@ -57,10 +57,10 @@ def files_alone() -> Generator[None]:
 
 
 def load(source: HubSource) -> Rows:
-    """Return rows of a hub data set through `datasets`, which keeps them in its cache; a note says
-    of which commit they are, if it is not the pinned one. UserError if they cannot be loaded."""
+    """Return the rows of a hub data set, loaded by `datasets`, which caches them. A note names the
+    commit if it is not the pinned one. UserError if they cannot be loaded."""
     if _stay.get():
-        raise ElsewhereError(f"The data set {source.path} is on the hub, and is not opened.")
+        raise ElsewhereError(f"The data set {source.path} is on the hub, which is not used here.")
     try:
         parts = [_config(source, config) for config in source.configs]
     except Exception as error:
@@ -88,9 +88,9 @@ def load(source: HubSource) -> Rows:
 
 
 def read_saved(name: str, split: str | None, usual: str) -> Rows:
-    """Return the rows of a folder of `save_to_disk`; of several splits those of `split`, by default
-    `usual` or the only one. UserError if it has no such split, or cannot be read."""
-    folder, library = Path(os.path.abspath(name)), _datasets()  # noqa: PTH100  # `..` goes
+    """Return the rows of a folder that `save_to_disk` wrote: of `split`, or by default of the split
+    `usual` or the only one. UserError if there is no such split, or it cannot be read."""
+    folder, library = Path(os.path.abspath(name)), _datasets()  # noqa: PTH100  # removes `..`
     source: dict[str, Any] = {"file": Path(name).name}
     try:
         for file in folder.rglob("*"):
@@ -104,7 +104,7 @@ def read_saved(name: str, split: str | None, usual: str) -> Rows:
             if chosen not in splits:
                 raise UserError(
                     f"{name} has no split {chosen!r}; it has {', '.join(splits) or 'none'}.",
-                    "hub.split=NAME takes another; of eval.bench eval.hub.split=NAME",
+                    "hub.split=NAME names another; for eval.bench, eval.hub.split=NAME",
                 )
             data, source = splits[chosen], {**source, "split": chosen}
         elif split is not None:
@@ -129,7 +129,7 @@ def read_saved(name: str, split: str | None, usual: str) -> Rows:
 def _config(source: HubSource, config: str) -> tuple[Iterable[dict[str, Any]], str | None]:
     """Return the rows of one config, and their commit (None if unknown)."""
     library = _datasets()
-    answers()  # where the hub does not, the cache is used
+    answers()  # if the hub does not answer, the cache is used
     data = library.load_dataset(
         source.path, config or None, split=source.split, revision=source.revision
     )
@@ -144,7 +144,8 @@ def _commit(data: Any) -> str | None:
 
 
 def _datasets() -> Any:
-    """Return the library; without a terminal it shows no progress bars and no warnings."""
+    """Return the library `datasets`. Without a terminal it shows no progress bars and no
+    warnings."""
     import datasets  # pyright: ignore[reportMissingTypeStubs]
     import huggingface_hub.utils as hub
 
@@ -163,21 +164,21 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _refusal(source: HubSource, error: Exception) -> UserError:
-    """Return why a data set cannot be loaded, and a hint; never quote the rows of a gated one."""
-    path, said = source.path, str(error)
+    """Return the error for a data set that cannot be loaded, without quoting rows of gated ones."""
+    path, text = source.path, str(error)
     kinds = {base.__name__ for link in _causes(error) for base in type(link).__mro__}
     instead = "give its rows in a file: data=FILE.jsonl, or task=FILE.jsonl"
     missing = bool(kinds & {"DatasetNotFoundError", "RepositoryNotFoundError"})
-    revision = "RevisionNotFoundError" in kinds or (missing and said.startswith("Revision "))
+    revision = "RevisionNotFoundError" in kinds or (missing and text.startswith("Revision "))
     unreachable = kinds & {"ConnectionError", "TransportError", "LocalEntryNotFoundError"}
-    if unreachable or said.startswith("Couldn't find cache"):
+    if unreachable or text.startswith("Couldn't find cache"):
         why = "the connection to the hub broke" if answers() else silence()
         message = f"The data set {path} is not in the cache, and {why}."
-        hint = f"the same command with a network keeps it in the cache; or {instead}"
+        hint = f"the same command with a network saves it in the cache; or {instead}"
     elif revision:
         message = f"The data set {path} has no revision {source.revision}."
         hint = f"hub.revision is a commit of {source.page}/commits, a branch or a tag"
-    elif "GatedRepoError" in kinds or "gated dataset" in said or (source.gated and missing):
+    elif "GatedRepoError" in kinds or "gated dataset" in text or (source.gated and missing):
         message = f"The data set {path} is gated: you have to accept its terms first."
         hint = f"accept them on {source.page} and log in with `hf auth login`, or {instead}"
     elif missing:

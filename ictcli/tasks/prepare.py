@@ -1,4 +1,4 @@
-"""The problems of a recipe: which are trained on, held out, or left out, and the examples."""
+"""The problems of a recipe: trained on, held out or left out; and the examples of the prompt."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -22,15 +22,15 @@ from ictcli.text import middle_cut, one_line
 from ictcli.types import Problem
 
 SHOWN = 40
-"""Characters of a gold that are shown."""
+"""Most characters of a gold that a note shows."""
 PRECISE = 100
 """With fewer held-out problems than this, a note says how more can be held out."""
 
 
 def task_of(recipe: Recipe) -> Task:
-    """Return the task of a recipe: judged, asked and ordered as it says, with its held-out problems
-    and its examples, none of which is trained on. It depends on the recipe and the data alone.
-    UserError if the two do not fit."""
+    """Return the task of a recipe, with its verifier, held-out problems and examples of the prompt;
+    held-out problems and examples are not trained on. The task depends only on the recipe and the
+    data. UserError if these do not fit together."""
     task = task_alone(recipe)
     if recipe.eval.bench is not None:
         task = _with_benchmark(recipe, task)
@@ -78,7 +78,7 @@ def _with_sft(recipe: Recipe, task: Task, held: Collection[str]) -> Task:
     if not kept:
         raise UserError(
             f"Every example of {name} is a held-out problem, so none is left to train on.",
-            "eval.bench=... other problems to evaluate on, or other examples",
+            "set eval.bench to other problems, or use other examples",
         )
     note = f"{name}: {counted(len(kept), 'example')} for supervised steps"
     if not task.domain.private:
@@ -91,17 +91,17 @@ def _with_sft(recipe: Recipe, task: Task, held: Collection[str]) -> Task:
 def check_columns(
     name: str, verifiers: Sequence[Verifier | Judge], problems: Sequence[Problem]
 ) -> None:
-    """Raise UserError where a verifier asks for a column that the problems do not have."""
+    """Raise UserError if a verifier needs a column that the problems do not have."""
     columns = [c for c in (problems[0].columns if problems else ()) if c not in NOT_PASSED]
-    hint = "take another verifier, or rename the parameter or give it a default"
+    hint = "use another verifier, or rename the parameter or give it a default"
     for verifier in verifiers:
         if isinstance(verifier, Verifier):
             verifier.check_columns(f"the data of {name}", columns, hint)
 
 
 def try_functions(recipe: Recipe, task: Task) -> None:
-    """Judge a first problem by each function of the user's own. UserError where one fails on its
-    gold, bare and in a box, and on its solution: before a model is loaded."""
+    """Judge a first problem by each function that the user wrote, before a model is loaded.
+    UserError if a function raises on the gold, on the gold in a box and on the solution."""
     name, domain = task.exam
     problems = task.train[:1] or task.batch(recipe.seed, 1, 1)
     functions = [task.domain.verify, *map(find_verifier, recipe.reward.functions)]
@@ -119,17 +119,17 @@ def try_functions(recipe: Recipe, task: Task) -> None:
             reason = "" if domain.private else f": {verdicts[0].reason.removeprefix(FAILED)}"
             raise UserError(
                 f"The function {name_of(function)} fails on the first problem of {name}{reason}.",
-                "fix it there, then the same command",
+                "fix it, then type the same command",
             )
 
 
 def _with_benchmark(recipe: Recipe, task: Task) -> Task:
-    """Return the task with the problems of `eval.bench` held out. The user's problems are asked as
-    the task's, and judged so if the recipe names a verifier."""
+    """Return the task with the problems of `eval.bench` held out. If these are the user's own data,
+    their prompts are like the task's, and the verifier is the recipe's if it names one."""
     settings, name = recipe.eval, recipe.eval.bench or ""
     judge = (settings.verifier or recipe.reward.verifier) if is_custom(name) else None
-    own = settings.columns, settings.hub, recipe.columns
-    bench = find_benchmark(name, settings.data, *own, judge)
+    columns = settings.columns, settings.hub, recipe.columns
+    bench = find_benchmark(name, settings.data, *columns, judge)
     domain = _judged(bench.domain, recipe)
     if is_custom(name):
         domain = replace(domain, suffix=task.domain.suffix, words=task.domain.words)
@@ -138,8 +138,8 @@ def _with_benchmark(recipe: Recipe, task: Task) -> Task:
 
 
 def task_alone(recipe: Recipe) -> Task:
-    """Return the task that a recipe names, judged as it says, with a part of the user's data held
-    out where there is no `eval.bench`."""
+    """Return the task that a recipe names, with its verifier. Of the user's own data a part is held
+    out, unless there is an `eval.bench`."""
     splits, holdout = holds_out(recipe), recipe.eval.holdout
     if not splits and holdout != HOLDOUT:
         raise UserError(
@@ -158,7 +158,7 @@ def task_alone(recipe: Recipe) -> Task:
         raise UserError(
             f"The data set {recipe.data_name} is too small for eval.holdout: "
             f"{len(task.train) + len(task.held)} problems.",
-            "a smaller eval.holdout holds more out, eval.bench=FILE takes another file",
+            "a smaller eval.holdout holds more out, eval.bench=FILE evaluates on a file",
         )
     return replace(task, domain=_judged(task.domain, recipe))
 
@@ -169,8 +169,7 @@ def holds_out(recipe: Recipe) -> bool:
 
 
 def exam_of(recipe: Recipe, task: Task) -> tuple[str, Domain]:
-    """Name and domain of the held-out problems, which are of the user's file where a part of it is
-    held out."""
+    """Return the name of the data from which the held-out problems come, and their domain."""
     name, domain = task.exam
     return recipe.data_name if holds_out(recipe) else name, domain
 
@@ -181,9 +180,9 @@ def _judged(domain: Domain, recipe: Recipe) -> Domain:
 
 
 def described(task: Task, heldout: Sequence[Problem]) -> dict[str, Any]:
-    """Return the data as recorded in environment.json: its source, checksums of the training and of
-    the evaluation problems, how these are judged, the number of problems left out, the examples of
-    `sft.data`, and those drawn for the prompt."""
+    """Return the data as recorded in environment.json: its source, the checksums of the training
+    and of the evaluation problems, the verifier, the numbers of problems left out, and the examples
+    of `sft.data` and those drawn for the prompt."""
     train = {"problems": len(task.train), "sha256": digest_of(task.train)} if task.train else None
     drawn = [example.model_dump() for example in task.prompt.examples] * bool(task.prompt.shots)
     return {
@@ -198,14 +197,15 @@ def described(task: Task, heldout: Sequence[Problem]) -> dict[str, Any]:
 
 
 def examples_of(task: Task) -> dict[str, Any]:
-    """Return the examples of `sft.data`, as environment.json records them; empty without."""
+    """Return the number and checksum of the examples of `sft.data`; empty if there are none."""
     if not task.sft:
         return {}
     return {"sft": {"problems": len(task.sft), "sha256": digest_of(task.sft, solutions=True)}}
 
 
 def _without(task: Task, keys: Collection[str], reason: str, words: str) -> Task:
-    """Return the task without training problems of these keys, and with a note of their number."""
+    """Return the task without the training problems that have these keys, and with a note of their
+    number, which calls them `words`."""
     if not keys:
         return task
     left = tuple(p for p in task.train if key_of(p.prompt) not in keys)
@@ -215,7 +215,7 @@ def _without(task: Task, keys: Collection[str], reason: str, words: str) -> Task
     if not left:
         raise UserError(
             f"Every problem of {task.name} is one of the {words}, so none is left to train on.",
-            "eval.bench=... another benchmark",
+            "set eval.bench to another benchmark",
         )
     note = (
         f"{out:,} of {len(task.train):,} problems of {task.name} left out of training: "
@@ -226,8 +226,8 @@ def _without(task: Task, keys: Collection[str], reason: str, words: str) -> Task
 
 
 def _heldout_notes(recipe: Recipe, task: Task) -> Iterator[str]:
-    """Yield notes on held-out problems with another verifier, or in another number than asked
-    for."""
+    """Yield notes if the held-out problems have another verifier than the task, or if there are
+    more or fewer than `eval.problems`."""
     wanted = recipe.eval.problems
     held = len(task.held) - recipe.eval.skip
     name, domain = exam_of(recipe, task)
@@ -235,25 +235,24 @@ def _heldout_notes(recipe: Recipe, task: Task) -> Iterator[str]:
     judges = name_of(domain.verify), name_of(task.domain.verify)
     if listed and judges[0] != judges[1] and not recipe.eval.verifier:
         note = f"{name} is judged by the verifier {judges[0]}, and {recipe.data_name} by "
-        yield note + f"{judges[1]}; eval.verifier=NAME takes another for {name}."
+        yield note + f"{judges[1]}; eval.verifier=NAME sets that of {name}."
     if held > wanted and (listed or holds_out(recipe)):
         note = f"{wanted:,} of the {held:,} held-out problems of {name} are evaluated on; "
-        yield note + f"eval.problems={held} takes all."
+        yield note + f"eval.problems={held} evaluates on all."
     if 0 < held < wanted:
-        note = f"{name} has {held:,} held-out problem{'s' * (held > 1)} to evaluate on, of the "
+        note = f"{name} has {held:,} held-out problem{'s' * (held > 1)} to evaluate on, not the "
         note += f"{wanted:,} that eval.problems asks for."
         if more := advised_holdout(recipe, task):
             note += f" eval.holdout={more} holds out one in {more}, and"
         elif recipe.eval.bench:
-            note += f" eval.problems={held} asks for what there is."
+            note += f" eval.problems={held} asks for all."
         yield note + " eval.bench=FILE evaluates on a file of yours." * (
             held < PRECISE and not recipe.eval.bench and not is_gym(recipe.task)
         )
 
 
 def advised_holdout(recipe: Recipe, task: Task) -> int | None:
-    """Return an `eval.holdout` that holds more problems out; None where that of the recipe holds
-    enough out, or where no part of the data is held out."""
+    """Return an `eval.holdout` that holds out more; None if that is not needed or not possible."""
     held = len(task.held) - recipe.eval.skip
     more = max(2, (len(task.train) + len(task.held)) // PRECISE)
     enough = held >= min(recipe.eval.problems, PRECISE)
@@ -261,8 +260,8 @@ def advised_holdout(recipe: Recipe, task: Task) -> int | None:
 
 
 def _examples(recipe: Recipe, task: Task, held: Collection[str]) -> tuple[Example, ...]:
-    """Return the examples that are shown, drawn if `prompt.shots` says so. UserError if one is held
-    out."""
+    """Return the examples of the prompt, drawn at random if `prompt.shots` is set. UserError if an
+    example is a held-out problem."""
     prompt = recipe.prompt
     examples = _draw_examples(task, prompt.shots, recipe.seed) if prompt.shots else prompt.examples
     for number, example in enumerate(examples, 1):
@@ -275,7 +274,7 @@ def _examples(recipe: Recipe, task: Task, held: Collection[str]) -> tuple[Exampl
 
 def _draw_examples(task: Task, n: int, seed: int) -> tuple[Example, ...]:
     """Return n training problems with their worked responses, always the same for a seed. UserError
-    if the task has too few."""
+    if there are too few."""
     solved = [problem for problem in task.train if problem.solution]
     if not solved:
         raise UserError(
@@ -294,7 +293,7 @@ def _draw_examples(task: Task, n: int, seed: int) -> tuple[Example, ...]:
 
 
 def heldout(recipe: Recipe, task: Task) -> list[Problem]:
-    """Return the problems a run is evaluated on. UserError if none is left after `eval.skip`."""
+    """Return the problems to evaluate on. UserError if none is left after `eval.skip`."""
     skip = recipe.eval.skip
     problems = task.heldout(skip + recipe.eval.problems)[skip:]
     if not problems:

@@ -1,4 +1,4 @@
-"""Problems to prompt tokens, and response tokens to text."""
+"""Turning problems into prompt tokens, and response tokens into text."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
@@ -12,14 +12,14 @@ from ictcli.types import Problem, Rollouts, Turn
 
 Template = Literal["chat", "none", "own"]
 BATCH = 1000
-"""Texts of a call of the tokenizer."""
+"""Number of texts per call of the tokenizer."""
 PROBE = 16
-"""Characters of a prompt that show what its tokenizer adds."""
+"""Characters of a prompt that are tokenized to find the tokens that the tokenizer adds in front."""
 
 
 def template_of(tokenizer: Any, domain: Domain, settings: PromptSettings) -> Template:
-    """Return which template a question takes: the tokenizer's, none, or the user's. UserError if a
-    chat template is required, or given arguments, and none is used."""
+    """Return the kind of template for questions: the tokenizer's (chat), none, or the user's (own).
+    UserError if a chat template is required or given arguments, but none is used."""
     has_template = bool(getattr(tokenizer, "chat_template", None))
     if settings.template == "chat" and not has_template:
         raise UserError(
@@ -46,28 +46,30 @@ def render(
     response: str | None = None,
 ) -> str:
     """Return the prompt as text: the examples and the question, each with the suffix, in the
-    template. In a chat, an example is a turn of the user and one of the assistant; else text
-    followed by an empty line. A conversation's messages are turns too, and its system message
-    stands where `settings.system` says nothing. A beginning-of-text token before any of them moves
-    to the front, or with a chat template is left out: that writes its own. With a chat template a
-    `response` is the assistant's last message, and closed."""
+    template.
+
+    In a chat template, each example is a user turn and an assistant turn, and the messages of a
+    conversation are turns. Otherwise an example is text followed by an empty line. The system
+    message is `settings.system` or else the conversation's. A beginning-of-text token in any text
+    is moved to the front; with a chat template, which writes its own, it is removed. A `response`
+    is added as the assistant's last turn, with the end of the turn (only in a chat template)."""
     template = template_of(tokenizer, domain, settings)
     default = "" if template == "own" else domain.suffix
     suffix = default if settings.suffix is None else settings.suffix
-    first: str = getattr(tokenizer, "bos_token", None) or ""
-    own = settings.template if template == "own" else QUESTION
+    bos: str = getattr(tokenizer, "bos_token", None) or ""
+    question_template = settings.template if template == "own" else QUESTION
     asked = [*(example.prompt for example in settings.examples), problem.prompt]
-    begun = any(text.startswith(first) for text in (own, *asked))
+    has_bos = any(text.startswith(bos) for text in (question_template, *asked))
     if template == "chat" and problem.turns:
         asked[-1] = problem.turns[-1][1]
-    questions = [question.removeprefix(first) for question in asked]
+    questions = [question.removeprefix(bos) for question in asked]
     questions = [f"{question}\n{suffix}" if suffix else question for question in questions]
     answers = [example.response for example in settings.examples]
     system = settings.system or system_of(problem.turns)
     if template != "chat":
-        text = _as_text(questions, answers, own.removeprefix(first))
+        text = _as_text(questions, answers, question_template.removeprefix(bos))
         text = f"{system}\n{text}" if system else text
-        return f"{first}{text}" if begun else text
+        return f"{bos}{text}" if has_bos else text
     turns: list[Turn] = [("system", system)] if system else []
     for question, answer in zip(questions, answers, strict=False):
         turns += [("user", question), ("assistant", answer)]
@@ -91,19 +93,19 @@ def tokens_of(
 ) -> tuple[str, list[int]]:
     """Return the prompt as text, and its token ids.
 
-    Special tokens: a chat template writes them all. Any other prompt begins with those that the
-    tokenizer puts before a text, unless the text begins with them itself. What the tokenizer
-    appends is left out: it ends a text, and the response is still to come."""
+    A chat template writes all special tokens. Any other prompt begins with those that the tokenizer
+    puts before a text, unless the text begins with them already. Tokens that the tokenizer puts
+    after a text are left out, since the response follows."""
     text = render(tokenizer, problem, domain, settings)
     chat = template_of(tokenizer, domain, settings) == "chat"
     return text, next(_tokens(tokenizer, [text], chat=chat))
 
 
 def _tokens(tokenizer: Any, texts: Sequence[str], *, chat: bool) -> Iterator[list[int]]:
-    known: dict[str, list[int]] = {}
+    prefixes: dict[str, list[int]] = {}
 
     def before(start: str) -> list[int]:
-        """Return the token ids that the tokenizer puts before a text that begins like this."""
+        """Return the token ids that the tokenizer puts before a text with this beginning."""
         plain, whole = (
             list(tokenizer(start, add_special_tokens=special)["input_ids"])
             for special in (False, True)
@@ -116,14 +118,15 @@ def _tokens(tokenizer: Any, texts: Sequence[str], *, chat: bool) -> Iterator[lis
             yield ids
             continue
         start = text.lstrip()[:PROBE]
-        if start not in known:
-            known[start] = before(start)
-        added = known[start]
+        if start not in prefixes:
+            prefixes[start] = before(start)
+        added = prefixes[start]
         yield ids if ids[:1] == added[:1] else added + ids
 
 
 def batched_ids(tokenizer: Any, texts: Sequence[str]) -> Iterator[list[int]]:
-    """Return token ids of texts, without special tokens; one tokenizer call for many texts."""
+    """Yield the token ids of each text without special tokens, for `BATCH` texts per tokenizer
+    call."""
     for first in range(0, len(texts), BATCH):
         batch = list(texts[first : first + BATCH])
         yield from map(list, tokenizer(batch, add_special_tokens=False)["input_ids"])
@@ -151,20 +154,20 @@ def encode(
     settings: PromptSettings,
     max_tokens: int,
 ) -> list[list[int]]:
-    """Return token ids per problem. UserError if a prompt is empty, or exceeds the context with
-    max_tokens."""
+    """Return the prompt's token ids per problem. UserError if a prompt is empty, or if it and
+    `max_tokens` exceed the context."""
     ids = list(all_tokens(engine.tokenizer, problems, domain, settings))
     for problem, tokens in zip(problems, ids, strict=True):
         if not tokens:
             raise UserError(
-                f"The model's tokenizer can read nothing of the prompt of problem {problem.id}.",
-                "take a model that reads such text, or other data",
+                f"The model's tokenizer makes no tokens of the prompt of problem {problem.id}.",
+                "use a model that reads such text, or other data",
             )
         if len(tokens) >= engine.context:
             raise TooLongError(
                 f"The prompt of problem {problem.id} takes {len(tokens)} tokens, which leaves no "
                 f"room in the model's context of {engine.context}.",
-                "leave that problem out, or take a model with a longer context",
+                "leave that problem out, or use a model with a longer context",
             )
     longest = max(range(len(ids)), key=lambda i: len(ids[i]), default=None)
     if longest is not None and max_tokens > (left := engine.context - len(ids[longest])):

@@ -1,4 +1,4 @@
-"""Tasks and benchmarks by name, and lists of them."""
+"""Finding, registering and listing tasks and benchmarks by name."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -25,20 +25,19 @@ BENCHMARKS: dict[str, Callable[..., Benchmark]] = {}
 
 
 def register_task(name: str, about: str | None = None) -> Callable[[T], T]:
-    """Return a decorator for a function that builds a task; it is called when the task is used.
-    `about` says in a line what the task is, where the function has no docstring.
+    """Return a decorator that registers a builder: a function that returns a task, called when the
+    task is used. `about` describes the task in a line, if the function has no docstring.
 
-    Its parameters may include `data`, what to use in place of the task's data (or None: a file, a
-    folder that `datasets` saved or `hub:owner/name`), `columns`, the names of its columns, `hub`,
-    which part of it to use, `verify`, the verifier to judge by (None: the task's own), and
-    `holdout`: one problem in so many is held out (None: none is)."""
+    The function may have these parameters, which the recipe sets: `data`, a file, a folder that
+    `datasets` saved or `hub:owner/name` to use instead of the task's data (None: the task's);
+    `columns`, the names of its columns; `hub`, which part of it to use; `verify`, the verifier
+    (None: the task's); `holdout`: one problem in `holdout` is held out (None: none is)."""
     return partial(_register, TASKS, name, about)
 
 
 def register_benchmark(name: str, about: str | None = None) -> Callable[[T], T]:
-    """Return a decorator for a function that builds a benchmark; it is called when the benchmark is
-    used. Its parameters may include `data`, a file to use in place of its data (or None). `about`
-    is as for tasks."""
+    """Return a decorator that registers a builder of a benchmark, as `register_task` does. If it
+    has a parameter `data`, this is a file to use instead of the benchmark's data, or None."""
     return partial(_register, BENCHMARKS, name, about)
 
 
@@ -57,12 +56,12 @@ def find_task(
     hub: HubSettings | None = None,
     holdout: int | None = HOLDOUT,
 ) -> Task:
-    """Return the task of that name, or over a custom data set read by `columns` and `hub`
-    (`tasks.custom`).
+    """Return the task of that name, or one with the problems of a custom data set (`tasks.custom`),
+    read by `columns` and `hub`.
 
-    `reward` names a verifier to use in place of the task's; `data` is a custom data set to use in
-    place of the task's data, with its columns or those that `columns` names; of a custom data set
-    one problem in `holdout` is held out. UserError if there is no such task, or no data."""
+    `reward` names a verifier to use instead of the task's. `data` is a custom data set to use
+    instead of the task's data, with the same columns or those that `columns` names. One problem in
+    `holdout` of a custom data set is held out. UserError if there is no such task, or no data."""
     verify = None if reward is None else find_verifier(reward)
     columns, hub = columns or ColumnSettings(), hub or HubSettings()
     if is_custom(name):
@@ -70,7 +69,7 @@ def find_task(
         return split_task(name, read_custom(name, columns, hub), verify, holdout)
     build = partial(gym_task, name) if is_gym(name) else _builder("task", name, TASKS)
     if data is None:
-        _refuse(f"the task {name} has its own", _set_keys(columns, hub))
+        _refuse(f"the task {name} has its own data", _set_keys(columns, hub))
         holdout = HOLDOUT
     arguments = {"data": data, "columns": columns, "hub": hub, "holdout": holdout}
     task = _build(name, build, Task, verify=verify, **arguments)
@@ -91,16 +90,17 @@ def find_benchmark(
     usual: ColumnSettings | None = None,
     reward: str | None = None,
 ) -> Benchmark:
-    """Return the benchmark of that name, the held-out part of the task of that name, or a benchmark
-    over a custom data set, as for `find_task`. `data` is a file with the same columns to use in
-    place of the benchmark's data, `usual` names columns of a custom data set where it has them,
-    `reward` the verifier that judges one. UserError if there is no such benchmark, or no data."""
+    """Return the benchmark of that name, or else one with the held-out problems of the task of that
+    name, or with the problems of a custom data set (see `find_task`). `data` is a file with the
+    same columns to use instead of the benchmark's data. For a custom data set, `usual` names
+    columns to use if they are there, and `reward` the verifier. UserError if there is no benchmark,
+    or no data."""
     columns, hub = columns or ColumnSettings(), hub or HubSettings()
     if is_custom(name):
         _refuse(f"{name} is a data set", {"data": data})
         verify = None if reward is None else find_verifier(reward)
         return listed(name, read_custom(name, columns, hub, "test", usual), verify)
-    _refuse(f"the benchmark {name} has its own", _set_keys(columns, hub))
+    _refuse(f"the benchmark {name} has its own data", _set_keys(columns, hub))
     if is_gym(name) or (name in TASKS and name not in BENCHMARKS):
         task = find_task(name, data=data)
         size = len(task.held) or 512
@@ -109,7 +109,7 @@ def find_benchmark(
             task.domain,
             lambda n: task.heldout(n or size),
             source=task.source,
-            notes=() if is_gym(name) else task.notes,  # those are of what is drawn to train on
+            notes=() if is_gym(name) else task.notes,  # gym's notes are about training
         )
     return _build(name, _builder("benchmark", name, BENCHMARKS), Benchmark, data=data)
 
@@ -120,12 +120,12 @@ def _set_keys(columns: ColumnSettings, hub: HubSettings) -> dict[str, str]:
 
 
 def _refuse(why: str, settings: Mapping[str, str | None]) -> None:
-    """Raise UserError if one of these settings is set, which are for custom data sets."""
+    """Raise UserError if one of these settings, which only custom data sets have, is set."""
     for key, value in settings.items():
         if value is not None:
             raise UserError(
                 f"{key} = {value} is for custom data sets, and {why}.",
-                "task=FILE in place of data=FILE takes columns, or leave the key out",
+                "task=FILE instead of data=FILE allows it, or leave the key out",
             )
 
 
@@ -135,15 +135,15 @@ def _builder(kind: str, name: str, known: Mapping[str, Any]) -> Callable[..., An
     if Path(name).exists():
         raise UserError(
             f"{name} is a file or folder that ictcli cannot read.",
-            f"{KINDS} is, and a folder of `save_to_disk` of datasets",
+            f"give {KINDS}, or a folder of `save_to_disk` of datasets",
         )
     more = f"the path of {KINDS}, a folder of `save_to_disk`, hub:owner/name, or gym:NAME"
     raise unknown(kind, name, known, f"the {kind}s are: {', '.join(sorted(known))}, {more}")
 
 
 def _build(name: str, build: Callable[..., Any], kind: type[R], **arguments: Any) -> R:
-    """Call a builder with those arguments it has parameters for. UserError if it has no parameter
-    for the given data, or builds something else."""
+    """Call a builder with those arguments that are parameters of it. UserError if it has no
+    parameter for data that the user set, or if it does not return a `kind`."""
     parameters = inspect.signature(build).parameters
     for key in {"data", "columns", "hub"} - parameters.keys():
         if arguments.get(key) not in UNSET:
@@ -151,28 +151,28 @@ def _build(name: str, build: Callable[..., Any], kind: type[R], **arguments: Any
     built = build(**{key: value for key, value in arguments.items() if key in parameters})
     if not isinstance(built, kind):
         raise UserError(
-            f"The builder of {name} gave {built!r:.80}, which is no {kind.__name__}.",
+            f"The builder of {name} returned {built!r:.80}, not a {kind.__name__}.",
             "docs/extending.md shows one",
         )
     return built
 
 
 def named() -> list[dict[str, str]]:
-    """List built-in tasks, data sets known by name, those of plugins, and the generators of
-    reasoning-gym that make a task, if it is installed: each as task, for and about."""
-    both = "train, evaluate"
-    rows = [(name, both, _about(build)) for name, build in TASKS.items()]
+    """Return rows (task, for, about) of all tasks and benchmarks: built-in ones, named data sets,
+    those of plugins, and the usable generators of reasoning-gym, if it is installed."""
+    uses = "train, evaluate"
+    rows = [(name, uses, _about(build)) for name, build in TASKS.items()]
     rows += [(n, "evaluate", _about(build)) for n, build in BENCHMARKS.items() if n not in TASKS]
     if is_installed():
         from ictcli.rewards.gym import DATASETS, UNANSWERED, about  # takes seconds
 
         kinds = sorted(DATASETS.keys() - {*UNANSWERED})
-        rows += [(f"{GYM}{kind}", both, about(kind)) for kind in kinds]
+        rows += [(f"{GYM}{kind}", uses, about(kind)) for kind in kinds]
     return [dict(zip(("task", "for", "about"), row, strict=True)) for row in rows]
 
 
 def shown(name: str) -> dict[str, Any]:
-    """Return parts of a task or benchmark: options, verifier, first held-out problem."""
+    """Return the name, options and first held-out problem of a task or benchmark."""
     bench = find_benchmark(name)
     parts: dict[str, Any] = {"task": bench.name}
     if is_gym(name):

@@ -1,4 +1,4 @@
-"""Examples to train on before reinforcement learning: prompts with the responses to give."""
+"""Examples for supervised training before reinforcement learning: prompts with their responses."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -27,14 +27,14 @@ from ictcli.tasks.task import Domain
 from ictcli.types import Problem, Rollouts
 
 RESPONSES = ("response", "completion", "solution")
-"""Usual columns of the response, where a conversation has none."""
+"""Usual names of the column with the response, for rows without a conversation that has it."""
 STAND_IN = "\ufffc"
-"""Stands for a response, to find what a chat template writes around one."""
+"""Placeholder for a response, to find what a chat template writes after it."""
 _NAME = r"[\w:]{0,16}(?:think|thought|reason)\w{0,16}"
 TAG = re.compile(rf"[<\[◁](?P<slash>/?){_NAME}[>\]▷]|<channel\|>", re.IGNORECASE)
-"""Opens or closes a thought: <think>, </think>, [THINK], <seed:think>, ◁think▷."""
+"""Matches a tag that opens or closes a thought: <think>, </think>, [THINK], ◁think▷."""
 LAST_TAG = re.compile(rf"(?P<tag>{TAG.pattern})(?P<space>\s*)$", re.IGNORECASE)
-"""A tag that ends a prompt."""
+"""Matches a tag at the end of a prompt."""
 
 
 def read_examples(
@@ -42,16 +42,15 @@ def read_examples(
 ) -> tuple[list[Problem], tuple[str, ...]]:
     """Return the examples of a custom data set, each a problem with its `solution`, and notes.
 
-    Columns are as in `read_custom`. The response is in the column named, or is the assistant's last
-    message, or is in one of `RESPONSES`: as it is written. Else the answer is put in a box. Rows
-    without a response are left out; UserError for the first where they are more than `MOST_LOST`,
-    or where a named column is missing.
-    """
+    Columns are as in `read_custom`. The response is the text of the named column, of the
+    assistant's last message or of a column in `RESPONSES`; if there is none, the gold in a box.
+    Rows without a response are left out; if they are more than `MOST_LOST`, UserError for the first
+    of them. UserError, too, if a named column is missing."""
     try:
         rows = read_rows(name, hub)
         reader = reader_of(name, rows, columns, usual, "response", (*RESPONSES, *GOLDS))
         return read_each(partial(_example, reader), rows)
-    except UserError as error:  # its hint names keys of the data to train on
+    except UserError as error:  # its hint names columns.*, here sft.columns.*
         hint = re.sub(r"\b(?:columns|hub)\.", r"sft.\g<0>", error.hint)
         raise UserError(error.message, hint) from error
 
@@ -63,7 +62,7 @@ def _example(reader: Reader, row: Row) -> Problem:
     if column and (response is None or reader.columns.response):
         response = said_in(row, (column,))
     gold = ""
-    if response is None:  # the answer, as examples in a prompt have it
+    if response is None:  # then it is the gold in a box
         problem = reader.problem(row)
         gold = problem.gold
         response = problem.solution if gold else ""
@@ -98,9 +97,9 @@ def in_form(examples: Sequence[Problem], domain: Domain) -> list[Problem]:
 def response_ids(
     engine: Engine, examples: Sequence[Problem], domain: Domain, settings: PromptSettings
 ) -> Iterator[list[int]]:
-    """Yield the tokens of each response, up to what ends it: the first stop token, which a chat
-    template writes, else the tokenizer's end of a text. They are those of prompt and response as
-    one text, where that begins with the prompt's."""
+    """Yield the token ids of each response up to its stop token: the first one that the chat
+    template writes, or else the tokenizer's end of text. Prompt and response are tokenized as one
+    text, unless this changes the tokens of the prompt."""
     tokenizer, stops = engine.tokenizer, engine.stop_ids
     eos: int | None = tokenizer.eos_token_id
     end = [eos if eos in stops else stops[0]] if stops else []
@@ -109,9 +108,9 @@ def response_ids(
         _response(tokenizer, example, prompt, domain, settings)
         for example, prompt in zip(examples, prompts, strict=True)
     ]
-    known = batched_ids(tokenizer, prompts)
+    prompt_ids = batched_ids(tokenizer, prompts)
     wholes = batched_ids(tokenizer, [*map(str.__add__, prompts, texts)])
-    for text, before, whole in zip(texts, known, wholes, strict=True):
+    for text, before, whole in zip(texts, prompt_ids, wholes, strict=True):
         joined = whole[: len(before)] == before
         ids = whole[len(before) :] if joined else next(batched_ids(tokenizer, [text]))
         length = next((n for n, token in enumerate(ids, 1) if token in stops), None)
@@ -121,29 +120,30 @@ def response_ids(
 def _response(
     tokenizer: Any, example: Problem, prompt: str, domain: Domain, settings: PromptSettings
 ) -> str:
-    """Return the text after the prompt; without a chat template, placed as an example's."""
+    """Return the text to train on after the prompt. Without a chat template, the response is placed
+    as in the examples of a prompt."""
     template, response = template_of(tokenizer, domain, settings), example.solution
     if template == "chat":
         closed = partial(render, tokenizer, example, domain, settings)
         return closed_by(prompt, response, closed)
-    begun = prompt[-1:].isspace() or response[:1].isspace() or not domain.words
-    return response if begun else f"{' ' if template == 'own' else chr(10)}{response}"
+    separated = prompt[-1:].isspace() or response[:1].isspace() or not domain.words
+    return response if separated else f"{' ' if template == 'own' else chr(10)}{response}"
 
 
 def closed_by(prompt: str, response: str, closed: Callable[[str], str]) -> str:
-    """Return what a chat template writes after the prompt where the assistant says the response.
+    """Return what a chat template writes after the prompt if the assistant gives this response.
 
-    `closed` renders the conversation with a response to its end. A prompt may end with a thought
-    that it opens (R1's `<think>`): the response continues it, or else closes it first. Where the
-    template drops thoughts, they are trained as they are written."""
+    `closed` renders the conversation with a response and its end. If the prompt ends with a tag
+    that opens a thought (R1's `<think>`), the response continues the thought or else closes it
+    first. If the template drops the thoughts of a response, they are kept for training."""
     last = LAST_TAG.search(prompt)
     opens = last is not None and last["slash"] == ""
-    if last and not opens:  # an empty thought: the response's own is left out
+    if last and not opens:  # after an empty thought, drop the response's thought
         response = response.rpartition(last["tag"])[2].lstrip() or response
     text = closed(response).removeprefix(prompt)
     if text == closed(response) or _words(response) not in _words(text):
         _, found, after = closed(STAND_IN).rpartition(STAND_IN)
-        if not found:  # the template drops all that the assistant says
+        if not found:  # the template drops the response
             return response
         text = f"{response}{after}"
     if not last or not opens:
@@ -155,14 +155,14 @@ def closed_by(prompt: str, response: str, closed: Callable[[str], str]) -> str:
 
 
 def _words(text: str) -> str:
-    """Return a text without white space and the tags of thoughts."""
+    """Return a text without white space and thought tags, to compare it with others."""
     return "".join(TAG.sub("", text).split())
 
 
 def given_rollouts(
     engine: Engine, examples: Sequence[Problem], domain: Domain, settings: PromptSettings
 ) -> Rollouts:
-    """Return the responses of examples in place of sampled ones, one a prompt."""
+    """Return rollouts in which the responses are those of examples, one per prompt."""
     prompts = tuple(map(tuple, all_tokens(engine.tokenizer, examples, domain, settings)))
     responses = list(response_ids(engine, examples, domain, settings))
     lengths = np.array([*map(len, responses)], dtype=np.int32)

@@ -24,29 +24,29 @@ class ProblemSet:
 
     problems: Sequence[Problem]
     rows: Rows
-    """The rows they were read from."""
+    """The rows that the problems were read from."""
     verifier: str
-    """Name of the verifier that judges their answers."""
+    """Name of the verifier that fits the golds."""
     lost: int = 0
-    """Rows that were left out, as they cannot be read."""
+    """Number of rows left out, as they cannot be read."""
 
 
 def key_of(prompt: str) -> str:
-    """Return the SHA-256 of a prompt up to case, white space and compatible characters (NFKC):
+    """Return the SHA-256 of a prompt, ignoring case, white space and compatible characters (NFKC):
     copies of a problem have the same key."""
     return hashlib.sha256(" ".join(folded(prompt).split()).encode("utf-8", "replace")).hexdigest()
 
 
 def is_heldout(prompt: str, holdout: int = HOLDOUT) -> bool:
-    """Return whether a prompt is held out: one in `holdout`, by its key."""
+    """Return whether a prompt is held out: by its key, one prompt in `holdout` is."""
     return int(key_of(prompt)[:8], 16) % holdout == 0
 
 
 def digest_of(problems: Sequence[Problem], *, solutions: bool = False) -> str:
-    """Return the SHA-256 of problems: prompts, golds, choices and messages, or with solutions."""
+    """Return the SHA-256 of the problems, with their solutions only if `solutions` is set."""
     digest = hashlib.sha256()
     for problem in problems:
-        more: list[Any] = [each for each in (problem.turns, problem.more_golds) if each]
+        more: list[Any] = [part for part in (problem.turns, problem.more_golds) if part]
         more += [problem.solution] * solutions
         line = json.dumps([problem.prompt, problem.gold, list(problem.choices), *more])
         digest.update(line.encode() + b"\n")
@@ -56,9 +56,9 @@ def digest_of(problems: Sequence[Problem], *, solutions: bool = False) -> str:
 def split_task(
     name: str, data: ProblemSet, verify: Verifier | None = None, holdout: int | None = HOLDOUT
 ) -> Task:
-    """Return a task over a list of problems, one in `holdout` of them held out by key (None: none
-    is); of those that repeat a question the first alone, as an interval counts each for one.
-    `verify` replaces the verifier. UserError if no gold can be read."""
+    """Return a task with these problems, of which one in `holdout` is held out by its key (None:
+    none is). If held-out problems repeat a question, only the first is kept, since intervals
+    assume different questions. `verify` replaces the verifier. UserError if no gold can be read."""
     verify = verify or find_verifier(data.verifier)
     kept, notes = _readable(name, data, verify)
     train: list[Problem] = []
@@ -88,8 +88,8 @@ def split_task(
 def listed(
     name: str, data: ProblemSet, verify: Verifier | None = None, *, private: bool = False
 ) -> Benchmark:
-    """Return a benchmark over a list of problems; `verify` replaces the verifier. UserError if no
-    gold can be read."""
+    """Return a benchmark with these problems. `verify` replaces the verifier. UserError if it can
+    read no gold."""
     verify = verify or find_verifier(data.verifier)
     kept, notes = _readable(name, data, verify)
     domain = Domain(verify, BOXED, private=private)
@@ -97,7 +97,7 @@ def listed(
 
 
 def _data_name(name: str, source: Mapping[str, Any]) -> str:
-    """Return the name, with the file that replaces its data."""
+    """Return the name of a data set for messages, with the file that replaces its data, if any."""
     file = str(source.get("file", ""))
     return f"{name} ({file})" if file and not name.endswith(file) else name
 
@@ -105,8 +105,8 @@ def _data_name(name: str, source: Mapping[str, Any]) -> str:
 def _readable(
     name: str, data: ProblemSet, verify: Verifier
 ) -> tuple[list[Problem], tuple[str, ...]]:
-    """Return the problems whose golds the verifier can read, and the notes of the data: how many
-    problems were left out, with the first ids. UserError if none is left."""
+    """Return the problems whose golds the verifier can read, and the notes of the data with one on
+    the problems left out. UserError if none is left."""
     problems, name = data.problems, _data_name(name, data.rows.source)
     golds = dict.fromkeys(gold for problem in problems for gold in problem.golds)
     readable = {gold: verify.readable(gold) for gold in golds}
@@ -120,20 +120,20 @@ def _readable(
         raise UserError(
             f"The verifier {verify.name} can read none of the golds of {name}. The first is "
             f"{middle_cut(problems[0].gold, 80)!r}.",
-            "columns.gold=NAME takes another column, columns.gold_pattern='answer is (.+?)[.]?$' "
-            "a part of it, reward=NAME another verifier",
+            "columns.gold=NAME reads another column, columns.gold_pattern='answer is (.+?)[.]?$' "
+            "a part of it; reward=NAME sets another verifier",
         )
     id_, gold = next(iter(out.items()))
     note = (
-        f"{len(out)} of the {len(problems)} problems of {name} left out, their golds being "
-        f"unreadable to the verifier {verify.name}. The first: {id_} ({middle_cut(gold, 20)!r})."
+        f"{len(out)} of the {len(problems)} problems of {name} left out: the verifier "
+        f"{verify.name} cannot read their golds. The first: {id_} ({middle_cut(gold, 20)!r})."
     )
     return [p for p in problems if p.id not in out], (*data.rows.notes, note)
 
 
 def _sentences(name: str, golds: Sequence[str], verify: Verifier) -> list[str]:
-    """Return the golds that are sentences, where answers are compared as formulas. UserError if
-    they are more than a tenth, or if words are compared and a pattern reads the answers in them."""
+    """Return the golds that are sentences, which verifiers of formulas cannot read. UserError if
+    they are more than a tenth; for the verifier `text`, only if a pattern reads answers in them."""
     sentences = [gold for gold in golds if is_sentence(gold)]
     as_words = verify.name == "text"
     if not verify.golds and not as_words:

@@ -1,4 +1,4 @@
-"""What a task and a benchmark are, and the order in which problems are trained on."""
+"""Tasks and benchmarks, and the order in which problems are trained on."""
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -28,26 +28,26 @@ class Domain:
     words: bool = True
     """False: the prompt is raw text, without a chat template."""
     pattern: str | None = None
-    """A regular expression whose last match is the answer, by its first group; None: the last box
-    is."""
+    """Regular expression of the answer: the first group of its last match; None: the last box."""
     limits: Limits = LIMITS
-    """Limits of judging one answer."""
+    """Time and memory limits for judging an answer."""
     private: bool = False
-    """Show and store questions and responses only on request: the terms of the data forbid
-    spreading them."""
+    """Show and store questions and responses only on request: the data's terms forbid sharing
+    them."""
 
     def judge(
         self, problems: Sequence[Problem], responses: Sequence[str], by: Verifier | None = None
     ) -> list[Verdict]:
-        """Return a verdict per response. Every problem has the same number of responses, next to
-        each other. `by`: another verifier than the domain's, which judges whole responses."""
-        each = len(responses) // max(len(problems), 1)
+        """Return a verdict per response. `responses` has the same number for each problem, in the
+        order of the problems. `by` is a verifier that judges whole responses instead of the
+        domain's."""
+        n = len(responses) // max(len(problems), 1)
         verifier = as_verifier(by or self.verify)
         counts = [1 if verifier.in_groups else len(problem.golds) for problem in problems]
         pairs = [
-            (problem, gold, responses[place * each + i])
+            (problem, gold, responses[place * n + i])
             for place, (problem, count) in enumerate(zip(problems, counts, strict=True))
-            for i in range(each)
+            for i in range(n)
             for gold in problem.golds[:count]
         ]
         repeated = [problem for problem, _, _ in pairs]
@@ -65,7 +65,7 @@ class Domain:
         return [
             max(islice(by_gold, count), key=lambda verdict: verdict.reward)
             for count in counts
-            for _ in range(each)
+            for _ in range(n)
         ]
 
 
@@ -82,7 +82,7 @@ class Task:
     draw: Callable[[Random, int], list[Problem]] | None = None
     """Draws n problems to train on, for a task that generates them."""
     draw_heldout: Callable[[int], list[Problem]] | None = None
-    """n to the first n problems that `draw` never gives."""
+    """Returns the first n held-out problems, which `draw` never returns."""
     source: dict[str, Any] = field(default_factory=dict[str, Any])
     """Source of the data: path, config, split and revision, or file and sha256."""
     notes: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ class Task:
         return self.examined or (self.name, self.domain)
 
     def batch(self, seed: int, step: int, n: int) -> list[Problem]:
-        """Return the n problems of step 1, 2, ..."""
+        """Return the n problems of a step, counted from 1."""
         if self.draw:
             return self.draw(Random(seed_of(seed, "problems", step)), n)
         return shuffled_batch(self.train, seed, step, n)
@@ -116,12 +116,12 @@ class Task:
 
 @dataclass(frozen=True)
 class Shots:
-    """The prompt and the answer pattern of a benchmark's public few-shot figures."""
+    """The few-shot prompt and the answer pattern behind a benchmark's published scores."""
 
     source: str
-    """Name of the data that they are drawn from."""
+    """Name of the data set of the examples."""
     examples: Callable[[str | None], list[Example]]
-    """All of them, from the hub or a file in place of it."""
+    """Returns all examples in a file, or on the hub for None."""
     template: str
     pattern: str
 
@@ -133,7 +133,7 @@ class Benchmark:
     name: str
     domain: Domain
     problems: Callable[[int | None], list[Problem]]
-    """n to the first n problems; None to all."""
+    """Returns the first n problems; all for None."""
     max_tokens: int = 2048
     shots: Shots | None = None
     source: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -143,13 +143,13 @@ class Benchmark:
 
 
 def is_set_aside(text: str) -> bool:
-    """Return whether a problem that a built-in task makes is for evaluation only: one in sixteen,
-    by the checksum of its text alone."""
+    """Return whether a built-in task holds out a problem: one in sixteen, by its text's
+    checksum."""
     return zlib.crc32(text.encode()) % 16 == 0
 
 
 def shuffled_batch(problems: Sequence[Problem], seed: int, step: int, n: int) -> list[Problem]:
-    """Return the n problems of step 1, 2, ... of a list, permuted anew in each epoch."""
+    """Return the n problems of step 1, 2, ..., from a list that is shuffled anew in each epoch."""
     N, first = len(problems), (step - 1) * n
     orders: dict[int, list[int]] = {}
     chosen: list[Problem] = []

@@ -1,5 +1,5 @@
-"""What of a task the model can use: problems left out as its tokenizer cannot hold them or they are
-too long, and notes."""
+"""Leaving out problems that are too long for a model, or of which its tokenizer loses
+characters."""
 
 import unicodedata
 from collections import Counter
@@ -19,16 +19,15 @@ from ictcli.text import folded, middle_cut
 from ictcli.types import Problem
 
 CHECKED = 2000
-"""Prompts of a data set whose characters are looked at, at most."""
+"""Most prompts of a data set that are checked for lost characters."""
 SHOWN, LONGEST = 5, 30
-"""Words of such prompts that a note shows, and characters of each, at most."""
+"""Most words with lost characters that a note shows, and most characters of each."""
 METASPACE = "\u2581"
 """A space, as some tokenizers write it."""
 
 
 def lost_of(tokenizer: Any, texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Return those texts of which the tokenizer loses characters, each with what the model reads of
-    it, decode(encode(text)).
+    """Return the texts of which the tokenizer loses characters, each with decode(encode(text)).
 
     Tokenizers may change case, white space, invisible characters and the compatible forms of a
     character (NFKC): such a change is not a loss."""
@@ -44,7 +43,7 @@ def lost_of(tokenizer: Any, texts: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _characters(text: str) -> Counter[str]:
-    """Count each visible character, in a form that normalising does not change."""
+    """Count the visible characters of a text, case-folded and NFKC-normalised."""
     same = folded(text)
     if same.isascii():
         return Counter(filter(str.isprintable, "".join(same.split())))
@@ -53,10 +52,10 @@ def _characters(text: str) -> Counter[str]:
 
 
 def usable(engine: Engine, task: Task, recipe: Recipe) -> Task:
-    """Return the task without questions of which the tokenizer loses characters, without problems
-    whose whole prompts are longer than `prompt.max_tokens`, without examples of `sft.data` that do
-    not fit (`fitted_examples`), and with notes of their number. UserError where more than
-    `MOST_LOST` of the questions cannot be read, or none is left to train on."""
+    """Return the task without questions of which the tokenizer loses characters, problems whose
+    prompts are longer than `prompt.max_tokens`, and examples of `sft.data` that do not fit
+    (`fitted_examples`), and with notes of their numbers. UserError if more than `MOST_LOST` of the
+    questions cannot be read, or if no problem is left to train on."""
     drawn = task.held or tuple(task.heldout(recipe.eval.skip + recipe.eval.problems))
     left_out, notes = dict(task.left_out), list(task.notes)
     kept: list[tuple[Problem, ...]] = []
@@ -96,9 +95,9 @@ def usable(engine: Engine, task: Task, recipe: Recipe) -> Task:
 def readable(
     tokenizer: Any, problems: tuple[Problem, ...], domain: Domain, kind: str
 ) -> tuple[tuple[Problem, ...], list[str]]:
-    """Return the problems whose questions the tokenizer holds, and a note on the others: on all, if
-    it loses characters of one of the first `CHECKED`. UserError where more than `MOST_LOST` are
-    lost."""
+    """Return the problems without lost characters in the question, and a note on the others. Only
+    the first `CHECKED` questions are checked, unless one of them loses characters. UserError if
+    more than `MOST_LOST` of the questions do."""
     questions = [problem.prompt for problem in problems]
     lost = lost_of(tokenizer, questions[:CHECKED])
     lost += lost_of(tokenizer, questions[CHECKED:]) if lost else []
@@ -111,7 +110,7 @@ def readable(
     if len(lost) > MOST_LOST * len(problems):
         raise UserError(
             f"{note} Nothing is learned from what the model cannot read.",
-            "take a model that reads such text, or other data; a tenth may be left out",
+            "use a model that reads such text, or other data; a tenth may be left out",
         )
     texts = dict(lost)
     kept = tuple(problem for problem in problems if problem.prompt not in texts)
@@ -120,8 +119,8 @@ def readable(
 
 def fitted_examples(engine: Engine, task: Task, max_tokens: int) -> Task:
     """Return the task without examples of which the tokenizer loses characters, or whose response
-    is longer than `max_tokens` or than the context leaves room for, and with a note of their
-    number. UserError where they are more than `MOST_LOST`."""
+    is longer than `max_tokens` or than the context allows, and with a note of their number.
+    UserError if they are more than `MOST_LOST`."""
     if not task.sft:
         return task
     prompts = all_tokens(engine.tokenizer, task.sft, task.domain, task.prompt)
@@ -152,7 +151,7 @@ def fitted_examples(engine: Engine, task: Task, max_tokens: int) -> Task:
 
 
 def _words(lost: Iterable[tuple[str, str]], domain: Domain) -> str:
-    """Return some of the words that are lost, by the texts and what is read of them."""
+    """Return some of the words that have lost characters, as a part of a sentence."""
     counts = (Counter(text.split()) - Counter(read.split()) for text, read in lost)
     words = list(dict.fromkeys(word for count in counts for word in count))
     shown = ", ".join(f'"{middle_cut(word, LONGEST)}"' for word in words[:SHOWN])
@@ -162,8 +161,7 @@ def _words(lost: Iterable[tuple[str, str]], domain: Domain) -> str:
 def unread_notes(
     engine: Engine, problems: Sequence[Problem], domain: Domain, settings: PromptSettings
 ) -> list[str]:
-    """Return a note if the tokenizer loses characters of some of the prompts, the first `CHECKED`
-    of which are looked at."""
+    """Return a note if the tokenizer loses characters of some of the first `CHECKED` prompts."""
     tokenizer, checked = engine.tokenizer, problems[:CHECKED]
     texts = [render(tokenizer, problem, domain, settings) for problem in checked]
     lost = lost_of(tokenizer, texts)
@@ -171,6 +169,6 @@ def unread_notes(
         return []
     return [
         f"The model's tokenizer loses characters of {len(lost):,} of {len(checked):,} "
-        f"prompts{_words(lost, domain)}. Take a model that reads such text, or leave these "
+        f"prompts{_words(lost, domain)}. Use a model that reads such text, or leave these "
         "problems out; prompt.suffix= leaves out the line after each question."
     ]

@@ -1,8 +1,8 @@
-"""Tracking: a run's figures in TensorBoard or Weights & Biases, beside metrics.jsonl.
+"""Tracking: logging a run's metrics to TensorBoard or Weights & Biases, besides metrics.jsonl.
 
-A tracker gets numbers, the recipe and the environment, never a text of a model or a data set, nor a
-path of this machine (`ictcli.runs.public`). What it raises is a warning, and ends it; training goes
-on. Supervised steps are counted first: 0 = before training, n = step n.
+A tracker gets numbers, the recipe and the environment, but no text of a model or data set, and no
+path of this machine (`ictcli.runs.public`). If it raises, a warning is shown and training goes on
+without it. Steps of supervised training are counted first: 0 = before training, n = step n.
 """
 
 import contextlib
@@ -28,28 +28,28 @@ PREFIXES = {StepMetrics: "train/", StepTimings: "time/", SftMetrics: "sft/"}
 
 @dataclass(frozen=True)
 class About:
-    """The description of a run that a tracker gets."""
+    """The description of a run with which a tracker is opened."""
 
     folder: Path
     done: int
-    """The last finished step when the run is resumed; what was logged after it is void."""
+    """Last finished step of a resumed run, else 0. Values logged after it are discarded."""
     recipe: dict[str, Any]
     environment: dict[str, Any]
 
 
 @dataclass
 class Tracker:
-    """A run in one library, here around a run object as wandb has it. The module of this package
-    with the library's name has `open_tracker(about)`."""
+    """Logs a run to one library, here through a run object like wandb's. `open_tracker(about)` in
+    the module named after the library returns the library's tracker."""
 
     run: Any
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Log figures by name, of step 0 (before training), 1, 2, ..."""
+        """Log numbers by name for step 0 (before training), 1, 2, ..."""
         self.run.log(dict(values), step=step)
 
     def close(self) -> None:
-        """Write what is not yet written, and close."""
+        """Write what is still unwritten, and close the run."""
         self.run.finish()
 
 
@@ -57,8 +57,8 @@ class Tracker:
 def tracked(
     run: Run, recipe: Recipe, warn: Callable[[str], None]
 ) -> Generator[Callable[[int], None]]:
-    """Yield a function that opens the trackers of a run at this step; from then on they get what
-    the run writes."""
+    """Yield a function that takes the last finished step and opens the run's trackers; from then on
+    they log the metrics that the run writes."""
     trackers: dict[str, Tracker] = {}
     supervised = recipe.sft.steps if recipe.sft.data else 0
     ends = {"before": 0, "after": supervised + recipe.steps}
@@ -67,7 +67,7 @@ def tracked(
     def attempt(name: str) -> Generator[None]:
         try:
             yield
-        except Exception as error:  # a library's, a server's
+        except Exception as error:  # of a library or a server
             reason = f"{type(error).__name__}: {text_of(error)}"
             if isinstance(error, ImportError):
                 reason = f"{error}; {install(name)}"
@@ -117,7 +117,7 @@ def tracked(
 
 
 def where_to_look(name: str, run: Path) -> str:
-    """Return where a tracker shows a run's figures, or what to type for it."""
+    """Return where a tracker shows a run's metrics, or the command that shows or uploads them."""
     if name == "tensorboard":
         return f"tensorboard --logdir {shell_word(run / 'tensorboard')}"
     from ictcli.tracking.wandb import mode
@@ -128,7 +128,7 @@ def where_to_look(name: str, run: Path) -> str:
 
 
 def figures(prefix: str, line: RunRecord) -> dict[str, float]:
-    """Return a step's line of a run's file as figures: train/reward, time/sample_s, sft/loss."""
+    """Return the numbers in a line of metrics by name: train/reward, time/sample_s, sft/loss."""
     return {
         name if "/" in name else prefix + name: float(value)
         for name, value in line.to_json().items()
@@ -137,7 +137,7 @@ def figures(prefix: str, line: RunRecord) -> dict[str, float]:
 
 
 def evaluation_figures(evaluation: Evaluation) -> dict[str, float]:
-    """Return an evaluation's figures: eval/pass@1, eval/pass@1_low, _high, shares of samples."""
+    """Return an evaluation's numbers by name: eval/pass@1, eval/pass@1_low, eval/truncated, ..."""
     values: dict[str, float] = {}
     for name, score in evaluation.scores.items():
         if score is not None:

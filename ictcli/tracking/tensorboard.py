@@ -1,4 +1,4 @@
-"""TensorBoard's event files in RUN/tensorboard, by tensorboardX."""
+"""Logging to TensorBoard: event files in RUN/tensorboard, written with tensorboardX."""
 
 import importlib
 import json
@@ -10,11 +10,11 @@ from ictcli.tracking import About, Tracker
 
 class TensorBoard(Tracker):
     def __init__(self, about: About) -> None:
-        # what lies behind purge_step in older files of the folder is not shown any more
+        # TensorBoard hides what older files of the folder have from step purge_step on
         first = about.done + 1 if about.done else 0
         folder = about.folder / "tensorboard"
         nth = len(list(folder.iterdir())) if folder.is_dir() else 0
-        suffix = f".{nth:04d}"  # of two files of one second too, TensorBoard reads the older first
+        suffix = f".{nth:04d}"  # orders files of the same second
         options = {"purge_step": first, "flush_secs": 10, "filename_suffix": suffix}
         writer: Any = importlib.import_module("tensorboardX").SummaryWriter
         super().__init__(writer(str(folder), **options))
@@ -25,8 +25,8 @@ class TensorBoard(Tracker):
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         for name, value in values.items():
-            self.run.add_scalar(name.replace("@", "_at_"), value, step)  # @ is no sign of its
-        self.run.flush()  # what a killed run logged before its checkpoint is not logged again
+            self.run.add_scalar(name.replace("@", "_at_"), value, step)  # @ is not allowed
+        self.run.flush()  # a resumed run logs no step before its checkpoint again
 
     def close(self) -> None:
         self.run.close()

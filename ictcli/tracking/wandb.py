@@ -1,7 +1,7 @@
-"""Weights & Biases: RUN/wandb, uploaded during the run where there is a key.
+"""Logging to Weights & Biases: RUN/wandb, uploaded during the run if there is an API key.
 
-Without one, or with WANDB_MODE=offline, `wandb sync RUN/wandb/offline-*` sends it later. Neither
-the console, code, git nor the machine's name is taken.
+Without a key, or with WANDB_MODE=offline, `wandb sync RUN/wandb/offline-*` uploads it later. The
+console, code, git state and the machine's name are not logged.
 """
 
 import importlib
@@ -16,11 +16,11 @@ from ictcli.files import write_text
 from ictcli.tracking import PROJECT, About, Tracker
 
 ANSWER = 10.0
-"""Seconds the server has for its first answer."""
+"""Seconds to wait for the server's first answer."""
 
 
 def has_key() -> bool:
-    """Return whether a key is configured, where wandb looks for one."""
+    """Return whether an API key is set in one of the places where wandb looks for it."""
     if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
         return True
     host = urlparse(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname or ""
@@ -31,7 +31,7 @@ def has_key() -> bool:
 
 
 def mode() -> str:
-    """Return WANDB_MODE, else online where there is a key."""
+    """Return WANDB_MODE if it is set; else "online" if there is an API key, or else "offline"."""
     return os.environ.get("WANDB_MODE") or ("online" if has_key() else "offline")
 
 
@@ -63,7 +63,7 @@ def open_tracker(about: About) -> Tracker:
 
 
 def _id(folder: Path) -> str:
-    """Return eight characters, kept when the run is resumed."""
+    """Return the run's id in wandb: eight characters, the same after a resume."""
     path = folder / "wandb" / "id"
     try:
         return path.read_text(encoding="ascii")

@@ -75,7 +75,7 @@ def test_golds_that_the_verifier_cannot_read_are_left_out_and_told_of(tmp_path: 
     task = find_task(name)
     assert len(task.train) + len(task.held) == 60
     assert len(task.notes) == 1 and task.notes[0].startswith("1 of the 61 problems of")
-    assert task.notes[0].endswith("unreadable to the verifier math. The first: 1 ('}{').")
+    assert task.notes[0].endswith("math cannot read their golds. The first: 1 ('}{').")
     source = {"file": "rows.jsonl", "sha256": sha256(Path(name).read_bytes()).hexdigest()}
     assert task.source == find_benchmark(name).source == source
     name = write(tmp_path, [{"prompt": f"p{i}", "gold": "}{"} for i in range(60)])

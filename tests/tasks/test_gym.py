@@ -174,7 +174,7 @@ SENTENCES = {
     "gym:chain_sum:min_terms=nine": "min_terms takes values like 2, not 'nine'.",
     "gym:chain_sum:size=true": "size takes values like 2048, not True.",
     "gym:chain_sum:size=9:size=10": "has the option 'size' twice.",
-    "gym:chain_sum:size=1": "size is 8 or more",
+    "gym:chain_sum:size=1": "size must be 8 or more",
     "gym:word_ladder": "depend on Python's hash seed.",
 }
 

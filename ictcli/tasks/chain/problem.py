@@ -7,7 +7,7 @@ time, lines separated by `;` and ended by `#`:
     prompt    3+4*2-5=
     response  3+8-5;1-5;6#
 
-One character is one token. Which operator a line applies is the only choice there is.
+One character is one token. The only choice is which operator a line applies.
 
 Source: ours.
 """
@@ -31,8 +31,8 @@ _OPERATORS = "+-*"
 
 
 def make_expression(rng: random.Random, operands: tuple[int, int]) -> str:
-    """Draw an expression: size, digits and operators all uniform. `operands` is the inclusive range
-    of the number of operands, such as `CHAIN`."""
+    """Draw an expression, with size, digits and operators uniform. `operands` is the inclusive
+    range of the number of operands, such as `CHAIN`."""
     size = rng.randint(*operands)
     digits = rng.choices(_DIGITS, k=size)
     operators = rng.choices(_OPERATORS, k=size - 1)
@@ -55,7 +55,7 @@ DOMAIN = Domain(find_verifier("chain"), words=False)
 
 
 def draw(rng: random.Random, n: int, operands: tuple[int, int], *, heldout: bool) -> list[Problem]:
-    """Return n different problems, held out or not."""
+    """Draw n different problems, all of them held out or none."""
     seen: dict[str, None] = {}
     while len(seen) < n:
         expression = make_expression(rng, operands)
@@ -83,5 +83,5 @@ def chain_benchmark() -> Benchmark:
 
 @register_benchmark("chain-long")
 def chain_long() -> Benchmark:
-    """Built in: chains of 9 or 10 operands, more than the built-in model was shown."""
+    """Built in: chains of 9 or 10 operands, more than the built-in model was trained on."""
     return Benchmark("chain-long", DOMAIN, lambda n: heldout(CHAIN_LONG, n or 512), max_tokens=128)

@@ -1,8 +1,8 @@
 """Problems of the task `ledger` and their solutions.
 
 A prompt is a ledger: who works how many days on what. The question is how many days the sum is past
-full weeks. A response counts the days along the week, from the day the question names, one entry a
-line:
+full weeks (the sum modulo 7). A response counts the days along the week, from the day that the
+question names, with one line per entry:
 
     prompt    Nora mends nets for two days, sails for five days and boots for one day. How many
               days past full weeks is that? Begin on Tuesday.
@@ -13,8 +13,8 @@ line:
               From Tuesday to Wednesday is one day.
               #### 1
 
-One word is one token. The only choice that matters is the day of an entry's line: a wrong one has
-counted the day it starts from, too.
+One word is one token. The only choice that matters is the day in an entry's line. A wrong response
+counts the start day as well.
 
 Source: ours.
 """
@@ -47,17 +47,17 @@ TRADES = {
     "sells": ("figs", "honey", "oil", "salt", "tea", "wool"),
     "sews": ("bags", "coats", "flags", "gloves", "hats", "shirts"),
 }
-"""What a person does, and to what: all entries of a ledger have the same trade."""
+"""What a person does, and to which things; all entries of a ledger have the same trade."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The form of a kind of problem."""
+    """The form of the problems of one task."""
 
     ask: str = ""
-    """Last sentence of the prompt, by which the model knows how to tell its solution."""
+    """Last sentence of the prompt, which tells the model the form of the solution."""
     entries: tuple[int, int] = (2, 4)
-    """Number of entries, inclusive: each has one day to decide."""
+    """Smallest and largest number of entries. The response has one day to decide per entry."""
 
 
 SETTINGS = {
@@ -66,12 +66,12 @@ SETTINGS = {
     "ledger-echo": Setting(" Tell it in full and repeat.", (3, 3)),
     "ledger-drift": Setting(" Tell it in full and wander.", (3, 3)),
 }
-"""By name of the task. The built-in model has seen all of them and no other."""
+"""Settings by task name. The built-in model was trained on all of them."""
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """A problem."""
+    """A problem: the entries of one person's ledger, and the day on which the first begins."""
 
     name: str
     trade: str
@@ -87,7 +87,7 @@ class Ledger:
 
 
 def make_ledger(rng: random.Random, setting: Setting) -> Ledger:
-    """Draw a problem: name, trade, number of entries, their days and the start all uniform."""
+    """Draw a problem, with name, trade, number of entries, their days and the start uniform."""
     trade = rng.choice(list(TRADES))
     goods = rng.sample(TRADES[trade], rng.randint(*setting.entries))
     entries = tuple((good, rng.randint(1, 6)) for good in goods)
@@ -108,7 +108,7 @@ def days_in_words(number: int) -> str:
 
 
 def ledgers(rng: random.Random, setting: Setting, *, heldout: bool) -> Iterator[tuple[str, Ledger]]:
-    """Yield different problems without end, with their prompts, held out or not."""
+    """Yield different problems with their prompts, without end; all of them held out or none."""
     seen: set[str] = set()
     while True:
         ledger = make_ledger(rng, setting)
@@ -120,17 +120,17 @@ def ledgers(rng: random.Random, setting: Setting, *, heldout: bool) -> Iterator[
 
 ABOUT = "Built in: how many days past full weeks a ledger in words comes to."
 DOMAIN = Domain(find_verifier("integer"))
-"""The answer stands after the last `####`."""
+"""The answer is the text after the last `####`."""
 
 
 def draw(name: str, rng: random.Random, n: int, *, heldout: bool) -> list[Problem]:
-    """Return n different problems of a setting, held out or not."""
+    """Draw n different problems of a task, all of them held out or none."""
     drawn = islice(ledgers(rng, SETTINGS[name], heldout=heldout), n)
     return [Problem(prompt, prompt, str(ledger.answer)) for prompt, ledger in drawn]
 
 
 def heldout(name: str, n: int) -> list[Problem]:
-    """Return the first n held-out problems of a setting, always the same ones."""
+    """Return the first n held-out problems of a task, always the same ones."""
     return draw(name, random.Random(f"heldout {name}"), n, heldout=True)
 
 
@@ -142,8 +142,7 @@ def ledger_task(
     hub: HubSettings | None = None,
     holdout: int | None = HOLDOUT,
 ) -> Task:
-    """Return the task of a setting; `data` has problems in its words, in place of those it makes
-    itself."""
+    """Return the task of `SETTINGS[name]`; if there is `data`, with the problems in it."""
     if data is not None:
         problems = read_custom(data, columns, hub)
         task = split_task(name, problems, verify or find_verifier("integer"), holdout)
@@ -153,7 +152,7 @@ def ledger_task(
 
 
 def ledger_benchmark(name: str) -> Benchmark:
-    """Return the held-out problems of a setting."""
+    """Return the benchmark of a task's held-out problems."""
     return Benchmark(name, DOMAIN, lambda n: heldout(name, n or 512), max_tokens=300)
 
 
