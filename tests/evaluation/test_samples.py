@@ -138,7 +138,7 @@ def test_a_folder_of_other_files_is_refused_and_left_as_it_is(tmp_path: Path, na
     put(tmp_path, name)
     before = tree(tmp_path)
     for resume in (False, True):
-        with refused("is not empty and no evaluation's"):
+        with refused("is not that of an evaluation"):
             begin(tmp_path, resume=resume)
     assert tree(tmp_path) == before
 
