@@ -43,8 +43,8 @@ _optimize, _special, _stats = cast(Any, optimize), cast(Any, special), cast(Any,
 
 @dataclass(frozen=True)
 class Inference:
-    """The mean of crossed values, with its interval and p. These are None if there is only one
-    value or all values are equal (see `near_bound`)."""
+    """The mean of crossed values, with its interval and p. Interval and p are None if there is only
+    one value or all values are equal (see `near_bound`)."""
 
     mean: float
     tail: Callable[[float], float] | None = None
@@ -156,8 +156,7 @@ def tail(distance: float, squares: FloatArray, S: int, N: int) -> float:
 @lru_cache(maxsize=64)
 def _nodes(S: int, N: int) -> tuple[FloatArray, FloatArray]:
     """Return weights (K,) and factors df / chi2 (3, K) of a quadrature over the three chi-squares,
-    each a function of a standard normal z. Few degrees of freedom get more nodes, as their tails
-    are heavy."""
+    each a function of a normal z. Few degrees of freedom have heavy tails, and get more nodes."""
 
     def rule(df: int, many: int, few: int) -> tuple[FloatArray, FloatArray]:
         if df < 20:

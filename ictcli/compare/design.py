@@ -50,7 +50,7 @@ class Design:
     seeds: int
     folder: Path
     models: tuple[str, ...] = ()
-    """Base models, given to the seeds in turn, alike in all variants. Empty: the recipe's model."""
+    """Base models that the seeds use in turn, in all variants alike. Empty: the recipe's model."""
 
     def recipe(self, variant: Variant, seed: int, *extra: str) -> Recipe:
         """Return the recipe of one run. The recipe's own method keeps its options; another method
@@ -85,10 +85,9 @@ class Design:
 def run_specs(
     design: Design, tuned: dict[str, str] | None = None, *, untuned: str = ""
 ) -> list[RunSpec]:
-    """Return the final runs of a comparison, ordered by seed, so that variants can be compared as
-    soon as a seed is complete. `tuned` holds the chosen override of each variant label; variants
-    without one are left out. `untuned` is a key that has yet to be tuned. UserError if a run's
-    folder holds a run of another recipe."""
+    """Return the final runs of a comparison, ordered by seed. `tuned` holds the chosen override by
+    variant label; variants without one are left out. `untuned` is a key that has yet to be tuned.
+    UserError if a run's folder holds a run of another recipe."""
     first = design.first_seed
     specs = [
         _final_spec(design, variant, seed, (tuned or {}).get(variant.label, ""), untuned)
@@ -137,7 +136,7 @@ def _checked(spec: RunSpec) -> RunSpec:
 
 
 def _differing(recipe: Recipe, trained: Recipe) -> str | None:
-    """Return how two recipes differ, as a phrase; None if they do not. Paths of the model may
+    """Return how two recipes differ, as a phrase; None if they do not. The model's path may
     differ: `finished.check_began` compares its checksum."""
     if Path(recipe.model).is_absolute() and Path(trained.model).is_absolute():
         trained = trained.model_copy(update={"model": recipe.model})

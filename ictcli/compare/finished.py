@@ -29,22 +29,21 @@ PREPARED = {"task", "data", "columns", "hub", "reward", "prompt", "eval", "sft"}
 
 def check_began(runs: Sequence[RunSpec]) -> None:
     """Raise UserError if the recipe, a verifier's file, the model or the problems of a finished run
-    have changed since it was started. With `prompt.max_tokens` problems are not checked, as that
-    would need the tokenizer."""
+    have changed since its start. With `prompt.max_tokens` the problems are not checked."""
     of_model = cache(origin.of_model)
     problems: dict[tuple[str, int | None], Origin] = {}
     for spec in runs:
         folder, recipe = spec.folder, spec.recipe
         if not (folder / "summary.json").exists():
             continue
-        began = read_environment(folder)
+        environment = read_environment(folder)
         now: dict[str, Any] = {}
-        if began.recipe_sha256:
+        if environment.recipe_sha256:
             file = read_recipe(folder / "recipe.toml").data
-            now["recipe"] = origin.of_recipe(file, began)
-        if began.model.sha256:
+            now["recipe"] = origin.of_recipe(file, environment)
+        if environment.model.sha256:
             now |= of_model(recipe.model)
-        if began.data.heldout and not recipe.prompt.max_tokens:
+        if environment.data.heldout and not recipe.prompt.max_tokens:
             seed = recipe.seed if recipe.prompt.shots else None
             key = recipe.model_dump_json(include=PREPARED), seed
             if key not in problems:
@@ -53,7 +52,7 @@ def check_began(runs: Sequence[RunSpec]) -> None:
                 problems[key] = origin.of_problems(data)
             now |= problems[key]
         try:
-            origin.check_same(folder, began, now)
+            origin.check_same(folder, environment, now)
         except UserError as error:
             raise UserError(
                 error.message,

@@ -3,7 +3,7 @@
 | path | content |
 |---|---|
 | LABEL-sSEED/ | a run (see `ictcli.runs`); its log.txt holds its messages |
-| tune/LABEL-KEYVALUE/ | a tuning run; from the second run of a value on the name ends in -sSEED |
+| tune/LABEL-KEYVALUE/ | the first tuning run of a value; names of the others end in -sSEED |
 | comparison.json | a `Comparison` |
 | report.html, report.md | the report (see `ictcli.compare.report`) |
 """
@@ -49,11 +49,11 @@ def opened(folder: Path) -> Generator[None]:
         raise UserError(f"{folder} is the folder of a run, not of a comparison.", OTHER)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file.", OTHER)
-    made, within = list[Path](), False
+    created, is_locked = list[Path](), False
     try:
-        made = make_folder(folder)
+        created = make_folder(folder)
         with locked(folder):
-            within = True
+            is_locked = True
             yield
     except KeyboardInterrupt:
         raise InterruptedRunError(
@@ -62,12 +62,12 @@ def opened(folder: Path) -> Generator[None]:
     except OSError as error:
         if is_disk_full(error):
             raise full(error.filename or folder) from error
-        if within or isinstance(error, UserError):
+        if is_locked or isinstance(error, UserError):
             raise
         why = error.strerror or error
         raise RunFailedError(f"The folder {folder} cannot be written: {why}.", OTHER) from error
     finally:
-        remove_empty(made)
+        remove_empty(created)
 
 
 def full(where: Path | str) -> RunFailedError:

@@ -27,9 +27,8 @@ def gather(
     tuned: Tuned,
     failed: Sequence[str],
 ) -> Comparison:
-    """Return the comparison of the finished runs `done`, at least one; `specs` are all final runs,
-    and `tuned` are the scores of tuning runs. Variants without a finished run are left out, with a
-    note."""
+    """Return the comparison of the finished runs `done`; `specs` are all final runs, and `tuned`
+    the scores of tuning runs. Variants without a finished run are left out, with a note."""
     runs = by_label(plan.design.variants, done)
     seeds = list(dict.fromkeys(spec.seed for spec in specs))
     first, environment = done[0], read_environment(done[0].spec.folder)

@@ -225,9 +225,8 @@ def why_it_ended(folder: Path, code: int) -> str:
 
 
 def share_beginning(spec: RunSpec, others: Sequence[RunSpec]) -> None:
-    """Copy the evaluation before training from a run of `others` whose evaluation would be the
-    same, unless the run has one already. Samples without before.json are ignored, so that file is
-    copied last."""
+    """Copy the evaluation before training from a run of `others` that has the same one, unless
+    `spec` has it already. before.json is copied last: without it, samples are ignored."""
     beginning = _beginning(spec)
     same = (other.folder for other in others if _beginning(other) == beginning)
     source = next((folder for folder in same if (folder / BEFORE).exists()), None)

@@ -13,7 +13,7 @@ from ictcli.runs.read import read_environment
 from ictcli.tables.numbers import listed
 
 CEILING = 0.95
-"""A mean above this is noted as at its ceiling, a mean below 1 - CEILING as at its floor."""
+"""Notes say that a mean above this is at its ceiling, and one below 1 - CEILING at its floor."""
 MADE_WITH = {"ictcli", "python", "libraries", "platform", "engine"}
 """The fields of environment.json that describe software and hardware."""
 
@@ -30,8 +30,8 @@ def notes_of(plan: ComparisonPlan, runs: Runs, scores: Scores, tuned: Tuned) -> 
     notes += at_bounds(scores, list(runs))
     finished = [run for of_variant in runs.values() for run in of_variant]
     environments = [read_environment(run.spec.folder) for run in finished]
-    made = [e.model_dump(include=MADE_WITH, exclude_defaults=True) for e in environments]
-    if differ := list(differing(made)):
+    machines = [e.model_dump(include=MADE_WITH, exclude_defaults=True) for e in environments]
+    if differ := list(differing(machines)):
         notes.append(
             f"The runs did not all have the same {listed(differ)}: their times cannot be compared, "
             "and figures may differ for that reason too."

@@ -54,8 +54,7 @@ class CompareOptions(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparisonPlan:
-    """The runs of a comparison: `tries` are the tuning runs known so far, `final` the runs that are
-    compared."""
+    """The runs of a comparison: `tries` are the first tuning runs, `final` the runs to compare."""
 
     design: Design
     baseline: str
@@ -132,7 +131,7 @@ def contrasts_of(
     labels = [variant.label for variant in variants]
 
     def labelled(name: str, option: str) -> str:
-        """Return the label of the variant with this label, or of the only one with this method."""
+        """Return the label of the variant that is called `name`, or the only one of that method."""
         fits = [v.label for v in variants if name in (v.label, v.method)]
         if name in fits or len(fits) == 1:
             return name if name in fits else fits[0]

@@ -16,7 +16,7 @@ from ictcli.files import write_json
 from ictcli.tables.numbers import counted
 
 Train = Callable[..., tuple[Summaries, list[str]]]
-"""`launch.train_all` with its options bound, except `later`."""
+"""A function that trains runs: `launch.train_all` with every option set except `later`."""
 
 
 def run_comparison(

@@ -2,7 +2,7 @@
 
 Runs of the same seed have the same prompts, evaluation problems and random draws. So differences
 are taken per seed and problem, which cancels what the runs share, and `crossed` computes intervals
-over seeds and problems. The usual tests fail with 3 to 10 seeds: see `bench/worlds.py`.
+over seeds and problems. Common tests have wrong error rates with few seeds: see `bench/worlds.py`.
 
 An exact permutation test is too coarse: 5 seeds allow 32 ways to swap labels within seeds, so its
 smallest p is 2 / 32 = 0.0625. `p` therefore assumes that effects are normally distributed.
@@ -29,8 +29,8 @@ Scores = Mapping[str, Mapping[str, FloatArray]]
 @dataclass(frozen=True)
 class Estimate(Span):
     """A mean with its 95 % interval over seeds and problems. With one seed, or if the values do not
-    vary (`crossed.near_bound`), the interval is over problems only. It is None if the values of a
-    single problem do not vary."""
+    vary (`crossed.near_bound`), the interval is over problems only. There is none if the values of
+    a single problem do not vary."""
 
     seeds: int
     problems: int
@@ -135,9 +135,9 @@ def estimate(values: FloatArray) -> Estimate:
 
 
 def evidence(values: FloatArray, baseline: FloatArray) -> Evidence:
-    """Return `values` - `baseline`, both (S, N) of the same seeds and problems, for tests. Seeds
-    that lack either run are left out; ValueError if no seed is left."""
-    return Evidence(_runs(np.round(values - baseline, 12)), -1.0)  # no rounding errors near 0
+    """Return the evidence on the mean of `values` - `baseline`, both (S, N) of the same seeds and
+    problems. Seeds that lack either run are left out; ValueError if no seed is left."""
+    return Evidence(_runs(np.round(values - baseline, 12)), -1.0)  # removes rounding errors
 
 
 def paired(values: FloatArray, baseline: FloatArray) -> bool:

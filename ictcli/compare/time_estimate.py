@@ -28,7 +28,7 @@ class RunEstimate(Record):
     seed: int
     steps: int
     lr: float | None
-    """None if tuning is still to choose it."""
+    """The learning rate; None if tuning has yet to choose it."""
     finished: bool
     seconds: float
 
@@ -45,8 +45,7 @@ class ComparisonEstimate(Record):
 
 
 def kind(recipe: Recipe) -> str:
-    """Return the settings that decide the time of a step, as text. Recipes with the same settings
-    are timed once."""
+    """Return the settings that decide a step's time, as text; runs of one kind are timed once."""
     free = {"seed", "steps", "lr", "eval", "checkpoint", "record", "alarms", "clip", "optimizer"}
     return repr(recipe.model_dump(exclude=free | {"warmup"}))
 

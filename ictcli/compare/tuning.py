@@ -111,8 +111,8 @@ def in_order(overrides: Iterable[str]) -> list[str]:
 
 
 def best_of(tries: Tries) -> str | None:
-    """Return the override with the highest mean METRIC, or first metric if that is not evaluated.
-    Of equal overrides the first is returned."""
+    """Return the override with the highest mean METRIC (the first metric, if METRIC is not
+    evaluated). On a tie the first override wins."""
     means = {override: scores.get(METRIC, next(iter(scores.values())))
              for override, scores in means_of(tries).items()}  # fmt: skip
     return max(means, key=lambda override: round(means[override], 12), default=None)

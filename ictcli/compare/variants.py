@@ -26,7 +26,7 @@ SIGNAL = "reward.signal"
 FREE = {SIGNAL, "sampling.redraw"}
 """Recipe keys that may vary although the other keys of their table must not."""
 CONTROLS = {"control": "none", SIGNAL: "true"}
-"""Recipe keys that turn a run into a control, each with the value that does not."""
+"""Recipe keys that can turn a run into a control, each with its value in a normal run."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Grid:
 
 
 def read_grid(text: str, option: str) -> Grid:
-    """Parse text such as `method.keep=0.05,0.1`. UserError if its key must not vary."""
+    """Return the grid in text such as `method.keep=0.05,0.1`. UserError if the key cannot vary."""
     key, equals, values = text.partition("=")
     key = key.strip()
     if key not in FREE and (why := FIXED.get(key.split(".")[0])):

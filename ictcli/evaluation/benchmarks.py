@@ -88,12 +88,12 @@ def as_its_run(settings: EvaluationSettings, models: Sequence[ModelSpec]) -> Eva
     if file is None:
         return settings
     recipe, typed = load_recipe(file), settings.model_fields_set
-    usual: dict[str, Any] = {}
+    update: dict[str, Any] = {}
     if "seed" not in typed:
-        usual |= {"seed": seed_of(recipe.seed, "eval")}
+        update |= {"seed": seed_of(recipe.seed, "eval")}
     if "n" not in typed and settings.k == curve_of(settings.n):
-        usual |= {"n": recipe.eval.n, "k": recipe.eval.k}
-    return settings.model_copy(update=usual)
+        update |= {"n": recipe.eval.n, "k": recipe.eval.k}
+    return settings.model_copy(update=update)
 
 
 def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> BenchmarkSpec:
@@ -127,7 +127,7 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
 
 
 def stem_of(name: str) -> str:
-    """Return the stem of a benchmark's samples file. It has no @, which marks a temperature."""
+    """Return the stem of a benchmark's samples file, without @, which there marks a temperature."""
     return Path(name).stem.replace("@", "-")
 
 
@@ -143,10 +143,7 @@ def _changes(
         if comparable and heldout["sha256"] != digest_of(problems):
             yield f"The data of {model.model} has changed: the run was evaluated on other problems."
     if (earlier := recorded.get("verifier")) not in (None, verifier):
-        yield (
-            f"The run {model.model} was evaluated with the verifier {earlier}; this evaluation "
-            f"uses {verifier}."
-        )
+        yield f"The run {model.model} was evaluated with the verifier {earlier}, not {verifier}."
 
 
 def _drawn(

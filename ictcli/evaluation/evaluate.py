@@ -27,7 +27,7 @@ from ictcli.text import command, one_line
 from ictcli.types import IntArray, Sampling
 
 ROWS = 256
-"""Samples per call of the engine in `ictcli eval`. A killed evaluation loses at most so many."""
+"""Samples per call of the engine in `ictcli eval`. A killed evaluation loses at most this many."""
 
 FAILURES = 10
 UNREAD = 0.9
@@ -52,18 +52,19 @@ def evaluate(
     warn: Callable[[str], None] = lambda text: None,
 ) -> Evaluation:
     """Sample and judge answers to a benchmark, and return the scores at all temperatures of the
-    settings. Samples are appended to `file`, or to `file.at` a further temperature, in chunks.
+    settings. Samples are appended in chunks to `file`, or to `file.at(t)` at a further temperature.
 
     `progress` is called with the number of samples so far and in all, `say` with each new failure
-    of the verifier, and `warn` if hardly any answer can be parsed. RunFailedError with `hint` if
-    the verifier fails on all of the first answers; RunFailedError if a sample or its verdict is
-    missing; UserError if a file of samples was changed.
+    of the verifier, and `warn` if hardly any answer can be parsed. RunFailedError, with `hint`, if
+    the verifier fails on all of the first answers, and if a sample or its verdict is missing;
+    UserError if a file of samples was changed.
     """
     failures: set[str] = set()
     evaluations: list[Evaluation] = []
     problems, domain, done = spec.problems, spec.benchmark.domain, 0
     private = domain.private and not settings.show_private
-    name = Path(spec.name).name if is_file_name(spec.name) else spec.name  # its folder may change
+    # the seed must not depend on the folder of a data file
+    name = Path(spec.name).name if is_file_name(spec.name) else spec.name
     ids = prompts.encode(engine, problems, domain, prompt, sampling.max_tokens)
     others = [t for t in settings.temperatures if t != sampling.temperature]
     parts = [(settings.n, sampling, file)]  # draws have the same seed at all temperatures
@@ -71,7 +72,7 @@ def evaluate(
         (settings.n if t else 1, replace(sampling, temperature=t), file.at(t)) for t in others
     ]
     total = len(problems) * sum(n for n, _, _ in parts)
-    ended, alone = 0, engine.ranks.size == 1  # one of several processes sees only its own rows
+    ended, alone = 0, engine.ranks.size == 1  # else this process sees only a part of the rows
 
     def count_ended(t: int, rows: IntArray, tokens: IntArray) -> None:
         nonlocal ended
@@ -79,35 +80,35 @@ def evaluate(
         ended += int(ends.sum())
         progress(min(ended, total), total)  # rows are drawn again after memory ran out
 
-    for n, drawn, into in parts:
-        ks = set(settings.k) if into is file else {k for k in {1, *settings.k} if k <= n}
-        started, taken = time.perf_counter(), into.recover(problems, n, private=private)
-        kept = len(taken)
+    for n, sampling_at, target in parts:
+        ks = set(settings.k) if target is file else {k for k in {1, *settings.k} if k <= n}
+        started, samples = time.perf_counter(), target.recover(problems, n, private=private)
+        kept = len(samples)
         progress(done + kept, total)
-        for first in range(kept // n, len(problems), into.chunk):
-            chunk = problems[first : first + into.chunk]
+        for first in range(kept // n, len(problems), target.chunk):
+            chunk = problems[first : first + target.chunk]
             seed = seed_of(settings.seed, "evaluate", name, first)
-            ended, asked = done + len(taken), ids[first : first + into.chunk]
+            ended, chunk_ids = done + len(samples), ids[first : first + target.chunk]
             on_tokens = count_ended if alone else None
-            rollouts = engine.generate(asked, n, drawn, seed, on_tokens=on_tokens)
+            rollouts = engine.generate(chunk_ids, n, sampling_at, seed, on_tokens=on_tokens)
             texts = prompts.decode(engine.tokenizer, rollouts)
             verdicts = engine.ranks.share(lambda: domain.judge(chunk, texts))  # noqa: B023
-            if into is file and first == 0:  # a later chunk may have a single answer
+            if target is file and first == 0:  # a later chunk may have a single answer
                 check_verdicts(name_of(domain.verify), verdicts, hint, private=private)
             reasons = {v.reason for v in verdicts if v.failed and not private} - failures
             for reason in sorted(reasons)[: FAILURES - len(failures)]:
                 failures.add(reason)
                 say(f"{spec.name}: {reason}")
             lines = make_samples(spec.name, chunk, n, rollouts, texts, verdicts, private=private)
-            taken.extend(map(Sample.model_validate, lines))
-            into.append(lines)
-            progress(done + len(taken), total)
-        done += len(taken)
-        how = SampleSettings(
-            **asdict(drawn), prompt=prompt.model_dump(mode="json"), seed=settings.seed
+            samples.extend(map(Sample.model_validate, lines))
+            target.append(lines)
+            progress(done + len(samples), total)
+        done += len(samples)
+        sample_settings = SampleSettings(
+            **asdict(sampling_at), prompt=prompt.model_dump(mode="json"), seed=settings.seed
         )
-        figures = spec, how, sorted(ks), taken, kept, time.perf_counter() - started
-        evaluations.append(engine.ranks.share(lambda: score(*figures)))  # noqa: B023
+        arguments = spec, sample_settings, sorted(ks), samples, kept, time.perf_counter() - started
+        evaluations.append(engine.ranks.share(lambda: score(*arguments)))  # noqa: B023
     evaluation, *further = evaluations
     if evaluation.unparsed >= UNREAD:
         grade = None if private else grade_command(file.path, domain, settings.plugins)

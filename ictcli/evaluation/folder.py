@@ -46,7 +46,7 @@ def opened(
 ) -> Generator[Path]:
     """Yield the locked folder of an evaluation: `out`, else base/name, or base/name-2, -3, ... if
     taken. With `resume` and no `out`, the newest folder in `base` with the same settings. UserError
-    if the folder holds anything but this evaluation; the folder is then not changed."""
+    if the folder holds other files, or an evaluation that these arguments do not resume."""
     if out is None and resume:
         out = _newest(base, name, settings, say)
     with contextlib.ExitStack() as closing:
@@ -96,9 +96,8 @@ def _writing(folder: Path) -> Generator[None]:
 
 
 def _saved_settings(folder: Path) -> Origin | None:
-    """Return the settings of the evaluation in a folder; None if the folder is missing, or empty
-    except for leftovers of a killed process. UserError if it holds anything else, or links that
-    lead out of it (see `check_inside`)."""
+    """Return the settings of the evaluation in a folder; None if the folder is missing, or holds
+    only leftovers of a killed process. UserError if it holds anything else (see `check_inside`)."""
     file = folder / SETTINGS
     paths = folder.iterdir() if folder.exists() and not file.exists() else ()
     if others := {path.name for path in paths if not is_leftover(path)} - {".lock"}:

@@ -44,8 +44,7 @@ def _group_sizes(
 ) -> dict[int, list[int]]:
     """Return the sizes of the groups of equal wrong answers, by problem. Each text, the most
     frequent first, joins the first group whose first text it equals. A problem's grouping stops as
-    soon as it is certain whether a wrong group is the largest. Each call of the verifier compares
-    answers of all problems."""
+    soon as it is certain whether the correct group is the largest."""
     groups: dict[int, dict[str, int]] = {problem: {} for problem in votes}
     left = {problem: texts.most_common() for problem, (_, texts) in votes.items()}
     while left:

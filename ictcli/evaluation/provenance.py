@@ -46,9 +46,9 @@ def of_model(
 
 def prompt_settings(prompt: PromptSettings) -> dict[str, JsonValue]:
     """Return the prompt settings that determine how a question is asked."""
-    asked = prompt.model_dump(mode="json", include={"template", "system", "suffix", "examples"})
+    fields = prompt.model_dump(mode="json", include={"template", "system", "suffix", "examples"})
     arguments = prompt.template_arguments
-    return asked | ({"template_arguments": arguments} if arguments else {})
+    return fields | ({"template_arguments": arguments} if arguments else {})
 
 
 def of_benchmark(spec: BenchmarkSpec) -> dict[str, Any]:

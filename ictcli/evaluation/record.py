@@ -27,7 +27,7 @@ METRIC = re.compile(r"(pass|maj)@[1-9][0-9]{0,8}|greedy")
 
 
 class Scored(Record):
-    """A record whose `scores` are in JSON keys of the record itself."""
+    """A record whose `scores` become keys of the record itself in JSON."""
 
     @model_validator(mode="before")
     @classmethod
@@ -144,8 +144,7 @@ class Differences(Scored):
 
 
 class ResultSettings(SampleSettings):
-    """All settings that determine a result. Further fields are those of the model and the benchmark
-    in settings.json."""
+    """All settings that determine a result; fields not listed here are copied from settings.json."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -154,8 +153,7 @@ class ResultSettings(SampleSettings):
 
 
 class Result(Evaluation):
-    """An entry of results.json: an evaluation, its model, and its differences from the first
-    model."""
+    """An entry of results.json: an evaluation, its model, and differences from the first model."""
 
     format: int
     model: str
@@ -163,9 +161,9 @@ class Result(Evaluation):
     settings: ResultSettings  # pyright: ignore[reportIncompatibleVariableOverride]  # frozen
     notes: tuple[str, ...]
     trained_on: int | None = None
-    """Number of these problems that the model was trained on; None if not known."""
+    """Number of the benchmark's problems that the model was trained on; None if not known."""
     difference: Differences | None = None
-    """None for the first model."""
+    """Differences from the first model's scores; None for the first model."""
 
 
 def with_differences(results: Sequence[Result]) -> list[Result]:
@@ -199,7 +197,7 @@ def pass_differences(evaluation: Evaluation, first: Evaluation) -> dict[str, Dif
 
 
 NOTABLE = 0.02
-"""The share of samples without an answer from which `Unanswered.sentence` is a warning."""
+"""`Unanswered.sentence` is empty if all its shares of samples are below this."""
 
 
 class Unanswered(Record):

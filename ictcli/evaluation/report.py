@@ -20,7 +20,7 @@ LABELS = [
 COSTS = [
     Column[Result]("truncated", lambda result: result.truncated, shown_share),
     Column[Result]("unparsed", lambda result: result.unparsed, shown_share),
-    Column[Result]("right of readable", lambda row: row.accuracy_readable, shown_share),
+    Column[Result]("correct of readable", lambda row: row.accuracy_readable, shown_share),
     Column[Result]("timed out", lambda result: result.timed_out, shown_share),
     Column[Result]("tokens", lambda result: result.tokens, whole),
 ]

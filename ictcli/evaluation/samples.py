@@ -18,7 +18,7 @@ from ictcli.rewards.verifiers import Status
 from ictcli.types import Problem, Rollouts
 
 CHUNK = 64
-"""Problems per engine call in the evaluations of training. Each chunk's seed depends on this."""
+"""Problems per engine call in a training run's evaluations. Chunks' seeds depend on it."""
 PARSED = ("correct", "wrong")
 BEGINNING = b'{"id": "'
 """The beginning of every line. An incomplete last line is ignored only if it begins like this."""

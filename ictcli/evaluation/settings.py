@@ -69,7 +69,7 @@ class EvaluationSettings(ModelSettings):
     n: int = Field(default=16, ge=1)
     """Samples per problem."""
     k: Ks = (1, 4)
-    """Values of k for pass@k; without them 1, 2, 4, ... and n, none above 256."""
+    """Values of k for pass@k; if not set 1, 2, 4, ... and n, up to 256."""
     temperatures: Temperatures = (0.0,)
     """Other temperatures to evaluate at: `n` samples per problem, one at 0."""
     limit: int | None = Field(default=None, ge=1)

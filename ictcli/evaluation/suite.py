@@ -29,7 +29,7 @@ from ictcli.tasks.unread import unread_notes
 from ictcli.text import command_again
 
 Bar = Callable[[str], Callable[[int, int], None]]
-"""A function from an evaluation's name to its progress callback: (samples so far, samples in all)."""
+"""Maps an evaluation's name to its progress callback, which gets samples so far and in all."""
 
 OF_RESULT = (
     *("source", "sha256", "verifier", "timeout"),
@@ -68,8 +68,7 @@ def evaluate_suite(
     """Evaluate every model on every benchmark. Return the entries of results.json and the folder.
 
     Every model is loaded and every prompt encoded before the first sample is drawn. Raises
-    UserError if a model or benchmark cannot be evaluated, and InterruptedRunError at Ctrl-C, when
-    samples are kept.
+    UserError if a model cannot be evaluated, and InterruptedRunError at Ctrl-C; samples are kept.
     """
     seen = trained_among(models, benchmarks)
     for note in notes(models, benchmarks, settings, seen):
@@ -89,7 +88,7 @@ def evaluate_suite(
                 error.message = f"{model.name}: {error.message}"
             raise
     plugins = [*map(Path, settings.plugins), *(path for model in models for path in model.plugins)]
-    decided = provenance.provenance_of(settings, loaded, benchmarks, plugins)
+    saved = provenance.provenance_of(settings, loaded, benchmarks, plugins)
     base = models[0].run / "eval" if alone and models[0].run else Path("evals")
     name = "-vs-".join(model.name for model in models)[:80]
     name += "-heldout" if benchmarks[0].chunk else f"-seed{settings.seed}"
@@ -100,7 +99,7 @@ def evaluate_suite(
             say(line)
 
     results: list[Result] = []
-    opened = folders.opened(out, base, name, decided, resume=resume, say=say)
+    opened = folders.opened(out, base, name, saved, resume=resume, say=say)
     with opened as folder, _kept(folder):
         for model, spec in product(models, benchmarks):
             path = (folder if alone else folder / model.name) / f"{spec.stem}.jsonl"
@@ -112,8 +111,8 @@ def evaluate_suite(
             evaluation = evaluate(
                 engine, spec, settings, prompt, sampling, file, bar, say, warn=warn
             )
-            known = seen.get((model.name, spec.name))
-            result = result_of(evaluation, model, spec, engine, settings, decided, known)
+            count = seen.get((model.name, spec.name))
+            result = result_of(evaluation, model, spec, engine, settings, saved, count)
             del engine  # else it stays in memory while the next model loads
             results = with_differences([*results, result])
             records = [result.model_dump(mode="json") for result in results]
@@ -128,25 +127,25 @@ def result_of(
     spec: BenchmarkSpec,
     engine: Engine,
     settings: EvaluationSettings,
-    decided: Origin,
+    saved: Origin,
     trained_on: int | None,
 ) -> Result:
-    """Return the entry of an evaluation in results.json, without differences. `decided` is the
+    """Return the entry of an evaluation in results.json, without differences. `saved` is the
     content of settings.json."""
-    loaded = next(entry for entry in decided["models"] if entry["name"] == model.name)
-    bench = next(entry for entry in decided["benchmarks"] if entry["name"] == spec.name)
+    loaded = next(entry for entry in saved["models"] if entry["name"] == model.name)
+    bench = next(entry for entry in saved["benchmarks"] if entry["name"] == spec.name)
     domain, template = spec.benchmark.domain, loaded["template"][spec.name]
     prompt = spec.asked(model.prompt)
-    usual = "" if template == "own" else domain.suffix
+    default_suffix = "" if template == "own" else domain.suffix
     hidden = domain.private and not settings.show_private
     example = prompts.render(engine.tokenizer, spec.problems[0], domain, prompt)
-    merged = {**decided, **loaded, **bench}
+    merged = {**saved, **loaded, **bench}
     how: dict[str, Any] = {
         **{key: merged[key] for key in OF_RESULT},
         **dict(evaluation.settings),
         "pattern": domain.pattern,
         "template": template,
-        "suffix": usual if prompt.suffix is None else prompt.suffix,
+        "suffix": default_suffix if prompt.suffix is None else prompt.suffix,
         "limit": settings.limit,
         "example_prompt": None if hidden else example,
     }
@@ -163,10 +162,10 @@ def trained_among(
     benchmark name). Pairs for which this is not known are left out."""
     seen: dict[tuple[str, str], int] = {}
     for model in models:
-        known = model.trained_on()
+        trained = model.trained_on()
         for spec in benchmarks:
-            count = sum(key_of(problem.prompt) in known.keys for problem in spec.problems)
-            if count or known.whole:
+            count = sum(key_of(problem.prompt) in trained.keys for problem in spec.problems)
+            if count or trained.whole:
                 seen[model.name, spec.name] = count
     return seen
 
@@ -210,8 +209,8 @@ def _checked(
     checked: list[BenchmarkSpec] = []
     for spec in benchmarks:
         prompt = spec.asked(model.prompt)
-        shown = {key_of(example.prompt) for example in prompt.examples}
-        if answered := [p for p in spec.problems if key_of(p.prompt) in shown]:
+        example_keys = {key_of(example.prompt) for example in prompt.examples}
+        if answered := [p for p in spec.problems if key_of(p.prompt) in example_keys]:
             raise UserError(
                 f"The prompt shows the answer of {len(answered)} of the problems of {spec.name} "
                 f"as an example: {answered[0].id}.",

@@ -2,12 +2,10 @@
 
 A method has the same colour in every figure. The hues are those of Okabe and Ito
 (https://jfly.uni-koeln.de/color), which people with common kinds of colour blindness can
-distinguish, made darker on white and lighter on black. Variants also differ in their marks.
-Variants of one method share its hue, in different shades. With more methods than hues, methods
-share a hue too.
+distinguish, made darker on white and lighter on black. Variants of one method share its hue, in
+different shades; so do methods if there are more of them than hues. Variants also differ in marks.
 
-Charts are 360 units wide. On a phone a unit is about a pixel, so text stays readable. The styles of
-paths are in report.css.
+Charts are 360 units wide, so that a unit is about a pixel on a phone. report.css styles the paths.
 """
 
 import math
@@ -106,7 +104,7 @@ def axis(name: str, values: Iterable[float], low: float | None = None) -> Axis:
 
 
 def round_ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """Return ticks (round value, text) that divide `low` to `high` into about MOST parts."""
+    """Return ticks (value, text) at round values from `low` to `high`, MOST + 1 at most."""
     power = math.floor(math.log10((high - low) / MOST))
     steps = (times * 10.0**power for times in (1, 2, 5, 10))
     step = next(step for step in steps if (high - low) / step <= MOST)
@@ -137,7 +135,7 @@ class Label:
 
 @dataclass
 class Chart:
-    """A chart with values across, and values or named rows down. Later paths cover earlier ones."""
+    """A chart: values on the x axis, values or named rows on y. Later paths cover earlier ones."""
 
     title: str
     x: Axis

@@ -55,7 +55,7 @@ def by_method(
 
 
 def of(rows: Mapping[str, R], *columns: Column[R]) -> list[Column[str]]:
-    """Return columns whose rows are labels: each shows the label's record in `rows`, if any."""
+    """Return the columns for a table of labels; the cells of labels not in `rows` are empty."""
 
     def labelled(column: Column[R]) -> Column[str]:
         def value(label: str) -> Any:
@@ -90,7 +90,7 @@ def difference_rows(c: Comparison) -> list[DifferenceRow]:
 
 
 def differences(c: Comparison, *, tests: bool = True) -> Table:
-    """Return a table of the differences in points with intervals; `tests` adds columns on tests."""
+    """Return a table of differences in points with intervals; `tests` adds columns on the tests."""
 
     def corrected(row: DifferenceRow) -> str | None:
         return interval(row.difference.low_holm, row.difference.high_holm, points) or None

@@ -51,7 +51,6 @@ def curves(c: Comparison) -> dict[str, dict[str, Curve]]:
 
 
 def detectable(rows: Sequence[PairedDifference]) -> str:
-    """Return the size of difference, in points, below which differences are likely to be missed;
-    a range over `rows`. Empty if nothing was tested."""
+    """Return the range of detectable differences, in points, as text; empty without any test."""
     sizes = [1.0 if row.detectable_holm is None else row.detectable_holm for row in rows if row.p]
     return " to ".join(dict.fromkeys(map(percent, (min(sizes), max(sizes))))) if sizes else ""
