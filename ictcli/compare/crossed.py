@@ -32,7 +32,7 @@ from ictcli.types import FloatArray
 Ends = tuple[float, float]
 
 SCARCE = 20
-"""`near_bound` applies if fewer problems than this differ from the most common score. Ours."""
+"""`near_bound` applies if fewer problems than this have another than the most common score."""
 FAR = 1000
 """No difference counts as detectable if the interval's half width exceeds this many standard
 errors: scipy's noncentral t does not converge there."""

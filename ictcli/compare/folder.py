@@ -36,7 +36,7 @@ def notes_on_report(folder: Path, seeds: int) -> list[str]:
         return []
     return [
         f"this comparison already has a report on {counted(len(reported.seeds), 'seed')}: adding "
-        "seeds until a difference is significant leads to false positives, and p ignores that"
+        "seeds until a difference is significant gives false positives, which p ignores"
     ]
 
 

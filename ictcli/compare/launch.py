@@ -187,8 +187,7 @@ def _progress(spec: RunSpec) -> str:
 
 def _start(spec: RunSpec, threads: int | None) -> Process:
     """Start `ictcli resume` in a new session, so that only this process receives Ctrl-C. The
-    child's stdin is a pipe that is never written to. However this process ends, the pipe closes,
-    and the child then saves its step and ends too."""
+    child's stdin is a pipe: when it closes, as this process ends, the child saves and ends too."""
     command = [sys.executable, "-m", "ictcli", "resume", str(spec.folder), "--json"]
     command += ["--end-with-stdin", *(["--threads", str(threads)] if threads else [])]
     (spec.folder / "failure.json").unlink(missing_ok=True)  # of an earlier attempt

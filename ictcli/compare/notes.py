@@ -13,15 +13,14 @@ from ictcli.runs.read import read_environment
 from ictcli.tables.numbers import listed
 
 CEILING = 0.95
-"""Notes say that a mean above this is at its ceiling, and one below 1 - CEILING at its floor."""
+"""A note says that a mean above this is at its ceiling, or one below 1 - CEILING at its floor."""
 MADE_WITH = {"ictcli", "python", "libraries", "platform", "engine"}
 """The fields of environment.json that describe software and hardware."""
 
 
 def notes_of(plan: ComparisonPlan, runs: Runs, scores: Scores, tuned: Tuned) -> list[str]:
-    """Return notes on variants without a finished run (or tuning run), metrics at their ceiling or
-    floor, runs with different software or hardware, warm-ups that take every step, and contrasts
-    without a common seed."""
+    """Return notes on missing variants, metrics at their ceiling or floor, different software or
+    hardware of runs, warm-ups that take every step, and contrasts without a common seed."""
     notes: list[str] = []
     for label in [variant.label for variant in plan.design.variants if variant.label not in runs]:
         is_tuned = label not in tuned or best_of(tuned[label])

@@ -131,7 +131,7 @@ def contrasts_of(
     labels = [variant.label for variant in variants]
 
     def labelled(name: str, option: str) -> str:
-        """Return the label of the variant that is called `name`, or the only one of that method."""
+        """Return the label of the variant labelled `name`, or of the only one of the method `name`."""
         fits = [v.label for v in variants if name in (v.label, v.method)]
         if name in fits or len(fits) == 1:
             return name if name in fits else fits[0]
@@ -179,7 +179,7 @@ def check_problems(tries: Sequence[RunSpec]) -> list[str]:
         if available < 2:
             raise UserError(
                 f"{supply}: too few to tune on some and evaluate on others.",
-                "leave --tune out, or take a larger data set",
+                "leave --tune out, or use a larger data set",
             )
         if available <= wanted:
             raise UserError(

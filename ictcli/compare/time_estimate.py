@@ -34,7 +34,7 @@ class RunEstimate(Record):
 
 
 class ComparisonEstimate(Record):
-    """The runs of a comparison and the time that is left."""
+    """The runs of a comparison and the seconds that they still need."""
 
     runs: list[RunEstimate]
     at_once: int
@@ -45,7 +45,7 @@ class ComparisonEstimate(Record):
 
 
 def kind(recipe: Recipe) -> str:
-    """Return the settings that decide a step's time, as text; runs of one kind are timed once."""
+    """Return the settings that decide a step's time, as text: of each kind one run is timed."""
     free = {"seed", "steps", "lr", "eval", "checkpoint", "record", "alarms", "clip", "optimizer"}
     return repr(recipe.model_dump(exclude=free | {"warmup"}))
 

@@ -55,7 +55,7 @@ def read_grid(text: str, option: str) -> Grid:
     key, equals, values = text.partition("=")
     key = key.strip()
     if key not in FREE and (why := FIXED.get(key.split(".")[0])):
-        raise UserError(f"{option} cannot vary {key}: {why}.", "compare them in two comparisons")
+        raise UserError(f"{option} cannot vary {key}: {why}.", "make a comparison for each value")
     if key in ("method", "method.name"):
         raise UserError(f"{option} cannot vary {key}: --methods does.", "--methods ict,grpo")
     if not equals or not key or not values.replace(",", "").strip():

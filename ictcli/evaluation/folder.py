@@ -65,7 +65,7 @@ def opened(
                 )
             elif differs := difference(saved, settings):
                 raise UserError(
-                    f"The evaluation in {folder} has {differs}.",
+                    f"The evaluation in {folder} has other settings: {differs}.",
                     "the same settings continue it; --out OTHER starts a new evaluation",
                 )
         yield folder
@@ -124,13 +124,13 @@ def _read(path: Path) -> Origin | None:
 def _newest(base: Path, name: str, settings: Origin, say: Callable[[str], None]) -> Path | None:
     """Return the folder with these settings that has the highest number after its name, as dates
     may be wrong. If there is none, return None and `say` why."""
-    reason = f"nothing to resume in {base}; a new evaluation begins"
+    reason = f"nothing to resume in {base}; a new evaluation starts"
     first = [(1, base / name)] * (base / name).is_dir()
     for _, folder in reversed(first + numbered(base, re.escape(name) + r"-(\d+)")):
         if saved := _read(folder / SETTINGS):
             if not (differs := difference(saved, settings)):
                 return folder
-            reason = f"{folder} is not resumed: it has {differs}"
+            reason = f"{folder} is not resumed, as it has other settings: {differs}"
     say(f"note: {reason}")
     return None
 

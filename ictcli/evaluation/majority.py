@@ -68,9 +68,8 @@ def _group_sizes(
 def _equal(
     pairs: Sequence[tuple[str, str]], verify: Verifier | Judge, limits: Limits
 ) -> list[bool]:
-    """Return for each pair whether the verifier accepts one text with the other as the gold answer.
-    Both directions are tried, as one text may be incomplete. False for all pairs if the verifier
-    does not compare answers."""
+    """Return for each pair whether the verifier accepts either text with the other as the gold
+    answer. False for all pairs if the verifier does not compare answers."""
     if not isinstance(verify, Verifier) or verify.golds is None:
         return [False] * len(pairs)
     ways = [*pairs, *((leader, text) for text, leader in pairs)]

@@ -70,7 +70,7 @@ class AtTemperature(Scored):
 
 
 def among_readable(accuracy: float, unparsed: float) -> float | None:
-    """Return the share of correct samples among those with a readable answer; None without any."""
+    """Return the share of correct samples among those with a readable answer, if there is one."""
     return min(accuracy / (1 - unparsed), 1.0) if unparsed < 1 else None
 
 
@@ -104,7 +104,7 @@ class Evaluation(Scored):
     @computed_field
     @property
     def accuracy_readable(self) -> float | None:
-        """Return the accuracy among samples with a readable answer; None without any."""
+        """Return the accuracy among samples with a readable answer, if there is one."""
         return among_readable(self.accuracy, self.unparsed)
 
     @property
@@ -144,7 +144,7 @@ class Differences(Scored):
 
 
 class ResultSettings(SampleSettings):
-    """All settings that determine a result; fields not listed here are copied from settings.json."""
+    """All settings that determine a result; fields not listed here are those of settings.json."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -167,8 +167,8 @@ class Result(Evaluation):
 
 
 def with_differences(results: Sequence[Result]) -> list[Result]:
-    """Return the results, those of later models with paired differences from the first model. All
-    models must have the same problems, n and ks."""
+    """Return the results, and add to those of later models their paired differences from the first
+    model. All models must have the same problems, n and ks."""
     firsts: dict[str, Result] = {}
     complete: list[Result] = []
     for result in results:

@@ -18,7 +18,7 @@ from ictcli.rewards.verifiers import Status
 from ictcli.types import Problem, Rollouts
 
 CHUNK = 64
-"""Problems per engine call in a training run's evaluations. Chunks' seeds depend on it."""
+"""Problems per engine call in a training run's evaluations. The seeds depend on this number."""
 PARSED = ("correct", "wrong")
 BEGINNING = b'{"id": "'
 """The beginning of every line. An incomplete last line is ignored only if it begins like this."""

@@ -21,7 +21,7 @@ from ictcli.text import compiled
 Temperatures = Annotated[
     tuple[Annotated[float, Field(ge=0)], ...], Field(strict=False), distinct("temperature")
 ]
-"""Other temperatures to evaluate at."""
+"""Temperatures at which to evaluate too."""
 T = TypeVar("T", bound="ModelSettings")
 MOST_K = 256
 """Largest k of pass@k if the user does not set k."""
@@ -71,7 +71,7 @@ class EvaluationSettings(ModelSettings):
     k: Ks = (1, 4)
     """Values of k for pass@k; if not set 1, 2, 4, ... and n, up to 256."""
     temperatures: Temperatures = (0.0,)
-    """Other temperatures to evaluate at: `n` samples per problem, one at 0."""
+    """Further temperatures to evaluate at, with `n` samples per problem, or one at 0."""
     limit: int | None = Field(default=None, ge=1)
     """Number of problems to evaluate, from the first on; None: all."""
     show_private: bool = False

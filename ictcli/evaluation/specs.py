@@ -64,7 +64,7 @@ class Trained:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A model to evaluate, with the settings of its run if there is one."""
+    """A model to evaluate, with the settings of its run if it is a run."""
 
     model: str
     """The model as the user typed it."""
@@ -110,9 +110,8 @@ class ModelSpec:
 
 
 def short_names(models: Sequence[str], checkpoint: str | None = None) -> list[str]:
-    """Return a unique name for each model: the last part of its path, or more parts if needed.
-    UserError if two are the same model. A run's folder means its final model, unless `checkpoint`
-    names another."""
+    """Return a unique name for each model, from the end of its path. UserError if two are the same
+    model. A run's folder means its final model unless `checkpoint` is given."""
     paths = [Path(model) for model in models]
     places: dict[Path, str] = {}
     for model, path in zip(models, paths, strict=True):

@@ -79,7 +79,7 @@ def evaluate_suite(
     alone = len(models) == 1
     why = "" if alone else " to check its prompts"
     loaded: list[Origin] = []
-    for model in reversed(models):  # the first stays loaded
+    for model in reversed(models):  # so that the first model stays loaded
         try:
             benchmarks, checked = _checked(engines.of(model, why), model, benchmarks, settings, say)
             loaded.insert(0, checked)
@@ -187,8 +187,8 @@ def notes(
         of = f"of the {counted(len(spec.problems), 'problem')} of {spec.name}"
         if count:
             yield (
-                f"{model.name} was trained on {count:,} {of}: this does not measure what it does "
-                "on new problems."
+                f"{model.name} was trained on {count:,} {of}: the score does not show how it "
+                "does on new problems."
             )
         elif count == 0:
             yield f"{model.name} was trained on none {of}."
