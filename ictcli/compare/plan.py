@@ -131,7 +131,7 @@ def contrasts_of(
     labels = [variant.label for variant in variants]
 
     def labelled(name: str, option: str) -> str:
-        """Return the label of the variant labelled `name`, or of the only one of the method `name`."""
+        """Return the label `name`, or the label of the only variant that has the method `name`."""
         fits = [v.label for v in variants if name in (v.label, v.method)]
         if name in fits or len(fits) == 1:
             return name if name in fits else fits[0]

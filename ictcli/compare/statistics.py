@@ -41,7 +41,7 @@ class PairedDifference(Estimate):
     """A paired difference with its two-sided tests."""
 
     p: float | None
-    """Two-sided p over the same seeds and problems as the interval; None if all values are equal."""
+    """Two-sided p over the seeds and problems of the interval; None if all values are equal."""
     by_seed: Sequence[float] = ()
     """The mean difference at each seed that both variants finished."""
     p_holm: float | None = None
