@@ -66,9 +66,9 @@ class Inference:
         return _root(lambda distance: level - tail(distance), 4 * self.error, rtol=1e-6)
 
     def detectable(self, level: float = LEVEL) -> float | None:
-        """Return the true mean that would be significant with probability POWER in data as variable
-        as these, by the noncentral t. It is as uncertain as the estimated variances. None if the
-        values do not vary, or if the half width exceeds FAR standard errors."""
+        """Return the smallest true mean that is found significant with probability POWER in data as
+        variable as these, by the noncentral t. It is as uncertain as the estimated variances. None
+        if the values do not vary, or if the half width exceeds FAR standard errors."""
         half = self.half(level)
         if half is None or half > FAR * self.error:
             return None

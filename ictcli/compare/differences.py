@@ -33,7 +33,7 @@ def differences(
     scores: Scores, contrasts: Sequence[Contrast]
 ) -> dict[str, dict[str, PairedDifference]]:
     """Return differences by metric and contrast name, corrected as one family of tests. A contrast
-    is left out if no seed of both its variants finished."""
+    is left out if its two variants have no finished seed in common."""
     family = {
         (metric, contrast.name): evidence(cells[contrast.variant], cells[contrast.rival])
         for metric, cells in scores.items()

@@ -205,7 +205,7 @@ def _start(spec: RunSpec, threads: int | None) -> Process:
 def _stop(running: Running) -> None:
     for process in running:
         if process.poll() is None:
-            process.terminate()  # a shell's background jobs ignore SIGINT
+            process.terminate()  # not SIGINT: background jobs of a shell ignore it
     for process in running:
         process.communicate()
     running.clear()

@@ -135,7 +135,7 @@ def estimate(values: FloatArray) -> Estimate:
 
 
 def evidence(values: FloatArray, baseline: FloatArray) -> Evidence:
-    """Return the evidence on the mean of `values` - `baseline`, both (S, N) of the same seeds and
+    """Return the paired differences `values` - `baseline`, both (S, N) of the same seeds and
     problems. Seeds that lack either run are left out; ValueError if no seed is left."""
     return Evidence(_runs(np.round(values - baseline, 12)), -1.0)  # removes rounding errors
 

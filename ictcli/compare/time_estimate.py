@@ -69,7 +69,7 @@ def measure_all(runs: Sequence[RunSpec], say: Callable[[str], None]) -> dict[str
 
 
 def measure(recipe: Recipe) -> Timed:
-    """Return the times of a part of the first step, measured as by `ictcli check`."""
+    """Return the load time and time estimate of a run, from a part of a step as `ictcli check`."""
     checked = check(recipe, math.inf, lambda text: None, most=PROMPTS)
     if checked.tried and checked.tried.interrupted:
         raise KeyboardInterrupt

@@ -48,7 +48,7 @@ class Tuning:
         ]
 
     def tune(self, train: Callable[[Sequence[RunSpec]], Summaries]) -> Tuned:
-        """Train all tuning runs and return their scores. `train` returns summaries by folder."""
+        """Return the scores of all tuning runs. `train` trains runs, and returns the summaries."""
         tuned: dict[str, dict[str, list[Reached]]] = {
             variant.label: {} for variant in self.design.variants
         }
@@ -119,8 +119,8 @@ def best_of(tries: Tries) -> str | None:
 
 
 def _beyond(tries: Tries, grid: Grid) -> str | None:
-    """Return an override beyond the best one, if the best is the smallest or largest value with a
-    finished run and its score differs from its neighbour's."""
+    """Return an override with a value beyond the best one, if that is the smallest or the largest
+    with a finished run and its score differs from its neighbour's; else None."""
     means, best = means_of(tries), best_of(tries)
     numbers = numbers_of(means)
     if best is None or numbers is None or len(means) < 2:

@@ -97,8 +97,8 @@ def as_its_run(settings: EvaluationSettings, models: Sequence[ModelSpec]) -> Eva
 
 
 def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> BenchmarkSpec:
-    """Return the problems that the first run among the models was evaluated on in training.
-    UserError if no model is a run, or if a setting needs a named benchmark."""
+    """Return, as a benchmark, the problems that the first run among the models was evaluated on in
+    training. UserError if no model is a run, or if a setting needs a named benchmark."""
     model = next((model for model in models if model.recipe), None)
     if model is None or model.recipe is None:
         names = ", ".join(model.model for model in models)

@@ -144,7 +144,7 @@ class Differences(Scored):
 
 
 class ResultSettings(SampleSettings):
-    """All settings that determine a result; fields not listed here are those of settings.json."""
+    """All settings that determine a result; extra fields are copied from settings.json."""
 
     model_config = ConfigDict(extra="allow")
 

@@ -25,7 +25,7 @@ BEGINNING = b'{"id": "'
 
 
 class Sample(Record):
-    """The outcome of one response. If the data is private, no other fields are written."""
+    """The outcome of one response. If the data is private, only these fields are written."""
 
     model_config = ConfigDict(strict=True)
 

@@ -21,7 +21,7 @@ from ictcli.text import compiled
 Temperatures = Annotated[
     tuple[Annotated[float, Field(ge=0)], ...], Field(strict=False), distinct("temperature")
 ]
-"""Temperatures at which to evaluate too."""
+"""The type of a setting that lists temperatures without repeats."""
 T = TypeVar("T", bound="ModelSettings")
 MOST_K = 256
 """Largest k of pass@k if the user does not set k."""
@@ -82,7 +82,7 @@ class EvaluationSettings(ModelSettings):
     columns: ColumnSettings = ColumnSettings()
     """The columns of benchmarks that are the user's own data sets."""
     hub: HubSettings = HubSettings()
-    """Which data of the hub to read, for benchmarks named `hub:owner/name`."""
+    """Which part of a data set to read, for benchmarks named `hub:owner/name`."""
 
 
 def typed_settings(
