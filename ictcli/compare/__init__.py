@@ -1,1 +1,1 @@
-"""Many runs on the same problems, seeds and budget, and what they show side by side."""
+"""Compare methods by runs with the same problems, seeds and budget."""

@@ -1,4 +1,4 @@
-"""comparison.json as frozen models: everything that a comparison measured."""
+"""The content of comparison.json as frozen pydantic models."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,11 +12,11 @@ from ictcli.recipe.metrics import METRICS, shown_in
 
 FORMAT = 7
 CURVES = {name: METRICS[name].heading for name in shown_in("compare")}
-"""Metrics recorded over training: the heading of each."""
+"""Headings by name of the training metrics that a report draws over the steps."""
 
 
 class VariantRecord(Record):
-    """A variant and how its runs went."""
+    """The settings of a variant, its tuning scores, and how many of its runs finished."""
 
     label: str
     method: str
@@ -25,16 +25,16 @@ class VariantRecord(Record):
     overrides: Sequence[str]
     lr: float
     tuned: Mapping[str, Mapping[str, float]] | None = None
-    """Scores on the tuning problems by override, means of its runs; None without tuning."""
+    """Mean scores on the tuning problems by override and metric; None without tuning."""
     tuned_runs: int = 0
-    """Runs of each value."""
+    """Number of tuning runs of each value."""
     chosen: str | None = None
     runs: int
     failed: int
 
 
 class Comparison(Record):
-    """What was compared, on what, and what was found. Mappings of scores are by metric."""
+    """The settings, the device and the results of a comparison."""
 
     format: int = FORMAT
     command: str
@@ -49,17 +49,17 @@ class Comparison(Record):
     steps: int
     problems: int
     n: int
-    """Samples a problem."""
+    """Samples per problem."""
     tuned_key: str | None = None
     baseline: str
     contrasts: Sequence[Contrast]
-    """The differences that are tested."""
+    """The pairs of variants whose differences are tested."""
     variants: Sequence[VariantRecord]
     estimates: Mapping[str, Mapping[str, Estimate]]
-    """By metric, greedy accuracy among them, and label; the model before training too."""
+    """Means by metric (pass@k and greedy) and label, including the model before training."""
     differences: Mapping[str, Mapping[str, PairedDifference]]
-    """By metric and the name of the contrast. Holm's correction is over all of pass@k, and over
-    those of greedy accuracy."""
+    """Differences by metric and name of the contrast. Holm's correction treats all tests of pass@k
+    as one family, and all tests of greedy accuracy as another."""
     curves: Mapping[str, Mapping[str, Curve]]
     training: Mapping[str, TrainedTokens]
     cost: Mapping[str, Cost]

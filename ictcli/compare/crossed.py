@@ -1,22 +1,21 @@
-"""The mean of crossed data, seeds by problems: interval, p and detectable difference.
+"""The mean of scores of S seeds on N problems, with its interval, p and detectable difference.
 
-`values` (S, N) hold one figure a run and problem. Every seed meets the same problems, so seeds and
-problems are CROSSED:
+`values` (S, N) hold one score per seed and problem. Every seed is evaluated on the same problems,
+so seeds and problems are crossed random effects:
 
-    values[s, i] = mean + seed[s] + problem[i] + rest[s, i]
+    values[s, i] = mean + seed[s] + problem[i] + residual[s, i]
 
-Nested resampling, which draws problems anew within each seed, would average their variation away
-and give too narrow intervals. A claim must hold for other seeds AND other problems, so all three
-variances count.
+A claim must hold for other seeds and other problems, so all three variances count. A nested
+bootstrap, which draws new problems for each seed, gives intervals that are too narrow.
 
 The interval and p are those of a fiducial generalised pivot (Weerahandi 1993; Hannig, Iyer and
-Patterson 2006). With mean squares A over seeds, B over problems, E of the rest, each known up to a
-chi-square of its degrees of freedom, the truth is
+Patterson 2006). With mean squares A over seeds, B over problems and E of the residuals, and
+independent chi-square variables of their degrees of freedom, the true mean is distributed as
 
     mean + Z sqrt(V / (S N)),  V = e + max(a - e, 0) + max(b - e, 0),  e = E df_E / chi2_E, ...
 
-integrated over Z and the chi-squares by quadrature, so the numbers are the same every time. With
-one problem or one seed it is Student's t. All of it takes runs to vary about normally.
+integrated over Z and the chi-squares by quadrature, so the result is deterministic. With one
+problem or one seed this is Student's t. The effects are assumed to be about normally distributed.
 """
 
 from collections.abc import Callable
@@ -33,10 +32,10 @@ from ictcli.types import FloatArray
 Ends = tuple[float, float]
 
 SCARCE = 20
-"""Problems that differ from the rest, below which `infer` is not trusted alone. Ours."""
+"""`near_bound` applies if fewer problems than this have another than the most common score."""
 FAR = 1000
-"""Half widths, in errors of the mean, that nothing is detectable at: scipy's noncentral t does not
-converge so far out."""
+"""No difference counts as detectable if the interval's half width exceeds this many standard
+errors: scipy's noncentral t does not converge there."""
 POWER = 0.8
 
 _optimize, _special, _stats = cast(Any, optimize), cast(Any, special), cast(Any, stats)
@@ -44,46 +43,45 @@ _optimize, _special, _stats = cast(Any, optimize), cast(Any, special), cast(Any,
 
 @dataclass(frozen=True)
 class Inference:
-    """The mean of crossed values with its interval and p. One value, or values that are all equal,
-    show no variation (see `near_bound`): they have no `tail`, and nothing that rests on it."""
+    """The mean of crossed values, with its interval and p. Interval and p are None if there is only
+    one value or all values are equal (see `near_bound`)."""
 
     mean: float
     tail: Callable[[float], float] | None = None
-    """Gives P(|mean - truth| >= a distance)."""
+    """Function of a distance d: P(|mean - true mean| >= d). None if the values do not vary."""
     error: float = 0.0
-    """The standard error, of `df` degrees of freedom (Satterthwaite's)."""
+    """Standard error of the mean, with `df` degrees of freedom (Satterthwaite)."""
     df: float = np.inf
 
     @property
     def p(self) -> float | None:
-        """Two-sided, against a mean of 0."""
+        """Return the two-sided p of the null hypothesis that the true mean is 0."""
         return None if self.tail is None else self.tail(abs(self.mean))
 
     def half(self, level: float = LEVEL) -> float | None:
-        """Return half the width of the interval: the distance with a tail of `level`."""
+        """Return half the width of the interval that misses the true mean at rate `level`."""
         tail = self.tail
         if tail is None:
             return None
         return _root(lambda distance: level - tail(distance), 4 * self.error, rtol=1e-6)
 
     def detectable(self, level: float = LEVEL) -> float | None:
-        """Return the true mean that POWER of data as variable as this would call other than 0: it
-        has a noncentral t that exceeds the half width with that probability. It is as uncertain as
-        the variances: with 5 seeds its error has 4 degrees of freedom. None where the half width is
-        FAR, as at an early look."""
+        """Return the smallest true mean that is found significant with probability POWER in data as
+        variable as these, by the noncentral t. It is as uncertain as the estimated variances. None
+        if the values do not vary, or if the half width exceeds FAR standard errors."""
         half = self.half(level)
         if half is None or half > FAR * self.error:
             return None
         ratio, df = half / self.error, min(self.df, 1e6)
 
-        def over(mean: float) -> float:
+        def excess_power(mean: float) -> float:
             return float(_stats.nct.sf(ratio, df, mean)) - POWER
 
-        return _root(over, 4 + 2 * ratio) * self.error
+        return _root(excess_power, 4 + 2 * ratio) * self.error
 
 
 def infer(values: FloatArray) -> Inference:
-    """Return the mean of (S, N) finite values with what is known of it."""
+    """Return the mean of (S, N) finite values with its standard error and tail probabilities."""
     S, N = values.shape
     mean = float(values.mean())
     if values.size == 1 or np.ptp(values) == 0:
@@ -107,12 +105,12 @@ def infer(values: FloatArray) -> Inference:
 
 
 def near_bound(values: FloatArray, least: float, level: float = LEVEL) -> Ends | None:
-    """Return ends of the interval over problems of the mean of (S, N) values in [`least`, 1], if
-    fewer than SCARCE problems differ from the rest, as near a ceiling; else None.
+    """Return the ends of an interval for the mean of (S, N) values in [`least`, 1] if fewer than
+    SCARCE problems differ from the most common score, as near a ceiling; else None.
 
-    There `infer` sees hardly any variation, and its interval may have no width. This one
-    (`evaluation.passk.bounds_of_mean`, of the problems' means over seeds) assumes one more problem
-    at either end. It does not see how seeds vary. One problem alone has none."""
+    Such values hardly vary, so the interval of `infer` may have no width. This interval is
+    `evaluation.passk.bounds_of_mean` of each problem's mean over seeds: it assumes one more problem
+    at either end, and ignores variation between seeds. None if there is only one problem."""
     means: FloatArray = np.asarray(values.mean(axis=0))
     _, counts = np.unique(np.round(means, 12), return_counts=True)
     if len(means) == 1 or len(means) - counts.max() >= SCARCE:
@@ -122,7 +120,7 @@ def near_bound(values: FloatArray, least: float, level: float = LEVEL) -> Ends |
 
 
 def p_near_bound(values: FloatArray, least: float) -> float:
-    """Return the least level at which `near_bound` of values that have one leaves 0 out."""
+    """Return the p that belongs to `near_bound`: the smallest level at which it excludes 0."""
     excludes, holds = 1.0, 1e-12
     for _ in range(40):
         middle = float(np.sqrt(excludes * holds))
@@ -135,8 +133,8 @@ def p_near_bound(values: FloatArray, least: float) -> float:
 
 
 def mean_squares(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return (...) means of values (..., S, N), S and N > 1, and (3, ...) mean squares of the
-    two-way analysis of variance without replication: over seeds, over problems, of the rest."""
+    """Return the means (...) of values (..., S, N), S and N > 1, and the mean squares (3, ...) of
+    seeds, problems and residuals in a two-way analysis of variance without replication."""
     S, N = values.shape[-2:]
     mean = values.mean(axis=(-2, -1))
     seeds = values.mean(axis=-1) - mean[..., None]
@@ -148,7 +146,7 @@ def mean_squares(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def tail(distance: float, squares: FloatArray, S: int, N: int) -> float:
-    """Return P(|mean - truth| >= |distance|), by (3,) mean squares."""
+    """Return P(|mean - true mean| >= |distance|), given the mean squares (3,)."""
     weights, factors = _nodes(S, N)
     a, b, e = squares[:, None] * factors
     sd = np.sqrt((e + np.maximum(a - e, 0) + np.maximum(b - e, 0)) / (S * N))
@@ -157,8 +155,8 @@ def tail(distance: float, squares: FloatArray, S: int, N: int) -> float:
 
 @lru_cache(maxsize=64)
 def _nodes(S: int, N: int) -> tuple[FloatArray, FloatArray]:
-    """Return (K,) weights and (3, K) factors df / chi2 of a quadrature over the three chi-squares,
-    each chi2 a function of a normal z. Few degrees of freedom have heavy tails, and more nodes."""
+    """Return weights (K,) and factors df / chi2 (3, K) of a quadrature over the three chi-squares,
+    each a function of a normal z. Few degrees of freedom have heavy tails, and get more nodes."""
 
     def rule(df: int, many: int, few: int) -> tuple[FloatArray, FloatArray]:
         if df < 20:
@@ -180,7 +178,7 @@ def _nodes(S: int, N: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _root(rising: Callable[[float], float], end: float, **tolerance: float) -> float:
-    """Return where a rising function is 0, above 0 and usually below `end`."""
+    """Return the positive zero of a rising function; `end` is a first guess above it."""
     while rising(end) < 0:
         end *= 2
     return float(_optimize.brentq(rising, 0.0, end, **tolerance))

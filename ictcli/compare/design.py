@@ -1,4 +1,4 @@
-"""Which runs a comparison is made of: methods, swept settings, seeds, and tuning before them."""
+"""The runs of a comparison: final runs of every variant and seed, and tuning runs before them."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ from ictcli.runs.trust import read_run
 from ictcli.text import quoted, shell_word
 
 TUNING_SEED = 100_000
-"""Added to the recipe's seed while tuning, so that no final run repeats what tuning saw."""
+"""Added to the recipe's seed in tuning runs, so that no final run has the same seed."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class RunSpec:
     folder: Path
     recipe: Recipe
     trying: str = ""
-    """The override that a tuning run tries."""
+    """The override that this run tries; empty in a final run."""
     chosen: str = ""
     untuned: str = ""
-    """The key of a final run that tuning is still to choose a value of."""
+    """The recipe key whose value tuning has yet to choose; empty if there is none."""
 
     @property
     def name(self) -> str:
@@ -36,14 +36,13 @@ class RunSpec:
         return f"{self.variant.label}, {which}"
 
     def with_threads(self, threads: int | None) -> "RunSpec":
-        """Return the run with this many threads; None: those of its recipe."""
+        """Return the run with another number of threads; None keeps the recipe's."""
         return replace(self, recipe=self.recipe.with_engine(threads=threads)) if threads else self
 
 
 @dataclass(frozen=True)
 class Design:
-    """The methods and settings to compare; `source` is a recipe as it was read, or its name or
-    path."""
+    """The variants and seeds to compare. `source` is a recipe's content, or its name or path."""
 
     source: RecipeFile | str
     overrides: tuple[str, ...]
@@ -51,13 +50,12 @@ class Design:
     seeds: int
     folder: Path
     models: tuple[str, ...] = ()
-    """Base models that the seeds start from in turn, of all variants alike; without, the recipe's
-    own."""
+    """Base models that the seeds use in turn, in all variants alike. Empty: the recipe's model."""
 
     def recipe(self, variant: Variant, seed: int, *extra: str) -> Recipe:
-        """Return the recipe of one run. The recipe's method keeps its options; another starts from
-        its defaults at the same share of tokens (see `beside`). Where `temperature` varies,
-        evaluation stays at the recipe's. UserError if `method.keep` hides a varied `keep`."""
+        """Return the recipe of one run. The recipe's own method keeps its options; another method
+        has its defaults, with the same share of tokens (see `beside`). If `temperature` is varied,
+        evaluations keep the recipe's. UserError if `method.keep` would override a varied `keep`."""
         base = load_recipe(self.source, self.overrides)
         options = base.method
         varied = {override.partition("=")[0] for override in (*variant.overrides, *extra)}
@@ -87,9 +85,9 @@ class Design:
 def run_specs(
     design: Design, tuned: dict[str, str] | None = None, *, untuned: str = ""
 ) -> list[RunSpec]:
-    """Return every run of a comparison, seed by seed, so that each seed that ends has every
-    variant. `tuned` is an override by variant label, and other variants are left out; `untuned` is
-    a key that is still to be tuned. UserError if the folder holds runs of another recipe."""
+    """Return the final runs of a comparison, ordered by seed. `tuned` holds the chosen override by
+    variant label; variants without one are left out. `untuned` is a key that has yet to be tuned.
+    UserError if a run's folder holds a run of another recipe."""
     first = design.first_seed
     specs = [
         _final_spec(design, variant, seed, (tuned or {}).get(variant.label, ""), untuned)
@@ -107,8 +105,8 @@ def run_specs(
 
 
 def tuning_spec(design: Design, variant: Variant, override: str, number: int) -> RunSpec:
-    """Run `number`, from 0, of a variant at a value, with another seed than the final runs and
-    evaluated on the held-out problems after theirs."""
+    """Return tuning run `number` (from 0) of a variant with an override. Its seed is not used by a
+    final run, and it is evaluated on the held-out problems that follow those of the final runs."""
     seed = design.first_seed + TUNING_SEED + number
     final = design.recipe(variant, seed).eval
     name = f"{slug(variant.label)}-{slug(override)}" + f"-s{seed}" * (number > 0)
@@ -125,7 +123,7 @@ def _final_spec(design: Design, variant: Variant, seed: int, chosen: str, untune
 
 
 def _checked(spec: RunSpec) -> RunSpec:
-    """Return the run; UserError if its folder holds one of another recipe."""
+    """Return the run. UserError if its folder holds a run of another recipe."""
     if is_unused(spec.folder):
         return spec
     if differs := _differing(spec.recipe, load_recipe(read_run(spec.folder))):
@@ -138,15 +136,15 @@ def _checked(spec: RunSpec) -> RunSpec:
 
 
 def _differing(recipe: Recipe, trained: Recipe) -> str | None:
-    """Return how runs of two specs differ; None if they do not. A model's folder may have been
-    moved: what is in it has a checksum (`finished.check_began`)."""
+    """Return how two recipes differ, as a phrase; None if they do not. The model's path may
+    differ: `finished.check_began` compares its checksum."""
     if Path(recipe.model).is_absolute() and Path(trained.model).is_absolute():
         trained = trained.model_copy(update={"model": recipe.model})
     return difference(trained.model_dump(mode="json"), recipe.model_dump(mode="json"))
 
 
 def is_unused(folder: Path) -> bool:
-    """Return whether a folder holds no run, or one that failed before its first evaluation."""
+    """Return whether a folder holds no run, or a run that failed before its first evaluation."""
     written = {"recipe.toml", "environment.json", "manifest.json", "failure.json"}
     written |= {".lock", "log.txt"}
     return not is_run(folder) or {path.name for path in folder.iterdir()} <= written

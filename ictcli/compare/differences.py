@@ -1,5 +1,4 @@
-"""Differences between variants, tested together: Holm's correction (Holm 1979) and the intervals at
-the level at which it tests each."""
+"""Differences between variants with Holm's correction (Holm 1979) and corrected intervals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,14 +14,14 @@ K = TypeVar("K")
 
 @dataclass(frozen=True)
 class Contrast:
-    """A variant and the one that it is compared with, by their labels."""
+    """The labels of two variants to compare: `variant` minus `rival`."""
 
     variant: str
     rival: str
 
     @property
     def name(self) -> str:
-        """Return its name as `--contrast` takes it."""
+        """Return the contrast as the option `--contrast` is written."""
         return f"{self.variant}:{self.rival}"
 
     @property
@@ -33,13 +32,13 @@ class Contrast:
 def differences(
     scores: Scores, contrasts: Sequence[Contrast]
 ) -> dict[str, dict[str, PairedDifference]]:
-    """Return the difference of every contrast by metric and name, all of them one family of tests.
-    A contrast whose two variants share no finished seed is left out."""
+    """Return differences by metric and contrast name, corrected as one family of tests. A contrast
+    is left out if its two variants have no finished seed in common."""
     family = {
-        (metric, each.name): evidence(cells[each.variant], cells[each.rival])
+        (metric, contrast.name): evidence(cells[contrast.variant], cells[contrast.rival])
         for metric, cells in scores.items()
-        for each in contrasts
-        if paired(cells[each.variant], cells[each.rival])
+        for contrast in contrasts
+        if paired(cells[contrast.variant], cells[contrast.rival])
     }
     tested = corrected(family)
     return {
@@ -48,8 +47,7 @@ def differences(
 
 
 def corrected(family: Mapping[K, Evidence]) -> dict[K, PairedDifference]:
-    """Return the differences of a family after Holm's correction; those without a p stay out of
-    it."""
+    """Return the differences of a family of tests, with Holm's correction over those with a p."""
     rows = {key: cells.difference() for key, cells in family.items()}
     tested = iter(step_down([row.p for row in rows.values() if row.p is not None]))
     return {
@@ -71,8 +69,8 @@ def _at_level(row: PairedDifference, cells: Evidence, adjusted: float) -> Paired
 
 
 def step_down(ps: Sequence[float]) -> list[float]:
-    """Return Holm's adjusted p, not cut at 1: the i-th smallest of m times m - i + 1, never less
-    than a smaller one's."""
+    """Return Holm's adjusted p values, not cut at 1: the i-th smallest of m times m - i + 1, or the
+    adjusted value of the next smaller p if that is larger."""
     order = np.argsort(ps, kind="stable")
     scaled = np.asarray(ps, dtype=np.float64)[order] * np.arange(len(ps), 0, -1)
     adjusted = np.empty(len(ps))

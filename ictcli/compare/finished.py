@@ -1,4 +1,4 @@
-"""The finished runs of a comparison: whether they are as they began, and their files."""
+"""Read the finished runs of a comparison, and check that their inputs have not changed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,28 +24,26 @@ from ictcli.text import shell_word
 from ictcli.types import FloatArray
 
 PREPARED = {"task", "data", "columns", "hub", "reward", "prompt", "eval", "sft"}
-"""The settings that decide the problems, besides the seed of `prompt.shots`."""
+"""Recipe keys that decide the held-out problems; with `prompt.shots` the seed does too."""
 
 
 def check_began(runs: Sequence[RunSpec]) -> None:
     """Raise UserError if the recipe, a verifier's file, the model or the problems of a finished run
-    changed since it began: it could not be continued either. Problems are not looked at under
-    `prompt.max_tokens`, which takes an engine."""
-
+    have changed since its start. With `prompt.max_tokens` the problems are not checked."""
     of_model = cache(origin.of_model)
     problems: dict[tuple[str, int | None], Origin] = {}
     for spec in runs:
         folder, recipe = spec.folder, spec.recipe
         if not (folder / "summary.json").exists():
             continue
-        began = read_environment(folder)
+        environment = read_environment(folder)
         now: dict[str, Any] = {}
-        if began.recipe_sha256:
+        if environment.recipe_sha256:
             file = read_recipe(folder / "recipe.toml").data
-            now["recipe"] = origin.of_recipe(file, began)
-        if began.model.sha256:
+            now["recipe"] = origin.of_recipe(file, environment)
+        if environment.model.sha256:
             now |= of_model(recipe.model)
-        if began.data.heldout and not recipe.prompt.max_tokens:
+        if environment.data.heldout and not recipe.prompt.max_tokens:
             seed = recipe.seed if recipe.prompt.shots else None
             key = recipe.model_dump_json(include=PREPARED), seed
             if key not in problems:
@@ -54,51 +52,51 @@ def check_began(runs: Sequence[RunSpec]) -> None:
                 problems[key] = origin.of_problems(data)
             now |= problems[key]
         try:
-            origin.check_same(folder, began, now)
+            origin.check_same(folder, environment, now)
         except UserError as error:
             raise UserError(
                 error.message,
-                f"put that back; or rm -r {shell_word(folder)} trains the run again; {OTHER}",
+                f"restore it; or rm -r {shell_word(folder)} trains the run again; {OTHER}",
             ) from None
 
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A finished run, and its files that a comparison reads."""
+    """A finished run with the content of the files that a comparison reads."""
 
     spec: RunSpec
     summary: Summary
     before: Evaluation
     after: Evaluation
     metrics: Sequence[StepMetrics]
-    """One a step, 1, 2, ..."""
+    """One record per step, from step 1."""
     timings: Sequence[StepTimings]
 
     def series(self, name: str) -> FloatArray:
-        """Return the (steps,) values of a metric; NaN where it does not exist."""
+        """Return the values (steps,) of a metric; NaN at steps that have none."""
         return np.array([line.value(name) for line in self.metrics], dtype=np.float64)
 
 
 Runs = Mapping[str, Sequence[FinishedRun]]
-"""By label the finished runs of a variant, at least one."""
+"""The finished runs of each variant, at least one, by label."""
 
 
 def name_of(model: str) -> str:
-    """Return a base model as reports name it: a folder below the working directory by its path from
-    there, which says nothing of the machine."""
+    """Return the name of a base model in reports. A path below the working directory is made
+    relative to it, so that reports do not reveal the machine's folders."""
     path, here = Path(model), Path.cwd()
     inside = path.is_absolute() and path.is_relative_to(here)
     return path.relative_to(here).as_posix() if inside else model
 
 
 def by_label(variants: Sequence[Variant], done: Sequence[FinishedRun]) -> Runs:
-    """Return the runs of the variants with a finished one."""
-    runs = {each.label: [run for run in done if run.spec.variant == each] for each in variants}
+    """Return the finished runs by variant label, without variants that have none."""
+    runs = {v.label: [run for run in done if run.spec.variant == v] for v in variants}
     return {label: finished for label, finished in runs.items() if finished}
 
 
 def read_all(runs: Sequence[RunSpec], summaries: Summaries) -> tuple[list[FinishedRun], list[str]]:
-    """Return the finished runs, and a sentence for each with a missing or damaged file."""
+    """Return the finished runs, and a message for each run with a missing or damaged file."""
     done: list[FinishedRun] = []
     failed: list[str] = []
     for number, spec in enumerate(runs, 1):
@@ -113,7 +111,7 @@ def read_all(runs: Sequence[RunSpec], summaries: Summaries) -> tuple[list[Finish
 
 
 def _read(spec: RunSpec, summary: Summary) -> FinishedRun:
-    """Return the files of a run. ValueError, naming the file, if one is missing or damaged."""
+    """Return a run with its files. ValueError naming the file if one is missing or damaged."""
     folder, recipe = spec.folder, spec.recipe
     before, after = (
         read_record(folder / "eval" / name, Evaluation, strict=False)
@@ -143,7 +141,7 @@ def _read(spec: RunSpec, summary: Summary) -> FinishedRun:
 
 
 def _is_whole(evaluation: Evaluation | None, n: int, problems: int) -> bool:
-    """Return whether each of these problems has a count of `n` samples."""
+    """Return whether an evaluation has results of `n` samples for each of `problems` problems."""
     if evaluation is None or evaluation.n != n or not problems:
         return False
     whole = len(evaluation.correct) == evaluation.problems == problems

@@ -1,11 +1,11 @@
-"""The folder of a comparison: that no other process works in it, and what to do when it ends early.
+"""Open and lock the folder of a comparison, and say how to continue after an error.
 
-| path | is |
+| path | content |
 |---|---|
 | LABEL-sSEED/ | a run (see `ictcli.runs`); its log.txt holds its messages |
-| tune/LABEL-KEYVALUE/ | a tuning run; those after the first of a value end with their seed |
+| tune/LABEL-KEYVALUE/ | the first tuning run of a value; names of the others end in -sSEED |
 | comparison.json | a `Comparison` |
-| report.html, report.md | the same to read; see `ictcli.compare.report` |
+| report.html, report.md | the report (see `ictcli.compare.report`) |
 """
 
 import contextlib
@@ -24,54 +24,55 @@ GOES_ON = "the same command continues"
 
 
 class Reported(RunRecord):
-    """The fields on its report in a comparison.json of any version."""
+    """The fields that are read from a comparison.json of any version."""
 
     seeds: list[int]
 
 
 def notes_on_report(folder: Path, seeds: int) -> list[str]:
-    """Return a note if the folder has a report of fewer seeds."""
+    """Return a note if the folder holds a report on fewer seeds."""
     reported = read_record(folder / "comparison.json", Reported, strict=False)
     if reported is None or seeds <= len(reported.seeds):
         return []
     return [
-        f"the report was made before with {counted(len(reported.seeds), 'seed')}: adding "
-        "seeds until a difference is significant finds some that are not there, and p ignores that"
+        f"this comparison already has a report on {counted(len(reported.seeds), 'seed')}: adding "
+        "seeds until a difference is significant gives false positives, which p ignores"
     ]
 
 
 @contextlib.contextmanager
 def opened(folder: Path) -> Generator[None]:
-    """Open the folder, made if missing, and lock it; remove it if nothing was done there. UserError
-    if another process compares there, or if it is a file or the folder of a run. Within, a full
-    disk and Ctrl-C end with what to do next."""
+    """Lock the folder, and create it if it is missing; a new folder that is still empty at the end
+    is removed. UserError if another process has locked it, or if it is a file or the folder of a
+    run. The errors for a full disk and for Ctrl-C say how to continue."""
     if is_run(folder):
         raise UserError(f"{folder} is the folder of a run, not of a comparison.", OTHER)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file.", OTHER)
-    made, within = list[Path](), False
+    created, is_locked = list[Path](), False
     try:
-        made = make_folder(folder)
+        created = make_folder(folder)
         with locked(folder):
-            within = True
+            is_locked = True
             yield
     except KeyboardInterrupt:
         raise InterruptedRunError(
-            "Interrupted: what came after the last checkpoint of a run will be done again.", GOES_ON
+            "Interrupted: steps after a run's last checkpoint will be repeated.", GOES_ON
         ) from None
     except OSError as error:
         if is_disk_full(error):
             raise full(error.filename or folder) from error
-        if within or isinstance(error, UserError):
+        if is_locked or isinstance(error, UserError):
             raise
         why = error.strerror or error
         raise RunFailedError(f"The folder {folder} cannot be written: {why}.", OTHER) from error
     finally:
-        remove_empty(made)
+        remove_empty(created)
 
 
 def full(where: Path | str) -> RunFailedError:
     """Return the error that ends a comparison on a full disk."""
     return RunFailedError(
-        f"No space is left on the disk ({where}).", f"free some: {GOES_ON}; --dry-run says how much"
+        f"No space is left on the disk ({where}).",
+        f"free some space: {GOES_ON}; --dry-run shows how much is needed",
     )

@@ -1,4 +1,4 @@
-"""From the run folders of a comparison to its `Comparison`."""
+"""Compute the `Comparison` from the finished runs."""
 
 from collections.abc import Sequence
 
@@ -27,18 +27,17 @@ def gather(
     tuned: Tuned,
     failed: Sequence[str],
 ) -> Comparison:
-    """Return the comparison of the runs that are `done`, at least one, of the final ones `specs`.
-    `tuned` holds what tuning runs reached. A variant without a finished run is left out, with a
-    note."""
+    """Return the comparison of the finished runs `done`; `specs` are all final runs, and `tuned`
+    the scores of tuning runs. Variants without a finished run are left out, with a note."""
     runs = by_label(plan.design.variants, done)
     seeds = list(dict.fromkeys(spec.seed for spec in specs))
-    first, about = done[0], read_environment(done[0].spec.folder)
+    first, environment = done[0], read_environment(done[0].spec.folder)
     recipe = first.spec.recipe
     scores = scores_of(_counts(runs, seeds, first.after.problems), first.after.n, recipe.eval.k)
     cells = run_means.greedy_scores(runs, seeds)
     greedy = {"greedy": cells} if cells else {}
-    contrasts = [each for each in plan.contrasts if {each.variant, each.rival} <= runs.keys()]
-    asked = [each for each in contrasts if {each.variant, each.rival} <= cells.keys()]
+    contrasts = [pair for pair in plan.contrasts if {pair.variant, pair.rival} <= runs.keys()]
+    of_greedy = [pair for pair in contrasts if {pair.variant, pair.rival} <= cells.keys()]
     return Comparison(
         command=command,
         recipe=str(plan.design.source),
@@ -47,12 +46,12 @@ def gather(
         task=recipe.data_name,
         model=listed(list(dict.fromkeys(name_of(run.spec.recipe.model) for run in done))),
         versions={
-            "ictcli": about.ictcli or "",
-            "python": about.python or "",
-            **about.libraries,
-            "system": (about.platform or "").partition("-")[0],
+            "ictcli": environment.ictcli or "",
+            "python": environment.python or "",
+            **environment.libraries,
+            "system": (environment.platform or "").partition("-")[0],
         },
-        device=about.engine.to_json(),
+        device=environment.engine.to_json(),
         seeds=seeds,
         steps=recipe.steps,
         problems=first.after.problems,
@@ -60,25 +59,25 @@ def gather(
         tuned_key=plan.tuning.grid.key if plan.tuning else None,
         baseline=plan.baseline,
         contrasts=contrasts,
-        variants=[_variant(each, plan, specs, tuned) for each in runs.values()],
+        variants=[_variant(finished, plan, specs, tuned) for finished in runs.values()],
         estimates={
-            metric: {label: estimate(of) for label, of in by.items()}
-            for metric, by in {**scores, **greedy}.items()
+            metric: {label: estimate(values) for label, values in rows.items()}
+            for metric, rows in {**scores, **greedy}.items()
         },
-        differences=differences(scores, contrasts) | differences(greedy, asked),
+        differences=differences(scores, contrasts) | differences(greedy, of_greedy),
         curves={
-            name: {label: run_means.curve(each, name) for label, each in runs.items()}
+            name: {label: run_means.curve(finished, name) for label, finished in runs.items()}
             for name in CURVES
         },
-        training={label: run_means.trained_tokens(each) for label, each in runs.items()},
-        cost={label: run_means.cost(each) for label, each in runs.items()},
+        training={label: run_means.trained_tokens(finished) for label, finished in runs.items()},
+        cost={label: run_means.cost(finished) for label, finished in runs.items()},
         failed=failed,
         notes=[*plan.notes, *notes.notes_of(plan, runs, scores, tuned)],
     )
 
 
 def _counts(runs: Runs, seeds: Sequence[int], problems: int) -> dict[str, IntArray]:
-    """Return correct samples by label, (seeds, problems) each; -1 where a run is missing."""
+    """Return counts of correct samples (seeds, problems) by label; -1 in rows of missing runs."""
     counts = {label: np.full((len(seeds), problems), -1) for label in (BEFORE, *runs)}
     for run in (run for of_variant in runs.values() for run in of_variant):
         row = seeds.index(run.spec.seed)

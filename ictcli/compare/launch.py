@@ -1,4 +1,4 @@
-"""Train every run of a comparison, each in a separate process; finished runs are kept."""
+"""Train the runs of a comparison, each in a separate process; finished runs are not repeated."""
 
 import signal
 import subprocess
@@ -27,14 +27,14 @@ OF_TRAINING = {
     *("method", "steps", "lr", "keep", "warmup", "control"),
     *("kl", "entropy", "clip", "update", "optimizer"),
 }
-"""Keys of a recipe that what is sampled and judged before training does not depend on."""
+"""Recipe keys that do not affect the evaluation before training."""
 Summaries = dict[Path, Summary]
 """Summaries of finished runs, by folder."""
 Outcome = Summary | str
-"""The summary of a run, or the sentence that says why there is none."""
+"""The summary of a run, or a message that says why there is none."""
 Process = subprocess.Popen[bytes]
 Running = dict[Process, tuple[str, RunSpec, float]]
-"""By process: what is said of its run, the run, and when it started."""
+"""For each process: the name of its run in messages, the run, and its start time."""
 
 
 def train_all(
@@ -46,11 +46,11 @@ def train_all(
     threads: int | None = None,
     later: int = 0,
 ) -> tuple[Summaries, list[str]]:
-    """Train the runs that are not finished, each in a separate process, `jobs` at a time. Returns
-    summaries by folder, and a sentence for each run that failed; the other runs continue. `threads`
-    limits the threads of each run. After each run `say` gets how long the rest will take, with
-    `later` runs of another call; `show` gets where the running ones are. Raises InterruptedRunError
-    at Ctrl-C, after every run has saved, and RunFailedError when the disk is full."""
+    """Train the unfinished runs, each in a separate process, `jobs` at a time. Return summaries by
+    folder, and a message for each run that failed; the other runs continue. `threads` limits the
+    threads of each run. `say` prints messages, among them the time left, which counts `later` runs
+    of another call; `show` prints the progress of current runs. Raises InterruptedRunError at
+    Ctrl-C, after every run has saved, and RunFailedError if the disk is full."""
     summaries: Summaries = {}
     failed: list[str] = []
     finished: list[RunSpec] = []
@@ -68,9 +68,9 @@ def train_all(
     todo: list[tuple[str, RunSpec]] = []
     for number, spec in enumerate(runs, 1):
         place = f"run {number}/{len(runs)}: {spec.name}"
-        begun, outcome = _earlier(spec, say)
+        is_started, outcome = _earlier(spec, say)
         if outcome is None:
-            todo.append((place + ", continued" * begun, spec))
+            todo.append((place + ", continued" * is_started, spec))
             continue
         if not isinstance(outcome, str):
             say(place + ", finished before")
@@ -86,8 +86,8 @@ def train_all(
 
 
 def _earlier(spec: RunSpec, say: Callable[[str], None]) -> tuple[bool, Outcome | None]:
-    """Return whether an earlier command began a run, and its outcome: a summary, or a sentence if a
-    file is damaged; None if the run is new or unfinished."""
+    """Return whether an earlier command started the run, and the run's outcome: its summary, or a
+    message if that is damaged; None if the run is new or unfinished."""
     if not is_run(spec.folder):
         try:
             with Run.create(spec.folder, spec.recipe):
@@ -97,11 +97,11 @@ def _earlier(spec: RunSpec, say: Callable[[str], None]) -> tuple[bool, Outcome |
     lock = lock_of(spec.folder / ".lock")
     try:
         lock.acquire(timeout=0)
-    except Timeout:  # the child of a comparison that was killed, say
+    except Timeout:  # for example by the child of a comparison that was killed
         say(f"waiting for the process that trains {spec.folder} to save its step")
         lock.acquire(poll_interval=0.2)
     try:
-        if is_unused(spec.folder):  # the command may have been fixed since
+        if is_unused(spec.folder):  # the recipe may have been corrected since the failure
             (spec.folder / "environment.json").unlink(missing_ok=True)
             manifest.leave(spec.folder, "environment.json")
             Run(spec.folder).write_recipe(spec.recipe)
@@ -112,11 +112,11 @@ def _earlier(spec: RunSpec, say: Callable[[str], None]) -> tuple[bool, Outcome |
 
 
 def read_summary(folder: Path) -> Outcome | None:
-    """Return the summary of a run; None where there is none yet."""
+    """Return the summary of a run, or a message if the file is damaged; None if it is missing."""
     path = folder / "summary.json"
     if not path.exists():
         return None
-    damage = f"{path} is damaged; rm {shell_word(path)} has it made again"
+    damage = f"{path} is damaged; after rm {shell_word(path)} it is written again"
     return read_record(path, Summary, strict=False) or damage
 
 
@@ -140,7 +140,7 @@ def _trained(
                     place, spec = following
                     waiting.remove(following)
                     say(place)
-                    share_beginning(spec, [*finished, *(each for _, each, _ in running.values())])
+                    share_beginning(spec, [*finished, *(item[1] for item in running.values())])
                     running[_start(spec, threads)] = place, spec, time.monotonic()
                 if interrupted():
                     _stop(running)
@@ -151,7 +151,7 @@ def _trained(
                 show(
                     "; ".join(f"{place}, {_progress(spec)}" for place, spec, _ in running.values())
                 )
-                for process in [each for each in running if each.poll() is not None]:
+                for process in [process for process in running if process.poll() is not None]:
                     place, spec, started = running.pop(process)
                     process.communicate()  # closes its stdin
                     why = why_it_ended(spec.folder, process.returncode)
@@ -165,19 +165,19 @@ def _trained(
 
 
 def _next(waiting: Sequence[tuple[str, RunSpec]], running: Running) -> tuple[str, RunSpec] | None:
-    """Return the first run whose evaluation before training none of the running ones is making now,
-    so that each is made once; None where there is none."""
-    making = [
+    """Return the first waiting run whose evaluation before training is not being computed by a
+    running run, so that each evaluation is computed once. None if all runs have to wait."""
+    in_progress = [
         _beginning(spec) for _, spec, _ in running.values() if not (spec.folder / BEFORE).exists()
     ]
     for place, spec in waiting:
-        if (spec.folder / BEFORE).exists() or _beginning(spec) not in making:
+        if (spec.folder / BEFORE).exists() or _beginning(spec) not in in_progress:
             return place, spec
     return None
 
 
 def _progress(spec: RunSpec) -> str:
-    """Return how far a running run is."""
+    """Return the number of finished steps, as in `step 3/10`."""
     try:
         done = sum(1 for _ in lines(spec.folder / "metrics.jsonl"))
     except OSError:
@@ -186,12 +186,11 @@ def _progress(spec: RunSpec) -> str:
 
 
 def _start(spec: RunSpec, threads: int | None) -> Process:
-    """Start `ictcli resume` in a new session: Ctrl-C reaches it through this process alone. Its
-    stdin is a pipe that nobody writes to; the pipe closes when this process ends, however it ends,
-    and the child then saves its step and ends too."""
+    """Start `ictcli resume` in a new session, so that only this process receives Ctrl-C. The
+    child's stdin is a pipe: when it closes, as this process ends, the child saves and ends too."""
     command = [sys.executable, "-m", "ictcli", "resume", str(spec.folder), "--json"]
     command += ["--end-with-stdin", *(["--threads", str(threads)] if threads else [])]
-    (spec.folder / "failure.json").unlink(missing_ok=True)  # of an earlier sitting
+    (spec.folder / "failure.json").unlink(missing_ok=True)  # of an earlier attempt
     with appended(spec.folder / "log.txt") as log:
         return subprocess.Popen(
             command,
@@ -206,39 +205,39 @@ def _start(spec: RunSpec, threads: int | None) -> Process:
 def _stop(running: Running) -> None:
     for process in running:
         if process.poll() is None:
-            process.terminate()  # a shell's background jobs ignore SIGINT
+            process.terminate()  # not SIGINT: background jobs of a shell ignore it
     for process in running:
         process.communicate()
     running.clear()
 
 
 def why_it_ended(folder: Path, code: int) -> str:
-    """Return why the process of a run ended: the sentence of its failure.json, else the signal that
-    killed it or its exit code."""
+    """Return why the process of a run ended: the message in failure.json if there is one, else the
+    signal that killed it or its exit code."""
     if failure := read_record(folder / "failure.json", Failure, strict=False):
         return failure.error
     if code < 0:
         names = {number.value: number.name for number in signal.Signals}
         memory = ", perhaps for lack of memory" if -code == signal.SIGKILL else ""
         return f"it was killed ({names.get(-code, f'signal {-code}')}){memory}"
-    return f"it ended with code {code}; {folder / 'log.txt'} has what it said"
+    return f"it ended with exit code {code}; {folder / 'log.txt'} has its messages"
 
 
 def share_beginning(spec: RunSpec, others: Sequence[RunSpec]) -> None:
-    """Copy the evaluation before training into a run that begins as one of `others` that made it;
-    nothing if it has its own. The record is copied last: without it, samples do not count."""
+    """Copy the evaluation before training from a run of `others` that has the same one, unless
+    `spec` has it already. before.json is copied last: without it, samples are ignored."""
     beginning = _beginning(spec)
     same = (other.folder for other in others if _beginning(other) == beginning)
-    lender = next((folder for folder in same if (folder / BEFORE).exists()), None)
-    if lender is None or (spec.folder / BEFORE).exists():
+    source = next((folder for folder in same if (folder / BEFORE).exists()), None)
+    if source is None or (spec.folder / BEFORE).exists():
         return
-    if read_record(lender / BEFORE, Evaluation, strict=False) is None:
-        return  # damaged: the run makes its own
+    if read_record(source / BEFORE, Evaluation, strict=False) is None:
+        return  # damaged: the run then computes its evaluation itself
     (spec.folder / BEFORE).parent.mkdir(exist_ok=True)
-    names = [f"eval/{path.name}" for path in sorted((lender / "eval").glob("before*.jsonl"))]
+    names = [f"eval/{path.name}" for path in sorted((source / "eval").glob("before*.jsonl"))]
     for name in (*names, BEFORE.as_posix()):
-        with new_file(spec.folder / name) as beside:
-            beside.write_bytes(read_bytes(lender / name))
+        with new_file(spec.folder / name) as target:
+            target.write_bytes(read_bytes(source / name))
     manifest.enter(spec.folder, *names, BEFORE.as_posix())
 
 

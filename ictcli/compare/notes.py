@@ -1,5 +1,4 @@
-"""Note what a reader of a comparison has to know besides its figures: ceilings, and what is missing
-or was made otherwise."""
+"""Notes of a report on ceilings, missing runs, and runs made with other software or hardware."""
 
 from collections.abc import Sequence
 
@@ -14,45 +13,44 @@ from ictcli.runs.read import read_environment
 from ictcli.tables.numbers import listed
 
 CEILING = 0.95
-"""A mean above it is at its ceiling, one below 1 - CEILING at its floor: methods can hardly differ
-there."""
+"""A note says that a mean above this is at its ceiling, or one below 1 - CEILING at its floor."""
 MADE_WITH = {"ictcli", "python", "libraries", "platform", "engine"}
-"""The fields of environment.json that say what a run is made with."""
+"""The fields of environment.json that describe software and hardware."""
 
 
 def notes_of(plan: ComparisonPlan, runs: Runs, scores: Scores, tuned: Tuned) -> list[str]:
-    """Return sentences on variants without a finished run (or tuning run), on figures at their
-    ceiling or floor, on runs made with other programs or machines than others, on warm-ups that
-    take every step, and on contrasts that share no seed."""
+    """Return notes on missing variants, metrics at their ceiling or floor, different software or
+    hardware of runs, warm-ups that take every step, and contrasts without a common seed."""
     notes: list[str] = []
     for label in [variant.label for variant in plan.design.variants if variant.label not in runs]:
         is_tuned = label not in tuned or best_of(tuned[label])
         missing = "runs" if is_tuned else "tuning runs"
         notes.append(f"{label} is left out: none of its {missing} finished.")
     notes += at_bounds(scores, list(runs))
-    environments = [read_environment(run.spec.folder) for each in runs.values() for run in each]
-    made = [each.model_dump(include=MADE_WITH, exclude_defaults=True) for each in environments]
-    if differ := list(differing(made)):
+    finished = [run for of_variant in runs.values() for run in of_variant]
+    environments = [read_environment(run.spec.folder) for run in finished]
+    machines = [e.model_dump(include=MADE_WITH, exclude_defaults=True) for e in environments]
+    if differ := list(differing(machines)):
         notes.append(
             f"The runs did not all have the same {listed(differ)}: their times cannot be compared, "
             "and figures may differ for that reason too."
         )
-    recipes = {label: each[0].spec.recipe for label, each in runs.items()}
-    if dense := [label for label, of in recipes.items() if of.dense_steps >= of.steps]:
+    recipes = {label: of_variant[0].spec.recipe for label, of_variant in runs.items()}
+    if dense := [label for label, r in recipes.items() if r.dense_steps >= r.steps]:
         notes.append(
             f"The dense warm-up takes every step of {', '.join(dense)}: these runs trained every "
             "token, so the methods' choices of tokens were not compared."
         )
     passes = next(iter(scores.values()))
-    for each in plan.contrasts:
-        has_both = each.variant in passes and each.rival in passes
-        if has_both and not paired(passes[each.variant], passes[each.rival]):
-            notes.append(f"{each.variant} and {each.rival} have no seed that both finished.")
+    for pair in plan.contrasts:
+        has_both = pair.variant in passes and pair.rival in passes
+        if has_both and not paired(passes[pair.variant], passes[pair.rival]):
+            notes.append(f"{pair.variant} and {pair.rival} have no seed that both finished.")
     return notes
 
 
 def at_bounds(scores: Scores, labels: Sequence[str]) -> list[str]:
-    """Return a sentence for each metric so near 0 or 1 that methods can hardly differ."""
+    """Return a note on each metric whose mean is so near 0 or 1 that methods can hardly differ."""
     notes: list[str] = []
     for metric, cells in scores.items():
         means = {label: float(np.nanmean(cells[label])) for label in labels}

@@ -1,4 +1,4 @@
-"""What `ictcli compare` will do, checked before anything is trained."""
+"""Plan the runs of `ictcli compare`, and check their settings before anything is trained."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,36 +27,34 @@ from ictcli.tables.numbers import counted, listed
 from ictcli.tasks.prepare import task_of
 
 BASELINE = "grpo"
-"""Without `--baseline`."""
+"""The method that is the baseline if `--baseline` is not given."""
 
 FEW_SEEDS = {
     1: "One seed does not show how runs vary: --seeds 3 does.",
     2: "Two seeds hardly show how runs vary, so intervals are very wide; a third seed often halves "
     "them.",
 }
-"""The note for this number of seeds, before and after."""
+"""The note shown before training and in the report, by number of seeds."""
 
 
 class CompareOptions(NamedTuple):
-    """The options of `ictcli compare` that decide which runs there are and how they are
-    compared."""
+    """The options of `ictcli compare` that decide the runs and the contrasts."""
 
     methods: tuple[str, ...]
     seeds: int = 3
     sweep: tuple[str, ...] = ()
     models: str | None = None
-    """Base models, with commas between; without, the recipe's own."""
+    """Base models separated by commas; None: the recipe's model."""
     tune: str | None = None
     tune_runs: int = RUNS
     baseline: str | None = None
     contrast: str | None = None
-    """Pairs A:B, with commas between."""
+    """Pairs A:B separated by commas; None: every variant with the baseline."""
 
 
 @dataclass(frozen=True)
 class ComparisonPlan:
-    """The runs of a comparison: those of `tuning`, which try values (`tries`) for the `final`
-    ones."""
+    """The runs of a comparison: `tries` are the first tuning runs, `final` the runs to compare."""
 
     design: Design
     baseline: str
@@ -74,31 +72,31 @@ class ComparisonPlan:
 def plan_of(
     source: str, overrides: Sequence[str], options: CompareOptions, folder: Path
 ) -> ComparisonPlan:
-    """Return the plan of the comparison on the recipe `source`. UserError if a setting is wrong, if
-    the folder holds other runs, or if no problems are left to tune on."""
+    """Return the plan of a comparison with the recipe `source`. UserError if a setting is wrong, if
+    the folder holds other runs, or if no problems are left for tuning."""
     file = read_typed(source)
     if "method" not in file.data:
         file = replace(file, data={**file.data, "method": options.methods[0].split()[0]})
     recipe = load_recipe(file, overrides)  # plugins add methods
     verifiers = (recipe.reward.verifier, recipe.eval.verifier, *recipe.reward.functions)
     for name in filter(None, verifiers):
-        find_verifier(name)  # it is there, and may run
+        find_verifier(name)  # UserError if there is none
     if recipe.label != recipe.rule.name:
         raise UserError(
-            f"The recipe trains a control, {recipe.label}: every method would be one.",
-            f"--methods 'ict,ict control=permuted' or --sweep {SIGNAL}=true,random names one",
+            f"The recipe trains a control, {recipe.label}: every method would be a control.",
+            f"--methods 'ict,ict control=permuted' or --sweep {SIGNAL}=true,random compares one",
         )
     swept = [read_grid(text, "--sweep") for text in options.sweep]
     variants = variants_of(options.methods, swept)
     models = read_values(options.models, "model", "--models") if options.models is not None else ()
-    if models and any(typed_key(each) == "model" for each in overrides):
-        raise UserError("model is set twice, by --models too.", "leave one of them out")
+    if models and any(typed_key(override) == "model" for override in overrides):
+        raise UserError("model is set twice: by model= and by --models.", "leave one of them out")
     if not folder.exists():
         check_trackers(recipe)
     design = Design(file, tuple(overrides), variants, options.seeds, folder, models)
     grid = read_grid(options.tune, "--tune") if options.tune else None
     if grid:
-        varied = {each.partition("=")[0] for variant in variants for each in variant.overrides}
+        varied = {o.partition("=")[0] for variant in variants for o in variant.overrides}
         check_keys([*varied, grid.key], "--methods, --sweep and --tune")
     tuning = Tuning(design, grid, options.tune_runs) if grid else None
     tries = tuning.first if tuning else []
@@ -109,12 +107,12 @@ def plan_of(
     if models and options.seeds % len(models):
         even = -(-options.seeds // len(models)) * len(models)
         notes.append(
-            f"{len(models)} base models do not share {counted(options.seeds, 'seed')} evenly: "
-            f"--seeds {even} would"
+            f"{counted(options.seeds, 'seed')} cannot be divided evenly among {len(models)} base "
+            f"models: --seeds {even} can"
         )
     rates = {spec.recipe.lr for spec in final}
     tunes_rate = grid is not None and grid.key == "lr"
-    if len({each.method for each in variants}) > 1 and len(rates) == 1 and not tunes_rate:
+    if len({v.method for v in variants}) > 1 and len(rates) == 1 and not tunes_rate:
         notes.append(
             f"every method trains at lr={rates.pop():g}, which may suit some better than others: "
             "--tune lr=V,V,V chooses a rate for each"
@@ -128,13 +126,13 @@ def plan_of(
 def contrasts_of(
     variants: Sequence[Variant], options: CompareOptions
 ) -> tuple[str, list[Contrast], list[str]]:
-    """Return the label of the baseline, the contrasts to test, and a note where the default
-    baseline is not among the methods. UserError if a name is not a variant's."""
-    labels = [each.label for each in variants]
+    """Return the label of the baseline, the contrasts to test, and a note if the default baseline
+    is not among the methods. UserError if an option names no variant."""
+    labels = [variant.label for variant in variants]
 
     def labelled(name: str, option: str) -> str:
-        """Return the label of a variant named by it, or by its method where no other has that."""
-        fits = [each.label for each in variants if name in (each.label, each.method)]
+        """Return the label `name`, or the label of the only variant that has the method `name`."""
+        fits = [v.label for v in variants if name in (v.label, v.method)]
         if name in fits or len(fits) == 1:
             return name if name in fits else fits[0]
         which = f"which is {listed(fits)}" if fits else "which is not one of the methods"
@@ -147,7 +145,7 @@ def contrasts_of(
     if options.baseline is not None:
         base = labelled(options.baseline, "--baseline")
     else:
-        of_method = [each.label for each in variants if each.method == BASELINE]
+        of_method = [variant.label for variant in variants if variant.method == BASELINE]
         base = (of_method or labels)[0]
         if not of_method and options.contrast is None and len(labels) > 1:
             notes = [f"{BASELINE} is not among the methods: {base} is the baseline"]
@@ -160,7 +158,7 @@ def contrasts_of(
             raise UserError(f"--contrast {text!r} is not of the form A:B.", "--contrast ict:random")
         first, second = (labelled(name, "--contrast") for name in pair)
         if first == second:
-            raise UserError(f"--contrast {text!r} compares {first} with itself.", "name two")
+            raise UserError(f"--contrast {text!r} compares {first} with itself.", "--contrast A:B")
         contrasts.append(Contrast(first, second))
     if not contrasts:
         raise UserError("--contrast names no pair.", "--contrast ict:random")
@@ -168,8 +166,8 @@ def contrasts_of(
 
 
 def check_problems(tries: Sequence[RunSpec]) -> list[str]:
-    """Check, before anything is trained, that held-out problems are left to tune on besides those
-    of the final runs; gives a note where they are fewer. UserError where there are none."""
+    """Return notes on data sets that have fewer held-out problems for tuning than for the final
+    runs. UserError if none are left for tuning."""
     notes: list[str] = []
     keys = {"task", "data", "eval", "reward", "plugins"}
     recipes = {repr(spec.recipe.model_dump(include=keys)): spec.recipe for spec in tries}
@@ -177,20 +175,20 @@ def check_problems(tries: Sequence[RunSpec]) -> list[str]:
         skip, wanted = recipe.eval.skip, recipe.eval.problems
         available = len(task_of(recipe).heldout(skip + wanted)) - (skip - wanted)
         problems = counted(max(available, 0), "problem")
-        held = f"{recipe.eval.bench or recipe.data_name} holds out {problems}"
+        supply = f"{recipe.eval.bench or recipe.data_name} holds out {problems}"
         if available < 2:
             raise UserError(
-                f"{held}: too few to tune on some and evaluate on others.",
-                "leave --tune out, or take a larger data set",
+                f"{supply}: too few to tune on some and evaluate on others.",
+                "leave --tune out, or use a larger data set",
             )
         if available <= wanted:
             raise UserError(
-                f"{held}, and the final runs ask for {wanted}: none is left to tune on.",
+                f"{supply}, and the final runs use {wanted}: none is left to tune on.",
                 f"eval.problems={available // 2} leaves as many for tuning",
             )
         if available < 2 * wanted:
             notes.append(
-                f"{held}: tuning is judged by {counted(available - wanted, 'problem')}, "
-                f"the final runs by {wanted}"
+                f"{supply}: tuning is evaluated on {counted(available - wanted, 'problem')}, "
+                f"the final runs on {wanted}"
             )
     return list(dict.fromkeys(notes))

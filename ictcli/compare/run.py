@@ -1,4 +1,4 @@
-"""Carry a plan out: tune, train, and write what was found."""
+"""Carry out the plan of a comparison: tune, train, and write the report."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,7 +16,7 @@ from ictcli.files import write_json
 from ictcli.tables.numbers import counted
 
 Train = Callable[..., tuple[Summaries, list[str]]]
-"""`launch.train_all` of runs, and of the number of those after them (`later`)."""
+"""A function that trains runs: `launch.train_all` with every option set except `later`."""
 
 
 def run_comparison(
@@ -29,7 +29,7 @@ def run_comparison(
     if plan.tuning:
 
         def train_tries(specs: Sequence[RunSpec]) -> Summaries:
-            check_began(specs)  # values beyond the grid, too
+            check_began(specs)  # specs may hold values beyond the grid
             summaries, missed = train(specs, later=len(plan.final))
             failed.extend(missed)
             return summaries
@@ -41,12 +41,12 @@ def run_comparison(
             say(f"note: {label} is left out: none of its tuning runs finished")
     runs = run_specs(plan.design, chosen)
     summaries, missed = train(runs)
-    check_began(runs)  # hours may lie between
+    check_began(runs)  # inputs may have changed during training
     done, damaged = read_all(runs, summaries)
     for line in damaged:
         say(f"failed: {line}")
     if not done:
-        raise NothingFinishedError("Every run of the comparison failed.", f"fix it: {GOES_ON}")
+        raise NothingFinishedError("Every run of the comparison failed.", f"fix that: {GOES_ON}")
     say(f"comparing {counted(len(done), 'run')}")
     failed += [*missed, *damaged]
     result = gather(plan, runs, done, command=command, tuned=tuned or {}, failed=failed)

@@ -1,4 +1,4 @@
-"""Means over the runs of a variant: curves of their metrics, what they trained, what they took."""
+"""Means over the runs of a variant: metrics over training, trained tokens, time and memory."""
 
 from collections.abc import Sequence
 
@@ -21,26 +21,26 @@ class Curve(Record):
 
 
 class Cost(Record):
-    """Means over steps and runs; sampling and update without each run's first step."""
+    """Mean times over steps and runs. Sampling and update times leave out a run's first step."""
 
     seconds_per_step: float
     sample_s: float
     update_s: float
     peak_bytes: int | None
-    """The most of any run."""
+    """The largest peak memory of any run; None if it was not measured."""
 
 
 class TrainedTokens(Record):
     """Which tokens the runs of a variant trained: means over the runs, after any dense warm-up."""
 
     tokens_kept_share: float
-    """Share over all steps, the dense warm-up included."""
+    """Share of tokens trained over all steps, including the dense warm-up."""
     kept_prob: float | None = None
     branch_recall: float | None = None
 
 
 def curve(runs: Sequence[FinishedRun], name: str) -> Curve:
-    """Return a metric of finished runs at the steps that have a value."""
+    """Return the mean and range of a metric over runs, at the steps where any run has a value."""
     values = np.array([run.series(name) for run in runs])
     places = np.flatnonzero(~np.isnan(values).all(axis=0)).tolist()
     values = values[:, places]
@@ -78,14 +78,15 @@ def trained_tokens(runs: Sequence[FinishedRun]) -> TrainedTokens:
 
 
 def greedy_scores(runs: Runs, seeds: Sequence[int]) -> dict[str, FloatArray]:
-    """Return whether each problem's greedy answer is right, (S, N) by label, and first of the
-    models before training, a row each; NaN where a run is missing. Without those not asked
-    greedily."""
-    before = {run.spec.recipe.model: run.before.solved for each in runs.values() for run in each}
+    """Return 1 for a correct greedy answer and 0 for a wrong one, (S, N) by label; NaN in rows of
+    missing runs. The label BEFORE has a row for each model before training. Labels without greedy
+    answers are left out."""
+    finished = [run for of_variant in runs.values() for run in of_variant]
+    before = {run.spec.recipe.model: run.before.solved for run in finished}
     rows = {BEFORE: [solved[0.0] for solved in before.values() if 0.0 in solved]}
-    for label, each in runs.items():
-        asked = {run.spec.seed: run.after.solved for run in each}
-        greedy = {seed: solved[0.0] for seed, solved in asked.items() if 0.0 in solved}
-        missing = np.full(each[0].after.problems, np.nan)
+    for label, of_variant in runs.items():
+        after = {run.spec.seed: run.after.solved for run in of_variant}
+        greedy = {seed: solved[0.0] for seed, solved in after.items() if 0.0 in solved}
+        missing = np.full(of_variant[0].after.problems, np.nan)
         rows[label] = [greedy.get(seed, missing) for seed in seeds] if greedy else []
     return {label: np.array(solved) for label, solved in rows.items() if solved}

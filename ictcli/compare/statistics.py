@@ -1,12 +1,11 @@
-"""Estimates of each variant, and its paired differences from a baseline: pure numbers, no files.
+"""Compute estimates of each variant, and paired differences between variants, from scores.
 
-Run s of every variant saw the same prompts, evaluation problems and draws, so variants are compared
-cell by cell, seed and problem, which cancels what they share; `crossed` then infers over seeds and
-problems together. The usual ways are wrong with 3 to 10 seeds: `bench/worlds.py` measures them.
+Runs of the same seed have the same prompts, evaluation problems and random draws. So differences
+are taken per seed and problem, which cancels what the runs share, and `crossed` computes intervals
+over seeds and problems. Common tests have wrong error rates with few seeds: see `bench/worlds.py`.
 
-No exact permutation test can do this: that the runs of a seed may swap labels leaves 32
-arrangements of 5 seeds, and 2 of 32 is 0.0625. So `p` buys its resolution with a normal law of
-how runs vary.
+An exact permutation test is too coarse: 5 seeds allow 32 ways to swap labels within seeds, so its
+smallest p is 2 / 32 = 0.0625. `p` therefore assumes that effects are normally distributed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,14 +23,14 @@ BEFORE = "(before)"
 """The label of the model before training."""
 
 Scores = Mapping[str, Mapping[str, FloatArray]]
-"""By metric, then by variant: (S, N) figures in [0, 1]; a row of NaN is a run that is missing."""
+"""Scores (S, N) in [0, 1] by metric and variant label; a row of NaN is a missing run."""
 
 
 @dataclass(frozen=True)
 class Estimate(Span):
-    """A mean with its 95 % interval: over seeds and problems, or over problems alone with one seed
-    or where nothing varies (`crossed.near_bound`). It has none where nothing varies over seeds of
-    one problem."""
+    """A mean with its 95 % interval over seeds and problems. With one seed, or if the values do not
+    vary (`crossed.near_bound`), the interval is over problems only. There is none if the values of
+    a single problem do not vary."""
 
     seeds: int
     problems: int
@@ -42,30 +41,29 @@ class PairedDifference(Estimate):
     """A paired difference with its two-sided tests."""
 
     p: float | None
-    """Over what the interval is over; None where all differences are equal."""
+    """Two-sided p over the seeds and problems of the interval; None if all values are equal."""
     by_seed: Sequence[float] = ()
-    """The mean difference of each seed that both finished."""
+    """The mean difference at each seed that both variants finished."""
     p_holm: float | None = None
-    """`p` after Holm's correction over its family."""
+    """`p` after Holm's correction over its family of tests."""
     low_holm: float | None = None
     high_holm: float | None = None
-    """The interval at the level at which Holm's correction tests this difference: it leaves 0 out
-    exactly where the difference is significant."""
+    """The ends of the interval at the level at which Holm's correction tests this difference: it
+    excludes 0 exactly if the difference is significant."""
     detectable_holm: float | None = None
-    """The true difference that 4 of 5 comparisons of this size and variation would find at that
-    level. None with one seed, where nothing varies, and where it is above 1: no such difference is
-    possible."""
+    """The true difference that would be significant in 4 of 5 comparisons like this one, after
+    Holm's correction. None with one seed, if the values do not vary, or if it would exceed 1."""
 
     @property
     def differs(self) -> bool:
-        """Return whether it is significant for other seeds too, after any correction."""
+        """Return whether the difference is significant after correction; False with one seed."""
         p = self.p if self.p_holm is None else self.p_holm
         return self.seeds > 1 and p is not None and p <= LEVEL
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Values (S, N), each in [`floor`, 1], and intervals of their mean at any level."""
+    """Values `cells` (S, N) in [`floor`, 1], with the tests and intervals of their mean."""
 
     cells: FloatArray
     floor: float
@@ -80,14 +78,14 @@ class Evidence:
 
     @property
     def p(self) -> float | None:
-        """Two-sided, against a mean of 0."""
+        """Return the two-sided p of the null hypothesis that the true mean is 0."""
         p = self.inference.p
         if p is None or not self.is_near_bound:
             return p
         return max(p, p_near_bound(self.cells, self.floor))
 
     def ends(self, level: float = LEVEL) -> Ends | None:
-        """Return the interval, cut to [`floor`, 1] and at least `near_bound` where that applies."""
+        """Return the interval, cut to [`floor`, 1] and widened to `near_bound` if that applies."""
         mean, half = self.inference.mean, self.inference.half(level)
         ends = None if half is None else (max(self.floor, mean - half), min(1.0, mean + half))
         if self.is_near_bound and (bounds := near_bound(self.cells, self.floor, level)):
@@ -96,7 +94,7 @@ class Evidence:
         return ends
 
     def detectable(self, level: float) -> float | None:
-        """Return what `PairedDifference.detectable_holm` is at a level."""
+        """Return the detectable difference at a level (see `PairedDifference.detectable_holm`)."""
         size = self.inference.detectable(level) if len(self.cells) > 1 else None
         return None if size is not None and size > 1 else size
 
@@ -106,7 +104,7 @@ class Evidence:
         return Estimate(self.inference.mean, low, high, seeds=S, problems=N)
 
     def difference(self) -> PairedDifference:
-        """Return a difference with its tests, before any correction."""
+        """Return the mean, as a difference, with its interval and p before any correction."""
         return PairedDifference(
             **asdict(self.estimate()),
             p=self.p,
@@ -115,9 +113,9 @@ class Evidence:
 
 
 def scores_of(correct: Mapping[str, IntArray], n: int, ks: Sequence[int]) -> Scores:
-    """Return pass@k of each cell from counts of correct samples of n, (S, N) a variant.
+    """Return pass@k scores from the counts (S, N) of correct samples out of n, by variant label.
 
-    A row with a negative count is a run that is missing. ValueError unless 1 <= k <= n, c <= n.
+    A row with a negative count is a missing run. ValueError unless 1 <= k <= n and counts <= n.
     """
 
     def cells(counts: IntArray, k: int) -> FloatArray:
@@ -132,23 +130,23 @@ def scores_of(correct: Mapping[str, IntArray], n: int, ks: Sequence[int]) -> Sco
 
 def estimate(values: FloatArray) -> Estimate:
     """Return the mean of (S, N) values in [0, 1] with its interval; rows of NaN are left out.
-    ValueError where no run is left."""
+    ValueError if no row is left."""
     return Evidence(_runs(values), 0.0).estimate()
 
 
 def evidence(values: FloatArray, baseline: FloatArray) -> Evidence:
-    """Test the mean of `values` - `baseline`, both (S, N) of the same seeds and problems. Seeds
-    that miss either run are left out; ValueError if all do."""
-    return Evidence(_runs(np.round(values - baseline, 12)), -1.0)  # equal values are equal
+    """Return the paired differences `values` - `baseline`, both (S, N) of the same seeds and
+    problems. Seeds that lack either run are left out; ValueError if no seed is left."""
+    return Evidence(_runs(np.round(values - baseline, 12)), -1.0)  # removes rounding errors
 
 
 def paired(values: FloatArray, baseline: FloatArray) -> bool:
-    """Return whether two (S, N) tables share a seed, so that `evidence` is defined."""
+    """Return whether two variants' (S, N) values share a finished seed, as `evidence` needs."""
     return values.shape == baseline.shape and bool((~np.isnan(values + baseline).any(axis=1)).any())
 
 
 def _runs(values: FloatArray) -> FloatArray:
     cells = values[~np.isnan(values).any(axis=1)]
     if cells.size == 0:
-        raise ValueError("no run of any seed is left to judge")
+        raise ValueError("no finished run is left to evaluate")
     return cells

@@ -1,4 +1,4 @@
-"""How much time a comparison will take, by a timed part of a step of each kind of run."""
+"""Estimate the time of a comparison from a timed part of a step of each kind of run."""
 
 import math
 import os
@@ -15,61 +15,61 @@ from ictcli.train.check import check
 from ictcli.train.launch import failure_message
 
 Timed = tuple[float, TimeEstimate]
-"""Seconds to load a model, and what a run of it takes."""
+"""Seconds to load the model, and the estimated time of a run."""
 PROMPTS = 8
-"""Most prompts of a step that is timed."""
+"""Largest number of prompts in a timed step."""
 
 
 class RunEstimate(Record):
-    """The time that a run still takes: 0 if it is finished."""
+    """A run with the seconds that it still needs: 0 if it is finished."""
 
     folder: Path
     label: str
     seed: int
     steps: int
     lr: float | None
-    """None if tuning is still to choose it."""
+    """The learning rate; None if tuning has yet to choose it."""
     finished: bool
     seconds: float
 
 
 class ComparisonEstimate(Record):
-    """The runs of a comparison and the time that is left."""
+    """The runs of a comparison and the seconds that they still need."""
 
     runs: list[RunEstimate]
     at_once: int
-    """Runs that the machine can work on side by side, at most `jobs`."""
+    """Number of runs that the machine can train in parallel, at most `jobs`."""
     seconds: float
     kinds: int
-    """Kinds of run that were timed."""
+    """Number of different kinds of run that were timed (see `kind`)."""
 
 
 def kind(recipe: Recipe) -> str:
-    """Return the settings that decide the time of a step: recipes of one kind are timed once."""
+    """Return the settings that decide a step's time, as text: of each kind one run is timed."""
     free = {"seed", "steps", "lr", "eval", "checkpoint", "record", "alarms", "clip", "optimizer"}
     return repr(recipe.model_dump(exclude=free | {"warmup"}))
 
 
 def measure_all(runs: Sequence[RunSpec], say: Callable[[str], None]) -> dict[str, Timed]:
-    """Time one run of each kind that has unfinished runs. Raises RunFailedError, naming the run,
-    where one cannot be timed."""
+    """Return the times of one unfinished run of each kind. Raises RunFailedError, naming the run,
+    if it cannot be timed."""
     specs = {kind(spec.recipe): spec for spec in reversed(runs) if not _is_finished(spec)}
     measured: dict[str, Timed] = {}
     for number, (settings, spec) in enumerate(specs.items(), 1):
         say(f"timing {number}/{len(specs)}: {spec.variant.label}")
         try:
             measured[settings] = measure(spec.recipe)
-        except Exception as error:  # a model's, a method's, a verifier's
+        except Exception as error:  # models, methods and verifiers may raise any
             if isinstance(error, UserError) and not isinstance(error, RunFailedError):
-                raise  # its hint is of the recipe, not of the folder
-            hint = "without --dry-run it would be reported, and the other runs go on"
+                raise  # its hint already says what to change in the recipe
+            hint = "without --dry-run the failure is reported, and the other runs continue"
             why = failure_message(error)
             raise RunFailedError(f"{spec.name} cannot be timed: {why}", hint) from error
     return measured
 
 
 def measure(recipe: Recipe) -> Timed:
-    """Time a part of the first step, as `ictcli check` does."""
+    """Return the load time and time estimate of a run, from a part of a step as `ictcli check`."""
     checked = check(recipe, math.inf, lambda text: None, most=PROMPTS)
     if checked.tried and checked.tried.interrupted:
         raise KeyboardInterrupt
@@ -81,10 +81,10 @@ def measure(recipe: Recipe) -> Timed:
 def estimate_comparison(
     runs: Sequence[RunSpec], measured: Mapping[str, Timed], jobs: int, cores: int | None = None
 ) -> ComparisonEstimate:
-    """Estimate what the unfinished runs will take, `jobs` at a time. Each is a process that loads
-    its libraries, as the slowest to load did. Runs were timed alone, so no more of them count as
-    parallel than the machine has cores for."""
-    if cores is None:  # macOS knows no affinity
+    """Return the time that the unfinished runs need, `jobs` at a time. Each run is assumed to load
+    as slowly as the slowest. Runs were timed one at a time, so only as many count as parallel as
+    the machine has cores for."""
+    if cores is None:  # macOS has no CPU affinity
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     cores = cores or 1
     load = max((load for load, _ in measured.values()), default=0.0)

@@ -1,9 +1,8 @@
-"""Choose a setting for each method before it is compared, on other seeds and other problems than
-those of the final runs.
+"""Choose a setting for each variant, with other seeds and other problems than the final runs.
 
-Every value of the grid has the same number of runs, and the value of the highest mean is chosen.
-While that is the smallest or the largest value that was tried, one more is tried, as far beyond
-as the best is from its neighbour, at most FURTHER times.
+Every value of the grid has the same number of runs, and the value with the highest mean is chosen.
+While the best value is the smallest or the largest, one more value beyond it is tried, at the same
+ratio as the best has to its neighbour, at most FURTHER times.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,11 +21,11 @@ RUNS = 3
 FURTHER = 6
 
 Reached = Mapping[str, float] | None
-"""What a run reached, by metric; None: it failed."""
+"""The scores of a run by metric; None if it failed."""
 Tries = Mapping[str, Sequence[Reached]]
-"""By override, what its runs reached."""
+"""The scores of the runs of each override that was tried."""
 Tuned = Mapping[str, Tries]
-"""By variant."""
+"""The tries of each variant, by label."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +35,11 @@ class Tuning:
     design: Design
     grid: Grid
     runs: int = RUNS
-    """Runs of each value."""
+    """Number of runs of each value."""
 
     @property
     def first(self) -> list[RunSpec]:
-        """The runs of the grid as it is typed."""
+        """Return the runs for the values that the user typed."""
         return [
             tuning_spec(self.design, variant, override, number)
             for number in range(self.runs)
@@ -49,7 +48,7 @@ class Tuning:
         ]
 
     def tune(self, train: Callable[[Sequence[RunSpec]], Summaries]) -> Tuned:
-        """Return each variant's results; `train` gives the summaries of those that finish."""
+        """Return the scores of all tuning runs. `train` trains runs, and returns the summaries."""
         tuned: dict[str, dict[str, list[Reached]]] = {
             variant.label: {} for variant in self.design.variants
         }
@@ -64,20 +63,20 @@ class Tuning:
                     except UserError:
                         if override in self.grid.overrides:
                             raise
-                        refused = True  # no recipe takes such a value
+                        refused = True  # a value beyond the grid that the recipe does not allow
                         tries[override] = list[Reached]([None])
             if not specs and not refused:
                 return tuned
             summaries = train(specs)
             for spec in specs:
                 summary = summaries.get(spec.folder)
-                reached = summary and {name: of.value for name, of in summary.after.items()}
+                reached = summary and {name: score.value for name, score in summary.after.items()}
                 tuned[spec.variant.label].setdefault(spec.trying, []).append(reached)
 
 
 def chosen_of(tuned: Tuned) -> dict[str, str]:
-    """Return the override of each variant; those without a finished run are left out.
-    NothingFinishedError without any."""
+    """Return the best override by variant label, without variants that have no finished run.
+    NothingFinishedError if no tuning run finished."""
     if chosen := {label: best for label, tries in tuned.items() if (best := best_of(tries))}:
         return chosen
     raise NothingFinishedError(
@@ -86,7 +85,7 @@ def chosen_of(tuned: Tuned) -> dict[str, str]:
 
 
 def next_values(tries: Tries, grid: Grid) -> list[str]:
-    """Return the overrides that tuning wants next; none at its end."""
+    """Return the overrides of a variant to try next; empty when its tuning is complete."""
     if new := [override for override in grid.overrides if override not in tries]:
         return new
     beyond = _beyond(tries, grid)
@@ -94,7 +93,8 @@ def next_values(tries: Tries, grid: Grid) -> list[str]:
 
 
 def means_of(tries: Tries) -> dict[str, dict[str, float]]:
-    """Return the mean of each metric by override with a finished run, in order of value."""
+    """Return mean scores by override and metric, in order of the overrides' values. Overrides
+    without a finished run are left out."""
     finished = {override: [run for run in runs if run] for override, runs in tries.items()}
     return {
         override: {name: float(np.mean([run[name] for run in runs])) for name in runs[0]}
@@ -104,23 +104,23 @@ def means_of(tries: Tries) -> dict[str, dict[str, float]]:
 
 
 def in_order(overrides: Iterable[str]) -> list[str]:
-    """Return overrides by their values, where all are numbers."""
+    """Return overrides sorted by value if all values are numbers, else unchanged."""
     overrides = list(overrides)
     numbers = numbers_of(overrides) or {}
     return sorted(overrides, key=lambda override: numbers.get(override, 0.0))
 
 
 def best_of(tries: Tries) -> str | None:
-    """Return the override of the highest mean of METRIC (of the first k, if 1 is not evaluated),
-    the first of equals."""
-    means = {override: of.get(METRIC, next(iter(of.values())))
-             for override, of in means_of(tries).items()}  # fmt: skip
+    """Return the override with the highest mean METRIC (the first metric, if METRIC is not
+    evaluated). On a tie the first override wins."""
+    means = {override: scores.get(METRIC, next(iter(scores.values())))
+             for override, scores in means_of(tries).items()}  # fmt: skip
     return max(means, key=lambda override: round(means[override], 12), default=None)
 
 
 def _beyond(tries: Tries, grid: Grid) -> str | None:
-    """Return the next value beyond the best, if that is at an end of the values with a finished run
-    and differs from its neighbour."""
+    """Return an override with a value beyond the best one, if that is the smallest or the largest
+    with a finished run and its score differs from its neighbour's; else None."""
     means, best = means_of(tries), best_of(tries)
     numbers = numbers_of(means)
     if best is None or numbers is None or len(means) < 2:

@@ -1,4 +1,4 @@
-"""The columns of a comparison: methods, settings of their own, swept settings, and controls."""
+"""Parse the variants to compare: methods with their settings, swept settings, and controls."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from ictcli.recipe import labelled, toml_value
 
 _PROBLEMS = "all runs train on the same problems in the same order"
 _BUDGET = "all runs have the same budget of samples and updates"
-_ASKED = "all runs are asked, sampled and evaluated alike"
+_ASKED = "all runs are prompted, sampled and evaluated alike"
 FIXED = {
     "model": "all runs start from the same model",
     "seed": "every method has the same seeds",
@@ -20,18 +20,18 @@ FIXED = {
     **dict.fromkeys(("prompt", "sampling", "eval"), _ASKED),
     "reward": "all runs are rewarded and judged alike",
 }
-"""Keys that must not vary, and what all runs share by them."""
+"""Recipe keys (or tables of keys) that must not vary, each with the reason, for messages."""
 OPTIONS = "ictcli methods lists each method's options"
 SIGNAL = "reward.signal"
 FREE = {SIGNAL, "sampling.redraw"}
-"""Keys that may vary although their table is fixed."""
+"""Recipe keys that may vary although the other keys of their table must not."""
 CONTROLS = {"control": "none", SIGNAL: "true"}
-"""Keys of controls, each with its neutral value."""
+"""Recipe keys that can turn a run into a control, each with its value in a normal run."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A method with the swept settings of one column of the table."""
+    """A method with one combination of settings."""
 
     label: str
     method: str
@@ -40,7 +40,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Grid:
-    """A key of the recipe and the values it takes, as typed."""
+    """A recipe key and the values to compare, as the user typed them."""
 
     key: str
     values: tuple[str, ...]
@@ -51,11 +51,11 @@ class Grid:
 
 
 def read_grid(text: str, option: str) -> Grid:
-    """Parse `method.keep=0.05,0.1` into a key that may vary and its values."""
+    """Return the grid in text such as `method.keep=0.05,0.1`. UserError if the key cannot vary."""
     key, equals, values = text.partition("=")
     key = key.strip()
     if key not in FREE and (why := FIXED.get(key.split(".")[0])):
-        raise UserError(f"{option} cannot vary {key}: {why}.", "compare them in two comparisons")
+        raise UserError(f"{option} cannot vary {key}: {why}.", "make a comparison for each value")
     if key in ("method", "method.name"):
         raise UserError(f"{option} cannot vary {key}: --methods does.", "--methods ict,grpo")
     if not equals or not key or not values.replace(",", "").strip():
@@ -67,7 +67,7 @@ def read_grid(text: str, option: str) -> Grid:
 
 
 def read_values(text: str, key: str, option: str) -> tuple[str, ...]:
-    """Return the values of `0.05,0.1`, as typed. UserError where there are none."""
+    """Return the values in text such as `0.05,0.1`, as typed. UserError if there are none."""
     typed = tuple(dict.fromkeys(value.strip() for value in text.split(",") if value.strip()))
     if not typed:
         raise UserError(f"{option} names no {key}.", f"{option} A,B")
@@ -75,22 +75,22 @@ def read_values(text: str, key: str, option: str) -> tuple[str, ...]:
 
 
 def numbers_of(overrides: Iterable[str]) -> dict[str, float] | None:
-    """Return values by override; None where one is not a number."""
-    values = {each: toml_value(each.partition("=")[2]) for each in overrides}
-    known = {each: float(of) for each, of in values.items() if type(of) in (int, float)}  # pyright: ignore
-    return known if len(known) == len(values) else None
+    """Return the number that each override sets; None if any sets something else."""
+    values = {override: toml_value(override.partition("=")[2]) for override in overrides}
+    numbers = {key: float(v) for key, v in values.items() if type(v) in (int, float)}  # pyright: ignore
+    return numbers if len(numbers) == len(values) else None
 
 
 def variants_of(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant, ...]:
-    """Return every method, with its settings if any (`ict score=u*h`), and every combination of the
-    swept settings that matter to it; once, if none does. UserError if a key matters to no method,
-    or is set twice."""
+    """Return the variants: every method, with its settings if any (`ict score=u*h`), and with every
+    combination of the swept settings that it uses. UserError if no method uses a swept key, or if a
+    key is set twice."""
     check_keys([sweep.key for sweep in sweeps], "--sweep")
     where = "--methods and --sweep" if sweeps else "--methods"
     variants: list[Variant] = []
     parsed = [_parsed(text) for text in methods]
-    for method, own in parsed:
-        grids = [*own, *(sweep for sweep in sweeps if takes(method, sweep.key))]
+    for method, settings in parsed:
+        grids = [*settings, *(sweep for sweep in sweeps if takes(method, sweep.key))]
         check_keys([grid.key for grid in grids], where)
         variants += _combined(method.name, grids)
     for sweep in sweeps:
@@ -101,16 +101,16 @@ def variants_of(methods: Sequence[str], sweeps: Sequence[Grid]) -> tuple[Variant
 
 
 def _parsed(text: str) -> tuple[Method, list[Grid]]:
-    # a plugin's name may hold anything
+    # a method of a plugin may have spaces in its name
     name, *settings = [text] if text in METHODS else text.split() or [text]
-    method, own = find_method(name), list[Grid]()
+    method, grids = find_method(name), list[Grid]()
     for setting in settings:
         grid = read_grid(setting, "--methods")
         key = f"method.{grid.key}" if grid.key in method.options.model_fields else grid.key
         if not takes(method, key):
             raise UserError(f"{method.name} does not use {grid.key}.", OPTIONS)
-        own.append(Grid(key, grid.values))
-    return method, own
+        grids.append(Grid(key, grid.values))
+    return method, grids
 
 
 def _combined(method: str, grids: Sequence[Grid]) -> list[Variant]:
@@ -138,7 +138,7 @@ def check_keys(keys: Sequence[str], option: str) -> None:
 
 
 def takes(method: Method, key: str) -> bool:
-    """Return whether a setting makes a difference to a method."""
+    """Return whether a method uses a recipe key."""
     if key == "warmup":
         return method.dense_warmup
     if key == "keep":

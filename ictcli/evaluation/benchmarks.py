@@ -1,4 +1,4 @@
-"""The problems of an evaluation, checked before anything is loaded."""
+"""Find the benchmarks of an evaluation and check their problems, before a model is loaded."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -26,9 +26,9 @@ from ictcli.types import Problem
 def benchmark_specs(
     names: str | None, settings: EvaluationSettings, models: Sequence[ModelSpec] = ()
 ) -> list[BenchmarkSpec]:
-    """Return the benchmarks in a comma-separated list, for these models: problems of the user's own
-    are answered within the tokens that their runs had. Without a list, the problems that the first
-    run among the models was evaluated on. UserError where problems are not available."""
+    """Return the benchmarks in a comma-separated list. Without a list, return the problems that the
+    first run among `models` was evaluated on. For the user's own data sets, max_tokens and the
+    verifier default to those of the runs. UserError if a benchmark's problems are not available."""
     if names is None:
         return [_of_run(models, settings)]
     wanted = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
@@ -38,24 +38,24 @@ def benchmark_specs(
     files = _files(wanted, settings.data, sources)
     if settings.columns != ColumnSettings() and not any(map(is_custom, wanted)):
         raise UserError(f"columns is for your own data sets, not for {names}.", "leave it out")
-    parted = [name for name in wanted if name.startswith(HUB) or is_saved(Path(name))]
-    if settings.hub != HubSettings() and not parted:
+    hub_names = [name for name in wanted if name.startswith(HUB) or is_saved(Path(name))]
+    if settings.hub != HubSettings() and not hub_names:
         raise UserError(f"hub is for hub:owner/name, not for {names}.", "leave it out")
     named = (model.columns for model in models if model.columns != ColumnSettings())
-    usual = next(named, None)
-    trained = max((model.max_tokens or 0 for model in models), default=0)
+    run_columns = next(named, None)
+    run_tokens = max((model.max_tokens or 0 for model in models), default=0)
     reward = next((model.reward for model in models if model.run), RewardSettings())
     typed = {key: getattr(settings.reward, key) for key in settings.reward.model_fields_set}
     reward = reward.model_copy(update=typed)
     specs: list[BenchmarkSpec] = []
     for name in wanted:
         columns = settings.columns if is_custom(name) else None
-        hub = settings.hub if name in parted else None
-        judge = reward.verifier if is_custom(name) else None
-        benchmark = find_benchmark(name, files.get(name), columns, hub, usual, judge)
+        hub = settings.hub if name in hub_names else None
+        verifier = reward.verifier if is_custom(name) else None
+        benchmark = find_benchmark(name, files.get(name), columns, hub, run_columns, verifier)
         problems = benchmark.problems(settings.limit)
         if not problems:
-            raise UserError(f"The benchmark {name} has no problems.", "look at its data")
+            raise UserError(f"The benchmark {name} has no problems.", "check its data")
         if any(benchmark.name == spec.name for spec in specs):
             raise UserError(
                 f"--bench names the benchmark {benchmark.name} twice ({name} is another name of "
@@ -66,13 +66,13 @@ def benchmark_specs(
         if examples and benchmark.shots:
             domain = replace(benchmark.domain, pattern=benchmark.shots.pattern)
             benchmark = replace(benchmark, domain=domain)
-        how = reward if is_custom(name) else settings.reward
-        benchmark = replace(benchmark, domain=judged(benchmark.domain, how))
+        rewarded = reward if is_custom(name) else settings.reward
+        benchmark = replace(benchmark, domain=judged(benchmark.domain, rewarded))
         if is_custom(name):
-            judge = f"{name} is judged by the verifier {name_of(benchmark.domain.verify)}."
-            benchmark = replace(benchmark, notes=(judge, *benchmark.notes))
+            note = f"{name} is judged by the verifier {name_of(benchmark.domain.verify)}."
+            benchmark = replace(benchmark, notes=(note, *benchmark.notes))
         check_columns(benchmark.name, [benchmark.domain.verify], problems)
-        most = ((is_custom(name) or is_gym(name)) and trained) or benchmark.max_tokens
+        most = ((is_custom(name) or is_gym(name)) and run_tokens) or benchmark.max_tokens
         stem = stem_of(benchmark.name)
         while stem.casefold() in {"settings", "results", *(s.stem.casefold() for s in specs)}:
             stem += "-2"
@@ -82,23 +82,23 @@ def benchmark_specs(
 
 
 def as_its_run(settings: EvaluationSettings, models: Sequence[ModelSpec]) -> EvaluationSettings:
-    """Return the settings with the samples, the k and the seed of the first run among the models,
-    where the user names none: they give the figures that the run gave."""
+    """Return the settings with n, k and the seed of the first run among the models, unless the user
+    set them, so that the evaluation repeats that of the run."""
     file = next((model.recipe for model in models if model.recipe), None)
     if file is None:
         return settings
     recipe, typed = load_recipe(file), settings.model_fields_set
-    usual: dict[str, Any] = {}
+    update: dict[str, Any] = {}
     if "seed" not in typed:
-        usual |= {"seed": seed_of(recipe.seed, "eval")}
+        update |= {"seed": seed_of(recipe.seed, "eval")}
     if "n" not in typed and settings.k == curve_of(settings.n):
-        usual |= {"n": recipe.eval.n, "k": recipe.eval.k}
-    return settings.model_copy(update=usual)
+        update |= {"n": recipe.eval.n, "k": recipe.eval.k}
+    return settings.model_copy(update=update)
 
 
 def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> BenchmarkSpec:
-    """Return the problems that the first run among the models was evaluated on, while it
-    trained."""
+    """Return, as a benchmark, the problems that the first run among the models was evaluated on in
+    training. UserError if no model is a run, or if a setting needs a named benchmark."""
     model = next((model for model in models if model.recipe), None)
     if model is None or model.recipe is None:
         names = ", ".join(model.model for model in models)
@@ -113,41 +113,37 @@ def _of_run(models: Sequence[ModelSpec], settings: EvaluationSettings) -> Benchm
     recipe = load_recipe(model.recipe)
     task, first = task_of(recipe), recipe.eval.skip
     (name, domain), most = exam_of(recipe, task), settings.limit or recipe.eval.problems
-    if recipe.reward.pattern is not None:  # each model's answers are read by its own
+    if recipe.reward.pattern is not None:  # `BenchmarkSpec.read_by` sets each model's pattern
         domain = replace(domain, pattern=None)
     domain = judged(domain, settings.reward)
-    held = task.heldout(first + max(most, recipe.eval.problems))[first:]
-    problems, source = held[:most], {} if task.examined else task.source
+    heldout = task.heldout(first + max(most, recipe.eval.problems))[first:]
+    problems, source = heldout[:most], {} if task.examined else task.source
     check_columns(name, [domain.verify], problems)
-    usual, judge = held[: recipe.eval.problems], name_of(domain.verify)
-    notes = tuple(_changes(model, usual, source.get("sha256"), judge))
+    of_run, verifier = heldout[: recipe.eval.problems], name_of(domain.verify)
+    notes = tuple(_changes(model, of_run, source.get("sha256"), verifier))
     benchmark = Benchmark(name, domain, lambda n: problems[:n], source=source, notes=notes)
     most = settings.max_tokens or recipe.max_tokens
     return BenchmarkSpec(benchmark, problems, most, stem_of(name), chunk=CHUNK)
 
 
 def stem_of(name: str) -> str:
-    """Return the stem of a benchmark's file of samples, without the sign that stands before a
-    temperature."""
+    """Return the stem of a benchmark's samples file, without @, which there marks a temperature."""
     return Path(name).stem.replace("@", "-")
 
 
 def _changes(
-    model: ModelSpec, held: Sequence[Problem], sha256: str | None, now: str
+    model: ModelSpec, problems: Sequence[Problem], sha256: str | None, verifier: str
 ) -> Iterator[str]:
-    """Yield sentences on what was otherwise when the run was evaluated, as far as that was
-    recorded: the problems, or the verifier, which is `now` this one. Where its tokenizer lost some,
-    it was evaluated on fewer problems of the same file; that of `eval.bench` has no checksum."""
-    began = model.evaluated_on
-    if known := began.get("heldout"):
-        as_many = known["problems"] == len(held) or began.get("sha256") != sha256
-        if as_many and known["sha256"] != digest_of(held):
-            yield (
-                f"The data of {model.model} was changed: it was evaluated on other problems than "
-                "these."
-            )
-    if (judge := began.get("verifier")) not in (None, now):
-        yield f"The run {model.model} was evaluated by the verifier {judge}, and now is by {now}."
+    """Yield a note if the run was evaluated on other problems, or with another verifier. `sha256`
+    is the checksum of the data file; benchmarks have none. A run that was evaluated on fewer
+    problems of the same file gets no note, as its tokenizer may have rejected some."""
+    recorded = model.evaluated_on
+    if heldout := recorded.get("heldout"):
+        comparable = heldout["problems"] == len(problems) or recorded.get("sha256") != sha256
+        if comparable and heldout["sha256"] != digest_of(problems):
+            yield f"The data of {model.model} has changed: the run was evaluated on other problems."
+    if (earlier := recorded.get("verifier")) not in (None, verifier):
+        yield f"The run {model.model} was evaluated with the verifier {earlier}, not {verifier}."
 
 
 def _drawn(
@@ -156,8 +152,8 @@ def _drawn(
     settings: EvaluationSettings,
     files: Mapping[str, str],
 ) -> tuple[Example, ...]:
-    """Return the `eval.shots` worked examples of a benchmark, none of them a problem; always the
-    same for a seed. UserError if there are not so many."""
+    """Return `eval.shots` worked examples for a benchmark, drawn with the seed, none of them one of
+    `problems`. UserError if there are too few."""
     n, shots = settings.eval.shots, benchmark.shots
     if not n:
         return ()
@@ -167,12 +163,12 @@ def _drawn(
             "prompt.examples=FILE shows examples of your own",
         )
     if settings.prompt.examples:
-        raise UserError("eval.shots and prompt.examples exclude each other.", "take one")
-    known = {key_of(problem.prompt) for problem in problems}
-    examples = [e for e in shots.examples(files.get(shots.source)) if key_of(e.prompt) not in known]
+        raise UserError("eval.shots and prompt.examples exclude each other.", "set one of them")
+    keys = {key_of(problem.prompt) for problem in problems}
+    examples = [e for e in shots.examples(files.get(shots.source)) if key_of(e.prompt) not in keys]
     if len(examples) < n:
         raise UserError(
-            f"eval.shots = {n}, and {shots.source} has {len(examples)} worked examples.",
+            f"eval.shots = {n}, but {shots.source} has {len(examples)} worked examples.",
             f"eval.shots={len(examples)}",
         )
     order: list[int] = generator(settings.seed, "shots").permutation(len(examples))[:n].tolist()
@@ -180,7 +176,7 @@ def _drawn(
 
 
 def judged(domain: Domain, reward: RewardSettings) -> Domain:
-    """Return a domain with the verifier, pattern and limits that were set."""
+    """Return the domain with the verifier, pattern and limits that `reward` sets."""
     if reward.verifier is not None:
         domain = replace(domain, verify=find_verifier(reward.verifier))
     if reward.pattern is not None:

@@ -1,4 +1,4 @@
-"""Sample n responses a problem, judge them, and say how often one of k is right."""
+"""Sample n responses per problem, judge them, and compute pass@k and maj@n."""
 
 import time
 from collections import Counter
@@ -27,15 +27,15 @@ from ictcli.text import command, one_line
 from ictcli.types import IntArray, Sampling
 
 ROWS = 256
-"""Samples a call of the engine in `ictcli eval`: what a killed evaluation loses at most."""
+"""Samples per call of the engine in `ictcli eval`. A killed evaluation loses at most this many."""
 
 FAILURES = 10
 UNREAD = 0.9
-"""A share of answers that cannot be read which no model should have."""
+"""The share of unparsed answers from which a warning is shown."""
 
 
 def chunk_of(n: int) -> int:
-    """Return how many problems, with n samples, a call of the engine takes in `ictcli eval`."""
+    """Return the number of problems, with n samples each, per engine call in `ictcli eval`."""
     return max(1, ROWS // n)
 
 
@@ -51,67 +51,69 @@ def evaluate(
     hint: str = "fix it or take another, and write to another folder (--out)",
     warn: Callable[[str], None] = lambda text: None,
 ) -> Evaluation:
-    """Return pass@k and maj@n of a model that is asked and sampled like this, and its figures at
-    the other temperatures of the settings; write its samples to files as they come.
+    """Sample and judge answers to a benchmark, and return the scores at all temperatures of the
+    settings. Samples are appended in chunks to `file`, or to `file.at(t)` at a further temperature.
 
-    `progress` gets the samples taken and all; `say` each new failure of the verifier; `warn` what
-    helps where hardly an answer can be read; `hint` is what to do where the verifier fails on all
-    of the first answers. RunFailedError where it does, or where a sample or its verdict is missing;
-    UserError where a file was changed.
+    `progress` is called with the number of samples so far and in all, `say` with each new failure
+    of the verifier, and `warn` if hardly any answer can be parsed. RunFailedError, with `hint`, if
+    the verifier fails on all of the first answers, and if a sample or its verdict is missing;
+    UserError if a file of samples was changed.
     """
     failures: set[str] = set()
     evaluations: list[Evaluation] = []
     problems, domain, done = spec.problems, spec.benchmark.domain, 0
     private = domain.private and not settings.show_private
-    name = Path(spec.name).name if is_file_name(spec.name) else spec.name  # wherever it lies
+    # the seed must not depend on the folder of a data file
+    name = Path(spec.name).name if is_file_name(spec.name) else spec.name
     ids = prompts.encode(engine, problems, domain, prompt, sampling.max_tokens)
     others = [t for t in settings.temperatures if t != sampling.temperature]
-    parts = [(settings.n, sampling, file)]  # the draws of all have one seed, and so are paired
+    parts = [(settings.n, sampling, file)]  # draws have the same seed at all temperatures
     parts += [
         (settings.n if t else 1, replace(sampling, temperature=t), file.at(t)) for t in others
     ]
     total = len(problems) * sum(n for n, _, _ in parts)
-    ended, alone = 0, engine.ranks.size == 1  # else each process hears of its rows only
+    ended, alone = 0, engine.ranks.size == 1  # else this process sees only a part of the rows
 
-    def hear(t: int, rows: IntArray, tokens: IntArray) -> None:
+    def count_ended(t: int, rows: IntArray, tokens: IntArray) -> None:
         nonlocal ended
         ends = np.isin(tokens, sampling.stop_ids) | (t + 1 == sampling.max_tokens)
         ended += int(ends.sum())
-        progress(min(ended, total), total)  # rows are drawn again where memory runs out
+        progress(min(ended, total), total)  # rows are drawn again after memory ran out
 
-    for n, drawn, into in parts:
-        ks = set(settings.k) if into is file else {k for k in {1, *settings.k} if k <= n}
-        started, taken = time.perf_counter(), into.recover(problems, n, private=private)
-        kept = len(taken)
+    for n, sampling_at, target in parts:
+        ks = set(settings.k) if target is file else {k for k in {1, *settings.k} if k <= n}
+        started, samples = time.perf_counter(), target.recover(problems, n, private=private)
+        kept = len(samples)
         progress(done + kept, total)
-        for first in range(kept // n, len(problems), into.chunk):
-            chunk = problems[first : first + into.chunk]
+        for first in range(kept // n, len(problems), target.chunk):
+            chunk = problems[first : first + target.chunk]
             seed = seed_of(settings.seed, "evaluate", name, first)
-            ended, asked = done + len(taken), ids[first : first + into.chunk]
-            rollouts = engine.generate(asked, n, drawn, seed, on_tokens=hear if alone else None)
+            ended, chunk_ids = done + len(samples), ids[first : first + target.chunk]
+            on_tokens = count_ended if alone else None
+            rollouts = engine.generate(chunk_ids, n, sampling_at, seed, on_tokens=on_tokens)
             texts = prompts.decode(engine.tokenizer, rollouts)
             verdicts = engine.ranks.share(lambda: domain.judge(chunk, texts))  # noqa: B023
-            if into is file and first == 0:  # a later chunk may be one answer
+            if target is file and first == 0:  # a later chunk may have a single answer
                 check_verdicts(name_of(domain.verify), verdicts, hint, private=private)
             reasons = {v.reason for v in verdicts if v.failed and not private} - failures
             for reason in sorted(reasons)[: FAILURES - len(failures)]:
                 failures.add(reason)
                 say(f"{spec.name}: {reason}")
             lines = make_samples(spec.name, chunk, n, rollouts, texts, verdicts, private=private)
-            taken.extend(map(Sample.model_validate, lines))
-            into.append(lines)
-            progress(done + len(taken), total)
-        done += len(taken)
-        how = SampleSettings(
-            **asdict(drawn), prompt=prompt.model_dump(mode="json"), seed=settings.seed
+            samples.extend(map(Sample.model_validate, lines))
+            target.append(lines)
+            progress(done + len(samples), total)
+        done += len(samples)
+        sample_settings = SampleSettings(
+            **asdict(sampling_at), prompt=prompt.model_dump(mode="json"), seed=settings.seed
         )
-        figures = spec, how, sorted(ks), taken, kept, time.perf_counter() - started
-        evaluations.append(engine.ranks.share(lambda: score(*figures)))  # noqa: B023
+        arguments = spec, sample_settings, sorted(ks), samples, kept, time.perf_counter() - started
+        evaluations.append(engine.ranks.share(lambda: score(*arguments)))  # noqa: B023
     evaluation, *further = evaluations
     if evaluation.unparsed >= UNREAD:
         grade = None if private else grade_command(file.path, domain, settings.plugins)
         warn(unread_warning(name, evaluation, grade))
-    curve = tuple(at for each in further for at in each.curve)
+    curve = tuple(at for evaluated in further for at in evaluated.curve)
     evaluation = evaluation.model_copy(update={"temperatures": curve})
     greedy = evaluation.solved.get(0.0)
     scores = {} if greedy is None else {"greedy": mean_interval(greedy)}
@@ -121,29 +123,29 @@ def evaluate(
 def check_verdicts(
     name: str, verdicts: Sequence[Verdict], hint: str, *, private: bool = False
 ) -> None:
-    """Raise RunFailedError where the verifier of that name failed on every one of some answers, or
-    gave no verdict within its limits; without its reason where the answers are private."""
+    """Raise RunFailedError if the verifier called `name` failed or timed out on every answer. If
+    answers are `private`, the message does not quote the verifier's reason."""
     if verdicts and all(verdict.failed or verdict.status == "timeout" for verdict in verdicts):
-        how = "failed on all" if all(each.failed for each in verdicts) else "gave a verdict on none"
+        how = "failed on all" if all(v.failed for v in verdicts) else "gave a verdict on none"
         reason = "" if private else f": {verdicts[0].reason.removeprefix(FAILED)}"
         raise RunFailedError(f"The verifier {name} {how} of {len(verdicts)} answers{reason}.", hint)
 
 
 def unread_warning(name: str, evaluation: Evaluation, grade: str | None) -> str:
-    """Return that hardly an answer can be read and what helps, and on a second line the command
-    that shows how they are read."""
+    """Return a warning that most answers cannot be parsed, with settings that may help. `grade` is
+    a command that shows how answers are parsed, for a second line."""
     share, cut = evaluation.unparsed, evaluation.truncated
     how = "prompt.suffix says how to answer, and reward.pattern reads another form"
     if cut >= 0.5:
         room = 2 * evaluation.settings.max_tokens
-        how = f"max_tokens={room} gives room to those that are cut ({shown_share(cut)}), {how}"
+        how = f"max_tokens={room} allows longer answers ({shown_share(cut)} were cut), {how}"
     sentence = f"{shown_share(share)} of the answers to {one_line(name)} cannot be read; {how}."
     return sentence + (f"\nnext: {grade}" if grade else "")
 
 
 def grade_command(file: Path, domain: Domain, plugins: Sequence[str]) -> str | None:
-    """Return `ictcli grade` on a file of samples, judged as they were; None for a verifier that
-    reads more columns than samples have, or has no name."""
+    """Return the `ictcli grade` command that judges a file of samples with the same verifier and
+    settings; None if the verifier has no name, or needs columns that samples do not have."""
     verify, limits = domain.verify, domain.limits
     if not isinstance(verify, Verifier) or verify.needs:
         return None
@@ -167,8 +169,8 @@ def score(
     kept: int,
     seconds: float,
 ) -> Evaluation:
-    """Return the figures of as many samples of each problem, in their order; all but the `kept`
-    first were sampled within the seconds."""
+    """Return the scores of `samples`, which are in the order of the problems, the same number for
+    each. `seconds` is the time of all samples but the first `kept`."""
     total, count = len(samples), len(spec.problems)
     n, domain = total // count, spec.benchmark.domain
     rows = [samples[first : first + n] for first in range(0, total, n)]

@@ -1,11 +1,11 @@
-"""The folder of an evaluation: chosen, checked, and locked against other processes.
+"""Choose, check and lock the folder of an evaluation.
 
-| path | is |
+| path | content |
 |---|---|
-| settings.json | everything that decides the samples; `--resume` needs the same |
+| settings.json | all settings that decide the samples; `--resume` needs the same settings |
 | BENCH.jsonl | a line per sample, n per problem, in the order of the problems |
-| MODEL/BENCH.jsonl | the same, where there are several models |
-| results.json, results.md | the figures; see `ictcli.evaluation.record` |
+| MODEL/BENCH.jsonl | the same for each model, if there are several |
+| results.json, results.md | the scores; see `ictcli.evaluation.record` |
 """
 
 import contextlib
@@ -46,7 +46,7 @@ def opened(
 ) -> Generator[Path]:
     """Yield the locked folder of an evaluation: `out`, else base/name, or base/name-2, -3, ... if
     taken. With `resume` and no `out`, the newest folder in `base` with the same settings. UserError
-    where the folder holds anything else; it is left as it is."""
+    if the folder holds other files, or an evaluation that these arguments do not resume."""
     if out is None and resume:
         out = _newest(base, name, settings, say)
     with contextlib.ExitStack() as closing:
@@ -65,14 +65,14 @@ def opened(
                 )
             elif differs := difference(saved, settings):
                 raise UserError(
-                    f"The evaluation in {folder} has {differs}.",
-                    "the settings it was begun with continue it; --out OTHER begins another",
+                    f"The evaluation in {folder} has other settings: {differs}.",
+                    "the same settings continue it; --out OTHER starts a new evaluation",
                 )
         yield folder
 
 
 def check(out: Path) -> None:
-    """Raise UserError where a folder cannot take an evaluation. Writes nothing."""
+    """Raise UserError if a folder holds anything but an evaluation. Nothing is written."""
     with _writing(out):
         _saved_settings(out)
 
@@ -87,7 +87,7 @@ def _writing(folder: Path) -> Generator[None]:
         if is_disk_full(error):
             raise RunFailedError(
                 f"No space is left on the disk ({folder}).",
-                "free some, or --out OTHER takes a folder on another disk",
+                "free some space, or --out OTHER takes a folder on another disk",
             ) from error
         denied = error.errno in (errno.EACCES, errno.EROFS, errno.EPERM)
         raise (RunFailedError if denied else UserError)(
@@ -96,15 +96,14 @@ def _writing(folder: Path) -> Generator[None]:
 
 
 def _saved_settings(folder: Path) -> Origin | None:
-    """Return the settings of the evaluation in a folder; None where it is missing, or empty but for
-    what a killed write left. UserError where it holds anything else, or may not be read (see
-    `check_inside`)."""
+    """Return the settings of the evaluation in a folder; None if the folder is missing, or holds
+    only leftovers of a killed process. UserError if it holds anything else (see `check_inside`)."""
     file = folder / SETTINGS
     paths = folder.iterdir() if folder.exists() and not file.exists() else ()
     if others := {path.name for path in paths if not is_leftover(path)} - {".lock"}:
         raise UserError(
-            f"The folder {folder} is not empty and no evaluation's: it holds {min(others)}, "
-            f"and no {SETTINGS}.",
+            f"The folder {folder} is not that of an evaluation: it holds {min(others)}, but no "
+            f"{SETTINGS}.",
             OTHER_FOLDER,
         )
     check_inside(folder, plain=True)
@@ -123,21 +122,21 @@ def _read(path: Path) -> Origin | None:
 
 
 def _newest(base: Path, name: str, settings: Origin, say: Callable[[str], None]) -> Path | None:
-    """Return the newest folder with these settings, by the number after its name: clocks may be
-    wrong. If there is none, `say` why."""
-    reason = f"nothing to resume in {base}; a new evaluation begins"
+    """Return the folder with these settings that has the highest number after its name, as dates
+    may be wrong. If there is none, return None and `say` why."""
+    reason = f"nothing to resume in {base}; a new evaluation starts"
     first = [(1, base / name)] * (base / name).is_dir()
     for _, folder in reversed(first + numbered(base, re.escape(name) + r"-(\d+)")):
         if saved := _read(folder / SETTINGS):
             if not (differs := difference(saved, settings)):
                 return folder
-            reason = f"{folder} is not resumed: it has {differs}"
+            reason = f"{folder} is not resumed, as it has other settings: {differs}"
     say(f"note: {reason}")
     return None
 
 
 def _new_folder(base: Path, name: str) -> Path:
-    """Make base/name, or base/name-2, -3, ...: the first that is not there."""
+    """Create and return the first of base/name, base/name-2, -3, ... that does not exist."""
     base.mkdir(parents=True, exist_ok=True)
     path = base / name
     for number in count(2):

@@ -1,4 +1,4 @@
-"""maj@n: whether the answer that most samples of a problem give is the right one."""
+"""maj@n: whether the most frequent answer to a problem is correct."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from ictcli.types import FloatArray
 def majority(
     rows: Sequence[Sequence[Sample]], verify: Verifier | Judge, limits: Limits = LIMITS
 ) -> FloatArray | None:
-    """Return shares (problems,): 1 where the correct answers are the largest group, 1/m
-    where they are one of m largest, else 0. None where the verifier extracts no answers.
+    """Return scores (problems,): 1 if the correct answers are the largest group, 1/m if they are
+    one of m largest groups, else 0. None if the verifier extracts no answers.
 
-    Correct answers are one group. Wrong ones are grouped by text, or, if the verifier compares
-    answers (math, integer), by its equality. Unparsed and timed-out samples do not vote.
+    Correct answers are one group. Wrong answers are grouped by their text, or by the verifier's
+    equality if it compares answers (math, integer). Unparsed and timed-out samples do not vote.
     """
     values = np.zeros(len(rows))
     undecided: dict[int, tuple[int, Counter[str]]] = {}
@@ -29,7 +29,7 @@ def majority(
         texts = Counter(" ".join(s.extracted.split()) for s in parsed if s.status == "wrong")
         largest, wrong = max(texts.values(), default=0), texts.total()
         if right > wrong:
-            values[problem] = 1.0  # however the others are grouped
+            values[problem] = 1.0  # the largest group, however wrong answers are grouped
         elif right and right >= largest:
             undecided[problem] = (right, texts)
     for problem, groups in _group_sizes(undecided, verify, limits).items():
@@ -42,9 +42,9 @@ def majority(
 def _group_sizes(
     votes: dict[int, tuple[int, Counter[str]]], verify: Verifier | Judge, limits: Limits
 ) -> dict[int, list[int]]:
-    """Return the sizes of the groups of equal wrong answers, by problem, as far as they decide
-    which is largest: each text, the most frequent first, joins the first group whose first text it
-    equals. All problems are compared in the same calls of the verifier."""
+    """Return the sizes of the groups of equal wrong answers, by problem. Each text, the most
+    frequent first, joins the first group whose first text it equals. A problem's grouping stops as
+    soon as it is certain whether the correct group is the largest."""
     groups: dict[int, dict[str, int]] = {problem: {} for problem in votes}
     left = {problem: texts.most_common() for problem, (_, texts) in votes.items()}
     while left:
@@ -60,7 +60,7 @@ def _group_sizes(
             groups[problem][leader] = groups[problem].get(leader, 0) + count
             right, largest = votes[problem][0], max(groups[problem].values())
             if largest > right or largest + sum(count for _, count in left[problem]) < right:
-                left[problem] = []  # the rest changes nothing
+                left[problem] = []  # other texts cannot change the result
         left = {problem: texts for problem, texts in left.items() if texts}
     return {problem: list(sizes.values()) for problem, sizes in groups.items()}
 
@@ -68,9 +68,8 @@ def _group_sizes(
 def _equal(
     pairs: Sequence[tuple[str, str]], verify: Verifier | Judge, limits: Limits
 ) -> list[bool]:
-    """Return whether the verifier calls either text of each pair right where the other is the gold:
-    of equal ones, one may be unfinished. Without a comparison of answers, texts that differ are
-    never equal."""
+    """Return for each pair whether the verifier accepts either text with the other as the gold
+    answer. False for all pairs if the verifier does not compare answers."""
     if not isinstance(verify, Verifier) or verify.golds is None:
         return [False] * len(pairs)
     ways = [*pairs, *((leader, text) for text, leader in pairs)]

@@ -1,4 +1,4 @@
-"""pass@k, unbiased, its interval over problems, and paired differences."""
+"""Unbiased pass@k, its interval over problems, and paired differences."""
 
 from dataclasses import dataclass
 from typing import Any, cast
@@ -9,7 +9,7 @@ from ictcli.tables import Span
 from ictcli.types import FloatArray, IntArray
 
 LEVEL = 0.05
-"""An interval misses the truth this often."""
+"""The rate at which an interval misses the true value."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,15 @@ def pass_at_k(n: int, correct: IntArray, k: int) -> FloatArray:
 def bounds_of_mean(
     values: FloatArray, least: float = 0.0, most: float = 1.0, level: float = LEVEL
 ) -> tuple[FloatArray, FloatArray]:
-    """Return ends (...) of the interval, missed `level` of the time, of the mean of (..., N) values
-    in [`least`, `most`], one per problem, for other problems of the kind.
+    """Return the lower and upper ends (...) of an interval for the mean of values (..., N) in
+    [`least`, `most`], one per problem, over all problems of the same kind. The interval misses that
+    mean at the rate `level`.
 
     The lower end is a quantile of a Beta distribution with the mean and the variance of the
     Bayesian bootstrap (Rubin 1981) of the values and one more problem at `least`; the upper end is
     the same with `most`. For values of 0 and 1 this is Clopper and Pearson's interval (1934), for
-    others an approximation of Gaffke's (2005). The added problem stands for what N problems cannot
-    rule out: the width is never 0. `bench/coverage.py` measures the coverage."""
+    others an approximation of Gaffke's (2005). With the added problem the width is never 0.
+    `bench/coverage.py` measures the coverage."""
     from scipy import special  # pyright: ignore[reportMissingTypeStubs]
 
     shares = (np.asarray(values, dtype=np.float64) - least) / (most - least)
@@ -64,8 +65,7 @@ def bounds_of_mean(
 
 
 def mean_interval(values: FloatArray, least: float = 0.0, most: float = 1.0) -> Interval:
-    """Return the mean of (N,) values, one per problem, with its 95 % interval
-    (`bounds_of_mean`)."""
+    """Return the mean of values (N,), one per problem, with the interval of `bounds_of_mean`."""
     low, high = bounds_of_mean(values, least, most)
     return Interval(float(np.mean(values)), float(low), float(high))
 
@@ -79,7 +79,6 @@ class Difference(Interval):
 
 
 def paired(values: FloatArray, first: FloatArray) -> Difference:
-    """Return the mean of `values` - `first`, (N,) each over the same problems, with its 95 %
-    interval."""
+    """Return the mean of `values` - `first`, both (N,) on the same problems, with its interval."""
     mean = mean_interval(np.asarray(values) - np.asarray(first), -1.0, 1.0)
     return Difference(mean.value, mean.low, mean.high, not mean.low <= 0 <= mean.high)

@@ -1,4 +1,4 @@
-"""settings.json, the origin of an evaluation: all settings that determine its samples."""
+"""The content of settings.json: all settings that determine the samples of an evaluation."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ from ictcli.tasks import prompts
 def of_model(
     model: ModelSpec, engine: Engine, benchmarks: Sequence[BenchmarkSpec]
 ) -> dict[str, Any]:
-    """Return what of a loaded model decides its samples."""
+    """Return the settings of a loaded model that determine its samples."""
     tokens = cast(list[Any], engine.tokenizer.convert_ids_to_tokens(list(engine.stop_ids)))
     return {
         "name": model.name,
@@ -35,7 +35,7 @@ def of_model(
         "stop": {str(id_): str(token) for id_, token in zip(engine.stop_ids, tokens, strict=True)},
         "prompt": prompt_settings(model.prompt),
         **({"pattern": model.pattern} if model.pattern else {}),
-        "template": {  # what surrounds a question, by benchmark
+        "template": {  # the text around a question, by benchmark
             spec.name: prompts.template_of(
                 engine.tokenizer, spec.benchmark.domain, spec.asked(model.prompt)
             )
@@ -45,14 +45,14 @@ def of_model(
 
 
 def prompt_settings(prompt: PromptSettings) -> dict[str, JsonValue]:
-    """Return how questions are asked."""
-    asked = prompt.model_dump(mode="json", include={"template", "system", "suffix", "examples"})
+    """Return the prompt settings that determine how a question is asked."""
+    fields = prompt.model_dump(mode="json", include={"template", "system", "suffix", "examples"})
     arguments = prompt.template_arguments
-    return asked | ({"template_arguments": arguments} if arguments else {})
+    return fields | ({"template_arguments": arguments} if arguments else {})
 
 
 def of_benchmark(spec: BenchmarkSpec) -> dict[str, Any]:
-    """Return the problems of a benchmark, and how answers are judged."""
+    """Return the checksum of a benchmark's problems, and the settings that judge answers."""
     domain = spec.benchmark.domain
     text = json.dumps([problem.to_json() for problem in spec.problems], sort_keys=True)
     return {
@@ -76,13 +76,12 @@ def provenance_of(
     benchmarks: Sequence[BenchmarkSpec],
     plugins: Sequence[Path],
 ) -> dict[str, Any]:
-    """Return the content of settings.json. `plugins` are the user's own files of code, of which it
-    has the checksums by name."""
+    """Return the content of settings.json. It holds checksums of `plugins`, the user's own code."""
     verifiers = [file for spec in benchmarks if (file := verifier_file(spec))]
     return {
         "format": FORMAT,
         "ictcli": __version__,
-        "libraries": {name: of for name, of in versions().items() if name != "datasets"},
+        "libraries": {name: text for name, text in versions().items() if name != "datasets"},
         "n": settings.n,
         "seed": settings.seed,
         "chunk": benchmarks[0].chunk or chunk_of(settings.n),
@@ -94,8 +93,8 @@ def provenance_of(
 
 
 def verifier_file(spec: BenchmarkSpec) -> Path | None:
-    """Return the file of a user's own verifier, from `file.py`, `file.py:function` or
-    `module:function`; None for others."""
+    """Return the code file of a verifier that the user named as `file.py`, `file.py:function` or
+    `module:function`; None for other verifiers."""
     verify = spec.benchmark.domain.verify
     source = verify.source if isinstance(verify, Verifier) else None
     if source is None:

@@ -1,6 +1,6 @@
 """The record of an evaluation, in a run's `eval/*.json` and in `results.json`.
 
-In JSON the scores `pass@K`, `maj@N` and `greedy` are keys on the same level as the others.
+In JSON the scores `pass@K`, `maj@N` and `greedy` are keys of the record itself.
 """
 
 import re
@@ -27,7 +27,7 @@ METRIC = re.compile(r"(pass|maj)@[1-9][0-9]{0,8}|greedy")
 
 
 class Scored(Record):
-    """A record whose field `scores` is flattened in JSON."""
+    """A record whose `scores` become keys of the record itself in JSON."""
 
     @model_validator(mode="before")
     @classmethod
@@ -46,7 +46,7 @@ class Scored(Record):
 
 
 class SampleSettings(Record):
-    """How samples were drawn."""
+    """The settings with which samples were drawn."""
 
     max_tokens: int
     temperature: float
@@ -54,7 +54,7 @@ class SampleSettings(Record):
     top_k: int
     stop_ids: tuple[int, ...]
     prompt: dict[str, JsonValue]
-    """A `PromptSettings`, with the examples that `shots` drew."""
+    """A `PromptSettings` as JSON, with the worked examples drawn for `shots`."""
     seed: int
 
 
@@ -70,8 +70,7 @@ class AtTemperature(Scored):
 
 
 def among_readable(accuracy: float, unparsed: float) -> float | None:
-    """Return the share of correct samples among those with a readable answer; None where there are
-    none."""
+    """Return the share of correct samples among those with a readable answer, if there is one."""
     return min(accuracy / (1 - unparsed), 1.0) if unparsed < 1 else None
 
 
@@ -84,8 +83,8 @@ class Evaluation(Scored):
     n: int
     """Samples per problem."""
     scores: dict[str, Interval | None]
-    """pass@K for each k; maj@N, which is None if the verifier extracts no answers; and greedy, the
-    accuracy at temperature 0, one sample a problem, where that was taken."""
+    """pass@K for each k; maj@N, None if the verifier extracts no answers; and, if evaluated,
+    greedy: the accuracy at temperature 0, from one sample per problem."""
     accuracy: float
     truncated: float
     unparsed: float
@@ -100,53 +99,52 @@ class Evaluation(Scored):
     majority: tuple[float, ...] | None
     """Per problem: 1/m if correct is one of the m most frequent answers, else 0."""
     temperatures: tuple[AtTemperature, ...] = ()
-    """Other temperatures, in the order they were asked for."""
+    """Scores at other temperatures, in the order of the setting."""
 
     @computed_field
     @property
     def accuracy_readable(self) -> float | None:
-        """Accuracy among samples with a readable answer."""
+        """Return the accuracy among samples with a readable answer, if there is one."""
         return among_readable(self.accuracy, self.unparsed)
 
     @property
     def curve(self) -> list[AtTemperature]:
-        """All temperatures, from the lowest up."""
+        """Return the scores at all temperatures, from the lowest up."""
         at = AtTemperature(temperature=self.settings.temperature, **dict(self))
         return sorted([at, *self.temperatures], key=lambda at: at.temperature)
 
     @property
     def solved(self) -> dict[float, FloatArray]:
-        """Return shares of correct samples per problem (N,) by temperature; its own first."""
+        """Return shares of correct samples per problem (N,), by temperature."""
         others = {at.temperature: np.array(at.correct) / at.n for at in self.temperatures}
         return {self.settings.temperature: np.array(self.correct) / self.n, **others}
 
     @property
     def seconds_in_all(self) -> float:
-        """Return the seconds, with those of other temperatures."""
+        """Return the total seconds of all temperatures."""
         return self.seconds + sum(at.seconds for at in self.temperatures)
 
     @property
     def passes(self) -> dict[str, Interval]:
-        """The scores whose name begins with pass@."""
+        """Return the pass@K scores."""
         return {k: score for k, score in self.scores.items() if score and k.startswith("pass@")}
 
     @property
     def figures(self) -> dict[str, Interval]:
-        """`passes` and greedy."""
+        """Return the pass@K scores and, if evaluated, greedy."""
         greedy = self.scores.get("greedy")
         return self.passes | ({"greedy": greedy} if greedy else {})
 
 
 class Differences(Scored):
-    """Paired differences from the first model's scores."""
+    """Paired differences of a model's scores from those of the first model."""
 
     to: str
     scores: dict[str, Difference | None]
 
 
 class ResultSettings(SampleSettings):
-    """All settings that determine a result: besides these, what settings.json has of the model and
-    of the benchmark."""
+    """All settings that determine a result; extra fields are copied from settings.json."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -155,8 +153,7 @@ class ResultSettings(SampleSettings):
 
 
 class Result(Evaluation):
-    """An entry of results.json: an evaluation, of which model, and how it differs from the first
-    model's."""
+    """An entry of results.json: an evaluation, its model, and differences from the first model."""
 
     format: int
     model: str
@@ -164,14 +161,14 @@ class Result(Evaluation):
     settings: ResultSettings  # pyright: ignore[reportIncompatibleVariableOverride]  # frozen
     notes: tuple[str, ...]
     trained_on: int | None = None
-    """Problems that the run trained on; None: not known."""
+    """Number of the benchmark's problems that the model was trained on; None if not known."""
     difference: Differences | None = None
-    """None for the first model."""
+    """Differences from the first model's scores; None for the first model."""
 
 
 def with_differences(results: Sequence[Result]) -> list[Result]:
-    """Add to the results of later models their paired differences from the first model's on the
-    same problems, with the same n and ks."""
+    """Return the results, and add to those of later models their paired differences from the first
+    model. All models must have the same problems, n and ks."""
     firsts: dict[str, Result] = {}
     complete: list[Result] = []
     for result in results:
@@ -187,8 +184,8 @@ def with_differences(results: Sequence[Result]) -> list[Result]:
 
 
 def pass_differences(evaluation: Evaluation, first: Evaluation) -> dict[str, Difference]:
-    """Return pass@k and greedy of an evaluation minus those of another with the same problems, n
-    and ks."""
+    """Return the paired differences of pass@k and greedy, `evaluation` minus `first`. Both must
+    have the same problems, n and ks."""
     scores: dict[str, Difference] = {}
     for name in evaluation.passes:
         k = int(name.removeprefix("pass@"))
@@ -200,11 +197,11 @@ def pass_differences(evaluation: Evaluation, first: Evaluation) -> dict[str, Dif
 
 
 NOTABLE = 0.02
-"""The share of samples without an answer from which a warning is given."""
+"""`Unanswered.sentence` is empty if all its shares of samples are below this."""
 
 
 class Unanswered(Record):
-    """Shares of samples without an answer, before training and after."""
+    """Shares of samples without an answer, as pairs (before training, after)."""
 
     truncated: tuple[float, float]
     unparsed: tuple[float, float]
@@ -212,7 +209,7 @@ class Unanswered(Record):
     @computed_field
     @property
     def sentence(self) -> str:
-        """Empty where they are few."""
+        """Return a warning with the shares; empty if all are below NOTABLE."""
         if max(*self.truncated, *self.unparsed) < NOTABLE:
             return ""
         ends, reads = (

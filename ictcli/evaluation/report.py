@@ -20,26 +20,26 @@ LABELS = [
 COSTS = [
     Column[Result]("truncated", lambda result: result.truncated, shown_share),
     Column[Result]("unparsed", lambda result: result.unparsed, shown_share),
-    Column[Result]("right of readable", lambda row: row.accuracy_readable, shown_share),
+    Column[Result]("correct of readable", lambda row: row.accuracy_readable, shown_share),
     Column[Result]("timed out", lambda result: result.timed_out, shown_share),
     Column[Result]("tokens", lambda result: result.tokens, whole),
 ]
 
 
 def metrics_of(results: Sequence[Evaluation]) -> list[str]:
-    """Return the scores that some result has, in order: pass@K, maj@N, greedy."""
+    """Return the names of the scores that any result has, in order: pass@K, maj@N, greedy."""
     names = dict.fromkeys(name for result in results for name in result.scores)
     return [name for name in names if any(result.scores.get(name) for result in results)]
 
 
 def reached(results: Results) -> Table:
-    """Return a row per model and benchmark: scores and costs."""
+    """Return a table of scores and costs, with a row per model and benchmark."""
     scores: list[Column[Result]] = score_columns(metrics_of(results), lambda row: row.scores)
     return Table([*LABELS, *scores, *COSTS], results)
 
 
 def differences(results: Results) -> Table | None:
-    """Return the scores of later models minus those of the first. None if there is one model."""
+    """Return a table of later models' scores minus those of the first; None if there is one."""
     others = [result for result in results if result.difference]
     model = replace(LABELS[0], head=f"minus {results[0].name}")
 
@@ -51,8 +51,8 @@ def differences(results: Results) -> Table | None:
 
 
 def by_temperature(results: Results) -> Table | None:
-    """Return a row for each temperature of each result, with pass@1. None if there are no
-    temperatures but a result's own and 0, which the other tables have."""
+    """Return a table of pass@1 with a row per result and temperature. None if there are no
+    temperatures besides 0 and the main one of each result, which the table of scores shows."""
     rows = [(result, at) for result in results for at in result.curve]
     columns = [
         Column[Row]("model", lambda row: row[0].name, str),
@@ -66,7 +66,7 @@ def by_temperature(results: Results) -> Table | None:
 
 
 def caption(results: Results) -> str:
-    """Sample sizes, temperature and intervals, in a sentence or two."""
+    """Return a caption: numbers of problems and samples, temperature, verifiers, intervals."""
     judges = dict.fromkeys(result.settings.verifier.rpartition(":")[2] for result in results)
     return sentence(Path(__file__).with_name("caption.jinja"), results=results, judges=judges)
 

@@ -18,14 +18,14 @@ from ictcli.rewards.verifiers import Status
 from ictcli.types import Problem, Rollouts
 
 CHUNK = 64
-"""Problems a call of the engine in training. Fixed: each chunk's seed comes from its place."""
+"""Problems per engine call in a training run's evaluations. The seeds depend on this number."""
 PARSED = ("correct", "wrong")
 BEGINNING = b'{"id": "'
-"""Starts every line. A last line without a newline that starts otherwise was not cut by a kill."""
+"""The beginning of every line. An incomplete last line is ignored only if it begins like this."""
 
 
 class Sample(Record):
-    """The counts of one response; of a response to private data nothing else is written."""
+    """The outcome of one response. If the data is private, only these fields are written."""
 
     model_config = ConfigDict(strict=True)
 
@@ -34,7 +34,7 @@ class Sample(Record):
     extracted: str
     tokens: int
     finished: bool
-    """False: cut at max_tokens."""
+    """False if the response was cut at max_tokens."""
 
 
 def make_samples(
@@ -47,15 +47,15 @@ def make_samples(
     *,
     private: bool,
 ) -> list[dict[str, Any]]:
-    """Return the lines of `problems`, n for each in order; `private` leaves out what quotes a
-    question. RunFailedError unless every problem has n responses, each with a verdict."""
+    """Return the JSON lines of `problems`, n for each, in order. `private` leaves out texts that
+    may quote a question. RunFailedError unless every problem has n responses and n verdicts."""
     expected = n * len(problems)
     for count, what in ((len(rollouts), "responses"), (len(verdicts), "verdicts")):
         if count != expected:
             raise RunFailedError(
-                f"The evaluation {name} has {count} {what} where {expected} were asked "
-                f"for ({len(problems)} problems, {n} each); a missing one is not a wrong one.",
-                "the verifier or the engine loses some",
+                f"The evaluation {name} has {count} {what}, but {expected} were asked for "
+                f"({len(problems)} problems, {n} each).",
+                "the verifier or the engine must return one for each sample",
             )
     lines: list[dict[str, Any]] = []
     for row, verdict in enumerate(verdicts):
@@ -95,7 +95,7 @@ class SampleFile:
     path: Path
     chunk: int = CHUNK
     resume: bool = False
-    """Whether the samples that the file holds are kept."""
+    """Whether samples that are already in the file are kept."""
 
     def at(self, temperature: float) -> "SampleFile":
         """Return the file of another temperature: `before@0.3.jsonl` for `before.jsonl`."""
@@ -103,7 +103,7 @@ class SampleFile:
         return replace(self, path=self.path.with_stem(f"{self.path.stem}{mark}"))
 
     def append(self, samples: Sequence[dict[str, Any]]) -> None:
-        """Add a chunk, and sync it to disk."""
+        """Append a chunk of samples, and sync the file to disk."""
         text = "".join(json.dumps(sample, ensure_ascii=False) + "\n" for sample in samples)
         with appended(self.path) as file:
             file.write(text.encode())
@@ -111,17 +111,17 @@ class SampleFile:
             os.fsync(file.fileno())
 
     def recover(self, problems: Sequence[Problem], n: int, *, private: bool) -> list[Sample]:
-        """Return the samples that are kept, in order, as far as they fill whole chunks; what
-        follows is cut off. A missing file is made.
+        """Return the samples of complete chunks that are already in the file, in order, and remove
+        the rest of the file. A missing file is created.
 
-        A last line that a kill cut short is ignored. UserError where a line was changed or removed,
-        or belongs to another benchmark; the file is then left as it is.
+        A last line that a kill cut short is ignored. UserError if a line was changed or removed, or
+        belongs to another benchmark; the file is then not changed.
         """
         path = self.path
         if not self.resume:
             path.unlink(missing_ok=True)
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():  # a finished file stays as it is
+        if not path.exists():  # touch would change the date of a finished file
             path.touch()
         samples: list[Sample] = []
         ends = [0]
@@ -135,7 +135,7 @@ class SampleFile:
             if sample is None:
                 raise UserError(
                     f"{path}, line {number + 1} is not as this evaluation wrote it.",
-                    "put the file back, or evaluate in another folder: --out OTHER",
+                    "restore the file, or evaluate in another folder: --out OTHER",
                 )
             samples.append(sample)
         done = len(samples) // n

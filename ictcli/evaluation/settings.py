@@ -21,22 +21,22 @@ from ictcli.text import compiled
 Temperatures = Annotated[
     tuple[Annotated[float, Field(ge=0)], ...], Field(strict=False), distinct("temperature")
 ]
-"""Other temperatures to evaluate at."""
+"""The type of a setting that lists temperatures without repeats."""
 T = TypeVar("T", bound="ModelSettings")
 MOST_K = 256
-"""Largest k of pass@k, where none is asked for."""
+"""Largest k of pass@k if the user does not set k."""
 
 JUDGING = ("verifier", "pattern", "timeout", "memory")
 OF_TRAINING = (
     *("prompt.shots", "prompt.max_tokens", "sampling.redraw", "engine.sampler"),
     *(f"reward.{name}" for name in RewardSettings.model_fields if name not in JUDGING),
 )
-"""Keys of the tables below that only training reads."""
+"""Keys of these settings that matter only in training."""
 
 
 class ModelSettings(Table):
-    """How a model is asked, sampled and judged. What is not set comes from its run, else from the
-    defaults of a recipe."""
+    """How a model is prompted, sampled and judged. Settings that the user does not set come from
+    the model's run, else from the defaults of a recipe."""
 
     seed: int = Field(default=0, ge=0)
     temperature: float | None = Field(default=None, ge=0)
@@ -49,17 +49,17 @@ class ModelSettings(Table):
 
 
 class GenerateSettings(ModelSettings):
-    """How a model is asked a user's own prompts, and how often."""
+    """The settings of `ictcli generate`, which answers the user's own prompts."""
 
     n: int = Field(default=1, ge=1)
-    """Answers to a prompt."""
+    """Number of answers per prompt."""
 
 
 class EvalKeys(Table):
-    """Keys of `ictcli eval` alone."""
+    """Keys that only `ictcli eval` has."""
 
     shots: int = Field(default=0, ge=0)
-    """Worked examples of the benchmark's training part to show, as its public figures do."""
+    """Number of worked examples to show, from the benchmark's training split."""
 
 
 class EvaluationSettings(ModelSettings):
@@ -69,20 +69,20 @@ class EvaluationSettings(ModelSettings):
     n: int = Field(default=16, ge=1)
     """Samples per problem."""
     k: Ks = (1, 4)
-    """Values of k for pass@k; without them 1, 2, 4, ... and n, none above 256."""
+    """Values of k for pass@k; if not set 1, 2, 4, ... and n, up to 256."""
     temperatures: Temperatures = (0.0,)
-    """Other temperatures to evaluate at: `n` samples per problem, one at 0."""
+    """Further temperatures to evaluate at, with `n` samples per problem, or one at 0."""
     limit: int | None = Field(default=None, ge=1)
-    """Only this many of the first problems."""
+    """Number of problems to evaluate, from the first on; None: all."""
     show_private: bool = False
-    """Save and show questions whose terms forbid spreading them."""
+    """Save and show questions that the benchmark's terms forbid to publish."""
     data: str | dict[str, str] | None = None
-    """A file to use instead of the hub's data; with several benchmarks, by name."""
+    """A file to use instead of the hub's data; with several benchmarks, a file by name."""
     eval: EvalKeys = EvalKeys()
     columns: ColumnSettings = ColumnSettings()
-    """For benchmarks that are the user's own data sets."""
+    """The columns of benchmarks that are the user's own data sets."""
     hub: HubSettings = HubSettings()
-    """For benchmarks that are `hub:owner/name`."""
+    """Which part of a data set to read, for benchmarks named `hub:owner/name`."""
 
 
 def typed_settings(
@@ -92,8 +92,8 @@ def typed_settings(
     options: Mapping[str, Any],
     hint: str = "",
 ) -> T:
-    """Return settings from KEY=VALUE and from options (None: not typed) of a command. UserError for
-    an unknown key or a wrong value, with the command's help as hint, and yours."""
+    """Return the settings of a command from KEY=VALUE overrides and options (None: not given).
+    UserError for an unknown key or a wrong value; its hint is the command's --help plus `hint`."""
     hint = f"{command} --help{hint}"
     data: dict[str, Any] = {}
     for key in map(typed_key, overrides):
@@ -108,13 +108,13 @@ def typed_settings(
 
 
 def curve_of(n: int) -> tuple[int, ...]:
-    """Return the k of pass@k where none is asked for: 1, 2, 4, ... and n."""
+    """Return the default values of k for n samples: 1, 2, 4, ... and n, up to MOST_K."""
     powers = {2**power for power in range(n.bit_length())}
     return tuple(sorted(k for k in {*powers, n} if k <= MOST_K))
 
 
 def read_settings(overrides: Sequence[str], **options: Any) -> EvaluationSettings:
-    """Return the settings of an evaluation. UserError for a k above n too."""
+    """Return the settings of `ictcli eval`. UserError if one is wrong, or if a k is above n."""
     settings = typed_settings(EvaluationSettings, "ictcli eval", overrides, options)
     if "k" not in settings.model_fields_set:
         settings = settings.model_copy(update={"k": curve_of(settings.n)})

@@ -1,4 +1,4 @@
-"""What is evaluated: models, and the problems that they are asked."""
+"""The models to evaluate, and the benchmarks with their problems."""
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -19,34 +19,34 @@ from ictcli.types import Problem, Sampling
 
 @dataclass(frozen=True)
 class BenchmarkSpec:
-    """A benchmark with the problems that are evaluated."""
+    """A benchmark with the problems to evaluate."""
 
     benchmark: Benchmark
     problems: list[Problem]
     max_tokens: int
     stem: str
-    """The samples are in STEM.jsonl: the name, numbered if it is taken."""
+    """Samples are in STEM.jsonl; it is the benchmark's name, with -2 added if that is taken."""
     examples: tuple[Example, ...] = ()
-    """Those that `eval.shots` draws."""
+    """Worked examples drawn for `eval.shots`."""
     chunk: int | None = None
-    """Problems a call of the engine, which decides the seeds; None: by the samples of each."""
+    """Problems per engine call, which decides the seeds; None: see `evaluate.chunk_of`."""
 
     @property
     def name(self) -> str:
         return self.benchmark.name
 
     def asked(self, prompt: PromptSettings) -> PromptSettings:
-        """Return the prompt settings for this benchmark: with drawn examples in the form of the
-        benchmark's public figures, as far as the user does not say otherwise."""
+        """Return the prompt settings for this benchmark. With worked examples, the template is that
+        of the benchmark's published results unless the user sets one."""
         if not self.examples or self.benchmark.shots is None:
             return prompt
         template = self.benchmark.shots.template if prompt.template == "auto" else prompt.template
-        suffix = prompt.suffix or ""  # the examples end as they do, not in a box
+        suffix = prompt.suffix or ""  # the examples show the form of an answer
         update = {"examples": self.examples, "template": template, "suffix": suffix}
         return prompt.model_copy(update=update)
 
     def read_by(self, pattern: str | None) -> "BenchmarkSpec":
-        """Return the benchmark with a model's answer pattern, where it has none."""
+        """Return the benchmark with a model's answer pattern, unless it has one already."""
         domain = self.benchmark.domain
         domain = replace(domain, pattern=pattern if domain.pattern is None else domain.pattern)
         return replace(self, benchmark=replace(self.benchmark, domain=domain))
@@ -54,52 +54,52 @@ class BenchmarkSpec:
 
 @dataclass(frozen=True)
 class Trained:
-    """The problems that a model was trained on, as far as its runs tell."""
+    """The problems that a model was trained on, as far as its runs recorded them."""
 
     keys: AbstractSet[str] = frozenset()
-    """`tasks.split.key_of` of each."""
+    """`tasks.split.key_of` of each problem."""
     whole: bool = False
-    """Whether these are all."""
+    """Whether `keys` are complete."""
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A model to evaluate; if it is a run, with what its run decides."""
+    """A model to evaluate, with the settings of its run if it is a run."""
 
     model: str
-    """As it was typed."""
+    """The model as the user typed it."""
     name: str
-    """Short and unique."""
+    """A short name, unique among the models."""
     build: Callable[[EngineSettings], Engine]
     engine: EngineSettings
     fingerprint: Callable[[], str]
-    """A checksum of the weights."""
+    """Returns a checksum of the weights."""
     prompt: PromptSettings
     temperature: float
     top_p: float
     top_k: int
     max_tokens: int | None = None
-    """Limit of the run's recipe; benchmarks have their own."""
+    """The run's limit, for the user's own data sets; benchmarks have limits of their own."""
     run: Path | None = None
     recipe: RecipeFile | None = None
-    """The run's, as it was read."""
+    """The content of the run's recipe."""
     columns: ColumnSettings = field(default_factory=ColumnSettings)
-    """Columns of the data that the run is evaluated or trained on; benchmarks have their own."""
+    """The column names of the run's data, for the user's own data sets."""
     pattern: str | None = None
-    """The answer pattern in training, as which its answers are read."""
+    """The answer pattern of the run, with which the model's answers are parsed."""
     reward: RewardSettings = field(default_factory=RewardSettings)
-    """The verifier and the limits of the run's evaluations, for problems of the user's own."""
+    """The verifier and limits of the run's evaluations, for the user's own data sets."""
     plugins: tuple[Path, ...] = ()
-    """The run's."""
+    """The run's plugin files."""
     trained_on: Callable[[], Trained] = Trained
     evaluated_on: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The data as the run's environment.json has it (`tasks.prepare.described`)."""
+    """The run's data as recorded in its environment.json (see `tasks.prepare.described`)."""
     known: bool = False
-    """Whether it says how it is asked: runs and exports do."""
+    """Whether the model's folder records its prompt settings, as runs and exports do."""
 
     @property
     def rows(self) -> int:
-        """Rows decoded at once."""
+        """Return the number of rows decoded at once."""
         return self.engine.rows
 
     def load(self) -> Engine:
@@ -110,8 +110,8 @@ class ModelSpec:
 
 
 def short_names(models: Sequence[str], checkpoint: str | None = None) -> list[str]:
-    """Return the last part of each model's path, or as many parts as make the names differ.
-    UserError where two are one; with a `checkpoint` a run is not its last model."""
+    """Return a unique name for each model, from the end of its path. UserError if two are the same
+    model. A run's folder means its final model unless `checkpoint` is given."""
     paths = [Path(model) for model in models]
     places: dict[Path, str] = {}
     for model, path in zip(models, paths, strict=True):
@@ -119,7 +119,7 @@ def short_names(models: Sequence[str], checkpoint: str | None = None) -> list[st
         place = exported(path) or path if is_last else path
         first = places.setdefault(place.resolve() if place.is_dir() else place, model)
         if first != model or models.count(model) > 1:
-            raise UserError(f"{first} and {model} are the same model.", "once is enough")
+            raise UserError(f"{first} and {model} are the same model.", "name it once")
     paths = [path.resolve() if path.name in ("", "..") else path for path in paths]
     parts = [Path(str(path).replace(":", "-")).parts for path in paths]
     for depth in range(1, max(map(len, parts), default=1) + 1):
@@ -130,7 +130,7 @@ def short_names(models: Sequence[str], checkpoint: str | None = None) -> list[st
 
 
 def unlike(models: Sequence[ModelSpec]) -> str | None:
-    """Return a sentence on how the models are sampled or prompted differently, if they are."""
+    """Return a note if the models are not all sampled and prompted alike; None if they are."""
     keys = {
         "temperature": "temperature",
         "top_p": "sampling.top_p",

@@ -1,4 +1,4 @@
-"""An evaluation from the first check to its results: every model on every benchmark."""
+"""Evaluate every model on every benchmark, from the first check to the results."""
 
 import contextlib
 import gc
@@ -29,13 +29,13 @@ from ictcli.tasks.unread import unread_notes
 from ictcli.text import command_again
 
 Bar = Callable[[str], Callable[[int, int], None]]
-"""The name of an evaluation to what shows its progress: samples taken, and all."""
+"""Maps an evaluation's name to its progress callback, which gets samples so far and in all."""
 
 OF_RESULT = (
     *("source", "sha256", "verifier", "timeout"),
     *("stop", "fingerprint", "engine", "ictcli", "libraries"),
 )
-"""What a result has of settings.json."""
+"""The keys of settings.json that a result repeats."""
 
 
 class Engines:
@@ -48,7 +48,7 @@ class Engines:
     def of(self, model: ModelSpec, why: str = "") -> Engine:
         if model.name not in self._loaded:
             self._loaded.clear()
-            gc.collect()  # frees what the last engine held in cycles
+            gc.collect()  # frees reference cycles of the last engine
             self._say(f"loading {model.name}{why}")
             self._loaded[model.name] = engine = model.load()
             engine.budget.say = self._say
@@ -65,21 +65,21 @@ def evaluate_suite(
     say: Callable[[str], None] = lambda text: None,
     progress: Bar = lambda name: lambda done, total: None,
 ) -> tuple[list[Result], Path]:
-    """Evaluate every model on every benchmark; returns the entries of results.json and the folder.
+    """Evaluate every model on every benchmark. Return the entries of results.json and the folder.
 
-    Every model is loaded and every prompt encoded before the first sample is taken. Raises
-    UserError for what cannot be evaluated, and InterruptedRunError at Ctrl-C; samples are kept.
+    Every model is loaded and every prompt encoded before the first sample is drawn. Raises
+    UserError if a model cannot be evaluated, and InterruptedRunError at Ctrl-C; samples are kept.
     """
     seen = trained_among(models, benchmarks)
     for note in notes(models, benchmarks, settings, seen):
         say(f"note: {note}")
     if out is not None:
-        folders.check(out)  # before models take their time
+        folders.check(out)  # before models are loaded, which takes time
     engines = Engines(say)
     alone = len(models) == 1
     why = "" if alone else " to check its prompts"
     loaded: list[Origin] = []
-    for model in reversed(models):  # the first stays loaded
+    for model in reversed(models):  # so that the first model stays loaded
         try:
             benchmarks, checked = _checked(engines.of(model, why), model, benchmarks, settings, say)
             loaded.insert(0, checked)
@@ -88,7 +88,7 @@ def evaluate_suite(
                 error.message = f"{model.name}: {error.message}"
             raise
     plugins = [*map(Path, settings.plugins), *(path for model in models for path in model.plugins)]
-    decided = provenance.provenance_of(settings, loaded, benchmarks, plugins)
+    saved = provenance.provenance_of(settings, loaded, benchmarks, plugins)
     base = models[0].run / "eval" if alone and models[0].run else Path("evals")
     name = "-vs-".join(model.name for model in models)[:80]
     name += "-heldout" if benchmarks[0].chunk else f"-seed{settings.seed}"
@@ -99,7 +99,7 @@ def evaluate_suite(
             say(line)
 
     results: list[Result] = []
-    opened = folders.opened(out, base, name, decided, resume=resume, say=say)
+    opened = folders.opened(out, base, name, saved, resume=resume, say=say)
     with opened as folder, _kept(folder):
         for model, spec in product(models, benchmarks):
             path = (folder if alone else folder / model.name) / f"{spec.stem}.jsonl"
@@ -111,9 +111,9 @@ def evaluate_suite(
             evaluation = evaluate(
                 engine, spec, settings, prompt, sampling, file, bar, say, warn=warn
             )
-            known = seen.get((model.name, spec.name))
-            result = result_of(evaluation, model, spec, engine, settings, decided, known)
-            del engine  # else it is held while the next model loads
+            count = seen.get((model.name, spec.name))
+            result = result_of(evaluation, model, spec, engine, settings, saved, count)
+            del engine  # else it stays in memory while the next model loads
             results = with_differences([*results, result])
             records = [result.model_dump(mode="json") for result in results]
             write_json(folder / "results.json", records)
@@ -127,25 +127,25 @@ def result_of(
     spec: BenchmarkSpec,
     engine: Engine,
     settings: EvaluationSettings,
-    decided: Origin,
+    saved: Origin,
     trained_on: int | None,
 ) -> Result:
-    """Return the entry of an evaluation in results.json, without its difference; `decided` is the
+    """Return the entry of an evaluation in results.json, without differences. `saved` is the
     content of settings.json."""
-    loaded = next(entry for entry in decided["models"] if entry["name"] == model.name)
-    bench = next(entry for entry in decided["benchmarks"] if entry["name"] == spec.name)
+    loaded = next(entry for entry in saved["models"] if entry["name"] == model.name)
+    bench = next(entry for entry in saved["benchmarks"] if entry["name"] == spec.name)
     domain, template = spec.benchmark.domain, loaded["template"][spec.name]
     prompt = spec.asked(model.prompt)
-    usual = "" if template == "own" else domain.suffix
+    default_suffix = "" if template == "own" else domain.suffix
     hidden = domain.private and not settings.show_private
     example = prompts.render(engine.tokenizer, spec.problems[0], domain, prompt)
-    merged = {**decided, **loaded, **bench}
+    merged = {**saved, **loaded, **bench}
     how: dict[str, Any] = {
         **{key: merged[key] for key in OF_RESULT},
         **dict(evaluation.settings),
         "pattern": domain.pattern,
         "template": template,
-        "suffix": usual if prompt.suffix is None else prompt.suffix,
+        "suffix": default_suffix if prompt.suffix is None else prompt.suffix,
         "limit": settings.limit,
         "example_prompt": None if hidden else example,
     }
@@ -158,14 +158,14 @@ def result_of(
 def trained_among(
     models: Sequence[ModelSpec], benchmarks: Sequence[BenchmarkSpec]
 ) -> dict[tuple[str, str], int]:
-    """Return how many problems of a benchmark a model was trained on, as far as known, by (model's
-    name, benchmark's)."""
+    """Return the number of a benchmark's problems that a model was trained on, by (model name,
+    benchmark name). Pairs for which this is not known are left out."""
     seen: dict[tuple[str, str], int] = {}
     for model in models:
-        known = model.trained_on()
+        trained = model.trained_on()
         for spec in benchmarks:
-            count = sum(key_of(problem.prompt) in known.keys for problem in spec.problems)
-            if count or known.whole:
+            count = sum(key_of(problem.prompt) in trained.keys for problem in spec.problems)
+            if count or trained.whole:
                 seen[model.name, spec.name] = count
     return seen
 
@@ -176,7 +176,7 @@ def notes(
     settings: EvaluationSettings,
     seen: Mapping[tuple[str, str], int],
 ) -> Iterator[str]:
-    """Yield sentences on what limits the meaning of the figures; `seen` is of `trained_among`."""
+    """Yield notes on what limits the meaning of the scores; `seen` is from `trained_among`."""
     yield from dict.fromkeys(note for spec in benchmarks for note in spec.benchmark.notes)
     if warning := unlike(models):
         yield warning
@@ -187,13 +187,13 @@ def notes(
         of = f"of the {counted(len(spec.problems), 'problem')} of {spec.name}"
         if count:
             yield (
-                f"{model.name} was trained on {count:,} {of}: this does not measure what it does "
-                "on new problems."
+                f"{model.name} was trained on {count:,} {of}: the score does not show how it "
+                "does on new problems."
             )
         elif count == 0:
             yield f"{model.name} was trained on none {of}."
         elif model.known and not model.run and is_custom(spec.name):
-            yield f"which problems of {spec.name} {model.name} was trained on is not known here."
+            yield f"{model.name} does not record which problems of {spec.name} it was trained on."
 
 
 def _checked(
@@ -203,14 +203,14 @@ def _checked(
     settings: EvaluationSettings,
     say: Callable[[str], None],
 ) -> tuple[list[BenchmarkSpec], Origin]:
-    """Return the benchmarks, with no more tokens an answer than a loaded model's context has room
-    for where the user does not say how many, and its provenance. UserError where a prompt is too
-    long, shows its own answer or cannot be read."""
+    """Return the benchmarks and the provenance of a loaded model. Unless the user sets max_tokens,
+    answers are limited to the room that the longest prompt leaves in the model's context. UserError
+    if a prompt is too long, contains its answer as an example, or cannot be encoded."""
     checked: list[BenchmarkSpec] = []
     for spec in benchmarks:
         prompt = spec.asked(model.prompt)
-        shown = {key_of(example.prompt) for example in prompt.examples}
-        if answered := [p for p in spec.problems if key_of(p.prompt) in shown]:
+        example_keys = {key_of(example.prompt) for example in prompt.examples}
+        if answered := [p for p in spec.problems if key_of(p.prompt) in example_keys]:
             raise UserError(
                 f"The prompt shows the answer of {len(answered)} of the problems of {spec.name} "
                 f"as an example: {answered[0].id}.",
@@ -220,7 +220,7 @@ def _checked(
         ids = prompts.encode(engine, spec.problems, domain, prompt, most or 1)
         longest = max(map(len, ids))
         if most is None and (room := engine.context - longest) < spec.max_tokens:
-            say(f"note: max_tokens={room} for {spec.name}, by the context of {model.name}.")
+            say(f"note: max_tokens={room} for {spec.name}, the room in {model.name}'s context.")
             spec = replace(spec, max_tokens=room)
         for note in unread_notes(engine, spec.problems, domain, prompt):
             say(f"note: {model.name}: {note}")
@@ -230,7 +230,7 @@ def _checked(
 
 @contextlib.contextmanager
 def _kept(folder: Path) -> Generator[None]:
-    """Add to an error that stops sampling how to resume from the samples so far."""
+    """Add to an error that stops sampling the command that resumes from the samples so far."""
     again = command_again("--resume", "--out", folder)
     so_far = f"the samples so far are in {folder}."
     try:
@@ -243,12 +243,12 @@ def _kept(folder: Path) -> Generator[None]:
         where = f" ({error.filename})" if error.filename else ""
         message, remedy = f"{error.strerror or error}{where}", "fix that"
         if is_disk_full(error):
-            message, remedy = "No space is left on the disk", "free some"
+            message, remedy = "No space is left on the disk", "free some space"
         raise RunFailedError(f"{message}; {so_far}", f"{remedy}, then {again}") from error
     except (MemoryError, RuntimeError) as error:
         if not is_full(error):
             raise
         raise RunFailedError(
             f"The memory of the device is full; {so_far}",
-            "engine.rows=64, or fewer, in another folder takes less of it",
+            "engine.rows=64 or fewer needs less memory; start again with it and --out OTHER",
         ) from error

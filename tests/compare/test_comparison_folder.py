@@ -45,4 +45,4 @@ def test_a_full_disk_and_a_key_say_what_goes_on(tmp_path: Path) -> None:
 def test_more_seeds_than_a_report_of_any_version_has_are_noted(tmp_path: Path) -> None:
     write(tmp_path / "comparison.json", {"format": 1, "seeds": [0, 1]})
     (note,) = notes_on_report(tmp_path, 3)
-    assert "made before with 2 seeds" in note and not notes_on_report(tmp_path, 2)
+    assert "already has a report on 2 seeds" in note and not notes_on_report(tmp_path, 2)

@@ -21,7 +21,7 @@ from ictcli.runs import manifest
         ('{"error": "ValueError: it is 3"}', 1, "ValueError: it is 3"),
         ("", -9, "it was killed (SIGKILL), perhaps for lack of memory"),
         ("{", -11, "it was killed (SIGSEGV)"),
-        ("", 7, "it ended with code 7; "),
+        ("", 7, "it ended with exit code 7; "),
     ],
 )
 def test_why_a_process_ended(tmp_path: Path, failure: str, code: int, message: str) -> None:

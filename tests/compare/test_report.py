@@ -156,7 +156,7 @@ def test_a_result_of_little_says_what_is_missing(found: dict[str, Any], tmp_path
     write_report(Comparison.model_validate(found), tmp_path)
     read = Reader((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert set(read.tables) == {"summary", "cost", "methods", "versions"}
-    for words in ("nothing was compared", "No two methods", "recorded no metrics", "not tuned"):
+    for words in ("nothing was compared", "No contrast", "recorded no metrics", "not tuned"):
         assert words in re.sub(r"\s+", " ", read.text)
 
 

@@ -141,7 +141,7 @@ def test_scores_are_shares_and_missing_runs_are_left_out() -> None:
     found = estimate(scores["ict"])
     assert found.seeds == 2 and found.value == pytest.approx(15 / 24)
     assert evidence(scores["ict"], scores["grpo"]).difference().seeds == 2
-    with pytest.raises(ValueError, match="no run"):
+    with pytest.raises(ValueError, match="no finished run"):
         estimate(scores["ict"][1:2])
 
 

@@ -136,7 +136,7 @@ def test_tuning_asks_for_no_more_problems_than_are_held_out(tmp_path: Path) -> N
 
     for problems in (4, 6):
         (note,) = check_problems(tries(problems))
-        assert f"by {7 - problems} problem" in note
+        assert f"on {7 - problems} problem" in note
         for one in tries(problems):
             assert len(heldout(one.recipe, task_of(one.recipe))) == 7 - problems
     assert check_problems(tries(3)) == []

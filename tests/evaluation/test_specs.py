@@ -263,7 +263,7 @@ def test_without_a_benchmark_a_run_is_asked_what_its_own_evaluations_ask(tmp_pat
     Path(run, "environment.json").write_text(json.dumps(began))
     (spec,) = benchmark_specs(None, SETTINGS, find_models([run], SETTINGS))
     assert [note.partition(" ")[2][:3] for note in spec.benchmark.notes] == ["run"]
-    assert "by the verifier math, and now is by integer" in spec.benchmark.notes[0]
+    assert "with the verifier math, not integer" in spec.benchmark.notes[0]
     wrong = {"data=d.csv": "data needs", "columns.gold=x": "columns needs", "eval.shots=1": "shots"}
     for typed, words in wrong.items():
         with refused(words):

@@ -1,15 +1,15 @@
-"""A comparison as two files to read, made from one template.
+"""Write the two report files of a comparison from one template.
 
-| report.html | self-contained: no network, no other file; phone, print, light and dark |
-| report.md | the same in Markdown tables, without figures |
+| report.html | needs no network and no other file; for phones, print, light and dark mode |
+| report.md | the same text and tables in Markdown, without figures |
 
-| module | holds |
+| module | content |
 |---|---|
-| `comparison.jinja` | what a report says, by section |
-| `page`, `blocks` | how that is written in HTML and in Markdown |
+| `comparison.jinja` | the text of a report, by section |
+| `page`, `blocks` | macros that write it as HTML or as Markdown |
 | `tables` | its tables, which the terminal shows too |
 | `figures`, `drawing` | its charts, and how charts are drawn |
-| `words` | the answer, and parts of sentences |
+| `words` | sentences with results |
 """
 
 import re

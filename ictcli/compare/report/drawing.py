@@ -1,14 +1,11 @@
-"""Colours and marks of a comparison, and a chart as paths and labels, which blocks.html.jinja
-writes as SVG.
+"""Charts as paths and labels, which blocks.html.jinja writes as SVG, and the variants' colours.
 
-A method has the same colour in every figure. The hues are Okabe and Ito's
-(https://jfly.uni-koeln.de/color), which people with every common kind of colour blindness tell
-apart, made darker on white and lighter on black; marks say the same again. Settings of one method
-share its hue and differ in depth and mark, and so do methods where there are more of them than
-hues.
+A method has the same colour in every figure. The hues are those of Okabe and Ito
+(https://jfly.uni-koeln.de/color), which people with common kinds of colour blindness can
+distinguish, made darker on white and lighter on black. Variants of one method share its hue, in
+different shades; so do methods if there are more of them than hues. Variants also differ in marks.
 
-Drawings are 360 units wide, so that on a phone a unit is a pixel and text stays readable; a figure
-of several drawings flows beside or below one another. The style of paths is in report.css.
+Charts are 360 units wide, so that a unit is about a pixel on a phone. report.css styles the paths.
 """
 
 import math
@@ -21,39 +18,38 @@ from ictcli.tables import Span
 from ictcli.tables.numbers import MINUS
 
 HUES = 8
-"""The number of marks `--m0` ... in report.css."""
+"""Number of hues, `--m0`, `--m1`, ... in report.css."""
 CIRCLE, SQUARE, CROSS = (
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
     "M-3.5-3.5h7v7h-7z",
     "M-4-2.6-2.6-4 0-1.4 2.6-4 4-2.6 1.4 0 4 2.6 2.6 4 0 1.4-2.6 4-4 2.6-1.4 0z",
 )
 DOT = "M-2 0a2 2 0 1 0 4 0a2 2 0 1 0-4 0z"
-"""A seed."""
+"""The mark of a single seed's value."""
 MARKS = (
     *(CIRCLE, SQUARE, "M0-4.2 4.3 3.8H-4.3z", "M0-4.6 4.6 0 0 5-4.4 0z", "M0 4.2 4.3-3.8H-4.3z"),
     *("M-1.5-4h3v2.5H4v3h-2.5V4h-3V1.5H-4v-3h2.5z", CROSS, "M0-4.4 4.3-1.2 2.6 4H-2.6L-4.3-1.2z"),
 )
 DEPTHS = (100, 62, 80, 45, 30)
-"""Percent of the hue, the rest ink."""
+"""Percentage of a hue in each of its shades; the rest is the text colour."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """The colour and mark of a variant, or of another entry of a figure's legend."""
+    """The colour and mark of a variant, or of the model before training."""
 
     label: str
     colour: str
     mark: str
     slot: int = 0
-    """The place among the variants."""
+    """Position among the variants, from 0."""
 
 
 Styles = Mapping[str, Style]
 
 
 def styles_of(variants: Sequence[VariantRecord]) -> tuple[Styles, list[tuple[str, str]]]:
-    """Return by label how each variant is drawn, the model before training included, and the
-    CSS."""
+    """Return the styles by label, including the model before training, and their CSS variables."""
     methods = dict.fromkeys(variant.method for variant in variants)
     hues = {name: place % HUES for place, name in enumerate(methods)}
     styles: dict[str, Style] = {}
@@ -76,10 +72,10 @@ def styles_of(variants: Sequence[VariantRecord]) -> tuple[Styles, list[tuple[str
 WIDTH, HEIGHT = 360, 232
 TOP, RIGHT, BOTTOM, GAP = 8, 14, 40, 6
 LETTER = 6.2
-"""Width of a letter in units."""
+"""Approximate width of a letter, in units."""
 MOST = 6
 LONGEST = 24
-"""Characters of a label in a drawing; tables and legends have it whole."""
+"""Longest label in a chart, in characters; tables and legends do not shorten labels."""
 MARKED = 5
 Points = Sequence[tuple[float, float]]
 
@@ -99,7 +95,7 @@ class Axis:
 
 
 def axis(name: str, values: Iterable[float], low: float | None = None) -> Axis:
-    """Return an axis that holds all values, from `low` where it is given."""
+    """Return an axis that covers all values, starting at `low` if it is given."""
     finite = [value for value in values if math.isfinite(value)] or [0.0]
     least, most = min(finite), max(finite)
     room = 0.06 * (most - least) or 0.06 * abs(most) or 1.0
@@ -108,7 +104,7 @@ def axis(name: str, values: Iterable[float], low: float | None = None) -> Axis:
 
 
 def round_ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """Return at most MOST round values between two others, with their text."""
+    """Return ticks (value, text) at round values from `low` to `high`, MOST + 1 at most."""
     power = math.floor(math.log10((high - low) / MOST))
     steps = (times * 10.0**power for times in (1, 2, 5, 10))
     step = next(step for step in steps if (high - low) / step <= MOST)
@@ -139,8 +135,7 @@ class Label:
 
 @dataclass
 class Chart:
-    """A chart on an axis of values and one of rows or values; what is drawn first is below the
-    rest."""
+    """A chart: values on the x axis, values or named rows on y. Later paths cover earlier ones."""
 
     title: str
     x: Axis
@@ -148,7 +143,7 @@ class Chart:
     paths: list[Path] = field(default_factory=list[Path])
     labels: list[Label] = field(default_factory=list[Label])
     lines: list[Style] = field(default_factory=list[Style])
-    """The variants that have a line, for a legend."""
+    """The styles of the variants that have a line, for the legend."""
 
     def __post_init__(self) -> None:
         rows = [] if isinstance(self.y, Axis) else [short(label) for label in self.y]
@@ -173,7 +168,7 @@ class Chart:
         return self.left + share * (self.end - self.left)
 
     def down(self, value: float) -> float:
-        """Return the place of a value, or of the middle of a row."""
+        """Return the vertical position of a value, or of the middle of a row."""
         if isinstance(self.y, Axis):
             share = (value - self.y.low) / (self.y.high - self.y.low)
             return self.floor - share * (self.floor - TOP)
@@ -183,7 +178,7 @@ class Chart:
         return " ".join(f"{self.across(x):.1f} {self.down(y):.1f}" for x, y in points)
 
     def line(self, points: Points, style: Style) -> None:
-        """Draw a variant's line, with marks that do not fall on those of the next variant."""
+        """Draw the line of a variant, its marks shifted so as not to cover the next variant's."""
         self.lines.append(style)
         self.curve(points, style.colour)
         every = max(1, len(points) // MARKED)
@@ -202,7 +197,7 @@ class Chart:
         self.paths.append(Path("hollow" if hollow else "mark", mark, colour, at=place))
 
     def interval(self, row: int, share: Span, style: Style, *, hollow: bool) -> None:
-        """Draw a mark in points, and a line from one end of its interval to the other."""
+        """Draw a share as a mark, in percentage points, and its interval as a line."""
         if share.low is not None and share.high is not None:
             self.curve([(100 * share.low, row), (100 * share.high, row)], style.colour)
         self.mark(100 * share.value, row, style.mark, style.colour, hollow=hollow)

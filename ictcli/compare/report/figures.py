@@ -7,14 +7,14 @@ from ictcli.compare.report.drawing import DOT, Chart, Styles, axis
 from ictcli.compare.report.tables import DifferenceRow, difference_rows
 
 STEPS = 160
-"""Points of a curve at most; longer ones are drawn as means of as many steps as that takes."""
+"""Largest number of points of a curve; in longer curves each point averages several steps."""
 Series = tuple[Sequence[int], Sequence[float], Sequence[float], Sequence[float]]
-"""Steps, and the mean, the smallest and the largest of several runs."""
+"""Steps, and the mean, smallest and largest value of several runs at each step."""
 
 
 def forests(c: Comparison, styles: Styles) -> list[Chart]:
-    """Return the differences by metric: a mark with its interval, filled where significant, and a
-    dot for each seed."""
+    """Return a chart of the differences of each metric: a mark with its interval, filled if
+    significant, and a dot for each seed."""
     by_metric = {name: [row for row in difference_rows(c) if row.metric == name]
                  for name in c.differences}  # fmt: skip
     return [_forest(metric, rows, styles) for metric, rows in by_metric.items() if rows]
@@ -34,11 +34,12 @@ def _forest(title: str, rows: Sequence[DifferenceRow], styles: Styles) -> Chart:
 
 
 def curves(drawn: Mapping[str, Mapping[str, Curve]], styles: Styles) -> list[Chart]:
-    """Return charts of a line a variant with its band from the smallest to the largest run."""
+    """Return a chart for each metric: a line per variant, and a band from its smallest to its
+    largest run."""
     charts: list[Chart] = []
     for name, rows in drawn.items():
         scale, low = 100 if name == "share_kept" else 1, name in ("share_kept", "length")
-        series = {label: thinned(each, scale) for label, each in rows.items()}
+        series = {label: thinned(curve, scale) for label, curve in rows.items()}
         values = [v for _, _, *edges in series.values() for edge in edges for v in edge]
         steps = [step for step, *_ in series.values() for step in step]
         across, up = axis("step", steps), axis("", values, 0.0 if low else None)
@@ -57,8 +58,8 @@ def stride(steps: int) -> int:
 
 
 def thinned(curve: Curve, scale: float = 1) -> Series:
-    """Return a curve in at most STEPS points: the last step, the mean, the smallest and the largest
-    of each stretch."""
+    """Return a curve of at most STEPS points. Each point covers `stride` steps: the last of them,
+    and the mean, smallest and largest value over them."""
     points = list(zip(curve.step, curve.mean, curve.low, curve.high, strict=True))
     every = stride(len(points))
     parts = [points[at : at + every] for at in range(0, len(points), every)]

@@ -1,4 +1,4 @@
-"""The tables of a comparison, for the report and the terminal alike."""
+"""The tables of a comparison, in the report and in the terminal."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -32,7 +32,7 @@ class DifferenceRow(NamedTuple):
 
 KEPT = [
     Column[TrainedTokens]("tokens kept, %", lambda row: row.tokens_kept_share, percent),
-    Column[TrainedTokens]("mean p of the kept", lambda row: row.kept_prob),
+    Column[TrainedTokens]("mean p of kept tokens", lambda row: row.kept_prob),
     Column[TrainedTokens]("branches kept, %", lambda row: row.branch_recall, percent),
 ]
 COST = [
@@ -46,7 +46,7 @@ COST = [
 def by_method(
     styles: Styles, rows: Mapping[str, R], columns: Sequence[Column[R]], name: str = ""
 ) -> Table:
-    """Return a table with a row for each variant, by its label."""
+    """Return a table with a row for each variant; `rows` holds a record by label."""
 
     def first(label: str) -> Cell:
         return Cell(styles[label].label, colour=styles[label].colour)
@@ -55,7 +55,7 @@ def by_method(
 
 
 def of(rows: Mapping[str, R], *columns: Column[R]) -> list[Column[str]]:
-    """Return columns of records as columns of their labels, absent where a label has no record."""
+    """Return the columns for a table of labels; the cells of labels not in `rows` are empty."""
 
     def labelled(column: Column[R]) -> Column[str]:
         def value(label: str) -> Any:
@@ -67,7 +67,7 @@ def of(rows: Mapping[str, R], *columns: Column[R]) -> list[Column[str]]:
 
 
 def summary(c: Comparison, styles: Styles) -> Table:
-    """Return accuracy, what was trained and the time of a step of every variant."""
+    """Return a table of every variant's scores, trained tokens and seconds per step."""
     rows = next(iter(c.estimates.values()))
     seeds = Column[Any]("seeds", lambda row: row.seeds, whole)
     columns = [*by_method(styles, rows, [seeds]).columns]
@@ -82,15 +82,15 @@ def summary(c: Comparison, styles: Styles) -> Table:
 
 def difference_rows(c: Comparison) -> list[DifferenceRow]:
     return [
-        DifferenceRow(metric, each, rows[each.name])
+        DifferenceRow(metric, contrast, rows[contrast.name])
         for metric, rows in c.differences.items()
-        for each in c.contrasts
-        if each.name in rows
+        for contrast in c.contrasts
+        if contrast.name in rows
     ]
 
 
 def differences(c: Comparison, *, tests: bool = True) -> Table:
-    """Return every difference in points with its interval, and with `tests` all that was tested."""
+    """Return a table of differences in points with intervals; `tests` adds columns on the tests."""
 
     def corrected(row: DifferenceRow) -> str | None:
         return interval(row.difference.low_holm, row.difference.high_holm, points) or None
@@ -116,7 +116,7 @@ def differences(c: Comparison, *, tests: bool = True) -> Table:
 
 
 def last_step(drawn: Mapping[str, Mapping[str, Curve]], styles: Styles, *, several: bool) -> Table:
-    """Return curves at the last step, of `several` seeds with the smallest and the largest."""
+    """Return a table of the metrics at the last step; with `several` seeds it shows the range."""
 
     def last(row: Curve) -> Span | float:
         return Span(row.mean[-1], row.low[-1], row.high[-1]) if several else row.mean[-1]
@@ -130,9 +130,9 @@ def last_step(drawn: Mapping[str, Mapping[str, Curve]], styles: Styles, *, sever
 
 
 def tuning(c: Comparison, styles: Styles) -> Table:
-    """Return the mean of the runs of each value that was tried."""
-    tuned = {each.label: each for each in c.variants if each.tuned}
-    values = in_order(dict.fromkeys(value for each in tuned.values() for value in each.tuned or {}))
+    """Return a table of the mean score of each value that was tried in tuning."""
+    tuned = {variant.label: variant for variant in c.variants if variant.tuned}
+    values = in_order(dict.fromkeys(value for v in tuned.values() for value in v.tuned or {}))
 
     def column(override: str) -> Column[VariantRecord]:
         def value(row: VariantRecord) -> float | None:

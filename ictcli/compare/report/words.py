@@ -1,4 +1,4 @@
-"""What a report says in sentences."""
+"""The sentences of a report that state results."""
 
 from collections.abc import Sequence
 
@@ -8,10 +8,10 @@ from ictcli.tables.numbers import counted, listed, percent
 
 
 def answer(c: Comparison) -> str:
-    """Say in a sentence or two what the comparison found by its first metric."""
+    """Return a sentence or two on the result of the comparison by its first metric."""
     metric = next(iter(c.estimates))
     rows = c.differences.get(metric, {})
-    pairs = [(each, rows[each.name]) for each in c.contrasts if each.name in rows]
+    pairs = [(contrast, rows[contrast.name]) for contrast in c.contrasts if contrast.name in rows]
     if not pairs:
         return f"On {c.task} nothing was compared. {_before(c)}"
     over = f"{counted(len(c.seeds), 'seed')} and {counted(c.problems, 'problem')}"
@@ -19,15 +19,15 @@ def answer(c: Comparison) -> str:
         return f"One seed cannot tell methods apart: --seeds 3 or more can. {_before(c)}"
     parts: list[str] = []
     alike: dict[str, list[str]] = {}
-    for each, row in pairs:
+    for contrast, row in pairs:
         if row.differs:
             more = "more" if row.value > 0 else "fewer"
             parts.append(
-                f"{each.variant} solves {percent(abs(row.value))} points {more} of the problems "
-                f"than {each.rival}"
+                f"{contrast.variant} solves {percent(abs(row.value))} points {more} of the "
+                f"problems than {contrast.rival}"
             )
         else:
-            alike.setdefault(each.rival, []).append(each.variant)
+            alike.setdefault(contrast.rival, []).append(contrast.variant)
     for rival, variants in alike.items():
         verb = "is" if len(variants) == 1 else "are"
         parts.append(f"{listed(variants)} {verb} not distinguishable from {rival}")
@@ -42,15 +42,15 @@ def _before(c: Comparison) -> str:
 
 
 def curves(c: Comparison) -> dict[str, dict[str, Curve]]:
-    """Return the recorded curves, in the order in which they are drawn."""
+    """Return the curves by metric and label, without those that have no values."""
     recorded = {
-        name: {label: each for label, each in rows.items() if each.step}
+        name: {label: curve for label, curve in rows.items() if curve.step}
         for name, rows in c.curves.items()
     }
     return {name: rows for name, rows in recorded.items() if rows}
 
 
 def detectable(rows: Sequence[PairedDifference]) -> str:
-    """Say which sizes of differences are likely to be missed; empty where nothing was tested."""
+    """Return the range of detectable differences, in points, as text; empty without any test."""
     sizes = [1.0 if row.detectable_holm is None else row.detectable_holm for row in rows if row.p]
     return " to ".join(dict.fromkeys(map(percent, (min(sizes), max(sizes))))) if sizes else ""
