@@ -35,12 +35,12 @@ html_theme_options = {"navigation_with_keys": True}
 
 
 def fill_in(app: Sphinx, page: str, source: list[str]) -> None:
-    """Replace `<!-- from code: NAME -->` in a page with what `from_code.NAME()` says."""
+    """Replace `<!-- from code: NAME -->` in a page with the result of `from_code.NAME()`."""
     source[0] = from_code.fill_in(source[0])
 
 
 def plain_bars(app: Sphinx, what: str, name: str, item: object, options: object, lines: list[str]):
-    """A docstring's |x| is an absolute value, not a substitution of reStructuredText."""
+    """Escape the bars of a docstring's |x|, which reStructuredText would read as a substitution."""
     lines[:] = [line.replace("|", "\\|") for line in lines]
 
 

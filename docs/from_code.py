@@ -1,6 +1,6 @@
-"""The parts of the reference that are made from the code: Markdown, at build time.
+"""Markdown for the reference pages, made from the program when the site is built.
 
-A page names a part by `<!-- from code: NAME -->`, NAME being a function of this file.
+`<!-- from code: NAME -->` in a page is replaced by the result of the function NAME of this file.
 """
 
 import inspect
@@ -19,12 +19,12 @@ PLACE = re.compile(r"<!-- from code: (\w+) -->")
 
 
 def fill_in(page: str) -> str:
-    """The page with its named parts made."""
+    """Return the page, with each `<!-- from code: NAME -->` replaced by the result of NAME()."""
     return PLACE.sub(lambda place: globals()[place[1]](), page)
 
 
 def recipe_keys() -> str:
-    """A table of the top-level keys, and one of each table of keys."""
+    """Return a table of the recipe's top-level keys, then one for each of its tables."""
     tables = dict(nested(Recipe))
     parts = [key_table(Recipe, "")]
     for name, table in tables.items():
@@ -33,13 +33,13 @@ def recipe_keys() -> str:
         parts += [title, key_table(table, f"{name}.")]
         for inner, table_below in below.items():
             same = next(key for key, other in tables.items() if other is table_below)
-            what = meaning(table.model_fields[inner])
-            parts.append(f"`{name}.{inner}.*`: {what} The keys are those of [`{same}`](#{same}).\n")
+            text = meaning(table.model_fields[inner])
+            parts.append(f"`{name}.{inner}.*`: {text} The keys are those of [`{same}`](#{same}).\n")
     return "\n".join(parts)
 
 
 def key_table(model: type[BaseModel], prefix: str) -> str:
-    """A Markdown table of a model's fields."""
+    """Return a Markdown table of a pydantic model's fields, with `prefix` before each name."""
     rows = [
         (f"`{key.key}`", key.values, f"`{key.default}`" * bool(key.default), key.meaning)
         for key in keys_of(model, prefix)
@@ -48,7 +48,7 @@ def key_table(model: type[BaseModel], prefix: str) -> str:
 
 
 def metrics() -> str:
-    """A table of the metrics of a step."""
+    """Return a table of the metrics of a step."""
     fields = StepMetrics.model_fields
     rows = [
         (f"`{name}`", meaning(fields[name]), metric.unit, WHEN[metric.when])
@@ -58,7 +58,7 @@ def metrics() -> str:
 
 
 def methods() -> str:
-    """A section for each method: what it trains, its options, its source."""
+    """Return a section for each method: what it trains, its options, its source."""
     parts: list[str] = []
     for method in METHODS.values():
         about = inspect.getdoc(method.rule)
@@ -71,7 +71,7 @@ def methods() -> str:
 
 
 def commands() -> str:
-    """A section for each command, with its options."""
+    """Return a section for each command, with its options."""
     context = click.Context(cli, info_name="ictcli")
     return "\n".join(
         section
@@ -82,7 +82,7 @@ def commands() -> str:
 
 
 def command_sections(command: click.Command, context: click.Context, level: int = 2) -> list[str]:
-    """The section of a command, then of those below it."""
+    """Return the section of a command, then the sections of its subcommands."""
     usage = " ".join(command.collect_usage_pieces(context))
     head = f"{'#' * level} {context.command_path}\n\n```text\n{context.command_path} {usage}\n```\n"
     rows = [
@@ -102,7 +102,7 @@ def command_sections(command: click.Command, context: click.Context, level: int 
 
 
 def help_text(command: click.Command) -> str:
-    """A command's help as Markdown; its lines after `\\b` are commands to type."""
+    """Return a command's help as Markdown; paragraphs after `\\b` are commands to type."""
     paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
     return "\n\n".join(
         f"```console\n{part[2:]}\n```" if part.startswith("\b\n") else escape(part)
@@ -111,12 +111,12 @@ def help_text(command: click.Command) -> str:
 
 
 def escape(text: str) -> str:
-    """Text of a terminal as Markdown: its signs mean themselves."""
+    """Return plain text as Markdown, with special characters escaped."""
     return re.sub(r"([*_<>\[\]|])", r"\\\1", text)
 
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     lines = [head, ("---",) * len(head), *rows]
     cells = [[cell.replace("|", "\\|") for cell in line] for line in lines]
     return "\n".join(f"| {' | '.join(line)} |" for line in cells) + "\n"
