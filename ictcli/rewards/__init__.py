@@ -1,7 +1,7 @@
-"""Verifiers: a response and its gold answer to a verdict.
+"""Verifiers, which compare a response with its gold answer and return a verdict.
 
-`grade` judges one response or many; `explain` says how they were read. Add a verifier with
-`register_verifier(name)` in a plugin file, or name a function, `my_rewards.py:grade`;
+`grade` judges one response or many; `explain` also says how they were read. To add a verifier,
+call `register_verifier(name)` in a plugin file or name a function, as `my_rewards.py:grade`: see
 docs/extending.md.
 """
 
