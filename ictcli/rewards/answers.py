@@ -59,8 +59,7 @@ def boxes(text: str) -> list[str]:
 
     Two boxes are in one sentence if only a comma or semicolon, "and" or "or", and layout stand
     between them. A box inside another box is part of its content. Empty boxes are skipped, but if
-    all boxes are empty, return [""].
-    """
+    all boxes are empty, return [""]."""
     if "box" not in text:
         return []
     closed = outer_boxes(text)
@@ -102,8 +101,7 @@ def outer_boxes(text: str) -> list[Span]:
 
 
 def _joined(text: str, first: Span, second: Span) -> bool:
-    """Return whether two boxes are in one sentence. The same name may precede both, as in
-    `x = \\boxed{1} or x = \\boxed{4}`."""
+    """Return whether two boxes are in one sentence; the same name, as `x =`, may precede both."""
     between = text[first.end : second.start]
     if len(between) > _LONGEST_JOINT:
         return False
@@ -114,8 +112,7 @@ def _joined(text: str, first: Span, second: Span) -> bool:
 
 
 def boxed(text: str) -> str | None:
-    """Return the contents of the last sentence's boxes (see `boxes`), joined by commas; None if
-    there is no box."""
+    """Return the contents of the last sentence's boxes, joined by commas; None without a box."""
     contents = boxes(text)
     return ", ".join(contents) if contents else None
 

@@ -50,8 +50,7 @@ def math_at_once(answer: str, gold: str) -> Verdict | None:
 @register_verifier("integer", whole)
 @register_verifier("math", maths.readable)
 def math_verdict(answer: str, gold: str, *, algebra: bool = True) -> Verdict:
-    """Return the verdict on an answer. Algebra may be slow; UndecidedError if it is needed but not
-    allowed."""
+    """Return the verdict on an answer. UndecidedError if algebra is needed but not allowed."""
     outcome = maths.compare(answer, gold, algebra=algebra)
     if outcome == "unreadable":
         long = len(answer) > maths.LONGEST
@@ -81,8 +80,7 @@ def are_words(golds: Sequence[str]) -> bool:
 
 
 def as_text(text: str) -> str:
-    """Return words normalized for comparison: lower case, single spaces (also for hyphens),
-    ASCII quotes, no punctuation at the ends."""
+    """Return words for comparison: lower case, single spaces, no hyphens or outer punctuation."""
     text = folded(text.translate(_ONE_KIND))
     return " ".join(_HYPHEN.sub(" ", text).split()).strip(" $*_`\"'.,;:!?")
 

@@ -12,8 +12,7 @@ from ictcli.rewards.maths.latex import balanced, flat, tidy
 from ictcli.rewards.verifiers import VERIFIERS, Verdict, Verifier
 
 _READ, _BEFORE = 20_000, 600
-"""Maximum number of characters read: of a response or after a marked answer (a box or `####`), and
-before a marked answer."""
+"""Characters read at most of a response or after its marked answer, and before a marked answer."""
 _LAYOUT = (
     (r"\\(?:text(?:bf|rm|it|sf)?|math(?:bf|rm|sf)|bf)(?![a-z]) ?\{([^{}]*)\}", r"\1"),
     (r"</?(?:answer|b|i|strong|em|p|br) ?/?>|\\(?:begin|end)\{\w+\*?\}|\\[\[\]]", "\n"),

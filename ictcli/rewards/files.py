@@ -30,9 +30,8 @@ class Response:
 
 
 def read_responses(path: Path) -> list[Response]:
-    """Return the responses of a .csv, .parquet or JSONL file, from its columns response and gold
-    and, if present, choices and question (or prompt). UserError, with the line, if a row has no
-    response or gold."""
+    """Return the responses of a .csv, .parquet or JSONL file, from its columns response, gold and,
+    if present, choices and question (or prompt). UserError if a row has no response or gold."""
     responses: list[Response] = []
     for row in read_file(str(path)).rows:
         for name in ("response", "gold"):
@@ -50,8 +49,7 @@ def read_responses(path: Path) -> list[Response]:
 
 
 def as_columns(verdict: Verdict | Explanation) -> dict[str, Any]:
-    """Return a verdict as a dict of columns: status, extracted, reason and score, and explanation
-    if there is one."""
+    """Return the columns of a verdict: status, extracted, reason, score; explanation if any."""
     if isinstance(verdict, Verdict):
         return asdict(verdict)
     parts = asdict(verdict)

@@ -44,14 +44,10 @@ def grade(
     responses: Texts, golds: Texts, kind: Kind = ..., **options: Unpack[Options]
 ) -> list[Verdict]: ...
 def grade(
-    responses: str | Texts,
-    golds: str | Texts,
-    kind: Kind = "math",
-    **options: Unpack[Options],
+    responses: str | Texts, golds: str | Texts, kind: Kind = "math", **options: Unpack[Options]
 ) -> Verdict | list[Verdict]:
-    """Return the verdict on a response, or a list of verdicts on many. A response on which the
-    verifier fails or exceeds its limits does not affect the others. docs/verifiers.md says which
-    answers count as equal.
+    """Return the verdict on a response, or a list of verdicts on many; a failure on one does not
+    affect the others. docs/verifiers.md says which answers count as equal.
 
     `kind` is a verifier's name (math, integer, text, choice, chain, a plugin's, or
     `file.py:function`), a Verifier, or a function of (response, gold) that runs in this process;
@@ -65,8 +61,7 @@ def grade(
     a quick comparison cannot decide.
 
     UserError if the kind is unknown or the pattern invalid; ValueError if the numbers of responses,
-    golds, choices, questions and columns differ.
-    """
+    golds, choices, questions and columns differ."""
     if isinstance(responses, str) != isinstance(golds, str):
         raise ValueError("pass one response and one gold, or as many golds as responses")
     if isinstance(responses, str) and isinstance(golds, str):
@@ -78,8 +73,7 @@ def grade(
 def explain(
     responses: Texts, golds: Texts, kind: Kind = "math", **options: Unpack[Options]
 ) -> list[Explanation]:
-    """Return the verdicts of `grade`, each with where the answer was found, and how it and the
-    gold were read."""
+    """Return the verdicts of `grade`, each with how the answer and the gold were read."""
     verifier, rows, verdicts = _graded(responses, golds, kind, **options)
     return [explained(verifier, *judged) for judged in zip(verdicts, rows, strict=True)]
 

@@ -1,6 +1,5 @@
 """Find the generators of reasoning-gym (arXiv 2505.24760) by name and options, and score answers
-with the verifier `gym`: the reward is the generator's own score, from 0 to 1; 1 is correct.
-"""
+with the verifier `gym`: the reward is the generator's own score, from 0 to 1; 1 is correct."""
 
 import re
 import sys

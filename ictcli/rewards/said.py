@@ -2,8 +2,7 @@
 
 A marked answer is a box, or the text after `####`. Removed is text that is hidden, crossed out or
 thinking, and each marked answer that the words around it deny or take back. The rules are in
-tests/rewards/rules.md. The time is linear in the response's length.
-"""
+tests/rewards/rules.md. The time is linear in the response's length."""
 
 import re
 from collections.abc import Iterable
@@ -148,8 +147,7 @@ def said(response: str) -> str:
 
 
 def _upheld(text: str, marks: Iterable[Span]) -> str:
-    """Return a text without those of `marks` (marked answers, last one first) that are denied, up
-    to the first that is not."""
+    """Return a text without its last marked answers (`marks`, reversed), while they are denied."""
     end = len(text)
     for count, mark in enumerate(marks):
         if count == _MOST:

@@ -34,8 +34,7 @@ class Verdict:
     """The judgement of one response.
 
     `extracted` is the answer as text, `reason` an explanation if one is needed, and `score` a
-    reward that replaces 1 for correct and 0 otherwise. ValueError if |score| exceeds `LARGEST`.
-    """
+    reward that replaces 1 for correct and 0 otherwise. ValueError if |score| exceeds `LARGEST`."""
 
     status: Status
     extracted: str = ""
@@ -86,8 +85,7 @@ class Verifier:
 
     @property
     def runs_here(self) -> bool:
-        """Return whether `judge` is called in this process, without limits: no worker could import
-        it."""
+        """Return whether `judge` runs in this process, without limits: no worker can import it."""
         return self.source is None and not self.named
 
     def readable(self, gold: str) -> bool:
@@ -108,8 +106,7 @@ class Verifier:
 
 @dataclass(frozen=True)
 class Extra:
-    """A verifier that needs the pip extra of its name: `place` is its `module:function`, `library`
-    the module that the extra installs."""
+    """A verifier that needs a pip extra: its `module:function` and what the extra installs."""
 
     place: str
     library: str
@@ -127,10 +124,9 @@ OPTIONAL = {
 def register_verifier(
     name: str, golds: Callable[[str], bool] | None = None, *, boxed: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that registers a function (response, gold) -> Verdict or bool under
-    `name`. A function with a parameter `question` also gets the question. `golds` and `boxed` are
-    those of `Verifier`. Functions of plugin files run in worker processes, within the limits of
-    `grade`."""
+    """Return a decorator that registers a function (response, gold) -> Verdict or bool, which may
+    have a parameter `question`, under `name`. `golds` and `boxed` are those of `Verifier`.
+    Functions of plugin files run in worker processes, within the limits of `grade`."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         path = plugins.path_of(function.__module__)
@@ -276,8 +272,7 @@ def find_verifier(name: str) -> Verifier:
 
 
 def as_verifier(kind: str | Verifier | Judge) -> Verifier:
-    """Return the verifier of a name, a Verifier as it is, or one that calls a function in this
-    process."""
+    """Return the verifier named `kind`, `kind` itself, or one that calls the function `kind`."""
     if isinstance(kind, str):
         return find_verifier(kind)
     return kind if isinstance(kind, Verifier) else made_of(name_of(kind) or "a function", kind)

@@ -42,9 +42,8 @@ class Fault:
 @dataclass(frozen=True)
 class Limits:
     """Limits of a call: `seconds` of CPU time (ten times as much wall-clock time), and `memory` in
-    GiB in addition to the worker's own. `workers` is the number of worker processes; 0 = one per
-    usable CPU, at most 4 per training process on this machine. ValueError if a limit is not a
-    positive number."""
+    GiB beyond the worker's own. `workers` is the number of processes; 0 = one per usable CPU, at
+    most 4 per training process on this machine. ValueError if a limit is not positive."""
 
     seconds: float = 5.0
     memory: float = 1.0
@@ -161,8 +160,7 @@ def described(error: BaseException) -> Fault:
 
 
 def _place(error: BaseException) -> str:
-    """Return where a user's verifier function raised or passed on an exception, as ` (FILE, line
-    N)`; "" for a function of ictcli."""
+    """Return the line of a user's verifier in a traceback as ` (FILE, line N)`; else ""."""
     stack = traceback.extract_tb(error.__traceback__)
     caller = str(Path(__file__).with_name("verifiers.py"))
     files = {at.filename for before, at in pairwise(stack) if before.filename == caller}

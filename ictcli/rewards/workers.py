@@ -3,8 +3,7 @@
 A call that hangs, crashes or uses too much memory loses only its own result. The time limit is CPU
 time, so a busy machine does not change results; a wall-clock limit stops calls that sleep. A worker
 that exceeds a limit is killed, which no call can prevent. The parent sets no signal handlers, and
-workers do not run its `__main__`, so `isolated` works in threads, notebooks and plain scripts.
-"""
+workers do not run its `__main__`, so `isolated` works in threads, notebooks and plain scripts."""
 
 import atexit
 import contextlib
@@ -64,8 +63,7 @@ def isolated(
 
     A worker imports `function` by its module and name, so it cannot be defined in `__main__`. For
     imports, `prepare` is called first with the same arguments and without the limits. Printed
-    output goes to stderr. RuntimeError if workers die before they receive a call.
-    """
+    output goes to stderr. RuntimeError if workers die before they receive a call."""
     limits = limits or Limits()
     if This.idle:  # called in a worker
         return [tried(function, call, limits) for call in arguments]

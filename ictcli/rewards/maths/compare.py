@@ -1,5 +1,4 @@
-"""Compare an answer with the gold, by text and structure first and by algebra if needed, and
-describe how a text is read."""
+"""Compare an answer with the gold by text, structure and algebra; describe how a text is read."""
 
 import re
 from fractions import Fraction

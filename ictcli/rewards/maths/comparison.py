@@ -150,8 +150,7 @@ class Comparison:
         return left is not None and right is not None and self.same(left, right)
 
     def _value(self, node: Node) -> Node | None:
-        """Return the last side of a chain whose sides are all equal, None for any other chain, and
-        the node itself if it is no chain."""
+        """Return a chain's last side if its sides are all equal, else None; other nodes as is."""
         if not isinstance(node, Chain):
             return node
         sides = [read(side) for side in node.sides]
@@ -260,8 +259,7 @@ class Comparison:
         return self._algebra(lambda symbols: symbols.equal(gold.text, answer.text))
 
     def _percent(self, percent: Scalar, bare: Scalar) -> bool:
-        """Return whether a percentage p% equals a number without a percent sign: p / 100, or p if
-        |p| > 1."""
+        """Return whether p% equals a number without a percent sign: p / 100, or p if |p| > 1."""
         left, right = number(percent.text), number(bare.text)
         if left is None or right is None:
             return self.scalars(views.in_hundredths(percent), bare)

@@ -36,8 +36,7 @@ _DECIMAL = re.compile(r"(?<![\d.])0*(\d*)\.(\d+?)0*(?!\d)")
 
 def copied(answer: str, gold: str, question: str) -> bool:
     """Return whether an answer is a formula of the question or a part of one, in any order and
-    notation, and the gold is not. A symbol or a number in normal form counts only if it is the
-    question's only formula."""
+    notation, and the gold is not. A symbol or simplified number must be the only formula."""
     right, left = tidy(answer), tidy(content(gold))
     if flat(right) == flat(left):
         return False

@@ -1,7 +1,6 @@
 """Detect answers less simplified than the gold: the rule `form` of tests/rewards/rules.md.
 
-An answer "leaves work" if it has operations that the equal gold has carried out.
-"""
+An answer "leaves work" if it has operations that the equal gold has carried out."""
 
 from fractions import Fraction
 from functools import lru_cache
@@ -12,14 +11,7 @@ from ictcli.rewards.maths.latex import FUNCTIONS
 from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.reader import tree_of
 from ictcli.rewards.maths.relations import ranges
-from ictcli.rewards.maths.terms import (
-    LOGARITHMS,
-    PRIMES,
-    has_like_terms,
-    length,
-    meet,
-    primes,
-)
+from ictcli.rewards.maths.terms import LOGARITHMS, PRIMES, has_like_terms, length, meet, primes
 from ictcli.rewards.maths.trees import OPERATORS, Tree, is_number, is_rational, powers, rational
 from ictcli.rewards.maths.views import with_letter
 

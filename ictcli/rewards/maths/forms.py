@@ -1,7 +1,6 @@
 """Compare the length of an expression with that of its normal forms.
 
-An expression longer than all of them has terms that cancel or can be added.
-"""
+An expression longer than all of them has terms that cancel or can be added."""
 
 import contextlib
 from typing import Any
@@ -19,9 +18,8 @@ _HIGHEST, _MOST = 40, 200
 
 
 def is_shortest(tree: Tree, allowed: int) -> bool:
-    """Return whether an expression with unknowns has reduced fractions and is no longer than
-    `allowed` or its longest normal form (expanded, factored, partial fractions). True for an
-    expression that is too large to check."""
+    """Return whether an expression with unknowns is reduced, and no longer than `allowed` or its
+    longest normal form (expanded, factored, partial fractions). True if it is too large to tell."""
     try:
         value = algebra.value_of(tree)
         if value.count_ops() > _MOST or any(

@@ -1,7 +1,6 @@
 """Convert LaTeX to a canonical layout ("tidy"): two tidy texts differ only in their mathematics.
 
-Text within `\\text{}` is put between the marks OPEN and CLOSE, and `\\\\` becomes ROW.
-"""
+Text within `\\text{}` is put between the marks OPEN and CLOSE, and `\\\\` becomes ROW."""
 
 import re
 import unicodedata
@@ -142,8 +141,7 @@ def replaced(text: str, names: str, make: Callable[[str, str], str]) -> str:
 
 
 def _wordy(command: str, content: str) -> str:
-    """Return the content of `\\text{...}`: words between OPEN and CLOSE, formulas and an upright e,
-    i or d without these marks."""
+    """Return the content of `\\text{...}`: words between OPEN and CLOSE, formulas without them."""
     inner = content.strip()
     if command.startswith(("math", "text")):
         inner = re.sub(r"(?<=[A-Za-z])\s*\\cdot\s*(?=[A-Za-z])", "·", inner)

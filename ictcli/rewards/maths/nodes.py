@@ -9,8 +9,7 @@ from ictcli.rewards.maths.latex import CLOSE, OPEN
 
 
 class UnreadableError(ValueError):
-    """The text cannot be read, or in several ways: it has unmatched brackets, an empty part, `1/2x`
-    or an unknown command."""
+    """The text has no reading or several: unmatched brackets, an unknown command, `1/2x`."""
 
 
 class UndecidedError(Exception):
@@ -64,8 +63,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Named:
-    """A value with its name: `x = 5`, `x \\in [0, 1)`, `x > 2`. `optional`: whether the name may be
-    left out."""
+    """A value with its name: `x = 5`, `x \\in [0, 1)`, `x > 2`. The name may be `optional`."""
 
     name: str
     value: Node

@@ -1,8 +1,7 @@
 """Choose the random points at which two expressions are compared, with all signs of the unknowns.
 
 The seed depends on both texts: verdicts are reproducible, and nobody can fit an answer to the
-points, as another answer has other points.
-"""
+points, as another answer has other points."""
 
 from collections.abc import Iterator
 from fractions import Fraction

@@ -2,8 +2,7 @@
 
 Strict parsing refuses a text that may be read in two ways, where math-verify's parser
 (latex2sympy2-extended 1.11) reads `2(3)` as 5, `\\cos 3t` as cos 3, `\\sin x \\cdot x` as sin(x^2)
-and `2 3` as 5. Lenient parsing refuses only unmatched brackets; unknown commands are symbols.
-"""
+and `2 3` as 5. Lenient parsing refuses only unmatched brackets; unknown commands are symbols."""
 
 import re
 from typing import NoReturn

@@ -1,7 +1,6 @@
 """Parse equations, inequalities, ranges and ratios.
 
-A relation that is solved for a name becomes a Named node with its value or range.
-"""
+A relation that is solved for a name becomes a Named node with its value or range."""
 
 import math
 import re
@@ -91,8 +90,7 @@ def relation(text: str, node: Callable[[str], Node]) -> Node | None:
 
 
 def _approximation(parts: list[str], signs: list[str], node: Callable[[str], Node]) -> Node | None:
-    """Return a Nearly node of the exact value and its roundings, each with the name before them;
-    None if `=` follows `\\approx`."""
+    """Return a Nearly node of the exact value and its roundings; None if `=` follows `\\approx`."""
     at = signs.index("\\approx")
     if "=" in signs[at:]:
         return None
@@ -103,8 +101,7 @@ def _approximation(parts: list[str], signs: list[str], node: Callable[[str], Nod
 
 
 def _named(name: str, value: Node) -> Node | None:
-    """Return a value with its name, optional unless it has words that change a value; None for a
-    value that has a name already."""
+    """Return a value with a name, optional if it changes no value; None if the value has one."""
     if isinstance(value, Named):
         return None
     whole, name = name, _WORD_INDEX.sub("", re.sub(_OF_EVENT, "", name))

@@ -1,7 +1,6 @@
 """Compare expressions by their values at many points.
 
-This can be slow and use much memory, so it runs in a worker process.
-"""
+This can be slow and use much memory, so it runs in a worker process."""
 
 from fractions import Fraction
 from functools import lru_cache
@@ -94,8 +93,7 @@ def _seed(left: str, right: str) -> str:
 
 
 def rounds(text: str, decimal: Fraction, places: int) -> bool:
-    """Return whether a constant, rounded to `places` digits after the point, is `decimal`.
-    UnreadableError if `text` cannot be read."""
+    """Return whether a constant rounds to `decimal` at so many `places`. Raises UnreadableError."""
     try:
         value = value_at(_read(text), {})
     except FAILURES:
@@ -105,8 +103,7 @@ def rounds(text: str, decimal: Fraction, places: int) -> bool:
 
 
 def proportional(left_text: str, right_text: str) -> int:
-    """Return the sign of c if left = c * right for a constant c, else 0. UnreadableError if one
-    cannot be read."""
+    """Return the sign of c if left = c * right for a constant c, else 0. Raises UnreadableError."""
     left, right = _read(left_text), _read(right_text)
     if not left.free_symbols | right.free_symbols:
         return 0

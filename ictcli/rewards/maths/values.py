@@ -37,8 +37,7 @@ FAILURES = (
 
 
 def value_at(expression: Any, point: Point) -> Any:
-    """Return the value of an expression at a point, a real or complex mpmath number. Raise one of
-    FAILURES if there is none."""
+    """Return the value, an mpmath number, of an expression at a point. Raises one of FAILURES."""
     values: dict[Any, Any] = {}
 
     def value(node: Any) -> Any:

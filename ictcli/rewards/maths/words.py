@@ -24,8 +24,7 @@ _ABOUT = re.compile(rf"(?i)^(?:{'|'.join(HEDGES)})\s+(?=[\d.\\$-])")
 
 
 def simple(words: str) -> str:
-    """Return words normalized for comparison: lower case, single spaces, no punctuation. Symbols
-    keep their case, and mathematical signs stay."""
+    """Return words for comparison: single spaces, no punctuation, lower case except for symbols."""
     words = words.replace(OPEN, " ").replace(CLOSE, " ")
     words = re.sub(r"\bA(?= [a-z]{2})", "a", words)
     words = _RUN.sub(lambda run: run[0].lower() if _has_no_case(run[0]) else run[0], words)
@@ -87,8 +86,7 @@ def is_name_phrase(words: str) -> bool:
 
 
 def without_lead(text: str) -> str:
-    """Return `text` without words before its value that do not matter (`the answer is`, `about`),
-    and with `negative` as a minus sign."""
+    """Return `text` without words like `the answer is` or `about` before its value."""
     text = _VALUE_OF.sub(rf"{OPEN}\1 \2{CLOSE}", text)
     if match := _LEAD.match(text):
         words = (match[1] or match[2] or "").strip().lower()
