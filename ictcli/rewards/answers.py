@@ -23,7 +23,7 @@ PATTERN_SECONDS = 1.0
 _OPENING = re.compile(r"\\(?:boxed|fbox)\s*+\{")
 _BRACE = re.compile(rf"{_OPENING.pattern}|\\[{{}}]|\\\\(?!boxed|fbox)|[{{}}]")
 _PLAIN = (-1, -1)
-"""Entry for a brace that opens no box, among the open braces."""
+"""Stands for an open brace that is not a box's, in `outer_boxes`."""
 _EMPTY = re.compile(rf"(?:{_OPENING.pattern}|[\s}}])*+")
 _BARE = re.compile(r"\\(?:boxed|fbox)(?:\s++([^\s{}$\\])|([0-9]))")
 _HASHES = re.compile(r"#{4,}+\s*+")
@@ -46,7 +46,7 @@ class Located(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Start and end of a box, or of a `####` with the rest of its line, and the slice inside."""
+    """The place of a box, or of a `####` and the rest of its line, and the slice of its content."""
 
     start: int
     end: int
@@ -54,8 +54,8 @@ class Span(NamedTuple):
 
 
 def boxes(text: str) -> list[str]:
-    """Return the contents of the boxes (\\boxed{} or \\fbox{}) of the last sentence with a box: as
-    a rule one, three for `\\boxed{1}, \\boxed{2} and \\boxed{3}`. Return [] if there is no box.
+    """Return the contents of the last box (\\boxed{} or \\fbox{}) and the boxes before it in its
+    sentence: three for `\\boxed{1}, \\boxed{2} and \\boxed{3}`. Return [] if there is no box.
 
     Two boxes are in one sentence if only a comma or semicolon, "and" or "or", and layout stand
     between them. A box inside another box is part of its content. Empty boxes are skipped, but if

@@ -162,9 +162,9 @@ def _at_once(verifier: Verifier, row: Row, required: bool) -> Verdict | None:
 def _calls(
     verifier: Verifier, rows: Sequence[Row], places: Sequence[int]
 ) -> list[tuple[tuple[Any, ...], list[int]]]:
-    """Return the calls that judge the rows at `places`, as (arguments, places of the rows that the
-    call judges). A worker judges equal texts once. A verifier that judges in groups gets
-    neighbouring rows with the same question, gold and columns in one call."""
+    """Return the calls that judge the rows with the indices `places`, as (arguments, indices of the
+    rows that the call judges). A worker judges equal texts once. A verifier that judges in groups
+    gets neighbouring rows with the same question, gold and columns in one call."""
 
     def problem(place: int) -> tuple[int, str, str]:
         return id(rows[place].columns), rows[place].question, rows[place].gold
@@ -205,7 +205,7 @@ def _here(judge: Judge, *arguments: Any) -> Any:
 
 def _as_arguments(rows: Sequence[Row]) -> tuple[list[Any], list[Any], dict[str, list[Any]]]:
     """Return the prompts, completions and columns of the responses to one problem, as TRL passes
-    them: texts, or lists of messages if the data's prompt is one."""
+    them: texts, or lists of messages if the prompt in the data is a list of messages."""
     first, n = rows[0], len(rows)
     asked = first.columns.get("prompt")
     messages = cast(list[Any], asked) if isinstance(asked, list) else []

@@ -85,7 +85,7 @@ def options_of(kind: str) -> dict[str, Any]:
 
 
 def about(kind: str) -> str:
-    """Return a sentence on what a generator makes: its docstring's first, or one on its kind."""
+    """Return a sentence on what a generator makes: the first of its docstring if it has one."""
     dataset = DATASETS[kind][0]
     words = " ".join((dataset.__doc__ or "").partition("\n\n")[0].split())
     first = _END.split(_LINK.sub(r"\1", words))[0].rstrip(".")
@@ -141,7 +141,7 @@ class _Watch:
 @contextmanager
 def _watched(known: str | None) -> Generator[None]:
     """Raise _CodeError if the code inside this context evaluates an answer, as some scores do with
-    `eval`: only code of files and expressions of the problem, `known`, may run. None: all may."""
+    `eval`: only code of files and expressions of the problem, `known`, may run. None: any may."""
     if not _Watch.hooked:
         sys.addaudithook(_audit)
         _Watch.hooked = True

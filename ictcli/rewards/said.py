@@ -147,7 +147,7 @@ def said(response: str) -> str:
 
 
 def _upheld(text: str, marks: Iterable[Span]) -> str:
-    """Return a text without its last marked answers (`marks`, reversed), while they are denied."""
+    """Return a text without denied answers at its end; `marks`: all marked answers, last first."""
     end = len(text)
     for count, mark in enumerate(marks):
         if count == _MOST:
@@ -160,7 +160,7 @@ def _upheld(text: str, marks: Iterable[Span]) -> str:
 
 def _denied(text: str, mark: Span, end: int, follows: bool) -> bool:
     """Return whether the words around a marked answer deny it, or take it back before offset `end`.
-    `follows`: whether another marked answer stood there."""
+    `follows`: whether another marked answer stood at `end`."""
     before = text[max(0, mark.start - _BEFORE) : mark.start]
     if _DENIED.search(f"{_last_line(before)} ") or _BESIDE.search(before):
         return True

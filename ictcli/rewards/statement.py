@@ -55,8 +55,8 @@ _SPOKEN = re.compile(r"(?i)\b(?:I|my|me|answers?|options?|choices?|correct|final
 
 
 def stated(text: str, naming: Callable[[str], str]) -> str:
-    """Return the letter of the text's last decision; empty if there is none or it is denied. The
-    function `naming` returns the letters of the choices that have a given text."""
+    """Return the letter that a text last states as its answer; empty if it states none or denies
+    it. The function `naming` returns the letters of the choices that have a given text."""
     hits = [*_SAID.finditer(text)]
     spelled = [hit for hit in hits[-1:] if (hit["named"] or "-") in naming(text[hit.end() :])]
     for match in spelled or [hit for hit in hits if not hit["named"]][-1:]:

@@ -64,13 +64,13 @@ class This:
     limits = Limits()
     idle = 0  # size before the first call; 0 = not a worker
     imported = 0  # size of what verifiers imported
-    ceiling = math.inf  # of resident memory, during a call
+    ceiling = math.inf  # limit of resident memory during a call
 
 
 def serve(descriptor: int) -> None:
     """Perform the calls that arrive over a connection and send their results, until it closes."""
     connection = Connection(descriptor)
-    os.register_at_fork(after_in_child=connection.close)  # a call's fork must not answer
+    os.register_at_fork(after_in_child=connection.close)  # forks must not answer
     with contextlib.suppress(EOFError, OSError):
         This.limits, parent, sources, known = connection.recv()
         sys.stdout = sys.stderr

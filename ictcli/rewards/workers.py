@@ -196,7 +196,7 @@ _workers: list[_Worker] = []
 
 
 def _idle(limits: Limits) -> _Worker | None:
-    """Return a worker without a call, started if needed; None if there may be no more workers."""
+    """Return an idle or new worker; None if as many workers as may run are busy."""
     for worker in _workers:
         if not worker.busy:
             return worker

@@ -21,7 +21,7 @@ LARGEST_POWER = 20_000
 
 
 def read(text: str) -> Any:
-    """Return the sympy expression of a tidy text. UnreadableError if it cannot be read."""
+    """Return the sympy expression of normalized LaTeX. UnreadableError if it cannot be read."""
     return value_of(tree_of(text, strict=True))
 
 
@@ -82,7 +82,7 @@ def _leaf(text: str) -> Any:
 
 
 def countable(value: Any) -> Any:
-    """Return the value unchanged. UnreadableError for a number above LARGEST_COUNT."""
+    """Return the value. UnreadableError if it is a number above LARGEST_COUNT."""
     if value.is_number and abs(value) > LARGEST_COUNT:
         raise UnreadableError("too large a factorial or binomial")
     return value
@@ -113,7 +113,7 @@ def power(base: Any, exponent: Any) -> Any:
 
 
 def divisors(name: str) -> Callable[..., Any]:
-    """Return a function for `name`, gcd or lcm. It leaves gcd(m, n), which sympy takes for 1."""
+    """Return the function gcd or lcm, which keeps unknowns: sympy's gcd(m, n) would be 1."""
 
     def applied(*values: Any) -> Any:
         if all(value.is_Integer for value in values):

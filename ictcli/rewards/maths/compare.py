@@ -27,13 +27,13 @@ def readable(gold: str) -> bool:
 
 
 def content(text: str) -> str:
-    """Return the content of a gold's box, or the list of them; a gold without a box as it is."""
+    """Return the content of a gold's last box (or boxes, as a list); without a box, the gold."""
     return (boxed(text) or text) if "boxed" in text or "fbox" in text else text
 
 
 @lru_cache(maxsize=4096)
 def reading(text: str) -> nodes.Node | None:
-    """Return the node that a tidy text parses to; None if it cannot be parsed."""
+    """Return the node that a normalized text parses to; None if it cannot be parsed."""
     try:
         return nodes.Exact(f"the date {text}") if _DATE.fullmatch(text) else read(text)
     except (nodes.UnreadableError, RecursionError):

@@ -150,7 +150,7 @@ class Comparison:
         return left is not None and right is not None and self.same(left, right)
 
     def _value(self, node: Node) -> Node | None:
-        """Return a chain's last side if its sides are all equal, else None; other nodes as is."""
+        """Return the last side of `a = b = c` if all are equal, else None; other nodes as is."""
         if not isinstance(node, Chain):
             return node
         sides = [read(side) for side in node.sides]

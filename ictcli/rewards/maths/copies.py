@@ -36,7 +36,7 @@ _DECIMAL = re.compile(r"(?<![\d.])0*(\d*)\.(\d+?)0*(?!\d)")
 
 def copied(answer: str, gold: str, question: str) -> bool:
     """Return whether an answer is a formula of the question or a part of one, in any order and
-    notation, and the gold is not. A symbol or simplified number must be the only formula."""
+    notation, and the gold is not. Symbols and reduced numbers count only as the sole formula."""
     right, left = tidy(answer), tidy(content(gold))
     if flat(right) == flat(left):
         return False
@@ -72,8 +72,8 @@ def _to_be_rewritten(answer: str, gold: str, question: str) -> bool:
 
 
 def _forms(text: str) -> set[str]:
-    """Return the `form` of a text's tree, without a value's name and the zeros around a decimal;
-    empty if the text cannot be parsed."""
+    """Return a set with the `Tree.form` of a text, ignoring a name before `=` and zeros around a
+    decimal; an empty set if the text cannot be parsed."""
     if (tree := _tree(_DECIMAL.sub(r"\1.\2", text))) is None:
         return set()
     named = tree.head == "=" and len(tree.parts) == 2 and is_name(tree.parts[0])
@@ -81,8 +81,8 @@ def _forms(text: str) -> set[str]:
 
 
 def _unsolved(answer: str, gold: str, formulas: tuple["_Formula", ...]) -> bool:
-    """Return whether an answer is an equation, not the gold, that the question has. If the gold is
-    solved for a symbol, one with the same symbols as an equation of the question counts too."""
+    """Return whether an answer is an equation of the question, and not the gold. If the gold is
+    solved for a symbol, an equation in the same symbols as one of the question counts too."""
     tree, right, solved = _tree(answer), _tree(gold), isinstance(reading(gold), Named)
     if tree is None or right is None or not isinstance(reading(answer), Chain):
         return False
@@ -103,7 +103,7 @@ def _tree(text: str) -> Tree | None:
 
 
 def _trees(text: str) -> list[Tree]:
-    """Return the tree of a text's node, and for |x| < 1, read as an interval, also as written."""
+    """Return the tree of a text as read, and of an inequality (read as a range) also as written."""
     trees: list[Tree] = []
     if balanced(text) and 0 < len(text) <= LONGEST:
         with contextlib.suppress(UnreadableError, RecursionError):
@@ -122,7 +122,7 @@ def _unfinished(side: Tree, golds: list[Tree]) -> bool:
 
 def without_asked(answer: str, gold: str, question: str) -> str:
     """Return `204` for the answer `m+n = 204` if the question has `m+n` by itself and the gold is
-    no relation; any other answer unchanged."""
+    not a relation; any other answer unchanged."""
     asked, _, value = answer.partition("=")
     asked = _spaced(asked)
     if not value or not re.search("[A-Za-z]", asked) or _RELATION.search(gold):
@@ -161,7 +161,7 @@ def _formulas(question: str) -> tuple[_Formula, ...]:
 
 
 def _shapes(tree: Tree) -> frozenset[str]:
-    """Return the `shape` of a formula; for a number its `form`, and for a decimal two forms."""
+    """Return a formula's `shape`; for a number its `form`, and for a decimal its fraction's too."""
     if rational(tree) is None:
         return frozenset((shape(tree),))
     decimal = _DECIMAL.fullmatch(tree.head)

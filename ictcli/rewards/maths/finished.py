@@ -1,6 +1,6 @@
 """Detect answers less simplified than the gold: the rule `form` of tests/rewards/rules.md.
 
-An answer "leaves work" if it has operations that the equal gold has carried out."""
+An answer leaves work undone if it has operations that the equal gold has carried out."""
 
 from fractions import Fraction
 from functools import lru_cache
@@ -24,18 +24,18 @@ _KINDS = {
     **dict.fromkeys(("||", "\\max", "\\min"), "absolute value"),
     "!": "factorial",
 }
-"""Kind of work that an operation leaves if `_top_work` has no other rule for it."""
+"""Kind of work that each operation leaves undone, unless `_top_work` has another rule for it."""
 _ON_NUMBERS = {"!", "\\binom", "\\gcd", "\\lcm", "\\max", "\\min", "\\det", "||",
                "\\lfloor\\rfloor", "\\lceil\\rceil"}  # fmt: skip
-"""Operations that leave arithmetic if they act on numbers."""
+"""Operations that leave arithmetic undone if they act on numbers."""
 UNKNOWN = "?"
-"""Prefix of an unknown as a kind of work: an unknown that the gold lacks must cancel."""
+"""Prefix of an unknown's name as a kind of work: an unknown that the gold lacks should cancel."""
 COLLECTIONS = {",", "()", "[]", "[)", "(]", "{}", "\\cup", "\\langle\\rangle"}
 
 
 def unfinished(answer: nodes.Node, gold: nodes.Node, *, algebra: bool) -> bool:
-    """Return whether an answer leaves work that the equal gold has done. UndecidedError if algebra
-    is needed but not allowed."""
+    """Return whether an answer leaves work undone that the equal gold has done. UndecidedError if
+    algebra is needed but not allowed."""
     if isinstance(answer, nodes.Scalar) and isinstance(gold, nodes.Scalar):
         answer = with_letter(answer, gold)
     parts = nodes.unnamed(answer)
@@ -53,8 +53,8 @@ def unfinished(answer: nodes.Node, gold: nodes.Node, *, algebra: bool) -> bool:
 
 
 def leaves_work(answer: Tree, gold: Tree, *, algebra: bool = True) -> bool:
-    """Return whether an answer leaves work that the equal gold has done. A list, interval or matrix
-    does if any of its items does, an equation if all sides that are not names do."""
+    """Return whether an answer leaves work undone that the equal gold has done. A list, interval or
+    matrix does if any of its items does, an equation if all sides that are not names do."""
     if (allowed := _allowed(gold)) is None:
         return False
     parts = answer.parts
@@ -123,14 +123,14 @@ def written(node: nodes.Node) -> Tree:
 
 
 def _cell(node: nodes.Node) -> Tree:
-    """Return a matrix cell; its product with a factor of the matrix, `(2)(x)`, leaves no work."""
+    """Return a matrix cell as a tree; a product with the matrix's factor, `(2)(x)`, is allowed."""
     tree = written(node)
     multiplied = isinstance(node, nodes.Scalar) and node.text[:1] == "(" and tree.head == "*"
     return Tree("cell", tree.parts) if multiplied else tree
 
 
 def _work(tree: Tree) -> set[str]:
-    """Return the kinds of work that a tree and its subtrees leave."""
+    """Return the kinds of work that a tree and its subtrees leave undone."""
     top, kinds = _top_work(tree), list(map(_work, tree.parts))
     if tree.head in ("<", "<=", "!="):  # 2x < 6 is x < 3
         return {kind for each in kinds for kind in each if kind[0] != UNKNOWN}
@@ -138,7 +138,7 @@ def _work(tree: Tree) -> set[str]:
 
 
 def _allowed(gold: Tree) -> set[str] | None:
-    """Return the kinds of work that an answer may leave; None: any, as the gold has a sum sign."""
+    """Return the kinds of work that may stay undone; None (all kinds) if the gold has a sum sign."""
     allowed = set(map(_top_work, gold.subtrees()))
     if "operator" in allowed:
         return None
@@ -154,7 +154,7 @@ def is_name(tree: Tree) -> bool:
 
 
 def _top_work(tree: Tree) -> str:
-    """Return the kind of work that the operation at the top of a tree leaves; empty if none."""
+    """Return the kind of work that a tree's topmost operation leaves undone; empty if none."""
     head, parts = tree.head, tree.parts
     if head in OPERATORS or (head in ("+", "*") and any(part.head == "\\dots" for part in parts)):
         return "operator"
@@ -201,7 +201,7 @@ def _factors(tree: Tree) -> list[Tree]:
 
 
 def _raised(base: Tree, exponent: Tree) -> str:
-    """Return the kind of work that a power leaves: "power", which is always allowed, for `2^{10}`;
+    """Return the kind of work that a power leaves undone: "power" for `2^{10}`, which is allowed;
     "arithmetic" for `6^2`, `(\\frac12)^2` and `(2x)^3`."""
     value, raised = rational(base), rational(exponent)
     if raised is None:
@@ -210,7 +210,7 @@ def _raised(base: Tree, exponent: Tree) -> str:
         return "" if is_number(base) and is_number(exponent) else "exponential"
     whole = raised.denominator == 1
     if value is not None and not whole:
-        lower = gcd(raised.denominator, *primes(value).values()) > 1  # the index of the root
+        lower = gcd(raised.denominator, *primes(value).values()) > 1  # the root's index
         return "arithmetic" if lower else "root"
     within = powers(base)
     again = len(within) == 1 and within[0][0] is not base and value is None
@@ -253,7 +253,7 @@ def _divided(above: Tree, below: Tree) -> bool:
     ):
         return True
     dividend, divisor = rational(upper), rational(lower)
-    if dividend is None or not divisor:  # a power
+    if dividend is None or not divisor:  # a power, as `2^{10}`
         return False
     return (dividend / divisor).denominator == 1
 

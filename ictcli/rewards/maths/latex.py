@@ -1,4 +1,4 @@
-"""Convert LaTeX to a canonical layout ("tidy"): two tidy texts differ only in their mathematics.
+"""Normalize LaTeX ("tidy" it), so that two normalized texts differ only in their mathematics.
 
 Text within `\\text{}` is put between the marks OPEN and CLOSE, and `\\\\` becomes ROW."""
 
@@ -129,7 +129,7 @@ def _commands(names: str) -> Any:
 
 
 def replaced(text: str, names: str, make: Callable[[str, str], str]) -> str:
-    """Return `text` with each `\\name{argument}`, name in `a|b|c`, as `make(name, argument)`."""
+    """Return `text` with `\\name{argument}` replaced by `make(name, argument)`; names: `a|b|c`."""
     before = "" if "\\" in text else text
 
     def replacement(match: Any) -> str:
@@ -160,14 +160,14 @@ def _wordy(command: str, content: str) -> str:
 
 
 def _rows(aligned: re.Match[str]) -> str:
-    """Return rows as a list; a row that starts with a relation continues the row above."""
+    """Join rows with commas, or with a space before a row that starts with a relation like `=`."""
     rows = [row.replace("&", " ").strip(" ,") for row in aligned[2].replace("\\&", "&").split(ROW)]
     rows = [row for row in rows if row]
     return re.sub(r",\s*(?==|\\(?:approx|le|ge)(?![a-z]))", " ", ", ".join(rows))
 
 
 def _system(cases: re.Match[str]) -> str:
-    """Return equations below each other as a list; if one has a condition or no `=`, unchanged."""
+    """Join rows that are all equations as `_rows` does; leave others, as those with a condition."""
     rows = [row for row in cases[2].split(ROW) if row.strip()]
     related = all("=" in row for row in rows) and not re.search(r"\b(?:if|when|for)\b", cases[2])
     return _rows(cases) if related else cases[0]
@@ -201,7 +201,7 @@ def _arguments(text: str) -> str:
 
 
 def tidy(text: str) -> str:
-    """Return LaTeX or plain text in the canonical layout that other modules expect."""
+    """Return LaTeX or plain text normalized to the layout that other modules expect."""
     if re.search(r"\\\\[a-zA-Z]", text) and not re.search(r"(?<!\\)(?:\\\\)*\\(?!\\)", text):
         text = text.replace("\\\\", "\\")  # backslashes were escaped
     text = re.sub(r"√\s*(\d+(?:\.\d+)?|[a-zA-Z])", r"\\sqrt{\1}", text)
@@ -284,7 +284,7 @@ def is_word(run: str) -> bool:
 
 
 def flat(text: str) -> str:
-    """Return tidy LaTeX for comparison as text: with spaces only between numbers and after
+    """Return normalized LaTeX for comparison as text: with spaces only between numbers and after
     commands, and without braces around a single index or exponent."""
     text = text.replace(OPEN, "").replace(CLOSE, "")
     text = re.sub(r"(?<=\d)\s+(?=[\d.])", "\x01", text)

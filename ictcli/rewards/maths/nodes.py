@@ -1,4 +1,4 @@
-"""Define the nodes of a parsed answer, and split tidy text at its top-level signs."""
+"""Define the nodes of a parsed answer, and split normalized LaTeX at its top-level signs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class UndecidedError(Exception):
 
 @dataclass(frozen=True)
 class Scalar:
-    """An expression, in tidy LaTeX. `noun`: the thing counted (`3 apples`), compared in lists."""
+    """An expression in normalized LaTeX. `noun` is the thing counted, for lists: `3 apples`."""
 
     text: str
     unit: str | None = None
@@ -63,7 +63,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Named:
-    """A value with its name: `x = 5`, `x \\in [0, 1)`, `x > 2`. The name may be `optional`."""
+    """A value with its name: `x = 5`, `x \\in [0, 1)`, `x > 2`. Optional names may be left out."""
 
     name: str
     value: Node
@@ -142,7 +142,7 @@ _JOINTS = {"and": "and", "or": "or", "und": "and", "oder": "or"}
 
 
 def tokens(text: str) -> list[tuple[str, int]]:
-    """Return the tokens of a tidy text, each with its bracket depth. Round and square brackets
+    """Return the tokens of normalized LaTeX, each with its bracket depth. Round and square brackets
     match each other, as in half-open intervals. UnreadableError if brackets do not match."""
     signs: list[tuple[str, int]] = []
     opened: list[str] = []
@@ -165,7 +165,7 @@ def tokens(text: str) -> list[tuple[str, int]]:
 
 
 def split(text: str, at: set[str]) -> tuple[list[str], list[str]]:
-    """Split a tidy text at the signs `at` outside all brackets; return (parts, separators).
+    """Split normalized LaTeX at the signs `at` outside all brackets; return (parts, separators).
     `\\text{and}` and `\\text{or}` count as signs."""
     parts = [""]
     separators: list[str] = []

@@ -39,7 +39,7 @@ def plain(text: str) -> Fraction | None:
 
 
 def number(text: str) -> Fraction | None:
-    """Return the value of a tidy text that is one exact number, signed or not; else None."""
+    """Return the value of normalized LaTeX that is one exact number, signed or not; else None."""
     text = text.strip()
     while text[:1] == "(" and text[-1:] == ")" and "(" not in text[1:] and ")" not in text[:-1]:
         text = text[1:-1].strip()

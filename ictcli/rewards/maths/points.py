@@ -28,8 +28,8 @@ _MOST = 32
 
 
 def points(left: Any, right: Any, seed: str) -> Iterator[Point]:
-    """Yield the points for two expressions. Symbols in COUNTS get whole numbers; at the points with
-    positive values these rise in alphabetical order, as binom(n, k) needs k <= n."""
+    """Yield the points for two expressions. Symbols in factorials and binomials get whole numbers;
+    at positive points these rise in alphabetical order, as binom(n, k) needs k <= n."""
     symbols = sorted(left.free_symbols | right.free_symbols, key=str)
     counts = left.atoms(*COUNTS) | right.atoms(*COUNTS)
     counted = {symbol for count in counts for symbol in count.free_symbols}
@@ -42,7 +42,7 @@ def points(left: Any, right: Any, seed: str) -> Iterator[Point]:
         if index >= _POINTS:  # where roots and logarithms are real
             whole, values = sorted(whole), [abs(value) + 1 for value in values]
         yield _point(symbols, counted, whole, values)
-    # `\sqrt{xy}` is `\sqrt{x}\sqrt{y}` unless both are negative; symbols in COUNTS are positive
+    # `\sqrt{xy}` is `\sqrt{x}\sqrt{y}` unless both are negative; `counted` symbols are positive
     choices = _signs(random, len(signed)) if len(signed) > 1 else []
     for signs, size in product(choices, _LARGEST_SIZES):
         whole = [Fraction(random.randint(3, 40)) for _ in counted]

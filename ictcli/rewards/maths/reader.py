@@ -1,4 +1,4 @@
-"""Parse tidy LaTeX into a tree: strictly to compute its value, or leniently to judge its form.
+"""Parse LaTeX into a tree: strictly to compute its value, or leniently to judge its form.
 
 Strict parsing refuses a text that may be read in two ways, where math-verify's parser
 (latex2sympy2-extended 1.11) reads `2(3)` as 5, `\\cos 3t` as cos 3, `\\sin x \\cdot x` as sin(x^2)
@@ -40,8 +40,8 @@ _SYMBOLS = {"\\pi", *(f"\\{letter}" for letter in GREEK)}
 
 
 def tree_of(text: str, *, strict: bool = False) -> Tree:
-    """Return the tree of a tidy text. UnreadableError if it cannot be parsed; if `strict`, also if
-    it has two readings, words, or commands that `algebra` cannot compute."""
+    """Return the tree of normalized LaTeX. UnreadableError if it cannot be parsed; if `strict`,
+    also if it has two readings, words, or commands that `algebra` cannot compute."""
     if strict:
         text = re.sub(r"\\frac\{d([a-zA-Z])\}\{d([a-zA-Z])\}", r"D_{\1\2}", text)
         if re.search(r"\\frac\{d[^{}]*\}\{d", text):

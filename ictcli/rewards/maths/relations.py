@@ -54,7 +54,7 @@ _OPAQUE = {"\\Rightarrow", "\\Leftrightarrow", "\\to", "\\equiv"}
 
 def relation(text: str, node: Callable[[str], Node]) -> Node | None:
     """Return the node of an equation, inequality, congruence or membership, with sides parsed by
-    `node`; None for other texts. A relation without a rule is a scalar that algebra cannot read."""
+    `node`; None for other texts. Other relations become a Scalar that algebra cannot read."""
     parts, signs = split(text, {"=", *_SIGNS, "\\in", "\\approx", *_OPAQUE})
     statement = Scalar(text)
     if "\\pmod" in text:
@@ -101,7 +101,7 @@ def _approximation(parts: list[str], signs: list[str], node: Callable[[str], Nod
 
 
 def _named(name: str, value: Node) -> Node | None:
-    """Return a value with a name, optional if it changes no value; None if the value has one."""
+    """Return a Named value, whose name is optional if it changes no value; None for two names."""
     if isinstance(value, Named):
         return None
     whole, name = name, _WORD_INDEX.sub("", re.sub(_OF_EVENT, "", name))
@@ -162,7 +162,7 @@ def difference(node: Node) -> str | None:
 
 
 def as_inequality(node: Node) -> Inequality | None:
-    """Return an inequality, or a name with a half-line as one (`x < 1`); None for other nodes."""
+    """Return an inequality, also for a name with a range like (-\\infty, 1); else None."""
     match node:
         case Inequality():
             return node

@@ -1,4 +1,4 @@
-"""Parse tidy text into nodes: lists, tuples, intervals, sets, matrices, relations, scalars."""
+"""Parse LaTeX into nodes: lists, tuples, intervals, sets, matrices, relations and scalars."""
 
 import re
 from collections.abc import Iterable
@@ -48,7 +48,7 @@ _DEGREES = re.compile(rf"(\d+(?:\.\d+)?|[a-zA-Z]|\\(?:theta|alpha|beta))\s*{OPEN
 
 
 def read(text: str) -> Node:
-    """Return the node of a tidy text; `1,234` is a number. UnreadableError if it has no reading."""
+    """Parse normalized LaTeX into a node; `1,234` is a number. UnreadableError if that fails."""
     if "\\not" in re.findall(r"\\[a-zA-Z]+", text):
         raise UnreadableError("\\not")
     return _node(without_lead(text))
@@ -196,7 +196,7 @@ def _multiplied(factor: str, matrix: Matrix) -> Matrix | None:
 
 
 def _pluses(items: Iterable[Node]) -> tuple[Node, ...]:
-    """Return the items, with the two values of each item that has a `\\pm`."""
+    """Return the items, with each `a \\pm b` replaced by its two values."""
     out: list[Node] = []
     for item in map(expand, items):
         out.extend(item.items if isinstance(item, Items) and not item.brackets else [item])

@@ -23,8 +23,8 @@ _PARTED = (
 
 
 def equal(left_text: str, right_text: str) -> bool:
-    """Return whether two tidy expressions agree at every point where both have a value, and have a
-    real value at the same points. UnreadableError if one cannot be read."""
+    """Return whether two expressions in normalized LaTeX agree at every point where both have a
+    value, and have real values at the same points. UnreadableError if one cannot be read."""
     left, right = _read(left_text), _read(right_text)
     if left == right:
         return True
@@ -64,8 +64,8 @@ def _values(left: Any, right: Any, point: Point) -> tuple[Any, Any] | None:
 
 
 def _has_parts(expression: Any) -> bool:
-    """Return whether an expression may change its form, or not be real, beyond the points that are
-    compared: `|x - 100|` is `100 - x` for all x near 0."""
+    """Return whether an expression may have another form, or no real value, far from the compared
+    points: `|x - 100|` is `100 - x` for all x near 0."""
     roots = (power for power in expression.atoms(sympy.Pow) if not power.exp.is_Integer)
     return any(part.free_symbols for part in (*roots, *expression.atoms(*_PARTED)))
 
@@ -93,7 +93,8 @@ def _seed(left: str, right: str) -> str:
 
 
 def rounds(text: str, decimal: Fraction, places: int) -> bool:
-    """Return whether a constant rounds to `decimal` at so many `places`. Raises UnreadableError."""
+    """Return whether a constant, rounded to `places` decimals, is `decimal`, or raise
+    UnreadableError."""
     try:
         value = value_at(_read(text), {})
     except FAILURES:

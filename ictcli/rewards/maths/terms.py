@@ -12,7 +12,7 @@ LOGARITHMS = ("\\ln", "\\log", "\\lg")
 
 
 def length(tree: Tree) -> int:
-    """Return the number of symbols, operations and numbers, not counting numeric factors."""
+    """Return how many symbols, operations and numbers a tree has, without its numeric factors."""
     head, parts = tree.head, tree.parts
     if not parts or is_rational(tree):
         return 1
@@ -30,7 +30,7 @@ def length(tree: Tree) -> int:
 
 
 def primes(value: Fraction) -> dict[int, int]:
-    """Return a number's exponents by prime, for primes under 100, and by the remaining factor."""
+    """Return the exponents of a number's prime factors under 100, and of the remaining factor."""
     exponents: Counter[int] = Counter()
     for part, sign in ((abs(value.numerator), 1), (value.denominator, -1)):
         for prime in PRIMES:
@@ -62,8 +62,8 @@ def meet(tree: Tree) -> bool:
 
 
 def irrational(tree: Tree) -> list[list[str]]:
-    """Return the factors of a term that are not rational, each as a list of names; a logarithm has
-    one name for each prime in it. Two terms with a choice of names in common can be added."""
+    """Return the factors of a term that are not rational, each as a list of alternative names, as
+    `\\ln 6` has one for 2 and one for 3. Terms that can have the same names can be added."""
     factors: list[list[str]] = []
     for base, power in powers(tree):
         if power.denominator > 1 and (inside := rational(base)):

@@ -91,8 +91,8 @@ def is_rational(tree: Tree) -> bool:
 
 
 def powers(tree: Tree, power: Fraction = Fraction(1)) -> list[tuple[Tree, Fraction]]:
-    """Return the factors of an expression without its sign, as (base, exponent): fractions for
-    roots, negative for divisors."""
+    """Return the factors of an expression without its sign, as (base, exponent). Exponents are
+    fractions for roots and negative for divisors."""
     head, parts = tree.head, tree.parts
     if head in ("*", "-"):
         return [each for part in parts for each in powers(part, power)]

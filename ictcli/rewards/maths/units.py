@@ -87,7 +87,7 @@ def changes_value(word: str) -> bool:
 
 
 def _says_nothing(word: str) -> bool:
-    """Return whether a word after a number is a noun, or part of one, that keeps its value."""
+    """Return whether a word after a number is (part of) a noun and does not change the value."""
     small = word.lower()
     if not (_NOUN.fullmatch(word) or small in _SMALL or _is_of_another_script(word)):
         return False
@@ -167,8 +167,8 @@ def _factors(text: str, nouns: bool) -> dict[str, int] | None:
 
 
 def split_unit(text: str) -> tuple[str, str | None, str]:
-    """Split a tidy answer into (value, unit or None, noun). Words that change the value stay in it,
-    except for scales: `5 million` has the value 5000000."""
+    """Split normalized LaTeX into (value, unit or None, noun). Words that change the value stay in
+    it, except for scales: `5 million` has the value 5000000."""
     unit: str | None = None
     if money := _MONEY.match(text):
         text, unit = money[1] + money[3], CURRENCIES.get(money[2]) or SYMBOLS[money[2]]
@@ -239,8 +239,8 @@ def _joined(first: str | None, second: str) -> str:
 
 
 def agree(gold: Scalar, answer: Scalar) -> bool:
-    """Return whether two answers have the same unit, or one has neither unit nor noun. `unit` is
-    any unit of length with its power; words marked with `?` change the value and must be equal."""
+    """Return whether two answers have the same unit, or one has neither unit nor noun. A unit named
+    `unit` is any length with its power; after `?` come words that must be the same."""
     first, second = gold.unit or "", answer.unit or ""
     if first == second:
         return True

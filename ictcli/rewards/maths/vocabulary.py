@@ -132,7 +132,7 @@ AFTER = frozenset(word_list(
     "миллиарда миллиардов млрд дюжина дюжины дюжин половина пара пары не нет неверно неправильно "
     "кроме χιλιαδες εκατομμυρια الف الاف مليون مليار אלף מיליון हजार लाख करोड"
 ))  # fmt: skip
-"""Words, without accents, that scale or deny a value before them; after them it may be a name's."""
+"""Words (without accents) that scale or deny the value before them; elsewhere they may be names."""
 WITHIN = word_list(
     "十 百 千 万 萬 億 亿 兆 半 倍 成 割 折 一 二 三 四 五 六 七 八 九 零 两 双 数 几 多 余 "
     "不 非 無 无 没 错 誤 误 除 负 負 以上 以下 以外 以内 以內 未満 超 至少 最 大于 小于 少于 "

@@ -40,7 +40,7 @@ def _has_no_case(run: str) -> bool:
 
 
 def folded(text: str) -> str:
-    """Return tidy text for comparison as one string: words in lower case, no punctuation."""
+    """Return normalized LaTeX for comparison: words in lower case, no punctuation."""
     text = _MARKED.sub(lambda marked: f" {simple(marked[1])} ", text)
     text = re.sub(
         r"(?<![A-Za-z\\])[A-Za-z]{2,}(?![A-Za-z])",
