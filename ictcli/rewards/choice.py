@@ -28,15 +28,15 @@ _WORD = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*|\S")
 
 
 def verdict(response: str, gold: str, choices: Sequence[str], found: Located) -> Verdict:
-    """Return the verdict on a response that `said.said` has cleaned: on the answer `found` in it or,
-    without one, on the letter that the text states. `choices` are the texts of A, B, ..., one of
-    which may be the answer. An answer that names two letters is unparsed."""
+    """Return the verdict on a response that `said.said` has cleaned: on the answer `found` in it,
+    or, without one, on the letter that the text states. `choices` are the texts of A, B, ..., one
+    of which may be the answer. An answer that names two letters is unparsed."""
     answer, source, missing = found
     if answer is None:
         letters = statement.stated(plain(response[-_READ:]), naming(choices))
     else:
         marked = boxes(response) if source == "box" else [answer]
-        letters = "".join(dict.fromkeys("".join(letter_of(each, choices) for each in marked)))
+        letters = "".join(dict.fromkeys("".join(letter_of(text, choices) for text in marked)))
         missing = "the answer names no letter"
         if len(letters) == 1 and source != "pattern" and not _upheld(response, answer, letters):
             letters, missing = "", "the letter is denied or doubted"
@@ -89,11 +89,11 @@ def plain(text: str) -> str:
 
 def naming(choices: Sequence[str]) -> Callable[[str], str]:
     """Return a function from a text to the letters of the choices that have the same words."""
-    known = [_words(plain(choice)) for choice in choices]
+    keys = [_words(plain(choice)) for choice in choices]
 
     def named(text: str) -> str:
         words = _words(text)
-        return "".join(chr(65 + place) for place, one in enumerate(known) if one == words != "")
+        return "".join(chr(65 + place) for place, key in enumerate(keys) if key == words != "")
 
     return named
 

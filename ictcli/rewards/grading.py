@@ -101,9 +101,9 @@ def _graded(
         question = questions[row] if questions else ""
         seen = said(response) if marked else response
         text = seen if pattern is None else response
-        found = _located(verifier, text, gold, question, pattern, limits)
+        located = _located(verifier, text, gold, question, pattern, limits)
         data = columns[row] if columns else NO_COLUMNS
-        rows.append(Row(seen, gold, choices[row] if choices else (), found, question, data))
+        rows.append(Row(seen, gold, choices[row] if choices else (), located, question, data))
     return verifier, rows, _verdicts(verifier, rows, pattern is not None, limits)
 
 
@@ -111,16 +111,16 @@ def _located(
     verifier: Verifier, response: str, gold: str, question: str, pattern: str | None, limits: Limits
 ) -> Located:
     if pattern is not None:
-        found = answers.matched(response, pattern, min(answers.PATTERN_SECONDS, limits.seconds))
+        located = answers.matched(response, pattern, min(answers.PATTERN_SECONDS, limits.seconds))
     elif verifier.golds is not None:
-        found = answers.located(response, gold, listed)
+        located = answers.located(response, gold, listed)
     elif verifier.judge is choice.verdict or verifier.boxed:
         return answers.located(response)
     else:
         return Located(response, "response")
-    if verifier.golds is not None and found.answer:
-        found = found._replace(answer=without_asked(found.answer, gold, question))
-    return found
+    if verifier.golds is not None and located.answer:
+        located = located._replace(answer=without_asked(located.answer, gold, question))
+    return located
 
 
 def _verdicts(

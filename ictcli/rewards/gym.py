@@ -53,13 +53,13 @@ def chosen(name: str) -> tuple[str, dict[str, Any]]:
     """Return the generator's name and the options (possibly seed and size) set in `name`. UserError
     if the generator has no such option, or a value is not of the default's type."""
     kind, options = parted(name)
-    known = options_of(kind)
+    defaults = options_of(kind)
     for key, value in options.items():
-        if key not in known:
+        if key not in defaults:
             raise UserError(
-                f"{GYM}{kind} has no option {key!r}{nearest(key, list(known))}.", _hint(kind)
+                f"{GYM}{kind} has no option {key!r}{nearest(key, list(defaults))}.", _hint(kind)
             )
-        default = known[key]
+        default = defaults[key]
         types: set[Any] = {type(default), DATASETS[kind][1].__annotations__.get(key)}
         types |= {int} if float in types else set()
         if type(default) in (bool, int, float, str) and type(value) not in types:
@@ -113,9 +113,9 @@ def _verdict(text: str, entry: dict[str, Any], name: str) -> Verdict:
     answer = _TEXT.sub(r"\1", text).strip()
     if _THOUSANDS.fullmatch(answer) and "," not in entry["answer"]:
         answer = answer.replace(",", "")
-    judge, known = generator(name), None if _FORMULA.fullmatch(answer) else repr(entry)
+    judge, problem = generator(name), None if _FORMULA.fullmatch(answer) else repr(entry)
     try:
-        with _watched(known):
+        with _watched(problem):
             score = float(judge.score_answer(answer, entry))
     except _CodeError:
         return Verdict("unparsed", answer[:200], AS_CODE)
@@ -132,33 +132,33 @@ class _Watch:
     """State of this process's audit hook, which is installed once as it cannot be removed."""
 
     hooked = False
-    known: str | None = None
+    problem: str | None = None
     """Text of the problem, while an answer that may be code is scored; else None."""
     source = ""
     """Source text that was compiled last."""
 
 
 @contextmanager
-def _watched(known: str | None) -> Generator[None]:
-    """Raise _CodeError if the code inside this context evaluates an answer, as some scores do with
-    `eval`: only code of files and expressions of the problem, `known`, may run. None: any may."""
+def _watched(problem: str | None) -> Generator[None]:
+    """Raise _CodeError if the code in this context evaluates an answer, as some scores do with
+    `eval`: only code of files and expressions that `problem` contains may run. None: any may."""
     if not _Watch.hooked:
         sys.addaudithook(_audit)
         _Watch.hooked = True
-    _Watch.known, _Watch.source = known, ""
+    _Watch.problem, _Watch.source = problem, ""
     try:
         yield
     finally:
-        _Watch.known = None
+        _Watch.problem = None
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
-    if _Watch.known is None:
+    if _Watch.problem is None:
         return
     if event == "compile":
         text: object = arguments[0]
         _Watch.source = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
     elif event == "exec" and isinstance(code := arguments[0], CodeType):
         typed = code.co_filename in ("", "<string>")
-        if typed and _Watch.source.strip() not in _Watch.known:
+        if typed and _Watch.source.strip() not in _Watch.problem:
             raise _CodeError

@@ -154,15 +154,15 @@ def made_of(name: str, function: Callable[..., Any]) -> Verifier:
         if param.default is param.empty and param.kind not in several and key not in ROWS
     )
     takes_all = any(param.kind is param.VAR_KEYWORD for param in parameters.values())
-    taken = None if takes_all else frozenset(parameters)
-    return Verifier(name, grouped(name, function, taken), in_groups=True, needs=needs)
+    accepted = None if takes_all else frozenset(parameters)
+    return Verifier(name, grouped(name, function, accepted), in_groups=True, needs=needs)
 
 
-def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | None) -> Judge:
+def grouped(name: str, function: Callable[..., Any], accepted: frozenset[str] | None) -> Judge:
     """Return a judge that calls a function in TRL's form, (prompts, completions, **columns) ->
-    list of rewards, which may be async. `taken`: the function's parameters; None: it takes any. A
-    reward of 1 or more is correct; None and NaN are no reward; the function may return Verdicts. If
-    it fails on texts, it is called with lists of messages, as TRL passes chats. TypeError or
+    list of rewards, which may be async. `accepted`: the function's parameters; None: any. A reward
+    of 1 or more is correct; None and NaN are no reward; the function may return Verdicts. If it
+    fails on texts, it is called with lists of messages, as TRL passes chats. TypeError or
     ValueError if the function returns anything else."""
 
     def verdict(reward: Any) -> Verdict:
@@ -176,8 +176,8 @@ def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | Non
 
     def called(prompts: Any, completions: Any, columns: Mapping[str, Sequence[Any]]) -> Any:
         values = {"prompts": prompts, "completions": completions, **columns}
-        if taken is not None:
-            values = {key: value for key, value in values.items() if key in taken}
+        if accepted is not None:
+            values = {key: value for key, value in values.items() if key in accepted}
         rewards: Any = function(**values)
         if inspect.isawaitable(rewards):
             import asyncio  # slow to import
@@ -266,9 +266,9 @@ def find_verifier(name: str) -> Verifier:
         raise UserError(
             f"{name} is a file, without the name of a function.", f"for example {name}:grade"
         )
-    known = sorted({*VERIFIERS, *OPTIONAL})
-    hint = f"the verifiers are: {', '.join(known)}; or my_rewards.py:function"
-    raise unknown("verifier", name, known, hint)
+    names = sorted({*VERIFIERS, *OPTIONAL})
+    hint = f"the verifiers are: {', '.join(names)}; or my_rewards.py:function"
+    raise unknown("verifier", name, names, hint)
 
 
 def as_verifier(kind: str | Verifier | Judge) -> Verifier:

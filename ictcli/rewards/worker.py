@@ -72,12 +72,12 @@ def serve(descriptor: int) -> None:
     connection = Connection(descriptor)
     os.register_at_fork(after_in_child=connection.close)  # forks must not answer
     with contextlib.suppress(EOFError, OSError):
-        This.limits, parent, sources, known = connection.recv()
+        This.limits, parent, sources, code = connection.recv()
         sys.stdout = sys.stderr
         from ictcli.files import gate, plugins
 
         plugins.sources.update(sources)
-        gate.adopt(known)
+        gate.adopt(code)
         threading.Thread(target=_watch, args=(parent,), daemon=True).start()
         This.idle = process_size()
         connection.send_bytes(STARTED + b"%f" % time.process_time())

@@ -108,7 +108,7 @@ def _perform(calls: dict[int, bytes], results: dict[int, Any], limits: Limits) -
 
 class _Worker:
     def __init__(self, limits: Limits) -> None:
-        self.limits, self.known = limits, gate.state()
+        self.limits, self.code = limits, gate.state()
         self.call, self.busy = -1, False
         self.phase: Literal["new", "ready", "started"] = "new"  # "ready" while it prepares a call
         self.since = self.cpu_before = 0.0  # wall clock and CPU time at the phase's start
@@ -122,12 +122,12 @@ class _Worker:
             process_group=0,  # Ctrl-C is for the parent alone
         )
         end.close()
-        self.connection.send((limits, os.getpid(), plugins.sources, self.known))
+        self.connection.send((limits, os.getpid(), plugins.sources, self.code))
 
     def fits(self, limits: Limits) -> bool:
         """Return whether the worker is alive, has these limits and knows all code that may run."""
-        known = self.limits == limits and self.known == gate.state()
-        return known and self.process.poll() is None
+        same = self.limits == limits and self.code == gate.state()
+        return same and self.process.poll() is None
 
     def ask(self, index: int, call: bytes) -> None:
         """Send a call to the worker."""

@@ -86,10 +86,10 @@ def _unsolved(answer: str, gold: str, formulas: tuple["_Formula", ...]) -> bool:
     tree, right, solved = _tree(answer), _tree(gold), isinstance(reading(gold), Named)
     if tree is None or right is None or not isinstance(reading(answer), Chain):
         return False
-    equations = [part for each in formulas for part in each.parts if part.head == "="]
+    equations = [part for formula in formulas for part in formula.parts if part.head == "="]
     return shape(tree) != shape(right) and any(
-        shape(tree) == shape(each) or (solved and _symbols(tree) == _symbols(each))
-        for each in equations
+        shape(tree) == shape(other) or (solved and _symbols(tree) == _symbols(other))
+        for other in equations
     )
 
 

@@ -80,7 +80,7 @@ def leaves_work(answer: Tree, gold: Tree, *, algebra: bool = True) -> bool:
 
 def _divides(tree: Tree) -> bool:
     products = (part for part in tree.subtrees() if part.head in ("*", "/", "^"))
-    factors = (each for part in products for each in powers(part))
+    factors = (factor for part in products for factor in powers(part))
     return any(power < 0 and not is_number(base) for base, power in factors)
 
 
@@ -91,7 +91,7 @@ def _is_collection(tree: Tree) -> bool:
 def _values(tree: Tree) -> list[Tree]:
     """Return the items of a collection, with nested ones flattened; [tree] for any other tree."""
     if tree.parts and _is_collection(tree):
-        return [each for part in tree.parts for each in _values(part)]
+        return [item for part in tree.parts for item in _values(part)]
     return [tree]
 
 
@@ -138,7 +138,7 @@ def _work(tree: Tree) -> set[str]:
 
 
 def _allowed(gold: Tree) -> set[str] | None:
-    """Return the kinds of work that may stay undone; None (all kinds) if the gold has a sum sign."""
+    """Return the kinds of work that may stay undone; None (all kinds) if the gold has a `\\sum`."""
     allowed = set(map(_top_work, gold.subtrees()))
     if "operator" in allowed:
         return None

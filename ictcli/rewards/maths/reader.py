@@ -53,7 +53,7 @@ def tree_of(text: str, *, strict: bool = False) -> Tree:
     tree = reader.listed()
     level = [tree]
     for _ in range(_HIGHEST):
-        level = [part for each in level for part in each.parts]
+        level = [part for node in level for part in node.parts]
     return reader.fail() if level or reader.peek() else tree
 
 

@@ -105,6 +105,6 @@ def opened(term: Tree) -> list[Tree]:
         return [term]
     sums = [factor for factor in inner.parts if factor.head == "+"]
     others = tuple(factor for factor in inner.parts if factor.head != "+")
-    if len(sums) != 1 or any(part.head == "+" for each in others for part in each.subtrees()):
+    if len(sums) != 1 or any(part.head == "+" for tree in others for part in tree.subtrees()):
         return [term]
     return [Tree("*", (*others, part)) for part in sums[0].parts]

@@ -52,7 +52,7 @@ def negative(tree: Tree) -> Tree:
 
 
 def product(factors: Sequence[Tree]) -> Tree:
-    flat = [part for each in factors for part in (each.parts if each.head == "*" else (each,))]
+    flat = [part for tree in factors for part in (tree.parts if tree.head == "*" else (tree,))]
     return flat[0] if len(flat) == 1 else Tree("*", tuple(flat))
 
 
@@ -95,7 +95,7 @@ def powers(tree: Tree, power: Fraction = Fraction(1)) -> list[tuple[Tree, Fracti
     fractions for roots and negative for divisors."""
     head, parts = tree.head, tree.parts
     if head in ("*", "-"):
-        return [each for part in parts for each in powers(part, power)]
+        return [factor for part in parts for factor in powers(part, power)]
     if head == "/":
         return powers(parts[0], power) + powers(parts[1], -power)
     if head == "\\sqrt":

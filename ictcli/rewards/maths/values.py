@@ -81,7 +81,7 @@ def _value(node: Any, value: Callable[[Any], Any], point: Point) -> Any:
         return _power(*map(value, node.args))
     if node.func in _NAMES:
         return _simple(getattr(_MP, _NAMES[node.func])(value(node.args[0])))
-    exact = node.xreplace({each: sympy.Rational(point[each]) for each in node.free_symbols}).doit()
+    exact = node.xreplace({name: sympy.Rational(point[name]) for name in node.free_symbols}).doit()
     number = sympy.N(exact, _MP.dps)
     if not number.is_number or not number.is_finite:
         raise ValueError("no value")
