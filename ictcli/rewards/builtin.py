@@ -97,7 +97,7 @@ def words(answer: str, gold: str) -> Verdict:
 
 @register_verifier("chain")
 def chain(response: str, gold: str) -> Verdict:
-    """Return the verdict on a chain's final digit, which stands between its last `;` and `#`."""
+    """Return whether the response ends with `;`, the gold (a digit) and `#`, as a verdict."""
     final = response[:-1].rpartition(";")[2]
     if not response.endswith("#") or len(final) != 1 or final not in "0123456789":
         return Verdict("unparsed", "")

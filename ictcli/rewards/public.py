@@ -19,6 +19,6 @@ def math_verify(response: str, gold: str) -> Verdict:
     marked = gold if _MARKED.search(gold) else f"\\boxed{{{gold}}}"
     right, answer = (_library.parse(text, parsing_timeout=None) for text in (marked, response))
     if not right or not answer:
-        return Verdict("unparsed", "", f"math-verify reads no {'answer' if right else 'gold'}")
+        return Verdict("unparsed", "", f"math-verify finds no {'answer' if right else 'gold'}")
     same = _library.verify(right, answer, timeout_seconds=None)
     return Verdict("correct" if same else "wrong", str(answer[-1])[:200])

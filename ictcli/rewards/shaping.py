@@ -28,9 +28,9 @@ def shaped(
     settings: RewardSettings,
     added: Mapping[str, Sequence[Verdict]] | None = None,
 ) -> FloatArray:
-    """Return (B,) float64, weighted by `settings`: correct * the verdict's reward + the weighted
-    rewards of `added`, by verifier name, + format * (1 if there is an answer) + overlong *
-    `overlong(...)` - length * tokens / max_tokens. `lengths` (B,) are in tokens."""
+    """Return (B,) float64: the sum, weighted by `settings`, of the verdicts' rewards, the rewards
+    that other verifiers `added` (by name), 1 for an answer, `overlong` and -lengths / max_tokens.
+    `lengths` (B,) are in tokens."""
     rewards = settings.correct * np.array([verdict.reward for verdict in verdicts])
     for name, others in (added or {}).items():
         weight = settings.added[name][1]

@@ -125,7 +125,7 @@ class _Worker:
         self.connection.send((limits, os.getpid(), plugins.sources, self.code))
 
     def fits(self, limits: Limits) -> bool:
-        """Return whether the worker is alive, has these limits and knows all code that may run."""
+        """Return whether the worker is alive and has these limits and all code allowed to run."""
         same = self.limits == limits and self.code == gate.state()
         return same and self.process.poll() is None
 

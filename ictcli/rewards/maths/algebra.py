@@ -113,7 +113,7 @@ def power(base: Any, exponent: Any) -> Any:
 
 
 def divisors(name: str) -> Callable[..., Any]:
-    """Return the function gcd or lcm, which keeps unknowns: sympy's gcd(m, n) would be 1."""
+    """Return the function gcd or lcm, symbolic for unknowns, for which sympy's gcd(m, n) is 1."""
 
     def applied(*values: Any) -> Any:
         if all(value.is_Integer for value in values):

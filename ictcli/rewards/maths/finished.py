@@ -29,7 +29,7 @@ _ON_NUMBERS = {"!", "\\binom", "\\gcd", "\\lcm", "\\max", "\\min", "\\det", "||"
                "\\lfloor\\rfloor", "\\lceil\\rceil"}  # fmt: skip
 """Operations that leave arithmetic undone if they act on numbers."""
 UNKNOWN = "?"
-"""Prefix of an unknown's name as a kind of work: an unknown that the gold lacks should cancel."""
+"""Prefix of a symbol as a kind of work: a symbol that the gold lacks should have cancelled."""
 COLLECTIONS = {",", "()", "[]", "[)", "(]", "{}", "\\cup", "\\langle\\rangle"}
 
 

@@ -75,7 +75,7 @@ def with_names(items: tuple[Node, ...]) -> tuple[Node, ...]:
 
 
 def with_nouns(items: tuple[Node, ...]) -> tuple[Node, ...] | None:
-    """Return numbers named by their nouns: `3 apples, 5 pears`; None if a noun is not unique."""
+    """Return numbers named by their nouns: `3 apples, 5 pears`; None if the nouns do not differ."""
     nouns = [item.noun for item in items if isinstance(item, Scalar) and item.noun]
     if len(set(nouns)) < len(items):
         return None

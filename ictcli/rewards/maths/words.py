@@ -51,8 +51,8 @@ def folded(text: str) -> str:
 
 
 def worded(text: str) -> Words | None:
-    """Return marked text, or letters with at least one word, as Words; None for other texts, and if
-    a hyphen stands between letters that are no words."""
+    """Return the content of `\\text{}`, or letters with at least one word, as Words; None for other
+    texts, and if a hyphen stands between letters that are not words."""
     if OPEN in text:
         if not re.fullmatch(r"[\sA-Za-z.\-()']*", _MARKED.sub("", text)):
             return None
@@ -86,7 +86,8 @@ def is_name_phrase(words: str) -> bool:
 
 
 def without_lead(text: str) -> str:
-    """Return `text` without words like `the answer is` or `about` before its value."""
+    """Return `text` without words like `the answer is` or `about` before its value, and with
+    `negative` as a minus sign."""
     text = _VALUE_OF.sub(rf"{OPEN}\1 \2{CLOSE}", text)
     if match := _LEAD.match(text):
         words = (match[1] or match[2] or "").strip().lower()
