@@ -99,7 +99,7 @@ def _says_nothing(word: str) -> bool:
 
 
 def _is_of_another_script(word: str) -> bool:
-    """Return whether a word has non-ASCII letters, except styled ones such as full-width letters."""
+    """Return whether a word has non-ASCII letters, except styled ones like full-width letters."""
     styled = any(unicodedata.decomposition(letter)[:1] == "<" for letter in word)
     return not word.isascii() and not styled and bool(_ABROAD.fullmatch(word))
 
