@@ -1,7 +1,7 @@
-"""The answer in a response: the last box, the text after `####`, or the match of a pattern.
+"""Find the answer in a response: the last box, the text after `####`, or the match of a pattern.
 
-A number elsewhere in the text is never taken for the answer. The time is linear in the response;
-only a pattern of the user's own may be slower, and has a time limit."""
+A number elsewhere in the text never counts as the answer. The search takes time linear in the
+response's length; only a user's own pattern may take longer, and it has a time limit."""
 
 import re
 from collections import deque
@@ -13,17 +13,17 @@ from ictcli.text import compiled
 NO_ANSWER = "no answer in a box or after ####"
 NO_MATCH = "the answer pattern matches nothing"
 LONGEST_BOX = 100_000
-"""Characters of the longest box; a longer one counts as not closed."""
+"""Maximum number of characters in a box; a longer box counts as not closed."""
 LONGEST_AT_ONCE = 200
-"""Characters of the longest text that is parsed outside the workers: parsing takes more than linear
-time."""
+"""Maximum number of characters of a text that is parsed in this process. Longer texts are parsed in
+worker processes, as parsing takes more than linear time."""
 PATTERN_SECONDS = 1.0
-"""CPU time of a search with a pattern."""
+"""Maximum CPU time of one search with a user's pattern."""
 
 _OPENING = re.compile(r"\\(?:boxed|fbox)\s*+\{")
 _BRACE = re.compile(rf"{_OPENING.pattern}|\\[{{}}]|\\\\(?!boxed|fbox)|[{{}}]")
 _PLAIN = (-1, -1)
-"""A brace that opens no box."""
+"""Stands for an open brace that is not a box's, in `outer_boxes`."""
 _EMPTY = re.compile(rf"(?:{_OPENING.pattern}|[\s}}])*+")
 _BARE = re.compile(r"\\(?:boxed|fbox)(?:\s++([^\s{}$\\])|([0-9]))")
 _HASHES = re.compile(r"#{4,}+\s*+")
@@ -38,15 +38,15 @@ class Located(NamedTuple):
     """The answer in a response."""
 
     answer: str | None
-    """None if there is none."""
+    """None if the response has no answer."""
     source: str
-    """Where it stands: one of `explanations.SOURCES`."""
+    """Where the answer was found: a key of `explanations.SOURCES`."""
     missing: str = NO_ANSWER
-    """Why there is no answer, if there is none or it is empty."""
+    """The reason to give in the verdict if the answer is None or empty."""
 
 
 class Span(NamedTuple):
-    """The place of a box or of the line of a `####`, and its content."""
+    """The place of a box, or of a `####` and the rest of its line, and the slice of its content."""
 
     start: int
     end: int
@@ -54,13 +54,12 @@ class Span(NamedTuple):
 
 
 def boxes(text: str) -> list[str]:
-    """Return the content of the last balanced \\boxed{} or \\fbox{}, after those of the boxes
-    before it in its sentence, as in `\\boxed{1}, \\boxed{2} and \\boxed{3}`; empty without a box.
+    """Return the contents of the last box (\\boxed{} or \\fbox{}) and the boxes before it in its
+    sentence: three for `\\boxed{1}, \\boxed{2} and \\boxed{3}`. Return [] if there is no box.
 
-    A box in a box is a part of it. Boxes are in one sentence if only a comma or semicolon, "and"
-    or "or", and layout stand between them. Empty boxes are skipped; if all are empty, there is
-    one empty content.
-    """
+    Two boxes are in one sentence if only a comma or semicolon, "and" or "or", and layout stand
+    between them. A box inside another box is part of its content. Empty boxes are skipped, but if
+    all boxes are empty, return [""]."""
     if "box" not in text:
         return []
     closed = outer_boxes(text)
@@ -75,10 +74,10 @@ def boxes(text: str) -> list[str]:
 
 
 def outer_boxes(text: str) -> list[Span]:
-    """Return the balanced boxes that are in no other, in order. A box that holds only another has
-    the content of that one."""
+    """Return the balanced boxes that are not inside another box, in order. If a box holds nothing
+    but another box, its content is that of the inner box."""
     closed: list[Span] = []
-    opened: deque[tuple[int, int]] = deque()  # from a box on: starts of command and of content
+    opened: deque[tuple[int, int]] = deque()  # (start of a box, of its content), or _PLAIN
     place = 0
     while token := (_BRACE if opened else _OPENING).search(text, place):
         place = token.end()
@@ -102,8 +101,7 @@ def outer_boxes(text: str) -> list[Span]:
 
 
 def _joined(text: str, first: Span, second: Span) -> bool:
-    """Return whether two boxes are in one sentence. Both may have the same name before them, as in
-    `x = \\boxed{1}` or `x = \\boxed{4}`."""
+    """Return whether two boxes are in one sentence; the same name, as `x =`, may precede both."""
     between = text[first.end : second.start]
     if len(between) > _LONGEST_JOINT:
         return False
@@ -114,20 +112,19 @@ def _joined(text: str, first: Span, second: Span) -> bool:
 
 
 def boxed(text: str) -> str | None:
-    """Return the content of the last balanced box that is not empty, or of all boxes of its
-    sentence, as a list; None without a box."""
+    """Return the contents of the last sentence's boxes, joined by commas; None without a box."""
     contents = boxes(text)
     return ", ".join(contents) if contents else None
 
 
 def hashed(text: str) -> str | None:
-    """Return the text after the last `####` on its line, as in GSM8K's solutions, or None."""
+    """Return the rest of the line after the last `####`, as in GSM8K's solutions, or None."""
     line = next(hashes(text), None)
     return None if line is None else text[line.content].strip("* \t\r")
 
 
 def hashes(text: str) -> Iterator[Span]:
-    """Yield each `####` that has a text on its line, up to the line's end, from the last on."""
+    """Yield the span of each `####` that text follows on its line, last one first."""
     stop = len(text)
     while (place := text.rfind("####", 0, stop)) >= 0:
         stop, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
@@ -139,8 +136,8 @@ def hashes(text: str) -> Iterator[Span]:
 
 
 def matched(text: str, pattern: str, seconds: float = PATTERN_SECONDS) -> Located:
-    """Return the last match of a pattern: its first group, or all of it. No answer without a match,
-    or if the search takes more than `seconds`."""
+    """Return the first group of a pattern's last match, or the whole match if it has no group. The
+    answer is None if nothing matches or the search takes more than `seconds`."""
     try:
         matches = deque(compiled(pattern).finditer(text, timeout=seconds), maxlen=1)
     except TimeoutError:
@@ -156,8 +153,8 @@ def matched(text: str, pattern: str, seconds: float = PATTERN_SECONDS) -> Locate
 def located(text: str, gold: str = "", listed: Callable[[str], int] | None = None) -> Located:
     """Return the answer in a response: the last box, else the text after `####`.
 
-    `listed` counts the answers in a text. If the gold lists several, and the boxes of the last
-    sentence hold as many, the answer is these boxes together, as a list."""
+    `listed` is a function that counts the answers in a text. If the gold lists several answers and
+    the boxes of the last sentence hold as many, the answer is their contents, joined by commas."""
     contents = boxes(text)
     if listed is not None and len(contents) > 1:
         together = ", ".join(contents)

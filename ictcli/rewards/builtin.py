@@ -19,8 +19,8 @@ _INTEGER = re.compile(r"[-+]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.0*)?")
 
 
 def as_integer(text: str) -> int | None:
-    """Return the integer that a text says, else None: `1,234`, `$18`, `007`, `12.0`, `18 dollars`,
-    `5\\%`, `x = 5`."""
+    """Return the integer that a text states, as do `1,234`, `$18`, `007`, `12.0`, `18 dollars`,
+    `5\\%` and `x = 5`; None for other texts."""
     bare = text.strip()
     if len(bare) <= 400 and _INTEGER.fullmatch(bare):
         return int(bare.replace("$", "").replace(",", "").partition(".")[0])
@@ -31,13 +31,13 @@ def as_integer(text: str) -> int | None:
 
 
 def whole(gold: str) -> bool:
-    """Return whether a gold, in its last box if it has one, says an integer."""
+    """Return whether a gold (or the content of its last box) is an integer."""
     return as_integer(maths.content(gold)) is not None
 
 
 def math_at_once(answer: str, gold: str) -> Verdict | None:
-    """Return the verdict if text, structure and exact numbers decide it; None if it needs algebra,
-    or is too long to be parsed outside the workers."""
+    """Return the verdict if text, structure and exact numbers decide it; None if algebra is needed
+    or a text is too long to be parsed in this process."""
     longest = max(len(answer), len(gold))
     if LONGEST_AT_ONCE < longest <= maths.LONGEST and answer.strip() != gold.strip():
         return None
@@ -50,26 +50,26 @@ def math_at_once(answer: str, gold: str) -> Verdict | None:
 @register_verifier("integer", whole)
 @register_verifier("math", maths.readable)
 def math_verdict(answer: str, gold: str, *, algebra: bool = True) -> Verdict:
-    """Judge an answer; algebra may be slow. UndecidedError if only algebra can tell."""
+    """Return the verdict on an answer. UndecidedError if algebra is needed but not allowed."""
     outcome = maths.compare(answer, gold, algebra=algebra)
     if outcome == "unreadable":
         long = len(answer) > maths.LONGEST
-        why = f"an answer of {len(answer):,} characters" if long else "not read as mathematics"
+        why = f"too long: {len(answer):,} characters" if long else "cannot be read as mathematics"
         return Verdict("unparsed", answer[:200], why)
     reason = UNFINISHED if outcome == "unfinished" else ""
     return Verdict("correct" if outcome == "same" else "wrong", answer, reason)
 
 
 def rewarded(verdict: Verdict, answer: str, gold: str, question: str) -> Verdict:
-    """Return the verdict, or "wrong" if a correct answer is copied from the question."""
+    """Return the verdict, changed to "wrong" if a correct answer is copied from the question."""
     if verdict.status == "correct" and question and copied(answer, gold, question):
         return Verdict("wrong", answer, COPIED)
     return verdict
 
 
 def are_words(golds: Sequence[str]) -> bool:
-    """Return whether golds are words: no digit, sign or symbol in any, and half of them at least
-    hold letters that are no product."""
+    """Return whether a data set's golds are words: none has a digit or mathematical sign, and at
+    least half have letters that cannot be a product of symbols."""
     if any(map(_SIGNS.search, golds)):
         return False
     runs = [_RUN.findall(gold) for gold in golds]
@@ -80,25 +80,24 @@ def are_words(golds: Sequence[str]) -> bool:
 
 
 def as_text(text: str) -> str:
-    """Return words for comparison: in one case, with single spaces, for hyphens too, one kind of
-    quotes, and nothing around them."""
+    """Return words for comparison: lower case, single spaces, no hyphens or outer punctuation."""
     text = folded(text.translate(_ONE_KIND))
     return " ".join(_HYPHEN.sub(" ", text).split()).strip(" $*_`\"'.,;:!?")
 
 
 @register_verifier("text", boxed=True)
 def words(answer: str, gold: str) -> Verdict:
-    """Return whether an answer is the gold in the same words, or is so to `math` without algebra,
-    which might take words for products."""
-    said = as_text(answer)
-    if said and said == as_text(gold):
+    """Return the verdict "correct" if an answer has the gold's words, or equals the gold as `math`
+    judges without algebra (which might read words as products of symbols)."""
+    normalized = as_text(answer)
+    if normalized and normalized == as_text(gold):
         return Verdict("correct", answer)
     return math_at_once(answer, gold) or Verdict("wrong", answer)
 
 
 @register_verifier("chain")
 def chain(response: str, gold: str) -> Verdict:
-    """Return the digit on the last line of a chain: after its last `;`, before its final `#`."""
+    """Return whether the response ends with `;`, the gold (a digit) and `#`, as a verdict."""
     final = response[:-1].rpartition(";")[2]
     if not response.endswith("#") or len(final) != 1 or final not in "0123456789":
         return Verdict("unparsed", "")

@@ -1,4 +1,4 @@
-"""The grounds of a verdict: what was taken for the answer, and how both sides were read."""
+"""Explain a verdict: where the answer was found, and how it and the gold were read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ SOURCES = {
     "hashes": "after ####",
     "pattern": "the match of the pattern",
     "words": "the sentence that decides on a letter",
-    "response": "read by the verifier",
+    "response": "the whole response",
 }
-"""Where an answer stands, in words."""
+"""Description, for the user, of each place where an answer may be found."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One side of a comparison: its text, and how it was read, in words. `meaning` is empty where
-    the text was not read, or only the verifier itself knows how."""
+    """The answer or the gold: its text, and `meaning`, a description of how the text was read. The
+    meaning is empty if the text was not read, or if the verifier does not describe its reading."""
 
     text: str
     meaning: str = ""
@@ -32,17 +32,17 @@ class Reading:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A verdict with its grounds."""
+    """A verdict, with the answer and the gold as they were read."""
 
     verdict: Verdict
     source: str
-    """Where the answer is in the response: one of SOURCES."""
+    """Where the answer was found in the response: a key of SOURCES."""
     answer: Reading
     gold: Reading
 
 
 class Row(NamedTuple):
-    """A response to judge, with its gold."""
+    """A response to judge, its gold, and the rest that its verifier may need."""
 
     response: str
     gold: str

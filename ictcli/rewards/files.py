@@ -1,4 +1,4 @@
-"""Files of responses and golds for `ictcli grade`."""
+"""Read files of responses and golds for `ictcli grade`, and write the verdicts."""
 
 import json
 from collections.abc import Sequence
@@ -16,22 +16,22 @@ from ictcli.text import finite
 
 @dataclass(frozen=True)
 class Response:
-    """A row of the file."""
+    """A response of a file, with its gold."""
 
     number: int
-    """Line or row, from 1."""
+    """Number of the line or row in the file, from 1."""
     text: str
     gold: str
     choices: tuple[str, ...]
     question: str
-    """Empty if the row has none."""
+    """Empty if the row has no question."""
     columns: dict[str, Any]
-    """Everything in the row."""
+    """All columns of the row, by name."""
 
 
 def read_responses(path: Path) -> list[Response]:
-    """Return the responses of a .csv, .parquet or JSONL file, by its columns response, gold,
-    choices and question (or prompt). UserError, with the line, for a row without them."""
+    """Return the responses of a .csv, .parquet or JSONL file, from its columns response, gold and,
+    if present, choices and question (or prompt). UserError if a row has no response or gold."""
     responses: list[Response] = []
     for row in read_file(str(path)).rows:
         for name in ("response", "gold"):
@@ -41,7 +41,7 @@ def read_responses(path: Path) -> list[Response]:
         if not isinstance(choices, list):
             raise UserError(f"{row.where}: choices is not a list.", '"choices": ["one", "two"]')
         texts = tuple(str(choice) for choice in cast(list[Any], choices))
-        empty = row.columns.get("response", "") is None  # as is a cell of CSV
+        empty = row.columns.get("response", "") is None  # an empty cell of CSV
         response, gold = "" if empty else text(row, "response"), text(row, "gold")
         asked = next((row.get(name) for name in PROMPTS if isinstance(row.get(name), str)), "")
         responses.append(Response(row.number, response, gold, texts, asked, row.columns))
@@ -49,8 +49,7 @@ def read_responses(path: Path) -> list[Response]:
 
 
 def as_columns(verdict: Verdict | Explanation) -> dict[str, Any]:
-    """Return a verdict as columns: status, extracted, reason, score, and its explanation, if it
-    has one."""
+    """Return the columns of a verdict: status, extracted, reason, score; explanation if any."""
     if isinstance(verdict, Verdict):
         return asdict(verdict)
     parts = asdict(verdict)
@@ -60,7 +59,7 @@ def as_columns(verdict: Verdict | Explanation) -> dict[str, Any]:
 def write_verdicts(
     path: Path, responses: Sequence[Response], verdicts: Sequence[Verdict | Explanation]
 ) -> None:
-    """Write the rows as JSONL, each with the columns of its verdict."""
+    """Write the rows as JSONL, with the columns of the verdict added to each."""
     rows = zip(responses, verdicts, strict=True)
     lines = [
         json.dumps(finite({**row.columns, **as_columns(verdict)}), ensure_ascii=False) + "\n"

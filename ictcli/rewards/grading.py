@@ -1,4 +1,4 @@
-"""Judging one response or many, each answer within limits of time and memory."""
+"""Grade one response or many, each within limits of time and memory."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ Kind = str | Verifier | Judge
 Texts = Sequence[str]
 NO_COLUMNS: Mapping[str, Any] = {}
 NOT_PASSED = ("prompt", "completion", "completion_ids")
-"""Columns that functions in TRL's form do not get by their names."""
+"""Columns of the data that are not passed by name to functions in TRL's form."""
 
 
 class Options(TypedDict, total=False):
@@ -36,7 +36,7 @@ class Options(TypedDict, total=False):
 
 
 @overload
-def grade(  # pyright: ignore[reportOverlappingOverload]  # a str is a sequence of them
+def grade(  # pyright: ignore[reportOverlappingOverload]  # a str is a Sequence[str] too
     responses: str, golds: str, kind: Kind = ..., **options: Unpack[Options]
 ) -> Verdict: ...
 @overload
@@ -44,30 +44,26 @@ def grade(
     responses: Texts, golds: Texts, kind: Kind = ..., **options: Unpack[Options]
 ) -> list[Verdict]: ...
 def grade(
-    responses: str | Texts,
-    golds: str | Texts,
-    kind: Kind = "math",
-    **options: Unpack[Options],
+    responses: str | Texts, golds: str | Texts, kind: Kind = "math", **options: Unpack[Options]
 ) -> Verdict | list[Verdict]:
-    """Return the verdict on a response, or a list of verdicts on many. One that fails, hangs or
-    explodes does not affect the others. What counts as equal: docs/verifiers.md.
+    """Return the verdict on a response, or a list of verdicts on many; a failure on one does not
+    affect the others. docs/verifiers.md says which answers count as equal.
 
-    `kind` is a verifier's name (math, integer, text, choice, chain, one of a plugin,
-    `file.py:function`), a verifier, or a function of response and gold, and of the question if it
-    has a parameter `question`, which runs in this process.
+    `kind` is a verifier's name (math, integer, text, choice, chain, a plugin's, or
+    `file.py:function`), a Verifier, or a function of (response, gold) that runs in this process;
+    one with a parameter `question` gets the question too.
 
-    Options: `pattern` is a regular expression whose first group is the answer, in place of the last
-    box. `choices` are the texts of (A), (B), ... for kind choice, one sequence per response.
-    `questions` are what was asked: a formula copied from there is no answer. `columns` are those of
-    the data, for functions in TRL's form, which judge responses with the same question, gold and
-    columns (one object) in one call if they are next to each other. What cannot be decided at once
-    is judged in worker processes within `limits`.
+    Options: `pattern` is a regular expression whose first group is the answer, instead of the last
+    box. `choices` are the texts of (A), (B), ... for kind "choice", one sequence per response.
+    `questions` are the questions' texts: an answer copied from them is wrong. `columns` are the
+    rows of the data, for functions in TRL's form; one call judges neighbouring responses with the
+    same question, gold and row. `limits` apply to calls in worker processes, which judge all that
+    a quick comparison cannot decide.
 
-    UserError for an unknown kind or an invalid pattern; ValueError if the numbers of responses,
-    golds, choices and questions differ.
-    """
+    UserError if the kind is unknown or the pattern invalid; ValueError if the numbers of responses,
+    golds, choices, questions and columns differ."""
     if isinstance(responses, str) != isinstance(golds, str):
-        raise ValueError("give one gold for a response, or as many golds as responses")
+        raise ValueError("pass one response and one gold, or as many golds as responses")
     if isinstance(responses, str) and isinstance(golds, str):
         lists = {key: [options.get(key)] for key in ("choices", "questions") if options.get(key)}
         return _graded([responses], [golds], kind, **cast(Any, {**options, **lists}))[2][0]
@@ -77,8 +73,7 @@ def grade(
 def explain(
     responses: Texts, golds: Texts, kind: Kind = "math", **options: Unpack[Options]
 ) -> list[Explanation]:
-    """Return the verdicts of `grade`, each with the place of the answer, and how it and the gold
-    were read."""
+    """Return the verdicts of `grade`, each with how the answer and the gold were read."""
     verifier, rows, verdicts = _graded(responses, golds, kind, **options)
     return [explained(verifier, *judged) for judged in zip(verdicts, rows, strict=True)]
 
@@ -106,9 +101,9 @@ def _graded(
         question = questions[row] if questions else ""
         seen = said(response) if marked else response
         text = seen if pattern is None else response
-        found = _located(verifier, text, gold, question, pattern, limits)
-        its = columns[row] if columns else NO_COLUMNS
-        rows.append(Row(seen, gold, choices[row] if choices else (), found, question, its))
+        located = _located(verifier, text, gold, question, pattern, limits)
+        data = columns[row] if columns else NO_COLUMNS
+        rows.append(Row(seen, gold, choices[row] if choices else (), located, question, data))
     return verifier, rows, _verdicts(verifier, rows, pattern is not None, limits)
 
 
@@ -116,24 +111,24 @@ def _located(
     verifier: Verifier, response: str, gold: str, question: str, pattern: str | None, limits: Limits
 ) -> Located:
     if pattern is not None:
-        found = answers.matched(response, pattern, min(answers.PATTERN_SECONDS, limits.seconds))
+        located = answers.matched(response, pattern, min(answers.PATTERN_SECONDS, limits.seconds))
     elif verifier.golds is not None:
-        found = answers.located(response, gold, listed)
+        located = answers.located(response, gold, listed)
     elif verifier.judge is choice.verdict or verifier.boxed:
         return answers.located(response)
     else:
         return Located(response, "response")
-    if verifier.golds is not None and found.answer:
-        found = found._replace(answer=without_asked(found.answer, gold, question))
-    return found
+    if verifier.golds is not None and located.answer:
+        located = located._replace(answer=without_asked(located.answer, gold, question))
+    return located
 
 
 def _verdicts(
     verifier: Verifier, rows: Sequence[Row], required: bool, limits: Limits
 ) -> list[Verdict]:
-    """Return a verdict per row. `required`: without an answer there is nothing to judge."""
-    found = [_at_once(verifier, row, required) for row in rows]
-    verdicts = {place: verdict for place, verdict in enumerate(found) if verdict is not None}
+    """Return a verdict per row. If `required`, a row without an answer is unparsed."""
+    quick = [_at_once(verifier, row, required) for row in rows]
+    verdicts = {place: verdict for place, verdict in enumerate(quick) if verdict is not None}
     calls = _calls(verifier, rows, [place for place in range(len(rows)) if place not in verdicts])
     if verifier.runs_here:
         results = [_here(verifier.judge, *texts) for texts, _ in calls]
@@ -143,8 +138,8 @@ def _verdicts(
     for (texts, places), result in zip(calls, results, strict=True):
         if isinstance(result, Fault):
             result = _without(result, texts[0][:200] if verifier.golds else "")
-        each = cast(list[Verdict], result if isinstance(result, list) else [result] * len(places))
-        verdicts |= zip(places, each, strict=True)
+        batch = cast(list[Verdict], result if isinstance(result, list) else [result] * len(places))
+        verdicts |= zip(places, batch, strict=True)
     if verifier.golds is None:
         return [verdicts[place] for place in range(len(rows))]
     return [
@@ -167,9 +162,9 @@ def _at_once(verifier: Verifier, row: Row, required: bool) -> Verdict | None:
 def _calls(
     verifier: Verifier, rows: Sequence[Row], places: Sequence[int]
 ) -> list[tuple[tuple[Any, ...], list[int]]]:
-    """Return the calls of the verifier that judge the rows at these places, each with its places:
-    equal texts are judged once by a worker, and in groups the responses to a problem, which are
-    neighbours of equal question, gold and columns."""
+    """Return the calls that judge the rows with the indices `places`, as (arguments, indices of the
+    rows that the call judges). A worker judges equal texts once. A verifier that judges in groups
+    gets neighbouring rows with the same question, gold and columns in one call."""
 
     def problem(place: int) -> tuple[int, str, str]:
         return id(rows[place].columns), rows[place].question, rows[place].gold
@@ -187,7 +182,7 @@ def _calls(
 
 
 def _texts(verifier: Verifier, row: Row) -> tuple[Any, ...]:
-    """Return what a verifier is given of a row, where it does not judge in groups."""
+    """Return the arguments of the call that judges one row (unless the verifier judges groups)."""
     if verifier.judge is choice.verdict:
         return row.response, row.gold, tuple(row.choices), row.found
     asked = () if verifier.golds is not None else (row.question,)
@@ -201,7 +196,7 @@ def _without(fault: Fault, extracted: str = "") -> Verdict:
 
 
 def _here(judge: Judge, *arguments: Any) -> Any:
-    """Call a function in this process; return its result or a Fault, but raise at Ctrl-C."""
+    """Call a function in this process; return its result, or a Fault if it raises an Exception."""
     try:
         return judge(*arguments)
     except Exception as error:
@@ -209,8 +204,8 @@ def _here(judge: Judge, *arguments: Any) -> Any:
 
 
 def _as_arguments(rows: Sequence[Row]) -> tuple[list[Any], list[Any], dict[str, list[Any]]]:
-    """Return prompts, completions and columns of a problem's responses, as TRL passes them: texts,
-    or messages where the data's prompt is a list of those."""
+    """Return the prompts, completions and columns of the responses to one problem, as TRL passes
+    them: texts, or lists of messages if the prompt in the data is a list of messages."""
     first, n = rows[0], len(rows)
     asked = first.columns.get("prompt")
     messages = cast(list[Any], asked) if isinstance(asked, list) else []
@@ -225,13 +220,12 @@ def _as_arguments(rows: Sequence[Row]) -> tuple[list[Any], list[Any], dict[str, 
 
 
 def _judged(name: str, source: str | None, *arguments: Any) -> Any:
-    """Judge in a worker: return a verdict, or those on the responses to a problem."""
+    """Judge in a worker process; return a verdict, or a list of them for a group of responses."""
     return _load(name, source).judge(*arguments)
 
 
 def _load(name: str, source: str | None, *_: Any) -> Verifier:
-    """Load in a worker the verifier of that name. It is imported before the limits of a call
-    count."""
+    """Return a verifier, imported in a worker process before the limits of a call apply."""
     if source is not None and source.endswith(".py"):
         plugins.load(source)
     verifier = find_verifier(name)
@@ -244,4 +238,4 @@ def _load(name: str, source: str | None, *_: Any) -> Verifier:
 def _import_sympy() -> None:
     from ictcli.rewards.maths import symbols
 
-    symbols.equal("\\frac{x}{2}", "\\sqrt{x}")  # the first use of it imports more
+    symbols.equal("\\frac{x}{2}", "\\sqrt{x}")  # sympy imports more at its first use

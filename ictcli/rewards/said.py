@@ -1,9 +1,8 @@
-"""What a response says, for every verifier that looks for a marked answer in it.
+"""Remove the parts of a response that do not count, for verifiers that look for a marked answer.
 
-Left out are what is hidden, crossed out or only thought, and each box and `####` that the words
-around it deny or take back. tests/rewards/rules.md has the rules in words. The time is linear in
-the response.
-"""
+A marked answer is a box, or the text after `####`. Removed is text that is hidden, crossed out or
+thinking, and each marked answer that the words around it deny or take back. The rules are in
+tests/rewards/rules.md. The time is linear in the response's length."""
 
 import re
 from collections.abc import Iterable
@@ -21,11 +20,11 @@ _LAYOUT = re.compile(
     r"|displaystyle)|[\s$*_`{}\"\u201c\u201d\u00a0]+"
 )
 _BEFORE, _AFTER, _MOST = 100, 20_000, 100
-"""Characters that are read before and after a marked answer, and the most of these that are."""
+"""Number of characters read before and after a marked answer, and of marked answers checked."""
 
 
 def _pattern(*parts: str) -> re.Pattern[str]:
-    """Return any of the parts, in which a name of `_LISTS` stands for its words."""
+    """Return a pattern that matches any of the parts, in which names of `_LISTS` are replaced."""
     text = "|".join(parts)
     for name, words in _LISTS.items():
         text = text.replace(name, f"(?:{words})")
@@ -90,12 +89,12 @@ _DENIED = _pattern(
     r" (?:say|said|wr[io]te|think|thought|claim|guess|believe|assume|tempt)(?:s|d|ed)?)"
     r"(?: [\w']+){0,4} $",
 )
-"""What denies a marked answer after it."""
+"""Words that deny the marked answer after them."""
 _BESIDE = re.compile(
     r"(?:(?:^|[\s(,$:&])-|=\s*-\s*|\S\s*[+/]\s*|\^\s*\{?\s*|\d(?:\s*\*\s*)?"
     r"|\\(?:cdot|times|pm|mp)\s*|(?:\\(?:[dt]?frac|sqrt)|\})\s*\{\s*)\Z"
 )
-"""Words that change a value after them."""
+"""Signs that change the value of the marked answer after them, as the minus of `-\\boxed{4}`."""
 _FOLLOWS = re.compile(
     r"\.?\d"
     r"|\s*+(?:\$\s*+)?(?:hundred|thousand|million|billion|trillion|lakh|crore|dozen)\b"
@@ -103,7 +102,7 @@ _FOLLOWS = re.compile(
     r"|\\(?:cdot|times|div)\s*[\d\\(]|\\(?:pi|sqrt|[dt]?frac)(?![a-z]))"
     r"|[^.!?\n]{0,200}\?"
 )
-"""What does so after it, or makes a question of its sentence."""
+"""Signs and words that change the value of the marked answer before them, or make it a question."""
 _TAKEN_BACK = _pattern(
     r"^[^\w?✗❌✘✕]*[✗❌✘✕]",
     r"^[^\w(]*[([]? ?(?:(?:which|that|this|it|answer),? ?){0,3}(?:IS FALSE|can ?not be)",
@@ -133,12 +132,12 @@ _ANOTHER = (
         r"(?: actually| really| in fact)? (NUMBER)(?! (?:percent|times|over|to)\b)"
     ),
 )
-"""What gives another number as the answer after all."""
+"""Words after a marked answer that state another number as the answer."""
 _LEADING = _pattern(r"\W*?(NUMBER)")
 
 
 def said(response: str) -> str:
-    """Return a response without quotations, thinking and the like."""
+    """Return a response without hidden, crossed-out and thinking text and denied answers."""
     text = _spoken(_shown(response))
     if "box" not in text and "####" not in text:
         return text
@@ -148,7 +147,7 @@ def said(response: str) -> str:
 
 
 def _upheld(text: str, marks: Iterable[Span]) -> str:
-    """Return a text without its last marked answers, as far as they are denied."""
+    """Return a text without denied answers at its end; `marks`: all marked answers, last first."""
     end = len(text)
     for count, mark in enumerate(marks):
         if count == _MOST:
@@ -160,26 +159,26 @@ def _upheld(text: str, marks: Iterable[Span]) -> str:
 
 
 def _denied(text: str, mark: Span, end: int, follows: bool) -> bool:
-    """Return whether the words around a marked answer deny it, or take it back before `end`, where
-    another one stood if one `follows`."""
+    """Return whether the words around a marked answer deny it, or take it back before offset `end`.
+    `follows`: whether another marked answer stood at `end`."""
     before = text[max(0, mark.start - _BEFORE) : mark.start]
     if _DENIED.search(f"{_last_line(before)} ") or _BESIDE.search(before):
         return True
     after = text[mark.end : min(end, mark.end + _AFTER)]
     if _FOLLOWS.match(after):
         return True
-    if follows:  # what begins there is said of the next one
+    if follows:  # its last sentence is about the next answer
         after = after[: max(map(after.rfind, ".!?\n")) + 1] or after
     if not (after := _words(after)) or _TAKEN_BACK.search(after):
         return bool(after)
     answer = _LEADING.match(text[mark.content][:_BEFORE])
     others = [match[1] for pattern in _ANOTHER for match in pattern.finditer(after)]
-    return bool(answer) and any(plain(each) != plain(answer[1]) for each in others)
+    return bool(answer) and any(plain(number) != plain(answer[1]) for number in others)
 
 
 def _last_line(text: str) -> str:
-    """Return the words of the line that a text ends with; of the one above a formula on its own
-    line, or after a colon."""
+    """Return the words of a text's last line. If the text ends with a line break, return those of
+    the line before it, provided that a colon ends it or a displayed formula follows."""
     line = text.rstrip("\\[$ \t\n")
     between = text[len(line) :]
     goes_on = line.endswith(":") or "\\[" in between or "$$" in between
@@ -187,13 +186,13 @@ def _last_line(text: str) -> str:
 
 
 def _words(text: str) -> str:
-    """Return a text in small letters, without layout."""
+    """Return a text in lower case, without layout, and with "n't" spelled out as "not"."""
     text = _LAYOUT.sub(" ", text.replace("\u2019", "'")).replace("  ", " ").strip().lower()
     return text.replace("can't", "cannot").replace("n't", " not") if "n't" in text else text
 
 
 def _spoken(text: str) -> str:
-    """Drop a text's thinking, unless that is its end and ends with a marked answer."""
+    """Return a text without its thinking, unless nothing follows it and a marked answer ends it."""
     spoken: list[str] = []
     thought, inside, start = "", False, 0
     for tag in _THOUGHT.finditer(text):

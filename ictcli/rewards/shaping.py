@@ -1,4 +1,4 @@
-"""The reward of a response: a weighted sum of correctness, format and length, or a control."""
+"""Compute rewards: a weighted sum of correctness, format and length, or a control reward."""
 
 from collections.abc import Mapping, Sequence
 
@@ -28,8 +28,8 @@ def shaped(
     settings: RewardSettings,
     added: Mapping[str, Sequence[Verdict]] | None = None,
 ) -> FloatArray:
-    """Return (B,) float64: correct * reward of the verdict + the weighted rewards of those `added`
-    + format * whether there is an answer + overlong * `overlong` - length * tokens / max_tokens.
+    """Return (B,) float64: the sum, weighted by `settings`, of the verdicts' rewards, the rewards
+    that other verifiers `added` (by name), 1 for an answer, `overlong` and -lengths / max_tokens.
     `lengths` (B,) are in tokens."""
     rewards = settings.correct * np.array([verdict.reward for verdict in verdicts])
     for name, others in (added or {}).items():
@@ -46,7 +46,7 @@ def shaped(
 
 
 def mean_reward(verdicts: Sequence[Verdict]) -> float | None:
-    """Return the mean over the responses that got a reward; None where none did."""
+    """Return the mean reward of the responses that got one; None if no response did."""
     rewards = [v.reward for v in verdicts if v.reason != ABSTAINED and not v.failed]
     return float(np.mean(rewards)) if rewards else None
 
@@ -54,11 +54,10 @@ def mean_reward(verdicts: Sequence[Verdict]) -> float | None:
 def control_reward(
     signal: Signal, verdicts: Sequence[Verdict], rng: np.random.Generator
 ) -> FloatArray:
-    """Return (B,) float64, 1 or 0: by a fair coin, or for an answer that can be read.
+    """Return (B,) float64 control rewards, which ignore correctness: for `signal` "random" 0 or 1
+    by a fair coin, else 1 for a response with an answer in the verifier's form and 0 otherwise.
 
-    The coin is fair, as in arXiv 2506.10947: of all coins it gives the most groups a signal, and a
-    run depends on no evaluation before it.
-    """
+    The coin is fair as in arXiv 2506.10947: it leaves the fewest groups with equal rewards."""
     if signal == "random":
         return rng.integers(0, 2, len(verdicts)).astype(np.float64)
     return np.array([formatted(verdict) for verdict in verdicts], dtype=np.float64)

@@ -1,5 +1,5 @@
-"""The letter that a response says is the answer, in linear time. The last decision counts; what is
-asked, supposed, denied or taken back decides nothing. tests/rewards/rules.md has the rules."""
+"""Find the letter that a response states as its answer, in linear time. The last decision counts,
+unless it is asked, supposed, denied or taken back. The rules are in tests/rewards/rules.md."""
 
 import re
 from collections.abc import Callable
@@ -55,26 +55,27 @@ _SPOKEN = re.compile(r"(?i)\b(?:I|my|me|answers?|options?|choices?|correct|final
 
 
 def stated(text: str, naming: Callable[[str], str]) -> str:
-    """Return the letter of the last decision, if it is upheld. `naming`: letters by text."""
-    found = [*_SAID.finditer(text)]
-    own = [each for each in found[-1:] if (each["named"] or "-") in naming(text[each.end() :])]
-    for match in own or [each for each in found if not each["named"]][-1:]:
+    """Return the letter that a text last states as its answer; empty if it states none or denies
+    it. The function `naming` returns the letters of the choices that have a given text."""
+    hits = [*_SAID.finditer(text)]
+    spelled = [hit for hit in hits[-1:] if (hit["named"] or "-") in naming(text[hit.end() :])]
+    for match in spelled or [hit for hit in hits if not hit["named"]][-1:]:
         start, end = match.span(match.lastgroup or 0)
         letter, after = text[start], text[end:]
         *_, above, line = ["", *text[:start].split("\n")]
         goes_on = re.match(r"\W+[a-z]", after) and letter not in naming(after)
         listed = goes_on or _OPTION.search(line) or re.match(r"\(?[A-J][.:)]", above)
-        if not (listed and (own or match["alone"])):
+        if not (listed and (spelled or match["alone"])):
             return letter * upheld(line[-300:], letter, after, naming)
     return ""
 
 
 def upheld(before: str, letter: str, after: str, naming: Callable[[str], str]) -> bool:
-    """Return whether no word around a letter denies or doubts it, or names another one."""
+    """Return whether no word around a letter denies or doubts it, or names another letter."""
     said, rest = _TURN.split(_STOP.split(before)[-1])[-1], _STOP.split(after)[0]
     named = [naming(part.rpartition(":")[2]) for part in _STOP.split(after)]
     if letter in naming(words := _STOP.split(after.lstrip(" .:)]"))[0]):
         rest, after = "", after.partition(words)[2]
     doubt = _DOUBT.search(f"{said.rpartition(',')[2]}\n{after}") or _SPOKEN.search(after, len(rest))
-    other = {*_OPTION.findall(after), *"".join(each for each in named if letter not in each)}
+    other = {*_OPTION.findall(after), *"".join(names for names in named if letter not in names)}
     return not (other - {letter} or doubt or _SUPPOSED.search(f"{said}\n{rest}"))

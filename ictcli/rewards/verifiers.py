@@ -1,4 +1,4 @@
-"""Verdicts and verifiers, and verifiers by name."""
+"""Define verdicts and verifiers, and find verifiers by name."""
 
 import contextlib
 import importlib
@@ -18,15 +18,15 @@ Status = Literal["correct", "wrong", "unparsed", "timeout"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 FAILED = "the verifier failed: "
-COPIED = "a formula of the question"
-UNFINISHED = "it leaves to do what the gold has done"
+COPIED = "copied from the question"
+UNFINISHED = "the answer is less simplified than the gold"
 LONGEST_TEXT = 1000
-"""Characters of a verdict's texts; what is longer is cut."""
-ABSTAINED = "the function gives no reward here"
+"""Maximum number of characters of a verdict's texts; longer texts are cut."""
+ABSTAINED = "the function gave no reward for this response"
 UNREAD = (TypeError, AttributeError, IndexError)
-"""What a function in TRL's form raises that takes texts for lists of messages."""
+"""Exceptions of a function in TRL's form that expects lists of messages and gets texts."""
 ROWS = ("prompts", "completions")
-"""Parameters of a function in TRL's form besides columns of the data."""
+"""Parameters of a function in TRL's form that are not columns of the data."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,7 @@ class Verdict:
     """The judgement of one response.
 
     `extracted` is the answer as text, `reason` an explanation if one is needed, and `score` a
-    reward in place of 1 for correct and 0 otherwise: ValueError where it is beyond `LARGEST`.
-    """
+    reward that replaces 1 for correct and 0 otherwise. ValueError if |score| exceeds `LARGEST`."""
 
     status: Status
     extracted: str = ""
@@ -53,61 +52,61 @@ class Verdict:
 
     @property
     def reward(self) -> float:
-        """The score, else 1 for correct and 0 otherwise."""
+        """Return the score; without a score, 1 for correct and 0 otherwise."""
         return float(self.status == "correct") if self.score is None else self.score
 
 
 Judge = Callable[..., Any]
-"""(response, gold), or (response, gold, question), to a verdict; one of `golds` is given the answer
-in a response and the gold; one that judges `in_groups`, (prompts, completions, columns) to as many
-verdicts."""
+"""A function of (response, gold) or (response, gold, question) that returns a verdict. It gets the
+answer instead of the response in a Verifier with `golds`; in a Verifier with `in_groups` it is a
+function of (prompts, completions, columns) that returns a list of verdicts."""
 
 
 @dataclass(frozen=True)
 class Verifier:
-    """A named judge of responses, as `grade` takes it."""
+    """A function that judges responses, its name, and how it is called."""
 
     name: str
     judge: Judge
     source: str | None = None
-    """Where a worker imports it from: a plugin `file.py` that registers it, `file.py:function` or
-    `module:function`. None: it is `named`, or it runs in this process."""
+    """Where a worker imports `judge` from: a plugin `file.py` that registers it, `file.py:function`
+    or `module:function`. None if the verifier is `named`, or runs in this process."""
     golds: Callable[[str], bool] | None = None
-    """Whether mathematical answers, which it judges, can be compared with a gold; None: it judges
-    whole responses."""
+    """For a judge of mathematical answers: a function that returns whether answers can be compared
+    with a gold. None for a judge of other answers or of whole responses."""
     in_groups: bool = False
-    """Whether it judges the responses to a problem in one call (TRL's form)."""
+    """Whether one call judges all responses to a problem (TRL's form)."""
     needs: tuple[str, ...] = ()
-    """The columns without which it cannot be called."""
+    """Columns of the data that `judge` requires."""
     boxed: bool = False
-    """Whether it judges the answer in the last box or after `####`, not the whole response."""
+    """Whether `judge` gets the answer in the last box or after `####`, not the whole response."""
     named: bool = False
-    """Whether it comes with ictcli, so that a worker finds it by its name."""
+    """Whether the verifier comes with ictcli, so that a worker finds it by its name."""
 
     @property
     def runs_here(self) -> bool:
-        """Return whether it is called in this process, without limits: no file has it."""
+        """Return whether `judge` runs in this process, without limits: no worker can import it."""
         return self.source is None and not self.named
 
     def readable(self, gold: str) -> bool:
-        """Return whether answers can be compared with a gold."""
+        """Return whether answers can be compared with this gold."""
         return self.golds is None or self.golds(gold)
 
     def check_columns(self, data: str, columns: Iterable[str], hint: str) -> None:
-        """Raise UserError where it asks for a column that this data does not have."""
-        known = list(dict.fromkeys(["question", "gold", *columns]))
+        """Raise UserError, with the hint, if the data lacks a column that the verifier needs."""
+        available = list(dict.fromkeys(["question", "gold", *columns]))
         for column in self.needs:
-            if column not in known:
+            if column not in available:
                 raise UserError(
-                    f"{self.name} judges by the column {column!r}{nearest(column, known)}, and "
-                    f"{data} has only {', '.join(known)}.",
+                    f"{self.name} needs the column {column!r}{nearest(column, available)}, but "
+                    f"{data} has only {', '.join(available)}.",
                     hint,
                 )
 
 
 @dataclass(frozen=True)
 class Extra:
-    """A verifier that needs the extra of its name: where it is, and what that installs."""
+    """A verifier that needs a pip extra: its `module:function` and the module that is installed."""
 
     place: str
     library: str
@@ -125,64 +124,63 @@ OPTIONAL = {
 def register_verifier(
     name: str, golds: Callable[[str], bool] | None = None, *, boxed: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that registers a function (response, gold) -> Verdict or bool under
-    `name`. A parameter `question` takes the question; `boxed`: it is given the answer in the last
-    box or after `####` in place of the response. Functions of plugin files run in worker processes,
-    within the limits of `grade`."""
+    """Return a decorator that registers a function (response, gold) -> Verdict or bool, which may
+    have a parameter `question`, under `name`. `golds` and `boxed` are those of `Verifier`.
+    Functions of plugin files run in worker processes, within the limits of `grade`."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         path = plugins.path_of(function.__module__)
         source = None if path is None else str(path)
         named = function.__module__.startswith("ictcli.")
-        made = replace(made_of(name, function), source=source, golds=golds)
-        VERIFIERS[name] = replace(made, boxed=boxed, named=named)
+        verifier = replace(made_of(name, function), source=source, golds=golds)
+        VERIFIERS[name] = replace(verifier, boxed=boxed, named=named)
         return function
 
     return add
 
 
 def made_of(name: str, function: Callable[..., Any]) -> Verifier:
-    """Return the verifier of a function of (response, gold), or of one in TRL's form, which has a
-    parameter `completions`."""
+    """Return a verifier that calls a function of (response, gold), or a function in TRL's form,
+    which is recognized by its parameter `completions`."""
     parameters: Mapping[str, inspect.Parameter] = {}
-    with contextlib.suppress(TypeError, ValueError):  # a function in C
+    with contextlib.suppress(TypeError, ValueError):  # functions in C have no signature
         parameters = inspect.signature(function).parameters
     if "completions" not in parameters:
         return Verifier(name, checked(name, function, asks="question" in parameters))
     several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needs = tuple(
         key
-        for key, each in parameters.items()
-        if each.default is each.empty and each.kind not in several and key not in ROWS
+        for key, param in parameters.items()
+        if param.default is param.empty and param.kind not in several and key not in ROWS
     )
-    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-    taken = None if takes_all else frozenset(parameters)
-    return Verifier(name, grouped(name, function, taken), in_groups=True, needs=needs)
+    takes_all = any(param.kind is param.VAR_KEYWORD for param in parameters.values())
+    accepted = None if takes_all else frozenset(parameters)
+    return Verifier(name, grouped(name, function, accepted), in_groups=True, needs=needs)
 
 
-def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | None) -> Judge:
-    """Return a function in TRL's form, (prompts, completions, **columns) to a list of rewards, as
-    one to verdicts. It may be async. `taken`: the parameters that it has; None: it takes any. A
-    reward of 1 or more is correct; None and NaN are no reward at all; a Verdict is one. If it
-    cannot take texts it gets lists of messages, as TRL passes chats. TypeError or ValueError for
-    any other result."""
+def grouped(name: str, function: Callable[..., Any], accepted: frozenset[str] | None) -> Judge:
+    """Return a judge that calls a function in TRL's form, (prompts, completions, **columns) ->
+    list of rewards, which may be async. `accepted`: the function's parameters; None: any. A reward
+    of 1 or more is correct; None and NaN are no reward; the function may return Verdicts. If it
+    fails on texts, it is called with lists of messages, as TRL passes chats. TypeError or
+    ValueError if the function returns anything else."""
 
     def verdict(reward: Any) -> Verdict:
         if isinstance(reward, Verdict):
             return as_verdict(name, reward)
         if isinstance(reward, str | bytes | bytearray):
-            raise TypeError(f"its reward is a text, {reward[:20]!r}, and no number")
+            raise TypeError(f"its reward is a text, {reward[:20]!r}, not a number")
         if reward is None or math.isnan(score := float(reward)):
             return Verdict("unparsed", "", ABSTAINED, 0.0)
         return Verdict("correct" if score >= 1 else "wrong", score=score)
 
     def called(prompts: Any, completions: Any, columns: Mapping[str, Sequence[Any]]) -> Any:
         values = {"prompts": prompts, "completions": completions, **columns}
-        if taken is not None:
-            values = {key: value for key, value in values.items() if key in taken}
+        if accepted is not None:
+            values = {key: value for key, value in values.items() if key in accepted}
         rewards: Any = function(**values)
         if inspect.isawaitable(rewards):
-            import asyncio  # takes long
+            import asyncio  # slow to import
 
             return asyncio.run(_awaited(rewards))
         return rewards
@@ -190,7 +188,7 @@ def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | Non
     def judge(
         prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Sequence[Any]]
     ) -> list[Verdict]:
-        n, chats = len(completions), _as_chats(prompts, completions)  # it may change the lists
+        n, chats = len(completions), _as_chats(prompts, completions)  # the call may change them
         try:
             rewards = called(prompts, completions, columns)
         except UNREAD:
@@ -204,7 +202,7 @@ def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | Non
     def verdicts(rewards: Any, n: int) -> list[Verdict]:
         no_list = isinstance(rewards, str | bytes | dict | set)
         if no_list or not hasattr(cast(object, rewards), "__len__"):
-            what = f"{cast(object, rewards)!r:.80}, and no list"
+            what = f"{cast(object, rewards)!r:.80}, not a list,"
             raise TypeError(f"{name} gave {what} for {n} completions")
         if len(rewards) != n:
             raise TypeError(f"{name} gave {len(rewards)} rewards for {n} completions")
@@ -214,7 +212,7 @@ def grouped(name: str, function: Callable[..., Any], taken: frozenset[str] | Non
 
 
 def _as_chats(prompts: Sequence[Any], completions: Sequence[Any]) -> tuple[Any, Any] | None:
-    """Return prompts and completions as lists of messages; None if they are not texts."""
+    """Return prompts and completions as lists of messages; None if any of them is not a text."""
     if not all(isinstance(text, str) for text in (*prompts, *completions)):
         return None
     asked = [[{"role": "user", "content": text}] for text in prompts]
@@ -226,8 +224,8 @@ async def _awaited(rewards: Awaitable[Any]) -> Any:
 
 
 def checked(name: str, function: Callable[..., Any], *, asks: bool) -> Judge:
-    """Return the function with its result checked by `as_verdict`. `asks`: whether it takes the
-    question."""
+    """Return a judge that calls the function and passes its result through `as_verdict`. `asks`:
+    whether the function has a parameter `question`."""
 
     def judge(response: str, gold: str, question: str = "") -> Verdict:
         return as_verdict(
@@ -238,15 +236,15 @@ def checked(name: str, function: Callable[..., Any], *, asks: bool) -> Judge:
 
 
 def as_verdict(name: str, result: Any) -> Verdict:
-    """Return the verdict that a bool or a Verdict is, with texts of at most `LONGEST_TEXT`
-    characters. TypeError or ValueError for any other result."""
+    """Return a function's result, a bool or a Verdict, as a Verdict with texts of at most
+    `LONGEST_TEXT` characters. TypeError or ValueError for any other result."""
     if isinstance(result, bool):
         return Verdict("correct" if result else "wrong")
     if not isinstance(result, Verdict) or result.status not in STATUSES:
         raise TypeError(f"{name} gave {result!r:.80}, not a bool or a Verdict")
     texts: tuple[Any, ...] = (result.extracted, result.reason)
     if not all(isinstance(text, str) for text in texts):
-        raise TypeError(f"{name} gave a verdict whose texts are none: {result!r:.80}")
+        raise TypeError(f"{name} gave a verdict with fields that are not text: {result!r:.80}")
     extracted, reason = (encodable(text[:LONGEST_TEXT]) for text in texts)
     score = None if result.score is None else float(result.score)
     return Verdict(result.status, extracted, reason, score)
@@ -266,29 +264,29 @@ def find_verifier(name: str) -> Verifier:
         return from_source(place, function)
     if name.endswith(".py"):
         raise UserError(
-            f"{name} is a file, and the function in it is not named.", f"for example {name}:grade"
+            f"{name} is a file, without the name of a function.", f"for example {name}:grade"
         )
-    known = sorted({*VERIFIERS, *OPTIONAL})
-    hint = f"the verifiers are: {', '.join(known)}; or my_rewards.py:function"
-    raise unknown("verifier", name, known, hint)
+    names = sorted({*VERIFIERS, *OPTIONAL})
+    hint = f"the verifiers are: {', '.join(names)}; or my_rewards.py:function"
+    raise unknown("verifier", name, names, hint)
 
 
 def as_verifier(kind: str | Verifier | Judge) -> Verifier:
-    """Return a verifier by name, itself, or of a function, which then runs in this process."""
+    """Return the verifier named `kind`, `kind` itself, or one that calls the function `kind`."""
     if isinstance(kind, str):
         return find_verifier(kind)
     return kind if isinstance(kind, Verifier) else made_of(name_of(kind) or "a function", kind)
 
 
 def name_of(verify: Verifier | Judge) -> str:
-    """Return a verifier's name in the metrics: of `file.py:function` the function."""
+    """Return a verifier's name in the metrics: for `file.py:function` the function's name."""
     name = verify.name if isinstance(verify, Verifier) else getattr(verify, "__name__", "")
     return name.rpartition(":")[2]
 
 
 def from_source(place: str, function: str) -> Verifier:
-    """Return the verifier made of a function in a file or module. UserError if there is none, or it
-    may not run."""
+    """Return a verifier that calls a function of a file or module. UserError if there is no such
+    function, or its code is not allowed to run."""
     source = named = f"{place}:{function}"
     if place.endswith(".py"):
         path = plugins.load(place, typed=gate.is_typed(named))
@@ -311,7 +309,7 @@ def from_source(place: str, function: str) -> Verifier:
     if not callable(judge):
         raise UserError(
             f"{place} has no function {function!r}.",
-            f"a verifier is a function (response, gold) of {Path(place).name}, or one of "
+            f"a verifier is a function in {Path(place).name}, of (response, gold) or "
             "(prompts, completions, **columns)",
         )
     return replace(made_of(source, judge), source=source)

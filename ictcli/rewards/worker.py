@@ -1,4 +1,4 @@
-"""The worker side of `workers`: one call within its limits."""
+"""The code of the worker processes of `workers`: perform calls within their limits."""
 
 import contextlib
 import math
@@ -23,17 +23,17 @@ T = TypeVar("T")
 
 _GIB = 2**30
 IMPORT_SECONDS = 60.0
-"""CPU time for a verifier's imports, which its limits do not include."""
+"""Maximum CPU time of a verifier's imports, which do not count against its limits."""
 STARTED = b"s"
-"""Before its CPU time, which a worker sends when it is ready and when a call starts. No pickle
-begins so."""
+"""First byte of the message that a worker sends when it is ready and when a call starts; its CPU
+time follows. No pickle starts with this byte."""
 OUT_OF_MEMORY, BLOATED = 86, 87  # exit codes
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a call has no result. Messages: "took more than 5 s", "took more than 1 GiB",
-    "ValueError: ...", "its worker died (signal 11)"."""
+    """The reason why a call has no result. Examples of messages: "took more than 5 s", "took more
+    than 1 GiB", "ValueError: ...", "its worker died (signal 11)"."""
 
     kind: Literal["timeout", "memory", "error", "died"]
     message: str
@@ -41,10 +41,9 @@ class Fault:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a call: `seconds` of CPU time (on the clock ten times as much), and `memory` in GiB
-    on top of the worker's own. `workers` is the number of processes; 0 = one per usable CPU, at
-    most 4 for each process of a launch on this machine. ValueError if a limit is not a positive
-    number."""
+    """Limits of a call: `seconds` of CPU time (ten times as much wall-clock time), and `memory` in
+    GiB beyond the worker's own. `workers` is the number of processes; 0 = one per usable CPU, at
+    most 4 per training process on this machine. ValueError if a limit is not positive."""
 
     seconds: float = 5.0
     memory: float = 1.0
@@ -52,7 +51,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         if not (0 < self.seconds < math.inf and 0 < self.memory < math.inf and self.workers >= 0):
-            raise ValueError(f"limits are positive numbers, not {self}")
+            raise ValueError(f"limits must be positive numbers, not {self}")
 
     def exceeded(self, kind: Literal["timeout", "memory"]) -> Fault:
         amount = f"{self.seconds:g} s" if kind == "timeout" else f"{self.memory:g} GiB"
@@ -65,20 +64,20 @@ class This:
     limits = Limits()
     idle = 0  # size before the first call; 0 = not a worker
     imported = 0  # size of what verifiers imported
-    ceiling = math.inf  # of resident memory, during a call
+    ceiling = math.inf  # limit of resident memory during a call
 
 
 def serve(descriptor: int) -> None:
-    """Work: perform the calls that come over a connection, until it is closed."""
+    """Perform the calls that arrive over a connection and send their results, until it closes."""
     connection = Connection(descriptor)
-    os.register_at_fork(after_in_child=connection.close)  # a call's fork gives no second answer
+    os.register_at_fork(after_in_child=connection.close)  # forks must not answer
     with contextlib.suppress(EOFError, OSError):
-        This.limits, parent, sources, known = connection.recv()
+        This.limits, parent, sources, code = connection.recv()
         sys.stdout = sys.stderr
         from ictcli.files import gate, plugins
 
         plugins.sources.update(sources)
-        gate.adopt(known)
+        gate.adopt(code)
         threading.Thread(target=_watch, args=(parent,), daemon=True).start()
         This.idle = process_size()
         connection.send_bytes(STARTED + b"%f" % time.process_time())
@@ -87,7 +86,7 @@ def serve(descriptor: int) -> None:
 
 
 def _watch(parent: int) -> None:
-    """End this worker with its parent, or at its memory ceiling, as macOS ignores RLIMIT_AS."""
+    """End this worker if its parent ends, or at its memory ceiling, as macOS ignores RLIMIT_AS."""
     while os.getppid() == parent:
         if _resident_peak() > This.ceiling:
             os._exit(OUT_OF_MEMORY)
@@ -107,9 +106,9 @@ def _answer(call: bytes, connection: Connection) -> bytes:
     if isinstance(prepared, Fault):
         return pickle.dumps(prepared)
     size, memory = process_size(), int(limits.memory * _GIB)
-    if size > This.idle + This.imported + memory:  # left by earlier calls
+    if size > This.idle + This.imported + memory:  # memory left by earlier calls
         os._exit(BLOATED)
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # it kills: no Python code has to run for it
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # kills without running Python code
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})
     before = time.process_time()
     connection.send_bytes(STARTED + b"%f" % before)
@@ -121,13 +120,13 @@ def _answer(call: bytes, connection: Connection) -> bytes:
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
             This.ceiling = math.inf
-    if time.process_time() - before > limits.seconds:  # a call that ignored the signal
+    if time.process_time() - before > limits.seconds:  # the call ignored the signal
         result = limits.exceeded("timeout")
     return result if isinstance(result, bytes) else pickle.dumps(result)
 
 
 def _prepared(call: bytes) -> None:
-    """Import what a call needs; from then on that counts as the worker's own size."""
+    """Import what a call needs, and count its memory as the worker's own."""
     _, prepare, arguments = pickle.loads(call)
     if prepare is not None:
         before = process_size()
@@ -141,7 +140,7 @@ def _performed(call: bytes) -> bytes:
 
 
 def tried(function: Callable[..., T], arguments: tuple[Any, ...], limits: Limits) -> T | Fault:
-    """Return the result of a call, or the Fault of what it raised."""
+    """Return the result of a call, or a Fault if the call raises."""
     try:
         return function(*arguments)
     except MemoryError:
@@ -151,7 +150,7 @@ def tried(function: Callable[..., T], arguments: tuple[Any, ...], limits: Limits
 
 
 def described(error: BaseException) -> Fault:
-    """Return an exception as a Fault; its `str` may raise too."""
+    """Return an exception as a Fault, even if its `str` raises."""
     try:
         text = " ".join(str(error).split())[:200]
     except BaseException:
@@ -161,11 +160,10 @@ def described(error: BaseException) -> Fault:
 
 
 def _place(error: BaseException) -> str:
-    """Return where the function that a verifier calls raised or passed on an exception, as ` (FILE,
-    line N)`; "" where it is one of ictcli."""
+    """Return the line of a user's verifier in a traceback as ` (FILE, line N)`; else ""."""
     stack = traceback.extract_tb(error.__traceback__)
     caller = str(Path(__file__).with_name("verifiers.py"))
     files = {at.filename for before, at in pairwise(stack) if before.filename == caller}
     ours = str(Path(__file__).parents[1])
-    own = [at for at in stack if at.filename in files and not at.filename.startswith(ours)]
-    return f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
+    frames = [at for at in stack if at.filename in files and not at.filename.startswith(ours)]
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""

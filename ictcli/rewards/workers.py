@@ -1,10 +1,9 @@
-"""Calls in reused worker processes, each with limits of time and memory.
+"""Run calls in reused worker processes, each within limits of time and memory.
 
-A call that hangs, explodes or crashes loses only its own result. Time is CPU time, so that a busy
-machine changes no result; a call that sleeps has a limit on the clock. A worker past a limit is
-killed, which no call can ignore. The parent sets no signals and its `__main__` is not run again, so
-`isolated` may be called from threads, notebooks and plain scripts.
-"""
+A call that hangs, crashes or uses too much memory loses only its own result. The time limit is CPU
+time, so a busy machine does not change results; a wall-clock limit stops calls that sleep. A worker
+that exceeds a limit is killed, which no call can prevent. The parent sets no signal handlers, and
+workers do not run its `__main__`, so `isolated` works in threads, notebooks and plain scripts."""
 
 import atexit
 import contextlib
@@ -41,17 +40,17 @@ __all__ = ["Fault", "Limits", "isolated"]
 T = TypeVar("T")
 
 _MOST_LOSSES = 3
-"""Number of killed workers after which a call has no result."""
+"""Number of workers killed during a call after which the call is not tried again."""
 _LOST, _PENDING = Fault("died", "its worker was killed"), object()
 LARGEST_RESULT = 2**24
-"""Bytes of a call's pickled result, at most."""
+"""Maximum size of a call's pickled result, in bytes."""
 TOO_LARGE = Fault("error", f"its result takes more than {LARGEST_RESULT >> 20} MiB")
 _CLOCK = 10
-"""A call's seconds on the clock per second of CPU time that it is allowed."""
+"""Wall-clock seconds that a call may take per second of its CPU limit."""
 _SLACK = 0.3
-"""CPU seconds past its limit after which a worker that did not end itself is killed."""
+"""CPU seconds past the limit after which the parent kills a worker that has not ended itself."""
 _TICK = 0.1
-"""Seconds between looks at the limits."""
+"""Seconds between two checks of the limits."""
 
 
 def isolated(
@@ -60,12 +59,11 @@ def isolated(
     limits: Limits | None = None,
     prepare: Callable[..., object] | None = None,
 ) -> list[T | Fault]:
-    """Return `function(*arguments[i])` for each i, in the order of `arguments`.
+    """Return `function(*arguments[i])`, or a Fault, for each i.
 
-    A worker imports `function` by its module and name, so it cannot be defined in `__main__`.
-    `prepare` is called with the same arguments before the limits count, for imports. Printed output
-    goes to stderr. RuntimeError if workers die before they receive a call.
-    """
+    A worker imports `function` by its module and name, so it cannot be defined in `__main__`. For
+    imports, `prepare` is called first with the same arguments and without the limits. Printed
+    output goes to stderr. RuntimeError if workers die before they receive a call."""
     limits = limits or Limits()
     if This.idle:  # called in a worker
         return [tried(function, call, limits) for call in arguments]
@@ -81,7 +79,7 @@ def isolated(
         try:
             _perform(calls, results, limits)
         finally:
-            _close([each for each in _workers if each.busy])  # after Ctrl-C
+            _close([worker for worker in _workers if worker.busy])  # after Ctrl-C
     return [results[index] for index in range(len(arguments))]
 
 
@@ -99,7 +97,7 @@ def _perform(calls: dict[int, bytes], results: dict[int, Any], limits: Limits) -
                 if losses[worker.call] < _MOST_LOSSES:
                     left.append(worker.call)
                 elif worker.phase == "new":
-                    raise RuntimeError("The workers of the verifiers die before they get a call.")
+                    raise RuntimeError("The verifiers' workers die before they receive a call.")
                 else:
                     results[worker.call] = _LOST
             elif result is not _PENDING:
@@ -110,10 +108,10 @@ def _perform(calls: dict[int, bytes], results: dict[int, Any], limits: Limits) -
 
 class _Worker:
     def __init__(self, limits: Limits) -> None:
-        self.limits, self.known = limits, gate.state()
+        self.limits, self.code = limits, gate.state()
         self.call, self.busy = -1, False
         self.phase: Literal["new", "ready", "started"] = "new"  # "ready" while it prepares a call
-        self.since = self.cpu_before = 0.0  # on the clock and in CPU time, when the phase began
+        self.since = self.cpu_before = 0.0  # wall clock and CPU time at the phase's start
         self.connection, end = Pipe()
         main = f"import sys; sys.path[:] = {sys.path!r}; from ictcli.rewards.worker import serve"
         self.process = subprocess.Popen(
@@ -124,24 +122,24 @@ class _Worker:
             process_group=0,  # Ctrl-C is for the parent alone
         )
         end.close()
-        self.connection.send((limits, os.getpid(), plugins.sources, self.known))
+        self.connection.send((limits, os.getpid(), plugins.sources, self.code))
 
     def fits(self, limits: Limits) -> bool:
-        """Return whether it lives, has these limits and knows all code that may run."""
-        known = self.limits == limits and self.known == gate.state()
-        return known and self.process.poll() is None
+        """Return whether the worker is alive and has these limits and all code allowed to run."""
+        same = self.limits == limits and self.code == gate.state()
+        return same and self.process.poll() is None
 
     def ask(self, index: int, call: bytes) -> None:
-        """Send a call."""
+        """Send a call to the worker."""
         self.call, self.busy, self.since = index, True, time.monotonic()
-        with contextlib.suppress(OSError):  # it is dead, as `result` will say
+        with contextlib.suppress(OSError):  # the worker is dead: `result` will say so
             self.connection.send_bytes(call)
 
     def result(self) -> Any:
-        """Return the result of the call; _PENDING if the worker only says how far it is."""
+        """Return the call's result; _PENDING if the worker only reports that it has started."""
         try:
             message = self.connection.recv_bytes(LARGEST_RESULT)
-        except (EOFError, OSError):  # a longer message is not read, and ends the connection
+        except (EOFError, OSError):  # too long a message also closes the connection
             return self._death() if self.connection.readable else TOO_LARGE
         if message.startswith(STARTED):
             self.phase = "ready" if self.phase == "new" else "started"
@@ -155,7 +153,7 @@ class _Worker:
             return described(error)
 
     def overdue(self) -> Any:
-        """Return the fault of a call whose worker is dead or past its limit; else _PENDING."""
+        """Return a Fault if the worker is dead or past its limit; else _PENDING."""
         if self.process.poll() is not None:
             return self._death()
         limit = self.limits.seconds if self.phase == "started" else IMPORT_SECONDS
@@ -164,7 +162,7 @@ class _Worker:
         return self.limits.exceeded("timeout") if late else _PENDING
 
     def cpu_seconds(self) -> float:
-        """Return the CPU seconds that its process took so far; 0 if it is dead."""
+        """Return the CPU seconds that the worker has used so far; 0 if it is dead."""
         with contextlib.suppress(psutil.Error):
             times = psutil.Process(self.process.pid).cpu_times()
             return times.user + times.system
@@ -186,7 +184,7 @@ class _Worker:
         return Fault("died", f"its worker died ({why})")
 
     def close(self) -> None:
-        """Kill the process, and what it started."""
+        """Kill the worker, and the processes that it started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -198,7 +196,7 @@ _workers: list[_Worker] = []
 
 
 def _idle(limits: Limits) -> _Worker | None:
-    """Return a worker without a call; None if all are busy."""
+    """Return an idle or new worker; None if as many workers as may run are busy."""
     for worker in _workers:
         if not worker.busy:
             return worker
@@ -224,7 +222,7 @@ atexit.register(lambda: _close(list(_workers)))
 
 
 def _forget() -> None:
-    """Drop the workers in a forked process: they belong to the parent."""
+    """Forget the workers in a forked process, as they belong to its parent."""
     global _lock
     _lock = threading.Lock()
     for worker in _workers:

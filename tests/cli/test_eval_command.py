@@ -109,7 +109,7 @@ def test_a_verifier_that_fails_is_told_of_once_and_on_all_answers_ends_it(
     (tmp_path / "own.csv").write_text("question,gold\n1+1=,2\n")
     (tmp_path / "of.py").write_text("def of(completions, metadata):\n    return [1]\n")
     own = ("--bench", "own.csv", "reward.verifier=of.py:of")
-    assert "of judges by the column 'metadata'" in ictcli.refused("eval", tiny_model, *own)
+    assert "of needs the column 'metadata'" in ictcli.refused("eval", tiny_model, *own)
 
 
 SMALL = ("--n", "2", "--k", "1,2", "max_tokens=8")

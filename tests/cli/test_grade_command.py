@@ -32,7 +32,7 @@ def test_a_copy_of_the_question_is_wrong_and_explained(ictcli: Processes, tmp_pa
     write(tmp_path, [row, {**row, "question": "Expand $(x-1)(x+1)$."}])
     first, second = ictcli.json("grade", "rows.jsonl", "--explain")
     assert (first["status"], second["status"]) == ("correct", "wrong")
-    assert second["reason"] == "a formula of the question"
+    assert second["reason"] == "copied from the question"
 
 
 def test_kind_pattern_and_choices_are_heeded(ictcli: Processes, tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_bad_input_is_one_sentence(ictcli: Processes, tmp_path: Path) -> None:
         ("choices.jsonl", "choices is not a list"),
         ("rows.jsonl --kind=mth", "did you mean math"),
         ("rows.jsonl --timeout=0", "limits of an answer are positive"),
-        ("rows.jsonl --kind=no.py", "the function in it is not named"),
+        ("rows.jsonl --kind=no.py", "without the name of a function"),
         ("rows.jsonl --out=.", "--out . is a folder"),
         ("rows.jsonl --out=no/v.jsonl", "needs the folder no."),
     ):

@@ -149,7 +149,7 @@ def test_columns_of_a_file_reach_the_function_that_takes_them(file: Path, tmp_pa
     assert [v.status for v in found] == ["correct", "unparsed"]
     assert find_verifier(f"{file}:near").needs == ("places",)
     assert not find_verifier("integer").in_groups
-    with refused("judges by the column 'difficulty', ", " only question, gold, answer"):
+    with refused("needs the column 'difficulty', ", " only question, gold, answer"):
         task_by(f"reward={file}:wants")
     both = load_recipe("grpo", [f"reward.functions={file}:near,{file}:wants"]).reward
     assert both.functions == (f"{file}:near", f"{file}:wants")

@@ -1,1 +1,1 @@
-"""Whether two mathematical answers are the same: layout, structure, numbers, units, algebra."""
+"""Decide whether two mathematical answers are equal, in layout, structure, numbers and algebra."""

@@ -1,4 +1,4 @@
-"""The value of a tree as a sympy expression, which refuses what is too large or undefined."""
+"""Convert a tree to a sympy expression; refuse values that are too large or undefined."""
 
 import operator
 from collections.abc import Callable
@@ -15,18 +15,18 @@ from ictcli.rewards.maths.trees import Tree
 LARGEST_COUNT = 2000
 """Largest argument of a factorial or binomial."""
 MOST_FACTORIALS = 6
-"""Most factorials of one expression: sympy simplifies each with each."""
+"""Maximum number of factorials in an expression: sympy simplifies every pair of them."""
 LARGEST_POWER = 20_000
-"""Most digits of a power of a number, and largest exponent of anything else."""
+"""Maximum number of digits of a power of a number, and largest exponent of other expressions."""
 
 
 def read(text: str) -> Any:
-    """Return the sympy expression of tidy LaTeX. Raises UnreadableError."""
+    """Return the sympy expression of normalized LaTeX. UnreadableError if it cannot be read."""
     return value_of(tree_of(text, strict=True))
 
 
 def value_of(tree: Tree) -> Any:
-    """Return the sympy expression of a tree. Raises UnreadableError."""
+    """Return the sympy expression of a tree. UnreadableError if it has none."""
     if sum(part.head == "!" for part in tree.subtrees()) > MOST_FACTORIALS:
         raise UnreadableError("too many factorials")
     return _value(tree)
@@ -72,7 +72,7 @@ def _leaf(text: str) -> Any:
     name = text.lstrip("\\")
     if text[:1].isdigit() or text[:1] == ".":
         if (value := number(text)) is None:
-            raise UnreadableError("no number, or too long a one")
+            raise UnreadableError("not a number, or too long")
         return sympy.Rational(value)
     if text in CONSTANTS:
         return CONSTANTS[text]
@@ -82,22 +82,22 @@ def _leaf(text: str) -> Any:
 
 
 def countable(value: Any) -> Any:
-    """Return the value. Raises UnreadableError for a number above LARGEST_COUNT."""
+    """Return the value. UnreadableError if it is a number above LARGEST_COUNT."""
     if value.is_number and abs(value) > LARGEST_COUNT:
         raise UnreadableError("too large a factorial or binomial")
     return value
 
 
 def root(inside: Any, index: Any) -> Any:
-    """Return the index-th root; odd roots of negative numbers are real."""
+    """Return the index-th root of `inside`; odd roots of negative numbers are real."""
     if index.is_Integer and index % 2 == 1:
         return sympy.sign(inside) * sympy.root(sympy.Abs(inside), index)
     return sympy.root(inside, index)
 
 
 def power(base: Any, exponent: Any) -> Any:
-    """Return base ** exponent. Raises UnreadableError if the result would be very large, and for a
-    power of 0 with an unknown exponent, which is 0, 1 or undefined."""
+    """Return base ** exponent. UnreadableError if the result would be very large, or if the base is
+    0 and the exponent unknown: the result may be 0, 1 or undefined."""
     if exponent.free_symbols and base == 0:
         raise UnreadableError("a power of 0 with an unknown exponent")
     if exponent.is_Rational and exponent.q % 2 == 1 and exponent.q > 1 and base.is_real:
@@ -113,7 +113,7 @@ def power(base: Any, exponent: Any) -> Any:
 
 
 def divisors(name: str) -> Callable[..., Any]:
-    """Return gcd or lcm of whole numbers; else a symbol, as sympy takes gcd(m, n) for 1."""
+    """Return the function gcd or lcm, symbolic for unknowns, for which sympy's gcd(m, n) is 1."""
 
     def applied(*values: Any) -> Any:
         if all(value.is_Integer for value in values):

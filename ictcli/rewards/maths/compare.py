@@ -1,5 +1,4 @@
-"""Whether an answer equals the gold: by text and structure first, by algebra where needed; and how
-both are read, in words."""
+"""Compare an answer with the gold by text, structure and algebra; describe how a text is read."""
 
 import re
 from fractions import Fraction
@@ -16,7 +15,7 @@ from ictcli.rewards.maths.structure import read
 from ictcli.rewards.maths.words import folded
 
 LONGEST = 800
-"""Characters of the longest answer that is parsed; a longer one must be the gold verbatim."""
+"""Maximum number of characters of a parsed answer; a longer one must be the gold verbatim."""
 
 Outcome = Literal["same", "unfinished", "different", "unreadable"]
 _DATE = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])")
@@ -28,13 +27,13 @@ def readable(gold: str) -> bool:
 
 
 def content(text: str) -> str:
-    """Return the content of a gold's last box, or the list of those of its sentence."""
+    """Return the content of a gold's last box (or boxes, as a list); without a box, the gold."""
     return (boxed(text) or text) if "boxed" in text or "fbox" in text else text
 
 
 @lru_cache(maxsize=4096)
 def reading(text: str) -> nodes.Node | None:
-    """Return the reading of a tidy text; None if it cannot be parsed."""
+    """Return the node that a normalized text parses to; None if it cannot be parsed."""
     try:
         return nodes.Exact(f"the date {text}") if _DATE.fullmatch(text) else read(text)
     except (nodes.UnreadableError, RecursionError):
@@ -42,8 +41,8 @@ def reading(text: str) -> nodes.Node | None:
 
 
 def value(text: str) -> Fraction | None:
-    """Return the exact number that a text says, with or without a unit, a name or a percent sign;
-    else None. A percentage of 1 or less is None: it may be the number or its hundredth."""
+    """Return the exact number in a text, without its unit, name or percent sign; None if there is
+    none. Also None for a percentage of at most 1, which may mean the number or its hundredth."""
     node = reading(tidy(text))
     if isinstance(node, nodes.Named) and node.optional:
         node = node.value
@@ -54,8 +53,8 @@ def value(text: str) -> Fraction | None:
 
 
 def compare(answer: str, gold: str, *, algebra: bool) -> Outcome:
-    """Return whether an answer equals the gold, and is finished as it is. Without `algebra` this is
-    fast and safe, and raises UndecidedError if only algebra can tell."""
+    """Return how an answer compares with the gold; "unfinished" if it is equal but less simplified.
+    Without `algebra` this is fast and safe; UndecidedError if algebra is needed."""
     gold = content(gold)
     if answer.strip() == gold.strip() and answer.strip():
         return "same"
@@ -71,23 +70,23 @@ def compare(answer: str, gold: str, *, algebra: bool) -> Outcome:
         return "same"
     if OPEN in left + right and folded(left) == folded(right) and len(folded(left)) > 1:
         return "same"
-    (expected, given), comparison = map(reading, (left, right)), Comparison(algebra)
-    if given is None:
+    (expected, actual), comparison = map(reading, (left, right)), Comparison(algebra)
+    if actual is None:
         return "unreadable"
-    if expected is not None and comparison.first_same([(expected, given)]) is not None:
-        left_over = unfinished(given, expected, algebra=algebra)
+    if expected is not None and comparison.first_same([(expected, actual)]) is not None:
+        left_over = unfinished(actual, expected, algebra=algebra)
         return "unfinished" if left_over else "same"
     return "unreadable" if comparison.unreadable else "different"
 
 
 def describe(text: str) -> str:
-    """Return the reading of a text, as in `the number 1/2`; empty if it cannot be read."""
+    """Describe how a text is read, as in `the number 1/2`; empty if it cannot be read."""
     node = _node(text)
     return "" if node is None else in_words(nodes.expand(node))
 
 
 def listed(text: str) -> int:
-    """Count the answers in a bare list or a set; 1 for anything else, 0 if unreadable."""
+    """Count the answers in a set or a list without brackets; 1 for other texts, 0 if unreadable."""
     node = _node(text)
     if node is None:
         return 0
@@ -102,7 +101,7 @@ def _node(text: str) -> nodes.Node | None:
 
 
 def in_words(node: nodes.Node) -> str:
-    """Return one reading in words."""
+    """Describe a node in words."""
     if node == nodes.EMPTY:
         return "the empty set"
     if node == nodes.REALS:
@@ -138,7 +137,7 @@ def in_words(node: nodes.Node) -> str:
 
 
 def _short(node: nodes.Node) -> str:
-    """Return a reading within another one: only its value if it is a plain number or expression."""
+    """Describe a node that is part of another: a number or expression by its value alone."""
     if not isinstance(node, nodes.Scalar):
         return in_words(node)
     value = number(node.text)

@@ -29,19 +29,19 @@ from ictcli.rewards.maths.numbers import decimal_places, number, plain
 from ictcli.rewards.maths.structure import read
 
 _LETTERS = re.compile("[A-Za-z]{4,}")
-"""A word, unless its letters are in alphabetical order, as those of a product are."""
+"""A run of letters that is a word, unless they are in alphabetical order, as in a product."""
 
 
 class Comparison:
-    """One comparison of nodes; `unreadable` is set if some part could not be parsed."""
+    """A comparison of nodes; `unreadable` becomes true if a part of them cannot be parsed."""
 
     def __init__(self, algebra: bool) -> None:
         self.algebra = algebra
         self.unreadable = False
 
     def first_same(self, pairs: Iterable[tuple[Node, Node]]) -> int | None:
-        """Return the index of the first pair of equal nodes, or None. UndecidedError if there is
-        none without algebra."""
+        """Return the index of the first pair of equal nodes, or None. UndecidedError if no pair is
+        equal without algebra, and algebra may find one."""
         undecided = False
         for place, (gold, answer) in enumerate(pairs):
             try:
@@ -49,7 +49,7 @@ class Comparison:
                     return place
             except UndecidedError:
                 undecided = True
-            except UnreadableError:  # a side of an equation
+            except UnreadableError:  # from a side of an equation
                 self.unreadable = True
         if undecided:
             raise UndecidedError
@@ -91,22 +91,22 @@ class Comparison:
         return False
 
     def _sides(self, node: Node) -> list[Node]:
-        """Return the answers that an approximation gives: its last side if that is the first one
-        rounded, and the first if it is no plain number. Any other node gives itself."""
+        """Return the answers that an approximation `A \\approx B` states: B, and A unless it is a
+        plain number; none if B is not A rounded. Return any other node in a list."""
         if not isinstance(node, Nearly):
             return [node]
         exact, *roundings = map(unnamed, node.sides)
         if isinstance(exact, Chain):
             exact = self._value(exact)
         if not isinstance(exact, Scalar) or not all(
-            self._rounds(exact, each) for each in roundings
+            self._rounds(exact, rounding) for rounding in roundings
         ):
             return []
         first, last = node.sides[0], node.sides[-1]
         return [last] if plain(exact.text.lstrip("+-")) else [first, last]
 
     def _rounds(self, exact: Scalar, rounding: Node) -> bool:
-        """Return whether a decimal of three digits or more is a value rounded to them."""
+        """Return whether `rounding` is the exact value, or rounds it to three digits or more."""
         if not isinstance(rounding, Scalar) or not units.agree(exact, rounding):
             return False
         if (exact.unit == "%") != (rounding.unit == "%"):
@@ -150,15 +150,14 @@ class Comparison:
         return left is not None and right is not None and self.same(left, right)
 
     def _value(self, node: Node) -> Node | None:
-        """Return the last side of a chain whose sides are all the same number or expression; None
-        for another chain. Any other node is itself."""
+        """Return the last side of `a = b = c` if all are equal, else None; other nodes as is."""
         if not isinstance(node, Chain):
             return node
         sides = [read(side) for side in node.sides]
         return sides[-1] if all(self._identical(*pair) for pair in pairwise(sides)) else None
 
     def _identical(self, first: Node, second: Node) -> bool:
-        """Return whether two sides of a chain are the same; a percent sign counts."""
+        """Return whether two sides of a chain are equal; 50% equals 0.5, and not 50."""
         if isinstance(first, Scalar) and isinstance(second, Scalar):
             units_of = {first.unit, second.unit}
             if "%" in units_of and len(units_of) > 1:
@@ -211,8 +210,8 @@ class Comparison:
         return len(brackets) == 1 and self._in_order(left, right)
 
     def _matching(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
-        """Return whether the parts are the same in any order. Each gold takes the first answer that
-        is the same; only percentages and roundings could make that choice matter."""
+        """Return whether the parts are equal in some order. Each gold part is paired with the first
+        equal answer part, which could be wrong only for percentages and roundings."""
         if len(gold) != len(answer):
             return False
         left = list(answer)
@@ -226,7 +225,7 @@ class Comparison:
     def _matrices(self, gold: Matrix, answer: Matrix) -> bool:
         if gold.kind != answer.kind or list(map(len, gold.rows)) != list(map(len, answer.rows)):
             return False
-        left, right = (views.with_names(tuple(chain(*each.rows))) for each in (gold, answer))
+        left, right = (views.with_names(tuple(chain(*matrix.rows))) for matrix in (gold, answer))
         return self._in_order(left, right)
 
     def _in_order(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
@@ -260,8 +259,7 @@ class Comparison:
         return self._algebra(lambda symbols: symbols.equal(gold.text, answer.text))
 
     def _percent(self, percent: Scalar, bare: Scalar) -> bool:
-        """Return whether a percentage is a value without its sign: a hundredth of its number, or
-        the number itself if that is more than 1."""
+        """Return whether p% equals a number without a percent sign: p / 100, or p if |p| > 1."""
         left, right = number(percent.text), number(bare.text)
         if left is None or right is None:
             return self.scalars(views.in_hundredths(percent), bare)

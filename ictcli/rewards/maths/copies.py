@@ -1,5 +1,4 @@
-"""Whether an answer that equals the gold is a formula of the question: the rule `copy` of
-tests/rewards/rules.md."""
+"""Detect answers copied from the question: the rule `copy` of tests/rewards/rules.md."""
 
 import contextlib
 import re
@@ -15,7 +14,7 @@ from ictcli.rewards.maths.reader import tree_of
 from ictcli.rewards.maths.trees import Tree, rational, shape
 
 LONGEST_QUESTION = 20_000
-"""Characters of a question that are searched."""
+"""Maximum number of characters of a question that are searched."""
 
 _RELATION = re.compile(r"[=<>]|\\(?:le|ge|ne|in|approx|equiv)(?![a-z])")
 _FORMULA = re.compile(
@@ -31,21 +30,20 @@ _REWRITTEN = re.compile(
     r"(?is)\b(?:re)?(?:write|express|convert|change|represent|what\s+is)\s+"
     r"(?:the\s+(?:[a-z]+\s+){1,2})?(.{1,80}?)\s+(?:as|in|to|into|with|without|using)\b"
 )
-"""`Write 3/5 as a decimal`."""
+"""Matches `Write 3/5 as`; the group is `3/5`."""
 _DECIMAL = re.compile(r"(?<![\d.])0*(\d*)\.(\d+?)0*(?!\d)")
 
 
 def copied(answer: str, gold: str, question: str) -> bool:
-    """Return whether an answer is a formula of the question, or a part of one, however it is
-    ordered and written, and the gold is not. A number in normal form or a symbol is none, unless
-    the question has no other formula."""
+    """Return whether an answer is a formula of the question or a part of one, in any order and
+    notation, and the gold is not. Symbols and reduced numbers count only as the sole formula."""
     right, left = tidy(answer), tidy(content(gold))
     if flat(right) == flat(left):
         return False
     formulas = _formulas(question[:LONGEST_QUESTION])
     golds = _trees(left)
     parts = [part for tree in golds for part in tree.subtrees()]
-    own = frozenset[str]().union(*map(_shapes, parts))
+    gold_shapes = frozenset[str]().union(*map(_shapes, parts))
     if _to_be_rewritten(right, left, question) or _unsolved(right, left, formulas):
         return True
 
@@ -55,7 +53,7 @@ def copied(answer: str, gold: str, question: str) -> bool:
             return bool(sides) and all(is_copy(side) or _unfinished(side, golds) for side in sides)
         if tree.head in COLLECTIONS and not _is_normal(tree):
             return any(map(is_copy, tree.parts))
-        shapes = _shapes(tree) - own
+        shapes = _shapes(tree) - gold_shapes
         if _is_normal(tree):
             return len(formulas) == 1 and not shapes.isdisjoint(formulas[0].shapes)
         return any(not shapes.isdisjoint(formula.shapes) for formula in formulas)
@@ -64,9 +62,9 @@ def copied(answer: str, gold: str, question: str) -> bool:
 
 
 def _to_be_rewritten(answer: str, gold: str, question: str) -> bool:
-    """Return whether an answer is what the question asks to rewrite: `Write 3/5 as ...`."""
-    found = _REWRITTEN.findall(question[:LONGEST_QUESTION]) if answer else []
-    texts = [tidy(text) for text in found]
+    """Return whether an answer is what the question asks to rewrite: 3/5 in `Write 3/5 as ...`."""
+    matches = _REWRITTEN.findall(question[:LONGEST_QUESTION]) if answer else []
+    texts = [tidy(text) for text in matches]
     forms = {form for text in texts for form in _forms(text)}
     if not forms or not forms.isdisjoint(_forms(gold)):
         return False
@@ -74,8 +72,8 @@ def _to_be_rewritten(answer: str, gold: str, question: str) -> bool:
 
 
 def _forms(text: str) -> set[str]:
-    """Return a text as it is written, in any order, without the name of a value and the zeros
-    around a decimal."""
+    """Return a set with the `Tree.form` of a text, ignoring a name before `=` and zeros around a
+    decimal; an empty set if the text cannot be parsed."""
     if (tree := _tree(_DECIMAL.sub(r"\1.\2", text))) is None:
         return set()
     named = tree.head == "=" and len(tree.parts) == 2 and is_name(tree.parts[0])
@@ -83,15 +81,15 @@ def _forms(text: str) -> set[str]:
 
 
 def _unsolved(answer: str, gold: str, formulas: tuple["_Formula", ...]) -> bool:
-    """Return whether an answer is an equation of the question that the gold is not; or any but the
-    gold, where that is solved for a symbol and the question has an equation of its symbols."""
+    """Return whether an answer is an equation of the question, and not the gold. If the gold is
+    solved for a symbol, an equation in the same symbols as one of the question counts too."""
     tree, right, solved = _tree(answer), _tree(gold), isinstance(reading(gold), Named)
     if tree is None or right is None or not isinstance(reading(answer), Chain):
         return False
-    equations = [part for each in formulas for part in each.parts if part.head == "="]
+    equations = [part for formula in formulas for part in formula.parts if part.head == "="]
     return shape(tree) != shape(right) and any(
-        shape(tree) == shape(each) or (solved and _symbols(tree) == _symbols(each))
-        for each in equations
+        shape(tree) == shape(other) or (solved and _symbols(tree) == _symbols(other))
+        for other in equations
     )
 
 
@@ -105,15 +103,15 @@ def _tree(text: str) -> Tree | None:
 
 
 def _trees(text: str) -> list[Tree]:
-    """Return the trees of a text, also as written for an inequality: |x| < 1 is an interval."""
-    found: list[Tree] = []
+    """Return the tree of a text as read, and of an inequality (read as a range) also as written."""
+    trees: list[Tree] = []
     if balanced(text) and 0 < len(text) <= LONGEST:
         with contextlib.suppress(UnreadableError, RecursionError):
             node = reading(text)
-            found += [written(node)] if node is not None else []
+            trees += [written(node)] if node is not None else []
             tree = tree_of(text)
-            found += [tree] if tree.head in ("<", "<=", "!=") else []
-    return found
+            trees += [tree] if tree.head in ("<", "<=", "!=") else []
+    return trees
 
 
 def _unfinished(side: Tree, golds: list[Tree]) -> bool:
@@ -123,8 +121,8 @@ def _unfinished(side: Tree, golds: list[Tree]) -> bool:
 
 
 def without_asked(answer: str, gold: str, question: str) -> str:
-    """Return `204` of the answer `m+n = 204` to a question that holds `m+n` by itself; any other
-    answer as it stands. A gold that is a relation itself needs both sides."""
+    """Return `204` for the answer `m+n = 204` if the question has `m+n` by itself and the gold is
+    not a relation; any other answer unchanged."""
     asked, _, value = answer.partition("=")
     asked = _spaced(asked)
     if not value or not re.search("[A-Za-z]", asked) or _RELATION.search(gold):
@@ -134,14 +132,14 @@ def without_asked(answer: str, gold: str, question: str) -> str:
 
 
 def _spaced(text: str) -> str:
-    """Return a text with spaces between words alone."""
+    """Return a text without the spaces around signs."""
     return re.sub(r"\s*([^\w\s])\s*", r"\1", text).strip()
 
 
 class _Formula(NamedTuple):
     parts: tuple[Tree, ...]
     shapes: frozenset[str]
-    """Shapes of its parts."""
+    """The results of `_shapes` for all parts."""
 
 
 @lru_cache(maxsize=1024)
@@ -151,31 +149,31 @@ def _formulas(question: str) -> tuple[_Formula, ...]:
         piece.strip(" .,:'\"()-") and piece
         for piece in _WORDS.split(_FORMULA.sub(" and ", question))
     ]
-    found: list[_Formula] = []
+    formulas: list[_Formula] = []
     for text in texts:
         formula = tidy(text) if len(text) <= LONGEST else ""
         if formula:
             trees = [*_trees(formula), *filter(None, [_tree(formula)])]
             parts = tuple(part for tree in trees for part in tree.subtrees())
             shapes = frozenset[str]().union(*map(_shapes, parts))
-            found.append(_Formula(parts, shapes))
-    return tuple(found)
+            formulas.append(_Formula(parts, shapes))
+    return tuple(formulas)
 
 
 def _shapes(tree: Tree) -> frozenset[str]:
-    """Return the shape of a formula; of a number how it is written, a decimal as a fraction too."""
+    """Return a formula's `shape`; for a number its `form`, and for a decimal its fraction's too."""
     if rational(tree) is None:
         return frozenset((shape(tree),))
     decimal = _DECIMAL.fullmatch(tree.head)
     fraction = decimal and Tree(
         "/", (Tree(decimal[1] + decimal[2]), Tree(f"1{'0' * len(decimal[2])}"))
     )
-    return frozenset(each.form for each in (tree, fraction) if each)
+    return frozenset(number.form for number in (tree, fraction) if number)
 
 
 def _is_normal(tree: Tree) -> bool:
-    """Return a symbol, or a number that nothing can be done with: no `\\frac{6}{4}`. Lists,
-    intervals and relations of them are, too."""
+    """Return whether a tree is a symbol, a number in normal form (not `\\frac{6}{4}`), or a list,
+    interval or relation of these."""
     if tree.head == "/" and rational(tree) is not None:
         above, below = (part.head for part in tree.parts)
         return above.isdigit() and below.isdigit() and gcd(int(above), int(below)) == 1

@@ -1,5 +1,6 @@
-"""Whether an answer that equals the gold is finished as the gold is: the rule `form` of
-tests/rewards/rules.md."""
+"""Detect answers less simplified than the gold: the rule `form` of tests/rewards/rules.md.
+
+An answer leaves work undone if it has operations that the equal gold has carried out."""
 
 from fractions import Fraction
 from functools import lru_cache
@@ -10,14 +11,7 @@ from ictcli.rewards.maths.latex import FUNCTIONS
 from ictcli.rewards.maths.numbers import number
 from ictcli.rewards.maths.reader import tree_of
 from ictcli.rewards.maths.relations import ranges
-from ictcli.rewards.maths.terms import (
-    LOGARITHMS,
-    PRIMES,
-    has_like_terms,
-    length,
-    meet,
-    primes,
-)
+from ictcli.rewards.maths.terms import LOGARITHMS, PRIMES, has_like_terms, length, meet, primes
 from ictcli.rewards.maths.trees import OPERATORS, Tree, is_number, is_rational, powers, rational
 from ictcli.rewards.maths.views import with_letter
 
@@ -30,23 +24,23 @@ _KINDS = {
     **dict.fromkeys(("||", "\\max", "\\min"), "absolute value"),
     "!": "factorial",
 }
-"""Kind of work that an operation leaves, where `_own` has no rule; any other function is a kind."""
+"""Kind of work that each operation leaves undone, unless `_top_work` has another rule for it."""
 _ON_NUMBERS = {"!", "\\binom", "\\gcd", "\\lcm", "\\max", "\\min", "\\det", "||",
                "\\lfloor\\rfloor", "\\lceil\\rceil"}  # fmt: skip
-"""What is arithmetic on numbers."""
+"""Operations that leave arithmetic undone if they act on numbers."""
 UNKNOWN = "?"
-"""Before an unknown, as a kind of work: it cancels if the gold does not have it."""
+"""Prefix of a symbol as a kind of work: a symbol that the gold lacks should have cancelled."""
 COLLECTIONS = {",", "()", "[]", "[)", "(]", "{}", "\\cup", "\\langle\\rangle"}
 
 
 def unfinished(answer: nodes.Node, gold: nodes.Node, *, algebra: bool) -> bool:
-    """Return whether an answer leaves operations to do that the equal gold has done. UndecidedError
-    if only algebra can tell."""
+    """Return whether an answer leaves work undone that the equal gold has done. UndecidedError if
+    algebra is needed but not allowed."""
     if isinstance(answer, nodes.Scalar) and isinstance(gold, nodes.Scalar):
         answer = with_letter(answer, gold)
     parts = nodes.unnamed(answer)
     if isinstance(parts, nodes.Union) and len(ranges(parts) or parts.parts) < len(parts.parts):
-        return True  # two that overlap
+        return True  # two intervals overlap
     try:
         tree, form = written(answer), written(gold)
     except (nodes.UnreadableError, RecursionError):
@@ -59,8 +53,8 @@ def unfinished(answer: nodes.Node, gold: nodes.Node, *, algebra: bool) -> bool:
 
 
 def leaves_work(answer: Tree, gold: Tree, *, algebra: bool = True) -> bool:
-    """Return whether one expression leaves work that an equal one has done: any item of a list,
-    interval or matrix; all sides of an equation, but names."""
+    """Return whether an answer leaves work undone that the equal gold has done. A list, interval or
+    matrix does if any of its items does, an equation if all sides that are not names do."""
     if (allowed := _allowed(gold)) is None:
         return False
     parts = answer.parts
@@ -86,7 +80,7 @@ def leaves_work(answer: Tree, gold: Tree, *, algebra: bool = True) -> bool:
 
 def _divides(tree: Tree) -> bool:
     products = (part for part in tree.subtrees() if part.head in ("*", "/", "^"))
-    factors = (each for part in products for each in powers(part))
+    factors = (factor for part in products for factor in powers(part))
     return any(power < 0 and not is_number(base) for base, power in factors)
 
 
@@ -95,15 +89,15 @@ def _is_collection(tree: Tree) -> bool:
 
 
 def _values(tree: Tree) -> list[Tree]:
-    """Return the items of a collection, and of those in it; any other expression itself."""
+    """Return the items of a collection, with nested ones flattened; [tree] for any other tree."""
     if tree.parts and _is_collection(tree):
-        return [each for part in tree.parts for each in _values(part)]
+        return [item for part in tree.parts for item in _values(part)]
     return [tree]
 
 
 @lru_cache(maxsize=4096)
 def written(node: nodes.Node) -> Tree:
-    """Return a node as a tree, without names that may be left out. Raises UnreadableError."""
+    """Return a node as a tree, without optional names. UnreadableError if it cannot be parsed."""
     match node:
         case nodes.Scalar(text):
             quotient = "/" in text or "frac" in text
@@ -129,23 +123,23 @@ def written(node: nodes.Node) -> Tree:
 
 
 def _cell(node: nodes.Node) -> Tree:
-    """Return a cell of a matrix; its product with a factor before it, `(2)(x)`, is no work."""
+    """Return a matrix cell as a tree; a product with the matrix's factor, `(2)(x)`, is allowed."""
     tree = written(node)
     multiplied = isinstance(node, nodes.Scalar) and node.text[:1] == "(" and tree.head == "*"
     return Tree("cell", tree.parts) if multiplied else tree
 
 
 def _work(tree: Tree) -> set[str]:
-    """Return the kinds of work that a tree leaves. `2^{10}` is a normal form by itself."""
-    own, kinds = _own(tree), list(map(_work, tree.parts))
+    """Return the kinds of work that a tree and its subtrees leave undone."""
+    top, kinds = _top_work(tree), list(map(_work, tree.parts))
     if tree.head in ("<", "<=", "!="):  # 2x < 6 is x < 3
         return {kind for each in kinds for kind in each if kind[0] != UNKNOWN}
-    return set[str]().union({own} if own else (), *kinds)
+    return set[str]().union({top} if top else (), *kinds)
 
 
 def _allowed(gold: Tree) -> set[str] | None:
-    """Return the kinds of work that an answer may leave; None: all (a sum or integral)."""
-    allowed = set(map(_own, gold.subtrees()))
+    """Return the kinds of work that may stay undone; None (all kinds) if the gold has a `\\sum`."""
+    allowed = set(map(_top_work, gold.subtrees()))
     if "operator" in allowed:
         return None
     if "power" in allowed or any(tree.head == ":" for tree in gold.subtrees()):
@@ -154,13 +148,13 @@ def _allowed(gold: Tree) -> set[str] | None:
 
 
 def is_name(tree: Tree) -> bool:
-    """Return a symbol, or a product of them: `x`, `AB`, `f(x)`."""
+    """Return whether a tree is a symbol or a product of symbols: `x`, `AB`, `f(x)`."""
     parts = tree.parts if tree.head == "*" else (tree,)
     return not any(part.parts or is_number(part) for part in parts)
 
 
-def _own(tree: Tree) -> str:
-    """Return the kind of work that the operation at the top of a tree leaves; empty if none."""
+def _top_work(tree: Tree) -> str:
+    """Return the kind of work that a tree's topmost operation leaves undone; empty if none."""
     head, parts = tree.head, tree.parts
     if head in OPERATORS or (head in ("+", "*") and any(part.head == "\\dots" for part in parts)):
         return "operator"
@@ -169,8 +163,8 @@ def _own(tree: Tree) -> str:
     left = False
     match head:
         case "+":
-            factors = [each for part in parts for each in (part, *_factors(part))]
-            powers_of_numbers = len(parts) > 1 and any(_own(each) == "power" for each in factors)
+            factors = [part for term in parts for part in (term, *_factors(term))]
+            powers_of_numbers = len(parts) > 1 and "power" in map(_top_work, factors)
             zeros = any(rational(part) == 0 for part in parts)
             left = zeros or has_like_terms(parts) or powers_of_numbers
         case "*":
@@ -195,7 +189,7 @@ def _own(tree: Tree) -> str:
         case _ if head == "\\exp" and is_number(tree):
             pass
         case _:
-            shifted = parts[0].head == "+" and "\\pi" in {each.head for each in tree.subtrees()}
+            shifted = parts[0].head == "+" and "\\pi" in {part.head for part in tree.subtrees()}
             kind = _KINDS.get(head, head if head[1:] in FUNCTIONS else "")
             return f"shifted {kind}" if kind == "sine" and shifted else kind
     return "arithmetic" if left else ""
@@ -207,7 +201,8 @@ def _factors(tree: Tree) -> list[Tree]:
 
 
 def _raised(base: Tree, exponent: Tree) -> str:
-    """Judge a power: `2^{10}` is a normal form; `6^2`, `(\\frac12)^2` and `(2x)^3` are none."""
+    """Return the kind of work that a power leaves undone: "power" for `2^{10}`, which is allowed;
+    "arithmetic" for `6^2`, `(\\frac12)^2` and `(2x)^3`."""
     value, raised = rational(base), rational(exponent)
     if raised is None:
         if base.head == "e" and any(part.head == "i" for part in exponent.subtrees()):
@@ -215,7 +210,7 @@ def _raised(base: Tree, exponent: Tree) -> str:
         return "" if is_number(base) and is_number(exponent) else "exponential"
     whole = raised.denominator == 1
     if value is not None and not whole:
-        lower = gcd(raised.denominator, *primes(value).values()) > 1  # the index of the root
+        lower = gcd(raised.denominator, *primes(value).values()) > 1  # the root's index
         return "arithmetic" if lower else "root"
     within = powers(base)
     again = len(within) == 1 and within[0][0] is not base and value is None
@@ -235,7 +230,7 @@ def _has_number(tree: Tree) -> bool:
 
 
 def _multiplied(factors: tuple[Tree, ...]) -> bool:
-    """Return whether two factors have numbers, or are sums or quotients of them."""
+    """Return whether two factors have numeric coefficients, or are sums or quotients of numbers."""
     numbers = [factor for factor in factors if _coefficient(factor) is not None]
     sums = [factor for factor in factors if factor.head == "+" and is_number(factor)]
     quotients = [factor for factor in factors if factor.head == "/" and is_number(factor)]
@@ -243,30 +238,31 @@ def _multiplied(factors: tuple[Tree, ...]) -> bool:
 
 
 def _divided(above: Tree, below: Tree) -> bool:
-    """Return whether numbers divide evenly, or are quotients, products or repeating decimals."""
+    """Return whether a quotient of numbers divides evenly, or has a quotient, product or repeating
+    decimal in it."""
     lower = _coefficient(below)
     if above.head == "+" and (divisor := lower and rational(lower)) and divisor != 1:
-        found = [rational(_coefficient(part) or Tree("1")) for part in above.parts]
-        return all(each is not None and (each / divisor).denominator == 1 for each in found)
+        numbers = [rational(_coefficient(part) or Tree("1")) for part in above.parts]
+        return all(value is not None and (value / divisor).denominator == 1 for value in numbers)
     upper = _coefficient(above)
     if upper is None or lower is None:
         return False
     if any(
-        each.head in ("/", "*") or ("." in each.head[:-1] and "\\" in each.head)
-        for each in (upper, lower)
+        value.head in ("/", "*") or ("." in value.head[:-1] and "\\" in value.head)
+        for value in (upper, lower)
     ):
         return True
     dividend, divisor = rational(upper), rational(lower)
-    if dividend is None or not divisor:  # a power
+    if dividend is None or not divisor:  # a power, as `2^{10}`
         return False
     return (dividend / divisor).denominator == 1
 
 
 def _coefficient(tree: Tree) -> Tree | None:
-    """Return the number that is a factor of a term, or is the term; None if there is none."""
+    """Return the numeric coefficient of a term, which may be the whole term; None without one."""
     if tree.head in ("*", "-"):
-        found = [each for part in tree.parts if (each := _coefficient(part)) is not None]
-        return found[0] if len(found) == 1 else Tree("*", tuple(found)) if found else None
+        numbers = [value for part in tree.parts if (value := _coefficient(part)) is not None]
+        return numbers[0] if len(numbers) == 1 else Tree("*", tuple(numbers)) if numbers else None
     if tree.head == "/" and rational(tree) is None:
         above, below = map(_coefficient, tree.parts)
         return Tree("/", (above or Tree("1"), below)) if below else above

@@ -1,7 +1,6 @@
-"""How long the normal forms of an expression are.
+"""Compare the length of an expression with that of its normal forms.
 
-What is longer than all of these hides something that cancels or can be added, however it is hidden.
-"""
+An expression longer than all of them has terms that cancel or can be added."""
 
 import contextlib
 from typing import Any
@@ -14,15 +13,13 @@ from ictcli.rewards.maths.terms import length
 from ictcli.rewards.maths.trees import Tree
 from ictcli.rewards.maths.values import FAILURES
 
-_HIGHEST = 40
-"""The highest power, and _MOST the most operations, of an expression that is brought into forms."""
-_MOST = 200
+_HIGHEST, _MOST = 40, 200
+"""Largest exponent, and number of operations, of an expression whose normal forms are computed."""
 
 
 def is_shortest(tree: Tree, allowed: int) -> bool:
-    """Return whether an expression with unknowns is no longer than allowed, or than its longest
-    normal form (expanded, factored, partial fractions), and its fraction is reduced. True for what
-    is too large."""
+    """Return whether an expression with unknowns is reduced, and no longer than `allowed` or its
+    longest normal form (expanded, factored, partial fractions). True if it is too large to tell."""
     try:
         value = algebra.value_of(tree)
         if value.count_ops() > _MOST or any(
@@ -52,14 +49,14 @@ def _quotient(angle: Any) -> Any:
 
 
 def _is_reduced(term: Any) -> bool:
-    """Return whether the divisor of a fraction has the lowest degree that it can have."""
-    written, lowest = (sympy.fraction(each)[1] for each in (term, sympy.cancel(term)))
-    degrees = (sympy.Poly(each).total_degree() for each in (written, lowest) if each.free_symbols)
+    """Return whether a fraction is reduced: its denominator has the lowest possible degree."""
+    written, lowest = (sympy.fraction(part)[1] for part in (term, sympy.cancel(term)))
+    degrees = (sympy.Poly(part).total_degree() for part in (written, lowest) if part.free_symbols)
     return next(degrees, 0) == next(degrees, 0)
 
 
 def _size(value: Any) -> int:
-    """Return the length of a sympy expression, counted as `length` counts that of a tree."""
+    """Return the length of a sympy expression, counted as `terms.length` counts a tree's."""
     if value.is_Mul:
         return sum(_size(factor) for factor in value.args if not factor.is_number) or 1
     if value.is_Pow:

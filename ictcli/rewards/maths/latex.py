@@ -1,7 +1,6 @@
-"""LaTeX in one canonical layout, so that two tidy texts differ only in their mathematics.
+"""Normalize LaTeX ("tidy" it), so that two normalized texts differ only in their mathematics.
 
-Text within `\\text{}` is put between the marks OPEN and CLOSE, and `\\\\` becomes ROW.
-"""
+Text within `\\text{}` is put between the marks OPEN and CLOSE, and `\\\\` becomes ROW."""
 
 import re
 import unicodedata
@@ -62,7 +61,7 @@ _WORDY = (
     "text(?:bf|it|rm|normal|sf|tt)?|[mh]box|math(?:rm|sf|it|tt|op)|operatorname|emph|underline"
     "|fbox|boxed|ensuremath"
 )
-"""Commands around words."""
+"""Commands whose argument is usually words."""
 
 FUNCTIONS = word_list(
     "arcsin arccos arctan arccot sinh cosh tanh sin cos tan cot sec csc ln log lg exp gcd lcm "
@@ -79,7 +78,7 @@ OPAQUE = word_list(
     "angle mathscr widehat arc overrightarrow underline tilde mathbb hat mathcal square "
     "triangle bar overarc mathfrak widetilde overline vec"
 )
-"""Commands that turn what they decorate into one symbol."""
+"""Commands that make one symbol with their argument, as `\\vec{v}`."""
 
 _FULL_WIDTH = {chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)}
 _UNICODE_TABLE = str.maketrans(_FULL_WIDTH | {"\u3000": " ", "、": ","} | UNICODE)
@@ -94,7 +93,7 @@ _FORMULA = re.compile(
     r"[\d.,:+\-*/=()\[\] ]+"  # numbers and signs
     r"|(?=[^+\-*=(!<>,]*[+\-*=(!<>,])(?:[A-Za-z](?![A-Za-z])|[\d.,:+\-*/=()\[\] !^<>])+"
 )
-"""Text that is mathematics: numbers and signs, or single letters next to a sign."""
+"""Text in `\\text{}` that is mathematics: numbers and signs, or single letters next to a sign."""
 _COMMAND = re.compile(r"\\(operatorname\*|[a-zA-Z]+)[ ]?")
 _ALIGNED = re.compile(
     r"\\begin\{(aligned|align\*?|gathered|split|equation\*?)\}(.*?)\\end\{\1\}", re.S
@@ -104,7 +103,7 @@ _CASES = re.compile(
     r"(?:\s*\\right\s*\.)?",
     re.S,
 )
-"""Rows of one column."""
+"""Environments with one column."""
 _UNIT_QUOTIENT = re.compile(
     rf"\\frac\{{{OPEN}([^{CLOSE}]*){CLOSE}\}}\{{{OPEN}([^{CLOSE}]*){CLOSE}(\^\{{?\d\}}?)?\}}$"
 )
@@ -120,7 +119,7 @@ _TRAILING = re.compile(rf"(?:(?<!\.)\.|[\s,;:~{ROW}])+$")
 
 
 def balanced(text: str) -> bool:
-    """Return whether the unescaped braces match."""
+    """Return whether the unescaped braces of a text match."""
     return regex.fullmatch(GROUP, f"{{{text} }}") is not None
 
 
@@ -130,20 +129,19 @@ def _commands(names: str) -> Any:
 
 
 def replaced(text: str, names: str, make: Callable[[str, str], str]) -> str:
-    """Replace each `\\name{argument}` of these names in `text` by `make(name, argument)`."""
+    """Return `text` with `\\name{argument}` replaced by `make(name, argument)`; names: `a|b|c`."""
     before = "" if "\\" in text else text
 
-    def made(match: Any) -> str:
+    def replacement(match: Any) -> str:
         return make(match[1], match[0][match[0].index("{") + 1 : -1])
 
     while before != text:
-        before, text = text, _commands(names).sub(made, text)
+        before, text = text, _commands(names).sub(replacement, text)
     return text
 
 
 def _wordy(command: str, content: str) -> str:
-    """Return `\\text{...}` as words between marks; numbers and an upright e, i or d as
-    themselves."""
+    """Return the content of `\\text{...}`: words between OPEN and CLOSE, formulas without them."""
     inner = content.strip()
     if command.startswith(("math", "text")):
         inner = re.sub(r"(?<=[A-Za-z])\s*\\cdot\s*(?=[A-Za-z])", "·", inner)
@@ -162,28 +160,28 @@ def _wordy(command: str, content: str) -> str:
 
 
 def _rows(aligned: re.Match[str]) -> str:
-    """Join rows: one that begins with a relation continues the row above, others are a list."""
+    """Join rows with commas, or with a space before a row that starts with a relation like `=`."""
     rows = [row.replace("&", " ").strip(" ,") for row in aligned[2].replace("\\&", "&").split(ROW)]
     rows = [row for row in rows if row]
     return re.sub(r",\s*(?==|\\(?:approx|le|ge)(?![a-z]))", " ", ", ".join(rows))
 
 
 def _system(cases: re.Match[str]) -> str:
-    """Return equations below each other as rows; what has a condition or no relation stays."""
+    """Join rows that are all equations as `_rows` does; leave others, as those with a condition."""
     rows = [row for row in cases[2].split(ROW) if row.strip()]
     related = all("=" in row for row in rows) and not re.search(r"\b(?:if|when|for)\b", cases[2])
     return _rows(cases) if related else cases[0]
 
 
 def _bold(_: str, inner: str) -> str:
-    """Return a word as text, other letters as a vector, and what is neither as it stands."""
+    """Return a bold word as text, other bold letters as a vector, and anything else unchanged."""
     if not inner.isalpha():
         return inner
     return f"{OPEN}{inner}{CLOSE}" if is_word(inner) else f"\\vec{{{inner}}}"
 
 
 def _infix(match: re.Match[str]) -> str:
-    """Return `a \\over b` or `a \\choose b` as a prefix command."""
+    """Return `a \\over b` as `\\frac{a}{b}`, and `a \\choose b` as `\\binom{a}{b}`."""
     name = "frac" if match[2] == "over" else "binom"
     return f"\\{name}{{{match[1].strip()}}}{{{match[3].strip()}}}"
 
@@ -203,9 +201,9 @@ def _arguments(text: str) -> str:
 
 
 def tidy(text: str) -> str:
-    """Return LaTeX or plain text in the canonical layout that other modules expect."""
+    """Return LaTeX or plain text normalized to the layout that other modules expect."""
     if re.search(r"\\\\[a-zA-Z]", text) and not re.search(r"(?<!\\)(?:\\\\)*\\(?!\\)", text):
-        text = text.replace("\\\\", "\\")  # escaped twice
+        text = text.replace("\\\\", "\\")  # backslashes were escaped
     text = re.sub(r"√\s*(\d+(?:\.\d+)?|[a-zA-Z])", r"\\sqrt{\1}", text)
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
@@ -225,7 +223,7 @@ def tidy(text: str) -> str:
         text = re.sub(r"\$(?=\s*[\d.])", f"{OPEN}dollars{CLOSE}", text)
     text = text.replace("$", " ")
     text = re.sub(r"\\[()]|\\\[|(?<!\\)\\\](?!\[)", " ", text)
-    text = re.sub(r"(?<=\d)(?:,\\!\s*|\\!|\\,|\{,\})(?=\d{3}(?!\d))", "", text)  # of thousands
+    text = re.sub(r"(?<=\d)(?:,\\!\s*|\\!|\\,|\{,\})(?=\d{3}(?!\d))", "", text)  # thousands
     text = re.sub(
         r"(?<![\d.,] )(?<![\d.,])(\d{1,3})((?: \d{3})+)(?![\d.,/]| [\d/]| ?\\frac)",
         lambda match: match[0].replace(" ", ""),
@@ -286,8 +284,8 @@ def is_word(run: str) -> bool:
 
 
 def flat(text: str) -> str:
-    """Return tidy LaTeX for comparison as text: spaces only between numbers and after commands, no
-    braces around a single character."""
+    """Return normalized LaTeX for comparison as text: with spaces only between numbers and after
+    commands, and without braces around a single index or exponent."""
     text = text.replace(OPEN, "").replace(CLOSE, "")
     text = re.sub(r"(?<=\d)\s+(?=[\d.])", "\x01", text)
     text = re.sub(r"(\\[a-zA-Z]+)\s+(?![a-zA-Z])|\s+", lambda match: match[1] or "\x00", text)

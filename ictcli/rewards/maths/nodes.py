@@ -1,4 +1,4 @@
-"""The node types of a parsed answer, and the splitting of tidy text at its top-level signs."""
+"""Define the nodes of a parsed answer, and split normalized LaTeX at its top-level signs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from ictcli.rewards.maths.latex import CLOSE, OPEN
 
 
 class UnreadableError(ValueError):
-    """The text has no reading, or several: brackets that do not match, an empty part, `1/2x`, a
-    command that is not known."""
+    """The text has no reading or several: unmatched brackets, an unknown command, `1/2x`."""
 
 
 class UndecidedError(Exception):
@@ -19,7 +18,7 @@ class UndecidedError(Exception):
 
 @dataclass(frozen=True)
 class Scalar:
-    """One expression, in tidy LaTeX. `noun`: what it counts, which matters in a list alone."""
+    """An expression in normalized LaTeX. `noun` is the thing counted, for lists: `3 apples`."""
 
     text: str
     unit: str | None = None
@@ -35,7 +34,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Exact:
-    """What equals only itself, in words: `52 in base 8`, `1 modulo 3`."""
+    """An answer that equals only the same text: `52 in base 8`, `1 modulo 3`."""
 
     text: str
 
@@ -43,7 +42,7 @@ class Exact:
 @dataclass(frozen=True)
 class Items:
     """Several answers. `brackets` is `()`, `(]`, `[)` or `[]` for a tuple or an interval, `{}` for
-    a set, empty for a bare list, `=` for values of different names (Named, sorted)."""
+    a set, empty for a list without brackets, `=` for Named values of different names, sorted."""
 
     brackets: str
     items: tuple[Node, ...]
@@ -64,8 +63,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Named:
-    """A value with its name: `x = 5`, `x \\in [0, 1)`, `x > 2`. `optional`: whether the value alone
-    says the same."""
+    """A value with its name: `x = 5`, `x \\in [0, 1)`, `x > 2`. Optional names may be left out."""
 
     name: str
     value: Node
@@ -97,7 +95,7 @@ class Inequality:
 
 @dataclass(frozen=True)
 class Ratio:
-    """`a : b`, or `a to b`, which is never a time (`colon` is false)."""
+    """`a : b`, or `a to b`, for which `colon` is false and which cannot be a time of day."""
 
     terms: tuple[str, ...]
     colon: bool = True
@@ -112,7 +110,7 @@ def unnamed(node: Node) -> Node:
 
 
 def expand(node: Node) -> Node:
-    """Return `a \\pm b` as the list of both values, `(\\pm 1, 0)` of both points, or the node."""
+    """Return `a \\pm b` and `(\\pm 1, 0)` as the list of both values; other nodes unchanged."""
     if isinstance(node, Items) and node.brackets == "()":
         both = [expand(item) for item in node.items]
         double = [place for place, item in enumerate(both) if item is not node.items[place]]
@@ -134,7 +132,7 @@ REALS = Items("()", (Scalar("-\\infty"), Scalar("\\infty")))
 EMPTY = Items("{}", ())
 
 DEEPEST = 50
-"""Deepest nesting of brackets that is read."""
+"""Maximum depth of nested brackets."""
 
 OPENING, CLOSING = {"(", "[", "\\{", "{", "\\langle"}, {")", "]", "\\}", "}", "\\rangle"}
 _TOKEN = re.compile(
@@ -144,8 +142,8 @@ _JOINTS = {"and": "and", "or": "or", "und": "and", "oder": "or"}
 
 
 def tokens(text: str) -> list[tuple[str, int]]:
-    """Return the signs of a tidy text, each with its bracket depth. Round and square brackets match
-    each other, as in half-open intervals. Raises UnreadableError."""
+    """Return the tokens of normalized LaTeX, each with its bracket depth. Round and square brackets
+    match each other, as in half-open intervals. UnreadableError if brackets do not match."""
     signs: list[tuple[str, int]] = []
     opened: list[str] = []
     for match in _TOKEN.finditer(text):
@@ -167,8 +165,8 @@ def tokens(text: str) -> list[tuple[str, int]]:
 
 
 def split(text: str, at: set[str]) -> tuple[list[str], list[str]]:
-    """Return (parts, separators) of a tidy text, cut at the signs `at` outside all brackets. Marked
-    text that says `and` or `or` counts as that sign."""
+    """Split normalized LaTeX at the signs `at` outside all brackets; return (parts, separators).
+    `\\text{and}` and `\\text{or}` count as signs."""
     parts = [""]
     separators: list[str] = []
     for sign, depth in tokens(text):

@@ -1,4 +1,4 @@
-"""Exact numbers as answers write them: integers, decimals, fractions, mixed and repeating ones."""
+"""Parse exact numbers: integers, decimals, fractions, mixed numbers and repeating decimals."""
 
 import re
 from fractions import Fraction
@@ -7,7 +7,7 @@ from ictcli.rewards.maths.latex import CLOSE, OPEN
 from ictcli.rewards.maths.nodes import Exact
 
 DIGITS = 400
-"""Characters of the longest number that is read; a longer one is compared as text."""
+"""Maximum number of characters of a number; a longer one is compared as text."""
 
 _PLAIN = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+"
 _NUMBER = re.compile(_PLAIN)
@@ -32,14 +32,14 @@ _BASE_WORDS = {
 
 
 def plain(text: str) -> Fraction | None:
-    """Return the value of digits like `1,234`, `007`, `12.50` or `.5`, else None."""
+    """Return the value of a number like `1,234`, `007`, `12.50` or `.5`; None for other texts."""
     if len(text) > DIGITS or not _NUMBER.fullmatch(text):
         return None
     return Fraction(text.replace(",", "").rstrip("."))
 
 
 def number(text: str) -> Fraction | None:
-    """Return the value of a tidy text that is one exact number, signed or not, else None."""
+    """Return the value of normalized LaTeX that is one exact number, signed or not; else None."""
     text = text.strip()
     while text[:1] == "(" and text[-1:] == ")" and "(" not in text[1:] and ")" not in text[:-1]:
         text = text[1:-1].strip()
@@ -72,8 +72,8 @@ def _unsigned(text: str) -> Fraction | None:
 
 
 def decimal_places(text: str, least: int) -> int | None:
-    """Count digits after the point of a decimal or integer with at least `least` significant
-    digits; None for any other text."""
+    """Return the number of digits after the point of a decimal or integer; None for any other text,
+    and for fewer than `least` significant digits."""
     match = re.fullmatch(r"\s*[+-]?\s*([\d,]+)?(?:\.(\d+))?", text)
     if not match:
         return None
@@ -82,7 +82,7 @@ def decimal_places(text: str, least: int) -> int | None:
 
 
 def based(text: str) -> Exact | None:
-    """Read digits with an explicit base, like `52_8`."""
+    """Return a number with an explicit base, like `52_8`; None for other texts."""
     if not (match := _BASED.match(text)):
         return None
     base = re.sub(rf"[\s{OPEN}{CLOSE}]", "", match[2] or match[3] or match[4]).lower()

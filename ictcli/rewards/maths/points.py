@@ -1,9 +1,7 @@
-"""The points at which two expressions are compared: random ones, some for each choice of the signs
-of the unknowns.
+"""Choose the random points at which two expressions are compared, with all signs of the unknowns.
 
-The seed is made of both texts: a verdict repeats, and an answer cannot be made for the points, as
-another answer has others.
-"""
+The seed depends on both texts: verdicts are reproducible, and nobody can fit an answer to the
+points, as another answer has other points."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -16,22 +14,22 @@ import sympy
 from ictcli.rewards.maths.values import Point
 
 ENOUGH = 3
-"""Number of points at which both must be defined and agree."""
+"""Number of points at which both expressions must be defined and agree."""
 COUNTS = (sympy.factorial, sympy.binomial)
-"""What counts something: its symbols are whole numbers."""
+"""Functions that count something; symbols in their arguments are whole numbers."""
 
 _POINTS = 6
-"""Number of points of either kind: with any values, and with positive ones."""
+"""Number of points with values of any sign, and also of points with positive values."""
 _FINEST = 2**64
 _LARGEST_SIZES = (1, 4, 8)
-"""How far from 0 the points of one choice of signs lie."""
+"""Largest absolute values at the points for one combination of signs."""
 _MOST = 32
-"""Choices of signs that are tried; of more, so many random ones."""
+"""Maximum number of sign combinations tried; if there are more, they are drawn at random."""
 
 
 def points(left: Any, right: Any, seed: str) -> Iterator[Point]:
-    """Yield the points for two expressions; symbols that count something get whole numbers, among
-    positive values larger ones the later they are, so that binom(k, n) has its range."""
+    """Yield the points for two expressions. Symbols in factorials and binomials get whole numbers;
+    at positive points these rise in alphabetical order, as binom(n, k) needs k <= n."""
     symbols = sorted(left.free_symbols | right.free_symbols, key=str)
     counts = left.atoms(*COUNTS) | right.atoms(*COUNTS)
     counted = {symbol for count in counts for symbol in count.free_symbols}
@@ -39,12 +37,12 @@ def points(left: Any, right: Any, seed: str) -> Iterator[Point]:
     random = Random(seed)
     for index in range(2 * _POINTS):
         whole = [Fraction(random.randint(3, 40)) for symbol in symbols if symbol in counted]
-        # nobody knows the denominators
+        # random denominators, which no answer can foresee
         values = [random.choice((1, 2, 8)) * _within(random, -1, 1) for _ in signed]
         if index >= _POINTS:  # where roots and logarithms are real
             whole, values = sorted(whole), [abs(value) + 1 for value in values]
         yield _point(symbols, counted, whole, values)
-    # `\sqrt{xy}` is `\sqrt{x}\sqrt{y}` but where both are negative; what only counts has one sign
+    # `\sqrt{xy}` is `\sqrt{x}\sqrt{y}` unless both are negative; `counted` symbols are positive
     choices = _signs(random, len(signed)) if len(signed) > 1 else []
     for signs, size in product(choices, _LARGEST_SIZES):
         whole = [Fraction(random.randint(3, 40)) for _ in counted]
@@ -54,13 +52,13 @@ def points(left: Any, right: Any, seed: str) -> Iterator[Point]:
 def _point(
     symbols: list[Any], counted: set[Any], whole: list[Fraction], values: list[Fraction]
 ) -> Point:
-    """Return the values by their symbols, each kind in order."""
+    """Return a point: symbols in `counted` get the values `whole` in order, others `values`."""
     kinds = {True: iter(whole), False: iter(values)}
     return {symbol: next(kinds[symbol in counted]) for symbol in symbols}
 
 
 def _signs(random: Random, count: int) -> list[tuple[int, ...]]:
-    """Return the choices of so many signs; random ones if there are too many."""
+    """Return all combinations of `count` signs, or _MOST random ones if there are more."""
     if 2**count <= _MOST:
         return list(product((1, -1), repeat=count))
     return [tuple(random.choices((1, -1), k=count)) for _ in range(_MOST)]

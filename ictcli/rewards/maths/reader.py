@@ -1,9 +1,8 @@
-"""The reading of tidy LaTeX as a tree (`trees`), for its form or, strictly, for its value.
+"""Parse LaTeX into a tree: strictly to compute its value, or leniently to judge its form.
 
-Read strictly, a text has exactly one reading or is refused: math-verify's parser
+Strict parsing refuses a text that may be read in two ways, where math-verify's parser
 (latex2sympy2-extended 1.11) reads `2(3)` as 5, `\\cos 3t` as cos 3, `\\sin x \\cdot x` as sin(x^2)
-and `2 3` as 5. Otherwise only unmatched brackets are refused, and unknown commands are symbols.
-"""
+and `2 3` as 5. Lenient parsing refuses only unmatched brackets; unknown commands are symbols."""
 
 import re
 from typing import NoReturn
@@ -28,21 +27,21 @@ _RELATIONS = {"=", "<", ":", *_FLIPPED, "\\le", "\\ne", "\\approx", "\\equiv", "
               "\\to", "\\mid", "\\cup", "\\cap", "\\setminus", "\\Rightarrow",
               "\\Leftrightarrow"}  # fmt: skip
 _ENDS = {*_CLOSING.values(), *_SEPARATORS, *_SIGNS, *_RELATIONS, "\\cdot", *"*/^_!'%"} - {"|"}
-"""Tokens that start no factor."""
+"""Tokens that cannot start a factor."""
 _HIGHEST = 100
-"""Levels of the highest tree; `a/b/c/...` has one more for each slash."""
+"""Maximum height of a tree; each slash of `a/b/c/...` adds a level."""
 SEVERAL = {"\\max", "\\min", "\\gcd", "\\lcm"}
-"""Functions of several values in parentheses."""
+"""Functions with several arguments in parentheses."""
 _KNOWN = {"\\frac", "\\binom", "\\sqrt"} | {
     f"\\{name}" for name in (*FUNCTIONS, *OPAQUE) if name != "det"
 }
-"""The commands of an expression that has a value."""
+"""Commands whose value `algebra` can compute."""
 _SYMBOLS = {"\\pi", *(f"\\{letter}" for letter in GREEK)}
 
 
 def tree_of(text: str, *, strict: bool = False) -> Tree:
-    """Return the tree of tidy LaTeX. Raises UnreadableError; if `strict` also for words, and for
-    commands that `algebra` does not compute."""
+    """Return the tree of normalized LaTeX. UnreadableError if it cannot be parsed; if `strict`,
+    also if it has two readings, words, or commands that `algebra` cannot compute."""
     if strict:
         text = re.sub(r"\\frac\{d([a-zA-Z])\}\{d([a-zA-Z])\}", r"D_{\1\2}", text)
         if re.search(r"\\frac\{d[^{}]*\}\{d", text):
@@ -54,12 +53,12 @@ def tree_of(text: str, *, strict: bool = False) -> Tree:
     tree = reader.listed()
     level = [tree]
     for _ in range(_HIGHEST):
-        level = [part for each in level for part in each.parts]
+        level = [part for node in level for part in node.parts]
     return reader.fail() if level or reader.peek() else tree
 
 
 class _Reader:
-    """Recursive descent over the tokens; each method consumes what it reads."""
+    """A recursive-descent parser; each method consumes the tokens that it parses."""
 
     def __init__(self, tokens: list[str], strict: bool) -> None:
         self.tokens, self.place, self.depth, self.bars = tokens, 0, 0, False
@@ -69,7 +68,7 @@ class _Reader:
         raise UnreadableError(f"{self.peek() or 'the end'} is not expected")
 
     def refuse(self, why: str) -> None:
-        """Read strictly, this text has two readings, or none."""
+        """Raise UnreadableError in strict parsing; do nothing in lenient parsing."""
         if self.strict:
             raise UnreadableError(why)
 
@@ -82,11 +81,11 @@ class _Reader:
         return self.tokens[self.place - 1] if self.place <= len(self.tokens) else self.fail()
 
     def accept(self, tokens: set[str]) -> str:
-        """Return the next token, taken, if it is one of these; else empty."""
+        """Consume and return the next token if it is one of `tokens`; else return an empty text."""
         return self.take() if self.peek() in tokens else ""
 
     def text(self) -> str:
-        """Return a group in braces or one token, as text."""
+        """Consume a group in braces, or one token, and return it as text."""
         start, depth = self.place, 0
         while depth > 0 or self.place == start:
             token = self.take()
@@ -94,7 +93,7 @@ class _Reader:
         return "".join(self.tokens[start : self.place]).strip("{}")
 
     def listed(self) -> Tree:
-        """Return one relation, or several with separators between them."""
+        """Parse one relation, or a list of relations with separators between them."""
         self.depth += 1
         if self.depth > DEEPEST:
             self.fail()
@@ -134,7 +133,7 @@ class _Reader:
         return terms[0] if len(terms) == 1 else Tree("+", tuple(terms))
 
     def term(self) -> Tree:
-        """Read factors, with or without a sign between them."""
+        """Parse a product of factors, with or without multiplication signs between them."""
         start, factors, slash = self.place, [self.power()], False
         while True:
             if self.accept({"\\cdot", "*"}):
@@ -154,7 +153,7 @@ class _Reader:
                 return product(factors)
 
     def beside(self) -> Tree:
-        """Return the next of two factors without a sign between them."""
+        """Parse a factor that follows another without a sign between them."""
         if self.peek()[0].isdigit() and self.tokens[self.place - 1] != "!":
             self.refuse("a number after a factor")
         return self.power()
@@ -209,14 +208,14 @@ class _Reader:
         return self.command(token)
 
     def symbol(self, name: str) -> Tree:
-        """Read a letter with its index and primes; strictly, also `f(x+1)`, `P(1)`, `x(t)`."""
+        """Parse a letter with its index and primes; if strict, also `f(x+1)`, `P(1)` or `x(t)`."""
         if self.accept({"_"}):
             name += "_" + self.text()
         while self.peek() == "'":
             name += self.take()
         inside = "".join(self.tokens[self.place : self.place + 3])
-        one = inside[-1:] == ")" and inside[1:-1].isalnum()
-        called = inside[:1] == "(" and (name in ("f", "g", "h") or one)
+        single = inside[-1:] == ")" and inside[1:-1].isalnum()
+        called = inside[:1] == "(" and (name in ("f", "g", "h") or single)
         if not (self.strict and called) or name in CONSTANTS:
             return Tree(name)
         self.take()
@@ -277,8 +276,8 @@ class _Reader:
         return Tree("^", (value, exponent)) if exponent else value
 
     def argument(self, name: str) -> Tree:
-        """Return a bracket, or the factors up to the next sign, function, or bracket after a
-        symbol: `\\sin 2x \\cos x`, `\\sin 2(x+1)`, `\\sin x (x+1)`."""
+        """Parse a function's argument: a bracket, or factors up to the next sign, function, or
+        bracket after a symbol, as in `\\sin 2x \\cos x`, `\\sin 2(x+1)` and `\\sin x (x+1)`."""
         if self.peek() in ("(", "{", "[", "|"):
             inside = self.atom()
             if self.peek() == "^" and self.tokens[self.place - 1] != "}" and name not in SEVERAL:

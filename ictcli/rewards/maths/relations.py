@@ -1,7 +1,6 @@
-"""Equations, inequalities, ranges and ratios.
+"""Parse equations, inequalities, ranges and ratios.
 
-A relation solved for a name becomes the name with its value or range.
-"""
+A relation that is solved for a name becomes a Named node with its value or range."""
 
 import math
 import re
@@ -54,8 +53,8 @@ _OPAQUE = {"\\Rightarrow", "\\Leftrightarrow", "\\to", "\\equiv"}
 
 
 def relation(text: str, node: Callable[[str], Node]) -> Node | None:
-    """Return an equation, inequality, congruence or membership whose sides `node` parses; None for
-    other text. A statement of another kind is a scalar that no algebra reads."""
+    """Return the node of an equation, inequality, congruence or membership, with sides parsed by
+    `node`; None for other texts. Other relations become a Scalar that algebra cannot read."""
     parts, signs = split(text, {"=", *_SIGNS, "\\in", "\\approx", *_OPAQUE})
     statement = Scalar(text)
     if "\\pmod" in text:
@@ -72,8 +71,8 @@ def relation(text: str, node: Callable[[str], Node]) -> Node | None:
         return statement
     if signs == ["\\in"]:
         values = node(parts[1])
-        known = is_name(parts[0]) and isinstance(values, Items | Union)
-        return Named(name_of(parts[0]), values) if known else statement
+        solved = is_name(parts[0]) and isinstance(values, Items | Union)
+        return Named(name_of(parts[0]), values) if solved else statement
     if set(signs) <= {"=", "\\approx"}:
         if signs[0] == "\\approx" and is_name(parts[0]):
             return _named(parts[0], node(text.partition("\\approx")[2].strip())) or statement
@@ -91,19 +90,19 @@ def relation(text: str, node: Callable[[str], Node]) -> Node | None:
 
 
 def _approximation(parts: list[str], signs: list[str], node: Callable[[str], Node]) -> Node | None:
-    """Read exact sides, then roundings of them; a name before them holds for all."""
+    """Return a Nearly node of the exact value and its roundings; None if `=` follows `\\approx`."""
     at = signs.index("\\approx")
     if "=" in signs[at:]:
         return None
     exact, *roundings = node(" = ".join(parts[: at + 1])), *map(node, parts[at + 1 :])
     if isinstance(exact, Named):
-        roundings = [Named(exact.name, each, exact.optional) for each in roundings]
+        roundings = [Named(exact.name, rounding, exact.optional) for rounding in roundings]
     return Nearly((exact, *roundings))
 
 
 def _named(name: str, value: Node) -> Node | None:
-    """Return a value with its name, which may be left out unless it holds words that change a
-    value; None for a value that has a name already."""
+    """Return `value` with a name, optional if none of its words changes the value. None if `value`
+    has a name already."""
     if isinstance(value, Named):
         return None
     whole, name = name, _WORD_INDEX.sub("", re.sub(_OF_EVENT, "", name))
@@ -118,13 +117,14 @@ def is_name(text: str) -> bool:
 
 
 def name_of(text: str) -> str:
-    """Return a name without spaces, braces and text marks, and a segment without bars."""
+    """Return a name without spaces, braces and text marks, and the segment |AB| as AB."""
     name = re.sub(r"\s+|[{}]", "", text.replace(OPEN, "").replace(CLOSE, ""))
     return _SEGMENT.sub(r"\1", name)
 
 
 def _inequality(parts: list[str], signs: list[str], node: Callable[[str], Node]) -> Node | None:
-    """Return the range of a name that is solved for; else the inequality, smaller side left."""
+    """Return the range of a name if the inequality is solved for it, else an Inequality with its
+    smaller side left; None if `<` and `>` are mixed."""
     if all(sign[0] == ">" for sign in signs):
         parts, signs = parts[::-1], [sign.replace(">", "<") for sign in signs[::-1]]
     if any(sign[0] == ">" for sign in signs):
@@ -154,7 +154,7 @@ def _range(low: Node, lower: str, upper: str, high: Node) -> Items:
 
 
 def difference(node: Node) -> str | None:
-    """Return the left minus the right side of an equation."""
+    """Return the left side of an equation minus its right side, as text; else None."""
     if isinstance(node, Chain) and len(node.sides) == 2:
         return f"({node.sides[0]})-({node.sides[1]})"
     if isinstance(node, Named) and isinstance(node.value, Scalar) and not node.value.unit:
@@ -163,7 +163,7 @@ def difference(node: Node) -> str | None:
 
 
 def as_inequality(node: Node) -> Inequality | None:
-    """Return an inequality, or the ray of a name as one (`x < 1`); None for any other node."""
+    """Return an inequality, also for a name with a range like (-\\infty, 1); else None."""
     match node:
         case Inequality():
             return node
@@ -178,8 +178,8 @@ def as_inequality(node: Node) -> Inequality | None:
 
 
 def ranges(node: Node) -> list[tuple[Any, ...]] | None:
-    """Return the numeric intervals of a node, sorted and merged where they touch: (low, low is
-    excluded, high, high is included). None for any other node."""
+    """Return the intervals of a node as (low, low is excluded, high, high is included), sorted and
+    with touching ones merged. None if the node is not made of numeric intervals."""
     parts = node.parts if isinstance(node, Union) else (node,)
     intervals: list[tuple[Any, ...]] = []
     if len({part.name for part in parts if isinstance(part, Named)}) > 1:
@@ -203,7 +203,7 @@ def ranges(node: Node) -> list[tuple[Any, ...]] | None:
 
 
 def endpoint(node: Node) -> Any:
-    """Return an endpoint of an interval as a number, or None."""
+    """Return the number or infinity of an interval's endpoint; None for other nodes."""
     if not isinstance(node, Scalar) or node.unit:
         return None
     text = flat(node.text).lstrip("+")
@@ -211,7 +211,7 @@ def endpoint(node: Node) -> Any:
 
 
 def ratio_terms(node: Node) -> list[str] | None:
-    """Return the terms of a ratio; a number is the ratio of its numerator to its denominator."""
+    """Return the terms of a ratio, or a number's numerator and denominator; else None."""
     if isinstance(node, Ratio):
         return list(node.terms)
     if isinstance(node, Scalar) and not node.unit and (value := number(node.text)) is not None:

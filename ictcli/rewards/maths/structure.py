@@ -1,4 +1,4 @@
-"""Parsing of tidy text into nodes: lists, tuples, intervals, sets, matrices, relations, scalars."""
+"""Parse LaTeX into nodes: lists, tuples, intervals, sets, matrices, relations and scalars."""
 
 import re
 from collections.abc import Iterable
@@ -48,14 +48,14 @@ _DEGREES = re.compile(rf"(\d+(?:\.\d+)?|[a-zA-Z]|\\(?:theta|alpha|beta))\s*{OPEN
 
 
 def read(text: str) -> Node:
-    """Return the reading of a tidy text; `1,234` is a number. Raises UnreadableError."""
+    """Parse normalized LaTeX into a node; `1,234` is a number. UnreadableError if that fails."""
     if "\\not" in re.findall(r"\\[a-zA-Z]+", text):
         raise UnreadableError("\\not")
     return _node(without_lead(text))
 
 
 def _joined(text: str) -> str:
-    """Mark plain `and` and `or` in `text`; `1, and 2` has one separator."""
+    """Return `text` with `and` and `or` marked as text, and without a comma before them."""
     text = _THING_JOINT.sub(rf"\1{CLOSE}{OPEN}\2{CLOSE}", text)
     text = _PLAIN_JOINT.sub(rf"{OPEN}\1{CLOSE}", text)
     return re.sub(rf",\s*(?={OPEN}\s*(?:and|or)\s*{CLOSE})", "", text)
@@ -146,7 +146,7 @@ def _bracketed(text: str) -> Node | None:
     if first not in ("(", "[", "\\{", "\\langle") or last not in CLOSING:
         return None
     if any(depth == 0 for _, depth in signs[1:-1]):
-        return None  # (a)(b)
+        return None  # a product, (a)(b)
     inside = text[len(first) : -len(last)].strip()
     if first == "\\{":
         if not inside:
@@ -157,8 +157,8 @@ def _bracketed(text: str) -> Node | None:
             node = _node(builder[1]) if len(builder) == 2 else None
             parts = node.parts if isinstance(node, Union) else (node,)
             named = [part for part in parts if isinstance(part, Named) and part.name == unknown]
-            known = [part for part in named if isinstance(part.value, Items | Union)]
-            return node if len(known) == len(parts) else None
+            ranges = [part for part in named if isinstance(part.value, Items | Union)]
+            return node if len(ranges) == len(parts) else None
         parts, _ = split(_joined(inside), {",", ";", "and", "or"})
         return Items("{}", _pluses(map(_node, parts)))
     kind = "()" if first == "\\langle" else first + last
@@ -196,7 +196,7 @@ def _multiplied(factor: str, matrix: Matrix) -> Matrix | None:
 
 
 def _pluses(items: Iterable[Node]) -> tuple[Node, ...]:
-    """Return the items, each `\\pm` replaced by its two values."""
+    """Return the items, with each `a \\pm b` replaced by its two values."""
     out: list[Node] = []
     for item in map(expand, items):
         out.extend(item.items if isinstance(item, Items) and not item.brackets else [item])
@@ -204,7 +204,7 @@ def _pluses(items: Iterable[Node]) -> tuple[Node, ...]:
 
 
 def ratio(text: str) -> Ratio | None:
-    """Read `a : b` or `a to b`."""
+    """Return `a : b` or `a to b` as a ratio; None for other texts."""
     text, words = re.subn(
         rf"(?<=[\d\s])(?:{OPEN}\s*to\s*{CLOSE}|(?<=\s)to(?=\s))(?=[\s\d])", ":", text
     )
@@ -215,7 +215,7 @@ def ratio(text: str) -> Ratio | None:
 
 
 def scalar(text: str) -> Node:
-    """Return an expression with its unit or percent sign."""
+    """Return the node of an expression with its unit or percent sign."""
     if re.search(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])", text):
         text = _DEGREES.sub(r"(\1\\cdot\\frac{\\pi}{180})", text)
     value, unit, noun = split_unit(text)

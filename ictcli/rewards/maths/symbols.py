@@ -1,7 +1,6 @@
-"""Equality of expressions by their values at many points.
+"""Compare expressions by their values at many points.
 
-`algebra` parses the expressions. This can be slow and use much memory, so it runs in a worker.
-"""
+This can be slow and use much memory, so it runs in a worker process."""
 
 from fractions import Fraction
 from functools import lru_cache
@@ -16,7 +15,7 @@ from ictcli.rewards.maths.points import COUNTS, ENOUGH, points
 from ictcli.rewards.maths.values import FAILURES, Point, inexact, real, total, value_at
 
 _MOST_SIGNS = 3
-"""Symbols whose signs are distinguished."""
+"""Maximum number of symbols for which both signs are tried."""
 _PARTED = (
     *(sympy.Abs, sympy.sign, sympy.Max, sympy.Min, sympy.floor, sympy.ceiling),
     *(sympy.log, sympy.asin, sympy.acos),
@@ -24,8 +23,8 @@ _PARTED = (
 
 
 def equal(left_text: str, right_text: str) -> bool:
-    """Return whether two tidy expressions agree at every point where both have a value, and have a
-    real value at the same points. Raises UnreadableError."""
+    """Return whether two expressions in normalized LaTeX agree at every point where both have a
+    value, and have real values at the same points. UnreadableError if one cannot be read."""
     left, right = _read(left_text), _read(right_text)
     if left == right:
         return True
@@ -46,8 +45,8 @@ def equal(left_text: str, right_text: str) -> bool:
 
 
 def _alike(left: Any, right: Any, point: Point, *, imaginary: bool) -> bool | None:
-    """Return whether two expressions have the same value at a point, and both a real one, unless
-    they may be `imaginary`; None where neither is compared."""
+    """Return whether two expressions have the same value at a point, which must be real unless
+    `imaginary`. None if a value cannot be computed, or neither is real."""
     values = _values(left, right, point)
     if values is None:
         return None
@@ -65,14 +64,14 @@ def _values(left: Any, right: Any, point: Point) -> tuple[Any, Any] | None:
 
 
 def _has_parts(expression: Any) -> bool:
-    """Return whether points may miss a part of the numbers in which an expression has another form,
-    or is not real: `100 - x` is `|x - 100|` wherever x is near 0."""
+    """Return whether an expression may have another form, or no real value, far from the compared
+    points: `|x - 100|` is `100 - x` for all x near 0."""
     roots = (power for power in expression.atoms(sympy.Pow) if not power.exp.is_Integer)
     return any(part.free_symbols for part in (*roots, *expression.atoms(*_PARTED)))
 
 
 def _reduce_to_the_same(left: Any, right: Any) -> bool:
-    """Return whether a difference is 0 by algebra for either sign of each symbol."""
+    """Return whether algebra shows that left - right is 0 for both signs of each symbol."""
     difference = left - right
     symbols = sorted(difference.free_symbols, key=str)
     if len(symbols) > _MOST_SIGNS:
@@ -94,7 +93,7 @@ def _seed(left: str, right: str) -> str:
 
 
 def rounds(text: str, decimal: Fraction, places: int) -> bool:
-    """Return whether a constant, rounded to `places` digits after the point, is `decimal`. Raises
+    """Return whether a constant, rounded to `places` decimals, is `decimal`, or raise
     UnreadableError."""
     try:
         value = value_at(_read(text), {})
@@ -105,7 +104,7 @@ def rounds(text: str, decimal: Fraction, places: int) -> bool:
 
 
 def proportional(left_text: str, right_text: str) -> int:
-    """Return the sign of the constant c in left = c * right, or 0. Raises UnreadableError."""
+    """Return the sign of c if left = c * right for a constant c, else 0. Raises UnreadableError."""
     left, right = _read(left_text), _read(right_text)
     if not left.free_symbols | right.free_symbols:
         return 0

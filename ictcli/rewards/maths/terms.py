@@ -1,5 +1,4 @@
-"""What the terms and factors of an expression are made of: how long they are, which can be added
-or multiplied."""
+"""Measure the length of expressions, and find terms that can be added and factors that combine."""
 
 from collections import Counter
 from fractions import Fraction
@@ -13,7 +12,7 @@ LOGARITHMS = ("\\ln", "\\log", "\\lg")
 
 
 def length(tree: Tree) -> int:
-    """Return the number of symbols, operations and numbers, but of factors that are numbers."""
+    """Return how many symbols, operations and numbers a tree has, without its numeric factors."""
     head, parts = tree.head, tree.parts
     if not parts or is_rational(tree):
         return 1
@@ -31,7 +30,7 @@ def length(tree: Tree) -> int:
 
 
 def primes(value: Fraction) -> dict[int, int]:
-    """Return the exponents of the primes under 100 in a number, and of what is left of it."""
+    """Return the exponents of a number's prime factors under 100, and of the remaining factor."""
     exponents: Counter[int] = Counter()
     for part, sign in ((abs(value.numerator), 1), (value.denominator, -1)):
         for prime in PRIMES:
@@ -44,8 +43,8 @@ def primes(value: Fraction) -> dict[int, int]:
 
 
 def meet(tree: Tree) -> bool:
-    """Return whether two factors have the same base, or two roots of numbers make one."""
-    found: Counter[str] = Counter()
+    """Return whether a product has two factors that combine: powers of one base, or roots."""
+    bases: Counter[str] = Counter()
     roots: dict[tuple[int, bool], list[int]] = {}
     for base, power in powers(tree):
         if (value := rational(base)) is not None:
@@ -55,57 +54,57 @@ def meet(tree: Tree) -> bool:
                         key = (power.denominator, above == (power > 0))
                         roots.setdefault(key, []).append(part)
         elif base.head not in ("+", "^"):
-            found[base.form + " root" * (power.denominator > 1)] += 1
-    return max(found.values(), default=0) > 1 or any(
+            bases[base.form + " root" * (power.denominator > 1)] += 1
+    return max(bases.values(), default=0) > 1 or any(
         len(parts) > 1 or any(gcd(a, b) > 1 for a in parts for b in roots.get((q, not above), []))
         for (q, above), parts in roots.items()
     )
 
 
 def irrational(tree: Tree) -> list[list[str]]:
-    """Return the factors of a term but its numbers, each with its other names: of the logarithm of
-    a number one for each prime in it. Two terms that can have the same names can be added."""
-    found: list[list[str]] = []
+    """Return the factors of a term that are not rational, each as a list of alternative names, as
+    `\\ln 6` has one for 2 and one for 3. Terms that can have the same names can be added."""
+    factors: list[list[str]] = []
     for base, power in powers(tree):
         if power.denominator > 1 and (inside := rational(base)):
             parts = primes(inside).items()
-            found += [[f"{p}^{e * power % 1}"] for p, e in parts if (e * power).denominator > 1]
+            factors += [[f"{p}^{e * power % 1}"] for p, e in parts if (e * power).denominator > 1]
         elif rational(base) is None:
             inside = _exponents(base.parts[0]) if base.head in LOGARITHMS else {}
             forms = [f"{base.head} {prime}" for prime in inside] or [base.form]
-            found.append([f"{form}^{power}" for form in forms])
-    return found
+            factors.append([f"{form}^{power}" for form in forms])
+    return factors
 
 
 def _exponents(tree: Tree) -> dict[int, Fraction]:
-    """Return the exponents of the primes in a number; none for anything else."""
-    found: dict[int, Fraction] = {}
+    """Return the exponents of a number by prime; empty for any other tree."""
+    exponents: dict[int, Fraction] = {}
     for base, power in powers(tree):
         if (value := rational(base)) is None:
             return {}
         for name, times in primes(value).items():
-            found[name] = found.get(name, Fraction(0)) + times * power
-    return found
+            exponents[name] = exponents.get(name, Fraction(0)) + times * power
+    return exponents
 
 
 def has_like_terms(terms: tuple[Tree, ...]) -> bool:
-    """Return whether two terms of a sum can be added, or a term and one in a bracket with a number
-    or monomial before it: `3(x+1)+3`."""
+    """Return whether two terms of a sum can be added, possibly after multiplying out a product of a
+    sum and a number or monomial: `3(x+1)+3`."""
     likes = [
         {" ".join(sorted(names)) for part in opened(term) for names in product(*irrational(part))}
         for term in terms
     ]
-    counts = Counter(each for term in likes for each in term)
+    counts = Counter(name for term in likes for name in term)
     return max(counts.values(), default=0) > 1
 
 
 def opened(term: Tree) -> list[Tree]:
-    """Return the terms of a product of a sum and a number or monomial; any other term itself."""
+    """Return the terms of a sum times a number or monomial, multiplied out; else [term]."""
     inner = term.parts[0] if term.head == "-" else term
     if inner.head != "*":
         return [term]
     sums = [factor for factor in inner.parts if factor.head == "+"]
     others = tuple(factor for factor in inner.parts if factor.head != "+")
-    if len(sums) != 1 or any(part.head == "+" for each in others for part in each.subtrees()):
+    if len(sums) != 1 or any(part.head == "+" for tree in others for part in tree.subtrees()):
         return [term]
     return [Tree("*", (*others, part)) for part in sums[0].parts]

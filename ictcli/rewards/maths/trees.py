@@ -1,5 +1,5 @@
-"""Expressions as trees of what is written, nothing computed: a reading by `reader`, whose form
-`finished` and `copies` judge, and whose value `algebra` computes."""
+"""Define trees of expressions as they are written. `reader` parses them, `finished` and `copies`
+judge their form, and `algebra` computes their value."""
 
 import re
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ _LETTER = re.compile(rf"[A-Za-z]|\\(?:{'|'.join((*GREEK, *OPAQUE))})")
 
 @dataclass(frozen=True)
 class Tree:
-    """A symbol, number or text (no parts), or an operation on its parts: `+` `-` (of one part) `*`
-    `/` `^` `!` `%` `=`, a command, brackets, `,`; read strictly, `f()` too."""
+    """A symbol, number or text (without parts), or an operation on its parts: `+` `-` (of one part)
+    `*` `/` `^` `!` `%` `=`, a command, brackets, `,`, or in strict parsing a call, `f()`."""
 
     head: str
     parts: tuple["Tree", ...] = ()
@@ -28,8 +28,8 @@ class Tree:
 
     @cached_property
     def form(self) -> str:
-        """The tree as text, the same in any order of terms, factors and sides; a quotient is a
-        product, and a factor 1 is left out."""
+        """Return the tree as text, independent of the order of terms, factors and sides. A quotient
+        is a product with an inverse, and factors 1 are left out."""
         if not self.parts:
             return self.head
         if self.head in ("*", "/"):
@@ -40,11 +40,11 @@ class Tree:
         return f"{self.head}({' '.join(ordered)})"
 
     def subtrees(self) -> list["Tree"]:
-        """Return the tree and all in it."""
-        found: list[Tree] = [self]
-        for tree in found:
-            found.extend(tree.parts)
-        return found
+        """Return the tree and all its subtrees."""
+        trees: list[Tree] = [self]
+        for tree in trees:
+            trees.extend(tree.parts)
+        return trees
 
 
 def negative(tree: Tree) -> Tree:
@@ -52,7 +52,7 @@ def negative(tree: Tree) -> Tree:
 
 
 def product(factors: Sequence[Tree]) -> Tree:
-    flat = [part for each in factors for part in (each.parts if each.head == "*" else (each,))]
+    flat = [part for tree in factors for part in (tree.parts if tree.head == "*" else (tree,))]
     return flat[0] if len(flat) == 1 else Tree("*", tuple(flat))
 
 
@@ -71,7 +71,7 @@ def is_number(tree: Tree) -> bool:
 
 
 def rational(tree: Tree) -> Fraction | None:
-    """Return the value of a number, of a negative number or of a quotient of two."""
+    """Return the value of a number, a negated number or a quotient of numbers; else None."""
     if not tree.parts:
         return number(tree.head)
     if tree.head not in ("-", "/") or None in (values := list(map(rational, tree.parts))):
@@ -83,7 +83,7 @@ def rational(tree: Tree) -> Fraction | None:
 
 
 def is_rational(tree: Tree) -> bool:
-    """Return whether a tree is a number as it is written, or a whole power of one."""
+    """Return whether a tree is a rational number, or an integer power of one."""
     if tree.head == "^":
         base, exponent = map(rational, tree.parts)
         return base is not None and exponent is not None and exponent.denominator == 1
@@ -91,11 +91,11 @@ def is_rational(tree: Tree) -> bool:
 
 
 def powers(tree: Tree, power: Fraction = Fraction(1)) -> list[tuple[Tree, Fraction]]:
-    """Return the factors of an expression without its sign, each with its exponent: of roots and
-    quotients too."""
+    """Return the factors of an expression without its sign, as (base, exponent). Exponents are
+    fractions for roots and negative for divisors."""
     head, parts = tree.head, tree.parts
     if head in ("*", "-"):
-        return [each for part in parts for each in powers(part, power)]
+        return [factor for part in parts for factor in powers(part, power)]
     if head == "/":
         return powers(parts[0], power) + powers(parts[1], -power)
     if head == "\\sqrt":
@@ -108,14 +108,13 @@ def powers(tree: Tree, power: Fraction = Fraction(1)) -> list[tuple[Tree, Fracti
 
 @lru_cache(maxsize=8192)
 def shape(tree: Tree) -> str:
-    """Return a formula as text without signs, factors 1, terms 0 and the order of terms, factors
-    and sides. Sums and products are kept apart; equal factors are a power, a root is one, and 0.5
-    is 1/2."""
+    """Return a formula as text that ignores signs, factors 1, terms 0 and the order of terms,
+    factors and sides. Equal factors and roots become powers, and 0.5 becomes 1/2."""
     if (value := rational(tree)) is not None:
         return str(abs(value))
     factors = powers(tree)
     if factors[0][0] is not tree:
-        found: dict[str, Fraction] = {}
+        exponents: dict[str, Fraction] = {}
         for base, power in factors:
             value = rational(base)
             parts = [(shape(base), power)]
@@ -123,8 +122,8 @@ def shape(tree: Tree) -> str:
                 parts = [(str(abs(value.numerator)), power), (str(value.denominator), -power)]
             for name, exponent in parts:
                 if name != "1":
-                    found[name] = found.get(name, Fraction(0)) + exponent
-        forms = sorted(f"{name}^{power}" for name, power in found.items() if power)
+                    exponents[name] = exponents.get(name, Fraction(0)) + exponent
+        forms = sorted(f"{name}^{power}" for name, power in exponents.items() if power)
         return forms[0].removesuffix("^1") if len(forms) == 1 else f"*({' '.join(forms)})"
     forms = [shape(part) for part in tree.parts]
     if tree.head in ("+", "="):

@@ -1,4 +1,4 @@
-"""Units of measurement in one spelling, and answers split into value and unit."""
+"""Normalize units of measurement, and split answers into value and unit."""
 
 import re
 import unicodedata
@@ -57,12 +57,12 @@ _WORDS_HEAD = re.compile(
 _MONEY = re.compile(r"^(-?\s*)([£€¥₹]|USD|EUR|GBP|INR|Rs\.?)\s*(?=[\d.])(.*)$")
 _NOUN = re.compile(r"(?=.*[aeiouy].|.*s$)[A-Za-z][A-Za-z']*[a-z]{2}|[A-Z]+s")
 _SMALL = frozenset(("of", "in", "on", "at", "the", "a", "an", "as", "for", "all"))
-"""Words that go with a noun."""
+"""Words that may stand beside a noun."""
 _SIGN = re.compile(r"\s*(?:\^\s*\{?\s*(-?\d)\s*\}?|(/)|\\cdot|[·*]|([^\s/·*^\\]+)|(.))", re.S)
 
 
 def singulars(word: str) -> list[str]:
-    """Return the singular forms that a word in small letters may have, itself first."""
+    """Return the possible singular forms of a lower-case word, the word itself first."""
     cut = [word[:-1]] if word[-1:] == "s" and word[-2:] != "ss" else []
     if word.endswith("es"):
         cut.append(word[:-2])
@@ -70,7 +70,7 @@ def singulars(word: str) -> list[str]:
 
 
 def unit_name(word: str) -> str | None:
-    """Return the unit that a word or symbol names, in one spelling; None if it names none."""
+    """Return the canonical name of the unit that a word or symbol names, or None."""
     if word in SYMBOLS:
         return SYMBOLS[word]
     if len(word) > 2 and word[-1] == "s" and word[:-1] in SYMBOLS:  # kgs
@@ -80,14 +80,14 @@ def unit_name(word: str) -> str | None:
 
 
 def changes_value(word: str) -> bool:
-    """Return whether a word changes a value: a number, a negation, a comparison."""
+    """Return whether a word changes a value: a number word, negation, comparison or operation."""
     small = word.lower()
     listed = small in _CHANGING or any(name in NUMBERS for name in singulars(small))
     return listed or small.endswith("n't")
 
 
 def _says_nothing(word: str) -> bool:
-    """Return whether a word after a number is a noun or part of one; short ones may be symbols."""
+    """Return whether a word after a number is (part of) a noun and does not change the value."""
     small = word.lower()
     if not (_NOUN.fullmatch(word) or small in _SMALL or _is_of_another_script(word)):
         return False
@@ -99,15 +99,15 @@ def _says_nothing(word: str) -> bool:
 
 
 def _is_of_another_script(word: str) -> bool:
-    """Return whether a word has letters that are not English, nor signs in another style."""
+    """Return whether a word has non-ASCII letters, except styled ones like full-width letters."""
     styled = any(unicodedata.decomposition(letter)[:1] == "<" for letter in word)
     return not word.isascii() and not styled and bool(_ABROAD.fullmatch(word))
 
 
 @lru_cache(maxsize=4096)
 def canonical(words: str, nouns: bool = True) -> str | None:
-    """Return the unit in words, in one spelling, each factor with its power; empty if there is
-    none. None if a word changes the value, or, without `nouns`, names no unit."""
+    """Return the canonical name of the unit in a phrase, as in `m s^-2`; empty if it has no unit.
+    None if a word changes the value or, without `nouns`, names no unit."""
     text = words.replace(OPEN, " ").replace(CLOSE, " ").replace("per cent", "percent")
     text = re.sub("pounds? sterling", "sterling", text).replace("US dollar", "dollar")
     text = text.replace("(s)", "s").strip(" ,;:!")
@@ -122,7 +122,7 @@ def canonical(words: str, nouns: bool = True) -> str | None:
 
 
 def _factors(text: str, nouns: bool) -> dict[str, int] | None:
-    """Return the factors of a unit with their powers; None if a word changes the value."""
+    """Return the powers of a unit's factors by name; None if a word changes the value."""
     factors: dict[str, int] = {}
     last, power, sign, said, noun_needed = "", 1, 1, False, False
     for match in _SIGN.finditer(text):
@@ -159,7 +159,7 @@ def _factors(text: str, nouns: bool) -> dict[str, int] | None:
     factors = {name: power for name, power in factors.items() if power}
     if power != 1 or sign < 0 or noun_needed:
         return None
-    for name, power in factors.items():  # lengths have powers up to 3, times below a slash
+    for name, power in factors.items():  # up to 3: lengths, and times below a slash
         cubed = name in LENGTHS or (name in ("s", "min", "h") and power < 0)
         if abs(power) > (3 if cubed else 1):
             return None
@@ -167,8 +167,8 @@ def _factors(text: str, nouns: bool) -> dict[str, int] | None:
 
 
 def split_unit(text: str) -> tuple[str, str | None, str]:
-    """Return (value, unit, noun) of a tidy answer; None without a unit. Words that change the value
-    stay with it. Scales are multiplied in: `5 million` has the value 5000000."""
+    """Split normalized LaTeX into (value, unit or None, noun). Words that change the value stay in
+    it, except for scales: `5 million` has the value 5000000."""
     unit: str | None = None
     if money := _MONEY.match(text):
         text, unit = money[1] + money[3], CURRENCIES.get(money[2]) or SYMBOLS[money[2]]
@@ -206,8 +206,8 @@ def split_unit(text: str) -> tuple[str, str | None, str]:
 
 
 def _in_plain_letters(space: str, tail: str) -> bool:
-    """Return whether letters after a number are a unit or words rather than a product of unknowns:
-    symbols in PLAIN, or words after a space. The letters of a product are mostly in order."""
+    """Return whether the letters after a number are a unit or words, and not a product of unknowns:
+    symbols in PLAIN, or words after a space (letters of a product are mostly in order)."""
     runs: list[str] = regex.findall(rf"{_LETTER}+", tail)
     return all(
         run in PLAIN
@@ -224,7 +224,7 @@ def _is_spelled(run: str) -> bool:
 
 
 def unknown_words(text: str) -> tuple[str, str] | None:
-    """Return (value, words) of a number after marked words, or a value before words, no unit."""
+    """Return (value, words) of a value next to `\\text{}` that is no unit; None for other texts."""
     if head := _WORDS_HEAD.fullmatch(text):
         return head[2], f"{head[1][:2].lower()}{head[1][2:]} _"
     tail = _TEXT_TAIL.match(text)
@@ -232,15 +232,15 @@ def unknown_words(text: str) -> tuple[str, str] | None:
 
 
 def _joined(first: str | None, second: str) -> str:
-    """Return the unit before a value with the one after it: `$ 5 per hour`."""
+    """Return the product of the units before and after a value, as in `$ 5 per hour`."""
     if first is None or first == second:
         return second
     return " ".join(sorted([first, *second.split()]))
 
 
 def agree(gold: Scalar, answer: Scalar) -> bool:
-    """Return whether two units are the same, or one side leaves out a known one. `unit` stands for
-    any length of its power; `?` begins words that change a value. A noun is no unit."""
+    """Return whether two answers have the same unit, or one has neither unit nor noun. A unit named
+    `unit` is any length with its power; after `?` come words that must be the same."""
     first, second = gold.unit or "", answer.unit or ""
     if first == second:
         return True

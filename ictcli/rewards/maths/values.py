@@ -1,4 +1,4 @@
-"""Values of sympy expressions at points, to 200 digits."""
+"""Compute values of sympy expressions at points, to 200 digits."""
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -12,7 +12,7 @@ from ictcli.rewards.maths.algebra import FUNCTIONS
 _MP = mpmath.mp.clone()
 _MP.dps = 200
 _NOTHING = _MP.mpf(10) ** -150
-"""What is taken for 0, as a share of what it was computed from."""
+"""A sum smaller than this fraction of its terms counts as 0."""
 _LARGEST_EXPONENT = 10**10
 _CONSTANTS = {sympy.pi: _MP.pi, sympy.E: _MP.e, sympy.I: _MP.mpc(0, 1)}
 _NAMES = {
@@ -21,7 +21,7 @@ _NAMES = {
     sympy.ceiling: "ceil",
     sympy.sign: "sign",
 }
-"""Functions by their names in mpmath."""
+"""Names in mpmath of sympy's functions."""
 
 Point = Mapping[Any, Fraction]
 """The value of each symbol."""
@@ -33,12 +33,11 @@ FAILURES = (
     TypeError,
     ValueError,
 )
-"""What sympy and mpmath raise for what has no value, or what they cannot compute."""
+"""Exceptions of sympy and mpmath for expressions that have no value or cannot be computed."""
 
 
 def value_at(expression: Any, point: Point) -> Any:
-    """Return the value of an expression at a point, a real or complex number of mpmath. Raises one
-    of FAILURES where it has none."""
+    """Return the value, an mpmath number, of an expression at a point. Raises one of FAILURES."""
     values: dict[Any, Any] = {}
 
     def value(node: Any) -> Any:
@@ -52,14 +51,14 @@ def value_at(expression: Any, point: Point) -> Any:
 
 
 def inexact(number: Fraction) -> Any:
-    """Return a fraction as a number of mpmath."""
+    """Return a fraction as an mpmath number."""
     return _MP.mpf(number.numerator) / number.denominator
 
 
 def total(*terms: Any) -> Any:
-    """Return a sum: 0 if it is negligible against its terms."""
-    found = _MP.fsum(terms)
-    return _MP.zero if abs(found) <= _NOTHING * max(abs(term) for term in terms) else _simple(found)
+    """Return the sum of the terms; 0 if it is negligible compared with them."""
+    value = _MP.fsum(terms)
+    return _MP.zero if abs(value) <= _NOTHING * max(abs(term) for term in terms) else _simple(value)
 
 
 def real(value: Any) -> bool:
@@ -82,7 +81,7 @@ def _value(node: Any, value: Callable[[Any], Any], point: Point) -> Any:
         return _power(*map(value, node.args))
     if node.func in _NAMES:
         return _simple(getattr(_MP, _NAMES[node.func])(value(node.args[0])))
-    exact = node.xreplace({each: sympy.Rational(point[each]) for each in node.free_symbols}).doit()
+    exact = node.xreplace({name: sympy.Rational(point[name]) for name in node.free_symbols}).doit()
     number = sympy.N(exact, _MP.dps)
     if not number.is_number or not number.is_finite:
         raise ValueError("no value")

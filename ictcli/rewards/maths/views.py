@@ -1,4 +1,4 @@
-"""A node in the form that the other side of a comparison asks for."""
+"""Convert a node to the form in which it can be compared with another node."""
 
 import re
 
@@ -8,7 +8,7 @@ from ictcli.rewards.maths.words import simple
 
 
 def spoken(node: Node) -> str | None:
-    """Return words, a list of them, or a product of letters, without spaces, or None."""
+    """Return words, a list of words or a product of letters as text without spaces; else None."""
     if isinstance(node, Words):
         return node.text.replace(" ", "")
     if isinstance(node, Items) and not node.brackets:
@@ -21,12 +21,12 @@ def spoken(node: Node) -> str | None:
 
 
 def in_hundredths(scalar: Scalar) -> Scalar:
-    """Return a percentage as a number."""
+    """Return a percentage p% as p / 100; any other scalar unchanged."""
     return Scalar(f"\\frac{{{scalar.text}}}{{100}}") if scalar.unit == "%" else scalar
 
 
 def of_one_letter(items: Items) -> Items:
-    """Return `x_1 = 1, x_2 = 2` as the list of the values; other items unchanged."""
+    """Return `x_1 = 1, x_2 = 2` as the list of its values; other items unchanged."""
     named = [item for item in items.items if isinstance(item, Named)]
     letter = {re.sub(r"_\d+$", "", item.name) for item in named}
     if items.brackets != "=" or len(letter) > 1 or not all("_" in item.name for item in named):
@@ -44,7 +44,7 @@ def assigned(named: Named) -> Items | None:
 
 
 def is_value_alone(named: Named) -> bool:
-    """Return whether a value needs no name: coordinates must be complete and in order."""
+    """Return whether the name may be left out: coordinates must be complete and in order."""
     if named.name[:1] != "(":
         return named.optional
     names = _coordinates(named)
@@ -65,7 +65,7 @@ def _coordinates(named: Named) -> list[str]:
 
 
 def with_names(items: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Return values with their names, which may be left out only where all have the same."""
+    """Return the items with their names no longer optional, unless all have the same name."""
     names = [item.name if isinstance(item, Named) else "" for item in items]
     if len(set(names)) == 1:
         return items
@@ -75,15 +75,15 @@ def with_names(items: tuple[Node, ...]) -> tuple[Node, ...]:
 
 
 def with_nouns(items: tuple[Node, ...]) -> tuple[Node, ...] | None:
-    """Return values that count different things, named by these: `3 apples, 5 pears`; or None."""
+    """Return numbers named by their nouns: `3 apples, 5 pears`; None if the nouns do not differ."""
     nouns = [item.noun for item in items if isinstance(item, Scalar) and item.noun]
     if len(set(nouns)) < len(items):
         return None
-    return tuple(Named(*each, optional=False) for each in zip(nouns, items, strict=True))
+    return tuple(Named(*pair, optional=False) for pair in zip(nouns, items, strict=True))
 
 
 def with_letter(scalar: Scalar, other: Scalar) -> Scalar:
-    """Read `20 s` as 20 seconds if the other side is in seconds; else s is a symbol."""
+    """Return `20 s` as 20 seconds if `other` is in seconds; else unchanged: s is a symbol."""
     if scalar.unit or not other.unit:
         return scalar
     letter = re.fullmatch(r"(.*\d) ((?:\\mu )?[a-zA-Z])", scalar.text)

@@ -1,7 +1,4 @@
-"""Words next to a value: the units of measurement, and what changes a value.
-
-Any other word says nothing.
-"""
+"""List the words next to a value that matter: units of measurement, and words that change it."""
 
 
 def word_list(text: str) -> tuple[str, ...]:
@@ -32,8 +29,8 @@ SYMBOLS = (
     | _OTHERS
     | {prefix + "Ω": prefix + "ohm" for prefix in _PREFIXES}
 )
-"""Symbols of units to their canonical form; case counts. K, M, B and T alone are none: they may say
-thousand, million, billion or trillion."""
+"""Canonical names of case-sensitive unit symbols. K, M, B and T alone are not among them, as they
+may mean thousand, million, billion or trillion."""
 
 SPELLED = {
     "m": "meter metre", "g": "gram gramme", "s": "second", "L": "liter litre", "N": "newton",
@@ -56,23 +53,23 @@ SPELLED = {
     "fortnight": "fortnight", "millennium": "millennium millennia", "furlong": "furlong",
     "kelvin": "kelvin", "lumen": "lumen", "lux": "lux", "candela": "candela",
 }  # fmt: skip
-"""Units to the words that name them; any case, singular or plural."""
+"""Words for each unit, in the singular; any case and the plural are accepted too."""
 WORD_PREFIXES = {"deci": "d", "centi": "c", **{name: sign for sign, name in _PREFIXES.items()}}
 
 PREFIXED = word_list(
     "metre meter gram gramme second litre liter newton joule watt volt ampere amp pascal hertz "
     "mole byte calorie electronvolt coulomb farad tesla ohm"
 )
-"""Words that take a prefix."""
+"""Words that may have a prefix, as in `kilometre`."""
 PLAIN = frozenset(
     word_list(
         "cm mm km kg ft lb lbs oz hr hrs sec secs min mins yd mph kph mi in kWh kHz Hz MHz mL ml "
         "USD EUR"
     )
 )
-"""Symbols that are units in plain letters too; others could be products of unknowns."""
+"""Symbols that are units outside `\\text{}` too; other symbols could be products of unknowns."""
 LENGTHS = frozenset(word_list("m nm µm mm cm dm km Mm in ft yd mi unit"))
-"""Units that have powers, in their canonical form."""
+"""Canonical names of the units that may have powers."""
 
 SCALES = {
     "hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12,
@@ -101,7 +98,7 @@ NEGATIONS = {
     *word_list("wrong incorrect false impossible undefined invalid rejected extraneous maybe"),
     *word_list("perhaps possibly probably might may could would should guess"),
 }
-"""Words that take a value back, or leave it open."""
+"""Words that deny the value beside them, or leave it uncertain."""
 COMPARISONS = {
     *word_list(
         "than more less fewer greater larger smaller higher lower least most maximum minimum"
@@ -110,7 +107,7 @@ COMPARISONS = {
     *word_list("almost nearly barely too so plus either if when whenever where unless until only"),
     *word_list("provided assuming is are was were be equal equals to from by"),
 }
-"""Words that compare a value with another, or say when it holds."""
+"""Words that compare a value with another, or say on which condition it holds."""
 OPERATIONS = {
     *word_list("minus negative opposite inverse reciprocal square squared cube cubed power choose"),
     *word_list("log logarithm ln sin cos tan exp sqrt factorial mod modulo divided multiplied"),
@@ -135,14 +132,13 @@ AFTER = frozenset(word_list(
     "миллиарда миллиардов млрд дюжина дюжины дюжин половина пара пары не нет неверно неправильно "
     "кроме χιλιαδες εκατομμυρια الف الاف مليون مليار אלף מיליון हजार लाख करोड"
 ))  # fmt: skip
-"""Words after a value, without accents, that scale it or take it back; before one they may be part
-of a name."""
+"""Words (without accents) that scale or deny the value before them; elsewhere they may be names."""
 WITHIN = word_list(
     "十 百 千 万 萬 億 亿 兆 半 倍 成 割 折 一 二 三 四 五 六 七 八 九 零 两 双 数 几 多 余 "
     "不 非 無 无 没 错 誤 误 除 负 負 以上 以下 以外 以内 以內 未満 超 至少 最 大于 小于 少于 "
     "백 천 만 억 반 배"
 )
-"""Parts of words, in scripts without spaces, that scale, deny or compare."""
+"""Parts of words, in scripts without spaces, that scale, deny or compare a value."""
 LEADS = word_list("so thus hence therefore then")
 LINKS = ("is equal to", "is", "are", "equals", "=")
 HEDGES = word_list("about approximately exactly around roughly")

@@ -1,4 +1,4 @@
-"""Words in answers: whether letters are words, how they compare, which phrases say nothing."""
+"""Recognize and compare words in answers, and drop phrases that do not matter."""
 
 import re
 
@@ -24,8 +24,7 @@ _ABOUT = re.compile(rf"(?i)^(?:{'|'.join(HEDGES)})\s+(?=[\d.\\$-])")
 
 
 def simple(words: str) -> str:
-    """Return words for comparison: small letters, single spaces, no punctuation. Symbols keep their
-    case, and signs their place."""
+    """Return words for comparison: single spaces, no punctuation, lower case except for symbols."""
     words = words.replace(OPEN, " ").replace(CLOSE, " ")
     words = re.sub(r"\bA(?= [a-z]{2})", "a", words)
     words = _RUN.sub(lambda run: run[0].lower() if _has_no_case(run[0]) else run[0], words)
@@ -41,7 +40,7 @@ def _has_no_case(run: str) -> bool:
 
 
 def folded(text: str) -> str:
-    """Return tidy text as one string for comparison, in one case and without punctuation."""
+    """Return normalized LaTeX for comparison: words in lower case, no punctuation."""
     text = _MARKED.sub(lambda marked: f" {simple(marked[1])} ", text)
     text = re.sub(
         r"(?<![A-Za-z\\])[A-Za-z]{2,}(?![A-Za-z])",
@@ -52,8 +51,8 @@ def folded(text: str) -> str:
 
 
 def worded(text: str) -> Words | None:
-    """Return marked text, or letters with at least one word; None where a sign is next to letters
-    that are no word."""
+    """Return the content of `\\text{}`, or letters with at least one word, as Words; None for other
+    texts, and if a hyphen stands between letters that are not words."""
     if OPEN in text:
         if not re.fullmatch(r"[\sA-Za-z.\-()']*", _MARKED.sub("", text)):
             return None
@@ -74,12 +73,12 @@ def worded(text: str) -> Words | None:
 
 
 def unmarked_letters(text: str) -> str:
-    """Return `text` with `\\text{x}` as the symbol x where it follows no number or bracket."""
+    """Return `text` with `\\text{x}` as the symbol x, unless a number or bracket precedes it."""
     return re.sub(rf"(^|[-+*=(,<>{{|]\s*){OPEN}\s*([A-Za-z])\s*{CLOSE}", r"\1\2", text)
 
 
 def is_name_phrase(words: str) -> bool:
-    """Return whether words name a value and change nothing about it, as in `the total area`."""
+    """Return whether words name a value without changing it, as in `the total area`."""
     runs = re.findall(r"[^\s,]+", words.replace(OPEN, " ").replace(CLOSE, " ").lower())
     return any(len(run) > 2 for run in runs) and all(
         re.fullmatch(r"[a-z'-]+", run) and not changes_value(run) for run in runs
@@ -87,8 +86,8 @@ def is_name_phrase(words: str) -> bool:
 
 
 def without_lead(text: str) -> str:
-    """Drop the words of `text` before its value that say nothing: `the answer is`, `about`; and
-    with `negative` as a sign."""
+    """Return `text` without words like `the answer is` or `about` before its value, and with
+    `negative` as a minus sign."""
     text = _VALUE_OF.sub(rf"{OPEN}\1 \2{CLOSE}", text)
     if match := _LEAD.match(text):
         words = (match[1] or match[2] or "").strip().lower()
