@@ -37,7 +37,7 @@ from ictcli.types import BoolArray
 FORMAT = 2
 STATE = "state.json"
 DAMAGE = (ValueError, KeyError, TypeError, FileNotFoundError, SafetensorError)
-"""Exceptions that a damaged checkpoint raises; a lack of memory or a disk error raises others."""
+"""Exceptions raised by reading a damaged checkpoint, but not by a disk error or lack of memory."""
 
 Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 Seconds = Annotated[float, Field(ge=0)]
@@ -75,7 +75,7 @@ class State:
     """SHA-256 of the run's recipe when the checkpoint was saved."""
 
     @model_validator(mode="after")
-    def _best_was_reached(self) -> Self:
+    def _best_is_consistent(self) -> Self:
         if self.best_step > self.step:
             raise ValueError("best_step is later than step")
         if (self.best_step > 0) != (self.best_value is not None):
@@ -83,7 +83,7 @@ class State:
         return self
 
     def add(self, metrics: StepMetrics, batch: Batch, kept: BoolArray) -> None:
-        """Add a finished step to the totals; `kept` (B, T) are the tokens it trained."""
+        """Add a finished step to the totals; `kept` (B, T) marks its trained tokens."""
         self.step = metrics.step
         self.tokens_sampled += batch.tokens_sampled
         self.redrawn += len(batch.redrawn)
@@ -151,7 +151,7 @@ def save(run: Path, engine: Engine, state: State, recipe: str) -> Path:
         newest = f"the newest checkpoint is {earlier[-1]}" if earlier else "there is no checkpoint"
         raise RunFailedError(
             f"{reason}: step {state.step} could not be saved ({error.filename or path}); {newest}.",
-            f"{'free some space' if full else 'fix that'}, then: {command('resume', run)}",
+            f"{'free some space' if full else 'fix the disk'}, then: {command('resume', run)}",
         ) from error
     return path
 
@@ -201,9 +201,6 @@ def read(path: Path, engine: Engine, recipe: Mapping[str, Any]) -> State:
     return state
 
 
-# The best checkpoint
-
-
 def update_best(state: State, metric: str | None, metrics: StepMetrics, *, due: bool) -> bool:
     """Record a step in the state if it is the best so far by `metric`; return whether it is.
 
@@ -230,9 +227,6 @@ def prune(run: Path, state: State, last: int) -> None:
     for path in earlier[:-last]:
         if step_of(path) != state.best_step:
             drop(path)
-
-
-# Choosing a checkpoint
 
 
 def best_of(run: Path) -> Path | None:
@@ -280,9 +274,6 @@ def check_finished(run: Path, *names: str) -> None:
     steps = [step_of(path) for path in complete(run)]
     last = f", or use its last checkpoint: --checkpoint {steps[-1]}" if steps else ""
     raise UserError(f"The run {run} has no finished model yet.", f"{command('resume', run)}{last}")
-
-
-# Removing old checkpoints
 
 
 def old_checkpoints(run: Path, *, finished: bool = False) -> list[Path]:

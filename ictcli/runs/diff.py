@@ -33,7 +33,7 @@ class Result(Scored):
     scores: dict[str, Interval]
 
     def value(self, name: str) -> Interval | float | None:
-        """Return a score, or another figure by its name: `problems`, or one of `TOTALS`."""
+        """Return a score by its name, or `problems`, or one of `TOTALS`; None if it is unknown."""
         return self.scores.get(name) or getattr(self, name, None)
 
 

@@ -11,7 +11,7 @@
 | eval/*.json, eval/*.jsonl | evaluations and their samples |
 | checkpoints/ | the states to resume from: `ictcli.runs.checkpoints` |
 | model/ | the final model in Hugging Face layout |
-| summary.json | before, after, and the totals |
+| summary.json | scores before and after training, and totals |
 | manifest.json | checksums of the finished files: `ictcli.runs.manifest` |
 | failure.json | why the last process failed, if it did |
 | tensorboard/, wandb/ | files of the trackers: `ictcli.tracking` |
@@ -143,8 +143,6 @@ class Run:
                         path.unlink()
             raise
 
-    # Checkpoints
-
     def checkpoints(self) -> list[Path]:
         """Return the complete checkpoints, oldest first."""
         return checkpoints.complete(self.folder)
@@ -195,8 +193,6 @@ class Run:
                 f"No checkpoint of {self.folder} can be read.", "train again in another folder"
             )
         return State()
-
-    # Files that a step writes
 
     def metrics(self) -> list[StepMetrics]:
         """Return the records of metrics.jsonl, one a step."""

@@ -138,8 +138,8 @@ def list_runs(folder: Path) -> list[Entry]:
 
 
 def entry(run: Path, *more: str) -> Entry:
-    """Return the entry of a run, read from its folder. Its note names results, and files that match
-    the patterns `more`, whose checksum is wrong. A damaged run has an entry with a note."""
+    """Return the entry of a run, read from its folder. The entry's note names results, and files
+    that match `more`, with a wrong checksum, and says why a damaged run cannot be read."""
     try:
         check_inside(run)
         return _entry(run, *more)

@@ -54,7 +54,7 @@ def leave(run: Path, *names: str) -> None:
 
 @contextlib.contextmanager
 def rewriting(run: Path, *names: str) -> Generator[None]:
-    """Remove files, or all files of folders, from the manifest, and add them after the context."""
+    """Remove files or folders from the manifest while the context rewrites them, then add them."""
     leave(run, *names)
     yield
     enter(run, *names)

@@ -20,12 +20,7 @@ from ictcli.files import gate, plugins
 from ictcli.files.reading import parse_json, read_text
 from ictcli.recipe import Recipe, RecipeFile, gone, read_recipe
 from ictcli.recipe.data import ColumnSettings, Example, PromptSettings, RewardSettings
-from ictcli.recipe.tables import (
-    EngineSettings,
-    NewAdapters,
-    RolloutSettings,
-    SamplingSettings,
-)
+from ictcli.recipe.tables import EngineSettings, NewAdapters, RolloutSettings, SamplingSettings
 from ictcli.runs import origin
 from ictcli.runs.checkpoints import DAMAGE, check_finished, pick
 from ictcli.runs.folder import is_run
@@ -158,7 +153,7 @@ def _exported(file: Path) -> EvaluationSettings:
             names = OF_ASKED[table]
             asked[table] = {key: of for key, of in asked.get(table, {}).items() if key in names}
         return EvaluationSettings.model_validate_json(json.dumps(asked))
-    except (AttributeError, ValueError) as error:  # pydantic's too
+    except (AttributeError, ValueError) as error:  # pydantic's ValidationError too
         raise UserError(
             f"{file} has no valid settings for prompts and sampling.",
             "remove it, and the model is prompted with the default settings",
@@ -177,7 +172,7 @@ def settings_of(
     recipe."""
     try:
         return _read(read_run(run), say)
-    except (KeyError, ValueError, TypeError, AttributeError) as error:  # pydantic's too
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
         if isinstance(error, ValidationError):
             first = error.errors()[0]
             reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -186,7 +181,7 @@ def settings_of(
         else:
             reason = str(error)
         raise UserError(
-            f"{run / 'recipe.toml'} is damaged, or no run's recipe: {reason.rstrip('.')}.",
+            f"{run / 'recipe.toml'} is damaged, or not a run's recipe: {reason.rstrip('.')}.",
             f"put it back as it was, or evaluate the model alone: {run / 'model'}",
         ) from error
 

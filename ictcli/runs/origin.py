@@ -1,7 +1,7 @@
 """Check that a resumed run has the recipe, model, data and engine that it started with.
 
 environment.json records them; model, data and code by checksum, so that files may be moved.
-A part without a checksum, then or now, is not compared.
+A part that has no checksum now, or had none at the start, is not compared.
 """
 
 import copy
@@ -25,7 +25,7 @@ PROBLEMS = {
     "heldout": "problems to evaluate on",
     "sft": "examples of sft.data",
 }
-"""Parts of the data that have a checksum, in the words of messages."""
+"""Parts of the data that have a checksum, with their names in messages."""
 MAY_CHANGE = ("model", "plugins", "engine", "checkpoint", "alarms", "log", "data")
 """Keys that may change when a run is resumed; model and data are compared by checksum instead."""
 
@@ -38,7 +38,7 @@ def recorded(began: Environment) -> Origin:
 
 
 def check_same(run: Path, began: Environment, now: Origin, since: str = "the run began") -> None:
-    """Raise UserError if a checksum in `began` and `now` differs; `since` is for its message."""
+    """Raise UserError, with `since` in its message, if `began` and `now` differ in a checksum."""
     before = recorded(began)
     shared = [part for part in before if part in now]
     differs = differing([{part: parts[part] for part in shared} for parts in (before, now)])
@@ -64,7 +64,7 @@ def check_same(run: Path, began: Environment, now: Origin, since: str = "the run
 
 
 def _size(part: Mapping[str, Any] | None) -> str:
-    return f"{part['problems']:,} of checksum {part['sha256'][:12]}" if part else "not listed"
+    return f"{part['problems']:,} with checksum {part['sha256'][:12]}" if part else "not listed"
 
 
 def of_recipe(recipe: Mapping[str, Any], began: Environment | None = None) -> str:
@@ -87,10 +87,7 @@ def _deciding(recipe: Mapping[str, Any]) -> dict[str, Any]:
     for key in MAY_CHANGE:
         data.pop(key, None)
     # the context decides LongRoPE's frequencies
-    decides = {
-        "context": engine.get("context"),
-        "vllm": engine.get("sampler") == "vllm",
-    }
+    decides = {"context": engine.get("context"), "vllm": engine.get("sampler") == "vllm"}
     if any(decides.values()):
         data["engine"] = {key: value for key, value in decides.items() if value}
     if _is_path(str(data["task"])):
@@ -146,6 +143,6 @@ def check_engine(
     names = ("engine", "dtype", "bits", "kernels")
     differs = difference(*({name: parts.get(name) for name in names} for parts in (before, now)))
     return differs and (
-        f"{run} began with {differs}: its numbers will differ from those of a run that was not "
+        f"{run} began with {differs}: its results will differ from those of a run that was not "
         "stopped."
     )

@@ -70,7 +70,7 @@ def public_environment(environment: Environment) -> Table:
 
 
 def public_recipe(recipe: Mapping[str, Any]) -> Table:
-    """Return a recipe for a tracker, with the number and SHA-256 of its examples in their place."""
+    """Return a recipe for a tracker; examples are replaced by their number and SHA-256."""
     public = cast(Table, _without_paths(dict(recipe)))
     for key in ("model", "task"):
         if isinstance(recipe.get(key), str):

@@ -16,7 +16,7 @@ from ictcli.text import command, shell_word
 R = TypeVar("R", bound=Record)
 Table = dict[str, Any]
 TAIL = 1 << 16
-"""Number of bytes at the end of a file in which its last line is searched."""
+"""Number of bytes at the end of a file in which its last line is searched for."""
 
 
 def read_record(path: Path, kind: type[R], *, strict: bool = True) -> R | None:
@@ -87,8 +87,8 @@ def _record(line: bytes, kind: type[R]) -> R | None:
 
 def damaged(path: Path) -> UserError:
     """Return the UserError for a damaged file of a run."""
-    again = f"{command('resume', path.parent)} makes it again"
-    return UserError(f"{path} is damaged.", f"put it back; or rm {shell_word(path)}, and {again}")
+    resume = f"{command('resume', path.parent)} writes it again"
+    return UserError(f"{path} is damaged.", f"put it back; or rm {shell_word(path)}, and {resume}")
 
 
 def changed(*paths: Path) -> float | None:

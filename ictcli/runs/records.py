@@ -170,7 +170,7 @@ class Summary(RunRecord):
     before: dict[str, Interval]
     after: dict[str, Interval]
     change: dict[str, Difference] = Field(default_factory=dict[str, Difference])
-    """after - before, paired by problem."""
+    """Scores after minus before training, paired by problem."""
     unanswered: Unanswered | None = None
     problems: int
     samples_per_problem: int
@@ -263,7 +263,7 @@ class Environment(RunRecord):
     model: ModelRecord = ModelRecord()
     recipe_sha256: str | None = None
     extended_from: list[int] = Field(default_factory=list[int])
-    """The recipe's steps before each `ictcli resume RUN steps=N`."""
+    """The number of steps before each extension by `ictcli resume RUN steps=N`."""
 
     def typed(self, settings: EngineSettings) -> EngineSettings:
         """Return the settings; if their dtype is "auto", with the dtype of the run's start."""

@@ -105,9 +105,8 @@ def write_rollouts(
 
 
 def read_rollouts(path: Path) -> tuple[dict[str, np.ndarray], Description]:
-    """Read the arrays and the description of a recorded batch: tokens, lengths, finished, logp,
-    rewards, advantage, kept, weights and stats/NAME; step, group, prompts, problems, texts and
-    verdicts. UserError if another version of ictcli wrote the file, or it is too large."""
+    """Return the arrays of a recorded batch, named as in `write_rollouts`, and its description.
+    UserError if another version of ictcli wrote the file, or it is too large."""
     from safetensors import safe_open
 
     check_file(path, LARGEST)

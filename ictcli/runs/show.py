@@ -148,7 +148,7 @@ def next_commands(run: Path, state: State, checkpoint: int | None = None) -> lis
 
 def evaluation_command(run: Path, checkpoint: int | None = None) -> str | None:
     """Return the command that compares a finished run with its base model; None if the recipe names
-    none. A base that is a run is named by its weights, to be prompted like this run."""
+    none. If the base is a run, the command names its weights, to prompt them like this run."""
     recipe = read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord()
     if not recipe.model:
         return None

@@ -39,8 +39,8 @@ def is_trained(model: str) -> bool:
 
 def trained_on(file: RecipeFile) -> Trained:
     """Return the problems that a run was trained on: those of its task, if it is the user's data,
-    and of its supervised steps. The result is marked incomplete (`whole`) if the base model was
-    trained by ictcli. It includes problems that were left out as unreadable or too long."""
+    and of its supervised steps. `whole` is False if the base model was trained by ictcli. Problems
+    that were left out as unreadable or too long are included."""
     keys, whole = set[str](), not is_trained(str(file.data.get("model", "")))
     try:
         began = read_environment(file.path.parent)

@@ -59,9 +59,9 @@ def check(
     show: Show = lambda part: None,
     most: int | None = None,
 ) -> Checked:
-    """Try a recipe for at most `seconds` seconds and `most` problems, and return the results so far
-    if Ctrl-C is pressed while the model answers. `say` gets a sentence before each slow part, and
-    `show` each result as soon as it is known. UserError if `train` would refuse the recipe."""
+    """Try a recipe for at most `seconds` seconds and `most` problems, and return the results;
+    Ctrl-C ends the sampling early. `say` gets a sentence before each slow part, and `show` each
+    result as soon as it is known. UserError if `train` would refuse the recipe."""
     began = time.perf_counter()
     say(f"loading {recipe.data_name}")
     task = task_of(recipe)

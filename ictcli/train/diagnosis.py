@@ -19,7 +19,7 @@ from ictcli.tables.numbers import counted, shown_share
 from ictcli.tasks import Domain
 
 SOME = 0.1
-"""Share of responses ending without a readable answer below which max_tokens is the cause."""
+"""If fewer responses than this share end without a readable answer, max_tokens is the cause."""
 WIDE = 16
 """Group size from which on a larger group is not advised if all responses are wrong."""
 TRIAL = 5
@@ -106,14 +106,13 @@ SYMPTOMS = {
         "samples from the model itself",
     ),
     "decline": Symptom(
-        "The share of correct rollouts was {best} at its best and is {now} {when}",
-        *SMALLER_STEP,
+        "The share of correct rollouts was {best} at its best and is {now} {when}", *SMALLER_STEP
     ),
     "collapse": Symptom(f"Entropy collapse {ENTROPY}", *SMALLER_STEP, "so may a larger kl"),
     "explosion": Symptom(f"Entropy explosion {ENTROPY}", *SMALLER_STEP),
     "solved": Symptom(
         f"Entropy collapse {ENTROPY}",
-        more="{correct} of its rollouts are right: a task that is solved leaves little entropy",
+        more="{correct} of the rollouts are right: a task that is solved leaves little entropy",
     ),
     "sure": Symptom(
         "the model is already sure of many tokens that {label} trains: {kept_sure} of them have "
@@ -197,12 +196,7 @@ def mean(steps: Sequence[Signal]) -> Signal:
 
 
 def diagnose(
-    recipe: Recipe,
-    signal: Signal,
-    *,
-    room: int | None = None,
-    shots: bool = False,
-    **words: str,
+    recipe: Recipe, signal: Signal, *, room: int | None = None, shots: bool = False, **words: str
 ) -> tuple[str, Symptom]:
     """Return why groups have equal rewards, as a name and a symptom: the most specific cause that
     holds for half of the responses or groups. `room`: tokens that the context leaves for a

@@ -72,7 +72,7 @@ def evaluate_heldout(
         observer.evaluating(label, done, total)
         if interrupted() and label in ALONE:
             raise InterruptedRunError(
-                f"Interrupted in the evaluation {ALONE[label]}; no step is lost.",
+                f"Interrupted during the evaluation {ALONE[label]}; no step is lost.",
                 command("resume", run.folder),
             )
 

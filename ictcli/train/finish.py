@@ -164,8 +164,7 @@ def check_longer(run: Run, before: Recipe, recipe: Recipe) -> None:
     anew = command("train", run.folder / "recipe.toml", f"steps={recipe.steps}")
     if recipe.steps < before.steps:
         raise UserError(
-            f"{run.folder} has {before.steps} steps, and steps={recipe.steps} is fewer.",
-            anew,
+            f"{run.folder} has {before.steps} steps, and steps={recipe.steps} is fewer.", anew
         )
     trained = run.metrics() or run.read("summary.json", Summary)
     if recipe.steps > before.steps and trained and not run.checkpoints():

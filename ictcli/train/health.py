@@ -18,14 +18,7 @@ from ictcli.runs.rollouts import Batch
 from ictcli.tables.numbers import shown_share
 from ictcli.tasks import Domain
 from ictcli.text import command
-from ictcli.train.diagnosis import (
-    Signal,
-    advice,
-    mean,
-    share_of,
-    symptom,
-    without_signal,
-)
+from ictcli.train.diagnosis import Signal, advice, mean, share_of, symptom, without_signal
 
 SURE_STEPS = 10
 """Warn after this many consecutive steps that trained a larger share of near-certain tokens
@@ -33,7 +26,7 @@ SURE_STEPS = 10
 STEPS = 5
 """Number of consecutive steps without unequal rewards in any group that raises an alarm."""
 COLLAPSE_BELOW, EXPLOSION_ABOVE = 0.1, 3.0
-"""Ratios of the mean entropy H1 to its first value that raise an alarm."""
+"""Ratios of the mean entropy to its first value that raise an alarm."""
 NONFINITE_LIMIT = 3
 """Number of consecutive non-finite steps that ends a run, whatever the recipe says."""
 FAILING_LIMIT = 3
@@ -54,7 +47,7 @@ MESSAGES = 10
 
 
 def entropy_alarm(first: float, now: float) -> str | None:
-    """Return "collapse" or "explosion" if mean H1 has left the allowed range around `first`."""
+    """Return "collapse" or "explosion" if the entropy is too far below or above its first value."""
     if now < COLLAPSE_BELOW * first:
         return "collapse"
     if now > EXPLOSION_ABOVE * first:

@@ -38,10 +38,7 @@ TURN = 16
 
 
 def launch(
-    run: Run,
-    recipe: Recipe,
-    observer: Observer,
-    begin: Callable[[], None] = lambda: None,
+    run: Run, recipe: Recipe, observer: Observer, begin: Callable[[], None] = lambda: None
 ) -> records.Summary:
     """Build the engine, train the run to its end, and return its summary. `begin` is called after
     all checks, before the first step. Called by rank 0; other ranks get the recipe from it."""
@@ -78,7 +75,7 @@ def train_to_the_end(
         hashed = origin.of_recipe(run.recipe, began)
         examples = examples_of(task)
         origin.check_same(run.folder, began, {"recipe": hashed, **examples})
-        manifest.enter(run.folder, "recipe.toml")  # the user may have edited keys in MAY_CHANGE
+        manifest.enter(run.folder, "recipe.toml")  # the user may edit `origin.MAY_CHANGE`
 
         recipe = recipe.with_engine(dtype=began.typed(recipe.engine).dtype)
         if recipe.engine.kernels == "auto":  # one choice for all ranks; older runs used oneDNN
@@ -141,9 +138,8 @@ def environment(engine: Engine, recipe: Recipe) -> records.Environment:
 
 
 def check_prompts(recipe: Recipe, engine: Engine, task: Task, heldout: Sequence[Problem]) -> int:
-    """Return the number of tokens of the longest training prompt, or PROMPT_TOKENS if the task
-    generates its problems. UserError if a training or held-out prompt and its response may exceed
-    the context."""
+    """Return the tokens of the longest training prompt, or PROMPT_TOKENS if the task generates its
+    problems. UserError if a prompt, training or held-out, leaves no room for a response."""
     try:
         longest = longest_prompt(recipe, engine, task, task.train, task.domain) or PROMPT_TOKENS
         longest_prompt(recipe, engine, task, heldout, task.exam[1])
@@ -182,7 +178,7 @@ def set_budget(
     recipe: Recipe, engine: Engine, longest: int, limit: MemoryLimit, say: Callable[[str], None]
 ) -> None:
     """Set the engine's budget for prompts of at most `longest` tokens, and warn if the estimated
-    memory exceeds the limit, which is `limit` on the CPU."""
+    memory exceeds the available memory; `limit` is what is available to the CPU."""
     engine.budget.say, engine.budget.longest = say, longest + recipe.max_tokens
     device = str(engine.describe().get("device", recipe.engine.device))
     planned = recipe.with_engine(device=device)
@@ -240,8 +236,7 @@ def record_failure(run: Run, recipe: Recipe) -> Generator[None]:
     before = run.read("failure.json", records.Failure) if is_restarted() else None
     if before and before.final:
         raise errors.RunFailedError(
-            before.error,
-            f"no process was lost; to continue: {command('resume', run.folder)}",
+            before.error, f"no process was lost; to continue: {command('resume', run.folder)}"
         )
     (run.folder / "failure.json").unlink(missing_ok=True)
     try:

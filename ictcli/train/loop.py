@@ -52,7 +52,7 @@ def train(
     health = Health(run, recipe, task.domain, observer.warned)
 
     def judge(evaluation: Evaluation) -> None:
-        """Record the current weights as the best if this evaluation of them is."""
+        """Record the current step as the best if an evaluation of its weights says so."""
         metrics = with_passes(StepMetrics(step=state.step), recipe.eval.k, evaluation)
         if checkpoints.update_best(state, recipe.checkpoint.best, metrics, due=False):
             checkpoints.prune(run.folder, state, recipe.checkpoint.last)
@@ -68,7 +68,7 @@ def train(
         if state.step:  # else the evaluation may be copied from a run with the same seed
             observer.resumed(state.step)
     if state.step:
-        if last := known_evaluation(run, recipe, f"step-{state.step:06d}"):  # extended
+        if last := known_evaluation(run, recipe, f"step-{state.step:06d}"):  # after `extend`
             judge(last)
     elif task.sft:
         supervise(run, recipe, task, engine, state, observer, interrupted, clock)

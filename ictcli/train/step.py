@@ -25,7 +25,7 @@ from ictcli.types import LOGP, BoolArray, FloatArray, UpdateReport
 
 @dataclass(frozen=True)
 class StepSelection:
-    """The tokens that a step trains and their weights, (B, T), and the same by mini-batch."""
+    """Trained tokens and weights of a step, of the whole batch (B, T) and by mini-batch."""
 
     kept: BoolArray
     weights: FloatArray

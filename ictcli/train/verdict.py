@@ -23,11 +23,7 @@ def is_certain(groups: Groups, answers: int, unread: int) -> bool:
     interval = share_interval(groups.with_signal, groups.total)
     if interval.low >= FEW or interval.high < FEW:
         return True
-    causes = (
-        (unread, answers),
-        (groups.all_wrong, groups.total),
-        (groups.all_right, groups.total),
-    )
+    causes = (unread, answers), (groups.all_wrong, groups.total), (groups.all_right, groups.total)
     return not groups.with_signal and any(share_interval(*of).low >= MOST for of in causes)
 
 

@@ -63,7 +63,7 @@ def test_one_benchmark_under_two_names_is_refused(monkeypatch: pytest.MonkeyPatc
 )
 def test_a_recipe_that_is_torn_is_said_to_be(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "recipe.toml").write_text(text)
-    with refused("recipe.toml is damaged, or no run's recipe", words):
+    with refused("recipe.toml is damaged, or not a run's recipe", words):
         settings_of(tmp_path)
 
 
