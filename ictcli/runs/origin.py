@@ -45,8 +45,8 @@ def check_same(run: Path, began: Environment, now: Origin, since: str = "the run
     changed = {name.partition(".")[0] for name in differs}
     if "recipe" in changed:
         raise UserError(
-            f"{run / 'recipe.toml'} was changed since {since}, or the file of a verifier that it "
-            "names.",
+            f"{run / 'recipe.toml'} was changed since {since}, or the file of one of its verifiers "
+            "was.",
             "put it back, or train the changed recipe as another run",
         )
     if "model" in changed:

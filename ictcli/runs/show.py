@@ -51,9 +51,9 @@ class EvaluationFile(RunRecord):
     def _json(self) -> dict[str, Any]:
         if self.evaluation is None:
             return {"label": self.label, "damaged": True}
-        shown = self.evaluation.model_dump(include=EVALUATED, exclude_unset=True)
+        fields = self.evaluation.model_dump(include=EVALUATED, exclude_unset=True)
         scores = {name: score for name, score in self.evaluation.scores.items() if score}
-        return {"label": self.label, **shown, **scores}
+        return {"label": self.label, **fields, **scores}
 
 
 class CheckpointFolder(RunRecord):
@@ -85,13 +85,13 @@ class Detail(Entry):
 
 def detail(run: Path) -> Detail:
     """Return the details of a run, without files that are damaged."""
-    shown, environment = entry(run, "eval/*"), read_environment(run)
+    row, environment = entry(run, "eval/*"), read_environment(run)
     timings = read_lines(run / "timings.jsonl", StepTimings)
     summary = read_record(run / "summary.json", Summary, strict=False)
     peaks = [line.peak_bytes for line in timings] + [summary.peak_bytes if summary else None]
     seconds = [line.seconds for line in timings if line.seconds is not None]
     return Detail(
-        **dict(shown),
+        **dict(row),
         keys=read_record(run / "recipe.toml", RecipeRecord, strict=False) or RecipeRecord(),
         data=environment.data,
         environment=Environment(**environment.model_dump(exclude={"data"}, exclude_unset=True)),
@@ -105,7 +105,7 @@ def detail(run: Path) -> Detail:
         ],
         checkpoints=[_checkpoint(path) for path in sorted((run / "checkpoints").glob("step-*"))],
         bytes=size(run),
-        next=next_commands(run, shown.state),
+        next=next_commands(run, row.state),
     )
 
 

@@ -170,7 +170,7 @@ class _Trial:
                 return
             if number == 0:
                 for name, verdicts in judged(self.batches[0], self.task.domain).items():
-                    check_verdicts(name, verdicts, "fix it")
+                    check_verdicts(name, verdicts, "fix the verifier")
 
     def _answer(self, number: int, problem: Problem) -> None:
         """Sample a group, and show each answer as it ends. TimeUpError if the time is up."""
@@ -237,7 +237,7 @@ class _Trial:
                     add_answer(row, verdict)
             self.unended = len(answering)
             for row in sorted(answering):
-                parts = "unended", "", problem.gold, "it had not ended"
+                parts = "unended", "", problem.gold, "the time limit cut it"
                 self.show(Answer(text_of(row), len(rows[row]), False, *parts))
             raise
         recipe = recipe.model_copy(update={"group": self.rows})

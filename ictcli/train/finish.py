@@ -199,9 +199,9 @@ def schedule_note(before: Recipe, recipe: Recipe) -> str:
 
 
 def _keep_evaluation(run: Run, before: Recipe) -> None:
-    """Rename the evaluation "after" to that of its step, as a longer run would have named it."""
+    """Rename the evaluation "after" to "step-N", as a longer run would have named it at step N."""
     label = f"step-{before.steps:06d}"
-    for path in sorted((run.folder / "eval").glob("after*.json*"), reverse=True):  # .json last
+    for path in sorted((run.folder / "eval").glob("after*.json*"), reverse=True):  # samples first
         _rename(run, f"eval/{path.name}", f"eval/{path.name.replace('after', label, 1)}")
     evaluation = read_record(run.folder / "eval" / f"{label}.json", Evaluation, strict=False)
     lines = run.metrics()

@@ -57,14 +57,14 @@ def train(
         if checkpoints.update_best(state, recipe.checkpoint.best, metrics, due=False):
             checkpoints.prune(run.folder, state, recipe.checkpoint.last)
 
-    known = known_evaluation(run, recipe, "before", observer.warned)
-    before = known or evaluate("before")  # must come before a checkpoint is restored
+    recorded = known_evaluation(run, recipe, "before", observer.warned)
+    before = recorded or evaluate("before")  # must come before a checkpoint is restored
     state = run.restore(engine, observer.warned)
     begin()
     engine.budget.restore(state.budget)
     track(state.sft + state.step)
-    if known:
-        observer.evaluated("before", known)
+    if recorded:
+        observer.evaluated("before", recorded)
         if state.step:  # else the evaluation may be copied from a run with the same seed
             observer.resumed(state.step)
     if state.step:
