@@ -41,8 +41,8 @@ update is timed in the rest."""
 SHOWN = 3
 """Number of prompts that are shown."""
 PACED, PAIR = 4, 2
-"""If after `PACED` tokens a group is too slow to end in time, only `PAIR` responses a problem are
-sampled from then on: a decoding step with fewer rows takes less time."""
+"""If a group is too slow after `PACED` tokens to end in time, it and later groups are sampled with
+`PAIR` responses only: a decoding step with fewer rows takes less time."""
 
 Show = Callable[[Training | ShownPrompt | Answer], None]
 
@@ -237,7 +237,7 @@ class _Trial:
                     add_answer(row, verdict)
             self.unended = len(answering)
             for row in sorted(answering):
-                parts = "unended", "", problem.gold, "the time limit cut it"
+                parts = "unended", "", problem.gold, "it was cut before its end"
                 self.show(Answer(text_of(row), len(rows[row]), False, *parts))
             raise
         recipe = recipe.model_copy(update={"group": self.rows})

@@ -65,7 +65,7 @@ class Tried:
     sampled: dict[str, int]
     """Number of answers by verdict: correct, wrong, unparsed, timeout. Of these `truncated` were
     cut at max_tokens, `cut_unread` of them unparsed and `cut_wrong` wrong. Answers that the time
-    limit cut are counted in `unended` only."""
+    limit or Ctrl-C cut are counted in `unended` only."""
     groups: Groups
     """Groups whose answers all ended in time."""
     rewards: dict[str, float | None]
